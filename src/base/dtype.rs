@@ -1,0 +1,232 @@
+//! Element types, their sizes and PyTorch's promotion rules.
+
+use std::fmt;
+use std::str::FromStr;
+
+use half::{bf16, f16};
+
+use crate::base::error::Error;
+
+/// The type of one tensor element.
+///
+/// Each occupies its natural number of bytes on every device; `Bool` is one
+/// byte holding 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DType {
+    /// Truth value, one byte.
+    Bool,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Signed 32-bit integer.
+    I32,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Signed 64-bit integer; the type of indices.
+    I64,
+    /// IEEE half precision.
+    F16,
+    /// Brain floating point: the upper half of an `f32`.
+    BF16,
+    /// IEEE single precision; the default floating type.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+/// The category of a type: promotion never leaves a lower category for a
+/// scalar of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Truth values.
+    Bool,
+    /// Integers, signed or not.
+    Int,
+    /// Floating-point numbers.
+    Float,
+}
+
+impl DType {
+    /// All types, in ascending order of promotion.
+    pub const ALL: [DType; 9] = [
+        DType::Bool,
+        DType::U8,
+        DType::I32,
+        DType::U32,
+        DType::I64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ];
+
+    /// Bytes one element occupies.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::Bool | DType::U8 => 1,
+            DType::F16 | DType::BF16 => 2,
+            DType::I32 | DType::U32 | DType::F32 => 4,
+            DType::I64 | DType::F64 => 8,
+        }
+    }
+
+    /// The category of this type.
+    pub const fn kind(self) -> Kind {
+        match self {
+            DType::Bool => Kind::Bool,
+            DType::U8 | DType::I32 | DType::U32 | DType::I64 => Kind::Int,
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Kind::Float,
+        }
+    }
+
+    /// Whether this is a floating-point type.
+    pub const fn is_float(self) -> bool {
+        matches!(self.kind(), Kind::Float)
+    }
+
+    /// Whether this is an integer type (not `Bool`).
+    pub const fn is_int(self) -> bool {
+        matches!(self.kind(), Kind::Int)
+    }
+
+    /// The Rust and kiln spelling: `"f32"`, `"bool"`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
+            DType::U32 => "u32",
+            DType::I64 => "i64",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+        }
+    }
+
+    /// The type arithmetic is carried out in: `f32` for the 16-bit floats,
+    /// else the type itself.
+    pub const fn compute(self) -> DType {
+        match self {
+            DType::F16 | DType::BF16 => DType::F32,
+            DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => self,
+        }
+    }
+
+    /// The common type of two tensors, by PyTorch's lattice. `U32` joins
+    /// `I32` at `I64`, and `F16` joins `BF16` at `F32`.
+    pub fn promote(self, other: DType) -> DType {
+        use DType::{BF16, F16, F32, I32, I64, U32};
+        if self == other {
+            return self;
+        }
+        let (low, high) = if self < other { (self, other) } else { (other, self) };
+        match (low, high) {
+            (I32, U32) => I64,
+            (F16, BF16) => F32,
+            (_, high) => high,
+        }
+    }
+
+    /// The floating type an integer tensor takes under a floating operation:
+    /// itself when already floating, else the default `F32`.
+    pub const fn to_float(self) -> DType {
+        if self.is_float() { self } else { DType::F32 }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DType {
+    type Err = Error;
+    /// Parses kiln's names and PyTorch's (`"float32"`, `"long"`, ...).
+    fn from_str(s: &str) -> Result<DType, Error> {
+        Ok(match s {
+            "bool" => DType::Bool,
+            "u8" | "uint8" | "byte" => DType::U8,
+            "i32" | "int32" | "int" => DType::I32,
+            "u32" | "uint32" => DType::U32,
+            "i64" | "int64" | "long" => DType::I64,
+            "f16" | "float16" | "half" => DType::F16,
+            "bf16" | "bfloat16" => DType::BF16,
+            "f32" | "float32" | "float" => DType::F32,
+            "f64" | "float64" | "double" => DType::F64,
+            _ => {
+                return Err(Error::Parse {
+                    what: "dtype",
+                    expected: "one of bool, u8, i32, u32, i64, f16, bf16, f32, f64".into(),
+                    found: s.into(),
+                });
+            }
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that is an element type.
+pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + fmt::Debug + 'static {
+    /// The element type this Rust type stands for.
+    const DTYPE: DType;
+    /// Appends the value's bytes, in the machine's order.
+    fn write(self, out: &mut Vec<u8>);
+    /// Reads the value from exactly `DTYPE.size()` bytes.
+    fn read(bytes: &[u8]) -> Self;
+}
+
+macro_rules! element {
+    ($($t:ty => $d:ident),* $(,)?) => {$(
+        impl sealed::Sealed for $t {}
+        impl Element for $t {
+            const DTYPE: DType = DType::$d;
+            #[inline]
+            fn write(self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_ne_bytes()); }
+            #[inline]
+            fn read(bytes: &[u8]) -> Self {
+                let mut raw = [0; std::mem::size_of::<$t>()];
+                raw.copy_from_slice(bytes);
+                <$t>::from_ne_bytes(raw)
+            }
+        }
+    )*};
+}
+
+element!(u8 => U8, i32 => I32, u32 => U32, i64 => I64, f16 => F16, bf16 => BF16, f32 => F32, f64 => F64);
+
+impl sealed::Sealed for bool {}
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    #[inline]
+    fn write(self, out: &mut Vec<u8>) {
+        out.push(u8::from(self));
+    }
+    #[inline]
+    fn read(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promotion_follows_the_lattice() {
+        assert_eq!(DType::U8.promote(DType::I32), DType::I32);
+        assert_eq!(DType::I32.promote(DType::U32), DType::I64);
+        assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
+        assert_eq!(DType::I64.promote(DType::F16), DType::F16);
+        assert_eq!(DType::Bool.promote(DType::Bool), DType::Bool);
+        for a in DType::ALL {
+            for b in DType::ALL {
+                assert_eq!(a.promote(b), b.promote(a));
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Errors: data first, text from the data.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::device::Device;
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
+use crate::base::span::Span;
+
+/// `Result` with kiln's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A mistake in building the graph: what an operation expected, what it
+/// found, and the user's line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpError {
+    /// The operation as the user called it (`"matmul"`, `"reshape"`).
+    pub op: &'static str,
+    /// What the operation requires.
+    pub expected: String,
+    /// What it was given.
+    pub found: String,
+    /// The operands' shapes.
+    pub shapes: Vec<Shape>,
+    /// The user's line.
+    pub span: Span,
+    /// The module path at the time (`"encoder.layers.3.attn"`), or empty.
+    pub path: String,
+}
+
+impl OpError {
+    /// An error of `op` at `span`.
+    pub fn new(
+        op: &'static str,
+        span: Span,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> OpError {
+        OpError {
+            op,
+            expected: expected.into(),
+            found: found.into(),
+            shapes: Vec::new(),
+            span,
+            path: String::new(),
+        }
+    }
+    /// The same error with the operands' shapes.
+    #[must_use]
+    pub fn with_shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> OpError {
+        self.shapes = shapes.into_iter().collect();
+        self
+    }
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: expected {}, found {}", self.op, self.expected, self.found)?;
+        if !self.shapes.is_empty() {
+            let shapes: Vec<String> = self.shapes.iter().map(Shape::to_string).collect();
+            write!(f, " (shapes {})", shapes.join(", "))?;
+        }
+        if !self.path.is_empty() {
+            write!(f, " in {}", self.path)?;
+        }
+        write!(f, "\n  at {}", self.span)
+    }
+}
+
+/// Everything that can go wrong through a user, a driver, a file or memory.
+/// A broken invariant inside the compiler is a panic instead.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A mistake in building the graph.
+    #[error("{0}")]
+    Op(Arc<OpError>),
+    /// Reading with a Rust type that differs from the tensor's.
+    #[error(
+        "{call}: the tensor is {found}, not {expected}; write `.to_dtype(DType::{expected:?})` before it, or read it as {found}\n  at {span}"
+    )]
+    ReadType {
+        /// The reading method.
+        call: &'static str,
+        /// The type asked for.
+        expected: DType,
+        /// The tensor's type.
+        found: DType,
+        /// The user's line.
+        span: Span,
+    },
+    /// Data asked of a device that has none.
+    #[error(
+        "{call}: a tensor on the meta device has shape and type but no data (shape {shape}); build it on another device, or move the graph's inputs there\n  at {span}"
+    )]
+    NoData {
+        /// The reading or running method.
+        call: &'static str,
+        /// The tensor's shape.
+        shape: Shape,
+        /// The user's line.
+        span: Span,
+    },
+    /// A device that is not there.
+    #[error("{device} is not available: {reason}")]
+    DeviceUnavailable {
+        /// The device.
+        device: Device,
+        /// What is missing, and what mends it.
+        reason: String,
+    },
+    /// An allocation over the limit or refused by the driver.
+    #[error("out of memory on {device}: {requested} bytes asked for, {in_use} in use, limit {limit}")]
+    OutOfMemory {
+        /// The device.
+        device: Device,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes held at the time.
+        in_use: u64,
+        /// The limit in force (`u64::MAX` if none is set).
+        limit: u64,
+    },
+    /// An index computed on a device lay outside its axis.
+    #[error("{op}: index {index} out of range for an axis of {extent}\n  at {span}")]
+    IndexOutOfRange {
+        /// The operation that used the index.
+        op: &'static str,
+        /// The offending index.
+        index: i64,
+        /// The axis's extent.
+        extent: usize,
+        /// The user's line.
+        span: Span,
+    },
+    /// A kernel that would not compile or launch.
+    #[error("kernel {kernel} on {device}: {message}")]
+    Kernel {
+        /// The kernel's name.
+        kernel: String,
+        /// The device.
+        device: Device,
+        /// What the compiler, driver or user code said.
+        message: String,
+    },
+    /// Text that names nothing.
+    #[error("cannot parse {what}: expected {expected}, found {found:?}")]
+    Parse {
+        /// What was being parsed.
+        what: &'static str,
+        /// What is accepted.
+        expected: String,
+        /// The text.
+        found: String,
+    },
+    /// A file that could not be read, written or understood.
+    #[error("{path}: {message}")]
+    File {
+        /// The file.
+        path: String,
+        /// The reason.
+        message: String,
+    },
+    /// An argument of a call outside the graph.
+    #[error("{call}: expected {expected}, found {found}")]
+    Argument {
+        /// The call.
+        call: &'static str,
+        /// What it takes.
+        expected: String,
+        /// What it got.
+        found: String,
+    },
+}
+
+impl From<OpError> for Error {
+    fn from(error: OpError) -> Error {
+        Error::Op(Arc::new(error))
+    }
+}

@@ -1,0 +1,17 @@
+//! Layer 0: the vocabulary every other layer speaks (types, shapes, devices,
+//! errors). Imports nothing from the crate.
+
+pub mod config;
+pub mod device;
+pub mod dtype;
+pub mod error;
+pub mod scalar;
+pub mod shape;
+pub mod span;
+
+pub use device::{Device, DeviceKind};
+pub use dtype::{DType, Element, Kind};
+pub use error::{Error, OpError, Result};
+pub use scalar::Scalar;
+pub use shape::{Dims, Shape};
+pub use span::Span;

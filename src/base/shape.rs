@@ -1,0 +1,125 @@
+//! Shapes: extents of the axes, and the arithmetic on them.
+
+use std::fmt;
+use std::ops::Deref;
+
+use smallvec::SmallVec;
+
+/// A short list of extents, strides or axis numbers, inline up to four.
+pub type Dims = SmallVec<[usize; 4]>;
+
+/// The extents of a tensor's axes. Rank 0 (a single element) and extents of
+/// 0 (no elements) are shapes like any other. Derefs to `[usize]`.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(pub Dims);
+
+impl Shape {
+    /// The shape of a single element.
+    pub fn scalar() -> Shape {
+        Shape(Dims::new())
+    }
+    /// A shape from its extents.
+    pub fn new(dims: &[usize]) -> Shape {
+        Shape(Dims::from_slice(dims))
+    }
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+    /// Number of elements; saturates at `usize::MAX` (inference refuses such
+    /// shapes outside the meta device).
+    pub fn numel(&self) -> usize {
+        if self.0.contains(&0) {
+            return 0;
+        }
+        self.0.iter().fold(1usize, |n, &d| n.saturating_mul(d))
+    }
+    /// Row-major strides, in elements.
+    pub fn strides(&self) -> SmallVec<[i64; 4]> {
+        let mut strides: SmallVec<[i64; 4]> = SmallVec::from_elem(1, self.rank());
+        for axis in (0..self.rank().saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1].saturating_mul(self.0[axis + 1].max(1) as i64);
+        }
+        strides
+    }
+    /// The shape both operands expand to, aligning axes from the right;
+    /// `None` when some pair of extents differs and neither is 1.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        if self == other {
+            return Some(self.clone());
+        }
+        let rank = self.rank().max(other.rank());
+        let at = |s: &Shape, i: usize| if i + s.rank() < rank { 1 } else { s.0[i + s.rank() - rank] };
+        let mut dims = Dims::with_capacity(rank);
+        for i in 0..rank {
+            dims.push(match (at(self, i), at(other, i)) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                (_, _) => return None,
+            });
+        }
+        Some(Shape(dims))
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.pad(&format!("[{}]", text.join(", ")))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape::new(dims)
+    }
+}
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape::new(&dims)
+    }
+}
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Shape {
+        Shape(Dims::from_vec(dims))
+    }
+}
+impl From<&Vec<usize>> for Shape {
+    fn from(dims: &Vec<usize>) -> Shape {
+        Shape::new(dims)
+    }
+}
+impl From<&Shape> for Shape {
+    fn from(shape: &Shape) -> Shape {
+        shape.clone()
+    }
+}
+impl From<Dims> for Shape {
+    fn from(dims: Dims) -> Shape {
+        Shape(dims)
+    }
+}
+impl From<()> for Shape {
+    fn from((): ()) -> Shape {
+        Shape::scalar()
+    }
+}
+impl From<usize> for Shape {
+    fn from(n: usize) -> Shape {
+        Shape::new(&[n])
+    }
+}

@@ -1,0 +1,76 @@
+//! Memory as the graph sees it: an opaque handle on a device, freed when the
+//! last view of it is dropped.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::{Device, Shape};
+
+/// Takes memory back; implemented by each device's pool.
+pub trait Reclaim: Send + Sync {
+    /// Called once, when nothing refers to the memory any more.
+    fn reclaim(&self, handle: u64, bytes: usize);
+}
+
+/// A block of device memory. What the handle means is the device's business.
+pub struct Buffer {
+    /// Where the memory is.
+    pub device: Device,
+    /// Usable size.
+    pub bytes: usize,
+    /// The device's name for the block.
+    pub handle: u64,
+    owner: Arc<dyn Reclaim>,
+}
+
+impl Buffer {
+    /// A block that goes back to `owner` when dropped.
+    pub fn new(device: Device, bytes: usize, handle: u64, owner: Arc<dyn Reclaim>) -> Buffer {
+        Buffer { device, bytes, handle, owner }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.owner.reclaim(self.handle, self.bytes);
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({}, {} bytes)", self.device, self.bytes)
+    }
+}
+
+/// How elements lie in a buffer: element `i` is at
+/// `offset + sum(i[axis] * strides[axis])`, counted in elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Position of element `[0, 0, ...]`.
+    pub offset: i64,
+    /// Distance between neighbours along each axis; 0 repeats, negative reverses.
+    pub strides: SmallVec<[i64; 4]>,
+}
+
+impl Layout {
+    /// Row-major from the start of the buffer.
+    pub fn contiguous(shape: &Shape) -> Layout {
+        Layout { offset: 0, strides: shape.strides() }
+    }
+    /// Whether this is row-major without gaps (axes of extent 1 do not count).
+    pub fn is_contiguous(&self, shape: &Shape) -> bool {
+        let dense = shape.strides();
+        shape.numel() == 0 || (0..shape.rank()).all(|i| shape[i] == 1 || self.strides[i] == dense[i])
+    }
+}
+
+/// A view of a buffer: the value of a realized node.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// The memory.
+    pub buffer: Arc<Buffer>,
+    /// Where the elements lie in it.
+    pub layout: Layout,
+}

@@ -1,0 +1,97 @@
+//! From persistent nodes to the dense graph.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use crate::ir::graph::{Graph, GraphNode, NodeId};
+use crate::ir::node::Node;
+use crate::ir::op::Op;
+
+/// The unrealized nodes below some outputs, numbered, and the realized ones
+/// they read.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// The dense graph; leaf `i` is `Op::Param(i)`.
+    pub graph: Graph,
+    /// The nodes with values, in the order of their parameters.
+    pub leaves: Vec<Arc<Node>>,
+    /// The persistent node behind each dense one.
+    pub nodes: Vec<Arc<Node>>,
+}
+
+/// Numbers the nodes below `outputs` in topological order: operands first,
+/// in the order they are read. A node with a value becomes a parameter.
+pub fn collect(outputs: &[Arc<Node>]) -> Collected {
+    let mut collected = Collected::default();
+    let mut numbers: NodeMap<NodeId> = NodeMap::default();
+    // A node is pushed once unexpanded and, below its operands, once expanded.
+    let mut pending: Vec<(Arc<Node>, bool)> = Vec::new();
+    for output in outputs {
+        pending.push((output.clone(), false));
+        while let Some((node, expanded)) = pending.pop() {
+            if numbers.contains_key(&key(&node)) {
+                continue;
+            }
+            let operands = node.operands();
+            // Checked under the lock: a value set meanwhile empties the list.
+            if expanded || node.value().is_some() || operands.is_empty() {
+                let ids = operands.iter().filter_map(|o| numbers.get(&key(o)).copied()).collect();
+                drop(operands);
+                let id = collected.push(node.clone(), ids);
+                numbers.insert(key(&node), id);
+            } else {
+                pending.push((node.clone(), true));
+                pending.extend(operands.iter().rev().map(|o| (o.clone(), false)));
+            }
+        }
+        collected.graph.outputs.push(numbers[&key(output)]);
+    }
+    collected
+}
+
+impl Collected {
+    fn push(&mut self, node: Arc<Node>, operands: smallvec::SmallVec<[NodeId; 3]>) -> NodeId {
+        let (op, operands) = if node.value().is_some() {
+            self.leaves.push(node.clone());
+            let number = self.leaves.len() as u32 - 1;
+            (Op::Param(number, Box::new(node.ty().clone())), Default::default())
+        } else {
+            (node.op().clone(), operands)
+        };
+        let id = self.graph.push(GraphNode { op, ty: node.ty().clone(), operands, span: node.span() });
+        self.nodes.push(node);
+        id
+    }
+}
+
+/// The dense graph of a closed body: its parameters keep their numbers.
+pub fn collect_body(results: &[Arc<Node>]) -> Graph {
+    collect(results).graph
+}
+
+fn key(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node) as usize
+}
+
+/// A map keyed by node addresses.
+pub type NodeMap<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
+
+/// Hashes an address by one multiplication; addresses are distinct already.
+#[derive(Default)]
+pub struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+    fn write_usize(&mut self, address: usize) {
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

@@ -1,0 +1,73 @@
+//! The dense graph the compiler works on: nodes in topological order,
+//! operands by number, inputs as [`Op::Param`].
+
+use smallvec::SmallVec;
+
+use crate::base::Span;
+use crate::ir::node::Type;
+use crate::ir::op::Op;
+
+/// Number of a node in a [`Graph`]; operands have lower numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// As an index into dense tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One operation of a dense graph.
+#[derive(Clone, Debug)]
+pub struct GraphNode {
+    /// The operation; never [`Op::Leaf`].
+    pub op: Op,
+    /// What inference found.
+    pub ty: Type,
+    /// Lower-numbered nodes.
+    pub operands: SmallVec<[NodeId; 3]>,
+    /// The user's line.
+    pub span: Span,
+}
+
+/// A graph with numbered inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// In topological order.
+    pub nodes: Vec<GraphNode>,
+    /// The results, in the caller's order; repeats are allowed.
+    pub outputs: Vec<NodeId>,
+}
+
+impl Graph {
+    /// Adds a node; its operands must be there already.
+    pub fn push(&mut self, node: GraphNode) -> NodeId {
+        debug_assert!(node.operands.iter().all(|o| o.index() < self.nodes.len()));
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(node);
+        id
+    }
+    /// The node of a number.
+    pub fn node(&self, id: NodeId) -> &GraphNode {
+        &self.nodes[id.index()]
+    }
+    /// The type of a node.
+    pub fn ty(&self, id: NodeId) -> &Type {
+        &self.nodes[id.index()].ty
+    }
+    /// All numbers, ascending.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+    /// For each node, the nodes that read it, ascending, once per use.
+    pub fn users(&self) -> Vec<SmallVec<[NodeId; 4]>> {
+        let mut users = vec![SmallVec::new(); self.nodes.len()];
+        for id in self.ids() {
+            for operand in &self.node(id).operands {
+                users[operand.index()].push(id);
+            }
+        }
+        users
+    }
+}

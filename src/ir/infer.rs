@@ -1,0 +1,430 @@
+//! The type rules: one function, one arm per primitive.
+//!
+//! Running it in the constructor of every node *is* the meta device: shape,
+//! element type and device of a result are known before anything runs.
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Device, Dims, Kind, Shape};
+use crate::ir::alu::{AluOp, ResultType};
+use crate::ir::node::Type;
+use crate::ir::op::{Axes, ContractDims, LoopSpec, Op, PadAxis, SliceAxis, WindowAxis};
+
+/// A type rule that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What the rule asks for.
+    pub expected: String,
+    /// What the operands are.
+    pub found: String,
+}
+
+impl Mismatch {
+    /// A mismatch from its two halves.
+    pub fn new(expected: impl Into<String>, found: impl Into<String>) -> Mismatch {
+        Mismatch { expected: expected.into(), found: found.into() }
+    }
+}
+
+type Inferred = Result<Type, Mismatch>;
+
+/// The type of `op` applied to operands of these types.
+///
+/// # Errors
+/// A [`Mismatch`] when the operands do not fit the operation, or the result
+/// would have more than `i64::MAX` bytes on a device other than meta.
+pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
+    expect_arity(op, operands)?;
+    let ty = rule(op, operands)?;
+    if !ty.device.is_meta() && ty.bytes() > i64::MAX as usize {
+        return Err(Mismatch::new("a tensor of at most 2^63 - 1 bytes", format!("shape {}", ty.shape)));
+    }
+    Ok(ty)
+}
+
+fn rule(op: &Op, operands: &[&Type]) -> Inferred {
+    match op {
+        Op::Const(_, dtype, device) | Op::Arg(_, dtype, device) => {
+            Ok(Type::new(Shape::scalar(), *dtype, *device))
+        }
+        Op::Iota(extent, dtype, device) => iota(*extent, *dtype, *device),
+        Op::Leaf(ty) | Op::Param(_, ty) => Ok((**ty).clone()),
+        Op::Alu(op) => alu(*op, operands),
+        Op::Cast(dtype) => Ok(Type { dtype: *dtype, ..operands[0].clone() }),
+        Op::Bitcast(dtype) => bitcast(*dtype, operands[0]),
+        Op::Reshape(shape) => reshape(shape, operands[0]),
+        Op::Permute(order) => permute(order, operands[0]),
+        Op::Expand(shape) => expand(shape, operands[0]),
+        Op::Pad(axes) => pad(axes, operands),
+        Op::Slice(axes) => slice(axes, operands[0]),
+        Op::Flip(axes) => {
+            distinct_axes(axes, operands[0])?;
+            Ok(operands[0].clone())
+        }
+        Op::Window(window) => window_rule(window, operands[0]),
+        Op::Unwindow(window, extent) => unwindow(window, *extent, operands[0]),
+        Op::Reduce(monoid, axes) => {
+            accepts(monoid.name(), monoid.accepts(operands[0].dtype.kind()), operands[0])?;
+            let mut ty = without_axes(axes, operands[0])?;
+            ty.dtype = monoid.result(ty.dtype);
+            Ok(ty)
+        }
+        Op::Scan(monoid, axis) => {
+            let fits = monoid.scans() && monoid.accepts(operands[0].dtype.kind());
+            accepts(monoid.name(), fits, operands[0])?;
+            axis_of(*axis, operands[0])?;
+            Ok(operands[0].clone())
+        }
+        Op::Contract(dims) => contract(dims, operands[0], operands[1]),
+        Op::Gather(axis) => gather(*axis, operands[0], operands[1]),
+        Op::Scatter(axis, _) => scatter(*axis, operands),
+        Op::Sort { axis, .. } => {
+            axis_of(*axis, operands[0])?;
+            Ok(Type { dtype: DType::I64, ..operands[0].clone() })
+        }
+        Op::Copy(device) => Ok(Type { device: *device, ..operands[0].clone() }),
+        Op::AllReduce(_) => {
+            Err(Mismatch::new("an operation this version runs", "all_reduce, which is reserved"))
+        }
+        Op::Loop(spec, out) => loop_rule(spec, *out, operands),
+        Op::Composite(composite, out) => {
+            matches_params(&composite.body.params, operands)?;
+            result_type(&composite.body.results, *out)
+        }
+        Op::Custom(custom, out) => {
+            let found = || operands.iter().map(|t| describe(t)).collect::<Vec<_>>().join(", ");
+            let results = custom.infer(operands).map_err(|expected| Mismatch::new(expected, found()))?;
+            let count = results.len();
+            results
+                .into_iter()
+                .nth(*out as usize)
+                .ok_or_else(|| Mismatch::new(format!("a result below {count}"), out.to_string()))
+        }
+    }
+}
+
+/// Number of operands of `op`; `None` where the operation itself knows.
+fn arity(op: &Op) -> Option<usize> {
+    match op {
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => Some(0),
+        Op::Alu(op) => Some(op.arity()),
+        Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => Some(1),
+        Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => Some(1),
+        Op::Reduce(..) | Op::Scan(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) => Some(1),
+        Op::Pad(_) | Op::Contract(_) | Op::Gather(_) => Some(2),
+        Op::Scatter(..) => Some(3),
+        Op::Loop(spec, _) => Some(spec.body.params.len().saturating_sub(1)),
+        Op::Composite(composite, _) => Some(composite.body.params.len()),
+        Op::Custom(..) => None,
+    }
+}
+
+fn expect_arity(op: &Op, operands: &[&Type]) -> Result<(), Mismatch> {
+    match arity(op) {
+        Some(n) if n != operands.len() => {
+            Err(Mismatch::new(format!("{n} operands"), operands.len().to_string()))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn describe(ty: &Type) -> String {
+    format!("{} {} on {}", ty.dtype, ty.shape, ty.device)
+}
+
+fn accepts(name: &str, fits: bool, ty: &Type) -> Result<(), Mismatch> {
+    if fits {
+        Ok(())
+    } else {
+        Err(Mismatch::new(format!("a type that {name} combines"), ty.dtype.to_string()))
+    }
+}
+
+fn axis_of(axis: u8, ty: &Type) -> Result<usize, Mismatch> {
+    let axis = usize::from(axis);
+    if axis < ty.shape.rank() {
+        return Ok(axis);
+    }
+    let expected = format!("an axis below the rank {}", ty.shape.rank());
+    Err(Mismatch::new(expected, format!("axis {axis}")))
+}
+
+fn distinct_axes(axes: &Axes, ty: &Type) -> Result<(), Mismatch> {
+    let mut seen = Axes::new();
+    for &axis in axes {
+        axis_of(axis, ty)?;
+        if seen.contains(&axis) {
+            return Err(Mismatch::new("distinct axes", format!("axis {axis} twice")));
+        }
+        seen.push(axis);
+    }
+    Ok(())
+}
+
+fn without_axes(axes: &Axes, ty: &Type) -> Inferred {
+    distinct_axes(axes, ty)?;
+    let keep = |i: &usize| !axes.contains(&(*i as u8));
+    let dims: Dims = (0..ty.shape.rank()).filter(keep).map(|i| ty.shape[i]).collect();
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn same_device(operands: &[&Type]) -> Result<Device, Mismatch> {
+    let first = operands[0].device;
+    match operands.iter().find(|t| t.device != first) {
+        None => Ok(first),
+        Some(other) => {
+            Err(Mismatch::new("all tensors on the same device", format!("{first} and {}", other.device)))
+        }
+    }
+}
+
+fn iota(extent: usize, dtype: DType, device: Device) -> Inferred {
+    if dtype == DType::Bool {
+        return Err(Mismatch::new("a number type", "bool"));
+    }
+    Ok(Type::new(Shape::from(extent), dtype, device))
+}
+
+fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
+    let device = same_device(operands)?;
+    let values = if op == AluOp::Where { &operands[1..] } else { operands };
+    if op == AluOp::Where && operands[0].dtype != DType::Bool {
+        return Err(Mismatch::new("a bool condition", operands[0].dtype.to_string()));
+    }
+    let dtype = values[0].dtype;
+    if let Some(other) = values.iter().find(|t| t.dtype != dtype) {
+        return Err(Mismatch::new("operands of one type", format!("{dtype} and {}", other.dtype)));
+    }
+    if !op.accepts().kind(dtype.kind()) {
+        let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
+        let names: Vec<&str> = kinds.iter().filter(|k| op.accepts().kind(k.0)).map(|k| k.1).collect();
+        return Err(Mismatch::new(format!("a {} type", names.join(" or ")), dtype.to_string()));
+    }
+    let dtype = match op.result() {
+        ResultType::Same => dtype,
+        ResultType::Bool => DType::Bool,
+    };
+    Ok(Type { shape: common_shape(operands)?, dtype, device })
+}
+
+fn common_shape(operands: &[&Type]) -> Result<Shape, Mismatch> {
+    let ranked = operands.iter().find(|t| t.shape.rank() > 0).unwrap_or(&operands[0]);
+    match operands.iter().find(|t| t.shape.rank() > 0 && t.shape != ranked.shape) {
+        None => Ok(ranked.shape.clone()),
+        Some(other) => {
+            Err(Mismatch::new("operands of one shape", format!("{} and {}", ranked.shape, other.shape)))
+        }
+    }
+}
+
+fn bitcast(dtype: DType, ty: &Type) -> Inferred {
+    let number = |d: DType| d != DType::Bool;
+    if dtype.size() == ty.dtype.size() && number(dtype) && number(ty.dtype) {
+        return Ok(Type { dtype, ..ty.clone() });
+    }
+    let expected = format!("a number type of {} bytes", ty.dtype.size());
+    Err(Mismatch::new(expected, format!("{dtype}, from {}", ty.dtype)))
+}
+
+fn reshape(shape: &Shape, ty: &Type) -> Inferred {
+    let count = |s: &Shape| {
+        if s.contains(&0) { Some(0) } else { s.iter().try_fold(1u128, |n, &d| n.checked_mul(d as u128)) }
+    };
+    if count(shape).is_some() && count(shape) == count(&ty.shape) {
+        return Ok(Type { shape: shape.clone(), ..ty.clone() });
+    }
+    let elements = count(&ty.shape).map_or_else(|| "as many".to_string(), |n| n.to_string());
+    Err(Mismatch::new(format!("a shape of {elements} elements"), format!("{shape}")))
+}
+
+fn permute(order: &Axes, ty: &Type) -> Inferred {
+    distinct_axes(order, ty)?;
+    if order.len() != ty.shape.rank() {
+        return Err(Mismatch::new(format!("each of {} axes once", ty.shape.rank()), format!("{order:?}")));
+    }
+    let dims: Dims = order.iter().map(|&axis| ty.shape[usize::from(axis)]).collect();
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn expand(shape: &Shape, ty: &Type) -> Inferred {
+    let lead = shape.rank().checked_sub(ty.shape.rank());
+    let fits = lead
+        .is_some_and(|lead| ty.shape.iter().zip(&shape[lead..]).all(|(&from, &to)| from == to || from == 1));
+    if fits {
+        return Ok(Type { shape: shape.clone(), ..ty.clone() });
+    }
+    Err(Mismatch::new(format!("a shape that {} broadcasts to", ty.shape), shape.to_string()))
+}
+
+fn pad(axes: &[PadAxis], operands: &[&Type]) -> Inferred {
+    let (ty, fill) = (operands[0], operands[1]);
+    one_entry_per_axis(axes.len(), ty)?;
+    if fill.shape.rank() != 0 || fill.dtype != ty.dtype {
+        return Err(Mismatch::new(format!("a fill of type {} and rank 0", ty.dtype), describe(fill)));
+    }
+    same_device(operands)?;
+    let mut dims = Dims::new();
+    for (&extent, axis) in ty.shape.iter().zip(axes) {
+        let gaps = (extent as i128 - 1).max(0) * axis.interior as i128;
+        let padded = extent as i128 + gaps + i128::from(axis.lo) + i128::from(axis.hi);
+        if !(0..=i128::from(i64::MAX)).contains(&padded) {
+            let found = format!("{padded} from {extent} with {} before and {} after", axis.lo, axis.hi);
+            return Err(Mismatch::new("a padded extent of at least 0", found));
+        }
+        dims.push(padded as usize);
+    }
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn one_entry_per_axis(entries: usize, ty: &Type) -> Result<(), Mismatch> {
+    if entries == ty.shape.rank() {
+        return Ok(());
+    }
+    Err(Mismatch::new(format!("one entry for each of {} axes", ty.shape.rank()), entries.to_string()))
+}
+
+fn slice(axes: &[SliceAxis], ty: &Type) -> Inferred {
+    one_entry_per_axis(axes.len(), ty)?;
+    let mut dims = Dims::new();
+    for (&extent, axis) in ty.shape.iter().zip(axes) {
+        if axis.step == 0 || axis.start > axis.stop || axis.stop > extent {
+            let found = format!("{}..{} by {}", axis.start, axis.stop, axis.step);
+            return Err(Mismatch::new(format!("a range within 0..{extent} with a positive step"), found));
+        }
+        dims.push((axis.stop - axis.start).div_ceil(axis.step));
+    }
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn check_window(window: &WindowAxis) -> Result<(), Mismatch> {
+    if window.size > 0 && window.stride > 0 && window.dilation > 0 {
+        return Ok(());
+    }
+    let found = format!("{}, {} and {}", window.size, window.stride, window.dilation);
+    Err(Mismatch::new("a window size, stride and dilation of at least 1", found))
+}
+
+fn window_rule(window: &WindowAxis, ty: &Type) -> Inferred {
+    let axis = axis_of(window.axis, ty)?;
+    check_window(window)?;
+    let mut dims = ty.shape.0.clone();
+    dims[axis] = window.count(dims[axis]);
+    dims.push(window.size);
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn unwindow(window: &WindowAxis, extent: usize, ty: &Type) -> Inferred {
+    let axis = axis_of(window.axis, ty)?;
+    check_window(window)?;
+    accepts("sum", ty.dtype != DType::Bool, ty)?;
+    let last = ty.shape.rank() - 1;
+    if axis == last || ty.shape[last] != window.size || ty.shape[axis] != window.count(extent) {
+        let expected = format!(
+            "{} windows of {} on axis {axis}, their elements on the last",
+            window.count(extent),
+            window.size
+        );
+        return Err(Mismatch::new(expected, ty.shape.to_string()));
+    }
+    let mut dims = ty.shape.0.clone();
+    dims.pop();
+    dims[axis] = extent;
+    Ok(Type { shape: Shape(dims), ..ty.clone() })
+}
+
+fn contract(dims: &ContractDims, a: &Type, b: &Type) -> Inferred {
+    let device = same_device(&[a, b])?;
+    if a.dtype != b.dtype || a.dtype == DType::Bool {
+        return Err(Mismatch::new("operands of one number type", format!("{} and {}", a.dtype, b.dtype)));
+    }
+    let pairs: SmallVec<[(u8, u8); 8]> = dims.batch.iter().chain(&dims.contract).copied().collect();
+    distinct_axes(&pairs.iter().map(|p| p.0).collect(), a)?;
+    distinct_axes(&pairs.iter().map(|p| p.1).collect(), b)?;
+    for &(i, j) in &pairs {
+        let (m, n) = (a.shape[usize::from(i)], b.shape[usize::from(j)]);
+        if m != n {
+            let expected = format!("axis {i} of the first and axis {j} of the second of one extent");
+            return Err(Mismatch::new(expected, format!("{m} and {n}")));
+        }
+    }
+    let mut shape: Dims = dims.batch.iter().map(|p| a.shape[usize::from(p.0)]).collect();
+    let free = |ty: &Type, used: &dyn Fn(u8) -> bool| -> Dims {
+        (0..ty.shape.rank()).filter(|&i| !used(i as u8)).map(|i| ty.shape[i]).collect()
+    };
+    shape.extend(free(a, &|i| pairs.iter().any(|p| p.0 == i)));
+    shape.extend(free(b, &|i| pairs.iter().any(|p| p.1 == i)));
+    Ok(Type { shape: Shape(shape), dtype: a.dtype, device })
+}
+
+fn index_type(index: &Type) -> Result<(), Mismatch> {
+    if index.dtype == DType::I64 {
+        Ok(())
+    } else {
+        Err(Mismatch::new("an i64 index", index.dtype.to_string()))
+    }
+}
+
+fn agree_but_on(axis: usize, a: &Type, b: &Type) -> Result<(), Mismatch> {
+    let agree = a.shape.rank() == b.shape.rank()
+        && (0..a.shape.rank()).all(|i| i == axis || a.shape[i] == b.shape[i]);
+    if agree {
+        return Ok(());
+    }
+    let expected = format!("an index that agrees with {} on all axes but {axis}", a.shape);
+    Err(Mismatch::new(expected, b.shape.to_string()))
+}
+
+fn gather(axis: u8, data: &Type, index: &Type) -> Inferred {
+    same_device(&[data, index])?;
+    index_type(index)?;
+    agree_but_on(axis_of(axis, data)?, data, index)?;
+    Ok(Type { shape: index.shape.clone(), ..data.clone() })
+}
+
+fn scatter(axis: u8, operands: &[&Type]) -> Inferred {
+    let (base, index, updates) = (operands[0], operands[1], operands[2]);
+    same_device(operands)?;
+    index_type(index)?;
+    agree_but_on(axis_of(axis, base)?, base, index)?;
+    if updates.shape != index.shape || updates.dtype != base.dtype {
+        let expected = format!("updates of type {} and shape {}", base.dtype, index.shape);
+        return Err(Mismatch::new(expected, format!("{} {}", updates.dtype, updates.shape)));
+    }
+    Ok(base.clone())
+}
+
+fn matches_params<'a>(
+    params: impl IntoIterator<Item = &'a Type>,
+    operands: &[&Type],
+) -> Result<(), Mismatch> {
+    for (i, (param, operand)) in params.into_iter().zip(operands).enumerate() {
+        if param != *operand {
+            return Err(Mismatch::new(format!("{} for operand {i}", describe(param)), describe(operand)));
+        }
+    }
+    Ok(())
+}
+
+fn result_type(results: &[std::sync::Arc<crate::ir::node::Node>], out: u32) -> Inferred {
+    let result = results.get(out as usize);
+    let missing = || Mismatch::new(format!("a result below {}", results.len()), out.to_string());
+    result.map(|node| node.ty().clone()).ok_or_else(missing)
+}
+
+fn loop_rule(spec: &LoopSpec, out: u32, operands: &[&Type]) -> Inferred {
+    let slices = spec.carries..spec.carries + spec.stacked;
+    for (i, (param, operand)) in spec.body.params.iter().skip(1).zip(operands).enumerate() {
+        let expected = if slices.contains(&i) { stacked(param, spec.trips) } else { param.clone() };
+        matches_params([&expected], &[operand])?;
+    }
+    for (i, carry) in spec.body.results.iter().take(spec.carries).enumerate() {
+        matches_params([&spec.body.params[i + 1]], &[carry.ty()])?;
+    }
+    let ty = result_type(&spec.body.results, out)?;
+    Ok(if (out as usize) < spec.carries { ty } else { stacked(&ty, spec.trips) })
+}
+
+fn stacked(slice: &Type, trips: usize) -> Type {
+    let dims: Dims = std::iter::once(trips).chain(slice.shape.iter().copied()).collect();
+    Type { shape: Shape(dims), ..slice.clone() }
+}

@@ -1,0 +1,30 @@
+//! Layer 1: the graph. What tensor programs are made of, what they mean, and
+//! the rewrites that keep the meaning.
+//!
+//! - [`alu`] and [`monoid`]: the two tables of scalar meaning.
+//! - [`op`]: the primitives, one enum; [`infer`]: their type rules.
+//! - [`node`]: persistent nodes, as users build them; [`graph`]: the dense
+//!   form the compiler works on.
+
+pub mod alu;
+pub mod buffer;
+pub mod collect;
+pub mod graph;
+pub mod infer;
+pub mod monoid;
+pub mod node;
+pub mod op;
+pub mod oracle;
+pub mod print;
+pub mod rewrite;
+pub mod simplify;
+pub mod special;
+pub mod verify;
+
+pub use alu::AluOp;
+pub use buffer::{Buffer, Layout, Leaf, Reclaim};
+pub use graph::{Graph, NodeId};
+pub use infer::infer;
+pub use monoid::Monoid;
+pub use node::{Node, Type};
+pub use op::{Axes, Body, Composite, ContractDims, Custom, LoopSpec, Op, PadAxis, ScatterMode, SliceAxis};

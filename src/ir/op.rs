@@ -1,0 +1,265 @@
+//! The primitives: everything a graph can say, one enum.
+//!
+//! Nodes are pure: there is no assignment. Target shapes, types and devices
+//! are part of the operation where operands do not determine them. All ALU
+//! operands have one shape, except that rank-0 operands extend to any shape.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Device, Result, Scalar, Shape};
+use crate::ir::alu::AluOp;
+use crate::ir::monoid::Monoid;
+use crate::ir::node::{Node, Type};
+
+/// A short list of axis numbers, each below the operand's rank.
+pub type Axes = SmallVec<[u8; 8]>;
+
+/// Padding of one axis: elements put before, after and between the others.
+/// Negative `lo` and `hi` crop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct PadAxis {
+    /// Elements before the first.
+    pub lo: i64,
+    /// Elements after the last.
+    pub hi: i64,
+    /// Elements between each two neighbours.
+    pub interior: usize,
+}
+
+/// A slice of one axis: `start`, `start + step`, ... below `stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SliceAxis {
+    /// First index taken.
+    pub start: usize,
+    /// First index not taken.
+    pub stop: usize,
+    /// Distance between indices taken, at least 1.
+    pub step: usize,
+}
+
+/// Sliding windows along one axis, and their adjoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowAxis {
+    /// The axis slid along.
+    pub axis: u8,
+    /// Elements in one window, at least 1.
+    pub size: usize,
+    /// Distance between the starts of windows, at least 1.
+    pub stride: usize,
+    /// Distance between elements of a window, at least 1.
+    pub dilation: usize,
+}
+
+impl WindowAxis {
+    /// Number of windows along an axis of `extent`.
+    pub fn count(&self, extent: usize) -> usize {
+        let span = self.dilation.saturating_mul(self.size - 1).saturating_add(1);
+        if extent < span { 0 } else { (extent - span) / self.stride + 1 }
+    }
+}
+
+/// Which axes a contraction pairs. The result's axes are the batch pairs in
+/// order, then the first operand's other axes, then the second's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct ContractDims {
+    /// Pairs of axes (first operand, second operand) kept once.
+    pub batch: SmallVec<[(u8, u8); 4]>,
+    /// Pairs of axes multiplied and summed over.
+    pub contract: SmallVec<[(u8, u8); 4]>,
+}
+
+/// How a scatter combines an update with what is there. Updates of one
+/// element are applied in index order, so every mode is deterministic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ScatterMode {
+    /// Overwrite; the last update wins.
+    Set,
+    /// Add.
+    Add,
+    /// Multiply.
+    Mul,
+    /// Keep the larger.
+    Max,
+    /// Keep the smaller.
+    Min,
+}
+
+/// A closed graph: its results depend on nothing but its parameters, which
+/// appear inside as [`Op::Param`] nodes.
+#[derive(Debug)]
+pub struct Body {
+    /// Types of the parameters.
+    pub params: Vec<Type>,
+    /// The results.
+    pub results: Vec<Arc<Node>>,
+}
+
+/// Repetition inside the graph.
+///
+/// The body's parameters are: the iteration number (rank-0 `I64`), the
+/// carries, one slice (leading axis removed) of each stacked input, the
+/// invariants. Its results are the next carries, then one slice of each
+/// stacked output. The node's operands are the carries, the stacked inputs
+/// (leading axis `trips`) and the invariants.
+#[derive(Debug)]
+pub struct LoopSpec {
+    /// What one iteration computes.
+    pub body: Body,
+    /// Number of iterations; 0 leaves the carries as they are.
+    pub trips: usize,
+    /// Number of carries.
+    pub carries: usize,
+    /// Number of stacked inputs.
+    pub stacked: usize,
+    /// Iterate from the last slice to the first.
+    pub reverse: bool,
+}
+
+/// A named operation whose meaning is its body; a template is only a faster
+/// way to run it. Where no template takes it, it is replaced by its body.
+#[derive(Debug)]
+pub struct Composite {
+    /// The name templates look for (`"attention"`).
+    pub name: &'static str,
+    /// What templates need to know beyond the operands' types.
+    pub attributes: Vec<(&'static str, Scalar)>,
+    /// The meaning.
+    pub body: Body,
+}
+
+/// A user's own kernel, with its own inference.
+pub trait Custom: fmt::Debug + Send + Sync {
+    /// The kernel's name, in plans and errors.
+    fn name(&self) -> &str;
+    /// Types of the results for operands of these types.
+    ///
+    /// # Errors
+    /// A text saying what was expected when the operands do not fit.
+    fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>, String>;
+    /// Runs on the CPU: operands and results are row-major and contiguous,
+    /// one byte slice each.
+    ///
+    /// # Errors
+    /// A text that becomes part of the realize's error.
+    fn run_cpu(&self, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<(), String>;
+}
+
+/// A primitive.
+#[derive(Clone, Debug)]
+pub enum Op {
+    // Sources.
+    /// A number known while building; rank 0. May be baked into kernels.
+    Const(Scalar, DType, Device),
+    /// A number that is always a run-time argument of kernels: never merged
+    /// with an equal one, never baked. Rank 0. Random keys are such.
+    Arg(Scalar, DType, Device),
+    /// `0, 1, 2, ...` along one axis of the given extent.
+    Iota(usize, DType, Device),
+    /// Data already in memory; the node's value says where.
+    Leaf(Box<Type>),
+    /// The n-th parameter of a body or of a plan.
+    Param(u32, Box<Type>),
+
+    // ALU.
+    /// A scalar operation on every element.
+    Alu(AluOp),
+    /// Conversion by value: floats become integers by truncation, integers wrap.
+    Cast(DType),
+    /// The same bits as another type of the same width.
+    Bitcast(DType),
+
+    // Movement: never runs, rewrites indices.
+    /// The same elements in row-major order under another shape.
+    Reshape(Shape),
+    /// Axes reordered: axis `i` of the result is axis `p[i]` of the operand.
+    Permute(Axes),
+    /// Extents of 1 repeated, and new leading axes.
+    Expand(Shape),
+    /// Padding, one entry per axis; the second operand (rank 0) is the fill.
+    Pad(Box<[PadAxis]>),
+    /// A slice, one entry per axis.
+    Slice(Box<[SliceAxis]>),
+    /// The given axes reversed.
+    Flip(Axes),
+    /// Sliding windows; the window's elements become a new last axis.
+    Window(WindowAxis),
+    /// The adjoint of [`Op::Window`]: sums windows back onto an axis of the
+    /// given extent. The operand's last axis is the window's elements.
+    Unwindow(WindowAxis, usize),
+
+    // Reductions.
+    /// The given axes combined and removed.
+    Reduce(Monoid, Axes),
+    /// Running combination along an axis, inclusive.
+    Scan(Monoid, u8),
+
+    // Structured.
+    /// Batched contraction: matmul, einsum, convolution over a window view.
+    Contract(Box<ContractDims>),
+    /// Elements of the first operand along an axis at the positions the
+    /// second (`I64`) gives; both have one rank and agree on the other axes.
+    Gather(u8),
+    /// The first operand with the third's elements combined in, at positions
+    /// along an axis that the second (`I64`) gives.
+    Scatter(u8, ScatterMode),
+    /// The stable sorting permutation along an axis (`I64`); NaN is largest.
+    Sort {
+        /// The axis sorted along.
+        axis: u8,
+        /// Largest first.
+        descending: bool,
+    },
+
+    // Placement.
+    /// The operand on another device; on its own, in row-major memory.
+    Copy(Device),
+    /// Reserved for data parallelism: a reduction across devices.
+    AllReduce(Monoid),
+
+    // Structure.
+    /// The n-th result of a repetition.
+    Loop(Arc<LoopSpec>, u32),
+    /// The n-th result of a named operation.
+    Composite(Arc<Composite>, u32),
+    /// The n-th result of a user's kernel.
+    Custom(Arc<dyn Custom>, u32),
+}
+
+impl Op {
+    /// The operation's name, for plans, goldens and errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Const(..) => "const",
+            Op::Arg(..) => "arg",
+            Op::Iota(..) => "iota",
+            Op::Leaf(_) => "leaf",
+            Op::Param(..) => "param",
+            Op::Alu(op) => op.name(),
+            Op::Cast(_) => "cast",
+            Op::Bitcast(_) => "bitcast",
+            Op::Reshape(_) => "reshape",
+            Op::Permute(_) => "permute",
+            Op::Expand(_) => "expand",
+            Op::Pad(_) => "pad",
+            Op::Slice(_) => "slice",
+            Op::Flip(_) => "flip",
+            Op::Window(_) => "window",
+            Op::Unwindow(..) => "unwindow",
+            Op::Reduce(monoid, _) => monoid.name(),
+            Op::Scan(..) => "scan",
+            Op::Contract(_) => "contract",
+            Op::Gather(_) => "gather",
+            Op::Scatter(..) => "scatter",
+            Op::Sort { .. } => "sort",
+            Op::Copy(_) => "copy",
+            Op::AllReduce(_) => "all_reduce",
+            Op::Loop(..) => "loop",
+            Op::Composite(composite, _) => composite.name,
+            Op::Custom(..) => "custom",
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! kiln: a lazy tensor-graph compiler.
+#![deny(missing_docs)]
+
+pub mod base;
+pub mod ir;
+pub mod runtime;
+pub mod tensor;

@@ -1,0 +1,3 @@
+//! Layer 4: devices. Memory, launches, transfers, counters.
+
+pub mod host;

@@ -1,0 +1,219 @@
+//! Layer 7: what users write. Every method composes primitives; none runs.
+
+pub mod activation;
+pub mod attention;
+pub mod axis;
+pub mod cast;
+pub mod compare;
+pub mod control;
+pub mod conv;
+pub mod create;
+pub mod einsum;
+pub mod index;
+pub mod interpolate;
+pub mod join;
+pub mod linalg;
+pub mod loss;
+pub mod math;
+pub mod movement;
+pub mod norm;
+pub mod operand;
+pub mod pad;
+pub mod place;
+pub mod pool;
+pub mod print;
+pub mod random;
+pub mod reduce;
+pub mod scan;
+pub mod slicing;
+pub mod sort;
+pub mod special;
+pub mod statistics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Device, Error, OpError, Result, Scalar, Shape, Span, config};
+use crate::ir::{self, Node, Op, Type};
+
+pub use axis::{AxisList, IntoAxes};
+pub use operand::Operand;
+pub use place::Place;
+
+/// A tensor: a node of the graph, computed or not, or the record of a
+/// mistake that flows through later operations until something is asked of it.
+#[derive(Clone)]
+#[must_use]
+pub struct Tensor {
+    repr: Result<Arc<Node>, Arc<Invalid>>,
+}
+
+/// A mistake in building the graph, and whether anyone has looked at it.
+struct Invalid {
+    error: Error,
+    seen: AtomicBool,
+}
+
+impl Drop for Invalid {
+    fn drop(&mut self) {
+        if !*self.seen.get_mut() {
+            eprintln!("kiln: an invalid tensor was dropped unseen: {}", self.error);
+        }
+    }
+}
+
+impl Tensor {
+    /// A tensor that is this node.
+    pub(crate) fn from_node(node: Arc<Node>) -> Tensor {
+        Tensor { repr: Ok(node) }
+    }
+
+    /// A tensor that records a mistake. With `KILN_STRICT=1` this panics, so
+    /// that a debugger stops where the mistake is made.
+    pub(crate) fn invalid(error: impl Into<Error>) -> Tensor {
+        let error = error.into();
+        assert!(!config::config().strict, "KILN_STRICT: {error}");
+        Tensor { repr: Err(Arc::new(Invalid { error, seen: AtomicBool::new(false) })) }
+    }
+
+    /// The result of the closure, an `Err` becoming an invalid tensor.
+    pub fn build(body: impl FnOnce() -> Result<Tensor>) -> Tensor {
+        body().unwrap_or_else(Tensor::invalid)
+    }
+
+    /// The node, or the mistake that prevented it.
+    ///
+    /// # Errors
+    /// The recorded mistake.
+    pub(crate) fn node(&self) -> Result<&Arc<Node>> {
+        self.repr.as_ref().map_err(|invalid| {
+            invalid.seen.store(true, Ordering::Relaxed);
+            invalid.error.clone()
+        })
+    }
+
+    /// Whether building this tensor made no mistake.
+    ///
+    /// # Errors
+    /// The first mistake made on the way.
+    pub fn check(&self) -> Result<()> {
+        self.node().map(|_| ())
+    }
+
+    /// Applies a primitive; `name` is what the user called. Everything in
+    /// this layer ends here.
+    pub(crate) fn apply(name: &'static str, span: Span, op: Op, operands: &[&Tensor]) -> Tensor {
+        let mut nodes: SmallVec<[Arc<Node>; 3]> = SmallVec::new();
+        for operand in operands {
+            match &operand.repr {
+                Ok(node) => nodes.push(node.clone()),
+                Err(invalid) => return Tensor { repr: Err(invalid.clone()) },
+            }
+        }
+        let inferred = {
+            let types: SmallVec<[&Type; 3]> = nodes.iter().map(|node| node.ty()).collect();
+            ir::infer(&op, &types)
+        };
+        match inferred {
+            Ok(ty) => Tensor::from_node(Node::new(op, ty, nodes, span)),
+            Err(mismatch) => {
+                let shapes = nodes.iter().map(|node| node.ty().shape.clone());
+                let error = OpError::new(name, span, mismatch.expected, mismatch.found);
+                Tensor::invalid(error.with_shapes(shapes))
+            }
+        }
+    }
+
+    /// An invalid tensor for a mistake that `name` finds in its arguments.
+    pub(crate) fn mistake(
+        name: &'static str,
+        span: Span,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        operands: &[&Tensor],
+    ) -> Tensor {
+        if let Some(invalid) = operands.iter().find(|operand| operand.repr.is_err()) {
+            return (*invalid).clone();
+        }
+        let shapes = operands.iter().map(|operand| operand.shape());
+        Tensor::invalid(OpError::new(name, span, expected, found).with_shapes(shapes))
+    }
+
+    /// A rank-0 constant.
+    pub(crate) fn constant(value: Scalar, dtype: DType, device: Device, span: Span) -> Tensor {
+        Tensor::apply("constant", span, Op::Const(value.cast(dtype), dtype, device), &[])
+    }
+
+    /// The type, if valid.
+    pub(crate) fn ty(&self) -> Option<&Type> {
+        self.repr.as_ref().ok().map(|node| node.ty())
+    }
+
+    /// The extents of the axes; empty for an invalid tensor.
+    pub fn shape(&self) -> Shape {
+        self.ty().map(|ty| ty.shape.clone()).unwrap_or_default()
+    }
+    /// Number of axes; 0 for an invalid tensor.
+    pub fn rank(&self) -> usize {
+        self.ty().map_or(0, |ty| ty.shape.rank())
+    }
+    /// Number of elements; 0 for an invalid tensor.
+    pub fn numel(&self) -> usize {
+        self.ty().map_or(0, |ty| ty.shape.numel())
+    }
+    /// Type of the elements; `F32` for an invalid tensor.
+    pub fn dtype(&self) -> DType {
+        self.ty().map_or(DType::F32, |ty| ty.dtype)
+    }
+    /// Where the tensor is or will be; the CPU for an invalid tensor.
+    pub fn device(&self) -> Device {
+        self.ty().map_or(Device::cpu(), |ty| ty.device)
+    }
+    /// Whether the value is in memory (or on its way there).
+    pub fn is_realized(&self) -> bool {
+        self.repr.as_ref().is_ok_and(|node| node.value().is_some())
+    }
+
+    /// The extents, when there are exactly `N`: `let [b, t, d] = x.dims()?`.
+    ///
+    /// # Errors
+    /// The recorded mistake, or a rank that differs from `N`.
+    #[track_caller]
+    pub fn dims<const N: usize>(&self) -> Result<[usize; N]> {
+        let shape = &self.node()?.ty().shape;
+        <[usize; N]>::try_from(&shape[..]).map_err(|_| {
+            let error =
+                OpError::new("dims", Span::caller(), format!("rank {N}"), format!("rank {}", shape.rank()));
+            error.with_shapes([shape.clone()]).into()
+        })
+    }
+
+    /// The extent of one axis, counted from the end when negative.
+    ///
+    /// # Errors
+    /// The recorded mistake, or an axis out of range.
+    #[track_caller]
+    pub fn dim(&self, axis: i64) -> Result<usize> {
+        let shape = &self.node()?.ty().shape;
+        let axis = axis::resolve("dim", Span::caller(), axis, shape)?;
+        Ok(shape[axis])
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.repr {
+            Ok(node) => {
+                let ty = node.ty();
+                write!(f, "Tensor({} {} on {}, {})", ty.dtype, ty.shape, ty.device, node.op().name())
+            }
+            Err(invalid) => {
+                invalid.seen.store(true, Ordering::Relaxed);
+                write!(f, "Tensor(invalid: {})", invalid.error)
+            }
+        }
+    }
+}
