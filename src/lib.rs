@@ -3,5 +3,6 @@
 
 pub mod base;
 pub mod ir;
+pub mod kernel;
 pub mod runtime;
 pub mod tensor;

@@ -1,0 +1,74 @@
+//! What a kernel costs: bytes loaded and stored, scalar operations.
+
+use std::collections::HashSet;
+
+use crate::kernel::expr::Expr;
+use crate::kernel::nest::Kernel;
+
+/// A kernel's traffic with memory and its arithmetic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes read from buffers, each distinct access once.
+    pub loaded: u64,
+    /// Bytes written to buffers.
+    pub stored: u64,
+    /// Scalar floating-point or integer operations.
+    pub flops: u64,
+}
+
+/// The cost of one launch.
+pub fn cost(kernel: &Kernel) -> Cost {
+    Cost { loaded: loaded(kernel), stored: stored(kernel), flops: flops(kernel) }
+}
+
+fn loaded(kernel: &Kernel) -> u64 {
+    let mut per_input = vec![0u64; kernel.inputs.len()];
+    let mut seen = HashSet::new();
+    for node in &kernel.exprs {
+        let Expr::Load(slot, access, _) = &node.expr else { continue };
+        // Two loads that differ only in their guard touch the same elements.
+        if !seen.insert((*slot, access)) {
+            continue;
+        }
+        let touched = if access.dynamic.is_empty() {
+            let extents = access.affine.terms.iter().map(|term| kernel.axes[term.0.index()].extent as u64);
+            extents.fold(1u64, u64::saturating_mul)
+        } else {
+            kernel.points(node.level) as u64
+        };
+        let input = &kernel.inputs[*slot as usize];
+        let bytes = touched.min(input.numel as u64).saturating_mul(input.dtype.size() as u64);
+        per_input[*slot as usize] = per_input[*slot as usize].saturating_add(bytes);
+    }
+    let whole = kernel.inputs.iter().map(|i| (i.numel as u64).saturating_mul(i.dtype.size() as u64));
+    per_input.iter().zip(whole).map(|(&bytes, whole)| bytes.min(whole)).fold(0, u64::saturating_add)
+}
+
+fn stored(kernel: &Kernel) -> u64 {
+    let bytes = |numel: usize, size: usize| (numel as u64).saturating_mul(size as u64);
+    kernel.stores.iter().map(|s| bytes(s.numel, s.dtype.size())).fold(0, u64::saturating_add)
+}
+
+fn flops(kernel: &Kernel) -> u64 {
+    let mut total = 0u64;
+    for node in &kernel.exprs {
+        let points = kernel.points(node.level) as u64;
+        total = total.saturating_add(match &node.expr {
+            Expr::Alu(op, _) => points.saturating_mul(op.flops()),
+            Expr::Reduce(monoid, _) => (kernel.points(node.level + 1) as u64).saturating_mul(monoid.flops()),
+            Expr::Scan(monoid, ..) => points.saturating_mul(monoid.flops()),
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Index(_)
+            | Expr::Inside(_)
+            | Expr::Load(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Accumulator => 0,
+        });
+    }
+    match &kernel.contraction {
+        Some(_) => total.saturating_add(2u64.saturating_mul(kernel.points(1) as u64)),
+        None => total,
+    }
+}

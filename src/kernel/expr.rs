@@ -1,0 +1,149 @@
+//! The expression DAG of a kernel: pure, hash-consed, operands first.
+//!
+//! Every expression has a *level*: how deep in the kernel's nest of axes its
+//! value varies. Level 0 varies over the grid, level 1 over the rows of one
+//! grid point, level 2 over the rows nested in those. A [`Expr::Reduce`]
+//! brings a value of level `l + 1` to level `l`.
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Scalar};
+use crate::ir::{AluOp, Monoid};
+use crate::kernel::affine::{Affine, AxisId};
+
+/// Number of an expression of a kernel; operands have lower numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExprId(pub u32);
+
+impl ExprId {
+    /// As an index into the kernel's expressions.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A condition `low <= value < high` on the axes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Within {
+    /// What is compared.
+    pub value: Affine,
+    /// The least value inside.
+    pub low: i64,
+    /// The first value above the inside.
+    pub high: i64,
+}
+
+/// When a load may happen; where it may not, it gives 0 (false) and touches
+/// no memory. The conjunction of all conditions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Guard {
+    /// Conditions on the axes.
+    pub within: SmallVec<[Within; 2]>,
+    /// Computed conditions (`Bool` expressions).
+    pub masks: SmallVec<[ExprId; 1]>,
+}
+
+impl Guard {
+    /// Whether there is no condition.
+    pub fn is_always(&self) -> bool {
+        self.within.is_empty() && self.masks.is_empty()
+    }
+}
+
+/// A computed part of an address: `index * stride`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Dynamic {
+    /// The position, an `I64` expression.
+    pub index: ExprId,
+    /// Elements from one position to the next.
+    pub stride: i64,
+    /// Positions there are. Where `checked`, a position outside `0..extent`
+    /// is clamped and recorded as the kernel's index error.
+    pub extent: usize,
+    /// Whether the position comes from data and may be out of range.
+    pub checked: bool,
+}
+
+/// Where in a buffer an element lies, in elements:
+/// `affine + sum(dynamic.index * dynamic.stride)`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Access {
+    /// The part that the axes determine.
+    pub affine: Affine,
+    /// The parts that data determines.
+    pub dynamic: SmallVec<[Dynamic; 1]>,
+}
+
+/// A pure expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// A number, as the bits of the expression's type.
+    Const(u64),
+    /// The n-th scalar argument of the launch.
+    Arg(u32),
+    /// An affine combination of axes, as `I64`.
+    Index(Affine),
+    /// Whether a condition on the axes holds, as `Bool`.
+    Inside(Within),
+    /// An element of the n-th input.
+    Load(u32, Access, Guard),
+    /// A scalar operation; unused operands repeat the first.
+    Alu(AluOp, [ExprId; 3]),
+    /// Conversion to the expression's type.
+    Cast(ExprId),
+    /// The same bits as the expression's type.
+    Bitcast(ExprId),
+    /// All axes one level deeper than the expression combined, in row-major order.
+    Reduce(Monoid, ExprId),
+    /// Running combination along an axis, inclusive. The axis is the only
+    /// one of its level.
+    Scan(Monoid, ExprId, AxisId),
+    /// The finished accumulator of the kernel's contraction.
+    Accumulator,
+}
+
+/// An expression with what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExprNode {
+    /// What is computed.
+    pub expr: Expr,
+    /// The type of the value. `F16` and `BF16` values are computed and held
+    /// as `F32`; only loads, casts and stores know the narrow type.
+    pub dtype: DType,
+    /// The level at which the value varies.
+    pub level: u8,
+}
+
+impl ExprNode {
+    /// The constant's value, if it is one.
+    pub fn constant(&self) -> Option<Scalar> {
+        match self.expr {
+            Expr::Const(bits) => Some(Scalar::from_bits(bits, self.dtype)),
+            Expr::Arg(_)
+            | Expr::Index(_)
+            | Expr::Inside(_)
+            | Expr::Load(..)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => None,
+        }
+    }
+}
+
+impl Expr {
+    /// Calls `visit` with every operand, guards and dynamic indices included.
+    pub fn operands(&self, mut visit: impl FnMut(ExprId)) {
+        match self {
+            Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Accumulator => {}
+            Expr::Load(_, access, guard) => {
+                access.dynamic.iter().for_each(|d| visit(d.index));
+                guard.masks.iter().copied().for_each(&mut visit);
+            }
+            Expr::Alu(op, x) => x[..op.arity()].iter().copied().for_each(visit),
+            Expr::Cast(x) | Expr::Bitcast(x) | Expr::Reduce(_, x) | Expr::Scan(_, x, _) => visit(*x),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The kernel: an iteration space with loads, expressions, reductions and
+//! stores.
+
+use crate::base::DType;
+use crate::ir::NodeId;
+use crate::kernel::affine::{Affine, AxisId};
+use crate::kernel::expr::{Expr, ExprId, ExprNode};
+
+/// One axis of a kernel's iteration space.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Axis {
+    /// Number of positions.
+    pub extent: usize,
+    /// 0: the grid. 1: rows of a grid point (and the contracted axes of a
+    /// contraction). 2: rows nested in those.
+    pub level: u8,
+}
+
+/// A buffer that a kernel reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Input {
+    /// The graph node whose value it is.
+    pub node: NodeId,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// Elements the node has, for costs.
+    pub numel: usize,
+}
+
+/// A value that a kernel writes, row-major and dense.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Store {
+    /// The graph node whose value it is.
+    pub node: NodeId,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// What is written, once at every point of its level and above.
+    pub value: ExprId,
+    /// Level of the axes stored over: 0 once per grid point, 1 once per row element.
+    pub level: u8,
+    /// Where, in elements: a bijection from the axes up to `level` onto the
+    /// elements of the node.
+    pub address: Affine,
+    /// Elements the node has.
+    pub numel: usize,
+}
+
+/// The contraction at the root of a kernel:
+/// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`.
+///
+/// Each list is in row-major order. Stores and their expressions see the
+/// finished sum as [`Expr::Accumulator`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Contraction {
+    /// The first operand's value: depends on batch, m and k.
+    pub a: ExprId,
+    /// The second operand's value: depends on batch, k and n.
+    pub b: ExprId,
+    /// Type of the products and the sum (`F32` for the 16-bit floats).
+    pub dtype: DType,
+    /// Axes both operands and the result have (level 0).
+    pub batch: Vec<AxisId>,
+    /// Axes of the first operand and the result (level 0).
+    pub m: Vec<AxisId>,
+    /// Axes of the second operand and the result (level 0).
+    pub n: Vec<AxisId>,
+    /// Axes summed over (level 1).
+    pub k: Vec<AxisId>,
+}
+
+/// What one launch computes.
+///
+/// Without a contraction: for every point of the level-0 axes, the level-1
+/// axes are rows that reductions combine, and so on inwards. Reductions run
+/// in stages: a reduction's operand may depend on the result of another of
+/// the same level (softmax: the sum depends on the max).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// For people: the operations inside and the main store's shape.
+    pub name: String,
+    /// The iteration space, outermost first within each level.
+    pub axes: Vec<Axis>,
+    /// Operands first.
+    pub exprs: Vec<ExprNode>,
+    /// The buffers read; [`Expr::Load`] refers to them by position.
+    pub inputs: Vec<Input>,
+    /// What is written; the main store first.
+    pub stores: Vec<Store>,
+    /// The graph's `Op::Arg` nodes that are scalar arguments, by position.
+    pub args: Vec<NodeId>,
+    /// The contraction, if there is one.
+    pub contraction: Option<Contraction>,
+}
+
+impl Kernel {
+    /// The expression of a number.
+    pub fn expr(&self, id: ExprId) -> &Expr {
+        &self.exprs[id.index()].expr
+    }
+    /// The axes of one level, outermost first.
+    pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {
+        let ids = (0..self.axes.len()).filter(move |&i| self.axes[i].level == level);
+        ids.map(|i| AxisId(i as u16))
+    }
+    /// Number of points of the axes of one level.
+    pub fn level_points(&self, level: u8) -> usize {
+        self.axes.iter().filter(|axis| axis.level == level).map(|axis| axis.extent).product()
+    }
+    /// Number of points of all axes up to a level.
+    pub fn points(&self, level: u8) -> usize {
+        (0..=level).map(|l| self.level_points(l)).product()
+    }
+    /// The deepest level there is.
+    pub fn depth(&self) -> u8 {
+        self.axes.iter().map(|axis| axis.level).max().unwrap_or(0)
+    }
+}
