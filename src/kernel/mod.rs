@@ -3,7 +3,7 @@
 //! - [`affine`]: index arithmetic over a kernel's axes.
 //! - [`expr`]: the pure expression DAG.
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
-//! - [`lower`]: from a set of graph nodes to a kernel, or the reason why not.
+//! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
 pub mod cost;
@@ -12,4 +12,4 @@ pub mod nest;
 
 pub use affine::{Affine, AxisId};
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
-pub use nest::{Axis, Contraction, Input, Kernel, Store};
+pub use nest::{Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};

@@ -1,8 +1,10 @@
 //! The kernel: an iteration space with loads, expressions, reductions and
 //! stores.
 
-use crate::base::DType;
-use crate::ir::NodeId;
+use std::sync::Arc;
+
+use crate::base::{DType, Shape};
+use crate::ir::{Custom, NodeId, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
 
@@ -68,6 +70,35 @@ pub struct Contraction {
     pub k: Vec<AxisId>,
 }
 
+/// A scatter at the root of a kernel: at every point of the level-0 axes, in
+/// row-major order, `value` is combined into the element at
+/// `address + index * stride` of a buffer that already holds the base.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScatterStore {
+    /// The graph node whose value the buffer becomes.
+    pub node: NodeId,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// Position along the scattered axis, an `I64` expression. Outside
+    /// `0..extent` it is recorded as the kernel's index error and skipped.
+    pub index: ExprId,
+    /// The update.
+    pub value: ExprId,
+    /// The part of the address that the axes determine, in elements.
+    pub address: Affine,
+    /// Elements from one position along the scattered axis to the next.
+    pub stride: i64,
+    /// Extent of the scattered axis in the buffer.
+    pub extent: usize,
+    /// The kernel axis along the scattered axis of the updates; points that
+    /// differ on other axes never meet.
+    pub axis: Option<AxisId>,
+    /// How an update combines.
+    pub mode: ScatterMode,
+    /// Elements of the buffer.
+    pub numel: usize,
+}
+
 /// What one launch computes.
 ///
 /// Without a contraction: for every point of the level-0 axes, the level-1
@@ -90,6 +121,9 @@ pub struct Kernel {
     pub args: Vec<NodeId>,
     /// The contraction, if there is one.
     pub contraction: Option<Contraction>,
+    /// The scatter, if there is one; then there are no stores, and the one
+    /// output is the buffer scattered into.
+    pub scatter: Option<ScatterStore>,
 }
 
 impl Kernel {
@@ -114,4 +148,28 @@ impl Kernel {
     pub fn depth(&self) -> u8 {
         self.axes.iter().map(|axis| axis.level).max().unwrap_or(0)
     }
+}
+
+/// The stable sorting permutation along one axis of a dense row-major input.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sort {
+    /// Extents of the input.
+    pub shape: Shape,
+    /// Type of the keys.
+    pub dtype: DType,
+    /// The axis sorted along.
+    pub axis: usize,
+    /// Largest first. NaN is largest; equal keys keep their order either way.
+    pub descending: bool,
+}
+
+/// What a device compiles and launches.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// A generated kernel.
+    Kernel(Kernel),
+    /// A sorting permutation: one input, one `I64` output of its shape.
+    Sort(Sort),
+    /// A user's kernel: dense row-major inputs and outputs of these types.
+    Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),
 }

@@ -1,3 +1,140 @@
 //! Layer 4: devices. Memory, launches, transfers, counters.
+//!
+//! A backend is small: memory, transfers, `compile` and `sync`; never a
+//! method per operation. What it compiles is a [`Work`]; a compiled
+//! [`Program`] launches itself on [`Bindings`].
 
 pub mod host;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::{Device, Result};
+use crate::ir::Buffer;
+use crate::kernel::Work;
+
+/// What a device can do, as far as planning asks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Capabilities {
+    /// Buffers one kernel may bind; splits kernels that would need more.
+    pub max_bindings: usize,
+    /// Independent workers, to judge whether there are enough rows.
+    pub workers: usize,
+    /// Bytes of a row that stay on chip between the stages of a row kernel.
+    pub row_bytes: usize,
+    /// Names of the composites that a template runs.
+    pub templates: &'static [&'static str],
+}
+
+/// A buffer as a kernel sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// Where the kernel's element 0 is, in bytes from the buffer's start.
+    pub offset: usize,
+}
+
+/// What one launch works on.
+#[derive(Debug)]
+pub struct Bindings<'a> {
+    /// In the order of the kernel's inputs.
+    pub inputs: &'a [Binding<'a>],
+    /// In the order of the kernel's stores. Outputs do not overlap inputs,
+    /// but for a donated input that the kernel reads exactly where it writes.
+    pub outputs: &'a [Binding<'a>],
+    /// Scalar arguments as bits of their types, in the kernel's order.
+    pub scalars: &'a [u64],
+    /// Where index errors go.
+    pub status: &'a IndexStatus,
+}
+
+/// The first index out of range that a kernel met.
+#[derive(Debug, Default)]
+pub struct IndexStatus {
+    failed: AtomicBool,
+    first: Mutex<Option<(i64, usize)>>,
+}
+
+impl IndexStatus {
+    /// Records an index outside `0..extent`; the first one stays.
+    #[cold]
+    pub fn record(&self, index: i64, extent: usize) {
+        let mut first = self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        first.get_or_insert((index, extent));
+        self.failed.store(true, Ordering::Release);
+    }
+    /// The first index out of range and the extent it exceeded; clears it.
+    pub fn take(&self) -> Option<(i64, usize)> {
+        if !self.failed.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+    }
+}
+
+/// Something compiled for one device.
+pub trait Program: Send + Sync + fmt::Debug {
+    /// The program's text: shader, CUDA C, or the printed tile program.
+    fn source(&self) -> String;
+    /// Enqueues the work; on the CPU, does it.
+    ///
+    /// # Errors
+    /// A driver's or user kernel's failure. Outputs are then unspecified;
+    /// nothing else is touched.
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()>;
+}
+
+/// How much memory a device's pool holds, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// In live buffers.
+    pub allocated: u64,
+    /// In live buffers and in the cache.
+    pub reserved: u64,
+    /// The most that was allocated at once.
+    pub peak: u64,
+    /// The limit in force; `u64::MAX` if none.
+    pub limit: u64,
+}
+
+/// A device.
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// The device's name.
+    fn device(&self) -> Device;
+    /// What it can do.
+    fn capabilities(&self) -> &Capabilities;
+    /// Uninitialised memory.
+    ///
+    /// # Errors
+    /// [`crate::base::Error::OutOfMemory`] over the limit or when refused.
+    fn allocate(&self, bytes: usize) -> Result<Buffer>;
+    /// Memory holding a copy of `data`.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`], or the driver's failure.
+    fn upload(&self, data: &[u8]) -> Result<Buffer>;
+    /// The bytes `start..start + out.len()` of a buffer, waiting for them.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()>;
+    /// A program for the work.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>>;
+    /// Waits for everything enqueued.
+    ///
+    /// # Errors
+    /// The first failure since the last wait.
+    fn sync(&self) -> Result<()>;
+    /// What the pool holds.
+    fn memory(&self) -> MemoryStats;
+    /// Sets the most bytes that may be allocated at once.
+    fn set_memory_limit(&self, bytes: u64);
+    /// Gives cached memory back to the system.
+    fn empty_cache(&self);
+}

@@ -1,0 +1,217 @@
+//! Registers of 256 bits with fused multiply-add.
+
+use std::arch::x86_64::*;
+
+use super::Kernel;
+use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
+
+#[derive(Clone, Copy)]
+struct F32x8(__m256);
+
+#[derive(Clone, Copy)]
+struct F64x4(__m256d);
+
+/// Eight set lanes and eight clear ones: a mask of n lanes starts at 8 - n.
+static MASK_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The same of 64-bit lanes.
+static MASK_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+
+#[inline(always)]
+unsafe fn mask_32(count: usize) -> __m256i {
+    // SAFETY: count <= 8 leaves eight lanes in the table.
+    unsafe { _mm256_loadu_si256(MASK_32.as_ptr().add(8 - count).cast()) }
+}
+
+#[inline(always)]
+unsafe fn mask_64(count: usize) -> __m256i {
+    // SAFETY: count <= 4 leaves four lanes in the table.
+    unsafe { _mm256_loadu_si256(MASK_64.as_ptr().add(4 - count).cast()) }
+}
+
+macro_rules! lanes {
+    ($name:ident, $element:ty, $count:literal, $mask:ident, $zero:ident, $splat:ident, $load:ident,
+     $load_mask:ident, $store:ident, $store_mask:ident, $multiply_add:ident, $add:ident) => {
+        // SAFETY (of every block below): the caller has AVX2 and FMA and
+        // vouches for the elements; masked-out lanes are not accessed.
+        impl Lanes for $name {
+            type Element = $element;
+            const COUNT: usize = $count;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                unsafe { $name($zero()) }
+            }
+            #[inline(always)]
+            unsafe fn splat(from: *const $element) -> Self {
+                unsafe { $name($splat(*from)) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $element) -> Self {
+                unsafe { $name($load(from)) }
+            }
+            #[inline(always)]
+            unsafe fn load_first(from: *const $element, count: usize) -> Self {
+                unsafe { $name($load_mask(from, $mask(count))) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $element) {
+                unsafe { $store(to, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn store_first(self, to: *mut $element, count: usize) {
+                unsafe { $store_mask(to, $mask(count), self.0) }
+            }
+            #[inline(always)]
+            unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
+                unsafe { $name($multiply_add(self.0, x.0, y.0)) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $name($add(self.0, other.0)) }
+            }
+            #[inline(always)]
+            unsafe fn prefetch(at: *const $element) {
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+            }
+        }
+    };
+}
+
+lanes!(
+    F32x8,
+    f32,
+    8,
+    mask_32,
+    _mm256_setzero_ps,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_maskload_ps,
+    _mm256_storeu_ps,
+    _mm256_maskstore_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps
+);
+lanes!(
+    F64x4,
+    f64,
+    4,
+    mask_64,
+    _mm256_setzero_pd,
+    _mm256_set1_pd,
+    _mm256_loadu_pd,
+    _mm256_maskload_pd,
+    _mm256_storeu_pd,
+    _mm256_maskstore_pd,
+    _mm256_fmadd_pd,
+    _mm256_add_pd
+);
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
+    // SAFETY: the caller keeps `lanes::tile`'s contract.
+    unsafe { lanes::tile::<L, R, V>(tile) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `lanes::dot`'s contract.
+    unsafe { lanes::dot::<L>(dot) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `lanes::axpy`'s contract.
+    unsafe { lanes::axpy::<L>(axpy) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
+    // SAFETY: the caller keeps `lanes::copy`'s contract.
+    unsafe { lanes::copy::<L>(copying) }
+}
+
+/// Tiles of 6 rows by 2 registers: 12 sums of the 16 registers.
+macro_rules! kernel {
+    ($lanes:ty, $transpose:expr) => {
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Kernel {
+            name: "avx2",
+            rows: 6,
+            columns: 2 * <$lanes>::COUNT,
+            lanes: <$lanes>::COUNT,
+            tiles: &[
+                &[tile::<$lanes, 1, 1>, tile::<$lanes, 1, 2>],
+                &[tile::<$lanes, 2, 1>, tile::<$lanes, 2, 2>],
+                &[tile::<$lanes, 3, 1>, tile::<$lanes, 3, 2>],
+                &[tile::<$lanes, 4, 1>, tile::<$lanes, 4, 2>],
+                &[tile::<$lanes, 5, 1>, tile::<$lanes, 5, 2>],
+                &[tile::<$lanes, 6, 1>, tile::<$lanes, 6, 2>],
+            ],
+            dot: dot::<$lanes>,
+            axpy: axpy::<$lanes>,
+            copy: copy::<$lanes>,
+            transpose: $transpose,
+        })
+    };
+}
+
+/// The kernel for `f32`, where the processor has AVX2 and FMA.
+pub(super) fn f32() -> Option<Kernel<f32>> {
+    kernel!(F32x8, transpose_8x8)
+}
+
+/// The kernel for `f64`, where the processor has AVX2 and FMA.
+pub(super) fn f64() -> Option<Kernel<f64>> {
+    kernel!(F64x4, transpose_4x4)
+}
+
+/// Transposes 8 by 8 elements: pairs, then 64 bits within each half, then the
+/// halves.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn transpose_8x8(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
+    // SAFETY: the caller vouches for both blocks.
+    unsafe {
+        let mut x = [_mm256_setzero_ps(); 8];
+        for i in 0..4 {
+            let a = _mm256_loadu_ps(from.offset(2 * i as isize * row));
+            let b = _mm256_loadu_ps(from.offset((2 * i + 1) as isize * row));
+            x[2 * i] = _mm256_unpacklo_ps(a, b);
+            x[2 * i + 1] = _mm256_unpackhi_ps(a, b);
+        }
+        // Columns j and 4 + j of rows 0..4, then of rows 4..8.
+        let quads = |a: __m256, b: __m256| {
+            [_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b)]
+        };
+        let (top, top_odd) = (quads(x[0], x[2]), quads(x[1], x[3]));
+        let (low, low_odd) = (quads(x[4], x[6]), quads(x[5], x[7]));
+        let top = [top[0], top[1], top_odd[0], top_odd[1]];
+        let low = [low[0], low[1], low_odd[0], low_odd[1]];
+        for j in 0..4 {
+            let first = _mm256_permute2f128_ps::<0x20>(top[j], low[j]);
+            let second = _mm256_permute2f128_ps::<0x31>(top[j], low[j]);
+            _mm256_storeu_ps(to.offset(j as isize * to_row), first);
+            _mm256_storeu_ps(to.offset((4 + j) as isize * to_row), second);
+        }
+    }
+}
+
+/// Transposes 4 by 4 elements: pairs, then halves.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn transpose_4x4(from: *const f64, row: isize, to: *mut f64, to_row: isize) {
+    // SAFETY: the caller vouches for both blocks.
+    unsafe {
+        let mut x = [_mm256_setzero_pd(); 4];
+        for i in 0..2 {
+            let a = _mm256_loadu_pd(from.offset(2 * i as isize * row));
+            let b = _mm256_loadu_pd(from.offset((2 * i + 1) as isize * row));
+            x[2 * i] = _mm256_unpacklo_pd(a, b);
+            x[2 * i + 1] = _mm256_unpackhi_pd(a, b);
+        }
+        for j in 0..2 {
+            let first = _mm256_permute2f128_pd::<0x20>(x[j], x[2 + j]);
+            let second = _mm256_permute2f128_pd::<0x31>(x[j], x[2 + j]);
+            _mm256_storeu_pd(to.offset(j as isize * to_row), first);
+            _mm256_storeu_pd(to.offset((2 + j) as isize * to_row), second);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Registers of 512 bits, with masks for what does not fill one.
+
+use std::arch::x86_64::*;
+
+use super::Kernel;
+use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
+
+#[derive(Clone, Copy)]
+struct F32x16(__m512);
+
+#[derive(Clone, Copy)]
+struct F64x8(__m512d);
+
+macro_rules! lanes {
+    ($name:ident, $element:ty, $count:literal, $mask:ty, $zero:ident, $splat:ident, $load:ident,
+     $load_mask:ident, $store:ident, $store_mask:ident, $multiply_add:ident, $add:ident) => {
+        // SAFETY (of every block below): the caller has AVX-512F and vouches
+        // for the elements; masked-out lanes are not accessed.
+        impl Lanes for $name {
+            type Element = $element;
+            const COUNT: usize = $count;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                unsafe { $name($zero()) }
+            }
+            #[inline(always)]
+            unsafe fn splat(from: *const $element) -> Self {
+                unsafe { $name($splat(*from)) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $element) -> Self {
+                unsafe { $name($load(from)) }
+            }
+            #[inline(always)]
+            unsafe fn load_first(from: *const $element, count: usize) -> Self {
+                unsafe { $name($load_mask(((1u32 << count) - 1) as $mask, from)) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $element) {
+                unsafe { $store(to, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn store_first(self, to: *mut $element, count: usize) {
+                unsafe { $store_mask(to, ((1u32 << count) - 1) as $mask, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
+                unsafe { $name($multiply_add(self.0, x.0, y.0)) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $name($add(self.0, other.0)) }
+            }
+            #[inline(always)]
+            unsafe fn prefetch(at: *const $element) {
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+            }
+        }
+    };
+}
+
+lanes!(
+    F32x16,
+    f32,
+    16,
+    __mmask16,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_maskz_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_mask_storeu_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps
+);
+lanes!(
+    F64x8,
+    f64,
+    8,
+    __mmask8,
+    _mm512_setzero_pd,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_maskz_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_mask_storeu_pd,
+    _mm512_fmadd_pd,
+    _mm512_add_pd
+);
+
+#[target_feature(enable = "avx512f")]
+unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
+    // SAFETY: the caller keeps `lanes::tile`'s contract.
+    unsafe { lanes::tile::<L, R, V>(tile) }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `lanes::dot`'s contract.
+    unsafe { lanes::dot::<L>(dot) }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `lanes::axpy`'s contract.
+    unsafe { lanes::axpy::<L>(axpy) }
+}
+
+#[target_feature(enable = "avx512f")]
+unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
+    // SAFETY: the caller keeps `lanes::copy`'s contract.
+    unsafe { lanes::copy::<L>(copying) }
+}
+
+/// Tiles of 8 rows by 3 registers: 24 sums, which hide the latency of the
+/// multiply-adds, and 11 loads for 24 of them.
+macro_rules! kernel {
+    ($lanes:ty, $transpose:expr) => {
+        is_x86_feature_detected!("avx512f").then_some(Kernel {
+            name: "avx512",
+            rows: 8,
+            columns: 3 * <$lanes>::COUNT,
+            lanes: <$lanes>::COUNT,
+            tiles: &[
+                &[tile::<$lanes, 1, 1>, tile::<$lanes, 1, 2>, tile::<$lanes, 1, 3>],
+                &[tile::<$lanes, 2, 1>, tile::<$lanes, 2, 2>, tile::<$lanes, 2, 3>],
+                &[tile::<$lanes, 3, 1>, tile::<$lanes, 3, 2>, tile::<$lanes, 3, 3>],
+                &[tile::<$lanes, 4, 1>, tile::<$lanes, 4, 2>, tile::<$lanes, 4, 3>],
+                &[tile::<$lanes, 5, 1>, tile::<$lanes, 5, 2>, tile::<$lanes, 5, 3>],
+                &[tile::<$lanes, 6, 1>, tile::<$lanes, 6, 2>, tile::<$lanes, 6, 3>],
+                &[tile::<$lanes, 7, 1>, tile::<$lanes, 7, 2>, tile::<$lanes, 7, 3>],
+                &[tile::<$lanes, 8, 1>, tile::<$lanes, 8, 2>, tile::<$lanes, 8, 3>],
+            ],
+            dot: dot::<$lanes>,
+            axpy: axpy::<$lanes>,
+            copy: copy::<$lanes>,
+            transpose: $transpose,
+        })
+    };
+}
+
+/// The kernel for `f32`, where the processor has AVX-512F.
+pub(super) fn f32() -> Option<Kernel<f32>> {
+    kernel!(F32x16, transpose_16x16)
+}
+
+/// The kernel for `f64`, where the processor has AVX-512F.
+pub(super) fn f64() -> Option<Kernel<f64>> {
+    kernel!(F64x8, transpose_8x8)
+}
+
+/// Transposes 16 by 16 elements: pairs, then quads of 64 bits within each 128,
+/// then the 128-bit quarters across registers.
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
+    // SAFETY: the caller vouches for both blocks.
+    unsafe {
+        let mut x = [_mm512_setzero_ps(); 16];
+        for i in 0..16 {
+            x[i] = _mm512_loadu_ps(from.offset(i as isize * row));
+        }
+        let mut y = [_mm512_setzero_ps(); 16];
+        for i in 0..8 {
+            y[2 * i] = _mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+            y[2 * i + 1] = _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+        }
+        for i in 0..4 {
+            let q =
+                [y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]].map(|q| _mm512_castps_pd(q));
+            x[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[0], q[2]));
+            x[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(q[0], q[2]));
+            x[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[1], q[3]));
+            x[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(q[1], q[3]));
+        }
+        // x[4g + j] holds columns j, 4 + j, 8 + j, 12 + j of rows 4g..4g + 4.
+        for j in 0..4 {
+            let even = _mm512_shuffle_f32x4::<0x88>(x[j], x[4 + j]);
+            let odd = _mm512_shuffle_f32x4::<0xdd>(x[j], x[4 + j]);
+            let even_high = _mm512_shuffle_f32x4::<0x88>(x[8 + j], x[12 + j]);
+            let odd_high = _mm512_shuffle_f32x4::<0xdd>(x[8 + j], x[12 + j]);
+            let out = [
+                _mm512_shuffle_f32x4::<0x88>(even, even_high),
+                _mm512_shuffle_f32x4::<0x88>(odd, odd_high),
+                _mm512_shuffle_f32x4::<0xdd>(even, even_high),
+                _mm512_shuffle_f32x4::<0xdd>(odd, odd_high),
+            ];
+            for (quarter, out) in out.into_iter().enumerate() {
+                _mm512_storeu_ps(to.offset((4 * quarter + j) as isize * to_row), out);
+            }
+        }
+    }
+}
+
+/// Transposes 8 by 8 elements: pairs, then the 128-bit quarters across
+/// registers.
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_8x8(from: *const f64, row: isize, to: *mut f64, to_row: isize) {
+    // SAFETY: the caller vouches for both blocks.
+    unsafe {
+        let mut x = [_mm512_setzero_pd(); 8];
+        for i in 0..4 {
+            let a = _mm512_loadu_pd(from.offset(2 * i as isize * row));
+            let b = _mm512_loadu_pd(from.offset((2 * i + 1) as isize * row));
+            x[2 * i] = _mm512_unpacklo_pd(a, b);
+            x[2 * i + 1] = _mm512_unpackhi_pd(a, b);
+        }
+        // x[2g + j] holds columns j, 2 + j, 4 + j, 6 + j of rows 2g and 2g + 1.
+        for j in 0..2 {
+            let even = _mm512_shuffle_f64x2::<0x88>(x[j], x[2 + j]);
+            let odd = _mm512_shuffle_f64x2::<0xdd>(x[j], x[2 + j]);
+            let even_high = _mm512_shuffle_f64x2::<0x88>(x[4 + j], x[6 + j]);
+            let odd_high = _mm512_shuffle_f64x2::<0xdd>(x[4 + j], x[6 + j]);
+            let out = [
+                _mm512_shuffle_f64x2::<0x88>(even, even_high),
+                _mm512_shuffle_f64x2::<0x88>(odd, odd_high),
+                _mm512_shuffle_f64x2::<0xdd>(even, even_high),
+                _mm512_shuffle_f64x2::<0xdd>(odd, odd_high),
+            ];
+            for (quarter, out) in out.into_iter().enumerate() {
+                _mm512_storeu_pd(to.offset((2 * quarter + j) as isize * to_row), out);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The innermost loops: register tiles, dot products and axpys, one set of
+//! them for each element type and instruction set.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod lanes;
+mod portable;
+
+use std::sync::OnceLock;
+
+pub(super) use lanes::{Axpy, Copying, Dot, Tile};
+
+/// One instruction set's inner loops for elements `T`.
+///
+/// Each function needs the instruction set that the kernel was built for;
+/// [`Element::kernels`] lists only those that this processor has.
+pub(super) struct Kernel<T: 'static> {
+    /// What to call it in messages of tests.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub name: &'static str,
+    /// Rows of the full register tile.
+    pub rows: usize,
+    /// Columns of the full register tile, a multiple of `lanes`.
+    pub columns: usize,
+    /// Elements in a vector register.
+    pub lanes: usize,
+    /// Register tiles, by rows less one, then by vectors less one.
+    pub tiles: &'static [&'static [unsafe fn(&Tile<T>)]],
+    /// Four dot products with one vector.
+    pub dot: unsafe fn(&Dot<T>),
+    /// Adds a combination of rows to a row.
+    pub axpy: unsafe fn(&Axpy<T>),
+    /// Copies a matrix of contiguous rows.
+    pub copy: unsafe fn(&Copying<T>),
+    /// Transposes a square block of `lanes` by `lanes`.
+    pub transpose: unsafe fn(*const T, isize, *mut T, isize),
+}
+
+/// A type of matrix elements; integers wrap.
+///
+/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64` and `u8`.
+pub trait Element: Copy + Send + Sync + 'static + private::Sealed {
+    /// The additive identity.
+    const ZERO: Self;
+}
+
+pub(super) mod private {
+    use super::Kernel;
+
+    /// What only this module can implement and use.
+    pub trait Sealed: Sized + 'static {
+        /// The kernels that this processor can run, best first; not empty.
+        #[allow(private_interfaces)]
+        fn kernels() -> &'static [Kernel<Self>];
+        /// `self * x + y`, rounded once where the target does that natively.
+        fn multiply_add(self, x: Self, y: Self) -> Self;
+        /// `self + x`.
+        fn plus(self, x: Self) -> Self;
+    }
+}
+
+macro_rules! element {
+    ($type:ty, $zero:expr, $multiply_add:expr, $plus:expr, [$($kernel:expr),*]) => {
+        impl Element for $type {
+            const ZERO: Self = $zero;
+        }
+        impl private::Sealed for $type {
+            #[allow(private_interfaces)]
+            fn kernels() -> &'static [Kernel<Self>] {
+                static KERNELS: OnceLock<Vec<Kernel<$type>>> = OnceLock::new();
+                KERNELS.get_or_init(|| [$($kernel),*].into_iter().flatten().collect())
+            }
+            #[inline(always)]
+            fn multiply_add(self, x: Self, y: Self) -> Self {
+                let multiply_add: fn(Self, Self, Self) -> Self = $multiply_add;
+                multiply_add(self, x, y)
+            }
+            #[inline(always)]
+            fn plus(self, x: Self) -> Self {
+                let plus: fn(Self, Self) -> Self = $plus;
+                plus(self, x)
+            }
+        }
+    };
+}
+
+/// Whether `mul_add` is an instruction on the baseline of this target; a call
+/// to the maths library is slower than a tile can bear.
+const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
+#[cfg(target_arch = "x86_64")]
+element!(
+    f32,
+    0.0,
+    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x| a + x,
+    [avx512::f32(), avx2::f32(), Some(portable::kernel::<f32, 4>())]
+);
+#[cfg(target_arch = "x86_64")]
+element!(
+    f64,
+    0.0,
+    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x| a + x,
+    [avx512::f64(), avx2::f64(), Some(portable::kernel::<f64, 2>())]
+);
+#[cfg(not(target_arch = "x86_64"))]
+element!(
+    f32,
+    0.0,
+    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x| a + x,
+    [Some(portable::kernel::<f32, 4>())]
+);
+#[cfg(not(target_arch = "x86_64"))]
+element!(
+    f64,
+    0.0,
+    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
+    |a, x| a + x,
+    [Some(portable::kernel::<f64, 2>())]
+);
+element!(
+    i32,
+    0,
+    |a, x, y| a.wrapping_mul(x).wrapping_add(y),
+    |a, x| a.wrapping_add(x),
+    [Some(portable::kernel::<i32, 4>())]
+);
+element!(
+    u32,
+    0,
+    |a, x, y| a.wrapping_mul(x).wrapping_add(y),
+    |a, x| a.wrapping_add(x),
+    [Some(portable::kernel::<u32, 4>())]
+);
+element!(
+    i64,
+    0,
+    |a, x, y| a.wrapping_mul(x).wrapping_add(y),
+    |a, x| a.wrapping_add(x),
+    [Some(portable::kernel::<i64, 2>())]
+);
+element!(
+    u8,
+    0,
+    |a, x, y| a.wrapping_mul(x).wrapping_add(y),
+    |a, x| a.wrapping_add(x),
+    [Some(portable::kernel::<u8, 16>())]
+);

@@ -1,0 +1,123 @@
+//! Registers as plain arrays, which the compiler turns into the target's
+//! baseline vectors.
+
+use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
+use super::{Element, Kernel};
+
+/// `N` elements.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Array<T, const N: usize>([T; N]);
+
+impl<T: Element, const N: usize> Lanes for Array<T, N> {
+    type Element = T;
+    const COUNT: usize = N;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Array([T::ZERO; N])
+    }
+    #[inline(always)]
+    unsafe fn splat(from: *const T) -> Self {
+        // SAFETY: the caller vouches for the element.
+        Array([unsafe { *from }; N])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller vouches for N elements; an array needs no more
+        // alignment than an element.
+        unsafe { from.cast::<Self>().read() }
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const T, count: usize) -> Self {
+        // SAFETY: the caller vouches for `count` elements, at most N.
+        unsafe {
+            if count == N {
+                return Self::load(from);
+            }
+            let mut lanes = Self::zero();
+            for i in 0..count {
+                lanes.0[i] = *from.add(i);
+            }
+            lanes
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller vouches for N elements.
+        unsafe { to.cast::<Self>().write(self) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut T, count: usize) {
+        for i in 0..count {
+            // SAFETY: the caller vouches for `count` elements, at most N.
+            unsafe { *to.add(i) = self.0[i] };
+        }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].multiply_add(x.0[i], y.0[i])))
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Array(std::array::from_fn(|i| self.0[i].plus(other.0[i])))
+    }
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const T) {}
+}
+
+unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
+    // SAFETY: the caller keeps `lanes::tile`'s contract.
+    unsafe { lanes::tile::<L, R, V>(tile) }
+}
+
+unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `lanes::dot`'s contract.
+    unsafe { lanes::dot::<L>(dot) }
+}
+
+unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `lanes::axpy`'s contract.
+    unsafe { lanes::axpy::<L>(axpy) }
+}
+
+unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
+    // SAFETY: the caller keeps `lanes::copy`'s contract.
+    unsafe { lanes::copy::<L>(copying) }
+}
+
+/// Transposes `N` by `N` elements one at a time.
+unsafe fn transpose<T: Copy, const N: usize>(
+    from: *const T,
+    row: isize,
+    to: *mut T,
+    to_row: isize,
+) {
+    for i in 0..N as isize {
+        for j in 0..N as isize {
+            // SAFETY: the caller vouches for both blocks.
+            unsafe { *to.offset(j * to_row + i) = *from.offset(i * row + j) };
+        }
+    }
+}
+
+/// The kernel with registers of `N` elements (16 bytes on today's baselines)
+/// and tiles of 4 rows by 2 registers.
+pub(super) fn kernel<T: Element, const N: usize>() -> Kernel<T> {
+    Kernel {
+        name: "portable",
+        rows: 4,
+        columns: 2 * N,
+        lanes: N,
+        tiles: &[
+            &[tile::<Array<T, N>, 1, 1>, tile::<Array<T, N>, 1, 2>],
+            &[tile::<Array<T, N>, 2, 1>, tile::<Array<T, N>, 2, 2>],
+            &[tile::<Array<T, N>, 3, 1>, tile::<Array<T, N>, 3, 2>],
+            &[tile::<Array<T, N>, 4, 1>, tile::<Array<T, N>, 4, 2>],
+        ],
+        dot: dot::<Array<T, N>>,
+        axpy: axpy::<Array<T, N>>,
+        copy: copy::<Array<T, N>>,
+        transpose: transpose::<T, N>,
+    }
+}
