@@ -115,7 +115,7 @@ pub(crate) fn unify(
             OperandValue::Scalar(value) => Tensor::constant(value, dtype, device, span),
             OperandValue::Tensor(tensor) => {
                 let tensor = tensor.follow_device(device, span).cast_as(name, dtype, span);
-                if tensor.rank() == 0 { tensor } else { tensor.expand_as(name, &shape, span) }
+                if tensor.rank() == 0 { tensor } else { tensor.expand_to(name, &shape, span) }
             }
         })
         .collect())
@@ -163,7 +163,7 @@ impl Tensor {
     }
 
     /// Expanded to `shape`, or the same node when it has that shape.
-    pub(crate) fn expand_as(self, name: &'static str, shape: &Shape, span: Span) -> Tensor {
+    pub(crate) fn expand_to(self, name: &'static str, shape: &Shape, span: Span) -> Tensor {
         if self.ty().is_some_and(|ty| ty.shape == *shape) {
             return self;
         }
@@ -269,12 +269,12 @@ impl Tensor {
             OperandValue::Scalar(value) => Tensor::constant(value, dtype, device, span),
             OperandValue::Tensor(t) => {
                 let t = t.follow_device(device, span).cast_as(name, dtype, span);
-                if t.rank() == 0 { t } else { t.expand_as(name, &shape, span) }
+                if t.rank() == 0 { t } else { t.expand_to(name, &shape, span) }
             }
         };
         let condition = condition.follow_device(device, span);
         let condition =
-            if condition.rank() == 0 { condition } else { condition.expand_as(name, &shape, span) };
+            if condition.rank() == 0 { condition } else { condition.expand_to(name, &shape, span) };
         Tensor::apply(name, span, Op::Alu(AluOp::Where), &[&condition, &place(yes), &place(no)])
     }
 }
