@@ -187,7 +187,9 @@ impl AluOp {
         }
     }
 
-    fn eval_integer(self, dtype: DType, x: &[i64]) -> Scalar {
+    /// The operation on integers or truth values of type `dtype`, before
+    /// wrapping to the result's type.
+    pub(crate) fn eval_integer(self, dtype: DType, x: &[i64]) -> Scalar {
         let width = 8 * dtype.size() as i64;
         let value = if self == AluOp::Shl && !(0..width).contains(&x[1]) {
             0

@@ -100,8 +100,8 @@ pub struct Body {
 
 /// Repetition inside the graph.
 ///
-/// The body's parameters are: the iteration number (rank-0 `I64`), the
-/// carries, one slice (leading axis removed) of each stacked input, the
+/// The body's parameters are: the iteration number (rank-0 `I64`; it counts
+/// down to 0 in a reversed loop, so that it is always the slice's), the carries, one slice (leading axis removed) of each stacked input, the
 /// invariants. Its results are the next carries, then one slice of each
 /// stacked output. The node's operands are the carries, the stacked inputs
 /// (leading axis `trips`) and the invariants.

@@ -177,6 +177,25 @@ impl Tensor {
         self.repr.as_ref().is_ok_and(|node| node.value().is_some())
     }
 
+    /// The values of `tensors` by the interpreter of the unfused graph: what
+    /// every device is tested against.
+    ///
+    /// # Errors
+    /// A recorded mistake, data that is not on the CPU, and those of
+    /// [`ir::oracle::evaluate`].
+    #[doc(hidden)]
+    pub fn oracle(tensors: &[&Tensor]) -> Result<Vec<ir::oracle::Value>> {
+        let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
+        ir::oracle::evaluate_nodes(&nodes, &|leaf, ty| {
+            if leaf.buffer.device != Device::cpu() {
+                let reason = "the oracle reads CPU memory only".into();
+                return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason });
+            }
+            let bytes = crate::runtime::host::bytes(&leaf.buffer);
+            Ok(ir::oracle::Value::from_view(ty.clone(), bytes, &leaf.layout))
+        })
+    }
+
     /// The extents, when there are exactly `N`: `let [b, t, d] = x.dims()?`.
     ///
     /// # Errors

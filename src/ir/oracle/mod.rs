@@ -1,0 +1,62 @@
+//! The oracle: what a graph means, computed the slow and obvious way.
+//!
+//! One node at a time, in order, without fusion: integers exactly (wrapped to
+//! their width), floats in `f64`. A float is rounded to its type only where
+//! every device stores it: constants, parameters, casts to another type,
+//! bitcasts, copies, the carries and results of loops, the operands and
+//! results of custom kernels, and the graph's outputs. In between it keeps
+//! `f64` precision, as a fused kernel may keep more than the type has.
+
+mod bodies;
+mod elementwise;
+mod index;
+mod interpret;
+mod movement;
+mod reduce;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::base::{Error, Result};
+use crate::ir::buffer::Leaf;
+use crate::ir::collect::collect;
+use crate::ir::graph::Graph;
+use crate::ir::node::{Node, Type};
+
+pub use value::{Data, Value};
+
+/// The values of a graph's outputs, rounded to their types.
+///
+/// # Errors
+/// [`Error::IndexOutOfRange`] for a gather or scatter outside its axis,
+/// [`Error::Kernel`] when a custom kernel fails, [`Error::Argument`] when
+/// `params` do not fit the graph's parameters.
+pub fn evaluate(graph: &Graph, params: &[Value]) -> Result<Vec<Value>> {
+    let params = params.iter().map(|param| Rc::new(param.rounded())).collect();
+    let outputs = interpret::interpret(graph, params)?;
+    Ok(outputs.iter().map(|output| output.rounded()).collect())
+}
+
+/// The values of persistent nodes; `read` fetches the leaves they rest on.
+///
+/// # Errors
+/// Those of [`evaluate`] and of `read`.
+pub fn evaluate_nodes(
+    nodes: &[Arc<Node>],
+    read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
+) -> Result<Vec<Value>> {
+    let collected = collect(nodes);
+    let mut params = Vec::with_capacity(collected.leaves.len());
+    for leaf in &collected.leaves {
+        let missing = || argument("a realized leaf", "one without a value");
+        params.push(read(leaf.value().ok_or_else(missing)?, leaf.ty())?);
+    }
+    evaluate(&collected.graph, &params)
+}
+
+fn argument(expected: impl Into<String>, found: impl Into<String>) -> Error {
+    Error::Argument { call: "oracle", expected: expected.into(), found: found.into() }
+}
