@@ -262,4 +262,17 @@ impl Op {
             Op::Custom(..) => "custom",
         }
     }
+
+    /// The body of a repetition or a named operation.
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            Op::Loop(spec, _) => Some(&spec.body),
+            Op::Composite(composite, _) => Some(&composite.body),
+            Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) | Op::Alu(_) => None,
+            Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => None,
+            Op::Pad(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => None,
+            Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) => None,
+            Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) | Op::Custom(..) => None,
+        }
+    }
 }
