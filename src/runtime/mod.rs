@@ -4,7 +4,9 @@
 //! method per operation. What it compiles is a [`Work`]; a compiled
 //! [`Program`] launches itself on [`Bindings`].
 
+pub mod cpu;
 pub mod host;
+pub mod null;
 
 use std::fmt;
 use std::sync::Arc;

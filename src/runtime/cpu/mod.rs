@@ -1,0 +1,139 @@
+//! The CPU device.
+
+pub mod memory;
+pub mod pool;
+mod reference;
+mod sort;
+pub mod threads;
+
+use std::sync::Arc;
+
+use crate::base::{Device, Error, Result};
+use crate::ir::{Buffer, Custom, Type};
+use crate::kernel::{Kernel, Sort, Work};
+use crate::runtime::cpu::memory::Memory;
+use crate::runtime::{Backend, Bindings, Capabilities, MemoryStats, Program, host};
+
+/// The host processor as a device. Launches run at once, on the calling
+/// thread and rayon's.
+#[derive(Debug)]
+pub struct CpuBackend {
+    capabilities: Capabilities,
+}
+
+impl CpuBackend {
+    /// The device, with host memory's pool.
+    pub fn new() -> CpuBackend {
+        let capabilities = Capabilities {
+            max_bindings: 64,
+            workers: threads::count(),
+            row_bytes: 128 << 10,
+            templates: &[],
+        };
+        CpuBackend { capabilities }
+    }
+}
+
+impl Default for CpuBackend {
+    fn default() -> CpuBackend {
+        CpuBackend::new()
+    }
+}
+
+impl Backend for CpuBackend {
+    fn device(&self) -> Device {
+        Device::cpu()
+    }
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        host::allocate(bytes)
+    }
+    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+        host::upload(data)
+    }
+    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+        out.copy_from_slice(&host::bytes(buffer)[start..start + out.len()]);
+        Ok(())
+    }
+    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+        Ok(match work {
+            Work::Kernel(kernel) => Arc::new(PlainProgram(kernel.clone())),
+            Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
+            Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
+                custom: custom.clone(),
+                inputs: inputs.clone(),
+                outputs: outputs.clone(),
+            }),
+        })
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn memory(&self) -> MemoryStats {
+        host::pool().stats()
+    }
+    fn set_memory_limit(&self, bytes: u64) {
+        host::pool().set_limit(bytes);
+    }
+    fn empty_cache(&self) {
+        host::pool().empty_cache();
+    }
+}
+
+#[derive(Debug)]
+struct PlainProgram(Kernel);
+
+impl Program for PlainProgram {
+    fn source(&self) -> String {
+        format!("{:#?}", self.0)
+    }
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        reference::run(&self.0, bindings)
+    }
+}
+
+#[derive(Debug)]
+struct SortProgram(Sort);
+
+impl Program for SortProgram {
+    fn source(&self) -> String {
+        let Sort { shape, dtype, axis, descending } = &self.0;
+        format!("sort {dtype}{shape} along axis {axis}{}", if *descending { ", descending" } else { "" })
+    }
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        sort::sort(&self.0, Memory::of(&bindings.inputs[0]), Memory::of(&bindings.outputs[0]));
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct CustomProgram {
+    custom: Arc<dyn Custom>,
+    inputs: Vec<Type>,
+    outputs: Vec<Type>,
+}
+
+impl Program for CustomProgram {
+    fn source(&self) -> String {
+        format!("custom {}", self.custom.name())
+    }
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        let (inputs, outputs) = (memory::inputs_of(bindings), memory::outputs_of(bindings));
+        // SAFETY: bindings hold at least the bytes of their types; outputs are
+        // this launch's alone and overlap nothing.
+        let operands: Vec<&[u8]> = (inputs.iter().zip(&self.inputs))
+            .map(|(m, ty)| unsafe { std::slice::from_raw_parts(m.start, ty.bytes()) })
+            .collect();
+        // SAFETY: as above.
+        let mut results: Vec<&mut [u8]> = (outputs.iter().zip(&self.outputs))
+            .map(|(m, ty)| unsafe { std::slice::from_raw_parts_mut(m.start, ty.bytes()) })
+            .collect();
+        self.custom.run_cpu(&operands, &mut results).map_err(|message| Error::Kernel {
+            kernel: self.custom.name().to_string(),
+            device: Device::cpu(),
+            message,
+        })
+    }
+}
