@@ -1,1 +1,436 @@
-//! T3.
+//! Products of vectors, matrices and batches of them. A product is one
+//! [`Op::Contract`](crate::ir::Op::Contract); broadcasting costs views, never
+//! a repeated operand.
+
+use crate::base::{DType, Kind, Scalar};
+use crate::ir::AluOp;
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::matmul::matmul;
+use crate::tensor::operand::Operand;
+
+/// The factors of `beta * input + alpha * product`; both 1 unless set.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AddmmOpts {
+    /// Factor of the input; at 0 the input is ignored, NaN included.
+    pub beta: Scalar,
+    /// Factor of the product.
+    pub alpha: Scalar,
+}
+
+impl Default for AddmmOpts {
+    fn default() -> AddmmOpts {
+        AddmmOpts { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+}
+
+impl AddmmOpts {
+    /// With this factor of the input.
+    #[must_use]
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> AddmmOpts {
+        self.beta = beta.into();
+        self
+    }
+    /// With this factor of the product.
+    #[must_use]
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> AddmmOpts {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Which axes [`Tensor::tensordot`] sums over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TensordotAxes {
+    /// The last `n` of the first operand with the first `n` of the second.
+    Count(usize),
+    /// These of the first with these of the second, pair by pair.
+    Pairs(Vec<i64>, Vec<i64>),
+}
+
+impl From<usize> for TensordotAxes {
+    fn from(count: usize) -> TensordotAxes {
+        TensordotAxes::Count(count)
+    }
+}
+impl<const N: usize> From<([i64; N], [i64; N])> for TensordotAxes {
+    fn from((a, b): ([i64; N], [i64; N])) -> TensordotAxes {
+        TensordotAxes::Pairs(a.to_vec(), b.to_vec())
+    }
+}
+impl From<(Vec<i64>, Vec<i64>)> for TensordotAxes {
+    fn from((a, b): (Vec<i64>, Vec<i64>)) -> TensordotAxes {
+        TensordotAxes::Pairs(a, b)
+    }
+}
+
+impl Tensor {
+    /// Matrix product, as PyTorch's: the last two axes are matrices, the
+    /// others broadcast; a rank-1 operand is a row or column that disappears.
+    ///
+    /// Invalid when an operand has rank 0, the types differ, or the extents
+    /// summed over differ.
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Tensor {
+        matmul(Site::here("matmul"), self, other)
+    }
+
+    /// Product of two matrices.
+    #[track_caller]
+    pub fn mm(&self, other: &Tensor) -> Tensor {
+        ranked_product(Site::here("mm"), self, other, 2, 2)
+    }
+
+    /// Products of two batches of matrices, `[b, n, m]` with `[b, m, p]`.
+    #[track_caller]
+    pub fn bmm(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("bmm");
+        finish(bmm(site, self, other))
+    }
+
+    /// Product of a matrix with a vector.
+    #[track_caller]
+    pub fn mv(&self, vector: &Tensor) -> Tensor {
+        ranked_product(Site::here("mv"), self, vector, 2, 1)
+    }
+
+    /// Inner product of two vectors.
+    #[track_caller]
+    pub fn dot(&self, other: &Tensor) -> Tensor {
+        ranked_product(Site::here("dot"), self, other, 1, 1)
+    }
+
+    /// Inner product of two vectors; the same as [`Tensor::dot`] on reals.
+    #[track_caller]
+    pub fn vdot(&self, other: &Tensor) -> Tensor {
+        ranked_product(Site::here("vdot"), self, other, 1, 1)
+    }
+
+    /// Sum over the last axes of both; with a rank-0 operand, the product.
+    #[track_caller]
+    pub fn inner(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("inner");
+        if self.rank() == 0 || other.rank() == 0 {
+            return site.mul(self, other);
+        }
+        site.contract(self, other, &[], &[(self.rank() - 1, other.rank() - 1)])
+    }
+
+    /// Every product of an element of one vector with one of the other,
+    /// `[n]` with `[m]` giving `[n, m]`.
+    #[track_caller]
+    pub fn outer(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("outer");
+        finish(outer(site, self, other))
+    }
+
+    /// `beta * self + alpha * (a @ b)` with matrices.
+    #[track_caller]
+    pub fn addmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
+        let site = Site::here("addmm");
+        blend(site, self, &ranked_product(site, a, b, 2, 2), opts)
+    }
+
+    /// `beta * self + alpha * (matrix @ vector)`.
+    #[track_caller]
+    pub fn addmv(&self, matrix: &Tensor, vector: &Tensor, opts: AddmmOpts) -> Tensor {
+        let site = Site::here("addmv");
+        blend(site, self, &ranked_product(site, matrix, vector, 2, 1), opts)
+    }
+
+    /// `beta * self + alpha * (a @ b)` with batches of matrices.
+    #[track_caller]
+    pub fn baddbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
+        let site = Site::here("baddbmm");
+        blend(site, self, &finish(bmm(site, a, b)), opts)
+    }
+
+    /// `beta * self + alpha * sum over the batch of (a @ b)`: one contraction
+    /// over both the batch and the inner axis.
+    #[track_caller]
+    pub fn addbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
+        let site = Site::here("addbmm");
+        let product = || {
+            expect_rank(site, a, 3)?;
+            expect_rank(site, b, 3)?;
+            Ok(site.contract(a, b, &[], &[(0, 0), (2, 1)]))
+        };
+        blend(site, self, &finish(product()), opts)
+    }
+
+    /// `beta * self + alpha * outer(a, b)`; on truth values, or and and.
+    #[track_caller]
+    pub fn addr(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
+        let site = Site::here("addr");
+        blend(site, self, &finish(outer(site, a, b)), opts)
+    }
+
+    /// Sum of products over the axes named, the others kept in order.
+    #[track_caller]
+    pub fn tensordot(&self, other: &Tensor, axes: impl Into<TensordotAxes>) -> Tensor {
+        let site = Site::here("tensordot");
+        finish(tensordot(site, self, other, &axes.into()))
+    }
+
+    /// A square matrix multiplied with itself `power` times, by repeated
+    /// squaring; a negative power inverts first.
+    #[track_caller]
+    pub fn matrix_power(&self, power: i64) -> Tensor {
+        let site = Site::here("matrix_power");
+        finish(matrix_power(site, self, power))
+    }
+
+    /// Sum of products along one axis of two broadcast tensors.
+    #[track_caller]
+    pub fn vecdot(&self, other: &Tensor, axis: i64) -> Tensor {
+        let site = Site::here("vecdot");
+        let product = site.mul(self, other);
+        match site.axis(&product, axis) {
+            Ok(axis) => site.sum(&product, &[axis]),
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// Vector product along an axis of extent 3, by default the first such
+    /// (PyTorch's `torch.cross`).
+    #[track_caller]
+    pub fn cross(&self, other: &Tensor, axis: Option<i64>) -> Tensor {
+        let site = Site::here("cross");
+        let first = || {
+            let both = self.shape().broadcast(&other.shape())?;
+            both.iter().position(|&n| n == 3).map(|axis| axis as i64)
+        };
+        finish(match axis.or_else(first) {
+            Some(axis) => cross(site, self, other, axis),
+            None => Err(site.mistake("an axis of extent 3", "none", &[self, other])),
+        })
+    }
+
+    /// Vector product along an axis of extent 3, the last by convention
+    /// (PyTorch's `torch.linalg.cross`).
+    #[track_caller]
+    pub fn linalg_cross(&self, other: &Tensor, axis: i64) -> Tensor {
+        finish(cross(Site::here("linalg.cross"), self, other, axis))
+    }
+
+    /// `self @ weight.T + bias`: `weight` is `[out, in]` or `[in]`, `bias` `[out]`.
+    #[track_caller]
+    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let site = Site::here("linear");
+        finish(linear(site, self, weight, bias))
+    }
+
+    /// `y[o] = sum over i, j of self[i] * weight[o, i, j] * other[j] + bias[o]`
+    /// along the last axes.
+    #[track_caller]
+    pub fn bilinear(&self, other: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let site = Site::here("bilinear");
+        finish(bilinear(site, self, other, weight, bias))
+    }
+
+    /// Kronecker product: each element of the first times the whole second.
+    #[track_caller]
+    pub fn kron(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("kron");
+        finish(kron(site, self, other))
+    }
+
+    /// Sum of the main diagonal of a matrix; integers sum as `I64`.
+    #[track_caller]
+    pub fn trace(&self) -> Tensor {
+        let site = Site::here("trace");
+        finish(trace(site, self))
+    }
+}
+
+pub(crate) fn expect_rank(site: Site, x: &Tensor, rank: usize) -> Checked<()> {
+    site.require(x.rank() == rank, &[x], || {
+        (format!("a tensor of rank {rank}"), format!("rank {}", x.rank()))
+    })
+}
+
+/// Fails unless the tensor is a batch of square matrices; gives their order.
+pub(crate) fn expect_square(site: Site, x: &Tensor) -> Checked<usize> {
+    let shape = x.shape();
+    let square = shape.rank() >= 2 && shape[shape.rank() - 1] == shape[shape.rank() - 2];
+    site.require(square, &[x], || ("square matrices".into(), format!("shape {shape}")))?;
+    Ok(shape[shape.rank() - 1])
+}
+
+fn ranked_product(site: Site, a: &Tensor, b: &Tensor, rank_a: usize, rank_b: usize) -> Tensor {
+    let checked = expect_rank(site, a, rank_a).and_then(|()| expect_rank(site, b, rank_b));
+    finish(checked.map(|()| matmul(site, a, b)))
+}
+
+fn bmm(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+    expect_rank(site, a, 3)?;
+    expect_rank(site, b, 3)?;
+    Ok(site.contract(a, b, &[(0, 0)], &[(2, 1)]))
+}
+
+fn outer(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+    expect_rank(site, a, 1)?;
+    expect_rank(site, b, 1)?;
+    Ok(product(site, &site.unsqueeze(a, 1), b))
+}
+
+/// The product of numbers, and of truth values.
+fn product(site: Site, a: impl Operand, b: &Tensor) -> Tensor {
+    let op = if b.dtype() == DType::Bool { AluOp::And } else { AluOp::Mul };
+    site.binary(op, a, b)
+}
+
+/// `beta * input + alpha * product`. The factors take the product's type, as
+/// PyTorch's do, so that 0.5 is 0 for integers.
+fn blend(site: Site, input: &Tensor, scaled: &Tensor, opts: AddmmOpts) -> Tensor {
+    let fits = input.shape().broadcast(&scaled.shape()) == Some(scaled.shape());
+    let checked = site.require(fits, &[input, scaled], || {
+        (format!("an input that broadcasts to {}", scaled.shape()), input.shape().to_string())
+    });
+    if let Err(invalid) = checked {
+        return invalid;
+    }
+    let dtype = scaled.dtype();
+    let is = |factor: Scalar, value: f64| factor.cast(dtype).as_f64() == value;
+    let times = |x: &Tensor, factor: Scalar| {
+        if is(factor, 1.0) { x.clone() } else { product(site, factor.cast(dtype), x) }
+    };
+    let scaled = times(scaled, opts.alpha);
+    if is(opts.beta, 0.0) {
+        return scaled;
+    }
+    let sum = if dtype.kind() == Kind::Bool && input.dtype() == dtype { AluOp::Or } else { AluOp::Add };
+    site.binary(sum, times(input, opts.beta), scaled)
+}
+
+fn tensordot(site: Site, a: &Tensor, b: &Tensor, axes: &TensordotAxes) -> Checked<Tensor> {
+    site.valid(&[a, b])?;
+    let pairs: Vec<(usize, usize)> = match axes {
+        TensordotAxes::Count(count) => {
+            let fits = *count <= a.rank().min(b.rank());
+            site.require(fits, &[a, b], || ("at most as many axes as both have".into(), count.to_string()))?;
+            (0..*count).map(|i| (a.rank() - count + i, i)).collect()
+        }
+        TensordotAxes::Pairs(first, second) => {
+            site.require(first.len() == second.len(), &[a, b], || {
+                ("as many axes of the first as of the second".into(), format!("{first:?} and {second:?}"))
+            })?;
+            let pair = |(&i, &j): (&i64, &i64)| Ok((site.axis(a, i)?, site.axis(b, j)?));
+            first.iter().zip(second).map(pair).collect::<Checked<_>>()?
+        }
+    };
+    tensordot_pairs(site, a, b, &pairs)
+}
+
+/// An axis of extent 1 paired with a longer one broadcasts: the longer is summed.
+fn tensordot_pairs(site: Site, a: &Tensor, b: &Tensor, pairs: &[(usize, usize)]) -> Checked<Tensor> {
+    let (sa, sb) = (a.shape(), b.shape());
+    let summed = |x: &Tensor, axes: Vec<usize>| site.reduce_keepdim(crate::ir::Monoid::Sum, x, &axes);
+    let lonely_a = pairs.iter().filter(|p| sb[p.1] == 1 && sa[p.0] != 1).map(|p| p.0).collect();
+    let lonely_b = pairs.iter().filter(|p| sa[p.0] == 1 && sb[p.1] != 1).map(|p| p.1).collect();
+    if pairs.is_empty() {
+        let mut dims = sa.to_vec();
+        dims.resize(sa.rank() + sb.rank(), 1);
+        return Ok(site.mul(site.reshape(a, &dims), b));
+    }
+    Ok(site.contract(&summed(a, lonely_a), &summed(b, lonely_b), &[], pairs))
+}
+
+fn matrix_power(site: Site, x: &Tensor, power: i64) -> Checked<Tensor> {
+    let n = expect_square(site, x)?;
+    if power == 0 {
+        let index = |axis| site.iota_along(n, axis, 2, DType::I64, x.device());
+        let eye = site.cast(&site.eq(index(0), index(1)), x.dtype());
+        return Ok(site.expand(&eye, &x.shape()));
+    }
+    let mut square = if power < 0 { crate::tensor::solve::inverse(site, x)? } else { x.clone() };
+    let mut left = power.unsigned_abs();
+    let mut result: Option<Tensor> = None;
+    loop {
+        if left & 1 == 1 {
+            result = Some(result.map_or_else(|| square.clone(), |r| matmul(site, &r, &square)));
+        }
+        left >>= 1;
+        match result {
+            Some(result) if left == 0 => return Ok(result),
+            Some(_) | None => square = matmul(site, &square, &square),
+        }
+    }
+}
+
+fn cross(site: Site, a: &Tensor, b: &Tensor, axis: i64) -> Checked<Tensor> {
+    site.require(a.rank() == b.rank(), &[a, b], || {
+        ("tensors of one rank".into(), format!("ranks {} and {}", a.rank(), b.rank()))
+    })?;
+    let number = site.axis(a, axis)?;
+    let (m, n) = (a.shape()[number], b.shape()[number]);
+    site.require(m == 3 && n == 3, &[a, b], || (format!("extent 3 on axis {axis}"), format!("{m} and {n}")))?;
+    // c[i] = a[i+1] b[i+2] - a[i+2] b[i+1], indices modulo 3.
+    let rolled = |x: &Tensor, by: usize| {
+        let mut dims = x.shape().to_vec();
+        let index = site.binary(AluOp::Rem, site.add(site.iota(3, DType::I64, x.device()), by as i64), 3i64);
+        dims[number] = 3;
+        site.take(x, number, &index)
+    };
+    let one = site.mul(rolled(a, 1), rolled(b, 2));
+    Ok(site.sub(one, site.mul(rolled(a, 2), rolled(b, 1))))
+}
+
+fn linear(site: Site, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {
+    site.valid(&[x, weight])?;
+    let last = x.rank().checked_sub(1);
+    let fits = (1..=2).contains(&weight.rank());
+    let (Some(last), true) = (last, fits) else {
+        let found = format!("ranks {} and {}", x.rank(), weight.rank());
+        return Err(site.mistake(
+            "an input of rank 1 and more and a weight of rank 1 or 2",
+            found,
+            &[x, weight],
+        ));
+    };
+    let y = site.contract(x, weight, &[], &[(last, weight.rank() - 1)]);
+    Ok(match bias {
+        Some(bias) => site.add(y, bias),
+        None => y,
+    })
+}
+
+fn bilinear(site: Site, a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {
+    expect_rank(site, weight, 3)?;
+    let agree =
+        a.rank() >= 1 && a.rank() == b.rank() && a.shape()[..a.rank() - 1] == b.shape()[..a.rank() - 1];
+    site.require(agree, &[a, b, weight], || {
+        ("inputs that agree on all axes but the last".into(), format!("{} and {}", a.shape(), b.shape()))
+    })?;
+    let lead = a.rank() - 1;
+    // [.., i] with [o, i, j] gives [.., o, j]; its product with [.., j] sums j.
+    let half = site.contract(a, weight, &[], &[(lead, 1)]);
+    let batch: Vec<(usize, usize)> = (0..lead).map(|i| (i, i)).collect();
+    let y = site.contract(&half, b, &batch, &[(lead + 1, lead)]);
+    Ok(match bias {
+        Some(bias) => site.add(y, bias),
+        None => y,
+    })
+}
+
+fn kron(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+    site.valid(&[a, b])?;
+    let rank = a.rank().max(b.rank());
+    let padded = |x: &Tensor| [vec![1; rank - x.rank()], x.shape().to_vec()].concat();
+    let (da, db) = (padded(a), padded(b));
+    let interleave = |dims: &[usize], first: bool| -> Vec<usize> {
+        dims.iter().flat_map(|&n| if first { [n, 1] } else { [1, n] }).collect()
+    };
+    let (a, b) = (site.reshape(a, &interleave(&da, true)), site.reshape(b, &interleave(&db, false)));
+    let dims: Vec<usize> = da.iter().zip(&db).map(|(m, n)| m * n).collect();
+    Ok(site.reshape(&product(site, a, &b), &dims))
+}
+
+fn trace(site: Site, x: &Tensor) -> Checked<Tensor> {
+    expect_rank(site, x, 2)?;
+    let n = x.shape()[0].min(x.shape()[1]);
+    let square = site.slice(&site.slice(x, 0, 0, n, 1), 1, 0, n, 1);
+    let dtype = if x.dtype().kind() == Kind::Float { x.dtype() } else { DType::I64 };
+    Ok(site.sum(&site.cast(&site.diagonal(&square, 0, 1), dtype), &[0]))
+}

@@ -1,0 +1,140 @@
+//! Distances and similarities between vectors.
+
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+
+/// Options of [`Tensor::pairwise_distance`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PairwiseDistanceOpts {
+    /// The norm's order (2).
+    pub p: f64,
+    /// Added to each difference, so that the gradient at 0 exists (1e-6).
+    pub eps: f64,
+    /// Keep the last axis with extent 1.
+    pub keepdim: bool,
+}
+
+impl Default for PairwiseDistanceOpts {
+    fn default() -> PairwiseDistanceOpts {
+        PairwiseDistanceOpts { p: 2.0, eps: 1e-6, keepdim: false }
+    }
+}
+
+impl PairwiseDistanceOpts {
+    /// With a norm of this order.
+    #[must_use]
+    pub fn p(mut self, p: f64) -> PairwiseDistanceOpts {
+        self.p = p;
+        self
+    }
+    /// With this added to each difference.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> PairwiseDistanceOpts {
+        self.eps = eps;
+        self
+    }
+    /// Keeping the last axis with extent 1.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> PairwiseDistanceOpts {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+impl Tensor {
+    /// Distances by the `p`-norm between the rows of two (batches of)
+    /// matrices: `[.., n, d]` and `[.., m, d]` give `[.., n, m]`.
+    ///
+    /// Invalid when `p` is negative, a rank is below 2 or the rows' lengths differ.
+    #[track_caller]
+    pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
+        let site = Site::here("cdist");
+        finish(cdist(site, self, other, p))
+    }
+
+    /// The `p`-norm of `self - other + eps` along the last axis.
+    #[track_caller]
+    pub fn pairwise_distance(&self, other: &Tensor, opts: PairwiseDistanceOpts) -> Tensor {
+        let site = Site::here("pairwise_distance");
+        let difference = site.add(float(site, &site.sub(self, other)), opts.eps);
+        match site.axis(&difference, -1) {
+            Ok(axis) if opts.keepdim => {
+                let dims: Vec<usize> = kept(&difference, axis);
+                site.reshape(&norm(site, &difference, opts.p, axis), &dims)
+            }
+            Ok(axis) => norm(site, &difference, opts.p, axis),
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// The cosine of the angle between vectors along an axis; each length is
+    /// taken as at least `eps` (PyTorch's default: 1e-8).
+    #[track_caller]
+    pub fn cosine_similarity(&self, other: &Tensor, axis: i64, eps: f64) -> Tensor {
+        let site = Site::here("cosine_similarity");
+        finish(cosine_similarity(site, self, other, axis, eps))
+    }
+}
+
+fn kept(x: &Tensor, axis: usize) -> Vec<usize> {
+    let mut dims = x.shape().to_vec();
+    dims[axis] = 1;
+    dims
+}
+
+/// Integers and truth values as the default floating type.
+pub(crate) fn float(site: Site, x: &Tensor) -> Tensor {
+    site.cast(x, x.dtype().to_float())
+}
+
+/// The `p`-norm along an axis, which disappears: for 0 the number of
+/// elements that are not 0, for infinities the extreme magnitude.
+pub(crate) fn norm(site: Site, x: &Tensor, p: f64, axis: usize) -> Tensor {
+    let wide = site.cast(x, x.dtype().compute());
+    let power = |x: &Tensor, p: f64| site.binary(AluOp::Pow, x, p);
+    let sum = |x: &Tensor| site.sum(x, &[axis]);
+    let result = if p == 0.0 {
+        let zero = site.eq(&wide, 0.0);
+        sum(&site.select(&zero, 0.0, 1.0, wide.dtype()))
+    } else if p == 1.0 {
+        sum(&site.unary(AluOp::Abs, &wide))
+    } else if p == 2.0 {
+        site.unary(AluOp::Sqrt, &sum(&site.square(&wide)))
+    } else if p == f64::INFINITY {
+        site.reduce(Monoid::Max, &site.unary(AluOp::Abs, &wide), &[axis])
+    } else if p == f64::NEG_INFINITY {
+        site.reduce(Monoid::Min, &site.unary(AluOp::Abs, &wide), &[axis])
+    } else {
+        power(&sum(&power(&site.unary(AluOp::Abs, &wide), p)), 1.0 / p)
+    };
+    site.cast(&result, x.dtype())
+}
+
+fn cdist(site: Site, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
+    site.require(p >= 0.0, &[a, b], || ("a norm of order at least 0".into(), p.to_string()))?;
+    let (ra, rb) = (a.rank(), b.rank());
+    let fits = ra >= 2 && rb >= 2 && a.shape()[ra - 1] == b.shape()[rb - 1];
+    site.require(fits, &[a, b], || {
+        ("matrices with rows of one length".into(), format!("{} and {}", a.shape(), b.shape()))
+    })?;
+    let difference = site.sub(site.unsqueeze(a, ra - 1), site.unsqueeze(b, rb - 2));
+    site.valid(&[&difference])?;
+    Ok(norm(site, &difference, p, difference.rank() - 1))
+}
+
+fn cosine_similarity(site: Site, a: &Tensor, b: &Tensor, axis: i64, eps: f64) -> Checked<Tensor> {
+    let dtype = a.dtype().promote(b.dtype());
+    site.require(dtype.is_float(), &[a, b], || ("floating tensors".into(), dtype.to_string()))?;
+    let (a, b) = (site.cast(a, dtype.compute()), site.cast(b, dtype.compute()));
+    let product = site.mul(&a, &b);
+    let axis = site.axis(&product, axis)?;
+    let shape = product.shape();
+    let length = |x: &Tensor| {
+        let squares = site.square(&site.expand(x, &shape));
+        site.max(site.unary(AluOp::Sqrt, &site.sum(&squares, &[axis])), eps)
+    };
+    let similarity = site.div(site.sum(&product, &[axis]), site.mul(length(&a), length(&b)));
+    Ok(site.cast(&similarity, dtype))
+}

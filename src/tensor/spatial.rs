@@ -1,0 +1,79 @@
+//! Sizes along the spatial axes of images: one for all, or one for each; and
+//! the checks that convolutions, pools and resampling share.
+
+use smallvec::SmallVec;
+
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site};
+
+/// Sizes along spatial axes: one number for all of them, or one for each.
+/// Negative numbers can be said, and are refused where they make no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(pub SmallVec<[i64; 3]>);
+
+macro_rules! sizes_from {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Sizes {
+            fn from(size: $t) -> Sizes {
+                Sizes(SmallVec::from_slice(&[i64::try_from(size).unwrap_or(i64::MAX)]))
+            }
+        }
+        impl<const N: usize> From<[$t; N]> for Sizes {
+            fn from(sizes: [$t; N]) -> Sizes {
+                Sizes(sizes.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect())
+            }
+        }
+        impl From<&[$t]> for Sizes {
+            fn from(sizes: &[$t]) -> Sizes {
+                Sizes(sizes.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect())
+            }
+        }
+    )*};
+}
+sizes_from!(i32, i64, usize);
+
+impl From<Vec<i64>> for Sizes {
+    fn from(sizes: Vec<i64>) -> Sizes {
+        Sizes(SmallVec::from_vec(sizes))
+    }
+}
+
+impl Sizes {
+    /// One size for each of `axes` axes, each at least `least`; `what` names
+    /// them in the error.
+    pub(crate) fn resolve(
+        &self,
+        site: Site,
+        what: &str,
+        axes: usize,
+        least: i64,
+        operands: &[&Tensor],
+    ) -> Checked<Vec<usize>> {
+        let all = match self.0.len() {
+            1 => vec![self.0[0]; axes],
+            _ => self.0.to_vec(),
+        };
+        let fits = all.len() == axes && all.iter().all(|&size| size >= least);
+        site.require(fits, operands, || {
+            let expected = format!("1 or {axes} numbers of at least {least} for {what}");
+            (expected, format!("{:?}", &self.0[..]))
+        })?;
+        Ok(all.into_iter().map(|size| size as usize).collect())
+    }
+}
+
+/// The operand as a batch `[n, c, spatial..]`, and whether it lacked the
+/// batch axis.
+pub(crate) fn batched(site: Site, x: &Tensor, spatial: usize) -> Checked<(Tensor, bool)> {
+    let fits = x.rank() == spatial + 1 || x.rank() == spatial + 2;
+    site.require(fits, &[x], || {
+        (format!("a tensor of rank {} or {}", spatial + 1, spatial + 2), format!("rank {}", x.rank()))
+    })?;
+    let lone = x.rank() == spatial + 1;
+    Ok((if lone { site.unsqueeze(x, 0) } else { x.clone() }, lone))
+}
+
+/// Undoes [`batched`].
+pub(crate) fn unbatched(site: Site, y: &Tensor, lone: bool) -> Tensor {
+    if lone && y.ty().is_some() { site.squeeze(y, 0) } else { y.clone() }
+}
