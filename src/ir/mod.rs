@@ -11,6 +11,7 @@ pub mod buffer;
 pub mod collect;
 pub mod graph;
 pub mod infer;
+pub mod lift;
 pub mod monoid;
 pub mod node;
 pub mod op;

@@ -1,1 +1,220 @@
-//! T3.
+//! Structure inside the graph: loops, named operations with a body, and
+//! users' own kernels.
+//!
+//! The closures run once, while the graph is built, on tensors that stand for
+//! the parameters of a body. What they capture from outside becomes a further
+//! operand (see [`crate::ir::lift`]).
+
+use std::sync::Arc;
+
+use crate::base::{DType, Device, Scalar, Shape};
+use crate::ir::lift::{Lifted, lift};
+use crate::ir::{Body, Composite, Custom, LoopSpec, Node, Op, Type};
+use crate::tensor::compose::{Checked, Site};
+use crate::tensor::{Tensor, place};
+
+/// Runs `body` for the iterations `0..trips`, inside the graph: it maps the
+/// iteration number (rank-0 `I64`) and the carries to the next carries. The
+/// result is the last carries; with no trips, the given ones.
+///
+/// The length is a number of one node, not a chain of nodes. Invalid when the
+/// body changes the number of the carries, or a carry's shape, type or device.
+#[track_caller]
+pub fn fori_loop(
+    trips: usize,
+    carries: &[Tensor],
+    body: impl FnOnce(&Tensor, &[Tensor]) -> Vec<Tensor>,
+) -> Vec<Tensor> {
+    let site = Site::here("fori_loop");
+    let count = carries.len();
+    let repeated = repeat(site, trips, carries, &[], false, |i, carries, _| (body(i, carries), Vec::new()));
+    unwrap_all(repeated.map(|(carries, _)| carries), count)
+}
+
+/// Walks the leading axis of the stacked inputs `xs`: `body` maps the carries
+/// and one slice of each input to the next carries and one slice of each
+/// output. The results are the last carries and the stacked outputs.
+///
+/// Invalid when the inputs' leading extents differ or there is none, or the
+/// body changes the number of the carries, or a carry's shape, type or device.
+#[track_caller]
+pub fn scan(
+    carries: &[Tensor],
+    xs: &[Tensor],
+    body: impl FnOnce(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
+) -> (Vec<Tensor>, Vec<Tensor>) {
+    scan_at(Site::here("scan"), carries, xs, false, body)
+}
+
+/// [`scan`] from the last slice to the first; outputs keep their slices' places.
+#[track_caller]
+pub fn scan_reverse(
+    carries: &[Tensor],
+    xs: &[Tensor],
+    body: impl FnOnce(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
+) -> (Vec<Tensor>, Vec<Tensor>) {
+    scan_at(Site::here("scan_reverse"), carries, xs, true, body)
+}
+
+/// A named operation whose meaning is what `body` computes from the inputs.
+/// A faster implementation of that name may run it instead, and may read the
+/// attributes.
+#[track_caller]
+pub fn composite(
+    name: &'static str,
+    attributes: &[(&'static str, Scalar)],
+    inputs: &[Tensor],
+    body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+) -> Vec<Tensor> {
+    let site = Site::here(name);
+    composite_at(site, attributes, inputs, body)
+}
+
+/// A user's own kernel applied to the inputs; its `infer` says how many
+/// results there are.
+#[track_caller]
+pub fn custom(kernel: Arc<dyn Custom>, inputs: &[Tensor]) -> Vec<Tensor> {
+    let site = Site::here("custom");
+    let operands: Vec<&Tensor> = inputs.iter().collect();
+    let types: Vec<&Type> = inputs.iter().filter_map(Tensor::ty).collect();
+    // Where there is no count of results, one result carries the error.
+    let count = if types.len() == inputs.len() { kernel.infer(&types).map_or(1, |t| t.len()) } else { 1 };
+    let apply = |n| Tensor::apply(site.name, site.span, Op::Custom(kernel.clone(), n), &operands);
+    (0..count as u32).map(apply).collect()
+}
+
+/// [`composite`] on behalf of an operation that knows its own site.
+pub(crate) fn composite_at(
+    site: Site,
+    attributes: &[(&'static str, Scalar)],
+    inputs: &[Tensor],
+    body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+) -> Vec<Tensor> {
+    let mut count = 1;
+    let build = || -> Checked<Vec<Tensor>> {
+        let params = parameters(site, inputs.iter().map(type_of).collect::<Checked<Vec<Type>>>()?);
+        let results = body(&params);
+        count = results.len().max(1);
+        let (body, captures) = close(&params, &results)?;
+        let composite = Arc::new(Composite { name: site.name, attributes: attributes.to_vec(), body });
+        let operands: Vec<&Tensor> = inputs.iter().chain(&captures).collect();
+        let apply = |n| Tensor::apply(site.name, site.span, Op::Composite(composite.clone(), n), &operands);
+        Ok((0..results.len() as u32).map(apply).collect())
+    };
+    let built = build();
+    unwrap_all(built, count)
+}
+
+/// The tensors, or the mistake in place of each of them.
+fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
+    result.unwrap_or_else(|invalid| vec![invalid; count])
+}
+
+fn scan_at(
+    site: Site,
+    carries: &[Tensor],
+    xs: &[Tensor],
+    reverse: bool,
+    body: impl FnOnce(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
+) -> (Vec<Tensor>, Vec<Tensor>) {
+    let mut outputs = 0;
+    let counted = |_: &Tensor, carries: &[Tensor], slices: &[Tensor]| {
+        let (carries, ys) = body(carries, slices);
+        outputs = ys.len();
+        (carries, ys)
+    };
+    let result = trips(site, xs).and_then(|trips| repeat(site, trips, carries, xs, reverse, counted));
+    result.unwrap_or_else(|invalid| (vec![invalid.clone(); carries.len()], vec![invalid; outputs]))
+}
+
+/// The common leading extent of the stacked inputs.
+fn trips(site: Site, xs: &[Tensor]) -> Checked<usize> {
+    let all: Vec<&Tensor> = xs.iter().collect();
+    let first = xs.first().and_then(|x| x.shape().first().copied());
+    let agree = first.is_some() && xs.iter().all(|x| x.shape().first().copied() == first);
+    site.require(agree, &all, || {
+        let shapes: Vec<String> = xs.iter().map(|x| x.shape().to_string()).collect();
+        ("stacked inputs with one leading extent".into(), format!("[{}]", shapes.join(", ")))
+    })?;
+    Ok(first.unwrap_or(0))
+}
+
+fn type_of(x: &Tensor) -> Checked<Type> {
+    x.ty().cloned().ok_or_else(|| x.clone())
+}
+
+fn slice_type(x: &Tensor) -> Checked<Type> {
+    let ty = type_of(x)?;
+    Ok(Type { shape: Shape::new(&ty.shape[1..]), ..ty })
+}
+
+fn parameters(site: Site, types: Vec<Type>) -> Vec<Tensor> {
+    let param = |(i, ty)| {
+        let op = Op::Param(i as u32, Box::new(ty));
+        Tensor::apply(site.name, site.span, op, &[])
+    };
+    types.into_iter().enumerate().map(param).collect()
+}
+
+/// The closed body, and the tensors it captured.
+fn close(params: &[Tensor], results: &[Tensor]) -> Checked<(Body, Vec<Tensor>)> {
+    let nodes = |tensors: &[Tensor]| -> Checked<Vec<Arc<Node>>> {
+        tensors.iter().map(|t| t.node().cloned().map_err(|_| t.clone())).collect()
+    };
+    let Lifted { body, captures } = lift(&nodes(params)?, &nodes(results)?);
+    Ok((body, captures.into_iter().map(Tensor::from_node).collect()))
+}
+
+/// The carries and the stacked outputs of a loop.
+type Repeated = (Vec<Tensor>, Vec<Tensor>);
+
+fn repeat(
+    site: Site,
+    trips: usize,
+    carries: &[Tensor],
+    xs: &[Tensor],
+    reverse: bool,
+    body: impl FnOnce(&Tensor, &[Tensor], &[Tensor]) -> Repeated,
+) -> Checked<Repeated> {
+    let device = carries.iter().chain(xs).map(Tensor::device).next().unwrap_or_else(place::default_device);
+    let mut types = vec![iteration_type(device)];
+    for carry in carries {
+        types.push(type_of(carry)?);
+    }
+    for x in xs {
+        types.push(slice_type(x)?);
+    }
+    let params = parameters(site, types);
+    let (given, slices) = params[1..].split_at(carries.len());
+    let (next, ys) = body(&params[0], given, slices);
+    check_carries(site, carries, &next)?;
+    let results: Vec<Tensor> = next.into_iter().chain(ys).collect();
+    let (body, invariants) = close(&params, &results)?;
+    let spec = Arc::new(LoopSpec { body, trips, carries: carries.len(), stacked: xs.len(), reverse });
+    let operands: Vec<&Tensor> = carries.iter().chain(xs).chain(&invariants).collect();
+    let apply = |n| Tensor::apply(site.name, site.span, Op::Loop(spec.clone(), n as u32), &operands);
+    let mut all: Vec<Tensor> = (0..results.len()).map(apply).collect();
+    let ys = all.split_off(carries.len());
+    Ok((all, ys))
+}
+
+fn iteration_type(device: Device) -> Type {
+    Type::new(Shape::scalar(), DType::I64, device)
+}
+
+fn check_carries(site: Site, given: &[Tensor], next: &[Tensor]) -> Checked<()> {
+    let all: Vec<&Tensor> = next.iter().collect();
+    site.require(next.len() == given.len(), &all, || {
+        (format!("{} carries from the body", given.len()), next.len().to_string())
+    })?;
+    for (i, (given, next)) in given.iter().zip(next).enumerate() {
+        site.require(given.ty() == next.ty(), &[given, next], || {
+            (format!("carry {i} to stay {}", describe(given)), describe(next))
+        })?;
+    }
+    Ok(())
+}
+
+fn describe(x: &Tensor) -> String {
+    format!("{} {} on {}", x.dtype(), x.shape(), x.device())
+}

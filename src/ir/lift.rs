@@ -1,0 +1,179 @@
+//! Closing a body: what it captured from outside becomes parameters
+//! (lambda lifting; Johnsson 1985).
+//!
+//! A body is built by running a closure on parameter nodes. Nodes it reaches
+//! that depend on none of them were captured. Of these,
+//! - constants, index ramps and views are copied into the body, and so is
+//!   arithmetic on nothing but indices and single elements: running it inside
+//!   costs no memory traffic, while its result may be large (a mask);
+//! - everything else becomes a parameter, and its node an operand.
+//!
+//! Copies are always fresh nodes: realizing an outer node replaces its
+//! operands by data, and a body must not change under its owner.
+
+use std::sync::Arc;
+
+use crate::ir::collect::NodeMap;
+use crate::ir::node::{Node, Operands, Type};
+use crate::ir::op::{Body, Op};
+
+/// A closed body, and the outer nodes its last parameters stand for.
+#[derive(Debug)]
+pub struct Lifted {
+    /// The body; its parameters are the given ones, then the captures.
+    pub body: Body,
+    /// The captured nodes, in the order of their parameters.
+    pub captures: Vec<Arc<Node>>,
+}
+
+/// Closes the graph below `results` over `params`, which must be
+/// [`Op::Param`] nodes numbered from 0.
+pub fn lift(params: &[Arc<Node>], results: &[Arc<Node>]) -> Lifted {
+    let order = post_order(results);
+    let classes = classify(params, &order);
+    let mut lifting = Lifting {
+        types: params.iter().map(|param| param.ty().clone()).collect(),
+        captures: Vec::new(),
+        inner: params.iter().map(|param| (key(param), param.clone())).collect(),
+    };
+    for needed in needed(&order, &classes, results) {
+        lifting.bring_in(&order[needed], classes[&key(&order[needed].node)]);
+    }
+    let results = results.iter().map(|result| lifting.inner[&key(result)].clone()).collect();
+    Lifted { body: Body { params: lifting.types, results }, captures: lifting.captures }
+}
+
+/// A node and its operands at the time of the walk: another thread may
+/// realize a captured node meanwhile.
+struct Visited {
+    node: Arc<Node>,
+    operands: Operands,
+}
+
+/// How a node gets into the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// It depends on a parameter: rebuilt around what it captured.
+    Inner,
+    /// Computed from indices and single elements alone: copied.
+    Free,
+    /// A view of something that is not: copied, so that the source is lifted.
+    View,
+    /// Lifted; a single element counts as free for its users.
+    Captured { single: bool },
+}
+
+struct Lifting {
+    types: Vec<Type>,
+    captures: Vec<Arc<Node>>,
+    inner: NodeMap<Arc<Node>>,
+}
+
+impl Lifting {
+    fn bring_in(&mut self, visited: &Visited, class: Class) {
+        let Visited { node, operands } = visited;
+        if self.inner.contains_key(&key(node)) {
+            return;
+        }
+        let copy = match class {
+            Class::Captured { .. } => {
+                let number = self.types.len() as u32;
+                self.types.push(node.ty().clone());
+                self.captures.push(node.clone());
+                param(number, node)
+            }
+            Class::Inner if operands.iter().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => node.clone(),
+            Class::Inner | Class::Free | Class::View => {
+                let operands = operands.iter().map(|o| self.inner[&key(o)].clone()).collect();
+                Node::new(node.op().clone(), node.ty().clone(), operands, node.span())
+            }
+        };
+        self.inner.insert(key(node), copy);
+    }
+}
+
+fn param(number: u32, like: &Node) -> Arc<Node> {
+    let op = Op::Param(number, Box::new(like.ty().clone()));
+    Node::new(op, like.ty().clone(), Operands::new(), like.span())
+}
+
+fn key(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node) as usize
+}
+
+/// Every node below `results`, operands first.
+fn post_order(results: &[Arc<Node>]) -> Vec<Visited> {
+    let mut order = Vec::new();
+    let mut seen: NodeMap<()> = NodeMap::default();
+    // `None` marks a node whose operands are still to be walked.
+    let mut pending: Vec<(Arc<Node>, Option<Operands>)> = Vec::new();
+    for result in results {
+        pending.push((result.clone(), None));
+        while let Some((node, walked)) = pending.pop() {
+            if let Some(operands) = walked {
+                order.push(Visited { node, operands });
+            } else if seen.insert(key(&node), ()).is_none() {
+                let operands = node.operands().clone();
+                pending.push((node, Some(operands.clone())));
+                pending.extend(operands.into_iter().rev().map(|o| (o, None)));
+            }
+        }
+    }
+    order
+}
+
+fn classify(params: &[Arc<Node>], order: &[Visited]) -> NodeMap<Class> {
+    let mut classes: NodeMap<Class> = params.iter().map(|p| (key(p), Class::Inner)).collect();
+    for Visited { node, operands } in order {
+        if classes.contains_key(&key(node)) {
+            continue;
+        }
+        let below: Vec<Class> = operands.iter().map(|o| classes[&key(o)]).collect();
+        let class = if below.contains(&Class::Inner) { Class::Inner } else { outer_class(node, &below) };
+        classes.insert(key(node), class);
+    }
+    classes
+}
+
+/// The class of a node that depends on no parameter.
+fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
+    let captured = Class::Captured { single: node.ty().shape.rank() == 0 };
+    // A realized node has no operands any more, whatever its operation.
+    if node.value().is_some() {
+        return captured;
+    }
+    let free = below.iter().all(|c| matches!(c, Class::Free | Class::Captured { single: true }));
+    match node.op() {
+        Op::Const(..) | Op::Iota(..) => Class::Free,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) if free => Class::Free,
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) => view(free),
+        Op::Slice(_) | Op::Flip(_) | Op::Window(_) => view(free),
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Unwindow(..) => captured,
+        Op::Arg(..) | Op::Leaf(_) | Op::Param(..) | Op::Reduce(..) | Op::Scan(..) => captured,
+        Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => captured,
+        Op::Copy(_) | Op::AllReduce(_) => captured,
+        Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => captured,
+    }
+}
+
+fn view(free: bool) -> Class {
+    if free { Class::Free } else { Class::View }
+}
+
+/// The positions in `order` of nodes that appear in the body, ascending: a
+/// captured node's operands stay outside.
+fn needed(order: &[Visited], classes: &NodeMap<Class>, results: &[Arc<Node>]) -> Vec<usize> {
+    let mut wanted: NodeMap<()> = results.iter().map(|result| (key(result), ())).collect();
+    let mut needed = Vec::new();
+    for (i, Visited { node, operands }) in order.iter().enumerate().rev() {
+        if !wanted.contains_key(&key(node)) {
+            continue;
+        }
+        needed.push(i);
+        if !matches!(classes[&key(node)], Class::Captured { .. }) {
+            wanted.extend(operands.iter().map(|o| (key(o), ())));
+        }
+    }
+    needed.reverse();
+    needed
+}
