@@ -5,4 +5,5 @@ pub mod base;
 pub mod ir;
 pub mod kernel;
 pub mod runtime;
+pub mod schedule;
 pub mod tensor;

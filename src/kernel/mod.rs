@@ -3,13 +3,21 @@
 //! - [`affine`]: index arithmetic over a kernel's axes.
 //! - [`expr`]: the pure expression DAG.
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
+//! - [`lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
+//!   says why not; [`index`] and [`builder`] are its parts.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
+pub mod blocker;
+pub mod builder;
 pub mod cost;
 pub mod expr;
+pub mod index;
+pub mod lower;
 pub mod nest;
 
 pub use affine::{Affine, AxisId};
+pub use blocker::Blocker;
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
 pub use nest::{Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
+pub use lower::{Request, Role, lower};

@@ -1,0 +1,154 @@
+//! Positions along a node's axes while lowering: affine in the kernel's axes,
+//! with computed parts where they cannot be.
+
+use smallvec::SmallVec;
+
+use crate::base::Shape;
+use crate::kernel::affine::{Affine, AxisId};
+use crate::kernel::expr::ExprId;
+use crate::kernel::nest::Axis;
+
+/// A computed part of a position.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Computed {
+    /// An `I64` expression, in `0..extent`.
+    pub index: ExprId,
+    /// Its factor.
+    pub factor: i64,
+    /// Positions the expression ranges over.
+    pub extent: usize,
+    /// Whether it comes from data, and so may be out of range.
+    pub checked: bool,
+}
+
+/// A position along one axis of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Position {
+    /// What the kernel's axes determine.
+    pub affine: Affine,
+    /// What is computed.
+    pub computed: SmallVec<[Computed; 1]>,
+}
+
+/// Positions along all axes of a node.
+pub type Positions = SmallVec<[Position; 4]>;
+
+impl From<Affine> for Position {
+    fn from(affine: Affine) -> Position {
+        Position { affine, computed: SmallVec::new() }
+    }
+}
+
+impl Position {
+    /// Always `offset`.
+    pub fn constant(offset: i64) -> Position {
+        Affine::constant(offset).into()
+    }
+    /// `self * factor`.
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Position {
+        let mut computed = self.computed.clone();
+        computed.iter_mut().for_each(|part| part.factor *= factor);
+        if factor == 0 {
+            computed.clear();
+        }
+        Position { affine: self.affine.times(factor), computed }
+    }
+    /// `self + other`.
+    #[must_use]
+    pub fn plus(&self, other: &Position) -> Position {
+        let mut sum = self.clone();
+        sum.affine = sum.affine.plus(&other.affine);
+        sum.computed.extend(other.computed.iter().cloned());
+        sum
+    }
+    /// `self + offset`.
+    #[must_use]
+    pub fn offset(&self, offset: i64) -> Position {
+        let mut sum = self.clone();
+        sum.affine.offset += offset;
+        sum
+    }
+}
+
+/// The row-major number of an element, from its positions.
+pub fn linear(positions: &[Position], shape: &Shape) -> Position {
+    let strides = shape.strides();
+    let terms = positions.iter().zip(&strides).map(|(p, &s)| p.times(s));
+    terms.fold(Position::default(), |sum, term| sum.plus(&term))
+}
+
+/// What became of a division.
+pub enum Divided {
+    /// An affine quotient.
+    Affine(Affine),
+    /// Affine once this axis is split into an outer and an inner one of this extent.
+    Split(AxisId, usize),
+    /// Not affine.
+    Not,
+}
+
+/// `floor(value / divisor) mod modulus`, for values that are never negative.
+pub fn divide(value: &Affine, divisor: i64, modulus: i64, axes: &[Axis]) -> Divided {
+    let (quotient, rest) = separate(value, divisor);
+    if !fits(&rest, divisor, axes) {
+        return split(&rest, divisor, axes);
+    }
+    let (low, high) = quotient.range(axes);
+    if low >= 0 && high < modulus {
+        return Divided::Affine(quotient);
+    }
+    let (_, kept) = separate(&quotient, modulus);
+    if fits(&kept, modulus, axes) { Divided::Affine(kept) } else { split(&kept, modulus, axes) }
+}
+
+/// The terms that `divisor` divides, divided; and the others, with the
+/// remainder of the offset.
+fn separate(value: &Affine, divisor: i64) -> (Affine, Affine) {
+    let mut quotient = Affine::constant(value.offset.div_euclid(divisor));
+    let mut rest = Affine::constant(value.offset.rem_euclid(divisor));
+    for &(axis, c) in &value.terms {
+        if c % divisor == 0 {
+            quotient.terms.push((axis, c / divisor));
+        } else {
+            rest.terms.push((axis, c));
+        }
+    }
+    (quotient, rest)
+}
+
+fn fits(rest: &Affine, divisor: i64, axes: &[Axis]) -> bool {
+    let (low, high) = rest.range(axes);
+    low >= 0 && high < divisor
+}
+
+/// The first axis that a split at the divisor's boundary would make affine.
+fn split(rest: &Affine, divisor: i64, axes: &[Axis]) -> Divided {
+    for &(axis, c) in &rest.terms {
+        let extent = axes[axis.index()].extent;
+        let inner = divisor / c.abs();
+        let divides = divisor % c.abs() == 0 && inner > 1;
+        if divides && (inner as usize) < extent && extent.is_multiple_of(inner as usize) {
+            return Divided::Split(axis, inner as usize);
+        }
+    }
+    Divided::Not
+}
+
+/// The axes of a position that runs over `extent` values exactly once each,
+/// outermost first; `None` for any other position.
+pub fn complete(position: &Position, extent: usize, axes: &[Axis]) -> Option<Vec<AxisId>> {
+    if position.affine.offset != 0 || !position.computed.is_empty() {
+        return None;
+    }
+    let mut terms = position.affine.terms.clone();
+    terms.sort_by_key(|term| std::cmp::Reverse(term.1));
+    let mut reached = 1i64;
+    for &(axis, c) in terms.iter().rev() {
+        if c != reached {
+            return None;
+        }
+        reached *= axes[axis.index()].extent as i64;
+    }
+    (reached == extent as i64).then(|| terms.iter().map(|term| term.0).collect())
+}

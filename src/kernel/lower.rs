@@ -1,0 +1,408 @@
+//! From graph nodes to a kernel.
+//!
+//! Lowering starts at the values to store and walks down, carrying the
+//! position of the element wanted along every axis of the node at hand.
+//! Movement rewrites positions; scalar operations become expressions; a
+//! reduction decides which dimensions are rows. What does not fit is a
+//! [`Blocker`]: fusion is lowering that succeeds.
+//!
+//! Reshapes divide positions. Where a division is not affine because an axis
+//! crosses the boundary, the axis is split there and lowering starts again;
+//! only where no split helps does the division become part of the kernel.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Scalar, Shape};
+use crate::ir::{AluOp, Graph, Layout, NodeId, Op};
+use crate::kernel::affine::AxisId;
+use crate::kernel::blocker::Blocker;
+use crate::kernel::builder::{Builder, Splits};
+use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
+use crate::kernel::index::{Positions, complete, linear};
+use crate::kernel::nest::{Contraction, Input, Kernel, ScatterStore, Store};
+
+mod movement;
+mod structure;
+
+/// Expressions a kernel may have.
+pub const MAX_EXPRS: usize = 4096;
+/// Nodes that may lie between a store and a load.
+const MAX_DEPTH: usize = 600;
+/// Splits tried before giving up; more than any tensor has axes.
+const MAX_SPLITS: usize = 64;
+
+/// How lowering takes a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Computed in this kernel, wherever it is needed.
+    Inside,
+    /// Read from memory.
+    Buffer,
+}
+
+/// What to lower.
+pub struct Request<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// The values to store; for a scatter, that one node.
+    pub roots: &'a [NodeId],
+    /// How to take a node below the roots.
+    pub role: &'a dyn Fn(NodeId) -> Role,
+    /// How parameters lie in memory, by number; dense where there is none.
+    pub layouts: &'a [Layout],
+}
+
+/// Why lowering stopped.
+pub(crate) enum Stop {
+    /// The nodes are not one kernel.
+    Blocked(Blocker),
+    /// Start again with this axis split, the inner part of this extent.
+    Split(AxisId, usize),
+}
+
+impl From<Blocker> for Stop {
+    fn from(blocker: Blocker) -> Stop {
+        Stop::Blocked(blocker)
+    }
+}
+
+pub(crate) type Lowered<T> = Result<T, Stop>;
+
+/// The kernel that computes the roots.
+///
+/// # Errors
+/// The [`Blocker`] that keeps the nodes from being one kernel.
+pub fn lower(request: &Request<'_>) -> Result<Kernel, Blocker> {
+    let mut splits = Splits::new();
+    for _ in 0..MAX_SPLITS {
+        let mut lowerer = Lowerer::new(request, &splits);
+        match lowerer.run() {
+            Ok(kernel) => return Ok(kernel),
+            Err(Stop::Blocked(blocker)) => return Err(blocker),
+            Err(Stop::Split(axis, inner)) => {
+                let builder = std::mem::take(&mut lowerer.builder);
+                let (dim, place) = builder.dim_of(axis);
+                let extents = builder.dims[dim].axes.iter().map(|a| builder.axes[a.index()].extent);
+                let mut parts: Vec<usize> = extents.collect();
+                parts[place] /= inner;
+                parts.insert(place + 1, inner);
+                splits.insert(dim, parts);
+            }
+        }
+    }
+    Err(Blocker::TooLarge(MAX_EXPRS))
+}
+
+/// The state of one attempt.
+pub(crate) struct Lowerer<'r, 'g> {
+    request: &'r Request<'g>,
+    splits: &'r Splits,
+    builder: Builder,
+    /// Dimensions of the main store.
+    root_dims: Vec<usize>,
+    slots: HashMap<NodeId, u32>,
+    guards: Vec<Guard>,
+    memo: HashMap<(NodeId, Positions, usize), ExprId>,
+    /// Where each node was first met without a guard.
+    met: HashMap<NodeId, (Positions, ExprId)>,
+    contraction: Option<Contraction>,
+    /// The contraction's node, and whether its operands are being lowered.
+    contraction_node: Option<NodeId>,
+    in_operand: bool,
+    /// Elements of the operand being lowered.
+    operand_numel: usize,
+    depth: usize,
+}
+
+impl<'r, 'g> Lowerer<'r, 'g> {
+    fn new(request: &'r Request<'g>, splits: &'r Splits) -> Lowerer<'r, 'g> {
+        Lowerer {
+            request,
+            splits,
+            builder: Builder::default(),
+            root_dims: Vec::new(),
+            slots: HashMap::new(),
+            guards: vec![Guard::default()],
+            memo: HashMap::new(),
+            met: HashMap::new(),
+            contraction: None,
+            contraction_node: None,
+            in_operand: false,
+            operand_numel: 0,
+            depth: 0,
+        }
+    }
+
+    fn shape(&self, id: NodeId) -> &'g Shape {
+        &self.request.graph.ty(id).shape
+    }
+
+    fn run(&mut self) -> Lowered<Kernel> {
+        // The largest value leads: its axes are the grid and, perhaps, the rows.
+        let roots = self.request.roots;
+        let numel = |id: &NodeId| self.shape(*id).numel();
+        let main = roots.iter().copied().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
+        let main = main.unwrap_or_else(|| panic!("a kernel without stores"));
+        if let Op::Scatter(axis, _) = self.request.graph.node(main).op {
+            return self.scatter(main, usize::from(axis));
+        }
+        for &extent in self.shape(main).iter() {
+            let dim = self.builder.dim(extent, None, self.splits);
+            self.root_dims.push(dim);
+        }
+        let positions = self.positions(&self.root_dims.clone());
+        let value = self.compute(main, &positions, 0)?;
+        let mut stored = vec![(main, positions, value)];
+        for &root in roots.iter().filter(|&&root| root != main) {
+            let (positions, value) = self.second_root(root, main)?;
+            stored.push((root, positions, value));
+        }
+        self.builder.finish_levels();
+        let mut stores = Vec::new();
+        for (node, positions, value) in stored {
+            stores.push(self.store(node, &positions, value, main)?);
+        }
+        Ok(self.kernel(main, stores, None))
+    }
+
+    /// The positions along some dimensions.
+    fn positions(&self, dims: &[usize]) -> Positions {
+        dims.iter().map(|&dim| self.builder.position(dim)).collect()
+    }
+
+    /// A further value to store: where it was met, else over the grid.
+    fn second_root(&mut self, root: NodeId, main: NodeId) -> Lowered<(Positions, ExprId)> {
+        if let Some((positions, value)) = self.met.get(&root) {
+            return Ok((positions.clone(), *value));
+        }
+        let shape = self.shape(root).clone();
+        let wide = |dims: &[usize], b: &Builder| -> Vec<usize> {
+            dims.iter().copied().filter(|&dim| b.dims[dim].extent != 1).collect()
+        };
+        let all = wide(&self.root_dims, &self.builder);
+        let grid: Vec<usize> =
+            all.iter().copied().filter(|&dim| self.builder.dims[dim].level.unwrap_or(0) == 0).collect();
+        let extents: Vec<usize> = shape.iter().copied().filter(|&extent| extent != 1).collect();
+        let matches = |dims: &[usize]| {
+            dims.iter().map(|&dim| self.builder.dims[dim].extent).eq(extents.iter().copied())
+        };
+        let dims = match (matches(&all), matches(&grid)) {
+            (true, _) => all,
+            (false, true) => grid,
+            (false, false) => {
+                return Err(Blocker::DifferentDomain(self.shape(main).clone(), shape).into());
+            }
+        };
+        let mut dims = dims.into_iter();
+        let mut positions = Positions::new();
+        for &extent in shape.iter() {
+            let dim = if extent == 1 { None } else { dims.next() };
+            positions.push(dim.map(|dim| self.builder.position(dim)).unwrap_or_default());
+        }
+        let value = self.compute(root, &positions, 0)?;
+        Ok((positions, value))
+    }
+
+    /// A store, if the positions run over the node's elements exactly once.
+    fn store(&self, node: NodeId, positions: &Positions, value: ExprId, main: NodeId) -> Lowered<Store> {
+        let shape = self.shape(node);
+        let different = || Blocker::DifferentDomain(self.shape(main).clone(), shape.clone());
+        let mut axes: Vec<AxisId> = Vec::new();
+        for (position, &extent) in positions.iter().zip(shape.iter()) {
+            axes.extend(complete(position, extent, &self.builder.axes).ok_or_else(different)?);
+        }
+        axes.sort_unstable();
+        let level_of = |axis: &AxisId| self.builder.axes[axis.index()].level;
+        let level = axes.iter().map(level_of).max().unwrap_or(0);
+        let up_to = |level: u8| -> Vec<AxisId> {
+            let ids = (0..self.builder.axes.len()).map(|i| AxisId(i as u16));
+            ids.filter(|axis| level_of(axis) <= level).collect()
+        };
+        let value_level = self.builder.exprs[value.index()].level;
+        if axes != up_to(level) || value_level > level {
+            return Err(different().into());
+        }
+        let address = linear(positions, shape).affine;
+        let dtype = self.request.graph.ty(node).dtype;
+        Ok(Store { node, dtype, value, level, address, numel: shape.numel() })
+    }
+
+    fn kernel(&mut self, main: NodeId, stores: Vec<Store>, scatter: Option<ScatterStore>) -> Kernel {
+        let builder = std::mem::take(&mut self.builder);
+        Kernel {
+            name: structure::name(self.request.graph, main, &self.met),
+            axes: builder.axes,
+            exprs: builder.exprs,
+            inputs: builder.inputs,
+            stores,
+            args: builder.args,
+            contraction: self.contraction.take(),
+            scatter,
+        }
+    }
+
+    /// The value of a node at some positions, under a guard: computed here
+    /// or loaded, as its role says.
+    pub(crate) fn value(&mut self, id: NodeId, at: &Positions, guard: usize) -> Lowered<ExprId> {
+        let node = self.request.graph.node(id);
+        let always_inside = matches!(node.op, Op::Const(..) | Op::Arg(..) | Op::Iota(..));
+        if !always_inside && (self.request.role)(id) == Role::Buffer {
+            return Ok(self.load(id, at, guard));
+        }
+        self.compute(id, at, guard)
+    }
+
+    /// The value of a node, computed in this kernel.
+    pub(crate) fn compute(&mut self, id: NodeId, at: &Positions, guard: usize) -> Lowered<ExprId> {
+        let key = (id, at.clone(), guard);
+        if let Some(&value) = self.memo.get(&key) {
+            return Ok(value);
+        }
+        if self.depth > MAX_DEPTH || self.builder.exprs.len() > MAX_EXPRS {
+            return Err(Blocker::TooLarge(MAX_EXPRS).into());
+        }
+        self.depth += 1;
+        let value = self.dispatch(id, at, guard);
+        self.depth -= 1;
+        let value = value?;
+        if guard == 0 {
+            self.met.entry(id).or_insert_with(|| (at.clone(), value));
+        }
+        self.memo.insert(key, value);
+        Ok(value)
+    }
+
+    fn dispatch(&mut self, id: NodeId, at: &Positions, guard: usize) -> Lowered<ExprId> {
+        let graph = self.request.graph;
+        let node = graph.node(id);
+        let operand = |i: usize| node.operands[i];
+        match &node.op {
+            Op::Const(value, dtype, _) => Ok(self.builder.constant(*value, *dtype)),
+            Op::Arg(_, dtype, _) => Ok(self.argument(id, *dtype)),
+            Op::Iota(_, dtype, _) => {
+                let index = self.builder.position_expr(&at[0]);
+                Ok(self.cast(index, DType::I64, *dtype))
+            }
+            Op::Leaf(_) | Op::Param(..) => Ok(self.load(id, at, guard)),
+            Op::Alu(op) => self.alu(*op, id, at, guard),
+            Op::Cast(dtype) => {
+                let x = self.value(operand(0), at, guard)?;
+                Ok(self.cast(x, graph.ty(operand(0)).dtype, *dtype))
+            }
+            Op::Bitcast(dtype) => {
+                let x = self.value(operand(0), at, guard)?;
+                Ok(self.builder.expr(Expr::Bitcast(x), *dtype, 0))
+            }
+            Op::Reshape(_) => self.reshape(operand(0), self.shape(id), at, guard),
+            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_) => {
+                let moved = movement::moved(&node.op, self.shape(operand(0)), at);
+                self.value(operand(0), &moved, guard)
+            }
+            Op::Pad(axes) => self.pad(id, axes, at, guard),
+            Op::Unwindow(window, _) => self.unwindow(id, window, at, guard),
+            Op::Reduce(monoid, axes) => self.reduce(id, *monoid, axes, at, guard),
+            Op::Scan(monoid, axis) => self.scan(id, *monoid, usize::from(*axis), at, guard),
+            Op::Contract(dims) => self.contract(id, dims, at, guard),
+            Op::Gather(axis) => self.gather(id, usize::from(*axis), at, guard),
+            Op::Scatter(..)
+            | Op::Sort { .. }
+            | Op::AllReduce(_)
+            | Op::Loop(..)
+            | Op::Composite(..)
+            | Op::Custom(..) => Err(Blocker::Opaque(node.op.name()).into()),
+            Op::Copy(device) if *device == graph.ty(operand(0)).device => self.value(operand(0), at, guard),
+            Op::Copy(_) => Err(Blocker::Opaque(node.op.name()).into()),
+        }
+    }
+
+    fn argument(&mut self, id: NodeId, dtype: DType) -> ExprId {
+        let known = self.builder.args.iter().position(|&arg| arg == id);
+        let number = known.unwrap_or_else(|| {
+            self.builder.args.push(id);
+            self.builder.args.len() - 1
+        });
+        self.builder.expr(Expr::Arg(number as u32), dtype, 0)
+    }
+
+    fn cast(&mut self, x: ExprId, from: DType, to: DType) -> ExprId {
+        if from == to { x } else { self.builder.expr(Expr::Cast(x), to, 0) }
+    }
+
+    fn alu(&mut self, op: AluOp, id: NodeId, at: &Positions, guard: usize) -> Lowered<ExprId> {
+        let graph = self.request.graph;
+        let node = graph.node(id);
+        // Packing an operand visits each of its elements at least once.
+        let repeated = self.operand_numel > 2 * self.shape(id).numel();
+        if self.in_operand && (op.flops() > 4 || (repeated && self.shape(id).rank() > 0)) {
+            return Err(Blocker::ExpensivePrologue(op.name()).into());
+        }
+        let mut x: SmallVec<[ExprId; 3]> = SmallVec::new();
+        for &operand in &node.operands {
+            // Rank-0 operands extend to any shape.
+            let scalar = Positions::new();
+            let at = if self.shape(operand).rank() == 0 { &scalar } else { at };
+            x.push(self.value(operand, at, guard)?);
+        }
+        Ok(self.builder.alu(op, node.ty.dtype, &x))
+    }
+
+    /// An element of a buffer.
+    fn load(&mut self, id: NodeId, at: &Positions, guard: usize) -> ExprId {
+        let ty = self.request.graph.ty(id);
+        let dense;
+        let op = &self.request.graph.node(id).op;
+        let number = if let Op::Param(number, _) = op { Some(*number as usize) } else { None };
+        let known = number.and_then(|number| self.request.layouts.get(number));
+        let layout = match known {
+            Some(layout) => layout,
+            None => {
+                dense = Layout::contiguous(&ty.shape);
+                &dense
+            }
+        };
+        let mut access = Access::default();
+        for (position, &stride) in at.iter().zip(&layout.strides) {
+            access.affine = access.affine.plus(&position.affine.times(stride));
+            for part in &position.computed {
+                access.dynamic.push(Dynamic {
+                    index: part.index,
+                    stride: part.factor * stride,
+                    extent: part.extent,
+                    checked: part.checked,
+                });
+            }
+        }
+        let slot = *self.slots.entry(id).or_insert_with(|| {
+            self.builder.inputs.push(Input { node: id, dtype: ty.dtype, numel: ty.shape.numel() });
+            self.builder.inputs.len() as u32 - 1
+        });
+        let guard = self.guards[guard].clone();
+        self.builder.expr(Expr::Load(slot, access, guard), ty.dtype, 0)
+    }
+
+    /// The number of a guard.
+    fn guard(&mut self, guard: Guard) -> usize {
+        if let Some(known) = self.guards.iter().position(|g| *g == guard) {
+            return known;
+        }
+        self.guards.push(guard);
+        self.guards.len() - 1
+    }
+
+    /// `condition ? value : fill`.
+    fn choose(&mut self, condition: ExprId, value: ExprId, fill: ExprId, dtype: DType) -> ExprId {
+        // A guarded load gives zero by itself.
+        let zero = Scalar::Int(0).to_bits(dtype);
+        let fill_is_zero = *self.expr(fill) == Expr::Const(zero);
+        if fill_is_zero && matches!(self.expr(value), Expr::Load(..)) {
+            return value;
+        }
+        self.builder.alu(AluOp::Where, dtype, &[condition, value, fill])
+    }
+
+    fn expr(&self, id: ExprId) -> &Expr {
+        &self.builder.exprs[id.index()].expr
+    }
+}

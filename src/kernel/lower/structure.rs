@@ -1,0 +1,342 @@
+//! Reductions, scans, contractions, gathers and scatters: what decides the
+//! structure of a kernel.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::base::{DType, Shape};
+use crate::ir::{Axes, ContractDims, Graph, Monoid, NodeId, Op};
+use crate::kernel::affine::{Affine, AxisId};
+use crate::kernel::blocker::Blocker;
+use crate::kernel::expr::{Expr, ExprId};
+use crate::kernel::index::{Position, Positions, complete, linear};
+use crate::kernel::lower::movement::computed;
+use crate::kernel::lower::{Lowered, Lowerer};
+use crate::kernel::nest::{Contraction, Kernel, ScatterStore};
+
+/// The deepest level of rows.
+const MAX_LEVEL: u8 = 2;
+
+/// The rows that a reduction combines.
+pub struct Rows {
+    /// Level of the result; the rows are one deeper.
+    pub level: u8,
+    /// The position along each reduced axis.
+    pub positions: Positions,
+}
+
+impl Lowerer<'_, '_> {
+    /// The rows for a reduction read at `at` over axes of these extents:
+    /// dimensions that are rows already, dimensions of the main store that
+    /// the reduction does not depend on, or new ones.
+    pub(crate) fn rows(&mut self, id: NodeId, extents: &[usize], at: &Positions) -> Lowered<Rows> {
+        let name = self.request.graph.node(id).op.name();
+        if self.contraction.is_some() || self.in_operand {
+            return Err(Blocker::Contraction.into());
+        }
+        let used = self.used_dims(name, at)?;
+        let level = used.iter().filter_map(|&dim| self.builder.dims[dim].level).max().unwrap_or(0);
+        let wide: Vec<usize> = extents.iter().copied().filter(|&extent| extent != 1).collect();
+        let at_level = |this: &Self, level: Option<u8>| -> Vec<usize> {
+            let dims = (0..this.builder.dims.len()).filter(|&dim| this.builder.dims[dim].extent != 1);
+            dims.filter(|&dim| this.builder.dims[dim].level == level).collect()
+        };
+        let mut dims = at_level(self, Some(level + 1));
+        if dims.is_empty() && level == 0 {
+            dims = at_level(self, None).into_iter().filter(|dim| !used.contains(dim)).collect();
+        }
+        if dims.is_empty() {
+            if level + 1 > MAX_LEVEL {
+                return Err(Blocker::TooDeep.into());
+            }
+            dims = wide.iter().map(|&e| self.builder.dim(e, Some(level + 1), self.splits)).collect();
+        }
+        let found: Vec<usize> = dims.iter().map(|&dim| self.builder.dims[dim].extent).collect();
+        if found != wide {
+            return Err(Blocker::DifferentRows(Shape::new(&found), Shape::new(&wide)).into());
+        }
+        self.decide(&dims, level + 1);
+        self.no_repetition(id, name, level)?;
+        let mut dims = dims.into_iter();
+        let wide = |extent: &usize| if *extent == 1 { None } else { dims.next() };
+        let dims: Vec<Option<usize>> = extents.iter().map(wide).collect();
+        let position = |dim: &Option<usize>| dim.map(|d| self.builder.position(d)).unwrap_or_default();
+        Ok(Rows { level, positions: dims.iter().map(position).collect() })
+    }
+
+    /// The dimensions that positions depend on.
+    fn used_dims(&self, name: &'static str, at: &Positions) -> Lowered<Vec<usize>> {
+        let mut used = Vec::new();
+        for position in at {
+            if !position.computed.is_empty() {
+                return Err(Blocker::DynamicIndex(name).into());
+            }
+            for &(axis, _) in &position.affine.terms {
+                let dim = self.builder.dim_of(axis).0;
+                if !used.contains(&dim) {
+                    used.push(dim);
+                }
+            }
+        }
+        Ok(used)
+    }
+
+    /// These dimensions have this level; undecided others are the grid.
+    fn decide(&mut self, dims: &[usize], level: u8) {
+        for &dim in dims {
+            self.builder.dims[dim].level = Some(level);
+        }
+        for dim in &mut self.builder.dims {
+            dim.level.get_or_insert(0);
+        }
+    }
+
+    /// A value of this level is computed at every point of the dimensions
+    /// down to it: more points than elements would be waste.
+    fn no_repetition(&self, id: NodeId, name: &'static str, level: u8) -> Lowered<()> {
+        let dims = self.builder.dims.iter().filter(|dim| dim.level.is_some_and(|l| l <= level));
+        let points: usize = dims.map(|dim| dim.extent).fold(1, usize::saturating_mul);
+        let elements = self.shape(id).numel().max(1);
+        // Padding around a reduction reads a few positions outside it.
+        if points > elements + elements / 4 {
+            return Err(Blocker::Repeated(name, points.div_ceil(elements)).into());
+        }
+        Ok(())
+    }
+
+    /// A reduction expression of a level.
+    pub(crate) fn reduction(&mut self, monoid: Monoid, value: ExprId, dtype: DType, level: u8) -> ExprId {
+        self.builder.expr(Expr::Reduce(monoid, value), dtype, level)
+    }
+
+    pub(crate) fn reduce(
+        &mut self,
+        id: NodeId,
+        monoid: Monoid,
+        axes: &Axes,
+        at: &Positions,
+        guard: usize,
+    ) -> Lowered<ExprId> {
+        let node = self.request.graph.node(id);
+        let operand = node.operands[0];
+        let shape = self.shape(operand);
+        let mut sorted = axes.clone();
+        sorted.sort_unstable();
+        let extents: Vec<usize> = sorted.iter().map(|&axis| shape[usize::from(axis)]).collect();
+        let rows = self.rows(id, &extents, at)?;
+        let (mut kept, mut reduced) = (at.iter(), rows.positions.iter());
+        let from = |axis: usize| {
+            let source = if sorted.contains(&(axis as u8)) { reduced.next() } else { kept.next() };
+            source.cloned().unwrap_or_default()
+        };
+        let positions: Positions = (0..shape.rank()).map(from).collect();
+        let value = self.value(operand, &positions, guard)?;
+        Ok(self.reduction(monoid, value, node.ty.dtype, rows.level))
+    }
+
+    pub(crate) fn scan(
+        &mut self,
+        id: NodeId,
+        monoid: Monoid,
+        axis: usize,
+        at: &Positions,
+        guard: usize,
+    ) -> Lowered<ExprId> {
+        let node = self.request.graph.node(id);
+        let operand = node.operands[0];
+        let extent = self.shape(operand)[axis];
+        if extent == 1 {
+            return self.value(operand, at, guard);
+        }
+        let mut others = at.clone();
+        let along = others.remove(axis);
+        let [(only, 1)] = along.affine.terms[..] else { return Err(Blocker::ScanAxis.into()) };
+        if along.affine.offset != 0 || !along.computed.is_empty() || guard != 0 {
+            return Err(Blocker::ScanAxis.into());
+        }
+        let rows = self.rows(id, &[extent], &others).map_err(|stop| match stop {
+            crate::kernel::lower::Stop::Blocked(Blocker::Repeated(..)) => Blocker::ScanAxis.into(),
+            other => other,
+        })?;
+        if rows.positions[0] != Position::from(Affine::axis(only)) {
+            return Err(Blocker::ScanAxis.into());
+        }
+        let value = self.value(operand, at, guard)?;
+        Ok(self.builder.expr(Expr::Scan(monoid, value, only), node.ty.dtype, rows.level + 1))
+    }
+
+    pub(crate) fn gather(&mut self, id: NodeId, axis: usize, at: &Positions, guard: usize) -> Lowered<ExprId> {
+        let node = self.request.graph.node(id);
+        let (data, index) = (node.operands[0], node.operands[1]);
+        let extent = self.shape(data)[axis];
+        let index = self.value(index, at, guard)?;
+        let mut moved = at.clone();
+        moved[axis] = computed(index, extent, true);
+        self.value(data, &moved, guard)
+    }
+
+    pub(crate) fn contract(
+        &mut self,
+        id: NodeId,
+        dims: &ContractDims,
+        at: &Positions,
+        guard: usize,
+    ) -> Lowered<ExprId> {
+        let decided = self.builder.dims.iter().any(|dim| dim.level.is_some());
+        if self.contraction_node.is_some_and(|node| node != id) || self.in_operand || decided || guard != 0 {
+            return Err(Blocker::Contraction.into());
+        }
+        let graph = self.request.graph;
+        let node = graph.node(id);
+        let (a, b) = (node.operands[0], node.operands[1]);
+        let parts = Parts::of(dims, self.shape(a).rank(), self.shape(b).rank());
+        let (batch, m, n) = self.result_axes(id, &parts, at)?;
+        self.decide(&[], 0);
+        self.contraction_node = Some(id);
+        let extents = dims.contract.iter().map(|pair| self.shape(a)[usize::from(pair.0)]);
+        let k_dims: Vec<usize> =
+            extents.collect::<Vec<_>>().into_iter().map(|e| self.builder.dim(e, Some(1), self.splits)).collect();
+        let k_at: Positions = k_dims.iter().map(|&dim| self.builder.position(dim)).collect();
+        let a_at = parts.operand(at, &k_at, 0);
+        let b_at = parts.operand(at, &k_at, 1);
+        self.in_operand = true;
+        self.operand_numel = self.shape(a).numel();
+        let first = self.value(a, &a_at, 0);
+        self.operand_numel = self.shape(b).numel();
+        let lowered = first.and_then(|a| Ok((a, self.value(b, &b_at, 0)?)));
+        self.in_operand = false;
+        let (a, b) = lowered?;
+        let k = k_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
+        let dtype = node.ty.dtype.compute();
+        self.contraction = Some(Contraction { a, b, dtype, batch, m, n, k });
+        Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
+    }
+
+    /// The grid axes of a contraction's batch, m and n; together they are
+    /// the whole grid, each once.
+    fn result_axes(
+        &self,
+        id: NodeId,
+        parts: &Parts,
+        at: &Positions,
+    ) -> Lowered<(Vec<AxisId>, Vec<AxisId>, Vec<AxisId>)> {
+        let shape = self.shape(id);
+        let mut groups = [Vec::new(), Vec::new(), Vec::new()];
+        for (i, position) in at.iter().enumerate() {
+            let axes = complete(position, shape[i], &self.builder.axes).ok_or(Blocker::Contraction)?;
+            groups[parts.group(i)].extend(axes);
+        }
+        let mut all: Vec<AxisId> = groups.concat();
+        all.sort_unstable();
+        let whole = (0..self.builder.axes.len()).map(|i| AxisId(i as u16));
+        if !all.iter().copied().eq(whole) {
+            return Err(Blocker::Contraction.into());
+        }
+        let [batch, m, n] = groups;
+        Ok((batch, m, n))
+    }
+
+    /// The kernel of a scatter: its axes are the updates'.
+    pub(crate) fn scatter(&mut self, id: NodeId, axis: usize) -> Lowered<Kernel> {
+        let graph = self.request.graph;
+        let node = graph.node(id);
+        let (index, updates) = (node.operands[1], node.operands[2]);
+        for &extent in self.shape(updates).iter() {
+            let dim = self.builder.dim(extent, None, self.splits);
+            self.root_dims.push(dim);
+        }
+        let at = self.positions(&self.root_dims.clone());
+        let index = self.value(index, &at, 0)?;
+        let value = self.value(updates, &at, 0)?;
+        self.builder.finish_levels();
+        if self.builder.axes.iter().any(|axis| axis.level > 0) || self.contraction.is_some() {
+            return Err(Blocker::Opaque("scatter").into());
+        }
+        let Op::Scatter(_, mode) = node.op else { panic!("{} is not a scatter", node.op.name()) };
+        let shape = self.shape(id);
+        let mut others = at.clone();
+        others[axis] = Position::default();
+        let scatter = ScatterStore {
+            node: id,
+            dtype: node.ty.dtype,
+            index,
+            value,
+            address: linear(&others, shape).affine,
+            stride: shape.strides()[axis],
+            extent: shape[axis],
+            axis: self.builder.dims[self.root_dims[axis]].axes.first().copied(),
+            mode,
+            numel: shape.numel(),
+        };
+        Ok(self.kernel(id, Vec::new(), Some(scatter)))
+    }
+}
+
+/// Where the axes of a contraction's result and operands come from.
+struct Parts {
+    batch: SmallVec<[(u8, u8); 4]>,
+    contract: SmallVec<[(u8, u8); 4]>,
+    free: [SmallVec<[u8; 4]>; 2],
+}
+
+impl Parts {
+    fn of(dims: &ContractDims, a_rank: usize, b_rank: usize) -> Parts {
+        let pairs = || dims.batch.iter().chain(&dims.contract);
+        let free_a = (0..a_rank as u8).filter(|&i| pairs().all(|pair| pair.0 != i)).collect();
+        let free_b = (0..b_rank as u8).filter(|&i| pairs().all(|pair| pair.1 != i)).collect();
+        Parts { batch: dims.batch.clone(), contract: dims.contract.clone(), free: [free_a, free_b] }
+    }
+
+    /// 0, 1, 2: whether axis `i` of the result is a batch, m or n axis.
+    fn group(&self, i: usize) -> usize {
+        let batch = self.batch.len();
+        usize::from(i >= batch) + usize::from(i >= batch + self.free[0].len())
+    }
+
+    /// The positions of an operand's axes, from the result's and the summed ones.
+    fn operand(&self, at: &Positions, k_at: &Positions, which: usize) -> Positions {
+        let rank = self.batch.len() + self.contract.len() + self.free[which].len();
+        let mut positions: Positions = (0..rank).map(|_| Position::default()).collect();
+        let side = |pair: &(u8, u8)| usize::from(if which == 0 { pair.0 } else { pair.1 });
+        for (i, pair) in self.batch.iter().enumerate() {
+            positions[side(pair)] = at[i].clone();
+        }
+        for (k, pair) in self.contract.iter().enumerate() {
+            positions[side(pair)] = k_at[k].clone();
+        }
+        let first = self.batch.len() + if which == 0 { 0 } else { self.free[0].len() };
+        for (i, &axis) in self.free[which].iter().enumerate() {
+            positions[usize::from(axis)] = at[first + i].clone();
+        }
+        positions
+    }
+}
+
+/// A kernel's name: its main operations and the shape of its main store.
+pub fn name(graph: &Graph, main: NodeId, met: &HashMap<NodeId, (Positions, ExprId)>) -> String {
+    let mut nodes: Vec<NodeId> = met.keys().copied().chain([main]).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let structural = |op: &Op| {
+        matches!(op, Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Scatter(..) | Op::Unwindow(..))
+    };
+    let scalar = |op: &Op| matches!(op, Op::Alu(_) | Op::Cast(_) | Op::Gather(_));
+    let pick = |wanted: &dyn Fn(&Op) -> bool| -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for &id in nodes.iter().filter(|&&id| wanted(&graph.node(id).op)) {
+            let name = graph.node(id).op.name();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let mut parts = pick(&structural);
+    let scalars = pick(&scalar);
+    parts.extend(scalars.iter().take(6usize.saturating_sub(parts.len())));
+    if parts.is_empty() {
+        parts.push("copy");
+    }
+    format!("{}{}", parts.join("_"), graph.ty(main).shape)
+}

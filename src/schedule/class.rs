@@ -1,0 +1,47 @@
+//! What a node is to the scheduler.
+
+use crate::ir::{GraphNode, Op};
+
+/// How a node takes part in fusion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A value from outside: already in memory.
+    Input,
+    /// Costs nothing to compute anywhere.
+    Source,
+    /// Rewrites positions; runs only when its result must be stored.
+    Movement,
+    /// Element by element; any kernel can compute it.
+    Pointwise,
+    /// Decides the structure of a kernel: reduction, scan, contraction, gather.
+    Structural,
+    /// The root of a kernel that updates its first operand's memory.
+    Scatter,
+    /// A step of its own whose operands must be in memory.
+    Opaque,
+}
+
+/// The class of a node; `same_device` says whether a copy stays on its device.
+pub fn class(node: &GraphNode, same_device: bool) -> Class {
+    match &node.op {
+        Op::Leaf(_) | Op::Param(..) => Class::Input,
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) => Class::Source,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) => Class::Pointwise,
+        Op::Reshape(_)
+        | Op::Permute(_)
+        | Op::Expand(_)
+        | Op::Pad(_)
+        | Op::Slice(_)
+        | Op::Flip(_)
+        | Op::Window(_) => Class::Movement,
+        Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => Class::Structural,
+        Op::Scatter(..) => Class::Scatter,
+        Op::Copy(_) if same_device => Class::Pointwise,
+        Op::Copy(_)
+        | Op::Sort { .. }
+        | Op::AllReduce(_)
+        | Op::Loop(..)
+        | Op::Composite(..)
+        | Op::Custom(..) => Class::Opaque,
+    }
+}

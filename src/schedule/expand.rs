@@ -1,0 +1,70 @@
+//! Replaces composites that no template runs by their bodies.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::Device;
+use crate::ir::collect::collect_body;
+use crate::ir::{Composite, Graph, GraphNode, NodeId, Op};
+
+/// The graph with every composite replaced by its body, unless `template`
+/// says that the device runs it. Bodies are expanded in turn.
+pub fn expand(graph: Graph, template: &dyn Fn(Device, &'static str) -> bool) -> Graph {
+    let has_any = |graph: &Graph| graph.nodes.iter().any(|node| to_expand(node, template).is_some());
+    let mut graph = graph;
+    while has_any(&graph) {
+        graph = expand_once(&graph, template);
+    }
+    graph
+}
+
+fn to_expand<'n>(
+    node: &'n GraphNode,
+    template: &dyn Fn(Device, &'static str) -> bool,
+) -> Option<(&'n Arc<Composite>, u32)> {
+    match &node.op {
+        Op::Composite(composite, out) if !template(node.ty.device, composite.name) => Some((composite, *out)),
+        _ => None,
+    }
+}
+
+fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -> Graph {
+    type Key = (usize, SmallVec<[NodeId; 3]>);
+    let mut expanded = Graph::default();
+    let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
+    // Several results of one composite share one copy of its body.
+    let mut bodies: HashMap<Key, Vec<NodeId>> = HashMap::new();
+    for node in &graph.nodes {
+        let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| map[o.index()]).collect();
+        let id = match to_expand(node, template) {
+            None => expanded.push(GraphNode { operands, ..node.clone() }),
+            Some((composite, out)) => {
+                let key = (Arc::as_ptr(composite) as usize, operands.clone());
+                let results = bodies.entry(key).or_insert_with(|| splice(&mut expanded, composite, &operands));
+                results[out as usize]
+            }
+        };
+        map.push(id);
+    }
+    expanded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
+    expanded
+}
+
+/// Adds a composite's body on these operands; gives its results.
+fn splice(graph: &mut Graph, composite: &Composite, operands: &[NodeId]) -> Vec<NodeId> {
+    let body = collect_body(&composite.body.results);
+    let mut map: Vec<NodeId> = Vec::with_capacity(body.nodes.len());
+    for node in &body.nodes {
+        let id = match node.op {
+            Op::Param(number, _) => operands[number as usize],
+            _ => {
+                let operands = node.operands.iter().map(|o| map[o.index()]).collect();
+                graph.push(GraphNode { operands, ..node.clone() })
+            }
+        };
+        map.push(id);
+    }
+    body.outputs.iter().map(|output| map[output.index()]).collect()
+}

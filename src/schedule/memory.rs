@@ -1,0 +1,256 @@
+//! The memory plan: which values share memory, and where.
+//!
+//! A value is written by one step and read by later ones. Values that are
+//! the same memory by construction (a scatter and its base) or by choice (an
+//! output written exactly where a dying input is read) form one *storage*.
+//! Storages that hold a result of the graph are buffers of their own; the
+//! others get offsets in one arena per device, so that no two that are alive
+//! at once overlap.
+
+use std::collections::HashMap;
+
+use crate::base::Device;
+use crate::ir::{Graph, NodeId, Op};
+use crate::kernel::{Expr, Kernel, Store};
+use crate::schedule::order::Step;
+
+/// Every storage starts at a multiple of this many bytes.
+pub const ALIGN: usize = 256;
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The n-th parameter's memory.
+    Param(u32),
+    /// The n-th result buffer.
+    Result(u32),
+    /// In the arena of the value's device, from this byte.
+    Arena(usize),
+}
+
+/// A result buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultBuffer {
+    /// Where it is allocated.
+    pub device: Device,
+    /// Its size.
+    pub bytes: usize,
+    /// The parameter whose memory it takes over, if one is donated.
+    pub donated: Option<u32>,
+}
+
+/// The memory plan.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Where each stored value is.
+    pub places: HashMap<NodeId, Place>,
+    /// The result buffers, by number.
+    pub results: Vec<ResultBuffer>,
+    /// Bytes of each device's arena.
+    pub arenas: Vec<(Device, usize)>,
+    /// The storages in the arenas, for the checker and for people.
+    pub storages: Vec<Storage>,
+}
+
+/// Memory that one or more values share.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    /// The values.
+    pub nodes: Vec<NodeId>,
+    /// Where.
+    pub device: Device,
+    /// Bytes needed.
+    pub bytes: usize,
+    /// The step that first writes it.
+    pub first: usize,
+    /// The last step that uses it.
+    pub last: usize,
+    /// Byte offset in the arena; unused for results.
+    pub offset: usize,
+    /// The parameter whose memory it is.
+    donated: Option<u32>,
+    /// Whether it holds a result of the graph.
+    result: bool,
+    /// The last step that uses the newest value in it.
+    newest_last: usize,
+}
+
+/// Assigns memory. `donated(n)` says whether parameter `n` may be overwritten.
+pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Memory {
+    let last_uses = last_uses(graph, steps);
+    let mut storages: Vec<Storage> = Vec::new();
+    let mut storage_of: HashMap<NodeId, usize> = HashMap::new();
+    for (now, step) in steps.iter().enumerate() {
+        let mut taken: Vec<usize> = Vec::new();
+        for &output in &step.outputs {
+            let found = shared(graph, step, now, &storages, &storage_of, &last_uses, donated)
+                .filter(|source| !matches!(source, Source::Storage(s) if taken.contains(s)));
+            let fresh = Storage {
+                nodes: vec![output],
+                device: graph.ty(output).device,
+                bytes: graph.ty(output).bytes(),
+                first: now,
+                last: last_uses[output.index()],
+                offset: 0,
+                donated: None,
+                result: graph.outputs.contains(&output),
+                newest_last: last_uses[output.index()],
+            };
+            let number = match found {
+                Some(Source::Storage(number)) => {
+                    let storage = &mut storages[number];
+                    storage.nodes.push(output);
+                    storage.last = storage.last.max(fresh.last);
+                    storage.newest_last = fresh.newest_last;
+                    storage.result |= fresh.result;
+                    number
+                }
+                Some(Source::Param(param)) if fresh.result => {
+                    storages.push(Storage { donated: Some(param), ..fresh });
+                    storages.len() - 1
+                }
+                Some(Source::Param(_)) | None => {
+                    storages.push(fresh);
+                    storages.len() - 1
+                }
+            };
+            taken.push(number);
+            storage_of.insert(output, number);
+        }
+    }
+    one_owner_per_param(&mut storages);
+    assign(graph, storages)
+}
+
+/// The last step that reads each node; results are read at the end.
+fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
+    let mut last = vec![0; graph.nodes.len()];
+    for (now, step) in steps.iter().enumerate() {
+        step.inputs.iter().chain(&step.outputs).for_each(|id| last[id.index()] = now);
+    }
+    graph.outputs.iter().for_each(|output| last[output.index()] = steps.len());
+    last
+}
+
+enum Source {
+    Storage(usize),
+    Param(u32),
+}
+
+/// Memory that an output takes over from an input of the same step.
+fn shared(
+    graph: &Graph,
+    step: &Step,
+    now: usize,
+    storages: &[Storage],
+    storage_of: &HashMap<NodeId, usize>,
+    last_uses: &[usize],
+    donated: &dyn Fn(u32) -> bool,
+) -> Option<Source> {
+    let kernel = step.kernel()?;
+    if kernel.scatter.is_some() {
+        let base = graph.node(step.outputs[0]).operands[0];
+        return storage_of.get(&base).map(|&number| Source::Storage(number));
+    }
+    // With several stores, one could overwrite what another still reads.
+    let [store] = &kernel.stores[..] else { return None };
+    for (number, input) in kernel.inputs.iter().enumerate() {
+        let ty = graph.ty(input.node);
+        let fits = ty.bytes() == graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
+        if !fits || last_uses[input.node.index()] != now || !read_where_written(kernel, number as u32, store) {
+            continue;
+        }
+        if let Op::Param(param, _) = graph.node(input.node).op {
+            if donated(param) {
+                return Some(Source::Param(param));
+            }
+        } else if let Some(&number) = storage_of.get(&input.node) {
+            let storage = &storages[number];
+            // A storage that another, still living value shares stays as it is.
+            if storage.newest_last == now && !storage.result {
+                return Some(Source::Storage(number));
+            }
+        }
+    }
+    None
+}
+
+/// Whether a kernel reads an input only at the element it then writes, so
+/// that writing it in place is safe.
+fn read_where_written(kernel: &Kernel, slot: u32, store: &Store) -> bool {
+    let mut loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
+        Expr::Load(input, access, _) if *input == slot => Some((access, node.level)),
+        _ => None,
+    });
+    loads.all(|(access, level)| {
+        access.dynamic.is_empty() && access.affine == store.address && level == store.level
+    })
+}
+
+/// A parameter's memory goes to the first result that wants it.
+fn one_owner_per_param(storages: &mut [Storage]) {
+    let mut owned: Vec<u32> = Vec::new();
+    for storage in storages {
+        match storage.donated {
+            Some(param) if owned.contains(&param) => storage.donated = None,
+            Some(param) => owned.push(param),
+            None => {}
+        }
+    }
+}
+
+fn assign(graph: &Graph, mut storages: Vec<Storage>) -> Memory {
+    let mut memory = Memory::default();
+    let mut arena: Vec<usize> = (0..storages.len()).filter(|&i| !storages[i].result).collect();
+    arena.sort_by_key(|&i| (std::cmp::Reverse(storages[i].bytes), storages[i].first));
+    let mut placed: Vec<usize> = Vec::new();
+    for number in arena {
+        storages[number].offset = lowest_gap(&storages, &placed, number);
+        placed.push(number);
+        let end = storages[number].offset + storages[number].bytes.next_multiple_of(ALIGN);
+        match memory.arenas.iter_mut().find(|arena| arena.0 == storages[number].device) {
+            Some(arena) => arena.1 = arena.1.max(end),
+            None => memory.arenas.push((storages[number].device, end)),
+        }
+    }
+    for storage in &storages {
+        let place = if storage.result {
+            let (device, bytes) = (storage.device, storage.bytes);
+            memory.results.push(ResultBuffer { device, bytes, donated: storage.donated });
+            Place::Result(memory.results.len() as u32 - 1)
+        } else {
+            Place::Arena(storage.offset)
+        };
+        memory.places.extend(storage.nodes.iter().map(|&node| (node, place)));
+    }
+    for id in graph.ids() {
+        if let Op::Param(number, _) = graph.node(id).op {
+            memory.places.insert(id, Place::Param(number));
+        }
+    }
+    memory.storages = storages.into_iter().filter(|storage| !storage.result).collect();
+    memory
+}
+
+/// The lowest offset where a storage fits beside those alive at the same time.
+fn lowest_gap(storages: &[Storage], placed: &[usize], number: usize) -> usize {
+    let new = &storages[number];
+    let together = |other: &&Storage| {
+        other.device == new.device && other.first <= new.last && new.first <= other.last
+    };
+    let mut busy: Vec<(usize, usize)> = placed
+        .iter()
+        .map(|&i| &storages[i])
+        .filter(together)
+        .map(|s| (s.offset, s.offset + s.bytes.next_multiple_of(ALIGN)))
+        .collect();
+    busy.sort_unstable();
+    let mut offset = 0;
+    for (start, end) in busy {
+        if offset + new.bytes <= start {
+            break;
+        }
+        offset = offset.max(end);
+    }
+    offset
+}

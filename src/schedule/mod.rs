@@ -1,0 +1,77 @@
+//! Layer 5: from a graph to an ordered list of steps with memory assigned.
+//!
+//! [`schedule`] is the list of passes. Each clever one has a simple checker
+//! in [`check`], which runs in debug builds.
+
+pub mod check;
+pub mod class;
+pub mod expand;
+pub mod fuse;
+pub mod memory;
+pub mod order;
+pub mod place;
+
+use crate::base::Device;
+use crate::ir::{Graph, Layout};
+use crate::runtime::Capabilities;
+
+pub use fuse::Refusal;
+pub use memory::{Memory, Place};
+pub use order::{Action, Step};
+
+/// What scheduling needs to know besides the graph.
+pub struct Environment<'a> {
+    /// How parameters lie in memory, by number; dense where there is none.
+    pub layouts: &'a [Layout],
+    /// Whether a parameter's memory may be overwritten, by number.
+    pub donated: &'a [bool],
+    /// What each device can do.
+    pub capabilities: &'a dyn Fn(Device) -> Capabilities,
+}
+
+/// A graph turned into steps.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The graph after all rewrites; steps refer to its nodes.
+    pub graph: Graph,
+    /// What to do, in order.
+    pub steps: Vec<Step>,
+    /// Where values are.
+    pub memory: Memory,
+    /// Why things were not fused.
+    pub refusals: Vec<Refusal>,
+}
+
+/// Runs the passes, in order:
+///
+/// 1. `expand`: composites without a template become their bodies.
+/// 2. `cse`, `simplify`: one node per value, algebra.
+/// 3. `place`: scatters get a base of their own.
+/// 4. `fuse`: nodes into groups, each lowered to a kernel.
+/// 5. `order`: groups into steps.
+/// 6. `memory`: values into storages and offsets.
+pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
+    let template =
+        |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
+    let graph = expand::expand(graph, &template);
+    let graph = crate::ir::simplify::simplify(&crate::ir::rewrite::cse(&graph).0).0;
+    let graph = place::place(&graph);
+    let context = fuse::Context {
+        graph: &graph,
+        layouts: environment.layouts,
+        capabilities: environment.capabilities,
+    };
+    let fusion = fuse::fuse(&context);
+    let steps = order::order(&graph, fusion.groups);
+    debug_check(&check::check_steps(&graph, &steps), &graph);
+    let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
+    let memory = memory::plan(&graph, &steps, &donated);
+    debug_check(&check::check_memory(&graph, &steps, &memory), &graph);
+    Schedule { graph, steps, memory, refusals: fusion.refusals }
+}
+
+fn debug_check(violations: &[String], graph: &Graph) {
+    if cfg!(debug_assertions) {
+        assert!(violations.is_empty(), "{}\n{graph:?}", violations.join("\n"));
+    }
+}
