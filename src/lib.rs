@@ -4,6 +4,7 @@
 pub mod base;
 pub mod ir;
 pub mod kernel;
+pub mod plan;
 pub mod runtime;
 pub mod schedule;
 pub mod tensor;

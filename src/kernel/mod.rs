@@ -15,6 +15,7 @@ pub mod expr;
 pub mod index;
 pub mod lower;
 pub mod nest;
+pub mod print;
 
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;

@@ -123,6 +123,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// The driver's failure.
     fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()>;
+    /// Copies bytes within the device.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()>;
     /// A program for the work.
     ///
     /// # Errors

@@ -54,7 +54,6 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let template =
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
     let graph = expand::expand(graph, &template);
-    let graph = crate::ir::simplify::simplify(&crate::ir::rewrite::cse(&graph).0).0;
     let graph = place::place(&graph);
     let context = fuse::Context {
         graph: &graph,

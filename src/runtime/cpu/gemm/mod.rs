@@ -12,6 +12,7 @@
 //! result's bits do not depend on the number of threads.
 
 mod blocked;
+mod grid;
 mod kernels;
 mod pack;
 mod scratch;
@@ -153,19 +154,12 @@ unsafe fn run_with<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
             split::run(problem, kernel);
         } else if vector::applies(problem) {
             vector::run(problem, kernel);
-        } else if blocked::better_transposed(problem, kernel) {
+        } else if blocked::better_transposed(problem) {
             blocked::run(&problem.transposed(), kernel);
         } else {
             blocked::run(problem, kernel);
         }
     }
-}
-
-/// How many threads a computation of `work` multiply-adds is worth.
-fn workers(work: usize) -> usize {
-    /// Below this, waking another thread costs more than it saves.
-    const SERIAL: usize = 1 << 17;
-    if work <= SERIAL { 1 } else { rayon::current_num_threads() }
 }
 
 impl<T> Problem<'_, T> {

@@ -27,7 +27,7 @@ pub(super) struct Part {
 }
 
 /// Elements of room that [`left`] needs for a block.
-pub(super) fn left_room<T>(rows: usize, depth: usize) -> usize {
+pub(super) fn left_room(rows: usize, depth: usize) -> usize {
     // Each order pads its lines to less than this.
     (rows + 32) * (depth + 32)
 }
@@ -54,26 +54,20 @@ pub(super) unsafe fn left<T: Element>(
             unsafe { request(fill, part, room, ld) };
             match order {
                 Order::Rows => View { ptr: room, step: tile, row: 1, depth: ld as isize },
-                Order::Depth => {
-                    View { ptr: room, step: tile * ld as isize, row: ld as isize, depth: 1 }
-                }
+                Order::Depth => View { ptr: room, step: tile * ld as isize, row: ld as isize, depth: 1 },
             }
         }
         Operand::Strided { ptr, row_stride, depth_stride, batch } => {
             let from = first(ptr, row_stride, depth_stride, batch, part);
             if in_place {
-                return View {
-                    ptr: from,
-                    step: tile * row_stride,
-                    row: row_stride,
-                    depth: depth_stride,
-                };
+                return View { ptr: from, step: tile * row_stride, row: row_stride, depth: depth_stride };
             }
             // SAFETY: the source is readable over the part, by promise.
             unsafe {
                 if row_stride == 1 && depth_stride != 1 {
-                    copy_panels(kernel, from, depth_stride, rows, depth, room);
-                    View { ptr: room, step: tile * depth as isize, row: 1, depth: tile }
+                    let ld = skewed(rows);
+                    copy_lines(kernel, from, [depth_stride, 1], [depth, rows], room, ld);
+                    View { ptr: room, step: tile, row: 1, depth: ld as isize }
                 } else {
                     let ld = skewed(depth);
                     copy_lines(kernel, from, [row_stride, depth_stride], [rows, depth], room, ld);
@@ -101,9 +95,7 @@ impl Layout {
         let tile = kernel.columns;
         match operand {
             // A function writes long lines faster than a panel's short ones.
-            Operand::Packed { order: Order::Rows, .. } => {
-                Layout { ld: skewed(cols), panel: None, tile }
-            }
+            Operand::Packed { order: Order::Rows, .. } => Layout { ld: skewed(cols), panel: None, tile },
             Operand::Packed { order: Order::Depth, .. } | Operand::Strided { .. } => {
                 Layout { ld: cols.next_multiple_of(tile), panel: Some(tile), tile }
             }
@@ -117,13 +109,7 @@ impl Layout {
 
     /// A block of depths, `start..start + depth`, from a column that starts a
     /// tile, where `base` holds all depths from 0.
-    pub(super) fn view<T>(
-        &self,
-        base: *const T,
-        start: usize,
-        depth: usize,
-        col: usize,
-    ) -> View<T> {
+    pub(super) fn view<T>(&self, base: *const T, start: usize, depth: usize, col: usize) -> View<T> {
         let block = base.wrapping_add(start * self.ld);
         match self.panel {
             Some(panel) => View {
@@ -199,6 +185,41 @@ pub(super) fn first<T>(
     ptr.wrapping_offset(batch(part.batch) + offset)
 }
 
+/// Copies a row-major block to where any strides place it.
+///
+///
+/// # Safety
+/// The block is readable, every place it goes to writable.
+pub(super) unsafe fn scatter<T: Element>(
+    kernel: &Kernel<T>,
+    from: *const T,
+    ld: isize,
+    to: *mut T,
+    strides: [isize; 2],
+    extents: [usize; 2],
+) {
+    let lanes = kernel.lanes;
+    for r in (0..extents[0]).step_by(lanes) {
+        for j in (0..extents[1]).step_by(lanes) {
+            let from = from.wrapping_offset(r as isize * ld + j as isize);
+            let to = to.wrapping_offset(r as isize * strides[0] + j as isize * strides[1]);
+            let [height, width] = [extents[0] - r, extents[1] - j].map(|rest| rest.min(lanes) as isize);
+            // SAFETY: the caller vouches for both blocks.
+            unsafe {
+                if strides[0] == 1 && height.min(width) == lanes as isize {
+                    (kernel.transpose)(from, ld, to, strides[1]);
+                    continue;
+                }
+                for r in 0..height {
+                    for j in 0..width {
+                        *to.offset(r * strides[0] + j * strides[1]) = *from.offset(r * ld + j);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A line length that holds `count` elements, whole cache lines of them, an odd
 /// number so that equal places of successive lines fall in different cache sets.
 fn skewed(count: usize) -> usize {
@@ -230,29 +251,10 @@ unsafe fn copy_lines<T: Element>(
         } else {
             for r in 0..rows {
                 for k in 0..depth {
-                    *to.add(r * ld + k) =
-                        *from.offset(r as isize * strides[0] + k as isize * strides[1]);
+                    *to.add(r * ld + k) = *from.offset(r as isize * strides[0] + k as isize * strides[1]);
                 }
             }
         }
-    }
-}
-
-/// Copies contiguous rows to panels of a tile's rows.
-unsafe fn copy_panels<T: Element>(
-    kernel: &Kernel<T>,
-    from: *const T,
-    from_row: isize,
-    rows: usize,
-    depth: usize,
-    to: *mut T,
-) {
-    for r in (0..rows).step_by(kernel.rows) {
-        let width = kernel.rows.min(rows - r);
-        let (from, to) = (from.wrapping_add(r), to.wrapping_add(r * depth));
-        let to_row = kernel.rows as isize;
-        // SAFETY: the caller vouches for source and destination.
-        unsafe { (kernel.copy)(&Copying { from, from_row, to, to_row, rows: depth, width }) };
     }
 }
 
@@ -275,9 +277,7 @@ unsafe fn split_panels<T: Element>(
             let (from, to) = (from.wrapping_add(j), to.wrapping_add(j * depth + k * panel));
             let width = panel.min(cols - j);
             // SAFETY: the caller vouches for source and destination.
-            unsafe {
-                (kernel.copy)(&Copying { from, from_row, to, to_row: panel as isize, rows, width })
-            };
+            unsafe { (kernel.copy)(&Copying { from, from_row, to, to_row: panel as isize, rows, width }) };
         }
     }
 }
@@ -304,8 +304,7 @@ unsafe fn transpose_panels<T: Element>(
             }
             for k in whole..depth {
                 for i in 0..width {
-                    *to.add(k * panel + i) =
-                        *from.offset(i as isize * strides[0] + k as isize * strides[1]);
+                    *to.add(k * panel + i) = *from.offset(i as isize * strides[0] + k as isize * strides[1]);
                 }
             }
         }

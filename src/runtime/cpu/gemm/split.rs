@@ -1,15 +1,18 @@
 //! Products with little output and great depth: slices of the depth in
 //! parallel, then their sum.
 
-use super::blocked::for_each;
+use super::grid::{for_each, workers};
 use super::kernels::{Element, Kernel};
-use super::{Block, Fill, Operand, Output, Problem, run_with, scratch, workers};
+use super::{Block, Fill, Operand, Output, Problem, run_with, scratch};
 
 /// Elements of C up to which its blocks alone cannot occupy the threads.
 const FEW: usize = 64 * 64;
 
 /// Depths of a slice at least.
 const SLICE: usize = 1024;
+
+/// Multiply-adds that one thread does as fast as two.
+const SERIAL: usize = 1 << 17;
 
 /// Slices at most.
 const SLICES: usize = 16;
@@ -33,7 +36,7 @@ pub(super) unsafe fn run<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
     let size = problem.m * problem.n;
     scratch::with(slices * problem.batch * size, |room: *mut T| {
         let room = Partial(room);
-        for_each(workers(problem.work()), problem.batch * slices, 1, |index| {
+        for_each(workers(problem.work(), SERIAL), problem.batch * slices, 1, |index| {
             let (batch, slice) = (index / slices, index % slices);
             let depth = (slice * length).min(problem.k)..((slice + 1) * length).min(problem.k);
             let to = room.at(index * size);
@@ -82,12 +85,7 @@ unsafe fn run_slice<T: Element>(
         k: depth.len(),
         a: sliced(&problem.a, start, &a_offset, &a_fill),
         b: sliced(&problem.b, start, &b_offset, &b_fill),
-        out: Output::Strided {
-            ptr: to,
-            row_stride: problem.n as isize,
-            col_stride: 1,
-            batch: &|_| 0,
-        },
+        out: Output::Strided { ptr: to, row_stride: problem.n as isize, col_stride: 1, batch: &|_| 0 },
     };
     // SAFETY: a part of what the caller vouches for.
     unsafe { run_with(&slice, kernel) };

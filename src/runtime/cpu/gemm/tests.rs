@@ -7,7 +7,7 @@ use super::kernels::private::Sealed;
 use super::*;
 
 /// Elements that small integers, and something to stand out, can be made of.
-trait Sample: Element + PartialEq + Debug {
+trait Sample: Element + PartialOrd + Debug {
     fn of(value: i64) -> Self;
     /// What surrounds matrices: spoils any sum that it gets into.
     fn poison() -> Self;
@@ -81,9 +81,7 @@ impl<T: Sample> Matrices<T> {
         for b in 0..batches {
             for r in 0..extents[0] {
                 for c in 0..extents[1] {
-                    let value =
-                        (b as i64 * 5 + r as i64 * 7 + c as i64 * 3 + seed + (r * c) as i64) % 9
-                            - 4;
+                    let value = (b as i64 * 5 + r as i64 * 7 + c as i64 * 3 + seed + (r * c) as i64) % 9 - 4;
                     let at = matrices.at(b, r, c);
                     matrices.data[at] = T::of(value);
                 }
@@ -128,12 +126,7 @@ struct Shared<T>(*mut T);
 unsafe impl<T> Sync for Shared<T> {}
 
 /// Runs a case with a kernel and returns C.
-fn compute<T: Sample>(
-    case: Case,
-    kernel: &Kernel<T>,
-    a: &Matrices<T>,
-    b: &Matrices<T>,
-) -> Matrices<T> {
+fn compute<T: Sample>(case: Case, kernel: &Kernel<T>, a: &Matrices<T>, b: &Matrices<T>) -> Matrices<T> {
     let Case { batch, m, n, k, forms, sources, blocks } = case;
     let mut c = Matrices::<T>::new(forms[2], batch, [m, n]);
     let seen = Mutex::new(vec![0u8; batch * m * n]);
@@ -148,8 +141,7 @@ fn compute<T: Sample>(
                 let offset = r as isize * strides[0] + col as isize * strides[1];
                 // SAFETY: inside C, once.
                 unsafe {
-                    *to.0.offset(block.batch as isize * step + offset) =
-                        *block.ptr.add(i * block.ld + j)
+                    *to.0.offset(block.batch as isize * step + offset) = *block.ptr.add(i * block.ld + j)
                 };
             }
         }
@@ -189,11 +181,8 @@ fn compute<T: Sample>(
 
 fn fill<T: Sample>(from: &Matrices<T>, source: Source, request: Fill<T>) {
     assert!(!request.rows.is_empty() && !request.depth.is_empty());
-    let lines = if source == Source::Function(Order::Rows) {
-        request.rows.len()
-    } else {
-        request.depth.len()
-    };
+    let lines =
+        if source == Source::Function(Order::Rows) { request.rows.len() } else { request.depth.len() };
     assert!(request.ld >= lines, "lines overlap");
     for (i, r) in request.rows.clone().enumerate() {
         for (j, k) in request.depth.clone().enumerate() {
@@ -217,16 +206,16 @@ fn check<T: Sample>(case: Case, kernel: &Kernel<T>) {
     for i in 0..batch {
         for r in 0..m {
             for col in 0..n {
-                let product =
-                    |d| a.data[a.at(i, r, d)].multiply_add(b.data[b.at(i, col, d)], T::ZERO);
+                let product = |d| a.data[a.at(i, r, d)].multiply_add(b.data[b.at(i, col, d)], T::ZERO);
                 let at = expected.at(i, r, col);
                 expected.data[at] = (0..k).map(product).fold(T::ZERO, |sum, x| sum.plus(x));
             }
         }
     }
-    // Poison is NaN, which differs from itself: compare what is printed.
-    for (i, (x, y)) in c.data.iter().zip(&expected.data).enumerate() {
-        let both_poison = x != x && y != y;
+    // Poison may be a NaN, which equals nothing.
+    let poisoned = |x: T| x.partial_cmp(&x).is_none();
+    for (i, (&x, &y)) in c.data.iter().zip(&expected.data).enumerate() {
+        let both_poison = poisoned(x) && poisoned(y);
         assert!(x == y || both_poison, "{case:?} {} at {i}: {x:?}, expected {y:?}", kernel.name);
     }
 }
@@ -269,8 +258,7 @@ fn strides() {
         for (j, b) in FORMS.into_iter().enumerate() {
             for (o, c) in FORMS[..5].iter().enumerate() {
                 let [m, n, k] =
-                    [[7, 49, 33], [50, 17, 300], [1, 70, 40], [70, 1, 40], [13, 100, 9]]
-                        [(i + j + o) % 5];
+                    [[7, 49, 33], [50, 17, 300], [1, 70, 40], [70, 1, 40], [13, 100, 9]][(i + j + o) % 5];
                 cases.push(Case { batch: 2, forms: [a, b, *c], ..Case::new(m, n, k) });
             }
         }
@@ -287,14 +275,9 @@ fn functions_for_operands_and_output() {
     for a in sources {
         for b in sources {
             for blocks in [false, true] {
-                for [m, n, k] in [
-                    [1, 60, 20],
-                    [60, 1, 20],
-                    [33, 65, 0],
-                    [40, 50, 70],
-                    [150, 530, 290],
-                    [3, 5, 5000],
-                ] {
+                for [m, n, k] in
+                    [[1, 60, 20], [60, 1, 20], [33, 65, 0], [40, 50, 70], [150, 530, 290], [3, 5, 5000]]
+                {
                     let forms = [Form::RowMajor, Form::ColumnMajor, Form::RowMajor];
                     cases.push(Case { sources: [a, b], blocks, forms, ..Case::new(m, n, k) });
                 }
@@ -309,13 +292,14 @@ fn functions_for_operands_and_output() {
 
 #[test]
 fn large() {
-    let mut cases =
-        vec![Case::new(300, 1000, 600), Case::new(16, 700, 700), Case::new(700, 16, 300)];
+    let mut cases = vec![Case::new(300, 1000, 600), Case::new(16, 700, 700), Case::new(700, 16, 300)];
     cases.extend([Case::new(4, 4, 9000), Case::new(1, 1, 70_000), Case::new(1, 3000, 300)]);
-    cases.extend(cases.clone().into_iter().map(|case| Case {
-        forms: [Form::ColumnMajor, Form::ColumnMajor, Form::ColumnMajor],
-        ..case
-    }));
+    cases.extend(
+        cases
+            .clone()
+            .into_iter()
+            .map(|case| Case { forms: [Form::ColumnMajor, Form::ColumnMajor, Form::ColumnMajor], ..case }),
+    );
     cases.push(Case { batch: 16, ..Case::new(140, 64, 70) });
     check_all::<f32>(&cases);
     check_all::<f64>(&cases[..3]);
@@ -342,12 +326,7 @@ fn product(m: usize, n: usize, k: usize, kernel: &Kernel<f32>) -> Vec<f32> {
         depth_stride: 1,
         batch: &|_| 0,
     };
-    let out = Output::Strided {
-        ptr: c.as_mut_ptr(),
-        row_stride: n as isize,
-        col_stride: 1,
-        batch: &|_| 0,
-    };
+    let out = Output::Strided { ptr: c.as_mut_ptr(), row_stride: n as isize, col_stride: 1, batch: &|_| 0 };
     let problem = Problem { batch: 1, m, n, k, a: strided(&a), b: strided(&b), out };
     // SAFETY: the vectors hold every index; kernels come from `kernels()`.
     unsafe { run_with(&problem, kernel) };
@@ -364,11 +343,7 @@ fn rounding_is_small() {
             for j in 0..n {
                 let terms = (0..k).map(|d| f64::from(a[r * k + d]) * f64::from(b[j * k + d]));
                 let exact: f64 = terms.sum();
-                assert!(
-                    (f64::from(c[r * n + j]) - exact).abs() < 1e-4,
-                    "{} at {r}, {j}",
-                    kernel.name
-                );
+                assert!((f64::from(c[r * n + j]) - exact).abs() < 1e-4, "{} at {r}, {j}", kernel.name);
             }
         }
     }
@@ -376,27 +351,17 @@ fn rounding_is_small() {
 
 #[test]
 fn bits_do_not_depend_on_threads() {
-    let pools =
-        [1, 2, 3].map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build());
-    for [m, n, k] in [
-        [257, 300, 513],
-        [1, 3000, 700],
-        [900, 1, 700],
-        [5, 9, 20_000],
-        [16, 2000, 400],
-        [600, 48, 64],
-    ] {
+    let pools = [1, 2, 3].map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build());
+    for [m, n, k] in
+        [[257, 300, 513], [1, 3000, 700], [900, 1, 700], [5, 9, 20_000], [16, 2000, 400], [600, 48, 64]]
+    {
         for kernel in f32::kernels() {
             let results = pools.each_ref().map(|pool| {
                 let pool = pool.as_ref().expect("threads can be started");
                 let c = pool.install(|| product(m, n, k, kernel));
                 c.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             });
-            assert!(
-                results[0] == results[1] && results[0] == results[2],
-                "{m} {n} {k} {}",
-                kernel.name
-            );
+            assert!(results[0] == results[1] && results[0] == results[2], "{m} {n} {k} {}", kernel.name);
         }
     }
 }
@@ -415,10 +380,7 @@ fn non_finite_values_propagate() {
                 let factor = b.data[b.at(0, j, k - 1)];
                 let value = c.data[c.at(0, m - 1, j)];
                 let expected = f32::INFINITY * factor;
-                assert!(
-                    value == expected || value.is_nan() && expected.is_nan(),
-                    "{factor}: {value}"
-                );
+                assert!(value == expected || value.is_nan() && expected.is_nan(), "{factor}: {value}");
                 assert!(m == 1 || c.data[c.at(0, 0, j)].is_finite());
             }
         }
@@ -433,9 +395,7 @@ fn transposing_kernels() {
             let from: Vec<T> = (0..n * (n + 1)).map(|i| T::of(i as i64)).collect();
             let mut to = vec![T::ZERO; n * (n + 2)];
             // SAFETY: both hold n lines.
-            unsafe {
-                (kernel.transpose)(from.as_ptr(), n as isize + 1, to.as_mut_ptr(), n as isize + 2)
-            };
+            unsafe { (kernel.transpose)(from.as_ptr(), n as isize + 1, to.as_mut_ptr(), n as isize + 2) };
             for i in 0..n {
                 for j in 0..n {
                     assert_eq!(to[j * (n + 2) + i], from[i * (n + 1) + j], "{}", kernel.name);

@@ -179,9 +179,7 @@ unsafe fn transpose_8x8(from: *const f32, row: isize, to: *mut f32, to_row: isiz
             x[2 * i + 1] = _mm256_unpackhi_ps(a, b);
         }
         // Columns j and 4 + j of rows 0..4, then of rows 4..8.
-        let quads = |a: __m256, b: __m256| {
-            [_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b)]
-        };
+        let quads = |a: __m256, b: __m256| [_mm256_shuffle_ps::<0x44>(a, b), _mm256_shuffle_ps::<0xee>(a, b)];
         let (top, top_odd) = (quads(x[0], x[2]), quads(x[1], x[3]));
         let (low, low_odd) = (quads(x[4], x[6]), quads(x[5], x[7]));
         let top = [top[0], top[1], top_odd[0], top_odd[1]];

@@ -157,8 +157,8 @@ unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: is
     // SAFETY: the caller vouches for both blocks.
     unsafe {
         let mut x = [_mm512_setzero_ps(); 16];
-        for i in 0..16 {
-            x[i] = _mm512_loadu_ps(from.offset(i as isize * row));
+        for (i, x) in x.iter_mut().enumerate() {
+            *x = _mm512_loadu_ps(from.offset(i as isize * row));
         }
         let mut y = [_mm512_setzero_ps(); 16];
         for i in 0..8 {
@@ -166,8 +166,7 @@ unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: is
             y[2 * i + 1] = _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]);
         }
         for i in 0..4 {
-            let q =
-                [y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]].map(|q| _mm512_castps_pd(q));
+            let q = [y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]].map(|q| _mm512_castps_pd(q));
             x[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[0], q[2]));
             x[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(q[0], q[2]));
             x[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(q[1], q[3]));

@@ -3,6 +3,10 @@
 //! Everything here is `inline(always)`: an instruction set's module wraps it in
 //! functions that enable the set's features.
 
+// Loops over constant extents that index several arrays at once unroll into
+// registers.
+#![allow(clippy::needless_range_loop)]
+
 /// A vector register of elements.
 ///
 /// # Safety
@@ -239,9 +243,11 @@ pub(in super::super) struct Axpy<T> {
     pub y: *mut T,
     /// Elements of a row and of `y`.
     pub width: usize,
+    /// Whether to add to `y` or to overwrite it.
+    pub accumulate: bool,
 }
 
-/// Computes an axpy over all of its rows, starting from zero.
+/// Computes an axpy over all of its rows.
 ///
 /// # Safety
 /// `depth` rows of `width` elements and `depth` factors are readable, `width`
@@ -251,7 +257,7 @@ pub(super) unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
     // SAFETY: as the caller vouches.
     unsafe {
         let mut j = 0;
-        while j < axpy.width {
+        while j < axpy.width && !axpy.accumulate {
             let count = L::COUNT.min(axpy.width - j);
             L::zero().store_first(axpy.y.add(j), count);
             j += count;
@@ -330,6 +336,7 @@ pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
             let to = copying.to.offset(r * copying.to_row);
             let mut j = 0;
             while j < whole {
+                L::prefetch(from.wrapping_offset(copying.rows as isize * copying.from_row).wrapping_add(j));
                 L::load(from.add(j)).store(to.add(j));
                 j += L::COUNT;
             }

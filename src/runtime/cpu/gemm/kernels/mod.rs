@@ -12,10 +12,14 @@ use std::sync::OnceLock;
 
 pub(super) use lanes::{Axpy, Copying, Dot, Tile};
 
+/// Computes a register tile of one size.
+type TileFunction<T> = unsafe fn(&Tile<T>);
+
 /// One instruction set's inner loops for elements `T`.
 ///
 /// Each function needs the instruction set that the kernel was built for;
-/// [`Element::kernels`] lists only those that this processor has.
+/// an element type lists only those that this processor has.
+#[derive(Clone, Copy)]
 pub(super) struct Kernel<T: 'static> {
     /// What to call it in messages of tests.
     #[cfg_attr(not(test), allow(dead_code))]
@@ -27,7 +31,7 @@ pub(super) struct Kernel<T: 'static> {
     /// Elements in a vector register.
     pub lanes: usize,
     /// Register tiles, by rows less one, then by vectors less one.
-    pub tiles: &'static [&'static [unsafe fn(&Tile<T>)]],
+    pub tiles: &'static [&'static [TileFunction<T>]],
     /// Four dot products with one vector.
     pub dot: unsafe fn(&Dot<T>),
     /// Adds a combination of rows to a row.
@@ -36,6 +40,20 @@ pub(super) struct Kernel<T: 'static> {
     pub copy: unsafe fn(&Copying<T>),
     /// Transposes a square block of `lanes` by `lanes`.
     pub transpose: unsafe fn(*const T, isize, *mut T, isize),
+}
+
+impl<T: Copy> Kernel<T> {
+    /// The kernel with narrower tiles, where those cover `columns` without a
+    /// remainder of a single vector, whose few sums would wait for each other.
+    pub(super) fn suited(&self, columns: usize) -> Kernel<T> {
+        let (vectors, most) = (columns.div_ceil(self.lanes), self.columns / self.lanes);
+        // Over many tiles that remainder no longer counts.
+        let few = vectors < 4 * most;
+        if few && most > 2 && vectors % most == 1 && vectors.is_multiple_of(most - 1) {
+            return Kernel { columns: (most - 1) * self.lanes, ..*self };
+        }
+        *self
+    }
 }
 
 /// A type of matrix elements; integers wrap.

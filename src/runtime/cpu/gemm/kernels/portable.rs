@@ -87,12 +87,7 @@ unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
 }
 
 /// Transposes `N` by `N` elements one at a time.
-unsafe fn transpose<T: Copy, const N: usize>(
-    from: *const T,
-    row: isize,
-    to: *mut T,
-    to_row: isize,
-) {
+unsafe fn transpose<T: Copy, const N: usize>(from: *const T, row: isize, to: *mut T, to_row: isize) {
     for i in 0..N as isize {
         for j in 0..N as isize {
             // SAFETY: the caller vouches for both blocks.

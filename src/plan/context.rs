@@ -1,0 +1,240 @@
+//! Contexts: devices, caches and counters. There is one default; tests and
+//! careful programs make their own.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::base::{Device, DeviceKind, Error, Result};
+use crate::plan::build::Plan;
+use crate::plan::key::{Skeleton, Values};
+use crate::runtime::{Backend, Program};
+
+/// Plans kept before the oldest skeletons are forgotten.
+const MAX_PLANS: usize = 4096;
+
+/// Devices, plan and kernel caches, counters.
+#[derive(Debug, Default)]
+pub struct Context {
+    backends: Mutex<HashMap<Device, Arc<dyn Backend>>>,
+    plans: Mutex<PlanCache>,
+    programs: Mutex<HashMap<(Device, String), Arc<dyn Program>>>,
+    pub(crate) counts: Counts,
+}
+
+/// What a context has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Plans built (cache misses).
+    pub plans_built: u64,
+    /// Plans found in the cache.
+    pub cache_hits: u64,
+    /// Kernels compiled (not found in the kernel cache).
+    pub kernels_compiled: u64,
+    /// Kernels launched.
+    pub kernels_launched: u64,
+    /// Bytes that kernels loaded and stored.
+    pub bytes_moved: u64,
+    /// Bytes copied between devices, or between a device and the host.
+    pub bytes_transferred: u64,
+    /// Times the host waited for a device.
+    pub host_waits: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub plans_built: AtomicU64,
+    pub cache_hits: AtomicU64,
+    pub kernels_compiled: AtomicU64,
+    pub kernels_launched: AtomicU64,
+    pub bytes_moved: AtomicU64,
+    pub bytes_transferred: AtomicU64,
+    pub host_waits: AtomicU64,
+}
+
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// A plan for some values, and which scalars it takes as arguments.
+#[derive(Clone, Debug)]
+struct Specialisation {
+    values: Values,
+    lifted: Vec<bool>,
+    plan: Arc<Plan>,
+}
+
+#[derive(Debug, Default)]
+struct PlanCache {
+    skeletons: HashMap<Skeleton, Vec<Specialisation>>,
+    count: usize,
+}
+
+/// What the cache says about a key.
+pub(crate) enum Lookup {
+    /// A plan that applies.
+    Hit(Arc<Plan>),
+    /// None applies; one built now should take these scalars as arguments.
+    Miss(Vec<bool>),
+}
+
+impl Context {
+    /// A context with empty caches and its own devices' memory.
+    pub fn new() -> Arc<Context> {
+        Arc::new(Context::default())
+    }
+
+    /// What the context has done.
+    pub fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.counts;
+        Counters {
+            plans_built: read(&counts.plans_built),
+            cache_hits: read(&counts.cache_hits),
+            kernels_compiled: read(&counts.kernels_compiled),
+            kernels_launched: read(&counts.kernels_launched),
+            bytes_moved: read(&counts.bytes_moved),
+            bytes_transferred: read(&counts.bytes_transferred),
+            host_waits: read(&counts.host_waits),
+        }
+    }
+
+    /// Forgets all plans and compiled kernels.
+    pub fn clear_caches(&self) {
+        *lock(&self.plans) = PlanCache::default();
+        lock(&self.programs).clear();
+    }
+
+    /// The backend of a device.
+    ///
+    /// # Errors
+    /// [`Error::DeviceUnavailable`], saying what is missing.
+    pub fn backend(&self, device: Device) -> Result<Arc<dyn Backend>> {
+        if let Some(backend) = lock(&self.backends).get(&device) {
+            return Ok(backend.clone());
+        }
+        let backend = open(device)?;
+        Ok(lock(&self.backends).entry(device).or_insert(backend).clone())
+    }
+
+    pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
+        let cache = lock(&self.plans);
+        let lifted: Vec<bool> = values.scalars.iter().map(|scalar| scalar.always_argument).collect();
+        let Some(known) = cache.skeletons.get(skeleton) else { return Lookup::Miss(lifted) };
+        if let Some(hit) = known.iter().find(|known| known.applies(values)) {
+            return Lookup::Hit(hit.plan.clone());
+        }
+        // What differed once will differ again: the lifted set only grows.
+        let mut lifted = lifted;
+        for known in known.iter().filter(|known| known.values.fixed == values.fixed) {
+            for (i, lift) in lifted.iter_mut().enumerate() {
+                *lift |= known.lifted[i] || known.values.scalars[i].bits != values.scalars[i].bits;
+            }
+        }
+        Lookup::Miss(lifted)
+    }
+
+    /// Keeps a plan; the first of two that two threads built wins.
+    pub(crate) fn keep(
+        &self,
+        skeleton: Skeleton,
+        values: Values,
+        lifted: Vec<bool>,
+        plan: Arc<Plan>,
+    ) -> Arc<Plan> {
+        let mut cache = lock(&self.plans);
+        if cache.count >= MAX_PLANS {
+            *cache = PlanCache::default();
+        }
+        let known = cache.skeletons.entry(skeleton).or_default();
+        if let Some(first) = known.iter().find(|known| known.applies(&values)) {
+            return first.plan.clone();
+        }
+        // The newest lifts the most and so applies most often.
+        known.insert(0, Specialisation { values, lifted, plan: plan.clone() });
+        cache.count += 1;
+        plan
+    }
+
+    /// A compiled program from the cache, or compiled now. The text must
+    /// determine the program.
+    pub(crate) fn program(
+        &self,
+        device: Device,
+        text: String,
+        compile: impl FnOnce() -> Result<Arc<dyn Program>>,
+    ) -> Result<Arc<dyn Program>> {
+        let key = (device, text);
+        if let Some(known) = lock(&self.programs).get(&key) {
+            return Ok(known.clone());
+        }
+        let program = compile()?;
+        add(&self.counts.kernels_compiled, 1);
+        Ok(lock(&self.programs).entry(key).or_insert(program).clone())
+    }
+}
+
+impl Specialisation {
+    fn applies(&self, values: &Values) -> bool {
+        self.values.fixed == values.fixed
+            && self.lifted.iter().zip(&self.values.scalars).zip(&values.scalars).all(
+                |((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits,
+            )
+    }
+}
+
+fn open(device: Device) -> Result<Arc<dyn Backend>> {
+    let unavailable = |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into() });
+    match device.kind {
+        DeviceKind::Cpu => Ok(Arc::new(crate::runtime::cpu::CpuBackend::new(device))),
+        DeviceKind::Null => Ok(Arc::new(crate::runtime::null::NullBackend::new(device))),
+        DeviceKind::Meta => unavailable("the meta device has no memory and runs nothing"),
+        DeviceKind::Wgpu => unavailable("this build has no wgpu backend"),
+        DeviceKind::Cuda => unavailable("this build has no CUDA backend"),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The maps are consistent between statements, so a poisoned lock is usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static DEFAULT: LazyLock<Arc<Context>> = LazyLock::new(Context::new);
+
+thread_local! {
+    static CURRENT: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The context that realize uses on this thread: the innermost
+/// [`context_scope`], else the process's default.
+pub fn current() -> Arc<Context> {
+    CURRENT.with_borrow(|stack| stack.last().cloned()).unwrap_or_else(|| DEFAULT.clone())
+}
+
+/// Ends a context's scope when dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct ContextScope {
+    // Scopes are per thread, so the guard stays on its thread.
+    not_send: PhantomData<*const ()>,
+}
+
+/// Makes `context` this thread's current one until the guard is dropped.
+pub fn context_scope(context: Arc<Context>) -> ContextScope {
+    CURRENT.with_borrow_mut(|stack| stack.push(context));
+    ContextScope { not_send: PhantomData }
+}
+
+impl Drop for ContextScope {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|stack| stack.pop());
+    }
+}
+
+/// Runs the closure with `context` as this thread's current one.
+pub fn with_context<R>(context: &Arc<Context>, body: impl FnOnce() -> R) -> R {
+    let _scope = context_scope(context.clone());
+    body()
+}

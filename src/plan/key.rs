@@ -1,0 +1,213 @@
+//! The key of a plan: which graphs share one.
+//!
+//! The *skeleton* says what is computed but not on which numbers: operations,
+//! operands, ranks, types, devices, layouts. The *values* are the numbers:
+//! extents, and the constants of the graph by occurrence. A cached plan
+//! applies when the skeleton is the same and the values are, except for the
+//! constants that the plan takes as arguments.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::base::{DType, Device, Scalar};
+use crate::ir::collect::{Collected, collect_body};
+use crate::ir::op::WindowAxis;
+use crate::ir::{Graph, Op, Type};
+
+/// What identifies a plan. Compared in full.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skeleton {
+    words: Vec<u64>,
+}
+
+impl Hash for Skeleton {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // One multiplication a word; collisions are told apart by comparison.
+        let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        state.write_u64(self.words.iter().fold(0, mix));
+    }
+}
+
+/// The numbers of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    /// Extents and other numbers that a plan is built for.
+    pub fixed: Vec<u64>,
+    /// Constants, in the order of their nodes: bits, and whether the value
+    /// is an argument in any case.
+    pub scalars: Vec<ScalarValue>,
+}
+
+/// A constant of the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScalarValue {
+    /// The value's bits in its type.
+    pub bits: u64,
+    /// Whether it is an [`Op::Arg`].
+    pub always_argument: bool,
+}
+
+/// The key of a collected graph. `donated[i]` says whether leaf `i` may be
+/// overwritten.
+pub fn key(collected: &Collected, donated: &[bool]) -> (Skeleton, Values) {
+    let mut writer = Writer::default();
+    writer.graph(&collected.graph, true);
+    for (leaf, &donated) in collected.leaves.iter().zip(donated) {
+        if let Some(value) = leaf.value() {
+            let start = value.layout.offset.unsigned_abs() * leaf.ty().dtype.size() as u64;
+            let alignment = if start == 0 { 7 } else { start.trailing_zeros().min(7) };
+            writer.skeleton.words.push(u64::from(alignment) << 1 | u64::from(donated));
+            writer.values.fixed.extend(value.layout.strides.iter().map(|&stride| stride as u64));
+        }
+    }
+    (writer.skeleton, writer.values)
+}
+
+#[derive(Default)]
+struct Writer {
+    skeleton: Skeleton,
+    values: Values,
+}
+
+impl Writer {
+    fn graph(&mut self, graph: &Graph, lift: bool) {
+        for node in &graph.nodes {
+            self.op(&node.op, lift);
+            self.word(node.operands.len() as u64);
+            self.skeleton.words.extend(node.operands.iter().map(|operand| u64::from(operand.0)));
+        }
+        self.skeleton.words.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+    }
+
+    fn word(&mut self, word: u64) {
+        self.skeleton.words.push(word);
+    }
+
+    fn tag(&mut self, tag: u8, detail: u64) {
+        self.word(u64::from(tag) << 56 | detail);
+    }
+
+    fn extents(&mut self, extents: &[usize]) {
+        self.word(extents.len() as u64);
+        self.values.fixed.extend(extents.iter().map(|&extent| extent as u64));
+    }
+
+    fn scalar(&mut self, value: Scalar, dtype: DType, always_argument: bool, lift: bool) {
+        let bits = value.to_bits(dtype);
+        if lift {
+            self.values.scalars.push(ScalarValue { bits, always_argument });
+        } else {
+            self.values.fixed.push(bits);
+        }
+    }
+
+    fn ty(&mut self, ty: &Type) {
+        self.word(place(ty.dtype, ty.device));
+        self.extents(&ty.shape);
+    }
+
+    fn window(&mut self, window: &WindowAxis) {
+        self.values.fixed.extend([window.size, window.stride, window.dilation].map(|n| n as u64));
+    }
+
+    fn op(&mut self, op: &Op, lift: bool) {
+        match op {
+            Op::Const(value, dtype, device) => {
+                self.tag(0, place(*dtype, *device));
+                self.scalar(*value, *dtype, false, lift);
+            }
+            Op::Arg(value, dtype, device) => {
+                self.tag(1, place(*dtype, *device));
+                self.scalar(*value, *dtype, true, lift);
+            }
+            Op::Iota(extent, dtype, device) => {
+                self.tag(2, place(*dtype, *device));
+                self.values.fixed.push(*extent as u64);
+            }
+            Op::Leaf(ty) => {
+                self.tag(3, 0);
+                self.ty(ty);
+            }
+            Op::Param(number, ty) => {
+                self.tag(4, u64::from(*number));
+                self.ty(ty);
+            }
+            Op::Alu(op) => self.tag(5, *op as u64),
+            Op::Cast(dtype) => self.tag(6, *dtype as u64),
+            Op::Bitcast(dtype) => self.tag(7, *dtype as u64),
+            Op::Reshape(shape) => {
+                self.tag(8, 0);
+                self.extents(shape);
+            }
+            Op::Permute(order) => self.axes(9, order),
+            Op::Expand(shape) => {
+                self.tag(10, 0);
+                self.extents(shape);
+            }
+            Op::Pad(axes) => {
+                self.tag(11, axes.len() as u64);
+                let numbers = axes.iter().flat_map(|a| [a.lo as u64, a.hi as u64, a.interior as u64]);
+                self.values.fixed.extend(numbers);
+            }
+            Op::Slice(axes) => {
+                self.tag(12, axes.len() as u64);
+                let numbers = axes.iter().flat_map(|a| [a.start as u64, a.stop as u64, a.step as u64]);
+                self.values.fixed.extend(numbers);
+            }
+            Op::Flip(axes) => self.axes(13, axes),
+            Op::Window(window) => {
+                self.tag(14, u64::from(window.axis));
+                self.window(window);
+            }
+            Op::Unwindow(window, extent) => {
+                self.tag(15, u64::from(window.axis));
+                self.window(window);
+                self.values.fixed.push(*extent as u64);
+            }
+            Op::Reduce(monoid, axes) => {
+                self.axes(16, axes);
+                self.word(*monoid as u64);
+            }
+            Op::Scan(monoid, axis) => self.tag(17, (*monoid as u64) << 8 | u64::from(*axis)),
+            Op::Contract(dims) => {
+                self.tag(18, dims.batch.len() as u64);
+                let pairs = dims.batch.iter().chain(&dims.contract);
+                self.skeleton.words.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
+            }
+            Op::Gather(axis) => self.tag(19, u64::from(*axis)),
+            Op::Scatter(axis, mode) => self.tag(20, (*mode as u64) << 8 | u64::from(*axis)),
+            Op::Sort { axis, descending } => {
+                self.tag(21, u64::from(*descending) << 8 | u64::from(*axis));
+            }
+            Op::Copy(device) => self.tag(22, place(DType::Bool, *device)),
+            Op::AllReduce(monoid) => self.tag(23, *monoid as u64),
+            Op::Loop(spec, out) => {
+                self.tag(24, u64::from(*out) << 1 | u64::from(spec.reverse));
+                self.extents(&[spec.trips, spec.carries, spec.stacked]);
+                self.graph(&collect_body(&spec.body.results), false);
+            }
+            Op::Composite(composite, out) => {
+                self.tag(25, u64::from(*out));
+                self.skeleton.words.extend(composite.name.bytes().map(u64::from));
+                for (name, value) in &composite.attributes {
+                    self.skeleton.words.extend(name.bytes().map(u64::from));
+                    self.scalar(*value, value.default_dtype(), false, false);
+                }
+                self.graph(&collect_body(&composite.body.results), false);
+            }
+            Op::Custom(custom, out) => {
+                self.tag(26, u64::from(*out));
+                self.word(Arc::as_ptr(custom).cast::<()>() as u64);
+            }
+        }
+    }
+
+    fn axes(&mut self, tag: u8, axes: &[u8]) {
+        self.tag(tag, axes.len() as u64);
+        self.skeleton.words.extend(axes.iter().map(|&axis| u64::from(axis)));
+    }
+}
+
+fn place(dtype: DType, device: Device) -> u64 {
+    (dtype as u64) << 24 | (device.kind as u64) << 16 | u64::from(device.index)
+}

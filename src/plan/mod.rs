@@ -1,0 +1,18 @@
+//! Layer 6: plans and their cache, and `realize`.
+//!
+//! - [`key`]: what makes two graphs share a plan.
+//! - [`context`]: devices, caches and counters.
+//! - [`build`]: from a graph to a plan: scheduled, compiled.
+//! - [`run`]: a plan on data.
+//! - [`realize`]: collect, find or build the plan, run it, record the values.
+
+pub mod build;
+pub mod context;
+pub mod donate;
+pub mod key;
+pub mod realize;
+pub mod run;
+
+pub use build::Plan;
+pub use context::{Context, Counters, with_context};
+pub use realize::realize;

@@ -1,0 +1,94 @@
+//! `realize`: collect, find or build the plan, run it, record the values.
+
+use std::sync::Arc;
+
+use crate::base::{Error, Result, Span};
+use crate::ir::collect::collect;
+use crate::ir::{Leaf, Node, Type};
+use crate::plan::build::{Plan, build};
+use crate::plan::context::{self, Context, Lookup, add};
+use crate::plan::donate::donated;
+use crate::plan::key::key;
+use crate::plan::run::run;
+
+/// Computes the values of some nodes, together, in one plan. Nodes that have
+/// values are left alone.
+///
+/// # Errors
+/// A node on the meta device, an absent device, out of memory, an index out
+/// of range, a kernel that fails. No node then has a value that it did not
+/// have before.
+pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
+    let context = context::current();
+    let wanted: Vec<Arc<Node>> = nodes.iter().filter(|node| node.value().is_none()).cloned().collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    if let Some(meta) = wanted.iter().find(|node| node.ty().device.is_meta()) {
+        return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
+    }
+    let values = {
+        let (plan, leaves, scalars) = prepare(&context, &wanted)?;
+        run(&context, &plan, &leaves, &scalars)?
+    };
+    for (node, value) in wanted.iter().zip(values) {
+        node.set_value(value);
+    }
+    Ok(())
+}
+
+/// The plan for some nodes, from the cache or new, with its parameters.
+fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Result<(Arc<Plan>, Vec<Leaf>, Vec<u64>)> {
+    let collected = collect(nodes);
+    let donated = donated(&collected);
+    let (skeleton, values) = key(&collected, &donated);
+    let scalars = values.scalars.iter().map(|scalar| scalar.bits).collect();
+    let leaves = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
+    let plan = match context.look_up(&skeleton, &values) {
+        Lookup::Hit(plan) => {
+            add(&context.counts.cache_hits, 1);
+            plan
+        }
+        Lookup::Miss(lifted) => {
+            let plan = Arc::new(build(context, &collected, &lifted, &donated)?);
+            context.keep(skeleton, values, lifted, plan)
+        }
+    };
+    Ok((plan, leaves, scalars))
+}
+
+/// The elements of a leaf in row-major order, as bytes.
+///
+/// # Errors
+/// The driver's failure.
+pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+    let size = ty.dtype.size();
+    let mut bytes = vec![0; ty.shape.numel() * size];
+    if bytes.is_empty() {
+        return Ok(bytes);
+    }
+    let backend = context.backend(leaf.buffer.device)?;
+    add(&context.counts.host_waits, 1);
+    add(&context.counts.bytes_transferred, bytes.len() as u64);
+    if leaf.layout.is_contiguous(&ty.shape) {
+        backend.download(&leaf.buffer, leaf.layout.offset as usize * size, &mut bytes)?;
+        return Ok(bytes);
+    }
+    let mut whole = vec![0; leaf.buffer.bytes];
+    backend.download(&leaf.buffer, 0, &mut whole)?;
+    let strides = &leaf.layout.strides;
+    let mut index = vec![0usize; ty.shape.rank()];
+    for element in bytes.chunks_exact_mut(size) {
+        let at = index.iter().zip(strides).fold(leaf.layout.offset, |at, (&i, &s)| at + i as i64 * s);
+        let at = at as usize * size;
+        element.copy_from_slice(&whole[at..at + size]);
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < ty.shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+    Ok(bytes)
+}

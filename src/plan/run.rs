@@ -1,0 +1,202 @@
+//! A plan on data.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::base::{Device, Error, Result};
+use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
+use crate::kernel::cost::cost;
+use crate::plan::build::{Plan, Run};
+use crate::plan::context::{Context, add};
+use crate::runtime::{Binding, Bindings, IndexStatus};
+use crate::schedule::{Place, Step};
+
+/// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
+/// bits. Gives the values of the graph's outputs, in order.
+///
+/// # Errors
+/// Out of memory, an index out of range, a driver's failure; parameters that
+/// are not donated are as before.
+pub(crate) fn run(context: &Context, plan: &Plan, leaves: &[Leaf], scalars: &[u64]) -> Result<Vec<Leaf>> {
+    let execution = Execution::new(context, plan, leaves, scalars)?;
+    for (step, run) in plan.schedule.steps.iter().zip(&plan.runs) {
+        execution.step(step, run)?;
+    }
+    Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
+}
+
+struct Execution<'a> {
+    context: &'a Context,
+    plan: &'a Plan,
+    leaves: &'a [Leaf],
+    scalars: &'a [u64],
+    results: Vec<Arc<Buffer>>,
+    arenas: HashMap<Device, Arc<Buffer>>,
+}
+
+impl<'a> Execution<'a> {
+    fn new(
+        context: &'a Context,
+        plan: &'a Plan,
+        leaves: &'a [Leaf],
+        scalars: &'a [u64],
+    ) -> Result<Execution<'a>> {
+        let memory = &plan.schedule.memory;
+        let allocate = |device, bytes| Ok(Arc::new(context.backend(device)?.allocate(bytes)?));
+        let mut results = Vec::with_capacity(memory.results.len());
+        for result in &memory.results {
+            results.push(match result.donated {
+                Some(param) => leaves[param as usize].buffer.clone(),
+                None => allocate(result.device, result.bytes)?,
+            });
+        }
+        let mut arenas = HashMap::new();
+        for &(device, bytes) in &memory.arenas {
+            arenas.insert(device, allocate(device, bytes)?);
+        }
+        Ok(Execution { context, plan, leaves, scalars, results, arenas })
+    }
+
+    /// The value of a node as a leaf.
+    fn leaf(&self, id: NodeId) -> Leaf {
+        let graph = &self.plan.schedule.graph;
+        let dense = Layout::contiguous(&graph.ty(id).shape);
+        match self.place(id) {
+            Place::Param(number) => self.leaves[number as usize].clone(),
+            Place::Result(number) => Leaf { buffer: self.results[number as usize].clone(), layout: dense },
+            Place::Arena(offset) => {
+                let size = graph.ty(id).dtype.size();
+                let layout = Layout { offset: (offset / size) as i64, ..dense };
+                Leaf { buffer: self.arenas[&graph.ty(id).device].clone(), layout }
+            }
+        }
+    }
+
+    fn place(&self, id: NodeId) -> Place {
+        match self.plan.schedule.memory.places.get(&id) {
+            Some(&place) => place,
+            None => panic!("{id:?} has no memory in\n{:?}", self.plan.schedule.graph),
+        }
+    }
+
+    fn binding(&self, id: NodeId) -> Binding<'_> {
+        let graph = &self.plan.schedule.graph;
+        match self.place(id) {
+            Place::Param(number) => {
+                let leaf = &self.leaves[number as usize];
+                let offset = leaf.layout.offset as usize * graph.ty(id).dtype.size();
+                Binding { buffer: &leaf.buffer, offset }
+            }
+            Place::Result(number) => Binding { buffer: &self.results[number as usize], offset: 0 },
+            Place::Arena(offset) => Binding { buffer: &self.arenas[&graph.ty(id).device], offset },
+        }
+    }
+
+    fn step(&self, step: &Step, run: &Run) -> Result<()> {
+        match run {
+            Run::Program(program, arguments) => {
+                let graph = &self.plan.schedule.graph;
+                if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
+                    return Ok(());
+                }
+                let kernel = step.kernel();
+                // A scatter's base is its output's memory, not an input.
+                let count = kernel.map_or(step.inputs.len(), |kernel| kernel.inputs.len());
+                let inputs: Vec<Binding<'_>> = step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
+                let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
+                let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
+                let status = IndexStatus::default();
+                program.launch(&Bindings { inputs: &inputs, outputs: &outputs, scalars: &scalars, status: &status })?;
+                add(&self.context.counts.kernels_launched, 1);
+                if let Some(kernel) = kernel {
+                    let cost = cost(kernel);
+                    add(&self.context.counts.bytes_moved, cost.loaded + cost.stored);
+                }
+                self.check_indices(step, &status)
+            }
+            Run::Transfer => self.transfer(step),
+            Run::Repeat(spec, body) => self.repeat(step, spec, body),
+        }
+    }
+
+    fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {
+        let Some((index, extent)) = status.take() else { return Ok(()) };
+        let graph = &self.plan.schedule.graph;
+        let indexes = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
+        let id = step.members.iter().find(indexes).copied().unwrap_or(step.outputs[0]);
+        let node = graph.node(id);
+        Err(Error::IndexOutOfRange { op: node.op.name(), index, extent, span: node.span })
+    }
+
+    fn transfer(&self, step: &Step) -> Result<()> {
+        let (from, to) = (step.inputs[0], step.outputs[0]);
+        let graph = &self.plan.schedule.graph;
+        let source = self.leaf(from);
+        let bytes = crate::plan::realize::read_dense(self.context, graph.ty(from), &source)?;
+        let staged = self.context.backend(step.device)?;
+        let uploaded = staged.upload(&bytes)?;
+        add(&self.context.counts.bytes_transferred, bytes.len() as u64);
+        staged.copy(Binding { buffer: &uploaded, offset: 0 }, self.binding(to), bytes.len())
+    }
+
+    /// Runs a loop's body once per trip. Carries are values that the body's
+    /// plan hands on; stacked values are slices at a moving offset.
+    fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Plan) -> Result<()> {
+        let backend = self.context.backend(step.device)?;
+        let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
+        let stacked: Vec<Leaf> =
+            step.inputs[spec.carries..spec.carries + spec.stacked].iter().map(|&id| self.leaf(id)).collect();
+        let invariants: Vec<Leaf> =
+            step.inputs[spec.carries + spec.stacked..].iter().map(|&id| self.leaf(id)).collect();
+        for trip in 0..spec.trips {
+            let slice = if spec.reverse { spec.trips - 1 - trip } else { trip };
+            let number = Arc::new(backend.upload(&(slice as i64).to_ne_bytes())?);
+            let scalar_layout = Layout { offset: 0, strides: Default::default() };
+            let mut leaves = vec![Leaf { buffer: number, layout: scalar_layout }];
+            leaves.append(&mut carries);
+            leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
+            leaves.extend(invariants.iter().cloned());
+            let mut results = run(self.context, body, &leaves, self.scalars)?;
+            for (&output, &result) in step.outputs.iter().zip(&step.results) {
+                if result as usize >= spec.carries {
+                    self.store_slice(output, slice, &spec.body.results[result as usize], &results[result as usize])?;
+                }
+            }
+            results.truncate(spec.carries);
+            carries = results;
+        }
+        for (&output, &result) in step.outputs.iter().zip(&step.results) {
+            if (result as usize) < spec.carries {
+                let ty = self.plan.schedule.graph.ty(output);
+                self.store(output, 0, ty, &carries[result as usize])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store_slice(&self, output: NodeId, slice: usize, result: &crate::ir::Node, value: &Leaf) -> Result<()> {
+        self.store(output, slice * result.ty().bytes(), result.ty(), value)
+    }
+
+    /// Copies a value to somewhere inside an output's memory.
+    fn store(&self, output: NodeId, at: usize, ty: &crate::ir::Type, value: &Leaf) -> Result<()> {
+        let backend = self.context.backend(ty.device)?;
+        let to = self.binding(output);
+        let to = Binding { buffer: to.buffer, offset: to.offset + at };
+        if value.layout.is_contiguous(&ty.shape) {
+            let offset = value.layout.offset as usize * ty.dtype.size();
+            return backend.copy(Binding { buffer: &value.buffer, offset }, to, ty.bytes());
+        }
+        let dense = crate::plan::realize::read_dense(self.context, ty, value)?;
+        let uploaded = backend.upload(&dense)?;
+        backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
+    }
+}
+
+/// Slice `n` along a leaf's leading axis.
+fn slice_of(leaf: &Leaf, n: usize) -> Leaf {
+    let mut layout = leaf.layout.clone();
+    let stride = layout.strides.remove(0);
+    layout.offset += n as i64 * stride;
+    Leaf { buffer: leaf.buffer.clone(), layout }
+}

@@ -1,0 +1,296 @@
+//! The micro-ops of the ALU table.
+
+use std::marker::PhantomData;
+
+use crate::base::DType;
+use crate::ir::alu::AluOp;
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
+use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
+
+/// The micro-op of an ALU row on operands of type `dtype` (the values' type
+/// for `Where`), whose `i`-th operand has form `forms[i]`.
+///
+/// Every combination of forms exists; the scalars-only one computes once and
+/// fills. A unary row ignores its form (a vector, of one element if need be).
+/// The 16-bit floats mean their register form, `F32`. Comparisons write bytes
+/// of 0 and 1, and `Where` reads such bytes as its first operand.
+///
+/// # Panics
+/// Panics if the row does not accept the type.
+pub fn alu(op: AluOp, dtype: DType, forms: [Form; 3]) -> MicroFn {
+    assert!(op.accepts().kind(dtype.kind()), "{} does not accept {dtype}", op.name());
+    match dtype {
+        DType::F16 | DType::BF16 | DType::F32 => float32(op, forms),
+        DType::F64 => float64(op, forms),
+        DType::Bool => boolean(op, forms),
+        DType::U8 => unsigned8(op, forms),
+        DType::I32 => signed32(op, forms),
+        DType::U32 => unsigned32(op, forms),
+        DType::I64 => signed64(op, forms),
+    }
+}
+
+versioned! {
+    /// A loop with the signature [`MicroFn`].
+    Micro, micro, base_micro, fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize)
+}
+
+// The forms of two operands: bit 0 is the second's, bit 1 the first's, set
+// where it is a scalar.
+pub(super) const VV: u8 = 0;
+pub(super) const VS: u8 = 1;
+pub(super) const SV: u8 = 2;
+pub(super) const SS: u8 = 3;
+
+/// The loop of a unary operation.
+pub(super) struct Unary<O, T>(PhantomData<(O, T)>);
+impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`.
+        let (dst, a) = unsafe { (view_mut(dst, n), view(a, n)) };
+        map::<I, O, T>(dst, a);
+    }
+}
+
+// The loops are functions of slices because LLVM then knows, even after
+// inlining, that the destination overlaps nothing.
+#[inline(always)]
+fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
+    for (d, &x) in dst.iter_mut().zip(a) {
+        *d = O::map::<I>(x);
+    }
+}
+
+/// The loop of a binary operation in one of its forms.
+pub(super) struct Binary<O, T, const FORM: u8>(PhantomData<(O, T)>);
+impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+        unsafe {
+            let dst: &mut [O::Out] = view_mut(dst, n);
+            let (a, b) = (a.cast::<T>(), b.cast::<T>());
+            match FORM {
+                VV => zip::<I, O, T>(dst, view(a.cast(), n), view(b.cast(), n)),
+                VS => map_right::<I, O, T>(dst, view(a.cast(), n), b.read()),
+                SV => map_left::<I, O, T>(dst, a.read(), view(b.cast(), n)),
+                _ => dst.fill(O::map::<I>(a.read(), b.read())),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn zip<I: Isa, O: Map2<T>, T: Copy>(dst: &mut [O::Out], a: &[T], b: &[T]) {
+    for ((d, &x), &y) in dst.iter_mut().zip(a).zip(b) {
+        *d = O::map::<I>(x, y);
+    }
+}
+
+#[inline(always)]
+fn map_right<I: Isa, O: Map2<T>, T: Copy>(dst: &mut [O::Out], a: &[T], y: T) {
+    for (d, &x) in dst.iter_mut().zip(a) {
+        *d = O::map::<I>(x, y);
+    }
+}
+
+#[inline(always)]
+fn map_left<I: Isa, O: Map2<T>, T: Copy>(dst: &mut [O::Out], x: T, b: &[T]) {
+    for (d, &y) in dst.iter_mut().zip(b) {
+        *d = O::map::<I>(x, y);
+    }
+}
+
+fn binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+    match (forms[0], forms[1]) {
+        (Form::V, Form::V) => micro::<Binary<O, T, VV>>(),
+        (Form::V, Form::S) => micro::<Binary<O, T, VS>>(),
+        (Form::S, Form::V) => micro::<Binary<O, T, SV>>(),
+        (Form::S, Form::S) => base_micro::<Binary<O, T, SS>>(),
+    }
+}
+
+/// A binary operation no instruction set vectorises: one version serves all.
+fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+    match (forms[0], forms[1]) {
+        (Form::V, Form::V) => base_micro::<Binary<O, T, VV>>(),
+        (Form::V, Form::S) => base_micro::<Binary<O, T, VS>>(),
+        (Form::S, Form::V) => base_micro::<Binary<O, T, SV>>(),
+        (Form::S, Form::S) => base_micro::<Binary<O, T, SS>>(),
+    }
+}
+
+fn unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
+    micro::<Unary<O, T>>()
+}
+
+fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
+    base_micro::<Unary<O, T>>()
+}
+
+/// Sine and cosine of `f32`: the vector loop, then the few elements beyond
+/// its range again in `f64`.
+struct Trig<O>(PhantomData<O>);
+impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`.
+        let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
+        map::<I, O, f32>(dst, a);
+        if a.iter().fold(false, |far, x| far | (x.abs() > math::TRIG_LIMIT)) {
+            for (d, &x) in dst.iter_mut().zip(a) {
+                if x.abs() > math::TRIG_LIMIT {
+                    *d = <O as Map1<f64>>::map::<I>(f64::from(x)) as f32;
+                }
+            }
+        }
+    }
+}
+
+/// The loop of `Where`, on any elements of one size, with a vector condition.
+struct Select<T, const FORM: u8>(PhantomData<T>);
+impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+        unsafe {
+            let (dst, condition): (&mut [T], &[u8]) = (view_mut(dst, n), view(a, n));
+            let (b_len, c_len) = match FORM {
+                VV => (n, n),
+                VS => (n, 1),
+                SV => (1, n),
+                _ => (1, 1),
+            };
+            select::<T>(dst, condition, view(b, b_len.min(n)), view(c, c_len.min(n)), FORM);
+        }
+    }
+}
+
+#[inline(always)]
+fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], form: u8) {
+    let n = dst.len();
+    if n == 0 {
+        return;
+    }
+    let (b_step, c_step) = (usize::from(form & SV == 0), usize::from(form & VS == 0));
+    let (condition, b, c) = (&condition[..n], &b[..1 + (n - 1) * b_step], &c[..1 + (n - 1) * c_step]);
+    for i in 0..n {
+        let (x, y) = (b[i * b_step], c[i * c_step]);
+        dst[i] = if condition[i] != 0 { x } else { y };
+    }
+}
+
+/// `Where` with a scalar condition: one operand, copied or repeated.
+struct Choose<T, const FORM: u8>(PhantomData<T>);
+impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+        unsafe {
+            let dst: &mut [T] = view_mut(dst, n);
+            let (from, scalar) = if a.read() != 0 { (b, FORM & SV != 0) } else { (c, FORM & VS != 0) };
+            if scalar {
+                dst.fill(from.cast::<T>().read());
+            } else {
+                dst.copy_from_slice(view(from, n));
+            }
+        }
+    }
+}
+
+fn where_of<T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+    match (forms[0], forms[1], forms[2]) {
+        (Form::V, Form::V, Form::V) => micro::<Select<T, VV>>(),
+        (Form::V, Form::V, Form::S) => micro::<Select<T, VS>>(),
+        (Form::V, Form::S, Form::V) => micro::<Select<T, SV>>(),
+        (Form::V, Form::S, Form::S) => micro::<Select<T, SS>>(),
+        (Form::S, Form::V, Form::V) => base_micro::<Choose<T, VV>>(),
+        (Form::S, Form::V, Form::S) => base_micro::<Choose<T, VS>>(),
+        (Form::S, Form::S, Form::V) => base_micro::<Choose<T, SV>>(),
+        (Form::S, Form::S, Form::S) => base_micro::<Choose<T, SS>>(),
+    }
+}
+
+macro_rules! float_rows {
+    ($name:ident, $t:ty, $bits:ty, $transcendental:ident, $sin:expr, $cos:expr) => {
+        fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
+            match op {
+                AluOp::Add => binary::<ops::Add, $t>(forms),
+                AluOp::Sub => binary::<ops::Sub, $t>(forms),
+                AluOp::Mul => binary::<ops::Mul, $t>(forms),
+                AluOp::Div => binary::<ops::Div, $t>(forms),
+                AluOp::Rem => slow_binary::<ops::Rem, $t>(forms),
+                AluOp::Max => binary::<ops::Max, $t>(forms),
+                AluOp::Min => binary::<ops::Min, $t>(forms),
+                AluOp::Pow => slow_binary::<ops::Pow, $t>(forms),
+                AluOp::Neg => unary::<ops::Neg, $t>(),
+                AluOp::Abs => unary::<ops::Abs, $t>(),
+                AluOp::Recip => unary::<ops::Recip, $t>(),
+                AluOp::Sqrt => unary::<ops::Sqrt, $t>(),
+                AluOp::Exp2 => $transcendental::<ops::Exp2, $t>(),
+                AluOp::Log2 => $transcendental::<ops::Log2, $t>(),
+                AluOp::Exp => $transcendental::<ops::Exp, $t>(),
+                AluOp::Log => $transcendental::<ops::Log, $t>(),
+                AluOp::Sin => $sin,
+                AluOp::Cos => $cos,
+                AluOp::Tanh => $transcendental::<ops::Tanh, $t>(),
+                AluOp::Erf => $transcendental::<ops::Erf, $t>(),
+                AluOp::Floor => unary::<ops::Floor, $t>(),
+                AluOp::Trunc => unary::<ops::Trunc, $t>(),
+                AluOp::Lt => binary::<ops::Lt, $t>(forms),
+                AluOp::Eq => binary::<ops::Eq, $t>(forms),
+                AluOp::Where => where_of::<$bits>(forms),
+                AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr => {
+                    unreachable!("{} on floats", op.name())
+                }
+            }
+        }
+    };
+}
+float_rows!(float32, f32, u32, unary, micro::<Trig<ops::Sin>>(), micro::<Trig<ops::Cos>>());
+float_rows!(float64, f64, u64, slow_unary, slow_unary::<ops::Sin, f64>(), slow_unary::<ops::Cos, f64>());
+
+macro_rules! integer_rows {
+    ($name:ident, $t:ty, $bits:ty) => {
+        fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
+            match op {
+                AluOp::Add => binary::<ops::Add, $t>(forms),
+                AluOp::Sub => binary::<ops::Sub, $t>(forms),
+                AluOp::Mul => binary::<ops::Mul, $t>(forms),
+                AluOp::Div => slow_binary::<ops::Div, $t>(forms),
+                AluOp::Rem => slow_binary::<ops::Rem, $t>(forms),
+                AluOp::Max => binary::<ops::Max, $t>(forms),
+                AluOp::Min => binary::<ops::Min, $t>(forms),
+                AluOp::Pow => slow_binary::<ops::Pow, $t>(forms),
+                AluOp::Neg => unary::<ops::Neg, $t>(),
+                AluOp::Abs => unary::<ops::Abs, $t>(),
+                AluOp::Lt => binary::<ops::Lt, $t>(forms),
+                AluOp::Eq => binary::<ops::Eq, $t>(forms),
+                AluOp::And => binary::<ops::And, $t>(forms),
+                AluOp::Or => binary::<ops::Or, $t>(forms),
+                AluOp::Xor => binary::<ops::Xor, $t>(forms),
+                AluOp::Not => unary::<ops::Not, $t>(),
+                AluOp::Shl => binary::<ops::Shl, $t>(forms),
+                AluOp::Shr => binary::<ops::Shr, $t>(forms),
+                AluOp::Where => where_of::<$bits>(forms),
+                AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => {
+                    unreachable!("{} on integers", op.name())
+                }
+                AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc => {
+                    unreachable!("{} on integers", op.name())
+                }
+            }
+        }
+    };
+}
+integer_rows!(unsigned8, u8, u8);
+integer_rows!(signed32, i32, u32);
+integer_rows!(unsigned32, u32, u32);
+integer_rows!(signed64, i64, u64);
+
+/// Truth values share the bytes' loops, but for their complement.
+fn boolean(op: AluOp, forms: [Form; 3]) -> MicroFn {
+    if op == AluOp::Not { unary::<ops::LogicalNot, u8>() } else { unsigned8(op, forms) }
+}

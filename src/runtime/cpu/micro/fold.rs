@@ -1,0 +1,352 @@
+//! The states reductions and scans carry, and how runs of elements enter them.
+//!
+//! Each run is folded in 64 partial lanes that are then combined in a fixed
+//! order, so a result does not depend on where the run lies in memory, and
+//! floats are summed nearly pairwise.
+
+use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::lane::Number;
+use crate::runtime::cpu::micro::math;
+
+/// The state of a reduction over elements of type `T`.
+pub(super) trait Fold<T>: Copy + 'static {
+    /// The state of no elements.
+    const EMPTY: Self;
+    /// Takes in a run whose first element has index `base`.
+    fn extend<I: Isa>(&mut self, x: &[T], base: i64);
+    /// Takes in the state of the elements that follow.
+    fn merge(&mut self, next: &Self);
+    /// Writes the components (`Reduction` lists them) to the non-null pointers.
+    ///
+    /// # Safety
+    /// Each is null or valid for writing its component.
+    unsafe fn finish(&self, out: [*mut u8; 3]);
+}
+
+/// A state that scans can carry: elements enter one by one.
+pub(super) trait Running<T>: Copy + 'static {
+    /// The state of no elements.
+    const EMPTY: Self;
+    /// Whether the value has an index.
+    const INDEXED: bool = false;
+    /// Takes in the next element, at `index`.
+    fn push(&mut self, x: T, index: i64);
+    /// The value, and the index where there is one.
+    fn value(&self) -> (T, i64);
+}
+
+/// # Safety
+/// `out` is null or valid for writing a `T`.
+#[inline(always)]
+pub(super) unsafe fn put<T>(out: *mut u8, value: T) {
+    if !out.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { out.cast::<T>().write(value) }
+    }
+}
+
+/// Partial lanes of a run.
+pub(super) const LANES: usize = 64;
+/// Elements summed in the lanes' precision before they enter the state's.
+pub(super) const BLOCK: usize = 4096;
+
+/// Runs a statement for every element of one, or every pair of two, slices of
+/// one length, with the number of its lane. Whole chunks come first, in inner
+/// loops of constant length, so that lanes stay in registers.
+macro_rules! lanewise {
+    ($x:expr, |$j:ident, $v:ident| $body:expr) => {{
+        let whole = $x.chunks_exact($crate::runtime::cpu::micro::fold::LANES);
+        let rest = whole.remainder();
+        for chunk in whole {
+            for ($j, &$v) in chunk.iter().enumerate() {
+                $body;
+            }
+        }
+        for ($j, &$v) in rest.iter().enumerate() {
+            $body;
+        }
+    }};
+    ($x:expr, $y:expr, |$j:ident, $v:ident, $w:ident| $body:expr) => {{
+        const LANES: usize = $crate::runtime::cpu::micro::fold::LANES;
+        let (x, y) = ($x, $y);
+        let whole = x.len() - x.len() % LANES;
+        for (x, y) in x[..whole].chunks_exact(LANES).zip(y.chunks_exact(LANES)) {
+            for ($j, (&$v, &$w)) in x.iter().zip(y).enumerate() {
+                $body;
+            }
+        }
+        for ($j, (&$v, &$w)) in x[whole..].iter().zip(&y[whole..]).enumerate() {
+            $body;
+        }
+    }};
+}
+pub(super) use lanewise;
+
+/// Folds `x` into 64 lanes by `step`, and those into one by `join`.
+#[inline(always)]
+pub(super) fn fold_lanes<T: Copy, A: Copy>(
+    x: &[T],
+    identity: A,
+    step: impl Fn(A, T) -> A,
+    join: impl Fn(A, A) -> A,
+) -> A {
+    let mut lanes = [identity; LANES];
+    let whole = x.chunks_exact(LANES);
+    let rest = whole.remainder();
+    for chunk in whole {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane = step(*lane, x);
+        }
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = step(*lane, x);
+    }
+    join_lanes(lanes, join)
+}
+
+/// Combines lane `j` with lane `j + width` for widths 32, 16, ... 1.
+#[inline(always)]
+pub(super) fn join_lanes<A: Copy>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for j in 0..width {
+            lanes[j] = join(lanes[j], lanes[j + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// A lane type that sums and multiplies into a wider state.
+pub(super) trait Accumulate: Number {
+    /// What totals are kept in.
+    type Wide: Number;
+    /// Exact.
+    fn widen(self) -> Self::Wide;
+    /// Rounds.
+    fn narrow(wide: Self::Wide) -> Self;
+}
+macro_rules! accumulate {
+    ($($t:ty => $wide:ty),*) => {$(
+        impl Accumulate for $t {
+            type Wide = $wide;
+            #[inline(always)]
+            fn widen(self) -> $wide { self as $wide }
+            #[inline(always)]
+            fn narrow(wide: $wide) -> $t { wide as $t }
+        }
+    )*};
+}
+accumulate!(u8 => u8, i32 => i32, u32 => u32, i64 => i64, f32 => f64, f64 => f64);
+
+/// A sum: blocks in the lanes' own precision, their total compensated
+/// (Neumaier) in the wide type, where integers have no error to compensate.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Sum<T: Accumulate> {
+    total: T::Wide,
+    error: T::Wide,
+}
+
+impl<T: Accumulate> Sum<T> {
+    #[inline(always)]
+    pub(super) fn add(&mut self, x: T::Wide) {
+        let total = self.total.plus(x);
+        let shadow = total.minus(self.total);
+        let lost = self.total.minus(total.minus(shadow)).plus(x.minus(shadow));
+        if !lost.nan() {
+            self.error = self.error.plus(lost);
+        }
+        self.total = total;
+    }
+
+    #[inline(always)]
+    pub(super) fn total(&self) -> T::Wide {
+        self.total.plus(self.error)
+    }
+}
+
+impl<T: Accumulate> Fold<T> for Sum<T> {
+    const EMPTY: Sum<T> = Sum { total: <T::Wide as Number>::ZERO, error: <T::Wide as Number>::ZERO };
+    #[inline(always)]
+    fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
+        for block in x.chunks(BLOCK) {
+            self.add(fold_lanes(block, T::ZERO, T::plus, T::plus).widen());
+        }
+    }
+    #[inline(always)]
+    fn merge(&mut self, next: &Sum<T>) {
+        self.add(next.total);
+        self.error = self.error.plus(next.error);
+    }
+    #[inline(always)]
+    unsafe fn finish(&self, out: [*mut u8; 3]) {
+        // SAFETY: the caller's promise.
+        unsafe { put(out[0], T::narrow(self.total())) }
+    }
+}
+
+impl<T: Accumulate> Running<T> for Sum<T> {
+    const EMPTY: Sum<T> = <Sum<T> as Fold<T>>::EMPTY;
+    #[inline(always)]
+    fn push(&mut self, x: T, _index: i64) {
+        self.total = self.total.plus(x.widen());
+    }
+    #[inline(always)]
+    fn value(&self) -> (T, i64) {
+        (T::narrow(self.total), 0)
+    }
+}
+
+/// A product, in the wide type throughout, so that partial products of `f32`
+/// neither overflow nor vanish.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Product<T: Accumulate>(T::Wide);
+
+impl<T: Accumulate> Fold<T> for Product<T> {
+    const EMPTY: Product<T> = Product(<T::Wide as Number>::ONE);
+    #[inline(always)]
+    fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
+        let one = <T::Wide as Number>::ONE;
+        let product = fold_lanes(x, one, |p: T::Wide, x: T| p.times(x.widen()), |p, q| p.times(q));
+        self.0 = self.0.times(product);
+    }
+    #[inline(always)]
+    fn merge(&mut self, next: &Product<T>) {
+        self.0 = self.0.times(next.0);
+    }
+    #[inline(always)]
+    unsafe fn finish(&self, out: [*mut u8; 3]) {
+        // SAFETY: the caller's promise.
+        unsafe { put(out[0], T::narrow(self.0)) }
+    }
+}
+
+impl<T: Accumulate> Running<T> for Product<T> {
+    const EMPTY: Product<T> = <Product<T> as Fold<T>>::EMPTY;
+    #[inline(always)]
+    fn push(&mut self, x: T, _index: i64) {
+        self.0 = self.0.times(x.widen());
+    }
+    #[inline(always)]
+    fn value(&self) -> (T, i64) {
+        (T::narrow(self.0), 0)
+    }
+}
+
+/// Which end of the order a reduction seeks, with NaN beyond either.
+pub(super) trait End: Copy + 'static {
+    /// The better of two.
+    fn better<T: Number>(x: T, y: T) -> T;
+    /// Whether `x` is strictly better than `y`; NaN than any number.
+    fn beats<T: Number>(x: T, y: T) -> bool;
+}
+/// The largest.
+#[derive(Clone, Copy)]
+pub(super) struct Largest;
+/// The smallest.
+#[derive(Clone, Copy)]
+pub(super) struct Smallest;
+/// The smallest of truth values, of which there is none above 1.
+#[derive(Clone, Copy)]
+pub(super) struct AllTrue;
+
+macro_rules! end {
+    ($($name:ident, $better:ident, $above:tt;)*) => {$(
+        impl End for $name {
+            #[inline(always)]
+            fn better<T: Number>(x: T, y: T) -> T { x.$better(y) }
+            #[inline(always)]
+            fn beats<T: Number>(x: T, y: T) -> bool { (x $above y) | (x.nan() & !y.nan()) }
+        }
+    )*};
+}
+end! {
+    Largest, larger, >;
+    Smallest, smaller, <;
+    AllTrue, smaller, <;
+}
+
+/// The largest or smallest element.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Extreme<T, E>(T, std::marker::PhantomData<E>);
+
+/// What every element of type `T` beats or equals.
+pub(super) trait Identity<T> {
+    /// The element.
+    const IDENTITY: T;
+}
+impl<T: Number> Identity<T> for Largest {
+    const IDENTITY: T = T::LOWEST;
+}
+impl<T: Number> Identity<T> for Smallest {
+    const IDENTITY: T = T::HIGHEST;
+}
+impl Identity<u8> for AllTrue {
+    const IDENTITY: u8 = 1;
+}
+
+impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {
+    const EMPTY: Self = Extreme(E::IDENTITY, std::marker::PhantomData);
+    #[inline(always)]
+    fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
+        self.0 = E::better(self.0, fold_lanes(x, E::IDENTITY, E::better, E::better));
+    }
+    #[inline(always)]
+    fn merge(&mut self, next: &Self) {
+        self.0 = E::better(self.0, next.0);
+    }
+    #[inline(always)]
+    unsafe fn finish(&self, out: [*mut u8; 3]) {
+        // SAFETY: the caller's promise.
+        unsafe { put(out[0], self.0) }
+    }
+}
+
+impl<T: Number, E: End + Identity<T>> Running<T> for Extreme<T, E> {
+    const EMPTY: Self = <Self as Fold<T>>::EMPTY;
+    #[inline(always)]
+    fn push(&mut self, x: T, _index: i64) {
+        self.0 = E::better(self.0, x);
+    }
+    #[inline(always)]
+    fn value(&self) -> (T, i64) {
+        (self.0, 0)
+    }
+}
+
+/// A floating lane type.
+pub(super) trait Real: Accumulate<Wide = f64> {
+    /// Rounds.
+    fn from_f64(x: f64) -> Self;
+    /// e^x.
+    fn exp<I: Isa>(self) -> Self;
+    /// `self·b + c`, fused where that is fast.
+    fn mul_add<I: Isa>(self, b: Self, c: Self) -> Self;
+    /// Magnitude.
+    fn abs(self) -> Self;
+    /// Negation.
+    fn opposite(self) -> Self;
+}
+macro_rules! real {
+    ($($t:ty, $exp:expr, $fma:expr;)*) => {$(
+        impl Real for $t {
+            #[inline(always)]
+            fn from_f64(x: f64) -> $t { x as $t }
+            #[inline(always)]
+            fn exp<I: Isa>(self) -> $t { $exp(self) }
+            #[inline(always)]
+            fn mul_add<I: Isa>(self, b: $t, c: $t) -> $t { $fma(self, b, c) }
+            #[inline(always)]
+            fn abs(self) -> $t { <$t>::abs(self) }
+            #[inline(always)]
+            fn opposite(self) -> $t { -self }
+        }
+    )*};
+}
+real! {
+    f32, math::exp::<I>, math::fma::<I>;
+    f64, f64::exp, math::fma64::<I>;
+}

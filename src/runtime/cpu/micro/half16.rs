@@ -1,0 +1,169 @@
+//! The 16-bit floats: widening is exact, narrowing rounds to nearest even,
+//! and NaN stays NaN. Branch-free, so that the portable loops vectorise.
+
+use half::{bf16, f16};
+
+use crate::runtime::cpu::micro::alu::{Micro, Unary, micro};
+use crate::runtime::cpu::micro::isa::{Isa, Level, level};
+use crate::runtime::cpu::micro::ops::Map1;
+use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
+
+/// Half precision as single. The exponent is rebiased by a multiplication,
+/// which normalises subnormals on the way.
+#[inline(always)]
+pub(super) fn widen_f16(x: f16) -> f32 {
+    let bits = u32::from(x.to_bits());
+    let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits(0x7780_0000); // 2^112
+    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits((bits & 0x8000) << 16 | scaled.to_bits() | special)
+}
+
+/// Single precision rounded to half. Subnormal results come from an addition
+/// of 0.5, whose last bit weighs as much as theirs.
+#[inline(always)]
+pub(super) fn narrow_f16(x: f32) -> f16 {
+    let bits = x.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let normal = magnitude.wrapping_sub(0x3800_0000).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+    let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
+    let bounded = if magnitude >= 0x4780_0000 { 0x7c00 } else { finite };
+    let nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    let result = if magnitude > 0x7f80_0000 { nan } else { bounded };
+    f16::from_bits((bits >> 16 & 0x8000 | result) as u16)
+}
+
+/// Brain floating point as single.
+#[inline(always)]
+pub(super) fn widen_bf16(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
+}
+
+/// Single precision rounded to brain floating point.
+#[inline(always)]
+pub(super) fn narrow_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let nan = bits >> 16 | 0x40;
+    bf16::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded } as u16)
+}
+
+/// Memory to register.
+struct Widen;
+impl Map1<f16> for Widen {
+    type Out = f32;
+    #[inline(always)]
+    fn map<I: Isa>(x: f16) -> f32 {
+        widen_f16(x)
+    }
+}
+impl Map1<bf16> for Widen {
+    type Out = f32;
+    #[inline(always)]
+    fn map<I: Isa>(x: bf16) -> f32 {
+        widen_bf16(x)
+    }
+}
+
+/// Register to memory.
+struct NarrowF16;
+impl Map1<f32> for NarrowF16 {
+    type Out = f16;
+    #[inline(always)]
+    fn map<I: Isa>(x: f32) -> f16 {
+        narrow_f16(x)
+    }
+}
+struct NarrowBf16;
+impl Map1<f32> for NarrowBf16 {
+    type Out = bf16;
+    #[inline(always)]
+    fn map<I: Isa>(x: f32) -> bf16 {
+        narrow_bf16(x)
+    }
+}
+
+/// The loop from half precision in memory to a register.
+pub(super) fn load_f16() -> MicroFn {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => x86::load_f16,
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx2 | Level::Avx512 => micro::<Unary<Widen, f16>>(),
+        Level::Base => micro::<Unary<Widen, f16>>(),
+    }
+}
+
+/// The loop from a register to half precision in memory.
+pub(super) fn store_f16() -> MicroFn {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => x86::store_f16,
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx2 | Level::Avx512 => micro::<Unary<NarrowF16, f32>>(),
+        Level::Base => micro::<Unary<NarrowF16, f32>>(),
+    }
+}
+
+/// The loop from brain floating point in memory to a register.
+pub(super) fn load_bf16() -> MicroFn {
+    micro::<Unary<Widen, bf16>>()
+}
+
+/// The loop from a register to brain floating point in memory.
+pub(super) fn store_bf16() -> MicroFn {
+    micro::<Unary<NarrowBf16, f32>>()
+}
+
+/// The F16C instructions, eight elements at a time.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Micro, NarrowF16, Unary, Widen, f16, view, view_mut};
+    use crate::runtime::cpu::micro::isa::Avx;
+    use std::arch::x86_64::{
+        _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
+        _mm256_loadu_ps, _mm256_storeu_ps,
+    };
+    use std::ptr;
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) unsafe fn load_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
+        unsafe {
+            let (to, from): (&mut [f32], &[f16]) = (view_mut(dst, n), view(a, n));
+            let (to, from) = (to.as_mut_ptr(), from.as_ptr());
+            let whole = n & !7;
+            for i in (0..whole).step_by(8) {
+                _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast())));
+            }
+            Unary::<Widen, f16>::run::<Avx>(
+                to.add(whole).cast(),
+                from.add(whole).cast(),
+                ptr::null(),
+                ptr::null(),
+                n - whole,
+            );
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) unsafe fn store_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
+        unsafe {
+            let (to, from): (&mut [f16], &[f32]) = (view_mut(dst, n), view(a, n));
+            let (to, from) = (to.as_mut_ptr(), from.as_ptr());
+            let whole = n & !7;
+            for i in (0..whole).step_by(8) {
+                let x = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.add(i)));
+                _mm_storeu_si128(to.add(i).cast(), x);
+            }
+            Unary::<NarrowF16, f32>::run::<Avx>(
+                to.add(whole).cast(),
+                from.add(whole).cast(),
+                ptr::null(),
+                ptr::null(),
+                n - whole,
+            );
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Instruction sets: which one the machine has, and the wrappers that compile
+//! one generic loop for each of them.
+
+use std::sync::OnceLock;
+
+/// An instruction set the loops are compiled for, in ascending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Whatever the compilation target guarantees.
+    Base,
+    /// x86-64 with AVX2, FMA and F16C.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ and VL besides.
+    Avx512,
+}
+
+/// The highest level this machine has; found once.
+pub fn level() -> Level {
+    #[cfg(test)]
+    if let Some(level) = forced::get() {
+        return level;
+    }
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(detect)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Level {
+    let avx2 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (avx2, avx512) {
+        (true, true) => Level::Avx512,
+        (true, false) => Level::Avx2,
+        (false, _) => Level::Base,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Level {
+    Level::Base
+}
+
+/// What a generic loop may assume of the instruction set it is compiled for.
+pub(super) trait Isa {
+    /// Whether `mul_add` is one instruction; elsewhere it is a slow call.
+    const FMA: bool;
+    /// Whether rounding a float to an integral float is one instruction.
+    const ROUND: bool;
+}
+
+/// [`Level::Base`].
+pub(super) struct Base;
+impl Isa for Base {
+    const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+    const ROUND: bool = cfg!(any(not(target_arch = "x86_64"), target_feature = "sse4.1"));
+}
+
+/// [`Level::Avx2`] and, since no loop distinguishes them, [`Level::Avx512`].
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Avx;
+#[cfg(target_arch = "x86_64")]
+impl Isa for Avx {
+    const FMA: bool = true;
+    const ROUND: bool = true;
+}
+
+/// Declares a trait of loops with one signature, and the function that gives
+/// the instance of such a loop compiled for the machine's [`level`].
+macro_rules! versioned {
+    ($(#[$doc:meta])* $trait:ident, $pick:ident, $pick_base:ident, fn($($arg:ident: $t:ty),*)) => {
+        $(#[$doc])*
+        pub(super) trait $trait {
+            /// The loop; implementations are `#[inline(always)]`, so that each
+            /// wrapper compiles it for its own instruction set.
+            ///
+            /// # Safety
+            /// As the signature's documentation says.
+            unsafe fn run<I: $crate::runtime::cpu::micro::isa::Isa>($($arg: $t),*);
+        }
+
+        /// The loop compiled for the machine's instruction set.
+        pub(super) fn $pick<K: $trait>() -> unsafe fn($($t),*) {
+            #[cfg(target_arch = "x86_64")]
+            use $crate::runtime::cpu::micro::isa;
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            unsafe fn avx2<K: $trait>($($arg: $t),*) {
+                // SAFETY: the caller keeps the loop's contract.
+                unsafe { K::run::<isa::Avx>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+            unsafe fn avx512<K: $trait>($($arg: $t),*) {
+                // SAFETY: the caller keeps the loop's contract.
+                unsafe { K::run::<isa::Avx>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            match isa::level() {
+                isa::Level::Base => {}
+                isa::Level::Avx2 => return avx2::<K>,
+                isa::Level::Avx512 => return avx512::<K>,
+            }
+            $pick_base::<K>()
+        }
+
+        /// The loop compiled for the baseline only, for loops that gain
+        /// nothing from vectors.
+        pub(super) fn $pick_base<K: $trait>() -> unsafe fn($($t),*) {
+            unsafe fn base<K: $trait>($($arg: $t),*) {
+                // SAFETY: the caller keeps the loop's contract.
+                unsafe { K::run::<$crate::runtime::cpu::micro::isa::Base>($($arg),*) }
+            }
+            base::<K>
+        }
+    };
+}
+pub(super) use versioned;
+
+/// Runs tests at every level the machine has, not only the highest.
+#[cfg(test)]
+pub(super) mod forced {
+    use super::{Level, detect};
+    use std::cell::Cell;
+
+    thread_local!(static FORCED: Cell<Option<Level>> = const { Cell::new(None) });
+
+    pub(super) fn get() -> Option<Level> {
+        FORCED.get()
+    }
+
+    /// Calls `test` once per level, which [`super::level`] returns meanwhile.
+    pub fn each_level(mut test: impl FnMut(Level)) {
+        for level in [Level::Base, Level::Avx2, Level::Avx512] {
+            if level <= detect() {
+                FORCED.set(Some(level));
+                test(level);
+            }
+        }
+        FORCED.set(None);
+    }
+}

@@ -1,0 +1,291 @@
+//! Loads and stores: contiguous, strided, gathered, broadcast.
+
+use half::{bf16, f16};
+use std::marker::PhantomData;
+
+use crate::base::DType;
+use crate::runtime::cpu::micro::alu::{Micro, micro};
+use crate::runtime::cpu::micro::half16::{self, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
+use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
+
+/// A strided load or store: `fn(dst, src, stride, n)`, the stride in elements
+/// of the side in memory.
+///
+/// # Safety
+/// The register is valid for `n` elements, memory at every `i * stride` for
+/// `i < n`; both aligned, and they do not overlap.
+pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize);
+
+/// A gather `fn(dst, base, index, n)` or scatter `fn(base, src, index, n)`
+/// with indices in elements of memory. A scatter writes in order, so the last
+/// of equal indices stays.
+///
+/// # Safety
+/// As [`StridedFn`], with the indices for positions.
+pub type IndexedFn = unsafe fn(dst: *mut u8, src: *const u8, index: *const i64, n: usize);
+
+/// A broadcast to a tile: `fn(dst, src, rows, cols)`, `dst` row-major.
+///
+/// # Safety
+/// `dst` is valid for `rows * cols` elements, `src` for the vector's; both
+/// aligned, and they do not overlap.
+pub type ExpandFn = unsafe fn(dst: *mut u8, src: *const u8, rows: usize, cols: usize);
+
+/// Contiguous memory to a register; `None` where a register may point at the
+/// memory itself.
+pub fn load(dtype: DType) -> Option<MicroFn> {
+    match dtype {
+        DType::F16 => Some(half16::load_f16()),
+        DType::BF16 => Some(half16::load_bf16()),
+        DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => None,
+    }
+}
+
+/// A register to contiguous memory, rounding to the 16-bit floats.
+pub fn store(dtype: DType) -> MicroFn {
+    match dtype {
+        DType::F16 => half16::store_f16(),
+        DType::BF16 => half16::store_bf16(),
+        DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => {
+            copy(Lane::of(dtype))
+        }
+    }
+}
+
+/// Copies operand `a`.
+pub fn copy(lane: Lane) -> MicroFn {
+    match lane.size() {
+        1 => copy_elements::<u8>,
+        4 => copy_elements::<u32>,
+        _ => copy_elements::<u64>,
+    }
+}
+
+/// Repeats the one element at operand `a`.
+pub fn fill(lane: Lane) -> MicroFn {
+    match lane.size() {
+        1 => micro::<Fill<u8>>(),
+        4 => micro::<Fill<u32>>(),
+        _ => micro::<Fill<u64>>(),
+    }
+}
+
+/// Stores 4-byte elements past the caches, for outputs larger than those;
+/// an ordinary copy where `dst` is not 16-byte aligned or the machine has no
+/// such stores. Call [`nt_fence`] before another thread reads the result.
+pub fn store_nt() -> MicroFn {
+    #[cfg(target_arch = "x86_64")]
+    return stream::store;
+    #[cfg(not(target_arch = "x86_64"))]
+    copy_elements::<u32>
+}
+
+/// Orders the stores of [`store_nt`] before all later ones.
+pub fn nt_fence() {
+    // SAFETY: every x86-64 has the instruction.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Strided memory to a register.
+pub fn load_strided(dtype: DType) -> StridedFn {
+    match dtype {
+        DType::Bool | DType::U8 => strided_load::<u8>,
+        DType::I32 | DType::U32 | DType::F32 => strided_load::<u32>,
+        DType::I64 | DType::F64 => strided_load::<u64>,
+        DType::F16 => strided_load::<f16>,
+        DType::BF16 => strided_load::<bf16>,
+    }
+}
+
+/// A register to strided memory.
+pub fn store_strided(dtype: DType) -> StridedFn {
+    match dtype {
+        DType::Bool | DType::U8 => strided_store::<u8>,
+        DType::I32 | DType::U32 | DType::F32 => strided_store::<u32>,
+        DType::I64 | DType::F64 => strided_store::<u64>,
+        DType::F16 => strided_store::<f16>,
+        DType::BF16 => strided_store::<bf16>,
+    }
+}
+
+/// Memory at given positions to a register.
+pub fn load_gather(dtype: DType) -> IndexedFn {
+    match dtype {
+        DType::Bool | DType::U8 => gather::<u8>,
+        DType::I32 | DType::U32 | DType::F32 => gather::<u32>,
+        DType::I64 | DType::F64 => gather::<u64>,
+        DType::F16 => gather::<f16>,
+        DType::BF16 => gather::<bf16>,
+    }
+}
+
+/// A register to memory at given positions.
+pub fn store_scatter(dtype: DType) -> IndexedFn {
+    match dtype {
+        DType::Bool | DType::U8 => scatter::<u8>,
+        DType::I32 | DType::U32 | DType::F32 => scatter::<u32>,
+        DType::I64 | DType::F64 => scatter::<u64>,
+        DType::F16 => scatter::<f16>,
+        DType::BF16 => scatter::<bf16>,
+    }
+}
+
+/// Broadcasts a vector of `rows` elements along the columns of a tile.
+pub fn expand_cols(lane: Lane) -> ExpandFn {
+    match lane.size() {
+        1 => repeat_each::<u8>,
+        4 => repeat_each::<u32>,
+        _ => repeat_each::<u64>,
+    }
+}
+
+/// Broadcasts a vector of `cols` elements to every row of a tile.
+pub fn expand_rows(lane: Lane) -> ExpandFn {
+    match lane.size() {
+        1 => repeat_all::<u8>,
+        4 => repeat_all::<u32>,
+        _ => repeat_all::<u64>,
+    }
+}
+
+/// Writes `start`, `start + step`, ... (wrapping) as `n` `I64` elements.
+///
+/// # Safety
+/// `dst` is valid for `n` elements of 8 bytes and aligned.
+pub unsafe fn iota_i64(dst: *mut u8, start: i64, step: i64, n: usize) {
+    // SAFETY: the caller's promise.
+    let dst: &mut [i64] = unsafe { view_mut(dst, n) };
+    for (i, d) in dst.iter_mut().enumerate() {
+        *d = start.wrapping_add(step.wrapping_mul(i as i64));
+    }
+}
+
+/// An element as memory holds it, and its register form.
+pub(super) trait Stored: Copy + 'static {
+    /// Register element.
+    type Register: Copy + 'static;
+    /// Memory to register.
+    fn widen(self) -> Self::Register;
+    /// Register to memory.
+    fn narrow(value: Self::Register) -> Self;
+}
+macro_rules! stored {
+    ($($t:ty, $register:ty, $widen:expr, $narrow:expr;)*) => {$(
+        impl Stored for $t {
+            type Register = $register;
+            #[inline(always)]
+            fn widen(self) -> $register { $widen(self) }
+            #[inline(always)]
+            fn narrow(value: $register) -> $t { $narrow(value) }
+        }
+    )*};
+}
+stored! {
+    u8, u8, |x| x, |x| x;
+    u32, u32, |x| x, |x| x;
+    u64, u64, |x| x, |x| x;
+    f16, f32, widen_f16, narrow_f16;
+    bf16, f32, widen_bf16, narrow_bf16;
+}
+
+unsafe fn copy_elements<T: Copy>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    // SAFETY: the contract of `MicroFn`.
+    unsafe { dst.cast::<T>().copy_from_nonoverlapping(a.cast(), n) }
+}
+
+struct Fill<T>(PhantomData<T>);
+impl<T: Copy> Micro for Fill<T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`, with `a` a scalar.
+        unsafe { view_mut::<T>(dst, n).fill(a.cast::<T>().read()) }
+    }
+}
+
+unsafe fn strided_load<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+    // SAFETY: the contract of `StridedFn`.
+    unsafe {
+        let dst: &mut [T::Register] = view_mut(dst, n);
+        for (i, d) in dst.iter_mut().enumerate() {
+            *d = src.cast::<T>().offset(i as isize * stride).read().widen();
+        }
+    }
+}
+
+unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+    // SAFETY: the contract of `StridedFn`.
+    unsafe {
+        let src: &[T::Register] = view(src, n);
+        for (i, &x) in src.iter().enumerate() {
+            dst.cast::<T>().offset(i as isize * stride).write(T::narrow(x));
+        }
+    }
+}
+
+unsafe fn gather<T: Stored>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
+    // SAFETY: the contract of `IndexedFn`.
+    unsafe {
+        let (dst, index): (&mut [T::Register], &[i64]) = (view_mut(dst, n), view(index.cast(), n));
+        for (d, &i) in dst.iter_mut().zip(index) {
+            *d = src.cast::<T>().offset(i as isize).read().widen();
+        }
+    }
+}
+
+unsafe fn scatter<T: Stored>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
+    // SAFETY: the contract of `IndexedFn`.
+    unsafe {
+        let (src, index): (&[T::Register], &[i64]) = (view(src, n), view(index.cast(), n));
+        for (&x, &i) in src.iter().zip(index) {
+            dst.cast::<T>().offset(i as isize).write(T::narrow(x));
+        }
+    }
+}
+
+unsafe fn repeat_each<T: Copy>(dst: *mut u8, src: *const u8, rows: usize, cols: usize) {
+    // SAFETY: the contract of `ExpandFn`.
+    unsafe {
+        let (dst, src): (&mut [T], &[T]) = (view_mut(dst, rows * cols), view(src, rows));
+        for (row, &x) in dst.chunks_exact_mut(cols.max(1)).zip(src) {
+            row.fill(x);
+        }
+    }
+}
+
+unsafe fn repeat_all<T: Copy>(dst: *mut u8, src: *const u8, rows: usize, cols: usize) {
+    // SAFETY: the contract of `ExpandFn`.
+    unsafe {
+        let (dst, src): (&mut [T], &[T]) = (view_mut(dst, rows * cols), view(src, cols));
+        for row in dst.chunks_exact_mut(cols.max(1)) {
+            row.copy_from_slice(src);
+        }
+    }
+}
+
+/// Streaming stores, which every x86-64 has.
+#[cfg(target_arch = "x86_64")]
+mod stream {
+    use super::copy_elements;
+    use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+
+    pub(super) unsafe fn store(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n` and
+        // start at multiples of 16 bytes.
+        unsafe {
+            if !dst.addr().is_multiple_of(16) {
+                return copy_elements::<u32>(dst, a, b, c, n);
+            }
+            let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
+            let whole = n & !3;
+            for i in (0..whole).step_by(4) {
+                _mm_stream_ps(to.add(i), _mm_loadu_ps(from.add(i)));
+            }
+            copy_elements::<u32>(to.add(whole).cast(), from.add(whole).cast(), b, c, n - whole);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Micro-ops: precompiled vector loops over one tile of `n` elements, looked
+//! up once when a tile program is built and called through plain function
+//! pointers.
+//!
+//! A register is a run of elements of one [`Lane`] type. Each loop is
+//! compiled for the target's baseline, for AVX2 with FMA, and for AVX-512;
+//! [`isa::level`] picks once. Loops vectorise because LLVM sees generic
+//! bodies inlined into functions that enable the instruction set.
+//!
+//! Destinations never overlap sources, not even exactly: the loops work on
+//! slices, so aliasing would be undefined behaviour (and, were it checked for,
+//! five to ten times slower).
+
+mod accumulate;
+mod alu;
+mod cast;
+mod fold;
+mod fused;
+mod half16;
+mod isa;
+mod lane;
+mod math;
+mod memory;
+mod ops;
+mod reduce;
+mod transpose;
+mod tuple;
+
+pub use accumulate::{AccumulateFn, Accumulator, SumRowsFn, accumulate, sum_four_rows};
+pub use alu::alu;
+pub use cast::{bitcast, cast};
+pub use fused::{Fused, NormalizeFn, fused, normalize_affine};
+pub use isa::{Level, level};
+pub use lane::Lane;
+pub use memory::{ExpandFn, IndexedFn, StridedFn};
+pub use memory::{copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, store, store_nt};
+pub use memory::{load_gather, load_strided, store_scatter, store_strided};
+pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, reduce, scan};
+pub use transpose::{TransposeFn, load_tile_transposed};
+
+/// What an operand's pointer points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// A vector: one element per element of the tile.
+    V,
+    /// A scalar: one element for the whole tile.
+    S,
+}
+
+/// A micro-op: `fn(dst, a, b, c, n)`.
+///
+/// # Safety
+/// `dst` is valid for writing `n` result elements, every operand the
+/// operation has for reading `n` (form V) or one (form S) of its own, all
+/// aligned for their types; the other operands are ignored and may be null.
+/// `dst` overlaps no operand.
+pub type MicroFn = unsafe fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
+
+/// # Safety
+/// `data` is valid for reading `n` elements during `'a`, aligned for `T`, and
+/// nothing writes them meanwhile.
+#[inline(always)]
+unsafe fn view<'a, T>(data: *const u8, n: usize) -> &'a [T] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data.cast(), n) }
+}
+
+/// # Safety
+/// `data` is valid for writing `n` elements during `'a`, aligned for `T`, and
+/// nothing else accesses them meanwhile.
+#[inline(always)]
+unsafe fn view_mut<'a, T>(data: *mut u8, n: usize) -> &'a mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(data.cast(), n) }
+}
+
+#[cfg(test)]
+mod tests;

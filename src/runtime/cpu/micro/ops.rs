@@ -1,0 +1,175 @@
+//! The scalar operations the loops apply, as types: one marker per row of the
+//! ALU table (and per fused function of one operand).
+
+use crate::ir::alu::AluOp;
+use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::lane::Number;
+use crate::runtime::cpu::micro::math;
+
+/// An operation on one element.
+pub(super) trait Map1<T> {
+    /// Result element.
+    type Out: Copy;
+    /// The operation.
+    fn map<I: Isa>(x: T) -> Self::Out;
+}
+
+/// An operation on two elements.
+pub(super) trait Map2<T> {
+    /// Result element.
+    type Out: Copy;
+    /// The operation.
+    fn map<I: Isa>(x: T, y: T) -> Self::Out;
+}
+
+macro_rules! unary {
+    ($($name:ident: $($t:ty),+; |$x:ident| $body:expr;)*) => {$(
+        unary!(@type $name);
+        $(unary!(@impl $name, $t, $x, $body);)+
+    )*};
+    (@type $name:ident) => { pub(super) struct $name; };
+    (@impl $name:ident, $t:ty, $x:ident, $body:expr) => {
+        impl Map1<$t> for $name {
+            type Out = $t;
+            #[inline(always)]
+            fn map<I: Isa>($x: $t) -> $t { $body }
+        }
+    };
+}
+
+macro_rules! binary {
+    ($($name:ident: $($t:ty),+ => $out:ty; |$x:ident, $y:ident| $body:expr;)*) => {$(
+        pub(super) struct $name;
+        $(binary!(@impl $name, $t, $out, $x, $y, $body);)+
+    )*};
+    (@impl $name:ident, $t:ty, $out:ty, $x:ident, $y:ident, $body:expr) => {
+        impl Map2<$t> for $name {
+            type Out = $out;
+            #[inline(always)]
+            fn map<I: Isa>($x: $t, $y: $t) -> $out { $body }
+        }
+    };
+}
+
+macro_rules! generic_binary {
+    ($($name:ident |$x:ident, $y:ident| $body:expr;)*) => {$(
+        pub(super) struct $name;
+        impl<T: Number> Map2<T> for $name {
+            type Out = T;
+            #[inline(always)]
+            fn map<I: Isa>($x: T, $y: T) -> T { $body }
+        }
+    )*};
+}
+
+generic_binary! {
+    Add |x, y| x.plus(y);
+    Sub |x, y| x.minus(y);
+    Mul |x, y| x.times(y);
+    Max |x, y| x.larger(y);
+    Min |x, y| x.smaller(y);
+}
+
+binary! {
+    Lt: f32, f64, u8, i32, u32, i64 => u8; |x, y| u8::from(x < y);
+    Eq: f32, f64, u8, i32, u32, i64 => u8; |x, y| u8::from(x == y);
+}
+
+/// Quotient; for integers 0 where the divisor is 0.
+pub(super) struct Div;
+/// Remainder with the dividend's sign; for integers 0 where the divisor is 0.
+pub(super) struct Rem;
+/// Power.
+pub(super) struct Pow;
+/// Negation; integers wrap.
+pub(super) struct Neg;
+/// Absolute value; integers wrap.
+pub(super) struct Abs;
+/// Bitwise and.
+pub(super) struct And;
+/// Bitwise or.
+pub(super) struct Or;
+/// Bitwise exclusive or.
+pub(super) struct Xor;
+/// Bitwise complement.
+pub(super) struct Not;
+/// Shift to the left.
+pub(super) struct Shl;
+/// Shift to the right.
+pub(super) struct Shr;
+
+macro_rules! integer {
+    ($($t:ident as $unsigned:ident, |$x:ident| $abs:expr, $out:expr;)*) => {$(
+        unary!(@impl Neg, $t, x, x.wrapping_neg());
+        unary!(@impl Abs, $t, $x, $abs);
+        unary!(@impl Not, $t, x, !x);
+        binary!(@impl Div, $t, $t, x, y, if y == 0 { 0 } else { x.wrapping_div(y) });
+        binary!(@impl Rem, $t, $t, x, y, if y == 0 { 0 } else { x.wrapping_rem(y) });
+        binary!(@impl Pow, $t, $t, x, y, AluOp::Pow.eval_int(&[i64::from(x), i64::from(y)]) as $t);
+        binary!(@impl And, $t, $t, x, y, x & y);
+        binary!(@impl Or, $t, $t, x, y, x | y);
+        binary!(@impl Xor, $t, $t, x, y, x ^ y);
+        binary!(@impl Shl, $t, $t, x, y,
+            if (y as $unsigned) < $t::BITS as $unsigned { x.wrapping_shl(y as u32) } else { 0 });
+        binary!(@impl Shr, $t, $t, x, y,
+            if (y as $unsigned) < $t::BITS as $unsigned { x.wrapping_shr(y as u32) } else { $out(x) });
+    )*};
+}
+integer! {
+    u8 as u8, |x| x, |_| 0;
+    u32 as u32, |x| x, |_| 0;
+    i32 as u32, |x| x.wrapping_abs(), |x| x >> 31;
+    i64 as u64, |x| x.wrapping_abs(), |x| x >> 63;
+}
+
+macro_rules! float {
+    ($($t:ident)*) => {$(
+        unary!(@impl Neg, $t, x, -x);
+        unary!(@impl Abs, $t, x, x.abs());
+        binary!(@impl Div, $t, $t, x, y, x / y);
+        binary!(@impl Rem, $t, $t, x, y, x % y);
+        binary!(@impl Pow, $t, $t, x, y, x.powf(y));
+    )*};
+}
+float!(f32 f64);
+
+unary! {
+    LogicalNot: u8; |x| u8::from(x == 0);
+    Recip: f32, f64; |x| 1.0 / x;
+    Sqrt: f32, f64; |x| x.sqrt();
+    Floor: f32; |x| math::floor::<I>(x);
+    Trunc: f32; |x| math::trunc::<I>(x);
+    Exp: f32; |x| math::exp::<I>(x);
+    Exp2: f32; |x| math::exp2::<I>(x);
+    Log: f32; |x| math::log::<I>(x);
+    Log2: f32; |x| math::log2::<I>(x);
+    Tanh: f32; |x| math::tanh::<I>(x);
+    Erf: f32; |x| math::erf::<I>(x);
+    Sigmoid: f32; |x| math::sigmoid::<I>(x);
+    Silu: f32; |x| x * math::sigmoid::<I>(x);
+}
+
+macro_rules! double {
+    ($($name:ident |$x:ident| $body:expr;)*) => {$(unary!(@impl $name, f64, $x, $body);)*};
+}
+double! {
+    Floor |x| x.floor();
+    Trunc |x| x.trunc();
+    Exp |x| x.exp();
+    Exp2 |x| x.exp2();
+    Log |x| x.ln();
+    Log2 |x| x.log2();
+    Tanh |x| x.tanh();
+    Erf |x| crate::ir::special::erf(x);
+}
+
+/// Sine.
+pub(super) struct Sin;
+/// Cosine.
+pub(super) struct Cos;
+double! {
+    Sin |x| x.sin();
+    Cos |x| x.cos();
+}
+unary!(@impl Sin, f32, x, math::sin::<I>(x));
+unary!(@impl Cos, f32, x, math::cos::<I>(x));

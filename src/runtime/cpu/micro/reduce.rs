@@ -1,0 +1,216 @@
+//! Reductions along a register, and scans.
+
+use std::marker::PhantomData;
+
+use crate::base::{DType, Kind};
+use crate::runtime::cpu::micro::fold::{
+    Accumulate, AllTrue, Extreme, Fold, Largest, Product, Running, Smallest, Sum,
+};
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::tuple::{Arg, LastArg, LogSum, Moments};
+use crate::runtime::cpu::micro::{view, view_mut};
+
+/// What a reduction computes, and its components in order. `T` is the
+/// operand's register element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// (sum: T). Integers wrap; on `Bool` the logical or.
+    Sum,
+    /// (product: T). Integers wrap; on `Bool` the logical and.
+    Prod,
+    /// (largest: T), NaN if there is one.
+    Max,
+    /// (smallest: T), NaN if there is one.
+    Min,
+    /// (largest: T, index: i64): the first of equals; NaN is the largest.
+    ArgMax,
+    /// (smallest: T, index: i64): the first of equals; NaN is the smallest.
+    ArgMin,
+    /// (mean: T, sum of squared deviations: T, count: T); floats only.
+    Moments,
+    /// (max: T, sum of exp(x - max): T, max + ln sum: T); floats only.
+    LogSumExp,
+}
+
+/// Bytes a reduction's state occupies at most; it is aligned to 8. What they
+/// mean is private to the functions of one [`Reducer`] or [`Scanner`].
+pub const STATE_BYTES: usize = 32;
+
+/// Takes a run of elements into a state: `fn(state, src, n, base)`, where
+/// `base` is the index of the first (used by `ArgMax` and `ArgMin`).
+///
+/// # Safety
+/// `state` was made by the same reducer's `init` and is accessed by nobody
+/// else; `src` is valid for `n` aligned elements and apart from it.
+pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i64);
+
+/// The functions of one reduction. Floats are summed in 64 lanes of their own
+/// type over at most 4096 elements; such totals are kept in `f64`, for `Sum`
+/// compensated. `f32` is multiplied in `f64`.
+#[derive(Clone, Copy, Debug)]
+pub struct Reducer {
+    /// Makes the [`STATE_BYTES`] at the pointer the state of no elements.
+    pub init: unsafe fn(state: *mut u8),
+    /// Takes in a run.
+    pub update: ReduceFn,
+    /// Takes in the state of the elements that follow: `fn(state, next)`.
+    pub combine: unsafe fn(state: *mut u8, next: *const u8),
+    /// Writes the components to those pointers that are not null. Of no
+    /// elements an extreme is the identity, its index -1.
+    pub finish: unsafe fn(state: *const u8, out: [*mut u8; 3]),
+}
+
+/// The functions that reduce elements of type `dtype` (in register form), or
+/// `None` where the kind takes floats only.
+pub fn reduce(kind: Reduction, dtype: DType) -> Option<Reducer> {
+    let (kind, bool) = (on(kind, dtype), dtype == DType::Bool);
+    match (kind, Lane::of(dtype)) {
+        (Reduction::Moments, Lane::F32) => Some(reducer_of::<Moments<f32>, f32>()),
+        (Reduction::Moments, Lane::F64) => Some(reducer_of::<Moments<f64>, f64>()),
+        (Reduction::LogSumExp, Lane::F32) => Some(reducer_of::<LogSum<f32>, f32>()),
+        (Reduction::LogSumExp, Lane::F64) => Some(reducer_of::<LogSum<f64>, f64>()),
+        (kind, Lane::F32) => reducer::<f32>(kind),
+        (kind, Lane::F64) => reducer::<f64>(kind),
+        (kind, Lane::I32) => reducer::<i32>(kind),
+        (kind, Lane::U32) => reducer::<u32>(kind),
+        (kind, Lane::I64) => reducer::<i64>(kind),
+        (Reduction::Min, Lane::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
+        (Reduction::ArgMin, Lane::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
+        (kind, Lane::U8) => reducer::<u8>(kind),
+    }
+}
+
+/// Scans a run: `fn(dst, src, n, state, base)`. Writes the reduction of all
+/// elements up to each one: `dst[0]` the value (for `LogSumExp` the result),
+/// `dst[1]` the index (`ArgMax`, `ArgMin`; the pointer is ignored for others).
+///
+/// # Safety
+/// As [`ReduceFn`], with `dst` valid for `n` elements of each output.
+pub type ScanFn = unsafe fn(dst: [*mut u8; 2], src: *const u8, n: usize, state: *mut u8, base: i64);
+
+/// The functions of one inclusive scan.
+#[derive(Clone, Copy, Debug)]
+pub struct Scanner {
+    /// Makes the [`STATE_BYTES`] at the pointer the state before any element.
+    pub init: unsafe fn(state: *mut u8),
+    /// Scans a run and leaves the state for the next.
+    pub run: ScanFn,
+}
+
+/// The functions that scan elements of type `dtype`; `None` for `Moments`, and
+/// where the kind takes floats only. Unlike the reductions, `ArgMax` and
+/// `ArgMin` give the last of equals, and the last NaN.
+pub fn scan(kind: Reduction, dtype: DType) -> Option<Scanner> {
+    let kind = on(kind, dtype);
+    match (kind, Lane::of(dtype)) {
+        (Reduction::LogSumExp, Lane::F32) => Some(scanner_of::<LogSum<f32>, f32>()),
+        (Reduction::LogSumExp, Lane::F64) => Some(scanner_of::<LogSum<f64>, f64>()),
+        (kind, Lane::F32) => scanner::<f32>(kind),
+        (kind, Lane::F64) => scanner::<f64>(kind),
+        (kind, Lane::I32) => scanner::<i32>(kind),
+        (kind, Lane::U32) => scanner::<u32>(kind),
+        (kind, Lane::I64) => scanner::<i64>(kind),
+        (kind, Lane::U8) => scanner::<u8>(kind),
+    }
+}
+
+/// The kind that a sum or product of truth values means.
+pub(super) fn on(kind: Reduction, dtype: DType) -> Reduction {
+    match (kind, dtype.kind()) {
+        (Reduction::Sum, Kind::Bool) => Reduction::Max,
+        (Reduction::Prod, Kind::Bool) => Reduction::Min,
+        (kind, Kind::Bool | Kind::Int | Kind::Float) => kind,
+    }
+}
+
+versioned! {
+    /// A loop with the signature [`ReduceFn`].
+    Update, update, base_update, fn(state: *mut u8, src: *const u8, n: usize, base: i64)
+}
+
+struct Extend<F, T>(PhantomData<(F, T)>);
+impl<F: Fold<T>, T: Copy> Update for Extend<F, T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(state: *mut u8, src: *const u8, n: usize, base: i64) {
+        // SAFETY: the contract of `ReduceFn`.
+        let (state, src) = unsafe { (&mut *state.cast::<F>(), view(src, n)) };
+        state.extend::<I>(src, base);
+    }
+}
+
+fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
+    const { assert!(size_of::<F>() <= STATE_BYTES && align_of::<F>() <= 8) };
+    unsafe fn init<F: Fold<T>, T>(state: *mut u8) {
+        // SAFETY: `Reducer::init` is given room for a state.
+        unsafe { state.cast::<F>().write(F::EMPTY) }
+    }
+    unsafe fn combine<F: Fold<T>, T>(state: *mut u8, next: *const u8) {
+        // SAFETY: both are states of this reducer.
+        unsafe { (*state.cast::<F>()).merge(&next.cast::<F>().read()) }
+    }
+    unsafe fn finish<F: Fold<T>, T>(state: *const u8, out: [*mut u8; 3]) {
+        // SAFETY: a state of this reducer; the caller vouches for `out`.
+        unsafe { state.cast::<F>().read().finish(out) }
+    }
+    Reducer {
+        init: init::<F, T>,
+        update: update::<Extend<F, T>>(),
+        combine: combine::<F, T>,
+        finish: finish::<F, T>,
+    }
+}
+
+fn reducer<T: Accumulate>(kind: Reduction) -> Option<Reducer> {
+    match kind {
+        Reduction::Sum => Some(reducer_of::<Sum<T>, T>()),
+        Reduction::Prod => Some(reducer_of::<Product<T>, T>()),
+        Reduction::Max => Some(reducer_of::<Extreme<T, Largest>, T>()),
+        Reduction::Min => Some(reducer_of::<Extreme<T, Smallest>, T>()),
+        Reduction::ArgMax => Some(reducer_of::<Arg<T, Largest>, T>()),
+        Reduction::ArgMin => Some(reducer_of::<Arg<T, Smallest>, T>()),
+        Reduction::Moments | Reduction::LogSumExp => None,
+    }
+}
+
+fn scanner_of<F: Running<T>, T: Copy + 'static>() -> Scanner {
+    const { assert!(size_of::<F>() <= STATE_BYTES && align_of::<F>() <= 8) };
+    unsafe fn init<F: Running<T>, T>(state: *mut u8) {
+        // SAFETY: `Scanner::init` is given room for a state.
+        unsafe { state.cast::<F>().write(F::EMPTY) }
+    }
+    unsafe fn run<F: Running<T>, T: Copy>(
+        dst: [*mut u8; 2],
+        src: *const u8,
+        n: usize,
+        state: *mut u8,
+        base: i64,
+    ) {
+        // SAFETY: the contract of `ScanFn`.
+        unsafe {
+            let (values, src): (&mut [T], &[T]) = (view_mut(dst[0], n), view(src, n));
+            let mut running = state.cast::<F>().read();
+            for (i, (value, &x)) in values.iter_mut().zip(src).enumerate() {
+                running.push(x, base + i as i64);
+                *value = running.value().0;
+                if F::INDEXED {
+                    dst[1].cast::<i64>().add(i).write(running.value().1);
+                }
+            }
+            state.cast::<F>().write(running);
+        }
+    }
+    Scanner { init: init::<F, T>, run: run::<F, T> }
+}
+
+fn scanner<T: Accumulate>(kind: Reduction) -> Option<Scanner> {
+    match kind {
+        Reduction::Sum => Some(scanner_of::<Sum<T>, T>()),
+        Reduction::Prod => Some(scanner_of::<Product<T>, T>()),
+        Reduction::Max => Some(scanner_of::<Extreme<T, Largest>, T>()),
+        Reduction::Min => Some(scanner_of::<Extreme<T, Smallest>, T>()),
+        Reduction::ArgMax => Some(scanner_of::<LastArg<T, Largest>, T>()),
+        Reduction::ArgMin => Some(scanner_of::<LastArg<T, Smallest>, T>()),
+        Reduction::Moments | Reduction::LogSumExp => None,
+    }
+}

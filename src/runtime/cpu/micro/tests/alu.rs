@@ -1,0 +1,171 @@
+//! The ALU rows, casts and ternary superinstructions.
+
+use super::{LENGTHS, Register, Rng, equal, register_type, samples};
+use crate::base::{DType, Scalar};
+use crate::ir::alu::{AluOp, ResultType};
+use crate::runtime::cpu::micro::isa::forced::each_level;
+use crate::runtime::cpu::micro::{Form, Fused, alu, bitcast, cast, fused};
+
+const FORMS: [[Form; 3]; 8] = {
+    use Form::{S, V};
+    [[V, V, V], [V, V, S], [V, S, V], [V, S, S], [S, V, V], [S, V, S], [S, S, V], [S, S, S]]
+};
+
+/// The scalar an operand gives element `i`.
+fn operand(register: &Register, form: Form, i: usize) -> Scalar {
+    register.get(if form == Form::V { i } else { 0 })
+}
+
+/// Rows whose `f32` values are only close to the reference.
+fn approximate(op: AluOp, dtype: DType) -> bool {
+    let row = matches!(
+        op,
+        AluOp::Exp2
+            | AluOp::Log2
+            | AluOp::Exp
+            | AluOp::Log
+            | AluOp::Sin
+            | AluOp::Cos
+            | AluOp::Tanh
+            | AluOp::Erf
+            | AluOp::Pow
+    );
+    row && dtype != DType::F64
+}
+
+fn close(got: Scalar, want: Scalar) -> bool {
+    let (a, b) = (got.as_f64(), want.as_f64());
+    equal(got, want) || (a - b).abs() <= 4.0 * 2f64.powi(-23) * b.abs() + 3e-45
+}
+
+fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng) {
+    let mut sources = [dtype; 3].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
+    if op == AluOp::Where {
+        sources[0] = Register::of(DType::Bool, &samples(DType::Bool, n.max(1), rng));
+    }
+    let result = if op.result() == ResultType::Bool { DType::Bool } else { dtype };
+    let mut dst = Register::new(result, n);
+    let (before, after) = (dst.get(n), n);
+    let micro = alu(op, dtype, forms);
+    // SAFETY: registers of the types and length asked for.
+    unsafe { micro(dst.ptr_mut(), sources[0].ptr(), sources[1].ptr(), sources[2].ptr(), n) };
+    assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
+    for i in 0..n {
+        let unary = op.arity() == 1;
+        let x = [0, 1, 2].map(|k| operand(&sources[k], if unary { Form::V } else { forms[k] }, i));
+        let want = op.eval(register_type(dtype), &x[..op.arity()]);
+        let fine = if approximate(op, dtype) { close(dst.get(i), want) } else { equal(dst.get(i), want) };
+        assert!(fine, "{op:?} {dtype} {forms:?} {i}/{n}: {x:?} gave {}, not {want}", dst.get(i));
+    }
+}
+
+#[test]
+fn alu_rows_agree_with_the_table() {
+    each_level(|_| {
+        let mut rng = Rng(7);
+        for &op in AluOp::ALL {
+            for dtype in DType::ALL {
+                if !op.accepts().kind(dtype.kind()) {
+                    continue;
+                }
+                for &forms in &FORMS[..] {
+                    for n in LENGTHS {
+                        check_alu(op, dtype, forms, n, &mut rng);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn casts_agree_with_scalars() {
+    each_level(|_| {
+        let mut rng = Rng(11);
+        for from in DType::ALL {
+            for to in DType::ALL {
+                for n in LENGTHS {
+                    let src = Register::of(from, &samples(from, n, &mut rng));
+                    let mut dst = Register::new(to, n);
+                    // SAFETY: registers of the types and length asked for.
+                    unsafe { cast(from, to)(dst.ptr_mut(), src.ptr(), src.ptr(), src.ptr(), n) };
+                    for i in 0..n {
+                        let want = reference_cast(src.get(i), to);
+                        assert!(
+                            equal(dst.get(i), want),
+                            "{from} {} to {to}: {} {want}",
+                            src.get(i),
+                            dst.get(i)
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// As `Scalar::cast`, but to the 16-bit floats by way of `f32`, as registers go.
+fn reference_cast(value: Scalar, to: DType) -> Scalar {
+    match to {
+        DType::F16 => Scalar::Float(half::f16::from_f32(value.as_f64() as f32).to_f64()),
+        DType::BF16 => Scalar::Float(half::bf16::from_f32(value.as_f64() as f32).to_f64()),
+        DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => {
+            value.cast(to)
+        }
+    }
+}
+
+#[test]
+fn bitcasts_keep_the_bits() {
+    let mut rng = Rng(3);
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let sixteen = |d| matches!(d, DType::F16 | DType::BF16);
+            let Some(micro) = bitcast(from, to) else {
+                assert!(sixteen(from) || sixteen(to) || from.size() != to.size());
+                continue;
+            };
+            let src = Register::of(from, &samples(from, 40, &mut rng));
+            let mut dst = Register::new(to, 40);
+            // SAFETY: registers of the types and length asked for.
+            unsafe { micro(dst.ptr_mut(), src.ptr(), src.ptr(), src.ptr(), 40) };
+            for i in 0..40 {
+                let want = Scalar::from_bits(src.get(i).to_bits(from), to);
+                assert!(dst.get(i).to_bits(to) == want.to_bits(to), "{from} to {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ternary_superinstructions_compose_rows() {
+    each_level(|_| {
+        let mut rng = Rng(5);
+        for (op, dtype) in [Fused::MulAdd, Fused::MulSub, Fused::SubMul]
+            .into_iter()
+            .flat_map(|op| [(op, DType::F32), (op, DType::F64), (op, DType::BF16)])
+        {
+            for &forms in &FORMS[..4] {
+                for n in LENGTHS {
+                    // Small integers: exact whether rounded once or twice.
+                    let small: Vec<Scalar> =
+                        (0..3 * n.max(1)).map(|_| Scalar::Float((rng.next() % 200) as f64 - 100.0)).collect();
+                    let x: Vec<Register> = small.chunks(n.max(1)).map(|x| Register::of(dtype, x)).collect();
+                    let mut dst = Register::new(dtype, n);
+                    let micro = fused(op, dtype, forms).unwrap();
+                    // SAFETY: registers of the types and length asked for.
+                    unsafe { micro(dst.ptr_mut(), x[0].ptr(), x[1].ptr(), x[2].ptr(), n) };
+                    for i in 0..n {
+                        let [a, b, c] = [0, 1, 2].map(|k| operand(&x[k], forms[k], i).as_f64());
+                        let want = match op {
+                            Fused::MulAdd => a * b + c,
+                            Fused::MulSub => a * b - c,
+                            _ => (a - b) * c,
+                        };
+                        assert_eq!(dst.get(i).as_f64(), want, "{op:?} {forms:?}");
+                    }
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,128 @@
+//! Accuracy of the `f32` functions.
+
+use super::Rng;
+use crate::base::DType;
+use crate::ir::alu::AluOp;
+use crate::ir::special::erf;
+use crate::runtime::cpu::micro::isa::forced::each_level;
+use crate::runtime::cpu::micro::{Form, Fused, MicroFn, alu, fused};
+
+type Reference = fn(f64) -> f64;
+
+/// The distance of `got` from `want` in units of the last place of `want`
+/// as an `f32`; infinite where one is special and the other not the same.
+fn ulps(got: f32, want: f64) -> f64 {
+    let rounded = want as f32;
+    if rounded.is_nan() || got.is_nan() {
+        return if rounded.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    if got == rounded && (got != 0.0 || got.is_sign_negative() == rounded.is_sign_negative()) {
+        return 0.0;
+    }
+    if got.is_infinite() || rounded.is_infinite() || (want == 0.0) {
+        // One ulp beyond the largest number is where infinity begins.
+        return if got.abs() >= f32::MAX && rounded.abs() >= f32::MAX { 1.0 } else { f64::INFINITY };
+    }
+    let exponent = (f64::from(rounded.abs().max(f32::MIN_POSITIVE)).log2().floor() as i32).clamp(-126, 127);
+    (f64::from(got) - want).abs() / 2f64.powi(exponent - 23)
+}
+
+/// All exponents and signs, specials, and a dense random sample.
+fn arguments() -> Vec<f32> {
+    let mut rng = Rng(17);
+    let mut x =
+        vec![0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 1e-45];
+    x.extend((0..60_000).map(|_| f32::from_bits(rng.next() as u32)));
+    for range in [2.0, 20.0, 200.0, 1e6] {
+        x.extend((0..20_000).map(|_| ((rng.unit() - 0.5) * range) as f32));
+    }
+    // Around the multiples of π/2 and 1, where sine and logarithm vanish.
+    for k in 0..4000 {
+        let near = (f64::from(k) * std::f64::consts::FRAC_PI_2) as f32;
+        x.extend([
+            near.next_down(),
+            near,
+            near.next_up(),
+            1.0 + k as f32 * f32::EPSILON,
+            1.0 - k as f32 * f32::EPSILON,
+        ]);
+    }
+    x.extend((0..2000).map(|k| -86.0 - k as f32 * 0.01));
+    x.extend((0..2000).map(|k| -124.0 - k as f32 * 0.015));
+    x
+}
+
+fn worst(micro: MicroFn, reference: impl Fn(f64) -> f64) -> (f64, f32) {
+    let x = arguments();
+    let mut y = vec![0f32; x.len()];
+    // SAFETY: both hold as many elements.
+    unsafe { micro(y.as_mut_ptr().cast(), x.as_ptr().cast(), std::ptr::null(), std::ptr::null(), x.len()) };
+    let mut worst = (0.0, 0.0);
+    for (&x, &y) in x.iter().zip(&y) {
+        let error = ulps(y, reference(f64::from(x)));
+        if error > worst.0 {
+            worst = (error, x);
+        }
+    }
+    worst
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+#[test]
+fn functions_stay_within_two_and_a_half_ulp() {
+    let rows: [(AluOp, Reference); 8] = [
+        (AluOp::Exp, f64::exp),
+        (AluOp::Exp2, f64::exp2),
+        (AluOp::Log, f64::ln),
+        (AluOp::Log2, f64::log2),
+        (AluOp::Tanh, f64::tanh),
+        (AluOp::Erf, erf),
+        (AluOp::Sin, f64::sin),
+        (AluOp::Cos, f64::cos),
+    ];
+    each_level(|level| {
+        for (op, reference) in rows {
+            let (error, x) = worst(alu(op, DType::F32, [Form::V; 3]), reference);
+            println!("{level:?} {op:?} {error:.3} ulp at {x:e}");
+            assert!(error <= 2.5, "{level:?} {op:?} is {error} ulp off at {x:e}");
+        }
+        let micro = fused(Fused::Sigmoid, DType::F32, [Form::V; 3]).unwrap();
+        let (error, x) = worst(micro, sigmoid);
+        println!("{level:?} sigmoid {error:.3} ulp at {x:e}");
+        assert!(error <= 2.5, "{level:?} sigmoid is {error} ulp off at {x:e}");
+    });
+}
+
+#[test]
+fn activations_are_close_and_finite_at_the_ends() {
+    let rows: [(Fused, Reference); 3] = [
+        (Fused::Silu, |x| x * sigmoid(x)),
+        (Fused::Gelu, |x| 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2))),
+        (Fused::GeluTanh, |x| {
+            0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+        }),
+    ];
+    let mut x: Vec<f32> = (-4000..4000).map(|k| k as f32 * 0.01).collect();
+    x.push(f32::INFINITY);
+    let mut y = vec![0f32; x.len()];
+    each_level(|level| {
+        for (op, reference) in rows {
+            let micro = fused(op, DType::F32, [Form::V; 3]).unwrap();
+            // SAFETY: both hold as many elements.
+            unsafe {
+                micro(y.as_mut_ptr().cast(), x.as_ptr().cast(), std::ptr::null(), std::ptr::null(), x.len());
+            }
+            for (&x, &y) in x.iter().zip(&y) {
+                let want = reference(f64::from(x));
+                let bound = 1e-6 * (want.abs() + f64::from(x).abs().min(1.0));
+                assert!(
+                    f64::from(y) == want || (f64::from(y) - want).abs() < bound,
+                    "{level:?} {op:?}({x}) {y} {want}"
+                );
+            }
+        }
+    });
+}

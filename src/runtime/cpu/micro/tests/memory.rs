@@ -1,0 +1,189 @@
+//! Loads, stores, broadcasts and transpositions.
+
+use half::{bf16, f16};
+
+use super::{LENGTHS, Register, Rng, equal, samples};
+use crate::base::{DType, Scalar};
+use crate::runtime::cpu::micro::isa::forced::each_level;
+use crate::runtime::cpu::micro::*;
+
+const NULL: *const u8 = std::ptr::null();
+
+/// Memory of `n` elements of `dtype`: 16-bit floats as they are stored.
+fn memory(dtype: DType, n: usize, rng: &mut Rng) -> Vec<u64> {
+    let mut words = vec![0u64; n + 1];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    for (i, value) in samples(dtype, n, rng).into_iter().enumerate() {
+        let raw = value.to_bits(dtype).to_le_bytes();
+        bytes[i * dtype.size()..(i + 1) * dtype.size()].copy_from_slice(&raw[..dtype.size()]);
+    }
+    words
+}
+
+fn element(words: &[u64], dtype: DType, i: usize) -> Scalar {
+    let mut raw = [0; 8];
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    raw[..dtype.size()].copy_from_slice(&bytes[i * dtype.size()..(i + 1) * dtype.size()]);
+    Scalar::from_bits(u64::from_le_bytes(raw), dtype)
+}
+
+#[test]
+fn sixteen_bit_floats_convert_exactly() {
+    each_level(|level| {
+        let all: Vec<u16> = (0..=u16::MAX).collect();
+        let mut wide = vec![0f32; all.len()];
+        let mut back = vec![0u16; all.len()];
+        for dtype in [DType::F16, DType::BF16] {
+            // SAFETY: all hold as many elements.
+            unsafe {
+                load(dtype).unwrap()(wide.as_mut_ptr().cast(), all.as_ptr().cast(), NULL, NULL, all.len());
+                store(dtype)(back.as_mut_ptr().cast(), wide.as_ptr().cast(), NULL, NULL, all.len());
+            }
+            for (&bits, (&x, &again)) in all.iter().zip(wide.iter().zip(&back)) {
+                let want = if dtype == DType::F16 {
+                    f16::from_bits(bits).to_f32()
+                } else {
+                    bf16::from_bits(bits).to_f32()
+                };
+                assert!(equal(Scalar::from(x), Scalar::from(want)), "{level:?} {dtype} {bits:x}: {x} {want}");
+                assert!(again == bits || x.is_nan(), "{level:?} {dtype} {bits:x} {again:x}");
+            }
+        }
+    });
+}
+
+#[test]
+fn narrowing_rounds_to_nearest_even() {
+    let mut rng = Rng(23);
+    let mut x: Vec<f32> = (0..100_000).map(|_| f32::from_bits(rng.next() as u32)).collect();
+    x.extend((0..100_000).map(|_| f32::from_bits(0x3280_0000 + (rng.next() as u32) % 0x1600_0000)));
+    x.extend([65504.0, 65519.99, 65520.0, -65520.0, 65536.0, 5.96e-8, 2.98e-8, 2.981e-8, f32::NAN, f32::MAX]);
+    let mut y = vec![0u16; x.len()];
+    each_level(|level| {
+        for dtype in [DType::F16, DType::BF16] {
+            // SAFETY: both hold as many elements.
+            unsafe { store(dtype)(y.as_mut_ptr().cast(), x.as_ptr().cast(), NULL, NULL, x.len()) };
+            for (&x, &y) in x.iter().zip(&y) {
+                let (got, want) = match dtype {
+                    DType::F16 => (f16::from_bits(y).to_f32(), f16::from_f32(x).to_f32()),
+                    _ => (bf16::from_bits(y).to_f32(), bf16::from_f32(x).to_f32()),
+                };
+                assert!(
+                    equal(Scalar::from(got), Scalar::from(want)),
+                    "{level:?} {dtype} {x:e}: {got} {want}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn strided_and_indexed_accesses_agree_with_memory() {
+    let mut rng = Rng(29);
+    for dtype in DType::ALL {
+        for (n, stride) in LENGTHS.into_iter().flat_map(|n| [(n, 0), (n, 1), (n, 3), (n, -2)]) {
+            let span = 3 * n + 1;
+            let source = memory(dtype, span, &mut rng);
+            let origin = if stride < 0 { 2 * n } else { 0 };
+            let at = |i: usize| (origin as isize + i as isize * stride) as usize;
+            let base = source.as_ptr().cast::<u8>().wrapping_add(origin * dtype.size());
+            let index: Vec<i64> = (0..n).map(|i| i as i64 * stride as i64).collect();
+            let (mut strided, mut gathered) = (Register::new(dtype, n), Register::new(dtype, n));
+            // SAFETY: every position lies inside `source`.
+            unsafe {
+                load_strided(dtype)(strided.ptr_mut(), base, stride, n);
+                load_gather(dtype)(gathered.ptr_mut(), base, index.as_ptr(), n);
+            }
+            let mut copies = [vec![0u64; span + 1], vec![0u64; span + 1]];
+            let to =
+                copies.each_mut().map(|c| c.as_mut_ptr().cast::<u8>().wrapping_add(origin * dtype.size()));
+            // SAFETY: every position lies inside the copies.
+            unsafe {
+                store_strided(dtype)(to[0], strided.ptr(), stride, n);
+                store_scatter(dtype)(to[1], gathered.ptr(), index.as_ptr(), n);
+            }
+            for i in 0..n {
+                let want = element(&source, dtype, at(i));
+                assert!(equal(strided.get(i), want), "{dtype} stride {stride}");
+                assert!(equal(gathered.get(i), want), "{dtype} gather");
+                let last = if stride == 0 { n - 1 } else { i };
+                for copy in &copies {
+                    assert!(
+                        equal(element(copy, dtype, at(i)), element(&source, dtype, at(last))),
+                        "{dtype} store"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transposed_tiles_agree_with_memory() {
+    each_level(|level| {
+        let mut rng = Rng(31);
+        for dtype in DType::ALL {
+            for (rows, cols) in [(0, 3), (1, 1), (8, 8), (16, 16), (17, 40), (33, 7), (64, 32), (5, 100)] {
+                let stride = rows + 3;
+                let source = memory(dtype, stride * cols + 1, &mut rng);
+                let mut dst = Register::new(dtype, rows * cols);
+                let load = load_tile_transposed(dtype);
+                // SAFETY: every position lies inside `source`.
+                unsafe { load(dst.ptr_mut(), source.as_ptr().cast(), rows, cols, stride as isize) };
+                for i in 0..rows * cols {
+                    let want = element(&source, dtype, i / cols + i % cols * stride);
+                    assert!(equal(dst.get(i), want), "{level:?} {dtype} {rows}x{cols} at {i}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn broadcasts_repeat_their_source() {
+    each_level(|_| {
+        let mut rng = Rng(37);
+        for dtype in DType::ALL {
+            let (rows, cols) = (5, 13);
+            let lane = Lane::of(dtype);
+            let x = Register::of(dtype, &samples(dtype, cols, &mut rng));
+            let [mut filled, mut by_row, mut by_col] = [0; 3].map(|_| Register::new(dtype, rows * cols));
+            // SAFETY: registers of the types and lengths asked for.
+            unsafe {
+                fill(lane)(filled.ptr_mut(), x.ptr(), NULL, NULL, rows * cols);
+                expand_rows(lane)(by_row.ptr_mut(), x.ptr(), rows, cols);
+                expand_cols(lane)(by_col.ptr_mut(), x.ptr(), rows, cols);
+            }
+            for i in 0..rows * cols {
+                assert!(equal(filled.get(i), x.get(0)));
+                assert!(equal(by_row.get(i), x.get(i % cols)));
+                assert!(equal(by_col.get(i), x.get(i / cols)));
+            }
+        }
+    });
+}
+
+#[test]
+fn streaming_stores_copy() {
+    let x: Vec<u64> = (0..200).collect();
+    for offset in 0..20 {
+        let mut y = vec![0u64; 220];
+        // SAFETY: both hold 4-byte elements enough.
+        unsafe {
+            store_nt()(y.as_mut_ptr().cast::<u32>().add(offset).cast(), x.as_ptr().cast(), NULL, NULL, 397)
+        };
+        nt_fence();
+        assert_eq!(
+            bytemuck::cast_slice::<u64, u32>(&y)[offset..offset + 397],
+            bytemuck::cast_slice(&x)[..397]
+        );
+    }
+}
+
+#[test]
+fn iota_counts() {
+    let mut x = [0i64; 9];
+    // SAFETY: nine elements.
+    unsafe { iota_i64(x.as_mut_ptr().cast(), 5, -2, 9) };
+    assert_eq!(x, [5, 3, 1, -1, -3, -5, -7, -9, -11]);
+}

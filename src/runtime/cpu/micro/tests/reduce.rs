@@ -1,0 +1,402 @@
+//! Reductions along and across rows, scans, and summing superinstructions.
+
+use std::ptr::{null, null_mut};
+
+use super::{LENGTHS, Register, Rng, equal, register_type, samples};
+use crate::base::{DType, Scalar};
+use crate::runtime::cpu::micro::isa::forced::each_level;
+use crate::runtime::cpu::micro::*;
+
+const KINDS: [Reduction; 8] = [
+    Reduction::Sum,
+    Reduction::Prod,
+    Reduction::Max,
+    Reduction::Min,
+    Reduction::ArgMax,
+    Reduction::ArgMin,
+    Reduction::Moments,
+    Reduction::LogSumExp,
+];
+
+type State = [u64; STATE_BYTES / 8];
+
+/// Whether `x` replaces `y` as an extreme; `ties` if equals do.
+fn beats(x: Scalar, y: Scalar, largest: bool, ties: bool) -> bool {
+    if let (Scalar::Int(x), Scalar::Int(y)) = (x, y) {
+        return if largest { x > y } else { x < y } || (ties && x == y);
+    }
+    let (x, y) = (x.as_f64(), y.as_f64());
+    if x.is_nan() || y.is_nan() {
+        return x.is_nan() && (ties || !y.is_nan());
+    }
+    (if largest { x > y } else { x < y }) || (ties && x == y)
+}
+
+fn best(x: &[Scalar], largest: bool, ties: bool) -> usize {
+    (1..x.len()).fold(0, |best, i| if beats(x[i], x[best], largest, ties) { i } else { best })
+}
+
+/// The components by definition: exact in integers, in `f64` for floats.
+fn reference(kind: Reduction, dtype: DType, x: &[Scalar], last: bool) -> Vec<f64> {
+    let float: Vec<f64> = x.iter().map(|x| x.as_f64()).collect();
+    let wrapped = |i: i64| Scalar::Int(i).cast(dtype).as_f64();
+    let (sum, product) = if dtype.is_float() {
+        (float.iter().sum(), float.iter().product())
+    } else {
+        let fold = |f: fn(i64, i64) -> i64, id| x.iter().fold(id, |acc, x| f(acc, x.as_i64()));
+        (wrapped(fold(i64::wrapping_add, 0)), wrapped(fold(i64::wrapping_mul, 1)))
+    };
+    let mean = sum / x.len() as f64;
+    let extreme = |largest| {
+        let at = best(x, largest, last);
+        vec![x[at].as_f64(), at as f64]
+    };
+    match kind {
+        Reduction::Sum => vec![sum],
+        Reduction::Prod => vec![product],
+        Reduction::Max => extreme(true)[..1].to_vec(),
+        Reduction::Min => extreme(false)[..1].to_vec(),
+        Reduction::ArgMax => extreme(true),
+        Reduction::ArgMin => extreme(false),
+        Reduction::Moments => {
+            vec![mean, float.iter().map(|x| (x - mean).powi(2)).sum(), x.len() as f64]
+        }
+        Reduction::LogSumExp => {
+            let max = extreme(true)[0];
+            let gap = |x: f64| if x == max { 0.0 } else { x - max };
+            let sum: f64 =
+                if max == f64::NEG_INFINITY { 0.0 } else { float.iter().map(|&x| gap(x).exp()).sum() };
+            vec![max, sum, max + sum.ln()]
+        }
+    }
+}
+
+/// Values on which the sums are finite, with ties; `wild` puts in specials.
+fn data(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) -> Vec<Scalar> {
+    if !dtype.is_float() {
+        return samples(dtype, n, rng);
+    }
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][rng.next() as usize % 3];
+    let at = rng.next() as usize % (2 * n).max(1);
+    (0..n)
+        .map(|i| {
+            let x = if kind == Reduction::Prod {
+                0.75 + 0.5 * rng.unit()
+            } else {
+                (rng.unit() * 64.0).floor() / 8.0 - 4.0
+            };
+            Scalar::Float(if wild && i % 3 == at % 3 { special } else { x }).cast(register_type(dtype))
+        })
+        .collect()
+}
+
+fn near(got: f64, want: f64, dtype: DType) -> bool {
+    let tolerance = if dtype == DType::F64 { 1e-12 } else { 2e-6 };
+    got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= tolerance * want.abs().max(1.0)
+}
+
+/// The components compared: of special moments and weights only the result.
+fn agree(kind: Reduction, got: &[f64], want: &[f64], dtype: DType) -> bool {
+    let skip = if kind == Reduction::LogSumExp && !want[0].is_finite() { 2 } else { 0 };
+    if kind == Reduction::Moments && !want[1].is_finite() {
+        return !got[1].is_finite();
+    }
+    got.iter().zip(want).skip(skip).all(|(&got, &want)| near(got, want, dtype))
+}
+
+fn check_reduce(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+    let Some(reducer) = reduce(kind, dtype) else {
+        assert!(!dtype.is_float());
+        return;
+    };
+    let x = data(kind, dtype, n, wild, rng);
+    let register = Register::of(dtype, &x);
+    let cut = n / 3;
+    let mut states: [State; 2] = Default::default();
+    let mut outs = [Register::new(dtype, 1), Register::new(dtype, 1), Register::new(dtype, 1)];
+    let mut index = 0i64;
+    // SAFETY: states made by `init`, and registers of the types asked for.
+    unsafe {
+        let [a, b] = states.each_mut().map(|s| s.as_mut_ptr().cast::<u8>());
+        let rest = register.ptr().wrapping_add(cut * register.size());
+        (reducer.init)(a);
+        (reducer.init)(b);
+        (reducer.update)(a, register.ptr(), cut, 0);
+        (reducer.update)(b, rest, n - cut, cut as i64);
+        (reducer.combine)(a, b);
+        let mut out = outs.each_mut().map(Register::ptr_mut);
+        if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
+            out[1] = (&raw mut index).cast();
+        }
+        (reducer.finish)(a, out);
+    }
+    let want = if n == 0 { empty(kind, dtype) } else { reference(truth(kind, dtype), dtype, &x, false) };
+    let mut got: Vec<f64> = outs[..want.len()].iter().map(|o| o.get(0).as_f64()).collect();
+    if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
+        got[1] = index as f64;
+    }
+    if dtype == DType::Bool {
+        // SAFETY: the register's first byte.
+        assert!(unsafe { outs[0].ptr().read() } <= 1);
+    }
+    assert!(agree(kind, &got, &want, dtype), "{kind:?} {dtype} n {n}: {got:?} {want:?}");
+}
+
+fn truth(kind: Reduction, dtype: DType) -> Reduction {
+    match kind {
+        Reduction::Sum if dtype == DType::Bool => Reduction::Max,
+        Reduction::Prod if dtype == DType::Bool => Reduction::Min,
+        kind => kind,
+    }
+}
+
+fn empty(kind: Reduction, dtype: DType) -> Vec<f64> {
+    let low = match dtype {
+        DType::Bool | DType::U8 | DType::U32 => 0.0,
+        DType::I32 => f64::from(i32::MIN),
+        DType::I64 => i64::MIN as f64,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => f64::NEG_INFINITY,
+    };
+    let high = match dtype {
+        DType::Bool => 1.0,
+        DType::U8 => 255.0,
+        DType::U32 => f64::from(u32::MAX),
+        DType::I32 => f64::from(i32::MAX),
+        DType::I64 => i64::MAX as f64,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => f64::INFINITY,
+    };
+    match kind {
+        Reduction::Sum => vec![0.0],
+        Reduction::Moments => vec![0.0; 3],
+        Reduction::Prod => vec![1.0],
+        Reduction::Max => vec![low],
+        Reduction::Min => vec![high],
+        Reduction::ArgMax => vec![low, -1.0],
+        Reduction::ArgMin => vec![high, -1.0],
+        Reduction::LogSumExp => vec![f64::NEG_INFINITY, 0.0, f64::NEG_INFINITY],
+    }
+}
+
+#[test]
+fn reductions_agree_with_their_definitions() {
+    each_level(|_| {
+        let mut rng = Rng(41);
+        for kind in KINDS {
+            for dtype in DType::ALL {
+                for n in LENGTHS.into_iter().chain([10_000]) {
+                    check_reduce(kind, dtype, n, false, &mut rng);
+                    check_reduce(kind, dtype, n, true, &mut rng);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn long_sums_stay_accurate() {
+    each_level(|_| {
+        let x = vec![0.1f32; 5_000_000];
+        let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
+        let (mut state, mut sum): (State, f32) = Default::default();
+        // SAFETY: a state made by `init`, a run of `f32`, one `f32` out.
+        unsafe {
+            let state = state.as_mut_ptr().cast::<u8>();
+            (reducer.init)(state);
+            (reducer.update)(state, x.as_ptr().cast(), x.len(), 0);
+            (reducer.finish)(state, [(&raw mut sum).cast(), null_mut(), null_mut()]);
+        }
+        assert!((f64::from(sum) / (5e6 * f64::from(0.1f32)) - 1.0).abs() < 1e-6, "{sum}");
+    });
+}
+
+#[test]
+fn an_extreme_of_zeros_is_signed() {
+    each_level(|_| {
+        let x: Vec<f32> = (0..100).map(|i| if i == 77 { 0.0 } else { -0.0 }).collect();
+        let mut out = [0f32; 2];
+        for (out, kind) in out.iter_mut().zip([Reduction::Max, Reduction::Min]) {
+            let reducer = reduce(kind, DType::F32).unwrap();
+            let mut state: State = Default::default();
+            // SAFETY: a state made by `init`, a run of `f32`, one `f32` out.
+            unsafe {
+                let state = state.as_mut_ptr().cast::<u8>();
+                (reducer.init)(state);
+                (reducer.update)(state, x.as_ptr().cast(), x.len(), 0);
+                (reducer.finish)(state, [(&raw mut *out).cast(), null_mut(), null_mut()]);
+            }
+        }
+        assert!(out[0].is_sign_positive() && out[1].is_sign_negative());
+    });
+}
+
+fn check_scan(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+    let Some(scanner) = scan(kind, dtype) else {
+        assert!(!dtype.is_float() || kind == Reduction::Moments);
+        return;
+    };
+    let x = data(kind, dtype, n, wild, rng);
+    let register = Register::of(dtype, &x);
+    let cut = n / 2;
+    let mut state: State = Default::default();
+    let mut values = Register::new(dtype, n);
+    let mut index = vec![0i64; n];
+    // SAFETY: a state made by `init`, and registers of the types asked for.
+    unsafe {
+        let state = state.as_mut_ptr().cast::<u8>();
+        (scanner.init)(state);
+        let size = register.size();
+        for (from, count) in [(0, cut), (cut, n - cut)] {
+            let dst =
+                [values.ptr_mut().wrapping_add(from * size), index.as_mut_ptr().wrapping_add(from).cast()];
+            (scanner.run)(dst, register.ptr().wrapping_add(from * size), count, state, from as i64);
+        }
+    }
+    for i in 0..n {
+        let want = reference(truth(kind, dtype), dtype, &x[..=i], true);
+        let got = values.get(i).as_f64();
+        let want_value = if kind == Reduction::LogSumExp { want[2] } else { want[0] };
+        assert!(near(got, want_value, dtype), "{kind:?} {dtype} {i}/{n}: {got} {want_value}");
+        if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
+            assert_eq!(index[i] as f64, want[1], "{kind:?} {dtype}");
+        }
+    }
+}
+
+#[test]
+fn scans_agree_with_reductions_of_prefixes() {
+    let mut rng = Rng(43);
+    for kind in KINDS {
+        for dtype in DType::ALL {
+            for n in [0, 1, 7, 64, 65] {
+                check_scan(kind, dtype, n, false, &mut rng);
+                check_scan(kind, dtype, n, true, &mut rng);
+            }
+        }
+    }
+}
+
+fn check_rows(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+    let Some(accumulator) = accumulate(kind, dtype) else {
+        assert!(!dtype.is_float());
+        return;
+    };
+    let (rows, cut) = (9, 4);
+    let x: Vec<Vec<Scalar>> = (0..rows).map(|_| data(kind, dtype, n, wild, rng)).collect();
+    let arg = matches!(kind, Reduction::ArgMax | Reduction::ArgMin);
+    let second = if arg { DType::I64 } else { dtype };
+    let mut states = [0; 2].map(|_| [Register::new(dtype, n), Register::new(second, n)]);
+    // SAFETY: components of the types and length asked for.
+    unsafe {
+        let [a, b] = states.each_mut().map(|[p, q]| [p.ptr_mut(), q.ptr_mut(), null_mut()]);
+        (accumulator.init)(a, n);
+        (accumulator.init)(b, n);
+        for (k, row) in x.iter().enumerate() {
+            let row = Register::of(dtype, row);
+            let (acc, first) = if k < cut { (a, 0) } else { (b, cut) };
+            let number = if arg { k } else { k - first };
+            (accumulator.step)(acc, row.ptr(), n, number as i64);
+        }
+        let next = [b[0].cast_const(), b[1].cast_const(), null()];
+        (accumulator.merge)(a, next, n, [cut as i64, (rows - cut) as i64]);
+    }
+    for i in 0..n {
+        let column: Vec<Scalar> = x.iter().map(|row| row[i]).collect();
+        let want = reference(truth(kind, dtype), dtype, &column, false);
+        let mut got: Vec<f64> = states[0].iter().map(|c| c.get(i).as_f64()).collect();
+        if kind == Reduction::LogSumExp {
+            got.push(got[0] + got[1].ln());
+        }
+        got.truncate(want.len());
+        assert!(agree(kind, &got, &want, dtype), "{kind:?} {dtype} column {i}: {got:?} {want:?}");
+    }
+}
+
+#[test]
+fn rows_accumulate_like_reductions() {
+    each_level(|_| {
+        let mut rng = Rng(47);
+        for kind in KINDS {
+            for dtype in DType::ALL {
+                for n in [0, 1, 7, 64, 65] {
+                    check_rows(kind, dtype, n, false, &mut rng);
+                    check_rows(kind, dtype, n, true, &mut rng);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn four_rows_add_up() {
+    each_level(|_| {
+        let x: Vec<f32> = (0..4 * 70).map(|i| i as f32).collect();
+        let mut sums = vec![1f32; 65];
+        // SAFETY: four rows of 70 elements.
+        unsafe { sum_four_rows()(sums.as_mut_ptr().cast(), x.as_ptr().cast(), 70, 65) };
+        for (i, &sum) in sums.iter().enumerate() {
+            assert_eq!(sum, (1 + 4 * i + 70 * 6) as f32);
+        }
+    });
+}
+
+#[test]
+fn summing_superinstructions_agree_with_sums() {
+    each_level(|_| {
+        let mut rng = Rng(53);
+        for n in LENGTHS.into_iter().chain([9000]) {
+            let [a, b] = [0; 2].map(|_| (0..n).map(|_| rng.unit() as f32).collect::<Vec<f32>>());
+            let (shift, mut e) = (0.25f32, vec![0f32; n]);
+            let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
+            let form = |second| [Form::V, second, Form::S];
+            let run = |call: &mut dyn FnMut(*mut u8)| {
+                let (mut state, mut sum): (State, f32) = Default::default();
+                // SAFETY: a state made by `init`, one `f32` out.
+                unsafe {
+                    (reducer.init)(state.as_mut_ptr().cast());
+                    call(state.as_mut_ptr().cast());
+                    (reducer.finish)(state.as_ptr().cast(), [(&raw mut sum).cast(), null_mut(), null_mut()]);
+                }
+                f64::from(sum)
+            };
+            let (pa, pb, ps) = (a.as_ptr().cast(), b.as_ptr().cast(), (&raw const shift).cast());
+            let exp = fused(Fused::ExpSubSum, DType::F32, form(Form::S)).unwrap();
+            let deviation = fused(Fused::SqDevSum, DType::F32, form(Form::S)).unwrap();
+            let dot = fused(Fused::Dot, DType::F32, form(Form::V)).unwrap();
+            // SAFETY: vectors of `n` and a scalar, and the state `run` made.
+            let got = unsafe {
+                [
+                    run(&mut |state| exp(e.as_mut_ptr().cast(), pa, ps, state, n)),
+                    run(&mut |state| deviation(state, pa, ps, null(), n)),
+                    run(&mut |state| dot(state, pa, pb, null(), n)),
+                ]
+            };
+            let wide = |x: f32| f64::from(x) - 0.25;
+            let want = [
+                a.iter().map(|&x| wide(x).exp()).sum::<f64>(),
+                a.iter().map(|&x| wide(x).powi(2)).sum(),
+                a.iter().zip(&b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum(),
+            ];
+            for (got, want) in got.into_iter().zip(want) {
+                assert!(near(got, want, DType::F32), "n {n}: {got} {want}");
+            }
+            assert!(a.iter().zip(&e).all(|(&x, &e)| near(f64::from(e), wide(x).exp(), DType::F32)));
+        }
+    });
+}
+
+#[test]
+fn normalisation_applies_gain_and_bias() {
+    each_level(|_| {
+        let x: Vec<f32> = (0..70).map(|i| i as f32).collect();
+        let (stats, gain, bias) = ([4f32, 0.5], vec![2f32; 70], vec![1f32; 70]);
+        let mut y = vec![0f32; 70];
+        let normalize = normalize_affine(DType::F32).unwrap();
+        // SAFETY: vectors of 70 and two scalars.
+        unsafe {
+            let (x, stats, gain, bias) = (x.as_ptr(), stats.as_ptr(), gain.as_ptr(), bias.as_ptr());
+            normalize(y.as_mut_ptr().cast(), x.cast(), stats.cast(), gain.cast(), bias.cast(), 70);
+        }
+        assert!(y.iter().zip(&x).all(|(&y, &x)| y == x - 3.0));
+        assert!(equal(Scalar::from(y[3]), Scalar::from(0.0)));
+    });
+}

@@ -1,0 +1,175 @@
+//! Loads of a tile whose rows, not columns, are adjacent in memory.
+
+use half::{bf16, f16};
+
+use crate::base::DType;
+use crate::runtime::cpu::micro::isa::{Level, level};
+use crate::runtime::cpu::micro::memory::Stored;
+
+/// A transposing load: `fn(dst, src, rows, cols, stride)` makes
+/// `dst[r * cols + c] = src[r + c * stride]`, strides in elements.
+///
+/// # Safety
+/// `dst` is valid for `rows * cols` register elements, `src` at every position
+/// read; both aligned, and they do not overlap.
+pub type TransposeFn = unsafe fn(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize);
+
+/// The transposing load of a type: shuffles of 16 or 8 vectors for 4-byte
+/// elements where the machine has them, else small blocks.
+pub fn load_tile_transposed(dtype: DType) -> TransposeFn {
+    match dtype {
+        DType::I32 | DType::U32 | DType::F32 => four_bytes(),
+        DType::Bool | DType::U8 => blocks::<u8>,
+        DType::I64 | DType::F64 => blocks::<u64>,
+        DType::F16 => blocks::<f16>,
+        DType::BF16 => blocks::<bf16>,
+    }
+}
+
+fn four_bytes() -> TransposeFn {
+    match level() {
+        Level::Base => blocks::<u32>,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => x86::tile8,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => x86::tile16,
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx2 | Level::Avx512 => blocks::<u32>,
+    }
+}
+
+/// Blocks of 8 by 8, so that each cache line is used whole while it is near.
+unsafe fn blocks<T: Stored>(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize) {
+    for r in (0..rows).step_by(8) {
+        for c in (0..cols).step_by(8) {
+            // SAFETY: the contract of `TransposeFn`, on a part of its tile.
+            unsafe { block::<T>(dst, src, (r, rows.min(r + 8)), (c, cols.min(c + 8)), (cols, stride)) }
+        }
+    }
+}
+
+/// The elements of rows and columns from the first to before the second.
+///
+/// # Safety
+/// As [`TransposeFn`], for tiles with `shape.0` columns and stride `shape.1`.
+#[inline(always)]
+unsafe fn block<T: Stored>(
+    dst: *mut u8,
+    src: *const u8,
+    rows: (usize, usize),
+    cols: (usize, usize),
+    shape: (usize, isize),
+) {
+    let (dst, src) = (dst.cast::<T::Register>(), src.cast::<T>());
+    for c in cols.0..cols.1 {
+        for r in rows.0..rows.1 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let value = src.offset(r as isize + c as isize * shape.1).read();
+                dst.add(r * shape.0 + c).write(value.widen());
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::block;
+    use std::arch::x86_64::*;
+
+    /// Covers a tile with square shuffles of side `$side`, and its margins
+    /// element by element.
+    macro_rules! tile {
+        ($name:ident, $side:literal, $square:ident, $features:literal) => {
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $name(
+                dst: *mut u8,
+                src: *const u8,
+                rows: usize,
+                cols: usize,
+                stride: isize,
+            ) {
+                let (whole_rows, whole_cols) = (rows - rows % $side, cols - cols % $side);
+                // SAFETY: the contract of `TransposeFn`, on parts of its tile.
+                unsafe {
+                    for r in (0..whole_rows).step_by($side) {
+                        for c in (0..whole_cols).step_by($side) {
+                            let from = src.cast::<f32>().offset(r as isize + c as isize * stride);
+                            $square(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
+                        }
+                    }
+                    block::<u32>(dst, src, (0, whole_rows), (whole_cols, cols), (cols, stride));
+                    block::<u32>(dst, src, (whole_rows, rows), (0, cols), (cols, stride));
+                }
+            }
+        };
+    }
+    tile!(tile8, 8, square8, "avx2,fma,f16c");
+    tile!(tile16, 16, square16, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn square8(dst: *mut f32, src: *const f32, cols: usize, stride: isize) {
+        let mut v = [_mm256_setzero_ps(); 8];
+        for (c, v) in v.iter_mut().enumerate() {
+            // SAFETY: column `c` of the caller's square.
+            *v = unsafe { _mm256_loadu_ps(src.offset(c as isize * stride)) };
+        }
+        let mut t = v;
+        for i in (0..8).step_by(2) {
+            t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+            t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+        }
+        for i in [0, 4] {
+            v[i] = _mm256_shuffle_ps::<0x44>(t[i], t[i + 2]);
+            v[i + 1] = _mm256_shuffle_ps::<0xee>(t[i], t[i + 2]);
+            v[i + 2] = _mm256_shuffle_ps::<0x44>(t[i + 1], t[i + 3]);
+            v[i + 3] = _mm256_shuffle_ps::<0xee>(t[i + 1], t[i + 3]);
+        }
+        for i in 0..4 {
+            t[i] = _mm256_permute2f128_ps::<0x20>(v[i], v[i + 4]);
+            t[i + 4] = _mm256_permute2f128_ps::<0x31>(v[i], v[i + 4]);
+        }
+        for (r, &t) in t.iter().enumerate() {
+            // SAFETY: row `r` of the caller's square.
+            unsafe { _mm256_storeu_ps(dst.add(r * cols), t) };
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn square16(dst: *mut f32, src: *const f32, cols: usize, stride: isize) {
+        let mut v = [_mm512_setzero_ps(); 16];
+        for (c, v) in v.iter_mut().enumerate() {
+            // SAFETY: column `c` of the caller's square.
+            *v = unsafe { _mm512_loadu_ps(src.offset(c as isize * stride)) };
+        }
+        let mut t = v;
+        for i in (0..16).step_by(2) {
+            t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+            t[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+        }
+        // v[4g + j] holds, in its 128-bit part p, row 4p + j of columns 4g...
+        for i in (0..16).step_by(4) {
+            v[i] = _mm512_shuffle_ps::<0x44>(t[i], t[i + 2]);
+            v[i + 1] = _mm512_shuffle_ps::<0xee>(t[i], t[i + 2]);
+            v[i + 2] = _mm512_shuffle_ps::<0x44>(t[i + 1], t[i + 3]);
+            v[i + 3] = _mm512_shuffle_ps::<0xee>(t[i + 1], t[i + 3]);
+        }
+        // ... so a 4 by 4 transposition of those parts finishes.
+        for j in 0..4 {
+            let low01 = _mm512_shuffle_f32x4::<0x44>(v[j], v[j + 4]);
+            let high01 = _mm512_shuffle_f32x4::<0xee>(v[j], v[j + 4]);
+            let low23 = _mm512_shuffle_f32x4::<0x44>(v[j + 8], v[j + 12]);
+            let high23 = _mm512_shuffle_f32x4::<0xee>(v[j + 8], v[j + 12]);
+            t[j] = _mm512_shuffle_f32x4::<0x88>(low01, low23);
+            t[j + 4] = _mm512_shuffle_f32x4::<0xdd>(low01, low23);
+            t[j + 8] = _mm512_shuffle_f32x4::<0x88>(high01, high23);
+            t[j + 12] = _mm512_shuffle_f32x4::<0xdd>(high01, high23);
+        }
+        for (r, &t) in t.iter().enumerate() {
+            // SAFETY: row `r` of the caller's square.
+            unsafe { _mm512_storeu_ps(dst.add(r * cols), t) };
+        }
+    }
+}
