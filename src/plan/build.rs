@@ -8,7 +8,7 @@ use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, Op};
 use crate::kernel::Work;
 use crate::plan::context::{Context, add};
-use crate::runtime::{Capabilities, Program};
+use crate::runtime::{Capabilities, Program, null};
 use crate::schedule::{Action, Environment, Schedule, Step, schedule};
 
 /// A graph ready to run: steps with compiled programs and memory assigned.
@@ -78,10 +78,11 @@ fn compile(context: &Context, graph: Graph, layouts: &[Layout], donated: &[bool]
 
 /// What a device can do; an absent one, and meta, plan as the null device.
 pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
-    let null = || crate::runtime::null::NullBackend::capabilities_of_null();
     match device.kind {
-        DeviceKind::Meta => null(),
-        _ => context.backend(device).map_or_else(|_| null(), |backend| backend.capabilities().clone()),
+        DeviceKind::Meta => null::CAPABILITIES,
+        DeviceKind::Cpu | DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Null => {
+            context.backend(device).map_or(null::CAPABILITIES, |backend| backend.capabilities().clone())
+        }
     }
 }
 

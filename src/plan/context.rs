@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, DeviceKind, Error, Result};
 use crate::plan::build::Plan;
 use crate::plan::key::{Skeleton, Values};
-use crate::runtime::{Backend, Program};
+use crate::runtime::{Backend, Program, null};
 
 /// Plans kept before the oldest skeletons are forgotten.
 const MAX_PLANS: usize = 4096;
@@ -188,8 +188,8 @@ impl Specialisation {
 fn open(device: Device) -> Result<Arc<dyn Backend>> {
     let unavailable = |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into() });
     match device.kind {
-        DeviceKind::Cpu => Ok(Arc::new(crate::runtime::cpu::CpuBackend::new(device))),
-        DeviceKind::Null => Ok(Arc::new(crate::runtime::null::NullBackend::new(device))),
+        DeviceKind::Cpu => Ok(Arc::new(crate::runtime::cpu::CpuBackend::new())),
+        DeviceKind::Null => Ok(Arc::new(null::NullBackend::new(null::CAPABILITIES))),
         DeviceKind::Meta => unavailable("the meta device has no memory and runs nothing"),
         DeviceKind::Wgpu => unavailable("this build has no wgpu backend"),
         DeviceKind::Cuda => unavailable("this build has no CUDA backend"),

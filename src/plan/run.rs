@@ -42,7 +42,8 @@ impl<'a> Execution<'a> {
         scalars: &'a [u64],
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
-        let allocate = |device, bytes| Ok(Arc::new(context.backend(device)?.allocate(bytes)?));
+        let allocate =
+            |device, bytes| context.backend(device)?.allocate(bytes).map(Arc::new);
         let mut results = Vec::with_capacity(memory.results.len());
         for result in &memory.results {
             results.push(match result.donated {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::kernel::Work;
-use crate::runtime::{Backend, Bindings, Capabilities, MemoryStats, Program};
+use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program};
 
 /// A device whose memory is a count and whose data are zeros.
 #[derive(Debug)]
@@ -33,6 +33,11 @@ impl Reclaim for Counted {
         stats.reserved = stats.allocated;
     }
 }
+
+/// What the null device pretends to be, and what planning assumes of a
+/// device that is not there: a small machine with many bindings.
+pub const CAPABILITIES: Capabilities =
+    Capabilities { max_bindings: 64, workers: 2, row_bytes: 128 << 10, templates: &[] };
 
 impl NullBackend {
     /// A null device with the given capabilities.
@@ -70,6 +75,9 @@ impl Backend for NullBackend {
     }
     fn download(&self, _buffer: &Buffer, _start: usize, out: &mut [u8]) -> Result<()> {
         out.fill(0);
+        Ok(())
+    }
+    fn copy(&self, _from: Binding<'_>, _to: Binding<'_>, _bytes: usize) -> Result<()> {
         Ok(())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {

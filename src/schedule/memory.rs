@@ -78,6 +78,9 @@ pub struct Storage {
 /// Assigns memory. `donated(n)` says whether parameter `n` may be overwritten.
 pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Memory {
     let last_uses = last_uses(graph, steps);
+    // Overwriting a parameter is safe only once nothing can fail any more:
+    // after an error, the graph must still compute the same.
+    let safe_from = steps.iter().rposition(fallible).map_or(0, |last| last + 1);
     let mut storages: Vec<Storage> = Vec::new();
     let mut storage_of: HashMap<NodeId, usize> = HashMap::new();
     for (now, step) in steps.iter().enumerate() {
@@ -105,7 +108,7 @@ pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Mem
                     storage.result |= fresh.result;
                     number
                 }
-                Some(Source::Param(param)) if fresh.result => {
+                Some(Source::Param(param)) if fresh.result && now >= safe_from => {
                     storages.push(Storage { donated: Some(param), ..fresh });
                     storages.len() - 1
                 }
@@ -130,6 +133,16 @@ fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
     }
     graph.outputs.iter().for_each(|output| last[output.index()] = steps.len());
     last
+}
+
+/// Whether a step can fail on data or on a driver's whim.
+fn fallible(step: &Step) -> bool {
+    let Some(kernel) = step.kernel() else { return true };
+    let checked = |expr: &Expr| match expr {
+        Expr::Load(_, access, _) => access.dynamic.iter().any(|part| part.checked),
+        _ => false,
+    };
+    kernel.scatter.is_some() || kernel.exprs.iter().any(|node| checked(&node.expr))
 }
 
 enum Source {

@@ -26,6 +26,7 @@ pub mod place;
 pub mod pool;
 pub mod print;
 pub mod random;
+pub mod read;
 pub mod reduce;
 pub mod scan;
 pub mod slicing;

@@ -12,7 +12,7 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::{Kernel, Sort, Work};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::{Backend, Bindings, Capabilities, MemoryStats, Program, host};
+use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program, host};
 
 /// The host processor as a device. Launches run at once, on the calling
 /// thread and rayon's.
@@ -55,6 +55,16 @@ impl Backend for CpuBackend {
     }
     fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
         out.copy_from_slice(&host::bytes(buffer)[start..start + out.len()]);
+        Ok(())
+    }
+    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+        assert!(from.offset + bytes <= from.buffer.bytes && to.offset + bytes <= to.buffer.bytes);
+        // SAFETY: both ranges are inside their blocks, as just checked; `copy`
+        // allows them to overlap.
+        unsafe {
+            let source = (from.buffer.handle as *const u8).add(from.offset);
+            std::ptr::copy(source, (to.buffer.handle as *mut u8).add(to.offset), bytes);
+        }
         Ok(())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {

@@ -20,8 +20,9 @@ const COMPUTED_COLUMNS: usize = 1024;
 /// Elements of C that a task keeps in scratch at most.
 const SCRATCH: usize = 1 << 16;
 
-/// Bytes of B that are packed at once for all threads to share.
-const SHARED: usize = 4 << 20;
+/// Bytes of B that are packed at once for all threads to share; few in tests,
+/// so that small problems take several turns.
+const SHARED: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// Multiply-adds that one thread does as fast as two.
 const SERIAL: usize = 1 << 20;

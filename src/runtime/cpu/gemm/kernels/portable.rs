@@ -97,11 +97,11 @@ unsafe fn transpose<T: Copy, const N: usize>(from: *const T, row: isize, to: *mu
 }
 
 /// The kernel with registers of `N` elements (16 bytes on today's baselines)
-/// and tiles of 4 rows by 2 registers.
+/// and tiles of 4 rows by 2 registers, or 8 where there are 32 registers.
 pub(super) fn kernel<T: Element, const N: usize>() -> Kernel<T> {
     Kernel {
         name: "portable",
-        rows: 4,
+        rows: if cfg!(target_arch = "aarch64") { 8 } else { 4 },
         columns: 2 * N,
         lanes: N,
         tiles: &[
@@ -109,6 +109,14 @@ pub(super) fn kernel<T: Element, const N: usize>() -> Kernel<T> {
             &[tile::<Array<T, N>, 2, 1>, tile::<Array<T, N>, 2, 2>],
             &[tile::<Array<T, N>, 3, 1>, tile::<Array<T, N>, 3, 2>],
             &[tile::<Array<T, N>, 4, 1>, tile::<Array<T, N>, 4, 2>],
+            #[cfg(target_arch = "aarch64")]
+            &[tile::<Array<T, N>, 5, 1>, tile::<Array<T, N>, 5, 2>],
+            #[cfg(target_arch = "aarch64")]
+            &[tile::<Array<T, N>, 6, 1>, tile::<Array<T, N>, 6, 2>],
+            #[cfg(target_arch = "aarch64")]
+            &[tile::<Array<T, N>, 7, 1>, tile::<Array<T, N>, 7, 2>],
+            #[cfg(target_arch = "aarch64")]
+            &[tile::<Array<T, N>, 8, 1>, tile::<Array<T, N>, 8, 2>],
         ],
         dot: dot::<Array<T, N>>,
         axpy: axpy::<Array<T, N>>,
