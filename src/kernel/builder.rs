@@ -138,10 +138,8 @@ impl Builder {
             return Some(self.expr(Expr::Inside(within), DType::Bool, 0));
         }
         let value = self.position_expr(position);
-        let (zero, end) = (
-            self.constant(Scalar::Int(0), DType::I64),
-            self.constant(Scalar::Int(extent), DType::I64),
-        );
+        let (zero, end) =
+            (self.constant(Scalar::Int(0), DType::I64), self.constant(Scalar::Int(extent), DType::I64));
         let negative = self.alu(AluOp::Lt, DType::Bool, &[value, zero]);
         let not_negative = self.alu(AluOp::Not, DType::Bool, &[negative]);
         let below = self.alu(AluOp::Lt, DType::Bool, &[value, end]);

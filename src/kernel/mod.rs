@@ -20,5 +20,5 @@ pub mod print;
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
-pub use nest::{Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
 pub use lower::{Request, Role, lower};
+pub use nest::{Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};

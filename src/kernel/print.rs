@@ -25,7 +25,11 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  %{i} = {} : {} @{}", expression(&node.expr), node.dtype, node.level)?;
     }
     if let Some(c) = &kernel.contraction {
-        writeln!(out, "  acc {} = %{} * %{}, batch {:?} m {:?} n {:?} k {:?}", c.dtype, c.a.0, c.b.0, c.batch, c.m, c.n, c.k)?;
+        writeln!(
+            out,
+            "  acc {} = %{} * %{}, batch {:?} m {:?} n {:?} k {:?}",
+            c.dtype, c.a.0, c.b.0, c.batch, c.m, c.n, c.k
+        )?;
     }
     if let Some(s) = &kernel.scatter {
         writeln!(

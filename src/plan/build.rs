@@ -72,7 +72,8 @@ fn compile(context: &Context, graph: Graph, layouts: &[Layout], donated: &[bool]
     let capabilities = |device: Device| capabilities(context, device);
     let environment = Environment { layouts, donated, capabilities: &capabilities };
     let schedule = schedule(graph, &environment);
-    let runs = schedule.steps.iter().map(|step| run_of(context, &schedule.graph, step)).collect::<Result<_>>()?;
+    let runs =
+        schedule.steps.iter().map(|step| run_of(context, &schedule.graph, step)).collect::<Result<_>>()?;
     Ok(Plan { schedule, runs })
 }
 

@@ -179,9 +179,12 @@ impl Context {
 impl Specialisation {
     fn applies(&self, values: &Values) -> bool {
         self.values.fixed == values.fixed
-            && self.lifted.iter().zip(&self.values.scalars).zip(&values.scalars).all(
-                |((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits,
-            )
+            && self
+                .lifted
+                .iter()
+                .zip(&self.values.scalars)
+                .zip(&values.scalars)
+                .all(|((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits)
     }
 }
 

@@ -42,8 +42,7 @@ impl<'a> Execution<'a> {
         scalars: &'a [u64],
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
-        let allocate =
-            |device, bytes| context.backend(device)?.allocate(bytes).map(Arc::new);
+        let allocate = |device, bytes| context.backend(device)?.allocate(bytes).map(Arc::new);
         let mut results = Vec::with_capacity(memory.results.len());
         for result in &memory.results {
             results.push(match result.donated {
@@ -103,11 +102,17 @@ impl<'a> Execution<'a> {
                 let kernel = step.kernel();
                 // A scatter's base is its output's memory, not an input.
                 let count = kernel.map_or(step.inputs.len(), |kernel| kernel.inputs.len());
-                let inputs: Vec<Binding<'_>> = step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
+                let inputs: Vec<Binding<'_>> =
+                    step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
                 let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
                 let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
                 let status = IndexStatus::default();
-                program.launch(&Bindings { inputs: &inputs, outputs: &outputs, scalars: &scalars, status: &status })?;
+                program.launch(&Bindings {
+                    inputs: &inputs,
+                    outputs: &outputs,
+                    scalars: &scalars,
+                    status: &status,
+                })?;
                 add(&self.context.counts.kernels_launched, 1);
                 if let Some(kernel) = kernel {
                     let cost = cost(kernel);
@@ -160,7 +165,12 @@ impl<'a> Execution<'a> {
             let mut results = run(self.context, body, &leaves, self.scalars)?;
             for (&output, &result) in step.outputs.iter().zip(&step.results) {
                 if result as usize >= spec.carries {
-                    self.store_slice(output, slice, &spec.body.results[result as usize], &results[result as usize])?;
+                    self.store_slice(
+                        output,
+                        slice,
+                        &spec.body.results[result as usize],
+                        &results[result as usize],
+                    )?;
                 }
             }
             results.truncate(spec.carries);
@@ -175,7 +185,13 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    fn store_slice(&self, output: NodeId, slice: usize, result: &crate::ir::Node, value: &Leaf) -> Result<()> {
+    fn store_slice(
+        &self,
+        output: NodeId,
+        slice: usize,
+        result: &crate::ir::Node,
+        value: &Leaf,
+    ) -> Result<()> {
         self.store(output, slice * result.ty().bytes(), result.ty(), value)
     }
 

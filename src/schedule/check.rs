@@ -24,7 +24,9 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
                 wrong.push(format!("step {now} writes {output:?} again"));
             }
         }
-        wrong.extend(reads_below(graph, step).map(|id| format!("step {now} needs {id:?}, which it does not read")));
+        wrong.extend(
+            reads_below(graph, step).map(|id| format!("step {now} needs {id:?}, which it does not read")),
+        );
     }
     for output in graph.outputs.iter().filter(|&&output| !available(&written, output)) {
         wrong.push(format!("the result {output:?} is never written"));

@@ -34,7 +34,9 @@ pub fn class(node: &GraphNode, same_device: bool) -> Class {
         | Op::Slice(_)
         | Op::Flip(_)
         | Op::Window(_) => Class::Movement,
-        Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => Class::Structural,
+        Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => {
+            Class::Structural
+        }
         Op::Scatter(..) => Class::Scatter,
         Op::Copy(_) if same_device => Class::Pointwise,
         Op::Copy(_)

@@ -42,7 +42,8 @@ fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -
             None => expanded.push(GraphNode { operands, ..node.clone() }),
             Some((composite, out)) => {
                 let key = (Arc::as_ptr(composite) as usize, operands.clone());
-                let results = bodies.entry(key).or_insert_with(|| splice(&mut expanded, composite, &operands));
+                let results =
+                    bodies.entry(key).or_insert_with(|| splice(&mut expanded, composite, &operands));
                 results[out as usize]
             }
         };

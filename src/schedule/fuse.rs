@@ -102,8 +102,9 @@ impl<'a> State<'a> {
     fn new(context: &'a Context<'a>) -> State<'a> {
         let graph = context.graph;
         let count = graph.nodes.len();
-        let same_device =
-            |id: NodeId| graph.node(id).operands.first().is_some_and(|&o| graph.ty(o).device == graph.ty(id).device);
+        let same_device = |id: NodeId| {
+            graph.node(id).operands.first().is_some_and(|&o| graph.ty(o).device == graph.ty(id).device)
+        };
         let classes = graph.ids().map(|id| class(graph.node(id), same_device(id))).collect();
         let mut uses = vec![0; count];
         let mut stored = vec![false; count];

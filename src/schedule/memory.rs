@@ -170,7 +170,8 @@ fn shared(
     for (number, input) in kernel.inputs.iter().enumerate() {
         let ty = graph.ty(input.node);
         let fits = ty.bytes() == graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
-        if !fits || last_uses[input.node.index()] != now || !read_where_written(kernel, number as u32, store) {
+        if !fits || last_uses[input.node.index()] != now || !read_where_written(kernel, number as u32, store)
+        {
             continue;
         }
         if let Op::Param(param, _) = graph.node(input.node).op {
@@ -248,9 +249,8 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>) -> Memory {
 /// The lowest offset where a storage fits beside those alive at the same time.
 fn lowest_gap(storages: &[Storage], placed: &[usize], number: usize) -> usize {
     let new = &storages[number];
-    let together = |other: &&Storage| {
-        other.device == new.device && other.first <= new.last && new.first <= other.last
-    };
+    let together =
+        |other: &&Storage| other.device == new.device && other.first <= new.last && new.first <= other.last;
     let mut busy: Vec<(usize, usize)> = placed
         .iter()
         .map(|&i| &storages[i])

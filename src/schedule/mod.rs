@@ -55,11 +55,8 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
     let graph = expand::expand(graph, &template);
     let graph = place::place(&graph);
-    let context = fuse::Context {
-        graph: &graph,
-        layouts: environment.layouts,
-        capabilities: environment.capabilities,
-    };
+    let context =
+        fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
     let steps = order::order(&graph, fusion.groups);
     debug_check(&check::check_steps(&graph, &steps), &graph);

@@ -49,7 +49,9 @@ impl Step {
     pub fn kernel(&self) -> Option<&Kernel> {
         match &self.action {
             Action::Launch(Work::Kernel(kernel)) => Some(kernel),
-            Action::Launch(Work::Sort(_) | Work::Custom(..)) | Action::Transfer { .. } | Action::Repeat(_) => None,
+            Action::Launch(Work::Sort(_) | Work::Custom(..))
+            | Action::Transfer { .. }
+            | Action::Repeat(_) => None,
         }
     }
 

@@ -25,9 +25,8 @@ pub fn moved(op: &Op, operand: &Shape, at: &Positions) -> Positions {
             operand.iter().enumerate().map(from).collect()
         }
         Op::Slice(axes) => {
-            let from = |(p, s): (&Position, &crate::ir::SliceAxis)| {
-                p.times(s.step as i64).offset(s.start as i64)
-            };
+            let from =
+                |(p, s): (&Position, &crate::ir::SliceAxis)| p.times(s.step as i64).offset(s.start as i64);
             at.iter().zip(axes).map(from).collect()
         }
         Op::Flip(axes) => {

@@ -166,7 +166,13 @@ impl Lowerer<'_, '_> {
         Ok(self.builder.expr(Expr::Scan(monoid, value, only), node.ty.dtype, rows.level + 1))
     }
 
-    pub(crate) fn gather(&mut self, id: NodeId, axis: usize, at: &Positions, guard: usize) -> Lowered<ExprId> {
+    pub(crate) fn gather(
+        &mut self,
+        id: NodeId,
+        axis: usize,
+        at: &Positions,
+        guard: usize,
+    ) -> Lowered<ExprId> {
         let node = self.request.graph.node(id);
         let (data, index) = (node.operands[0], node.operands[1]);
         let extent = self.shape(data)[axis];
@@ -195,8 +201,11 @@ impl Lowerer<'_, '_> {
         self.decide(&[], 0);
         self.contraction_node = Some(id);
         let extents = dims.contract.iter().map(|pair| self.shape(a)[usize::from(pair.0)]);
-        let k_dims: Vec<usize> =
-            extents.collect::<Vec<_>>().into_iter().map(|e| self.builder.dim(e, Some(1), self.splits)).collect();
+        let k_dims: Vec<usize> = extents
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|e| self.builder.dim(e, Some(1), self.splits))
+            .collect();
         let k_at: Positions = k_dims.iter().map(|&dim| self.builder.position(dim)).collect();
         let a_at = parts.operand(at, &k_at, 0);
         let b_at = parts.operand(at, &k_at, 1);
