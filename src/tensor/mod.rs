@@ -21,6 +21,7 @@ pub mod matmul;
 pub mod movement;
 pub mod norm;
 pub mod operand;
+mod operators;
 pub mod pad;
 pub mod place;
 pub mod pool;
@@ -35,6 +36,7 @@ pub mod sort;
 pub mod spatial;
 pub mod special;
 pub mod statistics;
+mod term;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -45,6 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Error, OpError, Result, Scalar, Shape, Span, config};
+use crate::ir::node::Operands;
 use crate::ir::{self, Node, Op, Type};
 
 pub use axis::{AxisList, IntoAxes};
@@ -112,18 +115,31 @@ impl Tensor {
     }
 
     /// Applies a primitive; `name` is what the user called. Everything in
-    /// this layer ends here.
+    /// this layer ends here or in [`Tensor::apply_owned`].
     pub(crate) fn apply(name: &'static str, span: Span, op: Op, operands: &[&Tensor]) -> Tensor {
-        let mut nodes: SmallVec<[Arc<Node>; 3]> = SmallVec::new();
+        Tensor::apply_owned(name, span, op, operands.iter().map(|&operand| operand.clone()))
+    }
+
+    /// [`Tensor::apply`] to operands that the caller no longer needs: their
+    /// reference counts stay untouched.
+    #[inline]
+    pub(crate) fn apply_owned(
+        name: &'static str,
+        span: Span,
+        op: Op,
+        operands: impl IntoIterator<Item = Tensor>,
+    ) -> Tensor {
+        let mut nodes = Operands::new();
         for operand in operands {
-            match &operand.repr {
-                Ok(node) => nodes.push(node.clone()),
-                Err(invalid) => return Tensor { repr: Err(invalid.clone()) },
+            match operand.repr {
+                Ok(node) => nodes.push(node),
+                Err(invalid) => return Tensor { repr: Err(invalid) },
             }
         }
-        let inferred = {
-            let types: SmallVec<[&Type; 3]> = nodes.iter().map(|node| node.ty()).collect();
-            ir::infer(&op, &types)
+        let inferred = match &nodes[..] {
+            [a] => ir::infer(&op, &[a.ty()]),
+            [a, b] => ir::infer(&op, &[a.ty(), b.ty()]),
+            nodes => ir::infer(&op, &nodes.iter().map(|node| node.ty()).collect::<SmallVec<[&Type; 3]>>()),
         };
         match inferred {
             Ok(ty) => Tensor::from_node(Node::new(op, ty, nodes, span)),
@@ -152,7 +168,10 @@ impl Tensor {
 
     /// A rank-0 constant.
     pub(crate) fn constant(value: Scalar, dtype: DType, device: Device, span: Span) -> Tensor {
-        Tensor::apply("constant", span, Op::Const(value.cast(dtype), dtype, device), &[])
+        let op = Op::Const(value.cast(dtype), dtype, device);
+        let ty = Type::new(Shape::scalar(), dtype, device);
+        debug_assert_eq!(ir::infer(&op, &[]).as_ref(), Ok(&ty));
+        Tensor::from_node(Node::new(op, ty, Operands::new(), span))
     }
 
     /// The type, if valid.

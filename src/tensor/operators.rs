@@ -1,0 +1,164 @@
+//! The operators `+ - * / % & | ^ << >> ! -` between tensors and numbers.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+
+use crate::base::{DType, Span};
+use crate::ir::{AluOp, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{Operand, OperandValue, common_dtype, elementwise, elementwise_as};
+use crate::tensor::term::{floor_remainder, formula};
+
+/// The two operands of an operator.
+type Pair = [OperandValue; 2];
+
+/// Addition; on truth values, or.
+pub(crate) fn add(span: Span, operands: Pair) -> Tensor {
+    arithmetic("add", span, AluOp::Add, Some(AluOp::Or), operands)
+}
+
+/// Subtraction; of truth values, an error as in PyTorch.
+pub(crate) fn sub(span: Span, operands: Pair) -> Tensor {
+    arithmetic("sub", span, AluOp::Sub, None, operands)
+}
+
+/// Multiplication; on truth values, and.
+pub(crate) fn mul(span: Span, operands: Pair) -> Tensor {
+    arithmetic("mul", span, AluOp::Mul, Some(AluOp::And), operands)
+}
+
+/// True division: integers become `F32` first.
+pub(crate) fn div(span: Span, operands: Pair) -> Tensor {
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32).to_float();
+    binary("div", span, AluOp::Div, dtype, operands)
+}
+
+/// Remainder with the divisor's sign (PyTorch's `%`); an integer by 0 is 0.
+pub(crate) fn remainder(span: Span, operands: Pair) -> Tensor {
+    formula(Site { name: "remainder", span }, operands, |[a, b]| floor_remainder(&a, &b))
+}
+
+fn arithmetic(name: &'static str, span: Span, op: AluOp, on_bool: Option<AluOp>, operands: Pair) -> Tensor {
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
+    let op = if dtype == DType::Bool { on_bool.unwrap_or(op) } else { op };
+    binary(name, span, op, dtype, operands)
+}
+
+/// [`elementwise_as`] of two operands, with the common cases first: nothing
+/// to convert, or one plain number.
+fn binary(name: &'static str, span: Span, op: AluOp, dtype: DType, operands: Pair) -> Tensor {
+    let number = |value, like: &Tensor| Tensor::constant(value, dtype, like.device(), span);
+    let pair = match operands {
+        [OperandValue::Tensor(a), OperandValue::Tensor(b)] if a.dtype() == dtype && a.ty() == b.ty() => {
+            [a, b]
+        }
+        [OperandValue::Tensor(a), OperandValue::Scalar(b)] if a.dtype() == dtype => {
+            let b = number(b, &a);
+            [a, b]
+        }
+        [OperandValue::Scalar(a), OperandValue::Tensor(b)] if b.dtype() == dtype => [number(a, &b), b],
+        operands => return elementwise_as(name, span, op, dtype, operands),
+    };
+    Tensor::apply_owned(name, span, Op::Alu(op), pair)
+}
+
+macro_rules! binary_operator {
+    ($($(#[doc = $doc:literal])* $trait:ident $method:ident $function:expr;)*) => {$(
+        impl<R: Operand> $trait<R> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Tensor {
+                $function(Span::caller(), [self.into_operand(), rhs.into_operand()])
+            }
+        }
+        impl<R: Operand> $trait<R> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: R) -> Tensor {
+                $function(Span::caller(), [self.into_operand(), rhs.into_operand()])
+            }
+        }
+    )*};
+}
+
+fn bit_and(span: Span, operands: Pair) -> Tensor {
+    elementwise("bitwise_and", span, AluOp::And, operands)
+}
+fn bit_or(span: Span, operands: Pair) -> Tensor {
+    elementwise("bitwise_or", span, AluOp::Or, operands)
+}
+fn bit_xor(span: Span, operands: Pair) -> Tensor {
+    elementwise("bitwise_xor", span, AluOp::Xor, operands)
+}
+fn shift_left(span: Span, operands: Pair) -> Tensor {
+    elementwise("bitwise_left_shift", span, AluOp::Shl, operands)
+}
+fn shift_right(span: Span, operands: Pair) -> Tensor {
+    elementwise("bitwise_right_shift", span, AluOp::Shr, operands)
+}
+
+binary_operator! {
+    Add add add;
+    Sub sub sub;
+    Mul mul mul;
+    Div div div;
+    Rem rem remainder;
+    BitAnd bitand bit_and;
+    BitOr bitor bit_or;
+    BitXor bitxor bit_xor;
+    Shl shl shift_left;
+    Shr shr shift_right;
+}
+
+macro_rules! scalar_on_the_left {
+    ($($t:ty: $($trait:ident $method:ident $function:ident),*;)*) => {$($(
+        impl $trait<Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: Tensor) -> Tensor {
+                $function(Span::caller(), [self.into_operand(), rhs.into_operand()])
+            }
+        }
+        impl $trait<&Tensor> for $t {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, rhs: &Tensor) -> Tensor {
+                $function(Span::caller(), [self.into_operand(), rhs.into_operand()])
+            }
+        }
+    )*)*};
+}
+
+scalar_on_the_left! {
+    f64: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem remainder;
+    i32: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem remainder;
+}
+
+impl Neg for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        Tensor::apply("neg", Span::caller(), Op::Alu(AluOp::Neg), &[self])
+    }
+}
+impl Neg for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn neg(self) -> Tensor {
+        Tensor::apply("neg", Span::caller(), Op::Alu(AluOp::Neg), &[&self])
+    }
+}
+impl Not for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        Tensor::apply("bitwise_not", Span::caller(), Op::Alu(AluOp::Not), &[self])
+    }
+}
+impl Not for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        Tensor::apply("bitwise_not", Span::caller(), Op::Alu(AluOp::Not), &[&self])
+    }
+}

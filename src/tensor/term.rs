@@ -1,0 +1,312 @@
+//! Formulas inside one method: arithmetic on tensors that are of one type
+//! already, where every node carries the user's call and line.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::base::{DType, Device, Scalar};
+use crate::ir::{AluOp, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{OperandValue, common_dtype, unify};
+
+/// A tensor inside a formula. Operators on terms neither promote nor
+/// broadcast: [`formula`] has done both, and numbers take the term's type.
+#[derive(Clone)]
+pub(crate) struct Term {
+    tensor: Tensor,
+    site: Site,
+}
+
+/// Elementwise `body` on the operands' common type. 16-bit floats compute in
+/// `F32` and are rounded once, at the end.
+pub(crate) fn formula<const N: usize>(
+    site: Site,
+    operands: [OperandValue; N],
+    body: impl FnOnce([Term; N]) -> Term,
+) -> Tensor {
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
+    formula_as(site, dtype, operands, body)
+}
+
+/// [`formula`] where integers and truth values become `F32` first.
+pub(crate) fn float_formula<const N: usize>(
+    site: Site,
+    operands: [OperandValue; N],
+    body: impl FnOnce([Term; N]) -> Term,
+) -> Tensor {
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32).to_float();
+    formula_as(site, dtype, operands, body)
+}
+
+/// [`formula`] on operands brought to `dtype`; the result has that type
+/// unless `body` ends in truth values.
+pub(crate) fn formula_as<const N: usize>(
+    site: Site,
+    dtype: DType,
+    operands: [OperandValue; N],
+    body: impl FnOnce([Term; N]) -> Term,
+) -> Tensor {
+    let tensors = match unify(site.name, site.span, dtype.compute(), operands) {
+        Ok(tensors) => tensors,
+        Err(invalid) => return invalid,
+    };
+    let mut tensors = tensors.into_iter();
+    let operands = std::array::from_fn(|_| match tensors.next() {
+        Some(tensor) => Term::new(site, tensor),
+        None => unreachable!("unify returns as many tensors as operands"),
+    });
+    let result = body(operands).into_tensor();
+    if result.dtype() == DType::Bool { result } else { result.cast_as(site.name, dtype, site.span) }
+}
+
+impl Term {
+    /// A tensor as part of the user's call.
+    pub(crate) fn new(site: Site, tensor: Tensor) -> Term {
+        Term { tensor, site }
+    }
+    /// The tensor.
+    pub(crate) fn into_tensor(self) -> Tensor {
+        self.tensor
+    }
+    /// The type of the elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.tensor.dtype()
+    }
+    /// Where the formula is computed.
+    pub(crate) fn device(&self) -> Device {
+        self.tensor.device()
+    }
+    /// The value of a rank-0 constant.
+    pub(crate) fn constant(&self) -> Option<Scalar> {
+        self.tensor.constant_value()
+    }
+    /// A number of this term's type.
+    pub(crate) fn number(&self, value: impl Into<Scalar>) -> Term {
+        let tensor = Tensor::constant(value.into(), self.dtype(), self.device(), self.site.span);
+        Term::new(self.site, tensor)
+    }
+    /// Converted to another type.
+    pub(crate) fn cast(self, dtype: DType) -> Term {
+        let tensor = self.tensor.cast_as(self.site.name, dtype, self.site.span);
+        Term::new(self.site, tensor)
+    }
+    /// The same bits as another type.
+    pub(crate) fn bitcast(self, dtype: DType) -> Term {
+        self.apply(Op::Bitcast(dtype), [])
+    }
+
+    fn apply<const N: usize>(self, op: Op, rest: [Term; N]) -> Term {
+        let site = self.site;
+        let operands = std::iter::once(self.tensor).chain(rest.into_iter().map(|term| term.tensor));
+        Term { tensor: Tensor::apply_owned(site.name, site.span, op, operands), site }
+    }
+
+    fn binary(&self, op: AluOp, rhs: impl Factor) -> Term {
+        let rhs = rhs.beside(self);
+        self.clone().apply(Op::Alu(op), [rhs])
+    }
+
+    /// `mask ? yes : no`, numbers taking this term's type.
+    pub(crate) fn choose(&self, mask: &Term, yes: impl Factor, no: impl Factor) -> Term {
+        let (yes, no) = (yes.beside(self), no.beside(self));
+        mask.clone().apply(Op::Alu(AluOp::Where), [yes, no])
+    }
+
+    /// `c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule.
+    pub(crate) fn polynomial(&self, coefficients: &[f64]) -> Term {
+        let Some((last, rest)) = coefficients.split_last() else { return self.number(0.0) };
+        rest.iter().rev().fold(self.number(*last), |sum, &c| sum * self + c)
+    }
+
+    /// Whether the sign bit is set, of zeros and NaN too.
+    pub(crate) fn sign_bit(&self) -> Term {
+        let bits = if self.dtype() == DType::F64 { DType::I64 } else { DType::I32 };
+        self.clone().bitcast(bits).lt(0.0)
+    }
+    /// Whether this is NaN.
+    pub(crate) fn is_nan(&self) -> Term {
+        self.ne(self)
+    }
+    /// Not above; false with NaN.
+    pub(crate) fn le(&self, rhs: impl Factor) -> Term {
+        let rhs = rhs.beside(self);
+        if self.dtype().is_float() { self.lt(&rhs).or(&self.eq(&rhs)) } else { rhs.lt(self).not() }
+    }
+    /// Not below; false with NaN.
+    pub(crate) fn ge(&self, rhs: impl Factor) -> Term {
+        rhs.beside(self).le(self)
+    }
+    /// Above; false with NaN.
+    pub(crate) fn gt(&self, rhs: impl Factor) -> Term {
+        rhs.beside(self).lt(self)
+    }
+    /// Unequal; true with NaN.
+    pub(crate) fn ne(&self, rhs: impl Factor) -> Term {
+        self.eq(rhs).not()
+    }
+    /// Smallest integer not below.
+    pub(crate) fn ceil(&self) -> Term {
+        -(-self).floor()
+    }
+}
+
+/// Remainder of `a` by `b` with the sign of `b`; an integer by 0 is 0.
+pub(crate) fn floor_remainder(a: &Term, b: &Term) -> Term {
+    let rem = a.rem(b);
+    if matches!(rem.dtype(), DType::U8 | DType::U32) {
+        return rem;
+    }
+    // A remainder of the other sign than the divisor's moves by one divisor.
+    let wrong = match b.constant().map(Scalar::as_f64) {
+        Some(divisor) if divisor > 0.0 => rem.lt(0.0),
+        Some(divisor) if divisor < 0.0 => rem.gt(0.0),
+        Some(_) | None => rem.lt(0.0).xor(&b.lt(0.0)).and(&rem.ne(0.0)),
+    };
+    rem.choose(&wrong, &rem + b, &rem)
+}
+
+macro_rules! rows {
+    ($($(#[doc = $doc:literal])+ $method:ident $op:ident;)*) => {
+        impl Term {
+            $($(#[doc = $doc])+ pub(crate) fn $method(&self) -> Term {
+                self.clone().apply(Op::Alu(AluOp::$op), [])
+            })*
+        }
+    };
+}
+
+rows! {
+    /// Absolute value.
+    abs Abs;
+    /// One over this.
+    recip Recip;
+    /// Square root.
+    sqrt Sqrt;
+    /// Natural exponential.
+    exp Exp;
+    /// Two to the power of this.
+    exp2 Exp2;
+    /// Natural logarithm.
+    log Log;
+    /// Logarithm to base 2.
+    log2 Log2;
+    /// Sine of radians.
+    sin Sin;
+    /// Cosine of radians.
+    cos Cos;
+    /// Hyperbolic tangent.
+    tanh Tanh;
+    /// Error function.
+    erf Erf;
+    /// Largest integer not above.
+    floor Floor;
+    /// Without the fraction.
+    trunc Trunc;
+    /// Complement.
+    not Not;
+}
+
+macro_rules! binary_rows {
+    ($($(#[doc = $doc:literal])+ $method:ident $op:ident;)*) => {
+        impl Term {
+            $($(#[doc = $doc])+ pub(crate) fn $method(&self, rhs: impl Factor) -> Term {
+                self.binary(AluOp::$op, rhs)
+            })*
+        }
+    };
+}
+
+binary_rows! {
+    /// The larger; NaN if either is.
+    max Max;
+    /// The smaller; NaN if either is.
+    min Min;
+    /// Remainder with the sign of this.
+    rem Rem;
+    /// Power.
+    pow Pow;
+    /// Below; false with NaN.
+    lt Lt;
+    /// Equal; false with NaN.
+    eq Eq;
+    /// Bitwise and.
+    and And;
+    /// Bitwise or.
+    or Or;
+    /// Bitwise exclusive or.
+    xor Xor;
+    /// Shifted to the left.
+    shl Shl;
+    /// Shifted to the right.
+    shr Shr;
+}
+
+/// What can stand beside a term: a term, or a number that takes its type.
+pub(crate) trait Factor {
+    /// As a term of the type of `neighbour`.
+    fn beside(self, neighbour: &Term) -> Term;
+}
+impl Factor for Term {
+    fn beside(self, _: &Term) -> Term {
+        self
+    }
+}
+impl Factor for &Term {
+    fn beside(self, _: &Term) -> Term {
+        self.clone()
+    }
+}
+impl Factor for f64 {
+    fn beside(self, neighbour: &Term) -> Term {
+        neighbour.number(self)
+    }
+}
+impl Factor for i64 {
+    fn beside(self, neighbour: &Term) -> Term {
+        neighbour.number(self)
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl<F: Factor> $trait<F> for Term {
+            type Output = Term;
+            fn $method(self, rhs: F) -> Term {
+                let rhs = rhs.beside(&self);
+                self.apply(Op::Alu(AluOp::$trait), [rhs])
+            }
+        }
+        impl<F: Factor> $trait<F> for &Term {
+            type Output = Term;
+            fn $method(self, rhs: F) -> Term { self.binary(AluOp::$trait, rhs) }
+        }
+        impl $trait<&Term> for f64 {
+            type Output = Term;
+            fn $method(self, rhs: &Term) -> Term { rhs.number(self).binary(AluOp::$trait, rhs) }
+        }
+        impl $trait<Term> for f64 {
+            type Output = Term;
+            fn $method(self, rhs: Term) -> Term { rhs.number(self).apply(Op::Alu(AluOp::$trait), [rhs]) }
+        }
+    )*};
+}
+
+operators! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl Neg for Term {
+    type Output = Term;
+    fn neg(self) -> Term {
+        self.apply(Op::Alu(AluOp::Neg), [])
+    }
+}
+impl Neg for &Term {
+    type Output = Term;
+    fn neg(self) -> Term {
+        -self.clone()
+    }
+}
