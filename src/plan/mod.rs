@@ -12,6 +12,8 @@ pub mod donate;
 pub mod key;
 pub mod realize;
 pub mod run;
+#[cfg(test)]
+mod tests;
 
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
