@@ -218,3 +218,127 @@ fn check_carries(site: Site, given: &[Tensor], next: &[Tensor]) -> Checked<()> {
 fn describe(x: &Tensor) -> String {
     format!("{} {} on {}", x.dtype(), x.shape(), x.device())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Span;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+
+    #[test]
+    fn a_loop_repeats_its_body() {
+        let (x, step) = (f32s(&[2], &[1.0, 2.0]), f32s(&[2], &[0.5, 1.0]));
+        let twice = |trips| {
+            fori_loop(trips, &[x.clone()], |i, carries| vec![&carries[0] * 2.0 + &step * i]).remove(0)
+        };
+        assert_close(&twice(3), &[2], &[1.0 * 8.0 + 0.5 * 4.0, 2.0 * 8.0 + 1.0 * 4.0]);
+        assert_close(&twice(0), &[2], &[1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_scan_stacks_outputs_and_may_go_backwards() {
+        let (zero, xs) = (f32s(&[], &[0.0]), f32s(&[4], &[1.0, 2.0, 3.0, 4.0]));
+        let running = |c: &[Tensor], x: &[Tensor]| {
+            let sum = &c[0] + &x[0];
+            (vec![sum.clone()], vec![sum])
+        };
+        let (last, sums) = scan(&[zero.clone()], &[xs.clone()], running);
+        assert_close(&last[0], &[], &[10.0]);
+        assert_close(&sums[0], &[4], &[1.0, 3.0, 6.0, 10.0]);
+        let (_, sums) = scan_reverse(&[zero], &[xs], running);
+        assert_close(&sums[0], &[4], &[10.0, 9.0, 7.0, 4.0]);
+    }
+
+    #[test]
+    fn captures_become_operands_and_index_arithmetic_does_not() {
+        let (x, w, scale) = (pattern(&[3, 3], 1), pattern(&[3, 3], 2), f32s(&[], &[2.0]));
+        let site = Site::here("test");
+        let weight = site.transpose(&w, 0, 1);
+        let rows = site.iota_along(3, 0, 2, DType::I64, Device::cpu());
+        let columns = site.iota_along(3, 1, 2, DType::I64, Device::cpu());
+        let mask = site.lt(&columns, &rows);
+        let out = composite("masked", &[], &[x.clone()], |inputs| {
+            let y = inputs[0].matmul(&weight);
+            vec![site.select(&mask, y, &scale, DType::F32)]
+        });
+        let Op::Composite(composite, 0) = out[0].node().unwrap().op().clone() else { panic!() };
+        // The leaf below the view and the single element; not the mask.
+        assert_eq!(composite.body.params.len(), 3);
+        let plain = site.select(&mask, x.matmul(&weight), &scale, DType::F32);
+        assert_close(&out[0], &[3, 3], &values(&plain));
+    }
+
+    #[test]
+    fn random_keys_stay_run_time_arguments() {
+        let key = Op::Arg(Scalar::Int(7), DType::I64, Device::cpu());
+        let key = Tensor::apply("key", Span::caller(), key, &[]);
+        let out = composite("keyed", &[], &[i64s(&[2], &[1, 2])], |inputs| vec![&inputs[0] + &(&key * 2)]);
+        let operands = out[0].node().unwrap().operands().clone();
+        assert!(matches!(operands[1].op(), Op::Arg(..)));
+        assert_close(&out[0], &[2], &[15.0, 16.0]);
+    }
+
+    #[test]
+    fn bodies_nest() {
+        let x = f32s(&[2], &[1.0, 3.0]);
+        let out = fori_loop(2, &[x.clone()], |i, outer| {
+            fori_loop(3, outer, |j, inner| vec![&inner[0] + &x + &(i * 10 + j)])
+        });
+        let rounds: f64 = (0..2).flat_map(|i| (0..3).map(move |j| f64::from(10 * i + j))).sum();
+        assert_close(&out[0], &[2], &[1.0 + 6.0 + rounds, 3.0 + 18.0 + rounds]);
+    }
+
+    #[test]
+    fn a_deep_captured_graph_does_not_overflow_the_stack() {
+        let mut x = f32s(&[1], &[0.0]);
+        for _ in 0..200_000 {
+            x = x + 1.0;
+        }
+        let out = fori_loop(2, &[f32s(&[1], &[0.0])], |_, c| vec![&c[0] + &x]);
+        let Op::Loop(spec, 0) = out[0].node().unwrap().op().clone() else { panic!() };
+        assert_eq!(spec.body.params.len(), 3);
+    }
+
+    #[test]
+    fn mistakes_flow_out_of_the_body() {
+        let x = f32s(&[2], &[1.0, 2.0]);
+        let bad = fori_loop(2, &[x.clone()], |_, c| vec![c[0].matmul(&pattern(&[3, 3], 0))]);
+        assert!(mistake(&bad[0]).starts_with("matmul:"));
+        let bad = fori_loop(2, &[x.clone()], |i, _| vec![i.clone()]);
+        assert!(mistake(&bad[0]).contains("carry 0 to stay f32 [2] on cpu, found i64 []"));
+        let bad = fori_loop(2, &[x.clone()], |_, _| vec![]);
+        assert!(mistake(&bad[0]).contains("1 carries"));
+        let (bad, ys) = scan(&[], &[x.clone(), pattern(&[3], 0)], |_, s| (vec![], s.to_vec()));
+        assert!(bad.is_empty() && ys.is_empty());
+        let (bad, _) = scan(&[x.clone()], &[x, pattern(&[3], 0)], |c, _| (c.to_vec(), vec![]));
+        assert!(mistake(&bad[0]).contains("one leading extent"));
+    }
+
+    #[derive(Debug)]
+    struct Doubler;
+
+    impl Custom for Doubler {
+        fn name(&self) -> &str {
+            "doubler"
+        }
+        fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>, String> {
+            match operands {
+                [ty] if ty.dtype == DType::U8 => Ok(vec![(*ty).clone()]),
+                _ => Err("one u8 tensor".into()),
+            }
+        }
+        fn run_cpu(&self, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<(), String> {
+            for (y, x) in results[0].iter_mut().zip(operands[0]) {
+                *y = 2 * x;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_custom_kernel_infers_and_runs() {
+        let x = crate::tensor::testing::tensor(&[3], DType::U8, &[1.0, 2.0, 3.0]);
+        assert_close(&custom(Arc::new(Doubler), &[x])[0], &[3], &[2.0, 4.0, 6.0]);
+        assert!(mistake(&custom(Arc::new(Doubler), &[f32s(&[1], &[1.0])])[0]).contains("one u8 tensor"));
+    }
+}

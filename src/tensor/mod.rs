@@ -1,6 +1,7 @@
 //! Layer 7: what users write. Every method composes primitives; none runs.
 
 pub mod activation;
+pub mod adaptive;
 pub mod attention;
 pub mod axis;
 pub mod cast;
@@ -11,6 +12,7 @@ pub mod conv;
 pub mod create;
 pub mod distance;
 pub mod einsum;
+pub mod im2col;
 pub mod index;
 pub mod interpolate;
 pub mod join;

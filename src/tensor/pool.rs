@@ -1,1 +1,447 @@
-//! T3.
+//! Pooling: windows, reduced.
+
+use crate::base::DType;
+use crate::ir::monoid::int_range;
+use crate::ir::op::WindowAxis;
+use crate::ir::{AluOp, Monoid, PadAxis};
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::spatial::{Sizes, batched, unbatched};
+
+/// Options of max pooling; each size is one number or one per spatial axis.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MaxPoolOpts {
+    /// Distance between windows; the kernel's size if `None`.
+    pub stride: Option<Sizes>,
+    /// Elements around the input that never win (0).
+    pub padding: Sizes,
+    /// Distance between elements of a window (1).
+    pub dilation: Sizes,
+    /// Keep a last window that only partly lies on the input.
+    pub ceil_mode: bool,
+}
+
+impl Default for MaxPoolOpts {
+    fn default() -> MaxPoolOpts {
+        MaxPoolOpts { stride: None, padding: 0.into(), dilation: 1.into(), ceil_mode: false }
+    }
+}
+
+impl MaxPoolOpts {
+    /// With this distance between windows.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes>) -> MaxPoolOpts {
+        self.stride = Some(stride.into());
+        self
+    }
+    /// With this many elements around the input.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes>) -> MaxPoolOpts {
+        self.padding = padding.into();
+        self
+    }
+    /// With this distance between elements of a window.
+    #[must_use]
+    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> MaxPoolOpts {
+        self.dilation = dilation.into();
+        self
+    }
+    /// Keeping a last window that only partly lies on the input, or not.
+    #[must_use]
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> MaxPoolOpts {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Options of average pooling; each size is one number or one per spatial axis.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AvgPoolOpts {
+    /// Distance between windows; the kernel's size if `None`.
+    pub stride: Option<Sizes>,
+    /// Zeros around the input (0).
+    pub padding: Sizes,
+    /// Keep a last window that only partly lies on the input.
+    pub ceil_mode: bool,
+    /// Count padding as elements (true).
+    pub count_include_pad: bool,
+    /// Divide by this instead of the number of elements.
+    pub divisor_override: Option<i64>,
+}
+
+impl Default for AvgPoolOpts {
+    fn default() -> AvgPoolOpts {
+        AvgPoolOpts {
+            stride: None,
+            padding: 0.into(),
+            ceil_mode: false,
+            count_include_pad: true,
+            divisor_override: None,
+        }
+    }
+}
+
+impl AvgPoolOpts {
+    /// With this distance between windows.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes>) -> AvgPoolOpts {
+        self.stride = Some(stride.into());
+        self
+    }
+    /// With this many zeros around the input.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes>) -> AvgPoolOpts {
+        self.padding = padding.into();
+        self
+    }
+    /// Keeping a last window that only partly lies on the input, or not.
+    #[must_use]
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> AvgPoolOpts {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+    /// Counting padding as elements, or not.
+    #[must_use]
+    pub fn count_include_pad(mut self, count_include_pad: bool) -> AvgPoolOpts {
+        self.count_include_pad = count_include_pad;
+        self
+    }
+    /// Dividing by this instead of the number of elements.
+    #[must_use]
+    pub fn divisor_override(mut self, divisor: i64) -> AvgPoolOpts {
+        self.divisor_override = Some(divisor);
+        self
+    }
+}
+
+macro_rules! pools {
+    ($($max:ident $indices:ident $avg:ident $rank:literal $axes:literal;)*) => {$(
+        #[doc = concat!("The largest element of each window over `", $axes, "` of `[n, c, ", $axes, "]`,")]
+        /// or of the same without `n`.
+        ///
+        /// Invalid when a size is out of range, the padding exceeds half a
+        /// window, or there is no whole window.
+        #[track_caller]
+        pub fn $max(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> Tensor {
+            let site = Site::here(stringify!($max));
+            finish(max_windows(site, $rank, self, &kernel.into(), &opts).map(|w| w.max(site)))
+        }
+
+        #[doc = concat!("[`Tensor::", stringify!($max), "`] and where each element is: its row-major")]
+        #[doc = concat!("position in `", $axes, "`, as `I64`.")]
+        #[track_caller]
+        pub fn $indices(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> (Tensor, Tensor) {
+            let site = Site::here(stringify!($max));
+            match max_windows(site, $rank, self, &kernel.into(), &opts) {
+                Ok(windows) => (windows.max(site), windows.argmax(site)),
+                Err(invalid) => (invalid.clone(), invalid),
+            }
+        }
+
+        #[doc = concat!("The mean of each window over `", $axes, "` of `[n, c, ", $axes, "]`, or of")]
+        /// the same without `n`; of integers, truncated.
+        ///
+        /// Invalid in the same cases as max pooling, and for a divisor of 0.
+        #[track_caller]
+        pub fn $avg(&self, kernel: impl Into<Sizes>, opts: AvgPoolOpts) -> Tensor {
+            let site = Site::here(stringify!($avg));
+            finish(avg_pool(site, $rank, self, &kernel.into(), &opts))
+        }
+    )*};
+}
+
+impl Tensor {
+    pools! {
+        max_pool1d max_pool1d_with_indices avg_pool1d 1 "l";
+        max_pool2d max_pool2d_with_indices avg_pool2d 2 "h, w";
+        max_pool3d max_pool3d_with_indices avg_pool3d 3 "d, h, w";
+    }
+}
+
+/// Windows along one spatial axis.
+pub(crate) struct WindowsAlong {
+    /// The axis's extent.
+    pub extent: usize,
+    /// Elements of a window.
+    pub size: usize,
+    /// Distance between them.
+    pub dilation: usize,
+    /// Where each window starts, `I64`; before 0 in the padding.
+    pub starts: Tensor,
+}
+
+/// A tensor seen through windows: `[n, c, windows.., elements..]`.
+pub(crate) struct Windows {
+    pub tensor: Tensor,
+    pub along: Vec<WindowsAlong>,
+    /// Whether the tensor came without its batch axis.
+    pub lone: bool,
+}
+
+impl Windows {
+    /// Numbers of the axes that hold the windows' elements.
+    pub fn elements(&self) -> Vec<usize> {
+        (2 + self.along.len()..2 + 2 * self.along.len()).collect()
+    }
+
+    /// The largest elements.
+    pub fn max(&self, site: Site) -> Tensor {
+        unbatched(site, &site.reduce(Monoid::Max, &self.tensor, &self.elements()), self.lone)
+    }
+
+    /// The row-major positions of the largest elements in the spatial axes.
+    pub fn argmax(&self, site: Site) -> Tensor {
+        let (shape, spatial) = (self.tensor.shape(), self.along.len());
+        if self.tensor.ty().is_none() {
+            return self.tensor.clone();
+        }
+        let count: usize = self.along.iter().map(|a| a.size).product();
+        let flat = site.reshape(&self.tensor, &[&shape[..2 + spatial], &[count]].concat());
+        let best = site.reduce(Monoid::ArgMax, &flat, &[2 + spatial]);
+        let mut position: Option<Tensor> = None;
+        let mut left = count;
+        for (i, along) in self.along.iter().enumerate() {
+            left /= along.size;
+            let inside = site.div(&best, left as i64);
+            let inside = if i == 0 { inside } else { site.binary(AluOp::Rem, inside, along.size as i64) };
+            let mut dims = vec![1; 2 + spatial];
+            dims[2 + i] = along.starts.numel();
+            let at = site.add(site.reshape(&along.starts, &dims), site.mul(inside, along.dilation as i64));
+            // Padding wins only where all of a window is the least value.
+            let at = site.max(at, 0i64);
+            position = Some(match position {
+                Some(outer) => site.add(site.mul(outer, along.extent as i64), at),
+                None => at,
+            });
+        }
+        position.map_or(best, |position| unbatched(site, &position, self.lone))
+    }
+}
+
+/// The least value of a type, which no maximum prefers.
+pub(crate) fn least(dtype: DType) -> crate::base::Scalar {
+    use crate::base::Scalar;
+    if dtype.is_float() { Scalar::Float(f64::NEG_INFINITY) } else { Scalar::Int(int_range(dtype).0) }
+}
+
+/// Sizes along one axis, before windows are taken.
+struct PoolAxis {
+    extent: usize,
+    kernel: usize,
+    stride: usize,
+    pad: usize,
+    dilation: usize,
+    out: usize,
+}
+
+impl PoolAxis {
+    fn span(&self) -> usize {
+        self.dilation * (self.kernel - 1) + 1
+    }
+    /// Elements past the input and the padding before it that windows reach.
+    fn after(&self) -> i64 {
+        ((self.out - 1) * self.stride + self.span()) as i64 - (self.extent + self.pad) as i64
+    }
+    fn starts(&self, site: Site, like: &Tensor) -> Tensor {
+        let index = site.iota(self.out, DType::I64, like.device());
+        let scaled = if self.stride == 1 { index } else { site.mul(index, self.stride as i64) };
+        if self.pad == 0 { scaled } else { site.sub(scaled, self.pad as i64) }
+    }
+}
+
+fn max_windows(
+    site: Site,
+    spatial: usize,
+    x: &Tensor,
+    kernel: &Sizes,
+    opts: &MaxPoolOpts,
+) -> Checked<Windows> {
+    let (x, lone) = batched(site, x, spatial)?;
+    let sizes = (kernel, opts.stride.as_ref(), &opts.padding, &opts.dilation);
+    let axes = pool_axes(site, &x, spatial, sizes, opts.ceil_mode)?;
+    Ok(windows(site, &x, &axes, least(x.dtype()), lone))
+}
+
+type PoolSizes<'a> = (&'a Sizes, Option<&'a Sizes>, &'a Sizes, &'a Sizes);
+
+fn pool_axes(
+    site: Site,
+    x: &Tensor,
+    spatial: usize,
+    (kernel, stride, padding, dilation): PoolSizes<'_>,
+    ceil_mode: bool,
+) -> Checked<Vec<PoolAxis>> {
+    let kernels = kernel.resolve(site, "kernel size", spatial, 1, &[x])?;
+    let strides = stride.unwrap_or(kernel).resolve(site, "stride", spatial, 1, &[x])?;
+    let pads = padding.resolve(site, "padding", spatial, 0, &[x])?;
+    let dilations = dilation.resolve(site, "dilation", spatial, 1, &[x])?;
+    let axis = |i: usize| {
+        let mut axis = PoolAxis {
+            extent: x.shape()[2 + i],
+            kernel: kernels[i],
+            stride: strides[i],
+            pad: pads[i],
+            dilation: dilations[i],
+            out: 0,
+        };
+        let (span, padded) = (axis.span(), axis.extent + 2 * axis.pad);
+        site.require(axis.pad <= span / 2, &[x], || {
+            (format!("padding of at most half a window of {span}"), axis.pad.to_string())
+        })?;
+        site.require(span <= padded && axis.extent > 0, &[x], || {
+            (format!("a padded input of at least {span} on spatial axis {i}"), padded.to_string())
+        })?;
+        let room = padded - span;
+        axis.out = if ceil_mode { room.div_ceil(axis.stride) } else { room / axis.stride } + 1;
+        // A last window must start on the input or on the padding before it.
+        if ceil_mode && (axis.out - 1) * axis.stride >= axis.extent + axis.pad {
+            axis.out -= 1;
+        }
+        Ok(axis)
+    };
+    (0..spatial).map(axis).collect()
+}
+
+fn windows(
+    site: Site,
+    x: &Tensor,
+    axes: &[PoolAxis],
+    fill: impl Into<crate::base::Scalar>,
+    lone: bool,
+) -> Windows {
+    let mut pads = vec![PadAxis::default(); 2];
+    pads.extend(axes.iter().map(|a| PadAxis { lo: a.pad as i64, hi: a.after(), interior: 0 }));
+    let mut tensor = site.pad(x, pads, fill);
+    let mut along = Vec::new();
+    for (i, axis) in axes.iter().enumerate() {
+        let PoolAxis { kernel: size, stride, dilation, extent, .. } = *axis;
+        tensor = site.window(&tensor, WindowAxis { axis: 2 + i as u8, size, stride, dilation });
+        along.push(WindowsAlong { extent, size, dilation, starts: axis.starts(site, x) });
+    }
+    Windows { tensor, along, lone }
+}
+
+fn avg_pool(site: Site, spatial: usize, x: &Tensor, kernel: &Sizes, opts: &AvgPoolOpts) -> Checked<Tensor> {
+    let (x, lone) = batched(site, x, spatial)?;
+    let one = Sizes::from(1);
+    let axes =
+        pool_axes(site, &x, spatial, (kernel, opts.stride.as_ref(), &opts.padding, &one), opts.ceil_mode)?;
+    site.require(opts.divisor_override != Some(0), &[&x], || ("a divisor other than 0".into(), "0".into()))?;
+    // Sums of 16-bit floats may exceed their range before they are divided.
+    let wide = site.cast(&x, x.dtype().compute());
+    let windows = windows(site, &wide, &axes, 0i64, lone);
+    let sum = site.reduce(Monoid::Sum, &windows.tensor, &windows.elements());
+    let mean = match opts.divisor_override {
+        Some(divisor) => site.div(&sum, divisor),
+        None => divide_by_counts(site, &sum, &axes, opts.count_include_pad),
+    };
+    Ok(unbatched(site, &site.cast(&mean, x.dtype()), lone))
+}
+
+/// Divides sums by the numbers of elements of their windows: one number
+/// where all windows along all axes have as many.
+fn divide_by_counts(site: Site, sum: &Tensor, axes: &[PoolAxis], include_pad: bool) -> Tensor {
+    let mut whole = 1;
+    let mut counts: Option<Tensor> = None;
+    for (i, axis) in axes.iter().enumerate() {
+        let (before, after) = if include_pad { (axis.pad, axis.pad) } else { (0, 0) };
+        if axis.pad <= before && axis.after() <= after as i64 {
+            whole *= axis.kernel;
+            continue;
+        }
+        let starts = axis.starts(site, sum);
+        let ends = site.min(site.add(&starts, axis.kernel as i64), (axis.extent + after) as i64);
+        let count = site.cast(&site.sub(ends, site.max(&starts, -(before as i64))), sum.dtype());
+        let mut dims = vec![1; axes.len()];
+        dims[i] = axis.out;
+        let count = site.reshape(&count, &dims);
+        counts = Some(counts.map_or(count.clone(), |all| site.mul(all, &count)));
+    }
+    match counts {
+        Some(counts) if whole != 1 => site.div(sum, site.mul(counts, whole as i64)),
+        Some(counts) => site.div(sum, counts),
+        None => site.div(sum, whole as i64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, i64s, mistake, pattern, values};
+
+    /// Windows along one axis by the definition: for each, the positions on
+    /// the input and how many the padded input has.
+    fn along(l: usize, k: usize, s: usize, p: usize, d: usize, ceil: bool) -> Vec<(Vec<usize>, usize)> {
+        let room = l + 2 * p - (d * (k - 1) + 1);
+        let mut out = if ceil { room.div_ceil(s) } else { room / s } + 1;
+        if ceil && (out - 1) * s >= l + p {
+            out -= 1;
+        }
+        let window = |o: usize| {
+            let all = (0..k).map(|i| o * s + i * d);
+            let inside = all.clone().filter(|&i| i >= p && i < l + p).map(|i| i - p).collect();
+            (inside, all.filter(|&i| i < l + 2 * p).count())
+        };
+        (0..out).map(window).collect()
+    }
+
+    #[test]
+    fn windows_are_those_of_the_definition() {
+        for (k, s, p, d, ceil) in
+            [(3, 2, 1, 1, false), (3, 2, 0, 1, true), (2, 3, 1, 2, true), (4, 3, 2, 1, true)]
+        {
+            let (h, w) = (8, 7);
+            let x = pattern(&[2, h, w], 3);
+            let v = values(&x);
+            let (rows, columns) = (along(h, k, s, p, d, ceil), along(w, k, s, p, d, ceil));
+            let (mut maxima, mut at, mut padded, mut bare) = (vec![], vec![], vec![], vec![]);
+            for c in 0..2 {
+                for (row, held) in &rows {
+                    for (column, wide) in &columns {
+                        let inside: Vec<usize> =
+                            row.iter().flat_map(|&i| column.iter().map(move |&j| i * w + j)).collect();
+                        let value = |&q: &usize| v[c * h * w + q];
+                        let max = inside.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
+                        maxima.push(max);
+                        at.push(inside.iter().find(|q| value(q) == max).copied().unwrap_or(0) as f64);
+                        let sum: f64 = inside.iter().map(value).sum();
+                        padded.push(sum / (held * wide) as f64);
+                        bare.push(sum / inside.len() as f64);
+                    }
+                }
+            }
+            let dims = [2, rows.len(), columns.len()];
+            let opts = MaxPoolOpts::default().stride(s).padding(p).dilation(d).ceil_mode(ceil);
+            let (max, index) = x.max_pool2d_with_indices(k, opts);
+            assert_close(&max, &dims, &maxima);
+            assert_close(&index, &dims, &at);
+            if d == 1 {
+                let opts = AvgPoolOpts::default().stride(s).padding(p).ceil_mode(ceil);
+                assert_close(&x.avg_pool2d(k, opts.clone()), &dims, &padded);
+                assert_close(&x.avg_pool2d(k, opts.count_include_pad(false)), &dims, &bare);
+            }
+        }
+    }
+
+    #[test]
+    fn integers_truncate_and_divisors_may_be_given() {
+        let x = i64s(&[1, 4], &[1, 2, -3, -4]);
+        assert_close(&x.avg_pool1d(2, AvgPoolOpts::default()), &[1, 2], &[1.0, -3.0]);
+        assert_close(&x.max_pool1d(2, MaxPoolOpts::default().padding(1)), &[1, 3], &[1.0, 2.0, -4.0]);
+        let y = pattern(&[1, 4, 4], 1).avg_pool2d(4, AvgPoolOpts::default().divisor_override(-2));
+        let sum: f64 = values(&pattern(&[1, 4, 4], 1)).iter().sum();
+        assert_close(&y, &[1, 1, 1], &[sum / -2.0]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let x = pattern(&[1, 4, 4], 1);
+        assert!(mistake(&x.max_pool2d(2, MaxPoolOpts::default().padding(-1))).contains("padding"));
+        assert!(mistake(&x.max_pool2d([3, 2], MaxPoolOpts::default().padding(4))).contains("half"));
+        assert!(mistake(&x.max_pool2d(5, MaxPoolOpts::default())).contains("at least 5"));
+        assert!(mistake(&x.avg_pool2d(2, AvgPoolOpts::default().divisor_override(0))).contains("divisor"));
+        assert!(mistake(&pattern(&[], 1).max_pool1d(1, MaxPoolOpts::default())).contains("rank"));
+    }
+}

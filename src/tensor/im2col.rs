@@ -1,0 +1,161 @@
+//! Patches of images as columns, and back (PyTorch's `unfold` and `fold` of
+//! images).
+
+use crate::ir::PadAxis;
+use crate::ir::op::WindowAxis;
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::spatial::{Sizes, batched, unbatched};
+
+/// How [`Tensor::im2col`] and [`Tensor::col2im`] slide; each size is one
+/// number or one per axis.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Im2colOpts {
+    /// Distance between elements of a patch (1).
+    pub dilation: Sizes,
+    /// Zeros around the image (0).
+    pub padding: Sizes,
+    /// Distance between patches (1).
+    pub stride: Sizes,
+}
+
+impl Default for Im2colOpts {
+    fn default() -> Im2colOpts {
+        Im2colOpts { dilation: 1.into(), padding: 0.into(), stride: 1.into() }
+    }
+}
+
+impl Im2colOpts {
+    /// With this distance between elements of a patch.
+    #[must_use]
+    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> Im2colOpts {
+        self.dilation = dilation.into();
+        self
+    }
+    /// With this many zeros around the image.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes>) -> Im2colOpts {
+        self.padding = padding.into();
+        self
+    }
+    /// With this distance between patches.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes>) -> Im2colOpts {
+        self.stride = stride.into();
+        self
+    }
+}
+
+impl Tensor {
+    /// The patches of `[n, c, h, w]` (or without `n`) as columns:
+    /// `[n, c * kernel, patches]`. PyTorch's `nn.functional.unfold`.
+    #[track_caller]
+    pub fn im2col(&self, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
+        let site = Site::here("im2col");
+        finish(im2col(site, self, &kernel.into(), &opts))
+    }
+
+    /// The adjoint of [`Tensor::im2col`]: sums columns back into an image of
+    /// the given height and width. PyTorch's `nn.functional.fold`.
+    #[track_caller]
+    pub fn col2im(&self, size: impl Into<Sizes>, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
+        let site = Site::here("col2im");
+        finish(col2im(site, self, &size.into(), &kernel.into(), &opts))
+    }
+}
+
+/// Windows along the height and width, and their padding.
+fn windows(
+    site: Site,
+    x: &Tensor,
+    kernel: &Sizes,
+    opts: &Im2colOpts,
+) -> Checked<([WindowAxis; 2], Vec<usize>)> {
+    let size = kernel.resolve(site, "kernel size", 2, 1, &[x])?;
+    let stride = opts.stride.resolve(site, "stride", 2, 1, &[x])?;
+    let dilation = opts.dilation.resolve(site, "dilation", 2, 1, &[x])?;
+    let padding = opts.padding.resolve(site, "padding", 2, 0, &[x])?;
+    let window =
+        |i: usize| WindowAxis { axis: 2 + i as u8, size: size[i], stride: stride[i], dilation: dilation[i] };
+    Ok(([window(0), window(1)], padding))
+}
+
+fn around(padding: &[usize], sign: i64) -> Vec<PadAxis> {
+    let pad = |n: usize| PadAxis { lo: sign * n as i64, hi: sign * n as i64, interior: 0 };
+    vec![PadAxis::default(), PadAxis::default(), pad(padding[0]), pad(padding[1])]
+}
+
+fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
+    let (x, lone) = batched(site, x, 2)?;
+    let (windows, padding) = windows(site, &x, kernel, opts)?;
+    let mut y = site.pad(&x, around(&padding, 1), 0i64);
+    for window in windows {
+        y = site.window(&y, window);
+    }
+    site.valid(&[&y])?;
+    let shape = y.shape();
+    site.require(!shape[2..4].contains(&0), &[&x], || {
+        ("a padded image that a patch fits in".into(), format!("shape {}", x.shape()))
+    })?;
+    let dims = [shape[0], shape[1] * shape[4] * shape[5], shape[2] * shape[3]];
+    let y = site.reshape(&site.permute(&y, &[0, 1, 4, 5, 2, 3]), &dims);
+    Ok(unbatched(site, &y, lone))
+}
+
+fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
+    let (x, lone) = batched(site, x, 1)?;
+    let ([rows, columns], padding) = windows(site, &x, kernel, opts)?;
+    let size = size.resolve(site, "output size", 2, 1, &[&x])?;
+    let (h, w) = (size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
+    let (patch, counts) = (rows.size * columns.size, [rows.count(h), columns.count(w)]);
+    let shape = x.shape();
+    let fits = shape[1] % patch == 0 && shape[2] == counts[0] * counts[1];
+    site.require(fits, &[&x], || {
+        let expected = format!("columns of a multiple of {patch}, {} of them", counts[0] * counts[1]);
+        (expected, format!("shape {shape}"))
+    })?;
+    let dims = [shape[0], shape[1] / patch, rows.size, columns.size, counts[0], counts[1]];
+    let y = site.permute(&site.reshape(&x, &dims), &[0, 1, 4, 5, 2, 3]);
+    let y = site.unwindow(&site.unwindow(&y, columns, w), rows, h);
+    Ok(unbatched(site, &site.pad(&y, around(&padding, -1), 0i64), lone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+
+    #[test]
+    fn patches_times_a_kernel_are_a_convolution() {
+        let (x, w) = (pattern(&[2, 3, 5, 6], 1), pattern(&[4, 3, 2, 3], 2));
+        let columns = x.im2col([2, 3], Im2colOpts::default().stride([2, 1]).padding(1).dilation([1, 2]));
+        let kernel = Site::here("reshape").reshape(&w, &[4, 18]);
+        let opts = crate::tensor::conv::ConvOpts::default().stride([2, 1]).padding(1).dilation([1, 2]);
+        let y = x.conv2d(&w, None, opts);
+        let dims = [2, 4, y.shape()[2] * y.shape()[3]];
+        assert_close(&kernel.matmul(&columns), &dims, &values(&y));
+    }
+
+    #[test]
+    fn columns_sum_back_to_as_many_copies_as_patches_hold_an_element() {
+        let x = pattern(&[1, 2, 4, 4], 1);
+        let opts = Im2colOpts::default().stride(2);
+        let back = x.im2col(2, opts.clone()).col2im(4, 2, opts);
+        assert_close(&back, &[1, 2, 4, 4], &values(&x));
+        let opts = Im2colOpts::default().padding(1);
+        let back = x.im2col(3, opts.clone()).col2im([4, 4], 3, opts);
+        let copies = [4.0, 6.0, 6.0, 4.0, 6.0, 9.0, 9.0, 6.0, 6.0, 9.0, 9.0, 6.0, 4.0, 6.0, 6.0, 4.0];
+        let expected: Vec<f64> = values(&x).iter().enumerate().map(|(i, v)| v * copies[i % 16]).collect();
+        assert_close(&back, &[1, 2, 4, 4], &expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let x = pattern(&[1, 2, 3, 3], 1);
+        assert!(mistake(&x.im2col(4, Im2colOpts::default())).contains("fits"));
+        assert!(
+            mistake(&x.im2col(2, Im2colOpts::default()).col2im(9, 2, Im2colOpts::default())).contains("64")
+        );
+    }
+}
