@@ -252,8 +252,9 @@ impl<T: Real> Column<T> for LogSum {
     }
     #[inline(always)]
     fn step<I: Isa>(state: (T, T), x: T, _k: i64) -> (T, T) {
-        let one = if x == T::LOWEST { T::ZERO } else { T::ONE };
-        join_log_sums::<I, T>(state, (x, one))
+        // Where there was only -inf, the sum counts those; the next number's
+        // weight wipes it out, and else the result is -inf all the same.
+        join_log_sums::<I, T>(state, (x, T::ONE))
     }
     #[inline(always)]
     fn merge<I: Isa>(a: (T, T), b: (T, T), _counts: [i64; 2]) -> (T, T) {
@@ -268,7 +269,9 @@ fn join_log_sums<I: Isa, T: Real>(a: (T, T), b: (T, T)) -> (T, T) {
     // Equal infinities differ by 0, not NaN.
     let gap = if a.0 == b.0 { T::ZERO } else { a.0.minus(b.0).abs().opposite() };
     let factor = gap.exp::<I>();
-    let sum = if a.0 > b.0 { b.1.mul_add::<I>(factor, a.1) } else { a.1.mul_add::<I>(factor, b.1) };
+    let left = if a.0 < b.0 { factor } else { T::ONE };
+    let right = if a.0 > b.0 { factor } else { T::ONE };
+    let sum = a.1.mul_add::<I>(left, b.1.times(right));
     (max, sum)
 }
 

@@ -55,17 +55,21 @@ fn from_lane<T: Convert>(to: DType) -> MicroFn {
 trait Convert: Copy + 'static {
     fn truth(self) -> bool;
     fn to_i64(self) -> i64;
+    /// The low 32 bits of [`Convert::to_i64`].
+    fn to_i32(self) -> i32;
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
 }
 
 macro_rules! convert {
-    ($($t:ty: |$x:ident| $f32:expr;)*) => {$(
+    ($($t:ty: |$x:ident| $i64:expr, $i32:expr, $f32:expr;)*) => {$(
         impl Convert for $t {
             #[inline(always)]
             fn truth(self) -> bool { self != 0 as $t }
             #[inline(always)]
-            fn to_i64(self) -> i64 { self as i64 }
+            fn to_i64(self) -> i64 { let $x = self; $i64 }
+            #[inline(always)]
+            fn to_i32(self) -> i32 { let $x = self; $i32 }
             #[inline(always)]
             fn to_f32(self) -> f32 { let $x = self; $f32 }
             #[inline(always)]
@@ -74,12 +78,42 @@ macro_rules! convert {
     )*};
 }
 convert! {
-    u8: |x| f32::from(x);
-    i32: |x| x as f32;
-    u32: |x| x as f32;
-    i64: |x| x as f64 as f32; // rounds twice, as `Scalar::cast` does
-    f32: |x| x;
-    f64: |x| x as f32;
+    u8: |x| i64::from(x), i32::from(x), f32::from(x);
+    i32: |x| i64::from(x), x, x as f32;
+    u32: |x| i64::from(x), x as i32, x as f32;
+    i64: |x| x, x as i32, x as f64 as f32; // rounds twice, as `Scalar::cast` does
+    f32: |x| saturate(f64::from(x)), wrap(x), x;
+    f64: |x| saturate(x), saturate(x) as i32, x as f32;
+}
+
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// `x as i64`, in selects that vectorise where the conversion does.
+#[inline(always)]
+fn saturate(x: f64) -> i64 {
+    let safe = if x.abs() < TWO_63 { x } else { 0.0 };
+    // SAFETY: `safe` is finite and below 2^63 in magnitude.
+    let whole = unsafe { safe.to_int_unchecked::<i64>() };
+    let whole = if x >= TWO_63 { i64::MAX } else { whole };
+    if x <= -TWO_63 { i64::MIN } else { whole }
+}
+
+/// `x as i64 as i32` without 64-bit lanes: from 2^31 on, a float is its
+/// significand shifted left, of which the low bits are left over.
+#[inline(always)]
+fn wrap(x: f32) -> i32 {
+    const TWO_31: f32 = 2_147_483_648.0;
+    let small = x.abs() < TWO_31;
+    let safe = if small { x } else { 0.0 };
+    // SAFETY: `safe` is finite and below 2^31 in magnitude.
+    let whole = unsafe { safe.to_int_unchecked::<i32>() };
+    let bits = x.to_bits();
+    let shift = (bits >> 23 & 0xff).wrapping_sub(150);
+    let significand = bits & 0x7f_ffff | 0x80_0000;
+    let low = if shift < 32 { significand.wrapping_shl(shift) as i32 } else { 0 };
+    let low = if x < 0.0 { low.wrapping_neg() } else { low };
+    let low = if x >= TWO_63 as f32 { -1 } else { low };
+    if small { whole } else { low }
 }
 
 struct Truth;
@@ -102,9 +136,9 @@ macro_rules! to {
     )*};
 }
 to! {
-    u8: |x| x.to_i64() as u8;
-    i32: |x| x.to_i64() as i32;
-    u32: |x| x.to_i64() as u32;
+    u8: |x| x.to_i32() as u8;
+    i32: |x| x.to_i32();
+    u32: |x| x.to_i32() as u32;
     i64: |x| x.to_i64();
     f32: |x| x.to_f32();
     f64: |x| x.to_f64();

@@ -139,8 +139,8 @@ macro_rules! accumulate {
 }
 accumulate!(u8 => u8, i32 => i32, u32 => u32, i64 => i64, f32 => f64, f64 => f64);
 
-/// A sum: blocks in the lanes' own precision, their total compensated
-/// (Neumaier) in the wide type, where integers have no error to compensate.
+/// A sum: blocks in the lanes' own precision, their total compensated by
+/// Knuth's two-sum in the wide type, where integers have no error to compensate.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Sum<T: Accumulate> {

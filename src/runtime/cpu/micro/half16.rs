@@ -3,10 +3,10 @@
 
 use half::{bf16, f16};
 
-use crate::runtime::cpu::micro::alu::{Micro, Unary, micro};
+use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::micro::alu::{Unary, micro};
 use crate::runtime::cpu::micro::isa::{Isa, Level, level};
 use crate::runtime::cpu::micro::ops::Map1;
-use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
 
 /// Half precision as single. The exponent is rebiased by a multiplication,
 /// which normalises subnormals on the way.
@@ -118,8 +118,10 @@ pub(super) fn store_bf16() -> MicroFn {
 /// The F16C instructions, eight elements at a time.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Micro, NarrowF16, Unary, Widen, f16, view, view_mut};
+    use super::{NarrowF16, Unary, Widen, f16};
+    use crate::runtime::cpu::micro::alu::Micro;
     use crate::runtime::cpu::micro::isa::Avx;
+    use crate::runtime::cpu::micro::{view, view_mut};
     use std::arch::x86_64::{
         _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
         _mm256_loadu_ps, _mm256_storeu_ps,

@@ -73,7 +73,8 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     let (y, n) = exp_parts::<I>(clamp(x, -104.0, 89.0));
-    scale(y, n)
+    // Not by way of subnormals, which are slow, and masks make of -inf often.
+    scale(if x < -103.98 { 0.0 } else { y }, n)
 }
 
 /// e^x for -87 <= x <= 88, where neither end of the range of `f32` is met.

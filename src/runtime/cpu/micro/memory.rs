@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use std::marker::PhantomData;
+use std::ptr::null;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
@@ -97,8 +98,8 @@ pub fn load_strided(dtype: DType) -> StridedFn {
         DType::Bool | DType::U8 => strided_load::<u8>,
         DType::I32 | DType::U32 | DType::F32 => strided_load::<u32>,
         DType::I64 | DType::F64 => strided_load::<u64>,
-        DType::F16 => strided_load::<f16>,
-        DType::BF16 => strided_load::<bf16>,
+        DType::F16 => strided_load_narrow::<f16>,
+        DType::BF16 => strided_load_narrow::<bf16>,
     }
 }
 
@@ -119,8 +120,8 @@ pub fn load_gather(dtype: DType) -> IndexedFn {
         DType::Bool | DType::U8 => gather::<u8>,
         DType::I32 | DType::U32 | DType::F32 => gather::<u32>,
         DType::I64 | DType::F64 => gather::<u64>,
-        DType::F16 => gather::<f16>,
-        DType::BF16 => gather::<bf16>,
+        DType::F16 => gather_narrow::<f16>,
+        DType::BF16 => gather_narrow::<bf16>,
     }
 }
 
@@ -160,8 +161,14 @@ pub fn expand_rows(lane: Lane) -> ExpandFn {
 pub unsafe fn iota_i64(dst: *mut u8, start: i64, step: i64, n: usize) {
     // SAFETY: the caller's promise.
     let dst: &mut [i64] = unsafe { view_mut(dst, n) };
-    for (i, d) in dst.iter_mut().enumerate() {
-        *d = start.wrapping_add(step.wrapping_mul(i as i64));
+    let mut next: [i64; 8] = std::array::from_fn(|i| start.wrapping_add(step.wrapping_mul(i as i64)));
+    let mut blocks = dst.chunks_exact_mut(8);
+    for block in &mut blocks {
+        block.copy_from_slice(&next);
+        next = next.map(|x| x.wrapping_add(step.wrapping_mul(8)));
+    }
+    for (d, x) in blocks.into_remainder().iter_mut().zip(next) {
+        *d = x;
     }
 }
 
@@ -191,6 +198,55 @@ stored! {
     u64, u64, |x| x, |x| x;
     f16, f32, widen_f16, narrow_f16;
     bf16, f32, widen_bf16, narrow_bf16;
+}
+
+/// A 16-bit float, which is collected as it is and widened by the vector loop.
+pub(super) trait Narrow: Stored<Register = f32> + Default {
+    /// The loop from contiguous memory to a register.
+    fn widen_all() -> MicroFn;
+}
+impl Narrow for f16 {
+    fn widen_all() -> MicroFn {
+        half16::load_f16()
+    }
+}
+impl Narrow for bf16 {
+    fn widen_all() -> MicroFn {
+        half16::load_bf16()
+    }
+}
+
+/// Elements collected before they are widened.
+const COLLECTED: usize = 64;
+
+pub(super) unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+    let (src, widen) = (src.cast::<T>(), T::widen_all());
+    let mut raw = [T::default(); COLLECTED];
+    for start in (0..n).step_by(COLLECTED) {
+        let raw = &mut raw[..COLLECTED.min(n - start)];
+        // SAFETY: the contract of `StridedFn`, on a part of its run.
+        unsafe {
+            for (i, raw) in raw.iter_mut().enumerate() {
+                *raw = src.offset((start + i) as isize * stride).read();
+            }
+            widen(dst.add(4 * start), raw.as_ptr().cast(), null(), null(), raw.len());
+        }
+    }
+}
+
+unsafe fn gather_narrow<T: Narrow>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
+    let (src, widen) = (src.cast::<T>(), T::widen_all());
+    let mut raw = [T::default(); COLLECTED];
+    for start in (0..n).step_by(COLLECTED) {
+        let raw = &mut raw[..COLLECTED.min(n - start)];
+        // SAFETY: the contract of `IndexedFn`, on a part of its run.
+        unsafe {
+            for (i, raw) in raw.iter_mut().enumerate() {
+                *raw = src.offset(index.add(start + i).read() as isize).read();
+            }
+            widen(dst.add(4 * start), raw.as_ptr().cast(), null(), null(), raw.len());
+        }
+    }
 }
 
 unsafe fn copy_elements<T: Copy>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::memory::Stored;
+use crate::runtime::cpu::micro::memory::{Narrow, Stored, strided_load_narrow};
 
 /// A transposing load: `fn(dst, src, rows, cols, stride)` makes
 /// `dst[r * cols + c] = src[r + c * stride]`, strides in elements.
@@ -21,8 +21,8 @@ pub fn load_tile_transposed(dtype: DType) -> TransposeFn {
         DType::I32 | DType::U32 | DType::F32 => four_bytes(),
         DType::Bool | DType::U8 => blocks::<u8>,
         DType::I64 | DType::F64 => blocks::<u64>,
-        DType::F16 => blocks::<f16>,
-        DType::BF16 => blocks::<bf16>,
+        DType::F16 => row_by_row::<f16>,
+        DType::BF16 => row_by_row::<bf16>,
     }
 }
 
@@ -44,6 +44,21 @@ unsafe fn blocks<T: Stored>(dst: *mut u8, src: *const u8, rows: usize, cols: usi
         for c in (0..cols).step_by(8) {
             // SAFETY: the contract of `TransposeFn`, on a part of its tile.
             unsafe { block::<T>(dst, src, (r, rows.min(r + 8)), (c, cols.min(c + 8)), (cols, stride)) }
+        }
+    }
+}
+
+/// One strided load a row, over 64 columns at a time, so that their cache
+/// lines are near when the next row reads them again.
+unsafe fn row_by_row<T: Narrow>(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize) {
+    for c in (0..cols).step_by(64) {
+        for r in 0..rows {
+            // SAFETY: the contract of `TransposeFn`, on a part of its tile.
+            unsafe {
+                let from = src.cast::<T>().offset(r as isize + c as isize * stride);
+                let to = dst.cast::<f32>().add(r * cols + c);
+                strided_load_narrow::<T>(to.cast(), from.cast(), stride, 64.min(cols - c));
+            }
         }
     }
 }

@@ -129,9 +129,10 @@ fn samples(dtype: DType, n: usize, rng: &mut Rng) -> Vec<Scalar> {
         .map(|_| {
             let pick = rng.next() as usize;
             let value = if dtype.is_float() {
-                match pick % 4 {
+                match pick % 5 {
                     0 => Scalar::Float(FLOATS[(pick >> 8) % FLOATS.len()]),
                     1 => Scalar::Float(((pick >> 8) % 41) as f64 - 20.0),
+                    2 => Scalar::Float((rng.unit() - 0.5) * (140.0 * rng.unit() - 60.0).exp2()),
                     _ => Scalar::Float((rng.unit() - 0.5) * (30.0 * rng.unit()).exp2()),
                 }
             } else {
