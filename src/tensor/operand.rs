@@ -39,6 +39,12 @@ impl Operand for &Tensor {
         OperandValue::Tensor(self.clone())
     }
 }
+impl sealed::Sealed for OperandValue {}
+impl Operand for OperandValue {
+    fn into_operand(self) -> OperandValue {
+        self
+    }
+}
 impl sealed::Sealed for Scalar {}
 impl Operand for Scalar {
     fn into_operand(self) -> OperandValue {
