@@ -1,0 +1,2 @@
+//! The work items that other libraries run too.
+fn main() {}
