@@ -1,0 +1,155 @@
+//! Movement: identities, compositions, and the movement of repeated numbers.
+
+use crate::base::Shape;
+use crate::ir::graph::{GraphNode, NodeId};
+use crate::ir::op::{Axes, Op, PadAxis, SliceAxis};
+use crate::ir::rewrite::{Builder, Rule};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule { name: "movement that changes nothing", exact: true, apply: identity },
+    Rule { name: "movement of a repeated number", exact: true, apply: move_uniform },
+    Rule { name: "reshape of reshape", exact: true, apply: reshape_reshape },
+    Rule { name: "permute of permute", exact: true, apply: permute_permute },
+    Rule { name: "expand of expand", exact: true, apply: expand_expand },
+    Rule { name: "flip of flip, flip of extent 1", exact: true, apply: flip_flip },
+    Rule { name: "slice of slice", exact: true, apply: slice_slice },
+    Rule { name: "pad that only crops", exact: true, apply: crop },
+    Rule { name: "slice of the inside of a pad", exact: true, apply: slice_pad },
+    Rule { name: "pad of pad", exact: true, apply: pad_pad },
+    Rule { name: "windows of one element", exact: true, apply: unit_window },
+];
+
+fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let x = *node.operands.first()?;
+    let same = b.graph.ty(x).shape == node.ty.shape;
+    let nothing = match &node.op {
+        Op::Reshape(_) | Op::Expand(_) => same,
+        Op::Permute(order) => order.iter().enumerate().all(|(i, &axis)| i == usize::from(axis)),
+        Op::Slice(axes) => same && axes.iter().zip(&node.ty.shape[..]).all(|(s, &n)| s.step == 1 || n <= 1),
+        Op::Pad(axes) => axes.iter().all(|&p| p == PadAxis::default()),
+        Op::Flip(axes) => axes.is_empty(),
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) | Op::Alu(_) => false,
+        Op::Cast(_) | Op::Bitcast(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) => false,
+        Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => false,
+        Op::Copy(_) | Op::AllReduce(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => false,
+    };
+    nothing.then_some(x)
+}
+
+/// Wherever the elements go, they are all one number.
+fn move_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let x = *node.operands.first()?;
+    let moved =
+        matches!(node.op, Op::Reshape(_) | Op::Permute(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_))
+            || matches!(node.op, Op::Pad(_)) && b.uniform(x) == Some(node.operands[1]);
+    let scalar = if moved { b.uniform(x) } else { None }?;
+    Some(b.shaped(scalar, &node.ty.shape, node.span))
+}
+
+fn reshape_reshape(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let (Op::Reshape(shape), x) = (&node.op, b.graph.node(*node.operands.first()?)) else { return None };
+    let inner = if let Op::Reshape(_) = x.op { x.operands[0] } else { return None };
+    Some(b.add(Op::Reshape(shape.clone()), &[inner], node.span))
+}
+
+fn permute_permute(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Permute(outer) = &node.op else { return None };
+    let x = b.graph.node(node.operands[0]);
+    let Op::Permute(inner) = &x.op else { return None };
+    let order: Axes = outer.iter().map(|&axis| inner[usize::from(axis)]).collect();
+    let source = x.operands[0];
+    Some(b.add(Op::Permute(order), &[source], node.span))
+}
+
+fn expand_expand(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Expand(shape) = &node.op else { return None };
+    let x = b.graph.node(node.operands[0]);
+    let source = if let Op::Expand(_) = x.op { x.operands[0] } else { return None };
+    Some(b.add(Op::Expand(shape.clone()), &[source], node.span))
+}
+
+fn flip_flip(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Flip(axes) = &node.op else { return None };
+    let x = b.graph.node(node.operands[0]);
+    let (inner, source) = if let Op::Flip(inner) = &x.op {
+        (inner.clone(), x.operands[0])
+    } else {
+        (Axes::new(), node.operands[0])
+    };
+    let shape = &node.ty.shape;
+    let once = |axis: &u8| axes.contains(axis) != inner.contains(axis) && shape[usize::from(*axis)] > 1;
+    let flipped: Axes = (0..shape.rank() as u8).filter(once).collect();
+    let changed = !inner.is_empty() || flipped.len() != axes.len();
+    changed.then(|| b.add(Op::Flip(flipped), &[source], node.span))
+}
+
+fn slice_slice(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Slice(outer) = &node.op else { return None };
+    let x = b.graph.node(node.operands[0]);
+    let Op::Slice(inner) = &x.op else { return None };
+    let compose = |(i, (o, n)): (usize, (&SliceAxis, &SliceAxis))| {
+        range(n.start + o.start * n.step, node.ty.shape[i], o.step * n.step)
+    };
+    let axes: Box<[SliceAxis]> = outer.iter().zip(inner.iter()).enumerate().map(compose).collect();
+    let source = x.operands[0];
+    Some(b.add(Op::Slice(axes), &[source], node.span))
+}
+
+/// The slice of `count` elements from `start`. An empty one starts at 0,
+/// since its start may lie beyond the axis.
+fn range(start: usize, count: usize, step: usize) -> SliceAxis {
+    match count {
+        0 => SliceAxis { start: 0, stop: 0, step: 1 },
+        1 => SliceAxis { start, stop: start + 1, step: 1 },
+        _ => SliceAxis { start, stop: start + (count - 1) * step + 1, step },
+    }
+}
+
+fn crop(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Pad(axes) = &node.op else { return None };
+    let shape = &b.graph.ty(node.operands[0]).shape;
+    let cropped = |(&extent, p): (&usize, &PadAxis)| {
+        let start = usize::try_from(-p.lo).ok().filter(|&start| start <= extent)?;
+        let stop = extent.checked_sub(usize::try_from(-p.hi).ok()?).filter(|&stop| stop >= start)?;
+        (p.interior == 0).then_some(SliceAxis { start, stop, step: 1 })
+    };
+    let slices: Option<Box<[SliceAxis]>> = shape.iter().zip(axes.iter()).map(cropped).collect();
+    Some(b.add(Op::Slice(slices?), &[node.operands[0]], node.span))
+}
+
+fn slice_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Slice(slices) = &node.op else { return None };
+    let padded = b.graph.node(node.operands[0]);
+    let Op::Pad(pads) = &padded.op else { return None };
+    let source = padded.operands[0];
+    let from: &Shape = &b.graph.ty(source).shape;
+    let inside = |axis: usize| {
+        let (slice, pad) = (slices[axis], pads[axis]);
+        let start = usize::try_from(slice.start as i64 - pad.lo).ok()?;
+        let moved = range(start, node.ty.shape[axis], slice.step);
+        (pad.interior == 0 && moved.stop <= from[axis]).then_some(moved)
+    };
+    let axes: Option<Box<[SliceAxis]>> = (0..from.rank()).map(inside).collect();
+    Some(b.add(Op::Slice(axes?), &[source], node.span))
+}
+
+/// Two pads with one fill, neither cropping nor spreading, are one.
+fn pad_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Pad(outer) = &node.op else { return None };
+    let x = b.graph.node(node.operands[0]);
+    let Op::Pad(inner) = &x.op else { return None };
+    let plain = |p: &PadAxis| p.lo >= 0 && p.hi >= 0 && p.interior == 0;
+    if x.operands[1] != node.operands[1] || !outer.iter().chain(inner.iter()).all(plain) {
+        return None;
+    }
+    let sum = |(o, n): (&PadAxis, &PadAxis)| PadAxis { lo: o.lo + n.lo, hi: o.hi + n.hi, interior: 0 };
+    let axes: Box<[PadAxis]> = outer.iter().zip(inner.iter()).map(sum).collect();
+    let operands = x.operands.clone();
+    Some(b.add(Op::Pad(axes), &operands, node.span))
+}
+
+fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let Op::Window(window) = &node.op else { return None };
+    let unit = window.size == 1 && window.stride == 1;
+    unit.then(|| b.add(Op::Reshape(node.ty.shape.clone()), &[node.operands[0]], node.span))
+}

@@ -1,0 +1,252 @@
+use smallvec::smallvec;
+
+use super::*;
+use crate::base::{DType, Device, Scalar, Span};
+use crate::ir::monoid::Monoid;
+use crate::ir::node::Type;
+use crate::ir::op::{PadAxis, SliceAxis};
+use crate::ir::rewrite::{DROPPED, cse};
+use crate::ir::verify::verify;
+
+/// A graph under construction, without merging or rules.
+struct Sketch(Builder);
+
+impl Sketch {
+    fn new() -> Sketch {
+        Sketch(Builder::new(&[]))
+    }
+    fn param(&mut self, shape: &[usize], dtype: DType) -> NodeId {
+        let number = self.0.graph.nodes.len() as u32;
+        self.op(Op::Param(number, Box::new(Type::new(shape, dtype, Device::cpu()))), &[])
+    }
+    fn number(&mut self, value: impl Into<Scalar>, dtype: DType) -> NodeId {
+        self.op(Op::Const(value.into(), dtype, Device::cpu()), &[])
+    }
+    fn op(&mut self, op: Op, operands: &[NodeId]) -> NodeId {
+        self.0.add(op, operands, Span::caller())
+    }
+    fn alu(&mut self, op: AluOp, operands: &[NodeId]) -> NodeId {
+        self.op(Op::Alu(op), operands)
+    }
+    /// The simplified graph with this output, as text.
+    fn simplified(mut self, output: NodeId) -> String {
+        self.0.graph.outputs = vec![output];
+        let (graph, _) = simplify(&self.0.graph);
+        assert_eq!(verify(&graph), []);
+        graph.to_string()
+    }
+}
+
+/// What a binary operation on a parameter and a number simplifies to.
+fn with_number(op: AluOp, dtype: DType, value: impl Into<Scalar>) -> String {
+    let mut g = Sketch::new();
+    let x = g.param(&[3], dtype);
+    let c = g.number(value, dtype);
+    let y = g.alu(op, &[x, c]);
+    g.simplified(y)
+}
+
+fn unchanged(dtype: DType) -> String {
+    format!("%0 = param(0) {dtype}[3]\nreturn %0\n")
+}
+
+fn one_op(dtype: DType, op: &str) -> String {
+    format!("%0 = param(0) {dtype}[3]\n%1 = {op} {dtype}[3] %0\nreturn %1\n")
+}
+
+#[test]
+fn units_vanish() {
+    let float = unchanged(DType::F32);
+    assert_eq!(with_number(AluOp::Add, DType::F32, -0.0), float);
+    assert_eq!(with_number(AluOp::Sub, DType::F32, 0.0), float);
+    assert_eq!(with_number(AluOp::Mul, DType::F32, 1.0), float);
+    assert_eq!(with_number(AluOp::Div, DType::F32, 1.0), float);
+    assert_eq!(with_number(AluOp::Pow, DType::F32, 1.0), float);
+    let int = unchanged(DType::I32);
+    assert_eq!(with_number(AluOp::Add, DType::I32, 0), int);
+    assert_eq!(with_number(AluOp::And, DType::I32, -1), int);
+    assert_eq!(with_number(AluOp::Shl, DType::I32, 0), int);
+    assert_eq!(with_number(AluOp::Eq, DType::Bool, true), unchanged(DType::Bool));
+}
+
+#[test]
+fn the_sign_of_zero_is_kept() {
+    assert!(with_number(AluOp::Add, DType::F32, 0.0).contains("add"));
+    assert!(with_number(AluOp::Sub, DType::F32, -0.0).contains("sub"));
+    assert!(with_number(AluOp::Mul, DType::F32, 0.0).contains("mul"));
+    assert!(with_number(AluOp::Pow, DType::F32, 0.5).contains("pow"));
+}
+
+#[test]
+fn powers_and_quotients_become_cheaper() {
+    assert!(with_number(AluOp::Pow, DType::F32, 2.0).contains("= mul f32[3] %0, %0"));
+    assert_eq!(with_number(AluOp::Pow, DType::F32, -1.0), one_op(DType::F32, "reciprocal"));
+    assert!(with_number(AluOp::Div, DType::F32, 8.0).contains("const(0.125)"));
+    assert!(with_number(AluOp::Div, DType::F32, 3.0).contains("div"));
+    let mut g = Sketch::new();
+    let x = g.param(&[3], DType::F32);
+    let x = g.alu(AluOp::Abs, &[x]);
+    let half = g.number(0.5, DType::F32);
+    let root = g.alu(AluOp::Pow, &[x, half]);
+    assert!(g.simplified(root).contains("sqrt"));
+}
+
+#[test]
+fn numbers_fold_and_go_right() {
+    let mut g = Sketch::new();
+    let x = g.param(&[3], DType::I32);
+    let (two, three) = (g.number(2, DType::I32), g.number(3, DType::I32));
+    let sum = g.alu(AluOp::Add, &[two, x]);
+    let sum = g.alu(AluOp::Add, &[three, sum]);
+    let expected = "%0 = param(0) i32[3]\n%1 = const(5) i32[]\n%2 = add i32[3] %0, %1\nreturn %2\n";
+    assert_eq!(g.simplified(sum), expected);
+}
+
+#[test]
+fn repeated_numbers_are_computed_once() {
+    let mut g = Sketch::new();
+    let c = g.number(2.0, DType::F32);
+    let full = g.op(Op::Expand([4, 4].into()), &[c]);
+    let square = g.alu(AluOp::Mul, &[full, full]);
+    let row = g.op(Op::Reduce(Monoid::Sum, smallvec![1]), &[square]);
+    let expected = "%0 = const(16.0) f32[]\n%1 = expand f32[4] %0\nreturn %1\n";
+    assert_eq!(g.simplified(row), expected);
+}
+
+#[test]
+fn lifted_numbers_are_seen_by_no_rule() {
+    let mut g = Sketch::new();
+    let x = g.param(&[3], DType::F32);
+    let one = || Op::Arg(Scalar::Float(1.0), DType::F32, Device::cpu());
+    let (a, b) = (g.op(one(), &[]), g.op(one(), &[]));
+    let product = g.alu(AluOp::Mul, &[x, a]);
+    let product = g.alu(AluOp::Mul, &[product, b]);
+    let expected = "\
+%0 = param(0) f32[3]
+%1 = arg(1.0) f32[]
+%2 = arg(1.0) f32[]
+%3 = mul f32[3] %0, %1
+%4 = mul f32[3] %3, %2
+return %4
+";
+    assert_eq!(g.simplified(product), expected);
+}
+
+#[test]
+fn casts_that_lose_nothing_vanish() {
+    let chain = |from, through, to| {
+        let mut g = Sketch::new();
+        let x = g.param(&[3], from);
+        let y = g.op(Op::Cast(through), &[x]);
+        let y = g.op(Op::Cast(to), &[y]);
+        g.simplified(y)
+    };
+    assert_eq!(chain(DType::F16, DType::F32, DType::F16), unchanged(DType::F16));
+    assert_eq!(chain(DType::I32, DType::F64, DType::I32), unchanged(DType::I32));
+    assert_eq!(chain(DType::I32, DType::U32, DType::I32), unchanged(DType::I32));
+    assert_eq!(chain(DType::I64, DType::I32, DType::U8).matches("cast").count(), 1);
+    assert_eq!(chain(DType::I32, DType::F32, DType::I32).matches("cast").count(), 2);
+    assert_eq!(chain(DType::F32, DType::F16, DType::F32).matches("cast").count(), 2);
+}
+
+#[test]
+fn a_rounding_cast_of_a_computed_float_stays() {
+    let mut g = Sketch::new();
+    let x = g.param(&[3], DType::F16);
+    let y = g.alu(AluOp::Exp, &[x]);
+    let y = g.op(Op::Cast(DType::F32), &[y]);
+    let y = g.op(Op::Cast(DType::F16), &[y]);
+    assert_eq!(g.simplified(y).matches("cast").count(), 2);
+}
+
+#[test]
+fn movement_composes() {
+    let mut g = Sketch::new();
+    let x = g.param(&[2, 3, 4], DType::F32);
+    let y = g.op(Op::Permute(smallvec![2, 0, 1]), &[x]);
+    let y = g.op(Op::Permute(smallvec![1, 2, 0]), &[y]);
+    let y = g.op(Op::Reshape([6, 4].into()), &[y]);
+    let y = g.op(Op::Reshape([2, 12].into()), &[y]);
+    let y = g.op(Op::Flip(smallvec![0]), &[y]);
+    let y = g.op(Op::Flip(smallvec![0, 1]), &[y]);
+    let expected = "\
+%0 = param(0) f32[2, 3, 4]
+%1 = reshape f32[2, 12] %0
+%2 = flip(1) f32[2, 12] %1
+return %2
+";
+    assert_eq!(g.simplified(y), expected);
+}
+
+#[test]
+fn the_inside_of_a_pad_is_not_padded() {
+    let mut g = Sketch::new();
+    let x = g.param(&[6], DType::F32);
+    let zero = g.number(0.0, DType::F32);
+    let y = g.op(Op::Pad(Box::new([PadAxis { lo: 2, hi: 3, interior: 0 }])), &[x, zero]);
+    let y = g.op(Op::Slice(Box::new([SliceAxis { start: 3, stop: 8, step: 2 }])), &[y]);
+    let y = g.op(Op::Slice(Box::new([SliceAxis { start: 1, stop: 3, step: 1 }])), &[y]);
+    let expected = "%0 = param(0) f32[6]\n%1 = slice(3..6:2) f32[2] %0\nreturn %1\n";
+    assert_eq!(g.simplified(y), expected);
+}
+
+#[test]
+fn reductions_of_single_elements_reshape() {
+    let mut g = Sketch::new();
+    let x = g.param(&[3, 1], DType::F32);
+    let y = g.op(Op::Reduce(Monoid::Max, smallvec![1]), &[x]);
+    assert_eq!(g.simplified(y), "%0 = param(0) f32[3, 1]\n%1 = reshape f32[3] %0\nreturn %1\n");
+}
+
+#[test]
+fn selections_that_are_decided_vanish() {
+    let mut g = Sketch::new();
+    let (x, c) = (g.param(&[3], DType::F32), g.param(&[3], DType::Bool));
+    let not = g.alu(AluOp::Not, &[c]);
+    let no = g.number(0.0, DType::F32);
+    let y = g.alu(AluOp::Where, &[not, x, no]);
+    let yes = g.number(true, DType::Bool);
+    let y = g.alu(AluOp::Where, &[yes, y, x]);
+    let expected = "\
+%0 = param(0) f32[3]
+%1 = param(1) bool[3]
+%2 = const(0.0) f32[]
+%3 = where f32[3] %1, %2, %0
+return %3
+";
+    assert_eq!(g.simplified(y), expected);
+}
+
+#[test]
+fn equal_nodes_merge_and_unneeded_ones_go() {
+    let mut graph = Graph::default();
+    let ty = Type::new([3], DType::F32, Device::cpu());
+    let mut push = |op: Op, operands: &[u32]| {
+        let operands = operands.iter().map(|&o| NodeId(o)).collect();
+        graph.push(GraphNode { op, ty: ty.clone(), operands, span: Span::caller() })
+    };
+    push(Op::Param(0, Box::new(ty.clone())), &[]);
+    push(Op::Param(1, Box::new(ty.clone())), &[]);
+    push(Op::Alu(AluOp::Add), &[0, 1]);
+    push(Op::Alu(AluOp::Exp), &[0]);
+    push(Op::Alu(AluOp::Add), &[1, 0]);
+    push(Op::Alu(AluOp::Mul), &[2, 4]);
+    graph.outputs = vec![NodeId(5), NodeId(4)];
+    let (merged, map) = cse(&graph);
+    let expected = "\
+%0 = param(0) f32[3]
+%1 = param(1) f32[3]
+%2 = add f32[3] %0, %1
+%3 = mul f32[3] %2, %2
+return %3, %2
+";
+    assert_eq!(merged.to_string(), expected);
+    assert_eq!(map, [0, 1, 2, DROPPED.0, 2, 3].map(NodeId));
+    assert_eq!(merged.node(NodeId(2)).span, graph.nodes[2].span);
+}
+
+#[test]
+fn rule_names_are_unique() {
+    let names: std::collections::HashSet<&str> = rules().iter().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), rules().len());
+}
