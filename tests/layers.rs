@@ -43,7 +43,9 @@ fn upward_edges(file: &str, module: &str, text: &str) -> Vec<String> {
     let mut edges = Vec::new();
     for (number, line) in text.lines().enumerate() {
         // Tests may look at the whole crate.
-        if line.trim() == "#[cfg(test)]" && text.lines().nth(number + 1).is_some_and(|l| l.contains("mod tests {")) {
+        if line.trim() == "#[cfg(test)]"
+            && text.lines().nth(number + 1).is_some_and(|l| l.contains("mod tests {"))
+        {
             break;
         }
         if line.trim_start().starts_with("//") {
