@@ -45,7 +45,7 @@ pub struct Schedule {
 /// Runs the passes, in order:
 ///
 /// 1. `expand`: composites without a template become their bodies.
-/// 2. `cse`, `simplify`: one node per value, algebra.
+/// 2. `simplify`: one node per value, algebra.
 /// 3. `place`: scatters get a base of their own.
 /// 4. `fuse`: nodes into groups, each lowered to a kernel.
 /// 5. `order`: groups into steps.
@@ -54,6 +54,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let template =
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
     let graph = expand::expand(graph, &template);
+    let graph = crate::ir::simplify::simplify(&graph).0;
     let graph = place::place(&graph);
     let context =
         fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
