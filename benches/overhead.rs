@@ -1,0 +1,67 @@
+//! What kiln itself costs: building nodes, planning, realizing a cached plan.
+
+use std::time::Instant;
+
+use kiln::plan::context::{Context, with_context};
+use kiln::tensor::Tensor;
+
+/// Nanoseconds per repetition.
+fn nanoseconds(repetitions: usize, mut body: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..repetitions).for_each(|_| body());
+    start.elapsed().as_nanos() as f64 / repetitions as f64
+}
+
+fn main() {
+    build_nodes();
+    for adds in [1, 10, 100] {
+        cached_realize(adds);
+    }
+    growth();
+}
+
+/// Time per node of building and dropping chains of elementwise operations.
+fn build_nodes() {
+    let (a, b) = (Tensor::ones([64, 64], ()), Tensor::ones([64, 64], ()));
+    let chain = |with_scalar: bool| {
+        let mut x = a.clone();
+        for _ in 0..500 {
+            x = if with_scalar { x * 2.0 } else { x + &b };
+        }
+        x
+    };
+    drop(chain(false));
+    let tensors = nanoseconds(200, || drop(chain(false))) / 500.0;
+    let scalars = nanoseconds(200, || drop(chain(true))) / 1000.0;
+    println!("build and drop a node: {tensors:.0} ns (tensor operands), {scalars:.0} ns (scalar operands)");
+}
+
+/// Time of a realize whose plan is cached, and its parts.
+fn cached_realize(adds: usize) {
+    let context = Context::new();
+    with_context(&context, || {
+        let one = Tensor::from_vec(vec![1f32; 16], [16], ());
+        let build = || (0..adds).fold(one.clone(), |x, _| x + &one);
+        (0..3).for_each(|_| drop(build().realize().map(|_| ())));
+        let building = nanoseconds(2000, || drop(build()));
+        let whole = nanoseconds(2000, || drop(build().realize().map(|_| ())));
+        println!(
+            "cached realize of {adds} adds: {whole:.0} ns, of which building and dropping {building:.0}"
+        );
+    });
+    println!("  {:?}", context.counters());
+}
+
+/// Time to plan chains of growing length.
+fn growth() {
+    for nodes in [1000, 10_000, 100_000] {
+        let context = Context::new();
+        with_context(&context, || {
+            let one = Tensor::from_vec(vec![1f32; 16], [16], ());
+            let x = (0..nodes).fold(one.clone(), |x, i| if i % 7 == 0 { x * &one } else { x + &one });
+            let start = Instant::now();
+            let done = x.realize().map(|_| ());
+            println!("plan and run {nodes} nodes: {:.1} ms {done:?}", start.elapsed().as_secs_f64() * 1e3);
+        });
+    }
+}
