@@ -1,0 +1,294 @@
+//! One call: arguments bound to parameter names, taken with their types.
+//!
+//! A mapping takes every argument by name. What it does not take is reported
+//! when the call ends, so that no argument is silently ignored.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use kiln::base::{DType, Error, Scalar};
+use kiln::tensor::operand::OperandValue;
+use kiln::tensor::{AxisList, Place, Tensor};
+
+use super::arg::Arg;
+
+/// Why a call has no result.
+#[derive(Debug)]
+pub enum Stop {
+    /// kiln has no such operation, or not with this argument.
+    Unsupported(String),
+    /// Rust's types do not let the call be written: a number where kiln takes
+    /// a tensor, an `out=` tensor.
+    Inexpressible(String),
+    /// kiln refused it.
+    Refused(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Refused(error)
+    }
+}
+
+/// The result of a mapping.
+pub type Outcome<T = Vec<Tensor>> = Result<T, Stop>;
+
+/// A recorded call on its way to kiln.
+pub struct Call<'a> {
+    bound: RefCell<Vec<(String, Arg)>>,
+    inputs: &'a [Tensor],
+    place: Place,
+}
+
+impl<'a> Call<'a> {
+    /// Binds arguments to `parameters`, names apart by spaces; a name with a
+    /// star takes all positional arguments that are left, as a list.
+    ///
+    /// # Errors
+    /// More arguments than parameters, or a keyword that is none of them.
+    pub fn bind(
+        parameters: &str,
+        args: &[Arg],
+        keywords: &[(String, Arg)],
+        inputs: &'a [Tensor],
+        place: Place,
+    ) -> Outcome<Call<'a>> {
+        let mut bound = Vec::new();
+        let mut args = args.iter();
+        for name in parameters.split_whitespace() {
+            if let Some(name) = name.strip_prefix('*') {
+                bound.push((name.to_string(), Arg::List(args.by_ref().cloned().collect())));
+            } else if let Some(arg) = args.next() {
+                bound.push((name.to_string(), arg.clone()));
+            }
+        }
+        if let Some(extra) = args.next() {
+            return Err(Stop::Unsupported(format!("one argument too many: {extra:?}")));
+        }
+        for (name, arg) in keywords {
+            if name == "out" {
+                return Err(Stop::Inexpressible("results are new tensors, so there is no out=".into()));
+            }
+            if !parameters.split_whitespace().any(|p| p.trim_start_matches('*') == name) {
+                return Err(Stop::Unsupported(format!("argument {name}={arg:?}")));
+            }
+            bound.push((name.clone(), arg.clone()));
+        }
+        Ok(Call { bound: RefCell::new(bound), inputs, place })
+    }
+
+    /// Reports an argument that the mapping has not taken.
+    ///
+    /// # Errors
+    /// The first such argument.
+    pub fn finish(&self) -> Outcome<()> {
+        match self.bound.borrow().first() {
+            Some((name, arg)) => Err(Stop::Unsupported(format!("argument {name}={arg:?}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Where new tensors go: the device under test, with the call's dtype.
+    pub fn place(&self) -> Outcome<Place> {
+        Ok(Place { dtype: self.dtype("dtype")?, ..self.place })
+    }
+
+    /// Takes an argument; `None` and an absent one are the same.
+    pub fn take(&self, name: &str) -> Option<Arg> {
+        let mut bound = self.bound.borrow_mut();
+        let at = bound.iter().position(|(bound, _)| bound == name)?;
+        match bound.remove(at).1 {
+            Arg::None => None,
+            arg => Some(arg),
+        }
+    }
+
+    /// Whether the argument is there (and not `None`).
+    pub fn has(&self, name: &str) -> bool {
+        self.bound.borrow().iter().any(|(bound, arg)| bound == name && !matches!(arg, Arg::None))
+    }
+
+    /// Whether the argument is a tensor.
+    pub fn has_tensor(&self, name: &str) -> bool {
+        self.bound.borrow().iter().any(|(bound, arg)| bound == name && matches!(arg, Arg::Tensor(_)))
+    }
+
+    /// Gives back an argument taken, or another in its place.
+    pub fn put(&self, name: &str, arg: Arg) {
+        self.bound.borrow_mut().push((name.to_string(), arg));
+    }
+
+    /// A tensor argument, looked at but not taken.
+    pub fn peek_tensor(&self, name: &str) -> Option<Tensor> {
+        let bound = self.bound.borrow();
+        let (_, arg) = bound.iter().find(|(bound, _)| bound == name)?;
+        self.input(arg)
+    }
+
+    /// The input that an argument names.
+    ///
+    /// # Errors
+    /// An argument that names none.
+    pub fn resolve(&self, arg: &Arg) -> Outcome<Tensor> {
+        self.input(arg).ok_or_else(|| wrong("an item", arg, "a tensor"))
+    }
+
+    /// Takes arguments that have no meaning in kiln when they are what
+    /// PyTorch's default is.
+    ///
+    /// # Errors
+    /// A value that would change something.
+    pub fn ignore(&self, name: &str, harmless: impl Fn(&Arg) -> bool) -> Outcome<()> {
+        match self.take(name) {
+            Some(arg) if !harmless(&arg) => Err(Stop::Unsupported(format!("{name}={arg:?}"))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn wrong(name: &str, arg: &Arg, expected: impl Display) -> Stop {
+    Stop::Inexpressible(format!("{name} is {expected}, given {arg:?}"))
+}
+
+fn missing(name: &str) -> Stop {
+    Stop::Inexpressible(format!("{name} is required"))
+}
+
+/// Typed arguments: `name` is required, `opt_name` may be absent.
+macro_rules! getters {
+    ($($(#[doc = $doc:literal])* $required:ident $optional:ident $result:ty, $expected:literal,
+       |$call:ident, $arg:ident| $body:expr;)*) => {
+        impl Call<'_> {$(
+            $(#[doc = $doc])*
+            pub fn $optional(&self, name: &str) -> Outcome<Option<$result>> {
+                let Some($arg) = self.take(name) else { return Ok(None) };
+                let $call = self;
+                let value: Option<$result> = $body;
+                value.map(Some).ok_or_else(|| wrong(name, &$arg, $expected))
+            }
+            $(#[doc = $doc])*
+            pub fn $required(&self, name: &str) -> Outcome<$result> {
+                self.$optional(name)?.ok_or_else(|| missing(name))
+            }
+        )*}
+    };
+}
+
+getters! {
+    /// A tensor.
+    tensor opt_tensor Tensor, "a tensor", |call, arg| call.input(&arg);
+    /// A list of tensors.
+    tensors opt_tensors Vec<Tensor>, "a list of tensors", |call, arg| match &arg {
+        Arg::List(items) => match items.as_slice() {
+            [Arg::List(inner)] => inner.iter().map(|item| call.input(item)).collect(),
+            items => items.iter().map(|item| call.input(item)).collect(),
+        },
+        _ => None,
+    };
+    /// A tensor or a number.
+    operand opt_operand OperandValue, "a tensor or a number", |call, arg| match &arg {
+        Arg::Number(number) => Some(OperandValue::Scalar(*number)),
+        other => call.input(other).map(OperandValue::Tensor),
+    };
+    /// A number.
+    scalar opt_scalar Scalar, "a number", |_call, arg| number(&arg);
+    /// A floating-point number.
+    float opt_float f64, "a number", |_call, arg| number(&arg).map(Scalar::as_f64);
+    /// An integer.
+    int opt_int i64, "an integer", |_call, arg| integer(&arg);
+    /// A truth value.
+    flag opt_flag bool, "a truth value", |_call, arg| match &arg {
+        Arg::Number(Scalar::Bool(flag)) => Some(*flag),
+        _ => None,
+    };
+    /// Text.
+    text opt_text String, "text", |_call, arg| match &arg {
+        Arg::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    /// A list of integers, or one.
+    ints opt_ints Vec<i64>, "integers", |_call, arg| match &arg {
+        Arg::List(items) => match items.as_slice() {
+            [Arg::List(inner)] => inner.iter().map(integer).collect(),
+            items => items.iter().map(integer).collect(),
+        },
+        one => integer(one).map(|i| vec![i]),
+    };
+}
+
+fn number(arg: &Arg) -> Option<Scalar> {
+    match arg {
+        Arg::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The integer that an argument is.
+pub fn integer(arg: &Arg) -> Option<i64> {
+    match arg {
+        Arg::Number(Scalar::Int(i)) => Some(*i),
+        Arg::Number(Scalar::Bool(b)) => Some(i64::from(*b)),
+        _ => None,
+    }
+}
+
+impl Call<'_> {
+    fn input(&self, arg: &Arg) -> Option<Tensor> {
+        match arg {
+            Arg::Tensor(k) => self.inputs.get(*k).cloned(),
+            _ => None,
+        }
+    }
+
+    /// A truth value that is `false` unless given.
+    pub fn is(&self, name: &str) -> Outcome<bool> {
+        Ok(self.opt_flag(name)?.unwrap_or(false))
+    }
+
+    /// Axes: an integer, a list, or all where absent or `None`.
+    pub fn axes(&self, name: &str) -> Outcome<AxisList> {
+        let axes = self.opt_ints(name)?;
+        Ok(axes.map_or(AxisList::All, |axes| AxisList::These(axes.into())))
+    }
+
+    /// Axes where an empty list, too, means all.
+    pub fn axes_or_all(&self, name: &str) -> Outcome<AxisList> {
+        let axes = self.opt_ints(name)?.filter(|axes| !axes.is_empty());
+        Ok(axes.map_or(AxisList::All, |axes| AxisList::These(axes.into())))
+    }
+
+    /// A list of sizes.
+    ///
+    /// # Errors
+    /// A negative size, which Rust's `usize` does not have.
+    pub fn sizes(&self, name: &str) -> Outcome<Vec<usize>> {
+        let sizes = self.ints(name)?;
+        let size =
+            |i: &i64| usize::try_from(*i).map_err(|_| wrong(name, &Arg::Number((*i).into()), "a size"));
+        sizes.iter().map(size).collect()
+    }
+
+    /// A size.
+    ///
+    /// # Errors
+    /// A negative one, which Rust's `usize` does not have.
+    pub fn size(&self, name: &str) -> Outcome<usize> {
+        let size = self.int(name)?;
+        usize::try_from(size).map_err(|_| wrong(name, &Arg::Number(size.into()), "a size"))
+    }
+
+    /// An element type, if given.
+    pub fn dtype(&self, name: &str) -> Outcome<Option<DType>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Arg::DType(dtype)) => Ok(Some(dtype)),
+            Some(Arg::OtherDType(name)) => Err(Stop::Unsupported(format!("dtype {name}"))),
+            Some(other) => Err(wrong(name, &other, "a dtype")),
+        }
+    }
+}
+
+/// What stops a call whose argument has a value kiln does not know.
+pub fn unsupported<T>(name: &str, value: impl Display) -> Outcome<T> {
+    Err(Stop::Unsupported(format!("{name}={value}")))
+}

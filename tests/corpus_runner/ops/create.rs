@@ -1,0 +1,72 @@
+//! Creation and casts.
+
+use kiln::base::{DType, Scalar, Shape};
+use kiln::tensor::{Place, Tensor};
+
+use super::super::arg::Arg;
+use super::super::call::{Call, Outcome};
+use super::{Entry, entry, one};
+
+/// New tensors.
+pub const CREATION: &[Entry] = &[
+    entry("arange", "start end step dtype device", |c| {
+        let place = place(c)?;
+        let first = c.scalar("start")?;
+        let (start, end) = c.opt_scalar("end")?.map_or((Scalar::Int(0), first), |end| (first, end));
+        one(Tensor::arange(start, end, c.opt_scalar("step")?.unwrap_or(Scalar::Int(1)), place))
+    }),
+    entry("linspace", "start end steps dtype device", |c| {
+        one(Tensor::linspace(c.scalar("start")?, c.scalar("end")?, c.size("steps")?, place(c)?))
+    }),
+    entry("eye", "n m dtype device requires_grad", |c| {
+        c.ignore("requires_grad", |arg| matches!(arg, Arg::Number(Scalar::Bool(false))))?;
+        let rows = c.size("n")?;
+        let columns = if c.has("m") { c.size("m")? } else { rows };
+        one(Tensor::eye(rows, columns, place(c)?))
+    }),
+    entry("full", "size fill_value dtype device", |c| {
+        one(Tensor::full(shape(c)?, c.scalar("fill_value")?, place(c)?))
+    }),
+    entry("zeros", "size dtype device", |c| one(Tensor::zeros(shape(c)?, place(c)?))),
+    entry("ones", "size dtype device", |c| one(Tensor::ones(shape(c)?, place(c)?))),
+    entry("zeros_like", "self dtype device", |c| filled_like(c, Scalar::Int(0))),
+    entry("ones_like", "self dtype device", |c| filled_like(c, Scalar::Int(1))),
+    entry("full_like", "self fill_value dtype device", |c| filled_like(c, c.scalar("fill_value")?)),
+    entry("new_full", "self size fill_value dtype device", |c| {
+        let place = like(c, &c.tensor("self")?)?;
+        one(Tensor::full(shape(c)?, c.scalar("fill_value")?, place))
+    }),
+];
+
+/// The device under test stands for the one that the call names.
+fn place(c: &Call) -> Outcome<Place> {
+    c.ignore("device", |arg| matches!(arg, Arg::Text(name) if name == "cpu"))?;
+    c.place()
+}
+
+/// The place of `own`, unless the call says otherwise.
+fn like(c: &Call, own: &Tensor) -> Outcome<Place> {
+    let place = place(c)?;
+    Ok(Place { dtype: Some(place.dtype_or(own.dtype())), ..place })
+}
+
+fn filled_like(c: &Call, value: Scalar) -> Outcome {
+    let own = c.tensor("self")?;
+    one(Tensor::full(own.shape(), value, like(c, &own)?))
+}
+
+fn shape(c: &Call) -> Outcome<Shape> {
+    Ok(Shape::new(&c.sizes("size")?))
+}
+
+/// Casts.
+pub const CASTS: &[Entry] = &[
+    entry("bfloat16", "self", |c| one(c.tensor("self")?.to_dtype(DType::BF16))),
+    entry("half", "self", |c| one(c.tensor("self")?.to_dtype(DType::F16))),
+    entry("float", "self", |c| one(c.tensor("self")?.to_dtype(DType::F32))),
+    entry("double", "self", |c| one(c.tensor("self")?.to_dtype(DType::F64))),
+    entry("int", "self", |c| one(c.tensor("self")?.to_dtype(DType::I32))),
+    entry("long", "self", |c| one(c.tensor("self")?.to_dtype(DType::I64))),
+    entry("byte", "self", |c| one(c.tensor("self")?.to_dtype(DType::U8))),
+    entry("bool", "self", |c| one(c.tensor("self")?.to_dtype(DType::Bool))),
+];

@@ -1,0 +1,54 @@
+//! The mapping from recorded calls to kiln, by topic.
+
+mod create;
+mod elementwise;
+mod linalg;
+mod spatial;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use kiln::tensor::Tensor;
+
+use super::call::{Call, Outcome};
+
+/// How one PyTorch function is called in kiln.
+pub struct Entry {
+    /// The function (`nn.functional.relu`).
+    pub name: &'static str,
+    /// Its parameters in order, apart by spaces; a star takes the rest.
+    pub parameters: &'static str,
+    /// The call in kiln.
+    pub run: fn(&Call) -> Outcome,
+}
+
+const fn entry(name: &'static str, parameters: &'static str, run: fn(&Call) -> Outcome) -> Entry {
+    Entry { name, parameters, run }
+}
+
+/// A call with one result.
+fn one(tensor: Tensor) -> Outcome {
+    Ok(vec![tensor])
+}
+
+/// A call with two results.
+fn pair((first, second): (Tensor, Tensor)) -> Outcome {
+    Ok(vec![first, second])
+}
+
+static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
+    let tables = [
+        create::CREATION,
+        create::CASTS,
+        elementwise::OPERATORS,
+        linalg::PRODUCTS,
+        spatial::CONVOLUTIONS,
+        spatial::POOLS,
+    ];
+    tables.into_iter().flatten().map(|entry| (entry.name, entry)).collect()
+});
+
+/// The mapping of `call`, if there is one.
+pub fn find(call: &str) -> Option<&'static Entry> {
+    ENTRIES.get(call).copied()
+}

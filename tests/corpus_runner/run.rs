@@ -1,0 +1,146 @@
+//! Running the cases of one operation.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use kiln::tensor::Tensor;
+
+use super::arg::Arg;
+use super::array::Array;
+use super::call::{Call, Outcome, Stop};
+use super::compare::{Bounds, compare};
+use super::manifest::{Case, Manifest, Op, Recorded, Refusal};
+use super::ops::{self, Entry};
+use super::report::{OpReport, Verdict};
+use super::safetensors;
+use super::target::Target;
+
+/// Runs every case of `op`.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> Result<OpReport, String> {
+    let mut report = OpReport { name: op.name.clone(), ..OpReport::default() };
+    let arrays = safetensors::read(&folder.join(&op.file))?;
+    let entry = ops::find(&op.call);
+    for case in &op.cases {
+        let context = Context { op, case, manifest, arrays: &arrays, target };
+        report.forward.push((case.number, guarded(|| forward(&context, entry))));
+        if !case.gradients.is_empty() {
+            report.gradients.push((case.number, guarded(|| gradients(&context, entry))));
+        }
+    }
+    for (number, refusal) in op.refusals.iter().enumerate() {
+        report.refusals.push((number as u64, guarded(|| rejected(refusal, entry, target))));
+    }
+    Ok(report)
+}
+
+struct Context<'a> {
+    op: &'a Op,
+    case: &'a Case,
+    manifest: &'a Manifest,
+    arrays: &'a HashMap<String, Array>,
+    target: Target,
+}
+
+/// The verdict, or that kiln panicked.
+fn guarded(body: impl FnOnce() -> Verdict) -> Verdict {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(payload.downcast_ref::<&str>().copied());
+        Verdict::Panicked(text.unwrap_or("a panic without text").to_string())
+    })
+}
+
+fn forward(context: &Context, entry: Option<&Entry>) -> Verdict {
+    let found = evaluated(context, entry);
+    let found = match found {
+        Ok(found) => found,
+        Err(Stop::Unsupported(why) | Stop::Inexpressible(why)) => return Verdict::Unsupported(why),
+        Err(Stop::Refused(error)) => return Verdict::Failed(format!("refused: {error}")),
+    };
+    if found.len() != context.case.outputs {
+        return Verdict::Failed(format!("{} outputs, expected {}", found.len(), context.case.outputs));
+    }
+    for (k, found) in found.iter().enumerate() {
+        let name = format!("c{}.o{k}", context.case.number);
+        let Some(expected) = context.arrays.get(&name) else {
+            return Verdict::Failed(format!("{name} is not in the file"));
+        };
+        if let Err(why) = compare(found, expected, &bounds(context, expected, context.case.recorded)) {
+            return Verdict::Failed(format!("output {k}: {why}"));
+        }
+    }
+    Verdict::Passed
+}
+
+fn evaluated(context: &Context, entry: Option<&Entry>) -> Outcome<Vec<Array>> {
+    if context.case.complex {
+        return Err(Stop::Unsupported("complex numbers".into()));
+    }
+    let (_, outputs) = built(context, entry)?;
+    Ok(context.target.evaluate(&outputs)?)
+}
+
+/// The inputs and the outputs of a case, unrealized.
+fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
+    let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
+    let inputs = inputs(context);
+    let outputs = called(entry, &context.case.args, &context.case.keywords, &inputs, context.target)?;
+    Ok((inputs, outputs))
+}
+
+/// The inputs `c<n>.i0`, `c<n>.i1`, ... as far as there are any.
+fn inputs(context: &Context) -> Vec<Tensor> {
+    let array = |k: usize| context.arrays.get(&format!("c{}.i{k}", context.case.number));
+    let strides = |k: usize| context.case.strides.get(&k).map(Vec::as_slice);
+    let present = (0..).map_while(|k| Some((k, array(k)?)));
+    present.map(|(k, array)| context.target.input(array, strides(k))).collect()
+}
+
+fn called(
+    entry: &Entry,
+    args: &[Arg],
+    keywords: &[(String, Arg)],
+    inputs: &[Tensor],
+    target: Target,
+) -> Outcome {
+    let call = Call::bind(entry.parameters, args, keywords, inputs, target.place())?;
+    let outputs = (entry.run)(&call)?;
+    call.finish()?;
+    Ok(outputs)
+}
+
+fn bounds(context: &Context, expected: &Array, recorded: Option<Recorded>) -> Bounds {
+    let usual = context.manifest.tolerances.get(&expected.dtype);
+    let exception = context.case.dtype.and_then(|dtype| context.op.tolerances.get(&dtype));
+    Bounds { tolerances: usual.into_iter().chain(exception).copied().collect(), recorded }
+}
+
+/// The gradients of the cotangent's product with the outputs. The cotangent
+/// of output `k` is `((7*i) % 13 - 6) / 8` at the i-th element, i from `5*k`;
+/// the expected gradient of input `j` is `c<n>.g<j>`, the inputs that have
+/// one are `case.gradients`, and the bounds come from `recorded_gradients`.
+fn gradients(_context: &Context, _entry: Option<&Entry>) -> Verdict {
+    Verdict::Unsupported("kiln has no gradients yet".into())
+}
+
+/// Whether a call that must be rejected is: by an error when it is built or
+/// computed, or because Rust's types do not let it be written.
+fn rejected(refusal: &Refusal, entry: Option<&Entry>, target: Target) -> Verdict {
+    let Some(entry) = entry else { return Verdict::Unsupported("no such operation".into()) };
+    let mut inputs = Vec::new();
+    for (dtype, shape) in &refusal.inputs {
+        let Some(dtype) = *dtype else { return Verdict::Unsupported("a dtype kiln has not".into()) };
+        let values = Array::from_fn(dtype, shape, |i| ((7 * i) % 13) as f64 - 6.0);
+        inputs.push(target.input(&values, None));
+    }
+    let outcome = called(entry, &refusal.args, &refusal.keywords, &inputs, target);
+    match outcome.and_then(|outputs| Ok(target.evaluate(&outputs)?)) {
+        Err(Stop::Refused(_) | Stop::Inexpressible(_)) => Verdict::Passed,
+        Err(Stop::Unsupported(why)) => Verdict::Unsupported(why),
+        Ok(_) => Verdict::Failed(format!("accepted; PyTorch says: {}", refusal.message)),
+    }
+}

@@ -1,0 +1,100 @@
+//! Where the cases run: a device, or the interpreter of the unfused graph.
+
+use kiln::base::{DType, Device, Error};
+use kiln::tensor::read::realize;
+use kiln::tensor::{Place, Tensor};
+
+use super::array::Array;
+
+/// What evaluates the graphs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// The interpreter: f64, rounded to the type at casts and at the end. It
+    /// checks the compositions, independently of any kernel.
+    Oracle,
+    /// A device.
+    Device(Device),
+}
+
+impl Target {
+    /// Reads `oracle` or a device's name.
+    ///
+    /// # Errors
+    /// A name of neither.
+    pub fn parse(name: &str) -> Result<Target, Error> {
+        if name == "oracle" { Ok(Target::Oracle) } else { name.parse().map(Target::Device) }
+    }
+
+    /// Where inputs are made.
+    pub fn place(self) -> Place {
+        match self {
+            Target::Oracle => Place::from(Device::cpu()),
+            Target::Device(device) => Place::from(device),
+        }
+    }
+
+    /// The values of `tensors`.
+    ///
+    /// # Errors
+    /// kiln's.
+    pub fn evaluate(self, tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
+        match self {
+            Target::Oracle => oracle(tensors),
+            Target::Device(_) => {
+                realize(&tensors.iter().collect::<Vec<_>>())?;
+                tensors.iter().map(read).collect()
+            }
+        }
+    }
+
+    /// An input.
+    pub fn input(self, array: &Array, _strides: Option<&[usize]>) -> Tensor {
+        self.leaf(array)
+    }
+
+    fn leaf(self, array: &Array) -> Tensor {
+        let (shape, place) = (array.shape.clone(), self.place());
+        match array.dtype {
+            DType::F64 => Tensor::from_slice(&array.elements(f64::from_le_bytes), shape, place),
+            DType::F32 => Tensor::from_slice(&array.elements(f32::from_le_bytes), shape, place),
+            DType::F16 => Tensor::from_slice(&array.elements(half::f16::from_le_bytes), shape, place),
+            DType::BF16 => Tensor::from_slice(&array.elements(half::bf16::from_le_bytes), shape, place),
+            DType::I64 => Tensor::from_slice(&array.elements(i64::from_le_bytes), shape, place),
+            DType::I32 => Tensor::from_slice(&array.elements(i32::from_le_bytes), shape, place),
+            DType::U32 => Tensor::from_slice(&array.elements(u32::from_le_bytes), shape, place),
+            DType::U8 => Tensor::from_slice(&array.elements(u8::from_le_bytes), shape, place),
+            DType::Bool => Tensor::from_slice(&array.elements(|[b]| b != 0), shape, place),
+        }
+    }
+}
+
+/// The elements of a computed tensor.
+fn read(tensor: &Tensor) -> Result<Array, Error> {
+    macro_rules! bytes {
+        ($t:ty) => {
+            tensor.to_vec::<$t>()?.iter().flat_map(|x| x.to_le_bytes()).collect()
+        };
+    }
+    let dtype = tensor.dtype();
+    let bytes = match dtype {
+        DType::F64 => bytes!(f64),
+        DType::F32 => bytes!(f32),
+        DType::F16 => bytes!(half::f16),
+        DType::BF16 => bytes!(half::bf16),
+        DType::I64 => bytes!(i64),
+        DType::I32 => bytes!(i32),
+        DType::U32 => bytes!(u32),
+        DType::U8 => bytes!(u8),
+        DType::Bool => tensor.to_vec::<bool>()?.into_iter().map(u8::from).collect(),
+    };
+    Ok(Array { dtype, shape: tensor.shape().to_vec(), bytes })
+}
+
+fn oracle(tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
+    let values = Tensor::oracle(&tensors.iter().collect::<Vec<_>>())?;
+    let array = |value: kiln::ir::oracle::Value| {
+        let bytes = value.to_bytes();
+        Array { dtype: value.ty.dtype, shape: value.ty.shape.to_vec(), bytes }
+    };
+    Ok(values.into_iter().map(array).collect())
+}
