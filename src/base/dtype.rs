@@ -171,13 +171,11 @@ mod sealed {
 }
 
 /// A Rust type that is an element type.
-pub trait Element: sealed::Sealed + Copy + Default + Send + Sync + fmt::Debug + 'static {
+pub trait Element: sealed::Sealed + bytemuck::NoUninit + Default + Send + Sync + fmt::Debug {
     /// The element type this Rust type stands for.
     const DTYPE: DType;
-    /// Appends the value's bytes, in the machine's order.
-    fn write(self, out: &mut Vec<u8>);
-    /// Reads the value from exactly `DTYPE.size()` bytes.
-    fn read(bytes: &[u8]) -> Self;
+    /// The values whose bytes, in the machine's order, these are.
+    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
 }
 
 macro_rules! element {
@@ -185,13 +183,8 @@ macro_rules! element {
         impl sealed::Sealed for $t {}
         impl Element for $t {
             const DTYPE: DType = DType::$d;
-            #[inline]
-            fn write(self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_ne_bytes()); }
-            #[inline]
-            fn read(bytes: &[u8]) -> Self {
-                let mut raw = [0; std::mem::size_of::<$t>()];
-                raw.copy_from_slice(bytes);
-                <$t>::from_ne_bytes(raw)
+            fn from_bytes(bytes: &[u8]) -> Vec<$t> {
+                bytemuck::pod_collect_to_vec(bytes)
             }
         }
     )*};
@@ -202,13 +195,8 @@ element!(u8 => U8, i32 => I32, u32 => U32, i64 => I64, f16 => F16, bf16 => BF16,
 impl sealed::Sealed for bool {}
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    #[inline]
-    fn write(self, out: &mut Vec<u8>) {
-        out.push(u8::from(self));
-    }
-    #[inline]
-    fn read(bytes: &[u8]) -> Self {
-        bytes[0] != 0
+    fn from_bytes(bytes: &[u8]) -> Vec<bool> {
+        bytes.iter().map(|&byte| byte != 0).collect()
     }
 }
 

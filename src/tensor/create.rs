@@ -148,10 +148,8 @@ fn from_data<T: Element>(name: &'static str, span: Span, data: &[T], shape: Shap
         return filled(span, Scalar::Int(0), shape, dtype, device);
     }
     Tensor::build(|| {
-        let mut bytes = Vec::with_capacity(std::mem::size_of_val(data));
-        data.iter().for_each(|value| value.write(&mut bytes));
         let layout = Layout::contiguous(&shape);
-        let leaf = Leaf { buffer: host::upload(&bytes)?.into(), layout };
+        let leaf = Leaf { buffer: host::upload(bytemuck::cast_slice(data))?.into(), layout };
         let node = Node::leaf(Type::new(shape, T::DTYPE, Device::cpu()), leaf, span);
         let tensor = Tensor::from_node(node).cast_as(name, dtype, span);
         Ok(if device == Device::cpu() {

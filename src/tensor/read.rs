@@ -37,13 +37,25 @@ impl Tensor {
     /// on the meta device; else as [`Tensor::realize`].
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        let span = Span::caller();
+        pollster::block_on(self.read_as("to_vec", Span::caller()))
+    }
+
+    /// As [`Tensor::to_vec`], without blocking the thread where the device
+    /// can do otherwise.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    #[track_caller]
+    pub fn read_async<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> {
+        self.read_as("read_async", Span::caller())
+    }
+
+    async fn read_as<T: Element>(&self, call: &'static str, span: Span) -> Result<Vec<T>> {
         let found = self.node()?.ty().dtype;
         if found != T::DTYPE {
-            return Err(Error::ReadType { call: "to_vec", expected: T::DTYPE, found, span });
+            return Err(Error::ReadType { call, expected: T::DTYPE, found, span });
         }
-        let bytes = self.read("to_vec", span)?;
-        Ok(bytes.chunks_exact(T::DTYPE.size()).map(T::read).collect())
+        Ok(T::from_bytes(&self.read(call, span)?))
     }
 
     /// The one element of a tensor, widened: integers and truth values become
@@ -65,12 +77,12 @@ impl Tensor {
         }
         let dtype = ty.dtype;
         let bytes = self.read("item", span)?;
-        let mut raw = [0u8; 8];
-        raw[..bytes.len()].copy_from_slice(&bytes);
-        let bits = Scalar::from_bits(u64::from_le_bytes(little_endian(raw, bytes.len())), dtype)
-            .to_bits(T::DTYPE)
-            .to_le_bytes();
-        Ok(T::read(&native(bits, T::DTYPE.size())[..T::DTYPE.size()]))
+        let scalar = Scalar::from_bits(number(&bytes), dtype).to_bits(T::DTYPE);
+        let values = T::from_bytes(&bytes_of(scalar, T::DTYPE.size()));
+        match values[..] {
+            [value] => Ok(value),
+            _ => panic!("one element has {} values", values.len()),
+        }
     }
 
     /// The elements' bytes in row-major order.
@@ -87,18 +99,17 @@ impl Tensor {
     }
 }
 
-/// The first `size` bytes as a little-endian number.
-fn little_endian(mut raw: [u8; 8], size: usize) -> [u8; 8] {
-    if cfg!(target_endian = "big") {
-        raw[..size].reverse();
-    }
-    raw
+/// A number from its bytes in the machine's order.
+fn number(bytes: &[u8]) -> u64 {
+    let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+    if cfg!(target_endian = "big") { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
 }
 
-/// The low `size` bytes of a little-endian number, in the machine's order.
-fn native(mut bits: [u8; 8], size: usize) -> [u8; 8] {
+/// The low `size` bytes of a number, in the machine's order.
+fn bytes_of(number: u64, size: usize) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes()[..size].to_vec();
     if cfg!(target_endian = "big") {
-        bits[..size].reverse();
+        bytes.reverse();
     }
-    bits
+    bytes
 }
