@@ -184,7 +184,7 @@ macro_rules! element {
         impl Element for $t {
             const DTYPE: DType = DType::$d;
             fn from_bytes(bytes: &[u8]) -> Vec<$t> {
-                bytemuck::pod_collect_to_vec(bytes)
+                bytemuck::allocation::pod_collect_to_vec(bytes)
             }
         }
     )*};
