@@ -73,7 +73,8 @@ impl Site {
         axis::resolve(self.name, self.span, number, &x.shape()).map_err(Tensor::invalid)
     }
 
-    fn apply(self, op: Op, operands: &[&Tensor]) -> Tensor {
+    /// Applies a primitive.
+    pub fn apply(self, op: Op, operands: &[&Tensor]) -> Tensor {
         Tensor::apply(self.name, self.span, op, operands)
     }
 }
@@ -206,8 +207,11 @@ impl Site {
         let fill = self.scalar(fill, x.dtype(), x.device());
         self.apply(Op::Pad(axes.into_boxed_slice()), &[x, &fill])
     }
-    /// A range of one axis.
+    /// A range of one axis; the same node when it is all of it.
     pub fn slice(self, x: &Tensor, axis: usize, start: usize, stop: usize, step: usize) -> Tensor {
+        if x.ty().is_some_and(|ty| ty.shape.get(axis) == Some(&stop)) && (start, step) == (0, 1) {
+            return x.clone();
+        }
         let mut axes: Vec<SliceAxis> =
             x.shape().iter().map(|&stop| SliceAxis { start: 0, stop, step: 1 }).collect();
         if let Some(entry) = axes.get_mut(axis) {
@@ -219,8 +223,11 @@ impl Site {
     pub fn select_index(self, x: &Tensor, axis: usize, index: usize) -> Tensor {
         self.squeeze(&self.slice(x, axis, index, index + 1, 1), axis)
     }
-    /// Axes reversed.
+    /// Axes reversed; the same node when there are none.
     pub fn flip(self, x: &Tensor, axes: &[usize]) -> Tensor {
+        if axes.is_empty() {
+            return x.clone();
+        }
         self.apply(Op::Flip(axes.iter().map(|&axis| axis as u8).collect()), &[x])
     }
     /// Sliding windows, their elements on a new last axis.

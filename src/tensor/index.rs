@@ -1,1 +1,216 @@
-//! T2.
+//! Elements taken at positions that a tensor holds.
+
+use crate::base::{DType, Result, Scalar, Shape};
+use crate::ir::{AluOp, Monoid, Op};
+use crate::tensor::Tensor;
+use crate::tensor::advanced::{as_index, rows, wrapped};
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::lane::one_lane;
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::position::position_dtype;
+use crate::tensor::scan::scanned;
+use crate::tensor::search::search;
+use crate::tensor::site::{with_axis, with_extent};
+
+impl Tensor {
+    /// Elements along an axis at the positions `index` holds: on axis 0 of a
+    /// matrix, `result[i][j] = self[index[i][j]][j]`. On the other axes the
+    /// index may be shorter. A position outside the axis, negative ones
+    /// included, is an error when it runs.
+    #[track_caller]
+    pub fn gather(&self, axis: i64, index: &Tensor) -> Tensor {
+        let site = Site::here("gather");
+        site.build(&[self, index], || {
+            let at = as_index(site, index)?;
+            if index.numel() == 0 {
+                return Ok(site.cast(index, self.dtype()));
+            }
+            let (x, axis) = site.lane(self, axis)?;
+            let (at, _) = site.lane(&at, 0)?;
+            let fits =
+                x.rank() == at.rank() && (0..x.rank()).all(|i| i == axis || at.shape()[i] <= x.shape()[i]);
+            if !fits {
+                let expected = format!("an index of rank {} no longer on the axes but {axis}", x.rank());
+                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+            }
+            let part = cropped(site, &x, &at.shape(), axis);
+            Ok(site.reshape(&site.apply(Op::Gather(axis as u8), &[&part, &at]), &index.shape()))
+        })
+    }
+
+    /// Whole slices along an axis, in the order of the positions that a
+    /// rank-1 (or 0) index holds.
+    #[track_caller]
+    pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
+        let site = Site::here("index_select");
+        site.build(&[self, index], || {
+            let at = as_index(site, index)?;
+            let (x, axis) = site.lane(self, axis)?;
+            if index.rank() > 1 || (self.rank() == 0 && index.numel() != 1) {
+                let expected = "a rank-1 index, of one element for a rank-0 tensor";
+                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+            }
+            let at = site.reshape(&at, &Shape::from(index.numel()));
+            let taken = rows(site, &x, axis, &at);
+            Ok(if self.rank() == 0 { site.reshape(&taken, &self.shape()) } else { taken })
+        })
+    }
+
+    /// Elements of the flattened tensor at the positions `index` holds,
+    /// counted from the end when negative.
+    #[track_caller]
+    pub fn take(&self, index: &Tensor) -> Tensor {
+        let site = Site::here("take");
+        site.build(&[self, index], || {
+            let at = as_index(site, index)?;
+            let flat = site.reshape(self, &Shape::from(self.numel()));
+            let at = site.reshape(&wrapped(site, &at, self.numel()), &Shape::from(index.numel()));
+            Ok(site.reshape(&site.apply(Op::Gather(0), &[&flat, &at]), &index.shape()))
+        })
+    }
+
+    /// As [`Tensor::gather`], the tensors first broadcast together on the
+    /// other axes. `..` takes from the flattened tensors.
+    #[track_caller]
+    pub fn take_along_dim(&self, index: &Tensor, axis: impl IntoAxes) -> Tensor {
+        let site = Site::here("take_along_dim");
+        let axis = axis.into_axes();
+        site.build(&[self, index], || {
+            let at = as_index(site, index)?;
+            let (x, number) = one_lane(site, self, &axis)?;
+            let at = match axis {
+                AxisList::All => site.reshape(&at, &Shape::from(at.numel())),
+                AxisList::These(_) => site.lane(&at, 0)?.0,
+            };
+            if x.rank() != at.rank() {
+                let expected = format!("an index of rank {}", x.rank());
+                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+            }
+            let (mine, other) = (with_extent(&x.shape(), number, 1), with_extent(&at.shape(), number, 1));
+            let fail = || site.fault("shapes that broadcast together", other.to_string(), &[self, index]);
+            let common = mine.broadcast(&other).ok_or_else(fail)?;
+            let x = site.expand(&x, &with_extent(&common, number, x.shape()[number]));
+            let at = site.expand(&at, &with_extent(&common, number, at.shape()[number]));
+            Ok(site.apply(Op::Gather(number as u8), &[&x, &at]))
+        })
+    }
+
+    /// Each slice along an axis as often as the rank-1 `counts` say, which
+    /// add up to `length`.
+    #[track_caller]
+    pub fn repeat_interleave_by(&self, counts: &Tensor, axis: impl IntoAxes, length: usize) -> Tensor {
+        let site = Site::here("repeat_interleave_by");
+        let axis = axis.into_axes();
+        site.build(&[self, counts], || {
+            let (x, axis) = one_lane(site, self, &axis)?;
+            let extent = x.shape()[axis];
+            let counts = as_index(site, counts)?;
+            if counts.rank() > 1 || (counts.numel() != extent && counts.numel() != 1) {
+                let expected = format!("a count for each of {extent} slices");
+                return Err(site.fault(expected, counts.shape().to_string(), &[self, &counts]));
+            }
+            let counts = site.expand(&site.lane(&counts, 0)?.0, &Shape::from(extent));
+            let ends = scanned(site, &counts, 0, Monoid::Sum);
+            let here = site.apply(Op::Iota(length, DType::I64, x.device()), &[]);
+            Ok(rows(site, &x, axis, &search(site, &ends, &here, true)))
+        })
+    }
+
+    /// Integers as rows of `classes` numbers (`I64`), 1 at the integer and 0
+    /// elsewhere; all 0 for an integer outside `0..classes`.
+    #[track_caller]
+    pub fn one_hot(&self, classes: usize) -> Tensor {
+        let site = Site::here("one_hot");
+        site.build(&[self], || {
+            let wide = as_index(site, self)?;
+            let narrow = self.dtype() == DType::I32 && position_dtype(classes) == DType::I32;
+            let x = if narrow { self } else { &wide };
+            let rank = x.rank();
+            let shape = with_axis(&x.shape(), rank, classes);
+            let x = site.expand(&site.reshape(x, &with_axis(&x.shape(), rank, 1)), &shape);
+            let class = site.expand(&site.apply(Op::Iota(classes, x.dtype(), x.device()), &[]), &shape);
+            Ok(site.cast(&site.alu(AluOp::Eq, &[&x, &class]), DType::I64))
+        })
+    }
+
+    /// Whether each element is among the elements of `test`.
+    #[track_caller]
+    pub fn isin(&self, test: impl Operand) -> Tensor {
+        let site = Site::here("isin");
+        let test = match test.into_operand() {
+            OperandValue::Tensor(tensor) => tensor,
+            OperandValue::Scalar(value) => site.scalar(value, value.promote(self.dtype()), self.device()),
+        };
+        site.build(&[self, &test], || {
+            let rank = self.rank();
+            let one = site.reshape(self, &with_axis(&self.shape(), rank, 1));
+            let test = site.reshape(&test, &Shape::from(test.numel()));
+            let pair = site.unify(&[&one, &test])?;
+            Ok(site.reduce(Monoid::Max, &site.alu(AluOp::Eq, &[&pair[0], &pair[1]]), &[rank]))
+        })
+    }
+}
+
+/// `x` cut to the extents of an index on the axes but one.
+pub(crate) fn cropped(site: Site, x: &Tensor, index: &Shape, axis: usize) -> Tensor {
+    let mut part = x.clone();
+    for (i, &extent) in index.iter().enumerate() {
+        if i != axis {
+            part = site.slice(&part, i, 0, extent, 1);
+        }
+    }
+    part
+}
+
+/// The positions `start..start + length`, where `start` is a rank-0 integer
+/// tensor that counts from the end of an axis when negative.
+///
+/// # Errors
+/// A start that is not one integer.
+pub(crate) fn run_from(site: Site, start: &Tensor, length: usize, extent: usize) -> Result<Tensor> {
+    start.node()?;
+    if start.numel() != 1 {
+        return Err(site.fault("a start of one element", start.shape().to_string(), &[start]));
+    }
+    let start = site.reshape(&as_index(site, start)?, &Shape::scalar());
+    let steps = site.apply(Op::Iota(length, DType::I64, start.device()), &[]);
+    Ok(site.alu(AluOp::Add, &[&steps, &wrapped(site, &start, extent)]))
+}
+
+/// `length` elements along an axis from a position known only when running.
+///
+/// # Errors
+/// As [`run_from`].
+pub(crate) fn narrow_at(
+    site: Site,
+    x: &Tensor,
+    axis: usize,
+    start: &Tensor,
+    length: usize,
+) -> Result<Tensor> {
+    Ok(rows(site, x, axis, &run_from(site, start, length, x.shape()[axis])?))
+}
+
+/// A value to write as `like`'s type: a number, or a rank-0 tensor.
+///
+/// # Errors
+/// A tensor of more than one element.
+pub(crate) fn value_like(site: Site, value: OperandValue, like: &Tensor) -> Result<Tensor> {
+    match value {
+        OperandValue::Scalar(value) => Ok(site.constant_like(value, like)),
+        OperandValue::Tensor(tensor) => {
+            tensor.node()?;
+            if tensor.rank() != 0 {
+                let found = tensor.shape().to_string();
+                return Err(site.fault("a number or a rank-0 tensor", found, &[like, &tensor]));
+            }
+            Ok(site.cast(&tensor, like.dtype()))
+        }
+    }
+}
+
+/// The value of a constant that is no element: for positions without one.
+pub(crate) fn filler(site: Site, value: Scalar, like: &Tensor, shape: &Shape) -> Tensor {
+    site.expand(&site.constant_like(value, like), shape)
+}

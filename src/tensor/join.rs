@@ -1,1 +1,201 @@
-//! T2.
+//! Tensors put together into one.
+
+use std::borrow::Borrow;
+
+use crate::base::{Result, Shape};
+use crate::ir::{AluOp, PadAxis};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::movement::{atleast, new_axis};
+use crate::tensor::position::{along, mask};
+use crate::tensor::site::{common_dtype, with_axis, with_extent};
+
+/// Which of the first two inputs of [`Tensor::meshgrid`] varies along axis 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Indexing {
+    /// The first: matrix order.
+    #[default]
+    Ij,
+    /// The second: Cartesian order.
+    Xy,
+}
+
+impl Tensor {
+    /// The tensors one after another along an axis; they agree on all other
+    /// axes and are brought to one type. Empty rank-1 tensors are passed
+    /// over, as in PyTorch.
+    #[track_caller]
+    pub fn cat<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
+        joined(Site::here("cat"), tensors, |site, tensors| {
+            let parts: Vec<&Tensor> = tensors.iter().copied().filter(|x| x.shape()[..] != [0]).collect();
+            match parts.first() {
+                Some(first) => cat_along(site, &parts, site.axis_number(first, axis)?),
+                None => Ok(site.cast(tensors[0], common_dtype(tensors))),
+            }
+        })
+    }
+
+    /// The tensors, all of one shape, one after another along a new axis.
+    #[track_caller]
+    pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
+        joined(Site::here("stack"), tensors, |site, tensors| {
+            let axis = new_axis(site, tensors[0], axis)?;
+            if tensors.iter().any(|x| x.shape() != tensors[0].shape()) {
+                let found: Vec<String> = tensors.iter().map(|x| x.shape().to_string()).collect();
+                return Err(site.fault("tensors of one shape", found.join(", "), &[]));
+            }
+            let shape = with_axis(&tensors[0].shape(), axis, 1);
+            let parts: Vec<Tensor> = tensors.iter().map(|x| site.reshape(x, &shape)).collect();
+            cat_along(site, &parts.iter().collect::<Vec<_>>(), axis)
+        })
+    }
+
+    /// The tensors side by side: along axis 1, or 0 for rank 1.
+    #[track_caller]
+    pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
+        joined(Site::here("hstack"), tensors, |site, tensors| {
+            let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 1)).collect();
+            let axis = usize::from(parts[0].rank() > 1);
+            cat_along(site, &parts.iter().collect::<Vec<_>>(), axis)
+        })
+    }
+
+    /// The tensors on top of each other: along axis 0, rank 1 as rows.
+    #[track_caller]
+    pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
+        joined(Site::here("vstack"), tensors, |site, tensors| {
+            let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 2)).collect();
+            cat_along(site, &parts.iter().collect::<Vec<_>>(), 0)
+        })
+    }
+
+    /// The tensors one behind another: along axis 2, after
+    /// [`Tensor::atleast_3d`].
+    #[track_caller]
+    pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
+        joined(Site::here("dstack"), tensors, |site, tensors| {
+            let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 3)).collect();
+            cat_along(site, &parts.iter().collect::<Vec<_>>(), 2)
+        })
+    }
+
+    /// The tensors side by side along axis 1, rank 1 and less as columns.
+    #[track_caller]
+    pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
+        joined(Site::here("column_stack"), tensors, |site, tensors| {
+            let column = |x: &&Tensor| match x.rank() {
+                0 | 1 => site.reshape(x, &Shape::new(&[x.numel(), 1])),
+                _ => (*x).clone(),
+            };
+            let parts: Vec<Tensor> = tensors.iter().map(column).collect();
+            cat_along(site, &parts.iter().collect::<Vec<_>>(), 1)
+        })
+    }
+
+    /// The matrices along the diagonal of a larger one, zeros elsewhere;
+    /// rank 1 and less as one row.
+    #[track_caller]
+    pub fn block_diag<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
+        joined(Site::here("block_diag"), tensors, |site, tensors| {
+            let blocks: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 2)).collect();
+            if let Some(wrong) = blocks.iter().find(|x| x.rank() > 2) {
+                return Err(site.fault("rank 2 or less", format!("rank {}", wrong.rank()), &[wrong]));
+            }
+            let width: usize = blocks.iter().map(|x| x.shape()[1]).sum();
+            let mut left = 0;
+            let rows: Vec<Tensor> = blocks
+                .iter()
+                .map(|x| {
+                    let columns = x.shape()[1];
+                    let pad = PadAxis { lo: left as i64, hi: (width - left - columns) as i64, interior: 0 };
+                    left += columns;
+                    site.pad(x, vec![PadAxis::default(), pad], 0)
+                })
+                .collect();
+            cat_along(site, &rows.iter().collect::<Vec<_>>(), 0)
+        })
+    }
+
+    /// One tensor per input, all of the shape that the inputs (rank 1 or 0)
+    /// span, each varying along its own axis. A mistake is a single invalid
+    /// tensor.
+    #[track_caller]
+    pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: Indexing) -> Vec<Tensor> {
+        let site = Site::here("meshgrid");
+        let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
+        site.build_list(&tensors, || {
+            if let Some(wrong) = tensors.iter().find(|x| x.rank() > 1) {
+                return Err(site.fault("rank 1 or 0", format!("rank {}", wrong.rank()), &[wrong]));
+            }
+            let mut slots: Vec<usize> = (0..tensors.len()).collect();
+            if indexing == Indexing::Xy && slots.len() >= 2 {
+                slots.swap(0, 1);
+            }
+            let mut shape = Shape(tensors.iter().map(|x| x.numel()).collect());
+            for (x, &slot) in tensors.iter().zip(&slots) {
+                shape.0[slot] = x.numel();
+            }
+            let spread = |(x, &slot): (&&Tensor, &usize)| {
+                let row = site.reshape(x, &Shape::from(x.numel()));
+                site.expand(&along(site, &row, slot, shape.rank()), &shape)
+            };
+            Ok(tensors.iter().zip(&slots).map(spread).collect())
+        })
+    }
+}
+
+fn joined<T: Borrow<Tensor>>(
+    site: Site,
+    tensors: &[T],
+    body: impl FnOnce(Site, &[&Tensor]) -> Result<Tensor>,
+) -> Tensor {
+    let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
+    site.build(&tensors, || match tensors[..] {
+        [] => Err(site.fault("at least one tensor", "none", &[])),
+        _ => body(site, &tensors),
+    })
+}
+
+/// The tensors one after another along an axis.
+///
+/// Each is padded to the whole, and a balanced tree of selections by position
+/// takes every element from the one tensor that has it: never an addition,
+/// which would lose signed zeros and spread NaN.
+pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<Tensor> {
+    let first = tensors[0].shape();
+    let fits = |x: &&Tensor| {
+        let shape = x.shape();
+        shape.rank() == first.rank()
+            && axis < shape.rank()
+            && with_extent(&shape, axis, 0) == with_extent(&first, axis, 0)
+    };
+    if !tensors.iter().all(fits) {
+        let found: Vec<String> = tensors.iter().map(|x| x.shape().to_string()).collect();
+        let expected = format!("tensors of one shape but for axis {axis}");
+        return Err(site.fault(expected, found.join(", "), &[]));
+    }
+    let dtype = common_dtype(tensors);
+    let mut total = 0;
+    let mut parts = Vec::with_capacity(tensors.len());
+    for x in tensors.iter().filter(|x| x.shape()[axis] > 0) {
+        parts.push((total, site.cast(x, dtype)));
+        total += x.shape()[axis];
+    }
+    match &parts[..] {
+        [] => Ok(site.cast(tensors[0], dtype)),
+        [(_, only)] => Ok(only.clone()),
+        many => Ok(merged(site, many, axis, &with_extent(&first, axis, total))),
+    }
+}
+
+fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Tensor {
+    if let [(start, only)] = parts {
+        let after = whole[axis] - start - only.shape()[axis];
+        let mut pads = vec![PadAxis::default(); whole.rank()];
+        pads[axis] = PadAxis { lo: *start as i64, hi: after as i64, interior: 0 };
+        return site.pad(only, pads, 0);
+    }
+    let (low, high) = parts.split_at(parts.len() / 2);
+    let before = mask(site, whole, axis, AluOp::Lt, high[0].0, low[0].1.device());
+    site.choose(&before, &merged(site, low, axis, whole), &merged(site, high, axis, whole))
+}

@@ -1,1 +1,366 @@
-//! T2.
+//! Shapes: the same elements seen through other axes. None of this runs; it
+//! rewrites the index maps of whatever reads the result.
+
+use std::borrow::Borrow;
+
+use crate::base::{Dims, Result, Shape};
+use crate::ir::Op;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::site::with_axis;
+use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
+use crate::tensor::{Tensor, lane};
+
+impl Tensor {
+    /// The same elements, in row-major order, under another shape; one
+    /// extent may be -1 and is worked out.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("reshape");
+        let spec = shape.into_shape_spec();
+        site.build(&[self], || Ok(site.reshape(self, &fill_in(site, &spec, self.numel(), self)?)))
+    }
+
+    /// As [`Tensor::reshape`]: there is no other kind of view here.
+    #[track_caller]
+    pub fn view(&self, shape: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("view");
+        let spec = shape.into_shape_spec();
+        site.build(&[self], || Ok(site.reshape(self, &fill_in(site, &spec, self.numel(), self)?)))
+    }
+
+    /// As [`Tensor::reshape`], to the shape of `other`.
+    #[track_caller]
+    pub fn reshape_as(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("reshape_as");
+        site.build(&[self, other], || Ok(site.reshape(self, &other.shape())))
+    }
+
+    /// As [`Tensor::reshape_as`].
+    #[track_caller]
+    pub fn view_as(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("view_as");
+        site.build(&[self, other], || Ok(site.reshape(self, &other.shape())))
+    }
+
+    /// The axes `start..=end` as one; rank 0 becomes `[1]`.
+    #[track_caller]
+    pub fn flatten(&self, start: i64, end: i64) -> Tensor {
+        let site = Site::here("flatten");
+        site.build(&[self], || {
+            let (row, start) = site.lane(self, start)?;
+            let end = site.axis_number(&row, end)?;
+            if end < start {
+                return Err(site.fault(
+                    "a last axis not before the first",
+                    format!("{start}, {end}"),
+                    &[self],
+                ));
+            }
+            let shape = row.shape();
+            let mut dims = Dims::from_slice(&shape[..start]);
+            dims.push(shape[start..=end].iter().product());
+            dims.extend_from_slice(&shape[end + 1..]);
+            Ok(site.reshape(&row, &Shape(dims)))
+        })
+    }
+
+    /// All elements in row-major order along one axis.
+    #[track_caller]
+    pub fn ravel(&self) -> Tensor {
+        Site::here("ravel").reshape(self, &Shape::from(self.numel()))
+    }
+
+    /// One axis split into several; one extent may be -1.
+    #[track_caller]
+    pub fn unflatten(&self, axis: i64, sizes: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("unflatten");
+        let sizes = sizes.into_shape_spec();
+        site.build(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let shape = self.shape();
+            let inner = fill_in(site, &sizes, shape[axis], self)?;
+            if inner.numel() != shape[axis] {
+                let expected = format!("extents whose product is {}", shape[axis]);
+                return Err(site.fault(expected, inner.to_string(), &[self]));
+            }
+            let mut dims = Dims::from_slice(&shape[..axis]);
+            dims.extend_from_slice(&inner);
+            dims.extend_from_slice(&shape[axis + 1..]);
+            Ok(site.reshape(self, &Shape(dims)))
+        })
+    }
+
+    /// The axes in the order named: axis `i` of the result is axis `axes[i]`.
+    #[track_caller]
+    pub fn permute(&self, axes: impl IntoAxes) -> Tensor {
+        let site = Site::here("permute");
+        let axes = axes.into_axes();
+        site.build(&[self], || {
+            let order = in_order(site, self, &axes)?;
+            if order.len() != self.rank() {
+                let expected = format!("each of {} axes once", self.rank());
+                return Err(site.fault(expected, format!("{order:?}"), &[self]));
+            }
+            Ok(site.permute(self, &order))
+        })
+    }
+
+    /// Two axes swapped.
+    #[track_caller]
+    pub fn transpose(&self, a: i64, b: i64) -> Tensor {
+        swap(Site::here("transpose"), self, a, b)
+    }
+
+    /// As [`Tensor::transpose`].
+    #[track_caller]
+    pub fn swapaxes(&self, a: i64, b: i64) -> Tensor {
+        swap(Site::here("swapaxes"), self, a, b)
+    }
+
+    /// The transpose of a matrix; a vector or single element as it is.
+    #[track_caller]
+    pub fn t(&self) -> Tensor {
+        let site = Site::here("t");
+        match self.rank() {
+            0 | 1 => self.clone(),
+            2 => site.permute(self, &[1, 0]),
+            rank => {
+                site.build(&[self], || Err(site.fault("rank 2 or less", format!("rank {rank}"), &[self])))
+            }
+        }
+    }
+
+    /// Each matrix of the last two axes transposed.
+    #[track_caller]
+    pub fn mt(&self) -> Tensor {
+        let site = Site::here("mt");
+        if self.rank() >= 2 {
+            return swap(site, self, -2, -1);
+        }
+        let found = format!("rank {}", self.rank());
+        site.build(&[self], || Err(site.fault("rank 2 or more", found, &[self])))
+    }
+
+    /// The axes `source` moved to the positions `destination`, the others
+    /// keeping their order.
+    #[track_caller]
+    pub fn movedim(&self, source: impl IntoAxes, destination: impl IntoAxes) -> Tensor {
+        let site = Site::here("movedim");
+        let (source, destination) = (source.into_axes(), destination.into_axes());
+        site.build(&[self], || {
+            let (from, to) = (in_order(site, self, &source)?, in_order(site, self, &destination)?);
+            if from.len() != to.len() {
+                let found = format!("{} and {}", from.len(), to.len());
+                return Err(site.fault("as many sources as destinations", found, &[self]));
+            }
+            Ok(site.permute(self, &moved(self.rank(), &from, &to)))
+        })
+    }
+
+    /// Without the axes named whose extent is 1; the others named stay.
+    /// `..` names all.
+    #[track_caller]
+    pub fn squeeze(&self, axes: impl IntoAxes) -> Tensor {
+        let site = Site::here("squeeze");
+        let axes = axes.into_axes();
+        site.build(&[self], || {
+            let named = lane::lanes(site, self, &axes)?;
+            let shape = self.shape();
+            let stays = |axis: &usize| shape[*axis] != 1 || !named.contains(axis);
+            let dims: Dims = (0..shape.rank()).filter(stays).map(|axis| shape[axis]).collect();
+            Ok(site.reshape(self, &Shape(dims)))
+        })
+    }
+
+    /// With a new axis of extent 1 at `axis`, counted in the result.
+    #[track_caller]
+    pub fn unsqueeze(&self, axis: i64) -> Tensor {
+        let site = Site::here("unsqueeze");
+        site.build(&[self], || {
+            let axis = new_axis(site, self, axis)?;
+            Ok(site.reshape(self, &with_axis(&self.shape(), axis, 1)))
+        })
+    }
+
+    /// Axes of extent 1 repeated to the extents given, with new leading axes
+    /// where there are more of them; -1 keeps an axis as it is.
+    #[track_caller]
+    pub fn expand(&self, shape: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("expand");
+        let spec = shape.into_shape_spec();
+        site.build(&[self], || {
+            let own = self.shape();
+            let lead = spec.0.len().saturating_sub(own.rank());
+            let mut dims = Dims::new();
+            for (i, &extent) in spec.0.iter().enumerate() {
+                dims.push(match usize::try_from(extent) {
+                    Ok(extent) => extent,
+                    Err(_) if extent == -1 && i >= lead && i - lead < own.rank() => own[i - lead],
+                    Err(_) => {
+                        let expected = "extents of at least 0, or -1 for an axis already there";
+                        return Err(site.fault(expected, format!("{extent} for axis {i}"), &[self]));
+                    }
+                });
+            }
+            Ok(site.expand(self, &Shape(dims)))
+        })
+    }
+
+    /// As [`Tensor::expand`].
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl IntoShapeSpec) -> Tensor {
+        self.expand(shape)
+    }
+
+    /// As [`Tensor::expand`], to the shape of `other`.
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Tensor {
+        let site = Site::here("expand_as");
+        site.build(&[self, other], || Ok(site.expand(self, &other.shape())))
+    }
+
+    /// The tensors expanded to the one shape they broadcast to; a mistake is
+    /// a single invalid tensor.
+    #[track_caller]
+    pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Vec<Tensor> {
+        let site = Site::here("broadcast_tensors");
+        let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
+        site.build_list(&tensors, || {
+            let mut shape = Shape::scalar();
+            for x in &tensors {
+                let fail = || site.fault("shapes that broadcast together", x.shape().to_string(), &tensors);
+                shape = shape.broadcast(&x.shape()).ok_or_else(fail)?;
+            }
+            Ok(tensors.iter().map(|x| site.expand(x, &shape)).collect())
+        })
+    }
+
+    /// The tensor itself: what is not yet computed has no memory layout, and
+    /// what is computed is contiguous.
+    pub fn contiguous(&self) -> Tensor {
+        self.clone()
+    }
+
+    /// The values in memory of their own.
+    #[track_caller]
+    pub fn copy(&self) -> Tensor {
+        Site::here("copy").apply(Op::Copy(self.device()), &[self])
+    }
+
+    /// With axes added until there is at least one.
+    #[track_caller]
+    pub fn atleast_1d(&self) -> Tensor {
+        atleast(Site::here("atleast_1d"), self, 1)
+    }
+
+    /// With axes added until there are at least two: `[n]` becomes `[1, n]`.
+    #[track_caller]
+    pub fn atleast_2d(&self) -> Tensor {
+        atleast(Site::here("atleast_2d"), self, 2)
+    }
+
+    /// With axes added until there are at least three: `[n]` becomes
+    /// `[1, n, 1]` and `[m, n]` becomes `[m, n, 1]`.
+    #[track_caller]
+    pub fn atleast_3d(&self) -> Tensor {
+        atleast(Site::here("atleast_3d"), self, 3)
+    }
+}
+
+/// The shape a specification means for `numel` elements.
+fn fill_in(site: Site, spec: &ShapeSpec, numel: usize, x: &Tensor) -> Result<Shape> {
+    let known = || spec.0.iter().filter(|&&extent| extent != -1);
+    if spec.0.iter().filter(|&&extent| extent == -1).count() > 1 {
+        return Err(site.fault("at most one extent of -1", format!("{:?}", spec.0), &[x]));
+    }
+    if known().any(|&extent| extent < 0) {
+        return Err(site.fault("extents of at least 0, or one -1", format!("{:?}", spec.0), &[x]));
+    }
+    let product = known().fold(1usize, |n, &extent| n.saturating_mul(extent as usize));
+    let mut dims = Dims::new();
+    for &extent in &spec.0 {
+        if extent != -1 {
+            dims.push(extent as usize);
+        } else if product != 0 && numel.is_multiple_of(product) {
+            dims.push(numel / product);
+        } else {
+            let expected = format!("a shape of {numel} elements with one extent to work out");
+            return Err(site.fault(expected, format!("{:?}", spec.0), &[x]));
+        }
+    }
+    Ok(Shape(dims))
+}
+
+/// The axes named, in the order named.
+pub(crate) fn in_order(site: Site, x: &Tensor, axes: &AxisList) -> Result<Vec<usize>> {
+    let AxisList::These(axes) = axes else { return Ok((0..x.rank()).collect()) };
+    let mut order = Vec::with_capacity(axes.len());
+    for &axis in axes {
+        let axis = site.axis_number(x, axis)?;
+        if order.contains(&axis) {
+            return Err(site.fault("distinct axes", format!("axis {axis} twice"), &[x]));
+        }
+        order.push(axis);
+    }
+    Ok(order)
+}
+
+/// The order of axes after moving each of `from` to the matching of `to`.
+pub(crate) fn moved(rank: usize, from: &[usize], to: &[usize]) -> Vec<usize> {
+    let mut rest = (0..rank).filter(|axis| !from.contains(axis));
+    (0..rank)
+        .filter_map(|slot| match to.iter().position(|&t| t == slot) {
+            Some(i) => Some(from[i]),
+            None => rest.next(),
+        })
+        .collect()
+}
+
+fn swap(site: Site, x: &Tensor, a: i64, b: i64) -> Tensor {
+    site.build(&[x], || {
+        let (row, a) = site.lane(x, a)?;
+        let b = site.axis_number(&row, b)?;
+        if x.rank() == 0 {
+            return Ok(x.clone());
+        }
+        let mut order: Vec<usize> = (0..x.rank()).collect();
+        order.swap(a, b);
+        Ok(site.permute(x, &order))
+    })
+}
+
+/// The number of a new axis, counted in the result.
+pub(crate) fn new_axis(site: Site, x: &Tensor, axis: i64) -> Result<usize> {
+    let rank = x.rank() as i64 + 1;
+    if (-rank..rank).contains(&axis) {
+        return Ok(axis.rem_euclid(rank) as usize);
+    }
+    Err(site.fault(format!("a new axis in {}..={}", -rank, rank - 1), format!("axis {axis}"), &[x]))
+}
+
+/// `x` with axes added as in [`Tensor::atleast_3d`] until there are `rank`.
+pub(crate) fn atleast(site: Site, x: &Tensor, rank: usize) -> Tensor {
+    let mut shape = x.shape();
+    if shape.rank() == 2 && rank == 3 {
+        shape = with_axis(&shape, 2, 1);
+    } else if shape.rank() == 1 && rank == 3 {
+        shape = with_axis(&with_axis(&shape, 0, 1), 2, 1);
+    } else {
+        while shape.rank() < rank {
+            shape = with_axis(&shape, 0, 1);
+        }
+    }
+    site.reshape(x, &shape)
+}
+
+/// `x` with the axis `from` moved to the position `to`.
+pub(crate) fn move_axis(site: Site, x: &Tensor, from: usize, to: usize) -> Tensor {
+    site.permute(x, &moved(x.rank(), &[from], &[to]))
+}
+
+/// `x` with a new axis at `axis`, repeated `count` times along it.
+pub(crate) fn repeated(site: Site, x: &Tensor, axis: usize, count: usize) -> Tensor {
+    let one = site.reshape(x, &with_axis(&x.shape(), axis, 1));
+    site.expand(&one, &with_axis(&x.shape(), axis, count))
+}

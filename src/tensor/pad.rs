@@ -1,1 +1,160 @@
-//! T2.
+//! Padding: elements added around a tensor, or (negative) taken from it.
+
+use crate::base::{Result, Scalar};
+use crate::ir::PadAxis;
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::join::cat_along;
+use crate::tensor::site::with_extent;
+
+/// What padding is filled with.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum PadMode {
+    /// A number.
+    Constant(Scalar),
+    /// The elements mirrored at the edge, which is not repeated.
+    Reflect,
+    /// The edge repeated.
+    Replicate,
+    /// The elements from the other end.
+    Circular,
+}
+
+impl<T: Into<Scalar>> From<T> for PadMode {
+    fn from(value: T) -> PadMode {
+        PadMode::Constant(value.into())
+    }
+}
+
+impl Tensor {
+    /// Padding in PyTorch's order: pairs of counts before and after, the
+    /// last axis first; axes not named stay. Negative counts crop. The mode
+    /// is a number to fill with or a [`PadMode`].
+    #[track_caller]
+    pub fn pad(&self, pads: &[i64], mode: impl Into<PadMode>) -> Tensor {
+        let site = Site::here("pad");
+        let mode = mode.into();
+        site.build(&[self], || {
+            let pads = per_axis(site, self, pads)?;
+            padded(site, self, &pads, mode)
+        })
+    }
+
+    /// Padding with a number, in PyTorch's order: pairs of counts before and
+    /// after, the last axis first. Negative counts crop.
+    #[track_caller]
+    pub fn constant_pad_nd(&self, pads: &[i64], value: impl Into<Scalar>) -> Tensor {
+        let site = Site::here("constant_pad_nd");
+        let mode = PadMode::Constant(value.into());
+        site.build(&[self], || {
+            let pads = per_axis(site, self, pads)?;
+            padded(site, self, &pads, mode)
+        })
+    }
+
+    /// Padding axis by axis, the first axis first: one pair of counts before
+    /// and after for each. Negative counts crop.
+    #[track_caller]
+    pub fn pad_axes(&self, pads: &[(i64, i64)], mode: impl Into<PadMode>) -> Tensor {
+        let site = Site::here("pad_axes");
+        let mode = mode.into();
+        site.build(&[self], || {
+            if pads.len() != self.rank() {
+                let expected = format!("a pair for each of {} axes", self.rank());
+                return Err(site.fault(expected, format!("{} pairs", pads.len()), &[self]));
+            }
+            padded(site, self, pads, mode)
+        })
+    }
+}
+
+/// PyTorch's flat list of counts as one pair per axis.
+fn per_axis(site: Site, x: &Tensor, pads: &[i64]) -> Result<Vec<(i64, i64)>> {
+    if !pads.len().is_multiple_of(2) || pads.len() / 2 > x.rank() {
+        let expected = format!("pairs of counts for at most {} axes", x.rank());
+        return Err(site.fault(expected, format!("{} counts", pads.len()), &[x]));
+    }
+    let mut pairs = vec![(0, 0); x.rank()];
+    for (pair, counts) in pairs.iter_mut().rev().zip(pads.chunks(2)) {
+        *pair = (counts[0], counts[1]);
+    }
+    Ok(pairs)
+}
+
+fn padded(site: Site, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
+    let part: fn(Site, &Tensor, usize, usize, bool) -> Result<Tensor> = match mode {
+        PadMode::Constant(value) => {
+            let pads: Vec<PadAxis> = pads.iter().map(|&(lo, hi)| PadAxis { lo, hi, interior: 0 }).collect();
+            return Ok(site.pad(x, pads, value));
+        }
+        PadMode::Reflect => reflected,
+        PadMode::Replicate => edge,
+        PadMode::Circular => opposite,
+    };
+    let mut y = x.clone();
+    for (axis, &(lo, hi)) in pads.iter().enumerate() {
+        y = padded_axis(site, &y, axis, (lo, hi), part)?;
+    }
+    Ok(y)
+}
+
+/// One axis padded with parts of the tensor itself.
+fn padded_axis(
+    site: Site,
+    x: &Tensor,
+    axis: usize,
+    (lo, hi): (i64, i64),
+    part: fn(Site, &Tensor, usize, usize, bool) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let extent = x.shape()[axis];
+    let crop = |count: i64| usize::try_from(count.min(0).unsigned_abs()).unwrap_or(usize::MAX);
+    let (start, after) = (crop(lo), crop(hi));
+    if start.saturating_add(after) > extent {
+        let expected = format!("at most {extent} elements cropped on axis {axis}");
+        return Err(site.fault(expected, format!("{lo} and {hi}"), &[x]));
+    }
+    let mut parts = Vec::with_capacity(3);
+    if lo > 0 {
+        parts.push(part(site, x, axis, lo as usize, true)?);
+    }
+    parts.push(site.slice(x, axis, start, extent - after, 1));
+    if hi > 0 {
+        parts.push(part(site, x, axis, hi as usize, false)?);
+    }
+    cat_along(site, &parts.iter().collect::<Vec<_>>(), axis)
+}
+
+/// The `count` elements next to an edge, mirrored.
+fn reflected(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+    let extent = x.shape()[axis];
+    if count >= extent {
+        let expected = format!("fewer than {extent} reflected elements on axis {axis}");
+        return Err(site.fault(expected, count.to_string(), &[x]));
+    }
+    let start = if before { 1 } else { extent - 1 - count };
+    let part = site.slice(x, axis, start, start + count, 1);
+    Ok(site.flip(&part, &[axis]))
+}
+
+/// The element at an edge, `count` times.
+fn edge(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+    let shape = x.shape();
+    if shape[axis] == 0 {
+        return Err(site.fault(format!("an edge to repeat on axis {axis}"), "extent 0", &[x]));
+    }
+    let at = if before { 0 } else { shape[axis] - 1 };
+    let one = site.slice(x, axis, at, at + 1, 1);
+    Ok(site.expand(&one, &with_extent(&shape, axis, count)))
+}
+
+/// The `count` elements at the other end.
+fn opposite(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+    let extent = x.shape()[axis];
+    if count > extent {
+        let expected = format!("at most {extent} elements wrapped around on axis {axis}");
+        return Err(site.fault(expected, count.to_string(), &[x]));
+    }
+    let start = if before { extent - count } else { 0 };
+    Ok(site.slice(x, axis, start, start + count, 1))
+}

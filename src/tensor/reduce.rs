@@ -1,1 +1,291 @@
-//! T2.
+//! Reductions: axes combined and removed, or kept with extent 1.
+
+use crate::base::{DType, Kind, Result, Shape};
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::lane::{kept, one_lane, reduced};
+use crate::tensor::site::with_axis;
+use crate::tensor::spec::IntoShapeSpec;
+
+/// How an operation reduces `x` over `axes`; the axes are gone in the result.
+pub(crate) type Reduction = fn(Site, &Tensor, &[usize]) -> Result<Tensor>;
+
+macro_rules! reductions {
+    ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident $rule:expr;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, axes: impl IntoAxes) -> Tensor {
+                over(Site::here(stringify!($name)), self, axes.into_axes(), false, $rule)
+            }
+
+            #[doc = concat!("As [`Tensor::", stringify!($name), "`], the axes kept with extent 1.")]
+            #[track_caller]
+            pub fn $keepdim(&self, axes: impl IntoAxes) -> Tensor {
+                over(Site::here(stringify!($name)), self, axes.into_axes(), true, $rule)
+            }
+        )*}
+    };
+}
+
+reductions! {
+    /// The sum over axes. Integers and truth values are summed as `I64`.
+    sum sum_keepdim |site, x, axes| Ok(total(site, x, axes));
+    /// The product over axes. Integers and truth values are multiplied as `I64`.
+    prod prod_keepdim |site, x, axes| Ok(folded(site, &widened(site, x), Monoid::Prod, axes));
+    /// The mean over axes, of a floating type.
+    mean mean_keepdim mean;
+    /// The largest element over axes; NaN if one is NaN.
+    max max_keepdim |site, x, axes| extreme(site, x, Monoid::Max, axes);
+    /// The smallest element over axes; NaN if one is NaN.
+    min min_keepdim |site, x, axes| extreme(site, x, Monoid::Min, axes);
+    /// As [`Tensor::max`].
+    amax amax_keepdim |site, x, axes| extreme(site, x, Monoid::Max, axes);
+    /// As [`Tensor::min`].
+    amin amin_keepdim |site, x, axes| extreme(site, x, Monoid::Min, axes);
+    /// Whether any element over axes is nonzero; `U8` stays `U8`, as in PyTorch.
+    any any_keepdim |site, x, axes| Ok(truth(site, x, Monoid::Max, axes));
+    /// Whether all elements over axes are nonzero; `U8` stays `U8`, as in PyTorch.
+    all all_keepdim |site, x, axes| Ok(truth(site, x, Monoid::Min, axes));
+    /// The sum over axes, NaN counting as 0.
+    nansum nansum_keepdim |site, x, axes| Ok(total(site, &without_nan(site, x), axes));
+    /// The mean of the elements that are not NaN, of a floating type.
+    nanmean nanmean_keepdim nanmean;
+    /// The number of elements other than 0, as `I64`.
+    count_nonzero count_nonzero_keepdim |site, x, axes| Ok(total(site, &site.cast(x, DType::Bool), axes));
+    /// The logarithm of the sum of the exponentials, without overflow.
+    logsumexp logsumexp_keepdim |site, x, axes| {
+        Ok(folded(site, &site.cast(x, x.dtype().to_float()), Monoid::LogSumExp, axes))
+    };
+}
+
+impl Tensor {
+    /// The position of the largest element along an axis, the first of
+    /// equals; NaN is largest. `..` gives the position among all elements.
+    #[track_caller]
+    pub fn argmax(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, false)
+    }
+
+    /// As [`Tensor::argmax`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn argmax_keepdim(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, true)
+    }
+
+    /// The position of the smallest element along an axis, the first of
+    /// equals; NaN is smallest. `..` gives the position among all elements.
+    #[track_caller]
+    pub fn argmin(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, false)
+    }
+
+    /// As [`Tensor::argmin`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn argmin_keepdim(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, true)
+    }
+
+    /// The largest element along an axis and its position, the first of equals.
+    #[track_caller]
+    pub fn max_with_index(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, false)
+    }
+
+    /// As [`Tensor::max_with_index`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn max_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, true)
+    }
+
+    /// The smallest element along an axis and its position, the first of equals.
+    #[track_caller]
+    pub fn min_with_index(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, false)
+    }
+
+    /// As [`Tensor::min_with_index`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn min_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, true)
+    }
+
+    /// The smallest and the largest element over axes.
+    #[track_caller]
+    pub fn aminmax(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
+        extremes(Site::here("aminmax"), self, &axes.into_axes(), false)
+    }
+
+    /// As [`Tensor::aminmax`], the axes kept with extent 1.
+    #[track_caller]
+    pub fn aminmax_keepdim(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
+        extremes(Site::here("aminmax"), self, &axes.into_axes(), true)
+    }
+
+    /// The sum down to a shape that broadcasts to this one: the adjoint of
+    /// [`Tensor::expand`].
+    #[track_caller]
+    pub fn sum_to_size(&self, shape: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("sum_to_size");
+        let spec = shape.into_shape_spec();
+        site.build(&[self], || {
+            let fail = || {
+                let expected = format!("a shape that broadcasts to {}", self.shape());
+                site.fault(expected, format!("{:?}", spec.0), &[self])
+            };
+            let dims = spec.0.iter().map(|&n| usize::try_from(n).map_err(|_| fail()));
+            let shape = Shape(dims.collect::<Result<_>>()?);
+            let own = self.shape();
+            if shape.broadcast(&own).as_ref() != Some(&own) {
+                return Err(fail());
+            }
+            let lead = own.rank() - shape.rank();
+            let summed = |&axis: &usize| axis < lead || shape[axis - lead] != own[axis];
+            let axes: Vec<usize> = (0..own.rank()).filter(summed).collect();
+            Ok(site.reshape(&total(site, self, &axes), &shape))
+        })
+    }
+}
+
+/// A reduction over the axes named, put back with extent 1 on request.
+pub(crate) fn over(site: Site, x: &Tensor, axes: AxisList, keepdim: bool, rule: Reduction) -> Tensor {
+    site.build(&[x], || {
+        let axes = reduced(site, x, &axes)?;
+        let y = rule(site, x, &axes)?;
+        Ok(if keepdim { site.reshape(&y, &kept(x, &axes)) } else { y })
+    })
+}
+
+/// A reduction by a monoid; over no axes, still one that lifts and finishes.
+pub(crate) fn folded(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
+    if !axes.is_empty() {
+        return site.reduce(monoid, x, axes);
+    }
+    match monoid {
+        Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min | Monoid::LogSumExp => x.clone(),
+        Monoid::ArgMax | Monoid::ArgMin | Monoid::M2 => {
+            let single = site.reshape(x, &with_axis(&x.shape(), 0, 1));
+            site.reduce(monoid, &single, &[0])
+        }
+    }
+}
+
+/// Integers and truth values as `I64`, in which they are summed.
+pub(crate) fn widened(site: Site, x: &Tensor) -> Tensor {
+    match x.dtype().kind() {
+        Kind::Float => x.clone(),
+        Kind::Bool | Kind::Int => site.cast(x, DType::I64),
+    }
+}
+
+/// The sum over axes.
+pub(crate) fn total(site: Site, x: &Tensor, axes: &[usize]) -> Tensor {
+    folded(site, &widened(site, x), Monoid::Sum, axes)
+}
+
+/// Number of elements that each result of a reduction combines.
+pub(crate) fn count(x: &Tensor, axes: &[usize]) -> usize {
+    axes.iter().fold(1, |n, &axis| n.saturating_mul(x.shape()[axis]))
+}
+
+/// A floating tensor in the type its arithmetic is carried out in.
+///
+/// # Errors
+/// A type that is not floating.
+pub(crate) fn computing(site: Site, x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_float() {
+        return Ok(site.cast(x, x.dtype().compute()));
+    }
+    Err(site.fault("a floating type", x.dtype().to_string(), &[x]))
+}
+
+/// The mean over axes, rounded once.
+pub(crate) fn mean(site: Site, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    let wide = computing(site, x)?;
+    let sum = total(site, &wide, axes);
+    let n = site.constant_like(count(x, axes), &sum);
+    Ok(site.cast(&site.alu(AluOp::Div, &[&sum, &n]), x.dtype()))
+}
+
+fn nanmean(site: Site, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    let wide = computing(site, x)?;
+    let there = site.cast(&site.alu(AluOp::Eq, &[&wide, &wide]), wide.dtype());
+    let sum = total(site, &without_nan(site, &wide), axes);
+    let n = total(site, &there, axes);
+    Ok(site.cast(&site.alu(AluOp::Div, &[&sum, &n]), x.dtype()))
+}
+
+fn without_nan(site: Site, x: &Tensor) -> Tensor {
+    if !x.dtype().is_float() {
+        return x.clone();
+    }
+    site.choose(&site.alu(AluOp::Eq, &[x, x]), x, &site.constant_like(0, x))
+}
+
+/// The largest or smallest element, of which there must be one.
+pub(crate) fn extreme(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Result<Tensor> {
+    nonempty(site, x, axes)?;
+    Ok(folded(site, x, monoid, axes))
+}
+
+fn extremes(site: Site, x: &Tensor, axes: &AxisList, keepdim: bool) -> (Tensor, Tensor) {
+    site.build_pair(&[x], || {
+        let axes = reduced(site, x, axes)?;
+        let (least, most) = (extreme(site, x, Monoid::Min, &axes)?, extreme(site, x, Monoid::Max, &axes)?);
+        if !keepdim {
+            return Ok((least, most));
+        }
+        let shape = kept(x, &axes);
+        Ok((site.reshape(&least, &shape), site.reshape(&most, &shape)))
+    })
+}
+
+fn nonempty(site: Site, x: &Tensor, axes: &[usize]) -> Result<()> {
+    match axes.iter().find(|&&axis| x.shape()[axis] == 0) {
+        None => Ok(()),
+        Some(axis) => {
+            Err(site.fault("at least one element to choose from", format!("extent 0 on axis {axis}"), &[x]))
+        }
+    }
+}
+
+fn truth(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
+    let found = folded(site, &site.cast(x, DType::Bool), monoid, axes);
+    if x.dtype() == DType::U8 { site.cast(&found, DType::U8) } else { found }
+}
+
+fn argument(site: Site, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: bool) -> Tensor {
+    site.build(&[x], || {
+        let all = axes == AxisList::All;
+        let (row, axis) = one_lane(site, x, &axes)?;
+        nonempty(site, &row, &[axis])?;
+        let y = site.reduce(monoid, &row, &[axis]);
+        Ok(match (keepdim, all) {
+            (false, _) => y,
+            (true, true) => site.reshape(&y, &kept(x, &(0..x.rank()).collect::<Vec<_>>())),
+            (true, false) => site.reshape(&y, &kept(x, &[axis])),
+        })
+    })
+}
+
+fn with_index(
+    site: Site,
+    x: &Tensor,
+    axis: i64,
+    value: Monoid,
+    index: Monoid,
+    keepdim: bool,
+) -> (Tensor, Tensor) {
+    site.build_pair(&[x], || {
+        let (row, axis) = site.lane(x, axis)?;
+        nonempty(site, &row, &[axis])?;
+        let shape = if keepdim { Some(kept(x, &[axis])) } else { None };
+        let finish = |monoid| {
+            let y = site.reduce(monoid, &row, &[axis]);
+            shape.as_ref().map_or_else(|| y.clone(), |shape| site.reshape(&y, shape))
+        };
+        Ok((finish(value), finish(index)))
+    })
+}

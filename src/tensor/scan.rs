@@ -1,1 +1,74 @@
-//! T2.
+//! Running combinations along an axis.
+
+use crate::base::{Result, Shape};
+use crate::ir::{AluOp, Monoid, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::position::positions_in;
+use crate::tensor::reduce::widened;
+
+impl Tensor {
+    /// Running sums along an axis. Integers and truth values are summed as `I64`.
+    #[track_caller]
+    pub fn cumsum(&self, axis: i64) -> Tensor {
+        let site = Site::here("cumsum");
+        site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Sum))
+    }
+
+    /// Running products along an axis. Integers and truth values are
+    /// multiplied as `I64`.
+    #[track_caller]
+    pub fn cumprod(&self, axis: i64) -> Tensor {
+        let site = Site::here("cumprod");
+        site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Prod))
+    }
+
+    /// Running maxima along an axis, NaN from the first on, and the position
+    /// of each, the last of equals.
+    #[track_caller]
+    pub fn cummax(&self, axis: i64) -> (Tensor, Tensor) {
+        let site = Site::here("cummax");
+        site.build_pair(&[self], || with_index(site, self, axis, Monoid::Max))
+    }
+
+    /// Running minima along an axis, NaN from the first on, and the position
+    /// of each, the last of equals.
+    #[track_caller]
+    pub fn cummin(&self, axis: i64) -> (Tensor, Tensor) {
+        let site = Site::here("cummin");
+        site.build_pair(&[self], || with_index(site, self, axis, Monoid::Min))
+    }
+
+    /// Logarithms of running sums of exponentials along an axis.
+    #[track_caller]
+    pub fn logcumsumexp(&self, axis: i64) -> Tensor {
+        let site = Site::here("logcumsumexp");
+        site.build(&[self], || running(site, self, axis, Monoid::LogSumExp))
+    }
+}
+
+fn running(site: Site, x: &Tensor, axis: i64, monoid: Monoid) -> Result<Tensor> {
+    let (row, axis) = site.lane(x, axis)?;
+    Ok(site.reshape(&scanned(site, &row, axis, monoid), &x.shape()))
+}
+
+/// The running combination along an axis.
+pub(crate) fn scanned(site: Site, x: &Tensor, axis: usize, monoid: Monoid) -> Tensor {
+    site.apply(Op::Scan(monoid, axis as u8), &[x])
+}
+
+/// The position of an extreme is the last so far where the element equals
+/// the running extreme, or is NaN.
+fn with_index(site: Site, x: &Tensor, axis: i64, monoid: Monoid) -> Result<(Tensor, Tensor)> {
+    let (row, axis) = site.lane(x, axis)?;
+    let values = scanned(site, &row, axis, monoid);
+    let mut here = site.alu(AluOp::Eq, &[&row, &values]);
+    if row.dtype().is_float() {
+        here = site.alu(AluOp::Or, &[&here, &site.is_nan(&row)]);
+    }
+    let shape: Shape = row.shape();
+    let at = positions_in(site, &shape, axis, crate::base::DType::I64, row.device());
+    let marked = site.choose(&here, &at, &site.constant_like(0, &at));
+    let indices = scanned(site, &marked, axis, Monoid::Max);
+    Ok((site.reshape(&values, &x.shape()), site.reshape(&indices, &x.shape())))
+}

@@ -1,1 +1,149 @@
-//! T2.
+//! Order along an axis. Sorting is stable, and NaN counts as largest.
+
+use crate::ir::Op;
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::site::without;
+
+/// How the largest or smallest elements are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopkOpts {
+    /// The axis chosen along.
+    pub axis: i64,
+    /// The largest elements, else the smallest.
+    pub largest: bool,
+}
+
+impl Default for TopkOpts {
+    /// The largest along the last axis.
+    fn default() -> TopkOpts {
+        TopkOpts { axis: -1, largest: true }
+    }
+}
+
+impl TopkOpts {
+    /// Along this axis.
+    #[must_use]
+    pub fn axis(mut self, axis: i64) -> TopkOpts {
+        self.axis = axis;
+        self
+    }
+    /// The largest elements, or the smallest.
+    #[must_use]
+    pub fn largest(mut self, largest: bool) -> TopkOpts {
+        self.largest = largest;
+        self
+    }
+}
+
+impl Tensor {
+    /// The elements in order along an axis, and where each came from.
+    #[track_caller]
+    pub fn sort(&self, axis: i64, descending: bool) -> (Tensor, Tensor) {
+        let site = Site::here("sort");
+        site.build_pair(&[self], || {
+            let (row, axis) = site.lane(self, axis)?;
+            let (values, order) = sorted(site, &row, axis, descending);
+            Ok((site.reshape(&values, &self.shape()), site.reshape(&order, &self.shape())))
+        })
+    }
+
+    /// The positions that put the elements in order along an axis.
+    #[track_caller]
+    pub fn argsort(&self, axis: i64, descending: bool) -> Tensor {
+        let site = Site::here("argsort");
+        site.build(&[self], || {
+            let (row, axis) = site.lane(self, axis)?;
+            Ok(site.reshape(&order(site, &row, axis, descending), &self.shape()))
+        })
+    }
+
+    /// The elements in ascending order along axis 0.
+    #[track_caller]
+    pub fn msort(&self) -> Tensor {
+        let site = Site::here("msort");
+        site.build(&[self], || {
+            let (row, axis) = site.lane(self, 0)?;
+            Ok(site.reshape(&sorted(site, &row, axis, false).0, &self.shape()))
+        })
+    }
+
+    /// The `k` largest (or smallest) elements along an axis, in order, and
+    /// their positions.
+    #[track_caller]
+    pub fn topk(&self, k: usize, opts: TopkOpts) -> (Tensor, Tensor) {
+        let site = Site::here("topk");
+        site.build_pair(&[self], || {
+            let (row, axis) = site.lane(self, opts.axis)?;
+            if k > row.shape()[axis] {
+                let expected = format!("at most {} elements", row.shape()[axis]);
+                return Err(site.fault(expected, k.to_string(), &[self]));
+            }
+            let chosen = site.slice(&order(site, &row, axis, opts.largest), axis, 0, k, 1);
+            let values = at(site, &row, axis, &chosen);
+            if self.rank() == 0 && k == 1 {
+                return Ok((site.reshape(&values, &self.shape()), site.reshape(&chosen, &self.shape())));
+            }
+            Ok((values, chosen))
+        })
+    }
+
+    /// The `k`-th smallest element along an axis (from 1) and its position.
+    #[track_caller]
+    pub fn kthvalue(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
+        kth(Site::here("kthvalue"), self, k, axis, false)
+    }
+
+    /// As [`Tensor::kthvalue`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn kthvalue_keepdim(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
+        kth(Site::here("kthvalue"), self, k, axis, true)
+    }
+}
+
+/// The positions that put the elements in order along an axis.
+pub(crate) fn order(site: Site, x: &Tensor, axis: usize, descending: bool) -> Tensor {
+    site.apply(Op::Sort { axis: axis as u8, descending }, &[x])
+}
+
+/// The elements at positions along an axis.
+pub(crate) fn at(site: Site, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+    site.apply(Op::Gather(axis as u8), &[x, index])
+}
+
+/// The elements in order along an axis, and where each came from.
+pub(crate) fn sorted(site: Site, x: &Tensor, axis: usize, descending: bool) -> (Tensor, Tensor) {
+    let order = order(site, x, axis, descending);
+    (at(site, x, axis, &order), order)
+}
+
+fn kth(site: Site, x: &Tensor, k: usize, axis: i64, keepdim: bool) -> (Tensor, Tensor) {
+    site.build_pair(&[x], || {
+        let (row, axis) = site.lane(x, axis)?;
+        let extent = row.shape()[axis];
+        if !(1..=extent).contains(&k) {
+            return Err(site.fault(format!("a k in 1..={extent}"), k.to_string(), &[x]));
+        }
+        let index = site.slice(&order(site, &row, axis, false), axis, k - 1, k, 1);
+        Ok(chosen(site, x, &row, axis, &index, keepdim))
+    })
+}
+
+/// The elements of `row`, which is `x` with at least one axis, at one
+/// position along an axis, and that position.
+pub(crate) fn chosen(
+    site: Site,
+    x: &Tensor,
+    row: &Tensor,
+    axis: usize,
+    index: &Tensor,
+    keepdim: bool,
+) -> (Tensor, Tensor) {
+    let shape = match (keepdim, x.rank()) {
+        (true, 0) => x.shape(),
+        (true, _) => index.shape(),
+        (false, _) => without(&index.shape(), axis),
+    };
+    (site.reshape(&at(site, row, axis, index), &shape), site.reshape(index, &shape))
+}

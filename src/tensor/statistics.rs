@@ -1,1 +1,281 @@
-//! T2.
+//! Order statistics: medians, modes, quantiles.
+
+use crate::base::{DType, Result, Scalar, Shape};
+use crate::ir::{AluOp, Monoid, PadAxis};
+use crate::tensor::Tensor;
+use crate::tensor::advanced::rows;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::lane::{kept, one_lane};
+use crate::tensor::movement::move_axis;
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::position::{along, positions_in};
+use crate::tensor::reduce::total;
+use crate::tensor::scan::scanned;
+use crate::tensor::site::{with_extent, without};
+use crate::tensor::sort::{at, chosen, order, sorted};
+
+/// What a quantile between two elements is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interpolation {
+    /// The value on the line between them.
+    #[default]
+    Linear,
+    /// The lower.
+    Lower,
+    /// The higher.
+    Higher,
+    /// The nearer; halfway, the one of even position.
+    Nearest,
+    /// The mean of the two.
+    Midpoint,
+}
+
+/// How a quantile is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QuantileOpts {
+    /// What a quantile between two elements is.
+    pub interpolation: Interpolation,
+    /// Keep the axis with extent 1.
+    pub keepdim: bool,
+}
+
+impl QuantileOpts {
+    /// With this interpolation.
+    #[must_use]
+    pub fn interpolation(mut self, interpolation: Interpolation) -> QuantileOpts {
+        self.interpolation = interpolation;
+        self
+    }
+    /// Keeping the axis with extent 1, or not.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> QuantileOpts {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+impl Tensor {
+    /// The median along an axis (of an even number, the lower of the middle
+    /// two; NaN if one is NaN) and its position. `..` takes all elements.
+    #[track_caller]
+    pub fn median(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
+        middle(Site::here("median"), self, &axis.into_axes(), false, median_index)
+    }
+
+    /// As [`Tensor::median`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn median_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
+        middle(Site::here("median"), self, &axis.into_axes(), true, median_index)
+    }
+
+    /// The median along an axis of the elements that are not NaN, and its position.
+    #[track_caller]
+    pub fn nanmedian(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
+        middle(Site::here("nanmedian"), self, &axis.into_axes(), false, nanmedian_index)
+    }
+
+    /// As [`Tensor::nanmedian`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn nanmedian_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
+        middle(Site::here("nanmedian"), self, &axis.into_axes(), true, nanmedian_index)
+    }
+
+    /// The element that most are equal to along an axis, the smallest of
+    /// several such, and the position of its last occurrence.
+    #[track_caller]
+    pub fn mode(&self, axis: i64) -> (Tensor, Tensor) {
+        middle(Site::here("mode"), self, &axis.into_axes(), false, mode_index)
+    }
+
+    /// As [`Tensor::mode`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn mode_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
+        middle(Site::here("mode"), self, &axis.into_axes(), true, mode_index)
+    }
+
+    /// The values below which the parts `q` of the elements along an axis
+    /// lie; NaN if an element is NaN. A tensor of several `q` adds a leading
+    /// axis. `..` takes all elements.
+    #[track_caller]
+    pub fn quantile(&self, q: impl Operand, axis: impl IntoAxes, opts: QuantileOpts) -> Tensor {
+        let site = Site::here("quantile");
+        let (q, axis) = (q.into_operand(), axis.into_axes());
+        site.build(&[self], || match q {
+            OperandValue::Scalar(q) => one_quantile(site, self, q.as_f64(), &axis, opts),
+            OperandValue::Tensor(q) => quantiles(site, self, &q, &axis, opts),
+        })
+    }
+}
+
+/// An element along an axis by the position that `index` (with extent 1 on
+/// the axis) finds for it.
+fn middle(
+    site: Site,
+    x: &Tensor,
+    axes: &AxisList,
+    keepdim: bool,
+    index: fn(Site, &Tensor, usize) -> Tensor,
+) -> (Tensor, Tensor) {
+    site.build_pair(&[x], || {
+        let (row, axis) = one_lane(site, x, axes)?;
+        if row.shape()[axis] == 0 {
+            return Err(site.fault("at least one element", format!("extent 0 on axis {axis}"), &[x]));
+        }
+        let index = index(site, &row, axis);
+        if keepdim && *axes == AxisList::All {
+            let ones = Shape(std::iter::repeat_n(1, x.rank()).collect());
+            let value = site.reshape(&at(site, &row, axis, &index), &ones);
+            return Ok((value, site.reshape(&index, &ones)));
+        }
+        Ok(chosen(site, x, &row, axis, &index, keepdim))
+    })
+}
+
+fn median_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    let middle = (x.shape()[axis] - 1) / 2;
+    let index = site.slice(&order(site, x, axis, false), axis, middle, middle + 1, 1);
+    if !x.dtype().is_float() {
+        return index;
+    }
+    let first_nan = site.reshape(&site.reduce(Monoid::ArgMax, x, &[axis]), &index.shape());
+    site.choose(&has_nan(site, x, axis), &first_nan, &index)
+}
+
+fn nanmedian_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    if !x.dtype().is_float() {
+        return median_index(site, x, axis);
+    }
+    let there = total(site, &site.alu(AluOp::Eq, &[x, x]), &[axis]);
+    let last = site.alu(AluOp::Sub, &[&there, &site.constant_like(1, &there)]);
+    // Truncation takes the -1 of no elements to 0.
+    let middle = site.alu(AluOp::Div, &[&last, &site.constant_like(2, &last)]);
+    let middle = site.reshape(&middle, &kept(x, &[axis]));
+    at(site, &order(site, x, axis, false), axis, &middle)
+}
+
+/// The end of the longest run of equal elements in order.
+fn mode_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    let (values, order) = sorted(site, x, axis, false);
+    let shape = x.shape();
+    let mut pads = vec![PadAxis::default(); shape.rank()];
+    pads[axis] = PadAxis { lo: 1, hi: -1, interior: 0 };
+    let previous = site.pad(&values, pads, 0);
+    let here = positions_in(site, &shape, axis, DType::I64, x.device());
+    let zero = site.constant_like(0, &here);
+    let same = site.alu(AluOp::Eq, &[&previous, &values]);
+    let same = site.alu(AluOp::And, &[&same, &site.alu(AluOp::Lt, &[&zero, &here])]);
+    let start = scanned(site, &site.choose(&same, &zero, &here), axis, Monoid::Max);
+    let length = site.alu(AluOp::Sub, &[&here, &start]);
+    let end = site.reshape(&site.reduce(Monoid::ArgMax, &length, &[axis]), &kept(x, &[axis]));
+    at(site, &order, axis, &end)
+}
+
+/// Whether an element along the axis, which is kept, is NaN.
+fn has_nan(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    site.reshape(&site.reduce(Monoid::Max, &site.is_nan(x), &[axis]), &kept(x, &[axis]))
+}
+
+/// The row to take quantiles of, and the shape of one of them.
+fn quantile_row(
+    site: Site,
+    x: &Tensor,
+    axes: &AxisList,
+    opts: QuantileOpts,
+) -> Result<(Tensor, usize, Shape)> {
+    let (row, axis) = one_lane(site, x, axes)?;
+    if !x.dtype().is_float() || row.shape()[axis] == 0 {
+        let expected = "a floating type and at least one element";
+        return Err(site.fault(expected, format!("{} {}", x.dtype(), x.shape()), &[x]));
+    }
+    let all: Vec<usize> = (0..x.rank()).collect();
+    let shape = match (opts.keepdim, axes) {
+        (false, _) => without(&row.shape(), axis),
+        (true, AxisList::All) => kept(x, &all),
+        (true, AxisList::These(_)) => kept(x, &[axis]),
+    };
+    Ok((row, axis, shape))
+}
+
+fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: QuantileOpts) -> Result<Tensor> {
+    let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
+    if !(0.0..=1.0).contains(&q) {
+        return Err(site.fault("a part in 0..=1", q.to_string(), &[x]));
+    }
+    let rank = q * (row.shape()[axis] - 1) as f64;
+    let (below, above, weight) = match opts.interpolation {
+        Interpolation::Linear => (rank.floor(), rank.ceil(), rank - rank.floor()),
+        Interpolation::Midpoint => (rank.floor(), rank.ceil(), 0.5),
+        Interpolation::Lower => (rank.floor(), rank.floor(), 0.0),
+        Interpolation::Higher => (rank.ceil(), rank.ceil(), 0.0),
+        Interpolation::Nearest => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
+    };
+    let (values, _) = sorted(site, &row, axis, false);
+    let element = |position: f64| site.slice(&values, axis, position as usize, position as usize + 1, 1);
+    let mut y = element(below);
+    if above > below {
+        y = between(site, &y, &element(above), &site.constant_like(Scalar::Float(weight), &values));
+    }
+    let nan = site.constant_like(Scalar::Float(f64::NAN), &values);
+    Ok(site.reshape(&site.choose(&has_nan(site, &row, axis), &nan, &y), &shape))
+}
+
+fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: QuantileOpts) -> Result<Tensor> {
+    q.node()?;
+    let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
+    if q.rank() > 1 || q.dtype() != x.dtype() {
+        let expected = format!("parts of type {} and rank 1 or less", x.dtype());
+        return Err(site.fault(expected, format!("{} {}", q.dtype(), q.shape()), &[x, q]));
+    }
+    let parts = site.reshape(q, &Shape::from(q.numel()));
+    let last = site.constant_like(row.shape()[axis] - 1, &parts);
+    let rank = site.alu(AluOp::Mul, &[&parts, &last]);
+    let floor = site.alu(AluOp::Floor, &[&rank]);
+    let ceil = site.alu(AluOp::Neg, &[&site.alu(AluOp::Floor, &[&site.alu(AluOp::Neg, &[&rank])])]);
+    let half = site.constant_like(Scalar::Float(0.5), &rank);
+    let fraction = site.alu(AluOp::Sub, &[&rank, &floor]);
+    let (below, above, weight) = match opts.interpolation {
+        Interpolation::Linear => (floor, ceil, fraction),
+        Interpolation::Midpoint => (floor, ceil, site.expand(&half, &rank.shape())),
+        Interpolation::Lower => (floor.clone(), floor, fraction),
+        Interpolation::Higher => (ceil.clone(), ceil, fraction),
+        Interpolation::Nearest => {
+            let nearest = nearest_even(site, &floor, &fraction, &half);
+            (nearest.clone(), nearest, fraction)
+        }
+    };
+    let (values, _) = sorted(site, &row, axis, false);
+    let take = |position: &Tensor| rows(site, &values, axis, &site.cast(position, DType::I64));
+    let (low, high) = (take(&below), take(&above));
+    let weight = site.expand(&along(site, &weight, axis, low.rank()), &low.shape());
+    let y = between(site, &low, &high, &weight);
+    let nan = site.constant_like(Scalar::Float(f64::NAN), &values);
+    let spoilt = site.expand(&has_nan(site, &row, axis), &with_extent(&row.shape(), axis, q.numel()));
+    let y = move_axis(site, &site.choose(&spoilt, &nan, &y), axis, 0);
+    let mut whole = q.shape();
+    whole.0.extend_from_slice(&shape);
+    Ok(site.reshape(&y, &whole))
+}
+
+/// The point at `weight` of the way from `low` to `high`, reckoned from the
+/// nearer end.
+fn between(site: Site, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
+    let apart = site.alu(AluOp::Sub, &[high, low]);
+    let up = site.alu(AluOp::Add, &[low, &site.alu(AluOp::Mul, &[weight, &apart])]);
+    let rest = site.alu(AluOp::Sub, &[&site.constant_like(1, weight), weight]);
+    let down = site.alu(AluOp::Sub, &[high, &site.alu(AluOp::Mul, &[&rest, &apart])]);
+    let near = site.alu(AluOp::Lt, &[weight, &site.constant_like(Scalar::Float(0.5), weight)]);
+    site.choose(&near, &up, &down)
+}
+
+/// The integer nearest to `floor + fraction`, the even one halfway.
+fn nearest_even(site: Site, floor: &Tensor, fraction: &Tensor, half: &Tensor) -> Tensor {
+    let one = site.constant_like(1, floor);
+    let up = site.alu(AluOp::Lt, &[half, fraction]);
+    let odd = site.alu(AluOp::Rem, &[floor, &site.constant_like(2, floor)]);
+    let tie = site.alu(AluOp::Eq, &[half, fraction]);
+    let up = site.alu(AluOp::Or, &[&up, &site.alu(AluOp::And, &[&tie, &site.alu(AluOp::Eq, &[&odd, &one])])]);
+    site.choose(&up, &site.alu(AluOp::Add, &[floor, &one]), floor)
+}

@@ -1,0 +1,147 @@
+//! Differences along an axis, and the integral that undoes them.
+
+use crate::base::{DType, Result, Scalar};
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::join::cat_along;
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::position::along;
+use crate::tensor::reduce::{total, widened};
+use crate::tensor::scan::scanned;
+
+/// How differences are taken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DiffOpts {
+    /// How many times.
+    pub order: usize,
+    /// The axis.
+    pub axis: i64,
+    /// What comes before the tensor along the axis.
+    pub prepend: Option<Tensor>,
+    /// What comes after it.
+    pub append: Option<Tensor>,
+}
+
+impl Default for DiffOpts {
+    /// Once, along the last axis.
+    fn default() -> DiffOpts {
+        DiffOpts { order: 1, axis: -1, prepend: None, append: None }
+    }
+}
+
+impl DiffOpts {
+    /// So many times.
+    #[must_use]
+    pub fn order(mut self, order: usize) -> DiffOpts {
+        self.order = order;
+        self
+    }
+    /// Along this axis.
+    #[must_use]
+    pub fn axis(mut self, axis: i64) -> DiffOpts {
+        self.axis = axis;
+        self
+    }
+    /// With this before the tensor.
+    #[must_use]
+    pub fn prepend(mut self, before: &Tensor) -> DiffOpts {
+        self.prepend = Some(before.clone());
+        self
+    }
+    /// With this after the tensor.
+    #[must_use]
+    pub fn append(mut self, after: &Tensor) -> DiffOpts {
+        self.append = Some(after.clone());
+        self
+    }
+}
+
+impl Tensor {
+    /// Differences of neighbours along an axis; of truth values, whether
+    /// they differ.
+    #[track_caller]
+    pub fn diff(&self, opts: &DiffOpts) -> Tensor {
+        let site = Site::here("diff");
+        let parts: Vec<&Tensor> =
+            opts.prepend.iter().chain(std::iter::once(self)).chain(opts.append.iter()).collect();
+        site.build(&parts, || {
+            let axis = site.axis_number(self, opts.axis)?;
+            let mut y = cat_along(site, &parts, axis)?;
+            let op = if y.dtype() == DType::Bool { AluOp::Xor } else { AluOp::Sub };
+            for _ in 0..opts.order.min(y.shape()[axis]) {
+                let (low, high) = neighbours(site, &y, axis);
+                y = site.alu(op, &[&high, &low]);
+            }
+            Ok(y)
+        })
+    }
+
+    /// The integral along an axis by the trapezoid rule. The points are
+    /// `spacing` apart if that is a number, else at the places it holds.
+    #[track_caller]
+    pub fn trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
+        let site = Site::here("trapezoid");
+        let spacing = spacing.into_operand();
+        site.build(&[self], || {
+            let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
+            Ok(halved(site, &total(site, &areas, &[axis])))
+        })
+    }
+
+    /// The running integral along an axis by the trapezoid rule; one element
+    /// fewer than the tensor has. As for [`Tensor::trapezoid`].
+    #[track_caller]
+    pub fn cumulative_trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
+        let site = Site::here("cumulative_trapezoid");
+        let spacing = spacing.into_operand();
+        site.build(&[self], || {
+            let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
+            Ok(halved(site, &scanned(site, &widened(site, &areas), axis, Monoid::Sum)))
+        })
+    }
+}
+
+/// All elements but the last along an axis, and all but the first.
+fn neighbours(site: Site, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
+    let extent = x.shape()[axis];
+    let fewer = extent.saturating_sub(1);
+    (site.slice(x, axis, 0, fewer, 1), site.slice(x, axis, extent.min(1), extent, 1))
+}
+
+/// Twice the area of each strip, and the number of the axis in them.
+fn doubled_areas(site: Site, y: &Tensor, spacing: OperandValue, axis: i64) -> Result<(Tensor, usize)> {
+    let axis = site.axis_number(y, axis)?;
+    let (low, high) = neighbours(site, y, axis);
+    let heights = site.alu(AluOp::Add, &[&low, &high]);
+    let points = match spacing {
+        OperandValue::Scalar(width) => {
+            let heights = site.cast(&heights, y.dtype().to_float());
+            let width = site.constant_like(Scalar::Float(width.as_f64()), &heights);
+            return Ok((site.alu(AluOp::Mul, &[&heights, &width]), axis));
+        }
+        OperandValue::Tensor(points) => points,
+    };
+    points.node()?;
+    let extent = y.shape()[axis];
+    let (points, at) = match points.rank() {
+        1 => (along(site, &points, axis, y.rank()), 0),
+        rank if rank + axis >= y.rank() => (points.clone(), rank + axis - y.rank()),
+        _ => (points.clone(), usize::MAX),
+    };
+    if points.shape().get(at) != Some(&extent) {
+        let expected = format!("{extent} points along axis {axis}");
+        return Err(site.fault(expected, points.shape().to_string(), &[y, &points]));
+    }
+    let (from, to) = neighbours(site, &points, at);
+    let widths = site.alu(AluOp::Sub, &[&to, &from]);
+    let pair = site.unify(&[&heights, &widths])?;
+    let axis = axis + pair[0].rank() - heights.rank();
+    Ok((site.alu(AluOp::Mul, &[&pair[0], &pair[1]]), axis))
+}
+
+fn halved(site: Site, x: &Tensor) -> Tensor {
+    let x = &site.cast(x, x.dtype().to_float());
+    site.alu(AluOp::Mul, &[x, &site.constant_like(Scalar::Float(0.5), x)])
+}

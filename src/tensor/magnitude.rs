@@ -1,0 +1,136 @@
+//! Norms of vectors and matrices, and distances.
+
+use crate::base::{Result, Scalar};
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::lane::{kept, reduced};
+use crate::tensor::movement::in_order;
+use crate::tensor::reduce::{computing, extreme, total};
+
+/// Which norm of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MatrixNorm {
+    /// Square root of the sum of squares.
+    Frobenius,
+    /// Largest sum of magnitudes down a column.
+    MaxColumn,
+    /// Smallest sum of magnitudes down a column.
+    MinColumn,
+    /// Largest sum of magnitudes along a row.
+    MaxRow,
+    /// Smallest sum of magnitudes along a row.
+    MinRow,
+}
+
+impl Tensor {
+    /// The `p`-norm over axes, of a floating type: the `p`-th root of the sum
+    /// of magnitudes to the power `p`. An infinite `p` is the largest
+    /// (negative: the smallest) magnitude, 0 the number of nonzero elements.
+    #[track_caller]
+    pub fn norm(&self, p: f64, axes: impl IntoAxes) -> Tensor {
+        over(Site::here("norm"), self, p, &axes.into_axes(), false)
+    }
+
+    /// As [`Tensor::norm`], the axes kept with extent 1.
+    #[track_caller]
+    pub fn norm_keepdim(&self, p: f64, axes: impl IntoAxes) -> Tensor {
+        over(Site::here("norm"), self, p, &axes.into_axes(), true)
+    }
+
+    /// A norm of the matrices that two axes (rows, then columns) span.
+    #[track_caller]
+    pub fn matrix_norm(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
+        matrix(Site::here("matrix_norm"), self, norm, axes, false)
+    }
+
+    /// As [`Tensor::matrix_norm`], the axes kept with extent 1.
+    #[track_caller]
+    pub fn matrix_norm_keepdim(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
+        matrix(Site::here("matrix_norm"), self, norm, axes, true)
+    }
+
+    /// The `p`-norm of the difference of two tensors that broadcast together.
+    #[track_caller]
+    pub fn dist(&self, other: &Tensor, p: f64) -> Tensor {
+        let site = Site::here("dist");
+        site.build(&[self, other], || {
+            let pair = site.unify(&[self, other])?;
+            let apart = site.alu(AluOp::Sub, &[&pair[0], &pair[1]]);
+            magnitude(site, &apart, p, &(0..apart.rank()).collect::<Vec<_>>())
+        })
+    }
+}
+
+fn over(site: Site, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tensor {
+    site.build(&[x], || {
+        let axes = reduced(site, x, axes)?;
+        let y = magnitude(site, x, p, &axes)?;
+        Ok(if keepdim { site.reshape(&y, &kept(x, &axes)) } else { y })
+    })
+}
+
+/// The `p`-norm over axes, rounded once.
+pub(crate) fn magnitude(site: Site, x: &Tensor, p: f64, axes: &[usize]) -> Result<Tensor> {
+    let wide = computing(site, x)?;
+    let size = |x: &Tensor| site.alu(AluOp::Abs, &[x]);
+    let y = if p == f64::INFINITY {
+        // Unlike PyTorch's other maxima, that of no magnitudes is 0.
+        if x.numel() == 0 {
+            total(site, &wide, axes)
+        } else {
+            extreme(site, &size(&wide), Monoid::Max, axes)?
+        }
+    } else if p == f64::NEG_INFINITY {
+        extreme(site, &size(&wide), Monoid::Min, axes)?
+    } else if p == 0.0 {
+        let zero = site.alu(AluOp::Eq, &[&wide, &site.constant_like(0, &wide)]);
+        let nonzero = site.alu(AluOp::Not, &[&zero]);
+        total(site, &site.cast(&nonzero, wide.dtype()), axes)
+    } else if p == 1.0 {
+        total(site, &size(&wide), axes)
+    } else if p == 2.0 {
+        let squares = site.alu(AluOp::Mul, &[&wide, &wide]);
+        root(site, &total(site, &squares, axes), |sum| site.alu(AluOp::Sqrt, &[sum]))
+    } else {
+        let exponent = site.constant_like(Scalar::Float(p), &wide);
+        let inverse = site.constant_like(Scalar::Float(1.0 / p), &wide);
+        let powers = site.alu(AluOp::Pow, &[&size(&wide), &exponent]);
+        root(site, &total(site, &powers, axes), |sum| site.alu(AluOp::Pow, &[sum, &inverse]))
+    };
+    Ok(site.cast(&y, x.dtype()))
+}
+
+/// A root of a sum; of 0 it is 0 with a gradient of 0, where the root's own
+/// would be infinite.
+fn root(site: Site, sum: &Tensor, take: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    let zero = site.constant_like(0, sum);
+    let nothing = site.alu(AluOp::Eq, &[sum, &zero]);
+    let safe = site.choose(&nothing, &site.constant_like(1, sum), sum);
+    site.choose(&nothing, &zero, &take(&safe))
+}
+
+fn matrix(site: Site, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
+    site.build(&[x], || {
+        let plane = in_order(site, x, &axes.into_axes())?;
+        let (row, column) = (plane[0], plane[1]);
+        let y = match norm {
+            MatrixNorm::Frobenius => magnitude(site, x, 2.0, &plane)?,
+            MatrixNorm::MaxColumn => sums(site, x, row, column, Monoid::Max)?,
+            MatrixNorm::MinColumn => sums(site, x, row, column, Monoid::Min)?,
+            MatrixNorm::MaxRow => sums(site, x, column, row, Monoid::Max)?,
+            MatrixNorm::MinRow => sums(site, x, column, row, Monoid::Min)?,
+        };
+        Ok(if keepdim { site.reshape(&y, &kept(x, &plane)) } else { y })
+    })
+}
+
+/// The extreme along `across` of the sums of magnitudes down `down`.
+fn sums(site: Site, x: &Tensor, down: usize, across: usize, monoid: Monoid) -> Result<Tensor> {
+    let magnitudes = site.alu(AluOp::Abs, &[&computing(site, x)?]);
+    let sums = total(site, &magnitudes, &[down]);
+    let y = extreme(site, &sums, monoid, &[across - usize::from(across > down)])?;
+    Ok(site.cast(&y, x.dtype()))
+}

@@ -1,0 +1,326 @@
+//! The same elements repeated, reversed and rotated.
+
+use crate::base::{DType, Dims, Result, Shape};
+use crate::ir::op::WindowAxis;
+use crate::ir::{AluOp, Op};
+use crate::tensor::Tensor;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::movement::{in_order, repeated};
+use crate::tensor::position::positions;
+use crate::tensor::site::with_extent;
+use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
+use crate::tensor::{join, lane};
+
+impl Tensor {
+    /// Copies laid side by side, `counts[i]` along axis `i`; with more counts
+    /// than axes, new leading axes.
+    #[track_caller]
+    pub fn repeat(&self, counts: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("repeat");
+        let counts = counts.into_shape_spec();
+        site.build(&[self], || {
+            if counts.0.len() < self.rank() {
+                let expected = format!("a count for each of {} axes", self.rank());
+                return Err(site.fault(expected, format!("{:?}", counts.0), &[self]));
+            }
+            tiled(site, self, &counts)
+        })
+    }
+
+    /// As [`Tensor::repeat`]; with fewer counts than axes, for the last axes.
+    #[track_caller]
+    pub fn tile(&self, counts: impl IntoShapeSpec) -> Tensor {
+        let site = Site::here("tile");
+        let mut counts = counts.into_shape_spec();
+        while counts.0.len() < self.rank() {
+            counts.0.insert(0, 1);
+        }
+        site.build(&[self], || tiled(site, self, &counts))
+    }
+
+    /// Each element `count` times in place along an axis; `..` repeats the
+    /// elements of the flattened tensor.
+    #[track_caller]
+    pub fn repeat_interleave(&self, count: usize, axis: impl IntoAxes) -> Tensor {
+        let site = Site::here("repeat_interleave");
+        let axis = axis.into_axes();
+        site.build(&[self], || {
+            let (x, axis) = lane::one_lane(site, self, &axis)?;
+            let shape = with_extent(&x.shape(), axis, x.shape()[axis].saturating_mul(count));
+            Ok(site.reshape(&repeated(site, &x, axis + 1, count), &shape))
+        })
+    }
+
+    /// The axes named reversed.
+    #[track_caller]
+    pub fn flip(&self, axes: impl IntoAxes) -> Tensor {
+        let site = Site::here("flip");
+        let axes = axes.into_axes();
+        site.build(&[self], || Ok(site.flip(self, &lane::lanes(site, self, &axes)?)))
+    }
+
+    /// Columns reversed: axis 1.
+    #[track_caller]
+    pub fn fliplr(&self) -> Tensor {
+        flip_one(Site::here("fliplr"), self, 1)
+    }
+
+    /// Rows reversed: axis 0.
+    #[track_caller]
+    pub fn flipud(&self) -> Tensor {
+        flip_one(Site::here("flipud"), self, 0)
+    }
+
+    /// Elements moved along axes by the shifts, those that fall off the end
+    /// coming back at the start; `..` rolls the flattened tensor.
+    #[track_caller]
+    pub fn roll(&self, shifts: impl IntoShapeSpec, axes: impl IntoAxes) -> Tensor {
+        let site = Site::here("roll");
+        let (shifts, axes) = (shifts.into_shape_spec(), axes.into_axes());
+        site.build(&[self], || match axes {
+            AxisList::All => {
+                let [shift] = shifts.0[..] else {
+                    return Err(site.fault(
+                        "one shift for the flattened tensor",
+                        format!("{:?}", shifts.0),
+                        &[self],
+                    ));
+                };
+                let flat = site.reshape(self, &Shape::from(self.numel()));
+                Ok(site.reshape(&rolled(site, &flat, 0, shift)?, &self.shape()))
+            }
+            AxisList::These(axes) => {
+                if shifts.0.is_empty() || shifts.0.len() != axes.len() {
+                    let found = format!("{} shifts and {} axes", shifts.0.len(), axes.len());
+                    return Err(site.fault("one shift for each axis, and at least one", found, &[self]));
+                }
+                let mut x = self.clone();
+                for (&shift, &axis) in shifts.0.iter().zip(&axes) {
+                    x = rolled(site, &x, site.axis_number(self, axis)?, shift)?;
+                }
+                Ok(x)
+            }
+        })
+    }
+
+    /// Rotation by `quarters` of a turn from the first axis towards the second.
+    #[track_caller]
+    pub fn rot90(&self, quarters: i64, axes: [i64; 2]) -> Tensor {
+        let site = Site::here("rot90");
+        site.build(&[self], || {
+            let plane = in_order(site, self, &axes.into_axes())?;
+            let mut order: Vec<usize> = (0..self.rank()).collect();
+            order.swap(plane[0], plane[1]);
+            Ok(match quarters.rem_euclid(4) {
+                0 => self.clone(),
+                1 => site.flip(&site.permute(self, &order), &plane[..1]),
+                2 => site.flip(self, &plane),
+                _ => site.permute(&site.flip(self, &plane[..1]), &order),
+            })
+        })
+    }
+
+    /// The zero-frequency element moved to the middle of the axes named.
+    #[track_caller]
+    pub fn fftshift(&self, axes: impl IntoAxes) -> Tensor {
+        centred(Site::here("fftshift"), self, &axes.into_axes(), |extent| extent / 2)
+    }
+
+    /// The inverse of [`Tensor::fftshift`].
+    #[track_caller]
+    pub fn ifftshift(&self, axes: impl IntoAxes) -> Tensor {
+        centred(Site::here("ifftshift"), self, &axes.into_axes(), |extent| extent.div_ceil(2))
+    }
+
+    /// Windows of `size` elements every `step` along an axis; a window's
+    /// elements become a new last axis.
+    #[track_caller]
+    pub fn unfold(&self, axis: i64, size: usize, step: usize) -> Tensor {
+        let site = Site::here("unfold");
+        site.build(&[self], || {
+            let (x, axis) = site.lane(self, axis)?;
+            let extent = x.shape()[axis];
+            if size > extent || step == 0 {
+                let expected = format!("windows of at most {extent} elements and a step of at least 1");
+                return Err(site.fault(expected, format!("size {size}, step {step}"), &[self]));
+            }
+            let y = if size == 0 {
+                let mut shape = with_extent(&x.shape(), axis, extent / step + 1);
+                shape.0.push(0);
+                site.expand(&site.constant_like(0, &x), &shape)
+            } else {
+                let window = WindowAxis { axis: axis as u8, size, stride: step, dilation: 1 };
+                site.apply(Op::Window(window), &[&x])
+            };
+            // PyTorch drops the axis that stands for the missing one.
+            Ok(if self.rank() == 0 { site.reshape(&y, &Shape::from(size)) } else { y })
+        })
+    }
+
+    /// Element `i` at position `offset + sum(i[axis] * strides[axis])` of the
+    /// elements in row-major order.
+    #[track_caller]
+    pub fn as_strided(
+        &self,
+        shape: impl IntoShapeSpec,
+        strides: impl IntoShapeSpec,
+        offset: usize,
+    ) -> Tensor {
+        let site = Site::here("as_strided");
+        let (shape, strides) = (shape.into_shape_spec(), strides.into_shape_spec());
+        site.build(&[self], || strided(site, self, &shape, &strides, offset))
+    }
+
+    /// Channels `[.., c r², h, w]` spread over space: `[.., c, h r, w r]`.
+    #[track_caller]
+    pub fn pixel_shuffle(&self, factor: usize) -> Tensor {
+        let site = Site::here("pixel_shuffle");
+        site.build(&[self], || {
+            let (lead, [c, h, w]) = channels(site, self)?;
+            let r = factor;
+            if r == 0 || !c.is_multiple_of(r.saturating_mul(r)) {
+                let expected = format!("a factor whose square divides {c} channels");
+                return Err(site.fault(expected, r.to_string(), &[self]));
+            }
+            let split = site.reshape(self, &joined(&lead, &[c / (r * r), r, r, h, w]));
+            let mixed = trailing_permute(site, &split, &[0, 3, 1, 4, 2]);
+            Ok(site.reshape(&mixed, &joined(&lead, &[c / (r * r), h * r, w * r])))
+        })
+    }
+
+    /// The inverse of [`Tensor::pixel_shuffle`].
+    #[track_caller]
+    pub fn pixel_unshuffle(&self, factor: usize) -> Tensor {
+        let site = Site::here("pixel_unshuffle");
+        site.build(&[self], || {
+            let (lead, [c, h, w]) = channels(site, self)?;
+            let r = factor;
+            if r == 0 || !h.is_multiple_of(r) || !w.is_multiple_of(r) {
+                let expected = format!("a factor that divides {h} and {w}");
+                return Err(site.fault(expected, r.to_string(), &[self]));
+            }
+            let split = site.reshape(self, &joined(&lead, &[c, h / r, r, w / r, r]));
+            let mixed = trailing_permute(site, &split, &[0, 2, 4, 1, 3]);
+            Ok(site.reshape(&mixed, &joined(&lead, &[c * r * r, h / r, w / r])))
+        })
+    }
+
+    /// Channels (axis 1) dealt out over `groups`: element `i` of group `g`
+    /// goes to position `i * groups + g`.
+    #[track_caller]
+    pub fn channel_shuffle(&self, groups: usize) -> Tensor {
+        let site = Site::here("channel_shuffle");
+        site.build(&[self], || {
+            let shape = self.shape();
+            if shape.rank() < 3 || groups == 0 || !shape[1].is_multiple_of(groups) {
+                let expected = "rank 3 or more and groups that divide axis 1";
+                return Err(site.fault(expected, format!("{groups} groups"), &[self]));
+            }
+            let mut split = Dims::from_slice(&[shape[0], groups, shape[1] / groups]);
+            split.extend_from_slice(&shape[2..]);
+            let mut order: Vec<usize> = (0..split.len()).collect();
+            order.swap(1, 2);
+            let dealt = site.permute(&site.reshape(self, &Shape(split)), &order);
+            Ok(site.reshape(&dealt, &shape))
+        })
+    }
+}
+
+fn tiled(site: Site, x: &Tensor, counts: &ShapeSpec) -> Result<Tensor> {
+    let (own, lead) = (x.shape(), counts.0.len() - x.rank());
+    let (mut single, mut many, mut result) = (Dims::new(), Dims::new(), Dims::new());
+    for (i, &count) in counts.0.iter().enumerate() {
+        let fail = || site.fault("counts of at least 0", format!("{count} for axis {i}"), &[x]);
+        let count = usize::try_from(count).map_err(|_| fail())?;
+        let extent = if i < lead { 1 } else { own[i - lead] };
+        if count != 1 {
+            single.push(1);
+            many.push(count);
+        }
+        single.push(extent);
+        many.push(extent);
+        result.push(extent.saturating_mul(count));
+    }
+    let copies = site.expand(&site.reshape(x, &Shape(single)), &Shape(many));
+    Ok(site.reshape(&copies, &Shape(result)))
+}
+
+fn flip_one(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    site.build(&[x], || {
+        if x.rank() <= axis {
+            return Err(site.fault(format!("rank {} or more", axis + 1), format!("rank {}", x.rank()), &[x]));
+        }
+        Ok(site.flip(x, &[axis]))
+    })
+}
+
+fn rolled(site: Site, x: &Tensor, axis: usize, shift: i64) -> Result<Tensor> {
+    let extent = x.shape()[axis];
+    let shift = if extent == 0 { 0 } else { shift.rem_euclid(extent as i64) as usize };
+    if shift == 0 {
+        return Ok(x.clone());
+    }
+    let tail = site.slice(x, axis, extent - shift, extent, 1);
+    let head = site.slice(x, axis, 0, extent - shift, 1);
+    join::cat_along(site, &[&tail, &head], axis)
+}
+
+fn centred(site: Site, x: &Tensor, axes: &AxisList, shift: fn(usize) -> usize) -> Tensor {
+    site.build(&[x], || {
+        let mut y = x.clone();
+        for axis in lane::lanes(site, x, axes)? {
+            y = rolled(site, &y, axis, shift(x.shape()[axis]) as i64)?;
+        }
+        Ok(y)
+    })
+}
+
+fn strided(site: Site, x: &Tensor, shape: &ShapeSpec, strides: &ShapeSpec, offset: usize) -> Result<Tensor> {
+    let fits = shape.0.len() == strides.0.len() && shape.0.iter().chain(&strides.0).all(|&n| n >= 0);
+    if !fits {
+        let found = format!("{:?} and {:?}", shape.0, strides.0);
+        return Err(site.fault("as many strides as extents, none below 0", found, &[x]));
+    }
+    let dims: Shape = Shape(shape.0.iter().map(|&n| n as usize).collect());
+    let reach =
+        dims.iter().zip(&strides.0).map(|(&n, &s)| (n.max(1) as i128 - 1) * i128::from(s)).sum::<i128>();
+    if dims.numel() > 0 && reach + offset as i128 >= x.numel() as i128 {
+        let expected = format!("positions below {}", x.numel());
+        return Err(site.fault(expected, format!("position {}", reach + offset as i128), &[x]));
+    }
+    let index = DType::I64;
+    let mut at = site.expand(&site.scalar(offset, index, x.device()), &dims);
+    for (axis, &stride) in strides.0.iter().enumerate() {
+        if dims[axis] > 1 && stride != 0 {
+            let row = positions(site, dims[axis], (axis, dims.rank()), index, x.device());
+            let steps = site.alu(AluOp::Mul, &[&row, &site.scalar(stride, index, x.device())]);
+            at = site.alu(AluOp::Add, &[&at, &site.expand(&steps, &dims)]);
+        }
+    }
+    let flat = site.reshape(x, &Shape::from(x.numel()));
+    let at = site.reshape(&at, &Shape::from(dims.numel()));
+    Ok(site.reshape(&site.apply(Op::Gather(0), &[&flat, &at]), &dims))
+}
+
+/// The leading extents, and the last three: channels, height, width.
+fn channels(site: Site, x: &Tensor) -> Result<(Shape, [usize; 3])> {
+    let shape = x.shape();
+    match shape[..] {
+        [ref lead @ .., c, h, w] => Ok((lead.into(), [c, h, w])),
+        _ => Err(site.fault("rank 3 or more", format!("rank {}", shape.rank()), &[x])),
+    }
+}
+
+fn joined(lead: &Shape, rest: &[usize]) -> Shape {
+    let mut dims = lead.0.clone();
+    dims.extend_from_slice(rest);
+    Shape(dims)
+}
+
+/// The last axes reordered, the leading ones as they are.
+fn trailing_permute(site: Site, x: &Tensor, order: &[usize]) -> Tensor {
+    let lead = x.rank() - order.len();
+    let order: Vec<usize> = (0..lead).chain(order.iter().map(|&axis| lead + axis)).collect();
+    site.permute(x, &order)
+}

@@ -1,0 +1,220 @@
+//! Elements written at positions that a tensor holds.
+
+use crate::base::{DType, Kind, Result, Scalar, Shape};
+use crate::ir::monoid::int_range;
+use crate::ir::{AluOp, Op, PadAxis, ScatterMode};
+use crate::tensor::Tensor;
+use crate::tensor::advanced::as_index;
+use crate::tensor::compose::Site;
+use crate::tensor::index::{cropped, filler, value_like};
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::position::inside;
+
+/// How values written at one position are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScatterReduce {
+    /// Their sum; of truth values, whether any is true.
+    Sum,
+    /// Their product; of truth values, whether all are true.
+    Prod,
+    /// Their mean; of integers, rounded down.
+    Mean,
+    /// The largest.
+    Amax,
+    /// The smallest.
+    Amin,
+}
+
+impl Tensor {
+    /// The tensor with `src` (a tensor, or a number) written along an axis at
+    /// the positions `index` holds; the last of several wins. The index may
+    /// be shorter than the tensor on the other axes and than `src` on all.
+    #[track_caller]
+    pub fn scatter(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
+        let site = Site::here("scatter");
+        let src = src.into_operand();
+        site.build(&[self, index], || {
+            let target = Target::new(site, self, axis, index, src)?;
+            Ok(target.written(site, self, |x, at, values| {
+                site.apply(Op::Scatter(target.axis as u8, ScatterMode::Set), &[x, at, values])
+            }))
+        })
+    }
+
+    /// The tensor with `src` added along an axis at the positions `index`
+    /// holds. Shapes as for [`Tensor::scatter`].
+    #[track_caller]
+    pub fn scatter_add(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
+        reduced(Site::here("scatter_add"), self, axis, index, src.into_operand(), ScatterReduce::Sum, true)
+    }
+
+    /// The tensor with `src` combined in along an axis at the positions
+    /// `index` holds; where any is written, the tensor's own element takes
+    /// part only with `include_self`. Shapes as for [`Tensor::scatter`].
+    #[track_caller]
+    pub fn scatter_reduce(
+        &self,
+        axis: i64,
+        index: &Tensor,
+        src: impl Operand,
+        reduce: ScatterReduce,
+        include_self: bool,
+    ) -> Tensor {
+        let site = Site::here("scatter_reduce");
+        reduced(site, self, axis, index, src.into_operand(), reduce, include_self)
+    }
+}
+
+fn reduced(
+    site: Site,
+    x: &Tensor,
+    axis: i64,
+    index: &Tensor,
+    src: OperandValue,
+    reduce: ScatterReduce,
+    include_self: bool,
+) -> Tensor {
+    site.build(&[x, index], || {
+        let target = Target::new(site, x, axis, index, src)?;
+        Ok(target.written(site, x, |x, at, values| {
+            combined(site, x, (target.axis, at), values, reduce, include_self)
+        }))
+    })
+}
+
+/// Arguments of a scatter that fit each other: at least rank 1, the values
+/// of the index's shape and the tensor's type.
+struct Target {
+    axis: usize,
+    index: Tensor,
+    values: Tensor,
+}
+
+impl Target {
+    fn new(site: Site, x: &Tensor, axis: i64, index: &Tensor, src: OperandValue) -> Result<Target> {
+        let (row, axis) = site.lane(x, axis)?;
+        let (index, _) = site.lane(&as_index(site, index)?, 0)?;
+        let empty = index.numel() == 0;
+        let shorter = |a: &Shape, b: &Shape, but: usize| {
+            a.rank() == b.rank() && (0..a.rank()).all(|i| i == but || a[i] <= b[i])
+        };
+        if !empty && !shorter(&index.shape(), &row.shape(), axis) {
+            let expected = format!("an index of rank {} no longer on the axes but {axis}", row.rank());
+            return Err(site.fault(expected, index.shape().to_string(), &[x, &index]));
+        }
+        let values = match src {
+            OperandValue::Scalar(_) => site.expand(&value_like(site, src, x)?, &index.shape()),
+            OperandValue::Tensor(src) => {
+                src.node()?;
+                if src.dtype() != x.dtype() {
+                    let expected = format!("values of type {}", x.dtype());
+                    return Err(site.fault(expected, src.dtype().to_string(), &[x, &src]));
+                }
+                let (src, _) = site.lane(&src, 0)?;
+                if !empty && !shorter(&index.shape(), &src.shape(), usize::MAX) {
+                    let expected = format!("values for an index of shape {}", index.shape());
+                    return Err(site.fault(expected, src.shape().to_string(), &[x, &src]));
+                }
+                if empty { src } else { cropped(site, &src, &index.shape(), usize::MAX) }
+            }
+        };
+        Ok(Target { axis, index, values })
+    }
+
+    /// `x` with the part that the index can reach replaced by what `write`
+    /// makes of it.
+    fn written(
+        &self,
+        site: Site,
+        x: &Tensor,
+        write: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Tensor,
+    ) -> Tensor {
+        if self.index.numel() == 0 {
+            return x.clone();
+        }
+        let row = if x.rank() == 0 { site.reshape(x, &Shape::from(1)) } else { x.clone() };
+        let part = cropped(site, &row, &self.index.shape(), self.axis);
+        let written = write(&part, &self.index, &self.values);
+        let (whole, reach) = (row.shape(), part.shape());
+        if whole == reach {
+            return site.reshape(&written, &x.shape());
+        }
+        let rest =
+            |(&whole, &part): (&usize, &usize)| PadAxis { hi: (whole - part) as i64, ..PadAxis::default() };
+        let pads: Vec<PadAxis> = whole.iter().zip(&*reach).map(rest).collect();
+        let padded = site.pad(&written, pads.clone(), 0);
+        site.choose(&inside(site, &reach, &pads, x.device()), &padded, &row)
+    }
+}
+
+/// `values` combined into `x` at positions along an axis.
+pub(crate) fn combined(
+    site: Site,
+    x: &Tensor,
+    (axis, index): (usize, &Tensor),
+    values: &Tensor,
+    reduce: ScatterReduce,
+    include_self: bool,
+) -> Tensor {
+    let scatter =
+        |mode, x: &Tensor, values: &Tensor| site.apply(Op::Scatter(axis as u8, mode), &[x, index, values]);
+    // Sums and products of narrow floats are rounded once, at the end.
+    let dtype = match reduce {
+        ScatterReduce::Sum | ScatterReduce::Prod | ScatterReduce::Mean => x.dtype().compute(),
+        ScatterReduce::Amax | ScatterReduce::Amin => x.dtype(),
+    };
+    let (mut base, values) = (site.cast(x, dtype), site.cast(values, dtype));
+    if !include_self {
+        let start = filler(site, identity(reduce, dtype), &base, &index.shape());
+        base = scatter(ScatterMode::Set, &base, &start);
+    }
+    let y = scatter(mode(reduce, dtype), &base, &values);
+    let y = if reduce == ScatterReduce::Mean {
+        let ones = filler(site, Scalar::Int(1), &y, &index.shape());
+        let own = filler(site, Scalar::Int(i64::from(include_self)), &y, &x.shape());
+        let count = scatter(ScatterMode::Add, &own, &ones);
+        quotient(site, &y, &site.alu(AluOp::Max, &[&count, &site.constant_like(1, &count)]))
+    } else {
+        y
+    };
+    site.cast(&y, x.dtype())
+}
+
+/// What a scatter does for a reduction; on truth values, sums and products
+/// are or and and.
+pub(crate) fn mode(reduce: ScatterReduce, dtype: DType) -> ScatterMode {
+    let bool = dtype == DType::Bool;
+    match reduce {
+        ScatterReduce::Sum | ScatterReduce::Mean if bool => ScatterMode::Max,
+        ScatterReduce::Prod if bool => ScatterMode::Min,
+        ScatterReduce::Sum | ScatterReduce::Mean => ScatterMode::Add,
+        ScatterReduce::Prod => ScatterMode::Mul,
+        ScatterReduce::Amax => ScatterMode::Max,
+        ScatterReduce::Amin => ScatterMode::Min,
+    }
+}
+
+fn identity(reduce: ScatterReduce, dtype: DType) -> Scalar {
+    let (least, greatest) = int_range(dtype);
+    match (reduce, dtype.kind()) {
+        (ScatterReduce::Sum | ScatterReduce::Mean, _) => Scalar::Int(0),
+        (ScatterReduce::Prod, _) => Scalar::Int(1),
+        (ScatterReduce::Amax, Kind::Float) => Scalar::Float(f64::NEG_INFINITY),
+        (ScatterReduce::Amin, Kind::Float) => Scalar::Float(f64::INFINITY),
+        (ScatterReduce::Amax, Kind::Bool | Kind::Int) => Scalar::Int(least),
+        (ScatterReduce::Amin, Kind::Bool | Kind::Int) => Scalar::Int(greatest),
+    }
+}
+
+/// The quotient by a positive count; of integers, rounded down.
+fn quotient(site: Site, sum: &Tensor, count: &Tensor) -> Tensor {
+    let quotient = site.alu(AluOp::Div, &[sum, count]);
+    if sum.dtype().is_float() {
+        return quotient;
+    }
+    let rest = site.alu(AluOp::Rem, &[sum, count]);
+    let down = site.alu(AluOp::Lt, &[&rest, &site.constant_like(0, &rest)]);
+    let less = site.alu(AluOp::Sub, &[&quotient, &site.constant_like(1, &quotient)]);
+    site.choose(&down, &less, &quotient)
+}

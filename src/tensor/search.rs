@@ -1,0 +1,144 @@
+//! Positions in sorted sequences.
+
+use crate::base::{DType, Result, Shape};
+use crate::ir::{AluOp, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::reduce::total;
+use crate::tensor::site::{common_dtype, with_axis};
+use crate::tensor::sort::at;
+
+/// Longest sequence that is compared with as a whole; longer ones are halved.
+const COMPARED: usize = 128;
+
+/// How a sorted sequence is searched.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SearchOpts {
+    /// Find the position after the elements equal to the value, not before.
+    pub right: bool,
+    /// The positions that sort the sequence, if it is not sorted itself.
+    pub sorter: Option<Tensor>,
+}
+
+impl SearchOpts {
+    /// After equal elements, or before.
+    #[must_use]
+    pub fn right(mut self, right: bool) -> SearchOpts {
+        self.right = right;
+        self
+    }
+    /// With the positions that sort the sequence.
+    #[must_use]
+    pub fn sorter(mut self, sorter: &Tensor) -> SearchOpts {
+        self.sorter = Some(sorter.clone());
+        self
+    }
+}
+
+impl Tensor {
+    /// Where values would be inserted to keep this sequence (its last axis
+    /// ascending) sorted. A rank-1 sequence serves values of any shape; others
+    /// agree with the values on all axes but the last.
+    #[track_caller]
+    pub fn searchsorted(&self, values: impl Operand, opts: &SearchOpts) -> Tensor {
+        let site = Site::here("searchsorted");
+        let values = match values.into_operand() {
+            OperandValue::Tensor(tensor) => tensor,
+            OperandValue::Scalar(value) => site.scalar(value, value.promote(self.dtype()), self.device()),
+        };
+        let operands: Vec<&Tensor> = [self, &values].into_iter().chain(&opts.sorter).collect();
+        site.build(&operands, || {
+            let mut sequence = self.clone();
+            if let Some(sorter) = &opts.sorter {
+                let sorter = crate::tensor::advanced::as_index(site, sorter)?;
+                if sorter.shape() != self.shape() || self.rank() == 0 {
+                    let expected = format!("a sorter of shape {}", self.shape());
+                    return Err(site.fault(expected, sorter.shape().to_string(), &operands));
+                }
+                sequence = at(site, self, self.rank() - 1, &sorter);
+            }
+            inserted(site, &sequence, &values, opts.right)
+        })
+    }
+
+    /// The bucket of each element, bounded by the ascending rank-1
+    /// `boundaries`: bucket `i` reaches from boundary `i - 1` (exclusive) to
+    /// `i` (inclusive), or with `right` from inclusive to exclusive.
+    #[track_caller]
+    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Tensor {
+        let site = Site::here("bucketize");
+        site.build(&[self, boundaries], || {
+            if boundaries.rank() != 1 {
+                let found = format!("rank {}", boundaries.rank());
+                return Err(site.fault("boundaries of rank 1", found, &[self, boundaries]));
+            }
+            inserted(site, boundaries, self, right)
+        })
+    }
+}
+
+fn inserted(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
+    let (rank, shape) = (sequence.rank(), values.shape());
+    let agree =
+        rank == 1 || (rank > 1 && shape.rank() == rank && shape[..rank - 1] == sequence.shape()[..rank - 1]);
+    if !agree {
+        let expected = "a sequence of rank 1, or one that agrees with the values but for the last axis";
+        return Err(site.fault(expected, sequence.shape().to_string(), &[sequence, values]));
+    }
+    let dtype = common_dtype(&[sequence, values]);
+    let (sequence, values) = (site.cast(sequence, dtype), site.cast(values, dtype));
+    let values = if rank == 1 { site.reshape(&values, &Shape::from(shape.numel())) } else { values };
+    Ok(site.reshape(&search(site, &sequence, &values, right), &shape))
+}
+
+/// For each value, the number of elements of the sequence before it (with
+/// `right`: before it or equal), as `I64`. Both are of one type and agree on
+/// all axes but the last.
+pub(crate) fn search(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+    let last = sequence.rank() - 1;
+    if sequence.shape()[last] <= COMPARED {
+        compared(site, sequence, values, right)
+    } else {
+        halved(site, sequence, values, right)
+    }
+}
+
+/// Whether an element comes before the value. NaN values come after all.
+fn before(site: Site, element: &Tensor, value: &Tensor, right: bool) -> Tensor {
+    let mut after = site.alu(AluOp::Lt, &[value, element]);
+    if !right {
+        after = site.alu(AluOp::Or, &[&after, &site.alu(AluOp::Eq, &[value, element])]);
+    }
+    site.alu(AluOp::Not, &[&after])
+}
+
+fn compared(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+    let last = sequence.rank() - 1;
+    let pairs = with_axis(&values.shape(), last + 1, sequence.shape()[last]);
+    let value = site.reshape(values, &with_axis(&values.shape(), last + 1, 1));
+    let element = site.reshape(sequence, &with_axis(&sequence.shape(), last, 1));
+    let smaller = before(site, &site.expand(&element, &pairs), &site.expand(&value, &pairs), right);
+    total(site, &smaller, &[last + 1])
+}
+
+/// Powers of two added, from the highest, wherever the element just below
+/// the sum still comes before the value.
+fn halved(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+    let last = sequence.rank() - 1;
+    let extent = sequence.shape()[last];
+    let number = |n: usize| site.scalar(n, DType::I64, values.device());
+    let mut found = site.expand(&number(0), &values.shape());
+    let mut step = 1usize << extent.ilog2();
+    while step > 0 {
+        let next = site.alu(AluOp::Add, &[&found, &number(step)]);
+        let fits = site.alu(AluOp::Lt, &[&next, &number(extent + 1)]);
+        let below = site.alu(AluOp::Sub, &[&site.alu(AluOp::Min, &[&next, &number(extent)]), &number(1)]);
+        let element = site.apply(Op::Gather(last as u8), &[sequence, &below]);
+        let go = site.alu(AluOp::And, &[&fits, &before(site, &element, values, right)]);
+        found = site.choose(&go, &next, &found);
+        step /= 2;
+    }
+    found
+}

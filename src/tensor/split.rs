@@ -1,0 +1,169 @@
+//! Tensors cut into parts, and single parts of them.
+
+use crate::base::{Result, Scalar};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::slicing::{Index, IntoIndex};
+use crate::tensor::spec::{IntoOneOrMany, OneOrMany};
+use crate::tensor::{index, slicing};
+
+impl Tensor {
+    /// Parts along an axis: of `sizes` elements each (the last may be
+    /// shorter), or of the sizes listed, which must add up to the extent.
+    /// A mistake is a single invalid tensor.
+    #[track_caller]
+    pub fn split(&self, sizes: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
+        let site = Site::here("split");
+        let sizes = sizes.into_one_or_many();
+        site.build_list(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let extent = self.shape()[axis];
+            match &sizes {
+                OneOrMany::One(size) => every(site, self, axis, usize::try_from(*size).unwrap_or(0)),
+                OneOrMany::Many(sizes) => {
+                    if sizes.iter().any(|&size| size < 0) || sizes.iter().sum::<i64>() != extent as i64 {
+                        let expected = format!("sizes that add up to {extent}");
+                        return Err(site.fault(expected, format!("{sizes:?}"), &[self]));
+                    }
+                    let mut start = 0;
+                    Ok(sizes
+                        .iter()
+                        .map(|&size| {
+                            start += size as usize;
+                            site.slice(self, axis, start - size as usize, start, 1)
+                        })
+                        .collect())
+                }
+            }
+        })
+    }
+
+    /// At most `chunks` parts of one size along an axis; the last may be shorter.
+    #[track_caller]
+    pub fn chunk(&self, chunks: usize, axis: i64) -> Vec<Tensor> {
+        let site = Site::here("chunk");
+        site.build_list(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let extent = self.shape()[axis];
+            if chunks == 0 {
+                return Err(site.fault("at least one chunk", "0", &[self]));
+            }
+            if extent == 0 {
+                return Ok(vec![self.clone(); chunks]);
+            }
+            every(site, self, axis, extent.div_ceil(chunks))
+        })
+    }
+
+    /// Parts along an axis: `sections` of nearly one size, the first ones
+    /// longer, or cut before each of the positions listed.
+    #[track_caller]
+    pub fn tensor_split(&self, sections: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
+        let site = Site::here("tensor_split");
+        let sections = sections.into_one_or_many();
+        site.build_list(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let extent = self.shape()[axis];
+            let mut cuts: Vec<usize> = vec![0];
+            match &sections {
+                OneOrMany::One(n) if *n < 1 => {
+                    return Err(site.fault("at least one section", n.to_string(), &[self]));
+                }
+                OneOrMany::One(n) => {
+                    let (size, longer) = (extent / *n as usize, extent % *n as usize);
+                    cuts.extend((1..=*n as usize).map(|i| i * size + i.min(longer)));
+                }
+                OneOrMany::Many(at) => {
+                    cuts.extend(at.iter().map(|&p| slicing::clamped(p, extent)));
+                    cuts.push(extent);
+                }
+            }
+            Ok(cuts.windows(2).map(|cut| site.slice(self, axis, cut[0], cut[1].max(cut[0]), 1)).collect())
+        })
+    }
+
+    /// One tensor for each position along an axis, which is removed.
+    #[track_caller]
+    pub fn unbind(&self, axis: i64) -> Vec<Tensor> {
+        let site = Site::here("unbind");
+        site.build_list(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            Ok((0..self.shape()[axis]).map(|i| site.select_index(self, axis, i)).collect())
+        })
+    }
+
+    /// `length` elements from `start` along an axis. A number may count from
+    /// the end; a rank-0 integer tensor is a position known only when running.
+    #[track_caller]
+    pub fn narrow(&self, axis: i64, start: impl Operand, length: usize) -> Tensor {
+        let site = Site::here("narrow");
+        let start = start.into_operand();
+        site.build(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let extent = self.shape()[axis];
+            if length > extent {
+                return Err(site.fault(format!("at most {extent} elements"), length.to_string(), &[self]));
+            }
+            match start {
+                OperandValue::Tensor(start) => index::narrow_at(site, self, axis, &start, length),
+                OperandValue::Scalar(start) => {
+                    let start = start_of(site, self, start, extent, extent - length)?;
+                    Ok(site.slice(self, axis, start, start + length, 1))
+                }
+            }
+        })
+    }
+
+    /// The elements at one position along an axis, which is removed; counted
+    /// from the end when negative. (`select` itself is the conditional choice.)
+    #[track_caller]
+    pub fn select_index(&self, axis: i64, index: i64) -> Tensor {
+        let site = Site::here("select_index");
+        site.build(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let index = slicing::position(site, self, axis, index)?;
+            Ok(site.select_index(self, axis, index))
+        })
+    }
+
+    /// A range along one axis, with Python's clamping: `x.slice(0, 1..-1)`.
+    #[track_caller]
+    pub fn slice(&self, axis: i64, range: impl IntoIndex) -> Tensor {
+        let site = Site::here("slice");
+        let range = range.into_index();
+        site.build(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let Index::Range(range) = range else {
+                return Err(site.fault("a range", format!("{range:?}"), &[self]));
+            };
+            Ok(range.resolve(site, self, axis)?.take(site, self, axis))
+        })
+    }
+}
+
+fn every(site: Site, x: &Tensor, axis: usize, size: usize) -> Result<Vec<Tensor>> {
+    let extent = x.shape()[axis];
+    if extent == 0 {
+        return Ok(vec![x.clone()]);
+    }
+    if size == 0 {
+        return Err(site.fault("parts of at least one element", "0", &[x]));
+    }
+    let part = |start| site.slice(x, axis, start, extent.min(start + size), 1);
+    Ok((0..extent).step_by(size).map(part).collect())
+}
+
+/// A start counted from the end when negative, at most `last`.
+fn start_of(site: Site, x: &Tensor, start: Scalar, extent: usize, last: usize) -> Result<usize> {
+    let Scalar::Int(position) = start else {
+        return Err(site.fault("an integer start", start.to_string(), &[x]));
+    };
+    let wrapped = if position < 0 { position.saturating_add(extent as i64) } else { position };
+    match usize::try_from(wrapped) {
+        Ok(start) if start <= last => Ok(start),
+        Ok(_) | Err(_) => {
+            Err(site.fault(format!("a start in -{extent}..={last}"), position.to_string(), &[x]))
+        }
+    }
+}

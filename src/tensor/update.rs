@@ -1,0 +1,264 @@
+//! Tensors with slices, single elements or marked elements replaced.
+
+use crate::base::{DType, Kind, Result, Shape};
+use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
+use crate::tensor::Tensor;
+use crate::tensor::advanced::{as_index, put_at, wrapped};
+use crate::tensor::compose::Site;
+use crate::tensor::index::{run_from, value_like};
+use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::position::{along, inside, mask};
+use crate::tensor::scan::scanned;
+use crate::tensor::scatter::{ScatterReduce, combined, mode};
+use crate::tensor::site::{with_axis, with_extent, without};
+use crate::tensor::slicing::{Index, IntoIndex, SliceRange, position};
+
+impl Tensor {
+    /// The tensor with `source * alpha` added to whole slices along an axis,
+    /// at the positions a rank-1 index holds.
+    #[track_caller]
+    pub fn index_add(&self, axis: i64, index: &Tensor, source: &Tensor, alpha: impl Operand) -> Tensor {
+        let site = Site::here("index_add");
+        let alpha = alpha.into_operand();
+        site.build(&[self, index, source], || {
+            let alpha = value_like(site, alpha, source)?;
+            let times = if source.dtype() == DType::Bool { AluOp::And } else { AluOp::Mul };
+            let source = site.alu(times, &[source, &alpha]);
+            by_slices(site, self, axis, index, &source, |x, at, values| {
+                combined(site, x, at, values, ScatterReduce::Sum, true)
+            })
+        })
+    }
+
+    /// The tensor with whole slices along an axis replaced, at the positions
+    /// a rank-1 index holds.
+    #[track_caller]
+    pub fn index_copy(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        let site = Site::here("index_copy");
+        site.build(&[self, index, source], || {
+            by_slices(site, self, axis, index, source, |x, (axis, at), values| {
+                site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[x, at, values])
+            })
+        })
+    }
+
+    /// The tensor with whole slices along an axis filled with one value (a
+    /// number or a rank-0 tensor), at the positions a rank-1 index holds.
+    #[track_caller]
+    pub fn index_fill(&self, axis: i64, index: &Tensor, value: impl Operand) -> Tensor {
+        let site = Site::here("index_fill");
+        let value = value.into_operand();
+        site.build(&[self, index], || {
+            let (row, number) = site.lane(self, axis)?;
+            let shape = with_extent(&row.shape(), number, index.numel());
+            let source = site.expand(&value_like(site, value, self)?, &shape);
+            by_slices(site, self, axis, index, &source, |x, (axis, at), values| {
+                site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[x, at, values])
+            })
+        })
+    }
+
+    /// The tensor with slices of `source` combined into whole slices along an
+    /// axis, at the positions a rank-1 index holds; where any is written, the
+    /// tensor's own elements take part only with `include_self`.
+    #[track_caller]
+    pub fn index_reduce(
+        &self,
+        axis: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: ScatterReduce,
+        include_self: bool,
+    ) -> Tensor {
+        let site = Site::here("index_reduce");
+        site.build(&[self, index, source], || {
+            by_slices(site, self, axis, index, source, |x, at, values| {
+                combined(site, x, at, values, reduce, include_self)
+            })
+        })
+    }
+
+    /// The tensor with `values` written (or added, with `accumulate`) where
+    /// [`Tensor::i`] would read with these indices, one for each leading
+    /// axis, `None` taking the axis whole.
+    #[track_caller]
+    pub fn index_put(&self, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+        let site = Site::here("index_put");
+        let operands: Vec<&Tensor> =
+            [self, values].into_iter().chain(indices.iter().copied().flatten()).collect();
+        site.build(&operands, || {
+            if indices.len() > self.rank() || indices.iter().all(Option::is_none) {
+                let expected = format!("at least one index and at most {}", self.rank());
+                return Err(site.fault(expected, format!("{} of these", indices.len()), &[self]));
+            }
+            same_dtype(site, self, values)?;
+            let mut all: Vec<Option<Tensor>> = indices.iter().map(|index| index.cloned()).collect();
+            all.resize(self.rank(), None);
+            put_at(site, self, &all, values, put_mode(self, accumulate))
+        })
+    }
+
+    /// The tensor with `source` written (or added, with `accumulate`) at
+    /// positions of the flattened tensor, counted from the end when negative.
+    #[track_caller]
+    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+        let site = Site::here("put");
+        site.build(&[self, index, source], || {
+            same_dtype(site, self, source)?;
+            if index.numel() != source.numel() {
+                let expected = format!("{} values", index.numel());
+                return Err(site.fault(expected, source.shape().to_string(), &[index, source]));
+            }
+            if index.numel() == 0 {
+                return Ok(self.clone());
+            }
+            let row = Shape::from(index.numel());
+            let at = site.reshape(&wrapped(site, &as_index(site, index)?, self.numel()), &row);
+            let flat = site.reshape(self, &Shape::from(self.numel()));
+            let op = Op::Scatter(0, put_mode(self, accumulate));
+            Ok(site.reshape(&site.apply(op, &[&flat, &at, &site.reshape(source, &row)]), &self.shape()))
+        })
+    }
+
+    /// The tensor with the elements of `source`, in order, where the mask
+    /// (which broadcasts) is true; there must be enough of them.
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
+        let site = Site::here("masked_scatter");
+        site.build(&[self, mask, source], || {
+            same_dtype(site, self, source)?;
+            if mask.dtype().kind() != Kind::Bool {
+                return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
+            }
+            let fail = || site.fault("a mask that broadcasts", mask.shape().to_string(), &[self, mask]);
+            let shape = self.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
+            let (x, mask) = (site.expand(self, &shape), site.expand(mask, &shape));
+            if source.numel() == 0 {
+                return Ok(x);
+            }
+            let marks = site.cast(&site.reshape(&mask, &Shape::from(shape.numel())), DType::I64);
+            let seen = scanned(site, &marks, 0, Monoid::Sum);
+            let at = site.alu(AluOp::Sub, &[&seen, &site.constant_like(1, &seen)]);
+            // Before the first mark any element will do.
+            let at = site.alu(AluOp::Max, &[&at, &site.constant_like(0, &at)]);
+            let flat = site.reshape(source, &Shape::from(source.numel()));
+            let taken = site.reshape(&site.apply(Op::Gather(0), &[&flat, &at]), &shape);
+            Ok(site.choose(&mask, &taken, &x))
+        })
+    }
+
+    /// The tensor with `src` at one position along an axis.
+    #[track_caller]
+    pub fn select_scatter(&self, src: &Tensor, axis: i64, index: i64) -> Tensor {
+        let site = Site::here("select_scatter");
+        site.build(&[self, src], || {
+            let axis = site.axis_number(self, axis)?;
+            let at = position(site, self, axis, index)?;
+            let shape = self.shape();
+            expect_shape(site, src, &without(&shape, axis))?;
+            let src = site.reshape(&site.cast(src, self.dtype()), &with_axis(&src.shape(), axis, 1));
+            let here = mask(site, &shape, axis, AluOp::Eq, at, self.device());
+            Ok(site.choose(&here, &site.expand(&src, &shape), self))
+        })
+    }
+
+    /// The tensor with `src` in a range along an axis.
+    #[track_caller]
+    pub fn slice_scatter(&self, src: &Tensor, axis: i64, range: impl IntoIndex) -> Tensor {
+        let site = Site::here("slice_scatter");
+        let range = range.into_index();
+        site.build(&[self, src], || {
+            let axis = site.axis_number(self, axis)?;
+            match range {
+                Index::Range(range) => in_range(site, self, src, axis, range),
+                Index::At(_) | Index::NewAxis | Index::Ellipsis | Index::Tensor(_) => {
+                    Err(site.fault("a range", format!("{range:?}"), &[self]))
+                }
+            }
+        })
+    }
+
+    /// The tensor with `src` from `start` on along an axis. The start is a
+    /// number, or a rank-0 integer tensor known only when running.
+    #[track_caller]
+    pub fn slice_update(&self, axis: i64, start: impl Operand, src: &Tensor) -> Tensor {
+        let site = Site::here("slice_update");
+        let start = match start.into_operand() {
+            OperandValue::Tensor(start) => start,
+            OperandValue::Scalar(start) => site.scalar(start, start.default_dtype(), self.device()),
+        };
+        site.build(&[self, src, &start], || {
+            same_dtype(site, self, src)?;
+            let axis = site.axis_number(self, axis)?;
+            let length = src.shape().get(axis).copied().unwrap_or(0);
+            expect_shape(site, src, &with_extent(&self.shape(), axis, length))?;
+            let row = run_from(site, &start, length, self.shape()[axis])?;
+            let at = site.expand(&along(site, &row, axis, self.rank()), &src.shape());
+            Ok(site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[self, &at, src]))
+        })
+    }
+}
+
+/// Writes slices of `source` along an axis at the positions of a rank-1 index.
+fn by_slices(
+    site: Site,
+    x: &Tensor,
+    axis: i64,
+    index: &Tensor,
+    source: &Tensor,
+    write: impl FnOnce(&Tensor, (usize, &Tensor), &Tensor) -> Tensor,
+) -> Result<Tensor> {
+    same_dtype(site, x, source)?;
+    let (row, axis) = site.lane(x, axis)?;
+    let (source, _) = site.lane(source, 0)?;
+    if index.rank() > 1 {
+        return Err(site.fault("an index of rank 1", index.shape().to_string(), &[x, index]));
+    }
+    expect_shape(site, &source, &with_extent(&row.shape(), axis, index.numel()))?;
+    if index.numel() == 0 {
+        return Ok(x.clone());
+    }
+    let at = site.reshape(&as_index(site, index)?, &Shape::from(index.numel()));
+    let at = site.expand(&along(site, &at, axis, row.rank()), &source.shape());
+    Ok(site.reshape(&write(&row, (axis, &at), &source), &x.shape()))
+}
+
+fn in_range(site: Site, x: &Tensor, src: &Tensor, axis: usize, range: SliceRange) -> Result<Tensor> {
+    let steps = range.resolve(site, x, axis)?;
+    let shape = x.shape();
+    expect_shape(site, src, &with_extent(&shape, axis, steps.count()))?;
+    if steps.count() == 0 {
+        return Ok(x.clone());
+    }
+    let mut src = site.cast(src, x.dtype());
+    if steps.backwards {
+        src = site.flip(&src, &[axis]);
+    }
+    let reach = steps.start + (steps.count() - 1) * steps.step + 1;
+    let mut pads = vec![PadAxis::default(); shape.rank()];
+    pads[axis] = PadAxis {
+        lo: steps.start as i64,
+        hi: (shape[axis] - reach) as i64,
+        interior: if steps.count() > 1 { steps.step - 1 } else { 0 },
+    };
+    let spread = site.pad(&src, pads.clone(), 0);
+    Ok(site.choose(&inside(site, &src.shape(), &pads, x.device()), &spread, x))
+}
+
+fn same_dtype(site: Site, x: &Tensor, values: &Tensor) -> Result<()> {
+    if x.dtype() == values.dtype() {
+        return Ok(());
+    }
+    Err(site.fault(format!("values of type {}", x.dtype()), values.dtype().to_string(), &[x, values]))
+}
+
+fn expect_shape(site: Site, src: &Tensor, shape: &Shape) -> Result<()> {
+    if src.shape() == *shape {
+        return Ok(());
+    }
+    Err(site.fault(format!("values of shape {shape}"), src.shape().to_string(), &[]))
+}
+
+fn put_mode(x: &Tensor, accumulate: bool) -> ScatterMode {
+    if accumulate { mode(ScatterReduce::Sum, x.dtype()) } else { ScatterMode::Set }
+}
