@@ -14,6 +14,7 @@ pub mod realize;
 pub mod run;
 #[cfg(test)]
 mod tests;
+pub mod view;
 
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};

@@ -10,6 +10,7 @@ use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::donate::donated;
 use crate::plan::key::key;
 use crate::plan::run::run;
+use crate::plan::view::view;
 
 /// Computes the values of some nodes, together, in one plan. Nodes that have
 /// values are left alone.
@@ -20,7 +21,7 @@ use crate::plan::run::run;
 /// have before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let context = context::current();
-    let wanted: Vec<Arc<Node>> = nodes.iter().filter(|node| node.value().is_none()).cloned().collect();
+    let wanted: Vec<Arc<Node>> = nodes.iter().filter(|node| !settle_view(node)).cloned().collect();
     if wanted.is_empty() {
         return Ok(());
     }
@@ -35,6 +36,16 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
         node.set_value(value);
     }
     Ok(())
+}
+
+/// Whether a node has a value, perhaps since it turned out to be a view.
+fn settle_view(node: &Arc<Node>) -> bool {
+    if node.value().is_none() {
+        if let Some(value) = view(node) {
+            node.set_value(value);
+        }
+    }
+    node.value().is_some()
 }
 
 /// The plan for some nodes, from the cache or new, with its parameters.

@@ -158,3 +158,14 @@ fn reductions_share_and_nest() {
     let nll = s.mean_keepdim(&s.gather(&logp, 1, &target), &[0, 1]) * -1.0;
     assert_eq!(agrees(&[&nll]), 1);
 }
+
+#[test]
+fn movement_of_data_in_memory_is_a_view() {
+    let s = site();
+    let x = pattern(&[4, 6], 1);
+    let y = s.slice(&s.transpose(&s.reshape(&x, &[2, 2, 6]), 1, 2), 1, 1, 6, 2);
+    assert_eq!(agrees(&[&s.expand(&s.unsqueeze(&y, 0), &[3, 2, 3, 2])]), 0);
+    assert_eq!(agrees(&[&s.window(&x, WindowAxis { axis: 1, size: 2, stride: 2, dilation: 3 })]), 0);
+    assert_eq!(agrees(&[&s.reshape(&s.transpose(&x, 0, 1), &[24])]), 1);
+    assert_eq!(agrees(&[&(&y * 2.0)]), 1);
+}

@@ -1,0 +1,106 @@
+//! Views: movement of data already in memory that needs no kernel.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::Shape;
+use crate::ir::{Layout, Leaf, Node, Op};
+
+/// The value of a node that only moves a realized one, as a view of its
+/// memory; `None` if elements would have to be copied.
+pub fn view(node: &Arc<Node>) -> Option<Leaf> {
+    let mut moves: Vec<Arc<Node>> = Vec::new();
+    let mut below = node.clone();
+    while below.value().is_none() {
+        if !matches!(
+            below.op(),
+            Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Window(_)
+        ) {
+            return None;
+        }
+        let operand = below.operands().first().cloned()?;
+        moves.push(std::mem::replace(&mut below, operand));
+    }
+    let mut leaf = below.value()?.clone();
+    let mut shape = below.ty().shape.clone();
+    for node in moves.iter().rev() {
+        leaf.layout = moved(node.op(), &shape, &leaf.layout)?;
+        shape = node.ty().shape.clone();
+    }
+    Some(leaf)
+}
+
+/// The layout after one movement; `None` if strides cannot express it.
+fn moved(op: &Op, shape: &Shape, layout: &Layout) -> Option<Layout> {
+    let strides = &layout.strides;
+    match op {
+        Op::Permute(order) => {
+            let strides = order.iter().map(|&axis| strides[usize::from(axis)]).collect();
+            Some(Layout { offset: layout.offset, strides })
+        }
+        Op::Expand(target) => {
+            let lead = target.rank() - shape.rank();
+            let repeated = |i: usize| i < lead || (shape[i - lead] == 1 && target[i] != 1);
+            let stride = |i: usize| if repeated(i) { 0 } else { strides[i - lead] };
+            Some(Layout { offset: layout.offset, strides: (0..target.rank()).map(stride).collect() })
+        }
+        Op::Slice(axes) => {
+            // An empty slice may start past the end; nothing is read there.
+            let start = |(slice, stride): (&crate::ir::SliceAxis, &i64)| match slice.start < slice.stop {
+                true => slice.start as i64 * stride,
+                false => 0,
+            };
+            let offset = layout.offset + axes.iter().zip(strides).map(start).sum::<i64>();
+            let strides =
+                axes.iter().zip(strides).map(|(slice, stride)| slice.step as i64 * stride).collect();
+            Some(Layout { offset, strides })
+        }
+        Op::Window(window) => {
+            let mut strides = strides.clone();
+            let axis = usize::from(window.axis);
+            let step = strides[axis];
+            strides[axis] = step * window.stride as i64;
+            strides.push(step * window.dilation as i64);
+            Some(Layout { offset: layout.offset, strides })
+        }
+        Op::Reshape(target) => reshaped(shape, layout, target),
+        _ => None,
+    }
+}
+
+/// Runs of axes with equal products correspond; a run keeps its memory if
+/// its axes lie as one axis would.
+fn reshaped(shape: &Shape, layout: &Layout, target: &Shape) -> Option<Layout> {
+    if shape.numel() == 0 {
+        return Some(Layout { offset: layout.offset, strides: target.strides() });
+    }
+    let from: Vec<(usize, i64)> =
+        shape.iter().copied().zip(layout.strides.iter().copied()).filter(|axis| axis.0 != 1).collect();
+    let mut strides: SmallVec<[i64; 4]> = SmallVec::from_elem(0, target.rank());
+    let (mut i, mut j) = (0, 0);
+    while i < from.len() {
+        let (first, mut old, mut new) = (i, from[i].0, 1);
+        i += 1;
+        let start = j;
+        while old != new {
+            if new < old {
+                new *= target[j];
+                j += 1;
+            } else {
+                old *= from[i].0;
+                i += 1;
+            }
+        }
+        let dense = from[first..i].windows(2).all(|pair| pair[0].1 == pair[1].1 * pair[1].0 as i64);
+        if !dense {
+            return None;
+        }
+        let mut stride = from[i - 1].1;
+        for axis in (start..j).rev() {
+            strides[axis] = stride;
+            stride *= target[axis] as i64;
+        }
+    }
+    Some(Layout { offset: layout.offset, strides })
+}
