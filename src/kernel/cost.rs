@@ -25,7 +25,7 @@ fn loaded(kernel: &Kernel) -> u64 {
     let mut per_input = vec![0u64; kernel.inputs.len()];
     let mut seen = HashSet::new();
     for node in &kernel.exprs {
-        let Expr::Load(slot, access, _) = &node.expr else { continue };
+        let Some((slot, access)) = node.expr.load() else { continue };
         // Two loads that differ only in their guard touch the same elements.
         if !seen.insert((*slot, access)) {
             continue;
@@ -36,9 +36,9 @@ fn loaded(kernel: &Kernel) -> u64 {
         } else {
             kernel.points(node.level) as u64
         };
-        let input = &kernel.inputs[*slot as usize];
+        let input = &kernel.inputs[slot as usize];
         let bytes = touched.min(input.numel as u64).saturating_mul(input.dtype.size() as u64);
-        per_input[*slot as usize] = per_input[*slot as usize].saturating_add(bytes);
+        per_input[slot as usize] = per_input[slot as usize].saturating_add(bytes);
     }
     let whole = kernel.inputs.iter().map(|i| (i.numel as u64).saturating_mul(i.dtype.size() as u64));
     per_input.iter().zip(whole).map(|(&bytes, whole)| bytes.min(whole)).fold(0, u64::saturating_add)

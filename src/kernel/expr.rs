@@ -134,6 +134,11 @@ impl ExprNode {
 }
 
 impl Expr {
+    /// The input and the access of a load.
+    pub fn load(&self) -> Option<(u32, &Access)> {
+        if let Expr::Load(input, access, _) = self { Some((*input, access)) } else { None }
+    }
+
     /// Calls `visit` with every operand, guards and dynamic indices included.
     pub fn operands(&self, mut visit: impl FnMut(ExprId)) {
         match self {

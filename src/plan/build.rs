@@ -118,9 +118,9 @@ fn work_text(work: &Work) -> String {
 
 fn arguments(graph: &Graph, work: &Work) -> Vec<usize> {
     let Work::Kernel(kernel) = work else { return Vec::new() };
-    let number = |op: &Op| match op {
-        Op::Arg(value, ..) => value.as_i64() as usize,
-        _ => panic!("{} is not an argument", op.name()),
+    let number = |op: &Op| {
+        let Op::Arg(value, ..) = op else { panic!("{} is not an argument", op.name()) };
+        value.as_i64() as usize
     };
     kernel.args.iter().map(|&id| number(&graph.node(id).op)).collect()
 }

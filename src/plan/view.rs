@@ -34,38 +34,33 @@ pub fn view(node: &Arc<Node>) -> Option<Leaf> {
 /// The layout after one movement; `None` if strides cannot express it.
 fn moved(op: &Op, shape: &Shape, layout: &Layout) -> Option<Layout> {
     let strides = &layout.strides;
-    match op {
-        Op::Permute(order) => {
-            let strides = order.iter().map(|&axis| strides[usize::from(axis)]).collect();
-            Some(Layout { offset: layout.offset, strides })
-        }
-        Op::Expand(target) => {
-            let lead = target.rank() - shape.rank();
-            let repeated = |i: usize| i < lead || (shape[i - lead] == 1 && target[i] != 1);
-            let stride = |i: usize| if repeated(i) { 0 } else { strides[i - lead] };
-            Some(Layout { offset: layout.offset, strides: (0..target.rank()).map(stride).collect() })
-        }
-        Op::Slice(axes) => {
-            // An empty slice may start past the end; nothing is read there.
-            let start = |(slice, stride): (&crate::ir::SliceAxis, &i64)| match slice.start < slice.stop {
-                true => slice.start as i64 * stride,
-                false => 0,
-            };
-            let offset = layout.offset + axes.iter().zip(strides).map(start).sum::<i64>();
-            let strides =
-                axes.iter().zip(strides).map(|(slice, stride)| slice.step as i64 * stride).collect();
-            Some(Layout { offset, strides })
-        }
-        Op::Window(window) => {
-            let mut strides = strides.clone();
-            let axis = usize::from(window.axis);
-            let step = strides[axis];
-            strides[axis] = step * window.stride as i64;
-            strides.push(step * window.dilation as i64);
-            Some(Layout { offset: layout.offset, strides })
-        }
-        Op::Reshape(target) => reshaped(shape, layout, target),
-        _ => None,
+    let at_same_start = |strides| Some(Layout { offset: layout.offset, strides });
+    if let Op::Reshape(target) = op {
+        reshaped(shape, layout, target)
+    } else if let Op::Permute(order) = op {
+        at_same_start(order.iter().map(|&axis| strides[usize::from(axis)]).collect())
+    } else if let Op::Expand(target) = op {
+        let lead = target.rank() - shape.rank();
+        let repeated = |i: usize| i < lead || (shape[i - lead] == 1 && target[i] != 1);
+        let stride = |i: usize| if repeated(i) { 0 } else { strides[i - lead] };
+        at_same_start((0..target.rank()).map(stride).collect())
+    } else if let Op::Slice(axes) = op {
+        // An empty slice may start past the end; nothing is read there.
+        let start = |(slice, stride): (&crate::ir::SliceAxis, &i64)| {
+            if slice.start < slice.stop { slice.start as i64 * stride } else { 0 }
+        };
+        let offset = layout.offset + axes.iter().zip(strides).map(start).sum::<i64>();
+        let strides = axes.iter().zip(strides).map(|(slice, stride)| slice.step as i64 * stride).collect();
+        Some(Layout { offset, strides })
+    } else if let Op::Window(window) = op {
+        let mut strides = strides.clone();
+        let axis = usize::from(window.axis);
+        let step = strides[axis];
+        strides[axis] = step * window.stride as i64;
+        strides.push(step * window.dilation as i64);
+        at_same_start(strides)
+    } else {
+        None
     }
 }
 

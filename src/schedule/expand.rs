@@ -24,10 +24,8 @@ fn to_expand<'n>(
     node: &'n GraphNode,
     template: &dyn Fn(Device, &'static str) -> bool,
 ) -> Option<(&'n Arc<Composite>, u32)> {
-    match &node.op {
-        Op::Composite(composite, out) if !template(node.ty.device, composite.name) => Some((composite, *out)),
-        _ => None,
-    }
+    let Op::Composite(composite, out) = &node.op else { return None };
+    (!template(node.ty.device, composite.name)).then_some((composite, *out))
 }
 
 fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -> Graph {
@@ -58,12 +56,11 @@ fn splice(graph: &mut Graph, composite: &Composite, operands: &[NodeId]) -> Vec<
     let body = collect_body(&composite.body.results);
     let mut map: Vec<NodeId> = Vec::with_capacity(body.nodes.len());
     for node in &body.nodes {
-        let id = match node.op {
-            Op::Param(number, _) => operands[number as usize],
-            _ => {
-                let operands = node.operands.iter().map(|o| map[o.index()]).collect();
-                graph.push(GraphNode { operands, ..node.clone() })
-            }
+        let id = if let Op::Param(number, _) = node.op {
+            operands[number as usize]
+        } else {
+            let operands = node.operands.iter().map(|o| map[o.index()]).collect();
+            graph.push(GraphNode { operands, ..node.clone() })
         };
         map.push(id);
     }

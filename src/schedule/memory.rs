@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::{Expr, Kernel, Store};
+use crate::kernel::{Kernel, Store};
 use crate::schedule::order::Step;
 
 /// Every storage starts at a multiple of this many bytes.
@@ -138,11 +138,8 @@ fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
 /// Whether a step can fail on data or on a driver's whim.
 fn fallible(step: &Step) -> bool {
     let Some(kernel) = step.kernel() else { return true };
-    let checked = |expr: &Expr| match expr {
-        Expr::Load(_, access, _) => access.dynamic.iter().any(|part| part.checked),
-        _ => false,
-    };
-    kernel.scatter.is_some() || kernel.exprs.iter().any(|node| checked(&node.expr))
+    let mut accesses = kernel.exprs.iter().filter_map(|node| node.expr.load());
+    kernel.scatter.is_some() || accesses.any(|(_, access)| access.dynamic.iter().any(|part| part.checked))
 }
 
 enum Source {
@@ -192,12 +189,9 @@ fn shared(
 /// Whether a kernel reads an input only at the element it then writes, so
 /// that writing it in place is safe.
 fn read_where_written(kernel: &Kernel, slot: u32, store: &Store) -> bool {
-    let mut loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
-        Expr::Load(input, access, _) if *input == slot => Some((access, node.level)),
-        _ => None,
-    });
-    loads.all(|(access, level)| {
-        access.dynamic.is_empty() && access.affine == store.address && level == store.level
+    let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));
+    loads.all(|((input, access), level)| {
+        input != slot || access.dynamic.is_empty() && access.affine == store.address && level == store.level
     })
 }
 

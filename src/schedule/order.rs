@@ -116,12 +116,7 @@ fn merge_results(graph: &Graph, groups: Vec<Group>) -> Vec<Group> {
     let mut known: HashMap<(usize, &[NodeId]), usize> = HashMap::new();
     for group in groups {
         let node = graph.node(group.roots[0]);
-        let identity = match &node.op {
-            Op::Loop(spec, _) => Some(Arc::as_ptr(spec) as usize),
-            Op::Custom(custom, _) => Some(Arc::as_ptr(custom).cast::<()>() as usize),
-            _ => None,
-        };
-        let Some(identity) = identity else {
+        let Some((identity, _)) = results(&node.op) else {
             merged.push(group);
             continue;
         };
@@ -176,13 +171,18 @@ fn step(graph: &Graph, group: Group) -> Step {
         }
         (None, op) => panic!("{} is neither a kernel nor a step of its own", op.name()),
     };
-    let results = outputs.iter().map(|&id| result_number(&graph.node(id).op)).collect();
+    let results = outputs.iter().map(|&id| results(&graph.node(id).op).map_or(0, |(_, out)| out)).collect();
     Step { action, device: node.ty.device, inputs, outputs, results, members }
 }
 
-fn result_number(op: &Op) -> u32 {
-    match op {
-        Op::Loop(_, out) | Op::Composite(_, out) | Op::Custom(_, out) => *out,
-        _ => 0,
+/// For a node that is one result of several: what computes them all, and
+/// which result it is.
+fn results(op: &Op) -> Option<(usize, u32)> {
+    if let Op::Loop(spec, out) = op {
+        Some((Arc::as_ptr(spec) as usize, *out))
+    } else if let Op::Custom(custom, out) = op {
+        Some((Arc::as_ptr(custom).cast::<()>() as usize, *out))
+    } else {
+        None
     }
 }
