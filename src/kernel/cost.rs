@@ -27,7 +27,7 @@ fn loaded(kernel: &Kernel) -> u64 {
     for node in &kernel.exprs {
         let Some((slot, access)) = node.expr.load() else { continue };
         // Two loads that differ only in their guard touch the same elements.
-        if !seen.insert((*slot, access)) {
+        if !seen.insert((slot, access)) {
             continue;
         }
         let touched = if access.dynamic.is_empty() {
