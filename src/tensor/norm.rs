@@ -1,1 +1,499 @@
-//! T3.
+//! Normalizations. Each is composed so that one kernel per row can do it:
+//! `m = sum(x) / n`, `d = x - m`, `v = sum(d d) / n`, `d / sqrt(v + eps)`.
+//! 16-bit floats compute in `F32` and are rounded once.
+
+use crate::base::{DType, Shape};
+use crate::ir::op::WindowAxis;
+use crate::ir::{AluOp, PadAxis};
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::distance::norm;
+
+/// Options of layer, RMS and group normalization.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct NormOpts {
+    /// Multiplied onto the result.
+    pub weight: Option<Tensor>,
+    /// Added to the result.
+    pub bias: Option<Tensor>,
+    /// Added to the variance; 1e-5 if `None`, for RMS normalization the
+    /// machine epsilon.
+    pub eps: Option<f64>,
+}
+
+impl NormOpts {
+    /// With this factor.
+    #[must_use]
+    pub fn weight(mut self, weight: &Tensor) -> NormOpts {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// With this summand.
+    #[must_use]
+    pub fn bias(mut self, bias: &Tensor) -> NormOpts {
+        self.bias = Some(bias.clone());
+        self
+    }
+    /// With this added to the variance.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> NormOpts {
+        self.eps = Some(eps);
+        self
+    }
+}
+
+/// Options of batch and instance normalization.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunningNormOpts {
+    /// Means per channel, used unless `input_stats`.
+    pub running_mean: Option<Tensor>,
+    /// Variances per channel, used unless `input_stats`.
+    pub running_var: Option<Tensor>,
+    /// Multiplied onto the result, per channel.
+    pub weight: Option<Tensor>,
+    /// Added to the result, per channel.
+    pub bias: Option<Tensor>,
+    /// Normalize by the input's own statistics: PyTorch's `training` of batch
+    /// and `use_input_stats` of instance normalization.
+    pub input_stats: bool,
+    /// Added to the variance (1e-5).
+    pub eps: f64,
+}
+
+impl RunningNormOpts {
+    /// By the input's own statistics.
+    pub fn training() -> RunningNormOpts {
+        RunningNormOpts {
+            running_mean: None,
+            running_var: None,
+            weight: None,
+            bias: None,
+            input_stats: true,
+            eps: 1e-5,
+        }
+    }
+    /// By statistics gathered before.
+    pub fn running(mean: &Tensor, var: &Tensor) -> RunningNormOpts {
+        RunningNormOpts {
+            running_mean: Some(mean.clone()),
+            running_var: Some(var.clone()),
+            input_stats: false,
+            ..RunningNormOpts::training()
+        }
+    }
+    /// With this factor per channel.
+    #[must_use]
+    pub fn weight(mut self, weight: &Tensor) -> RunningNormOpts {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// With this summand per channel.
+    #[must_use]
+    pub fn bias(mut self, bias: &Tensor) -> RunningNormOpts {
+        self.bias = Some(bias.clone());
+        self
+    }
+    /// With this added to the variance.
+    #[must_use]
+    pub fn eps(mut self, eps: f64) -> RunningNormOpts {
+        self.eps = eps;
+        self
+    }
+}
+
+/// Options of [`Tensor::local_response_norm`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LocalResponseNormOpts {
+    /// Factor of the mean of squares (1e-4).
+    pub alpha: f64,
+    /// Exponent (0.75).
+    pub beta: f64,
+    /// Added before the power (1).
+    pub k: f64,
+}
+
+impl Default for LocalResponseNormOpts {
+    fn default() -> LocalResponseNormOpts {
+        LocalResponseNormOpts { alpha: 1e-4, beta: 0.75, k: 1.0 }
+    }
+}
+
+impl LocalResponseNormOpts {
+    /// With this factor of the mean of squares.
+    #[must_use]
+    pub fn alpha(mut self, alpha: f64) -> LocalResponseNormOpts {
+        self.alpha = alpha;
+        self
+    }
+    /// With this exponent.
+    #[must_use]
+    pub fn beta(mut self, beta: f64) -> LocalResponseNormOpts {
+        self.beta = beta;
+        self
+    }
+    /// With this added before the power.
+    #[must_use]
+    pub fn k(mut self, k: f64) -> LocalResponseNormOpts {
+        self.k = k;
+        self
+    }
+}
+
+impl Tensor {
+    /// Normalizes over the last axes, whose extents are `shape`; weight and
+    /// bias have that shape.
+    #[track_caller]
+    pub fn layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
+        let site = Site::here("layer_norm");
+        match layer_norm(site, self, &shape.into(), &opts) {
+            Ok((y, ..)) => y,
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// [`Tensor::layer_norm`], the means, and one over the standard
+    /// deviations; these keep the normalized axes with extent 1.
+    #[track_caller]
+    pub fn native_layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> (Tensor, Tensor, Tensor) {
+        let site = Site::here("native_layer_norm");
+        match layer_norm(site, self, &shape.into(), &opts) {
+            Ok(all) => all,
+            Err(invalid) => (invalid.clone(), invalid.clone(), invalid),
+        }
+    }
+
+    /// Divides by the root mean square over the last axes, whose extents are
+    /// `shape` (Zhang and Sennrich 2019); weight and bias have that shape.
+    #[track_caller]
+    pub fn rms_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
+        let site = Site::here("rms_norm");
+        finish(rms_norm(site, self, &shape.into(), &opts))
+    }
+
+    /// Normalizes `[n, c, ..]` over each of `groups` equal groups of channels
+    /// and all further axes (Wu and He 2018); weight and bias are `[c]`.
+    #[track_caller]
+    pub fn group_norm(&self, groups: usize, opts: NormOpts) -> Tensor {
+        let site = Site::here("group_norm");
+        finish(group_norm(site, self, groups, &opts))
+    }
+
+    /// Normalizes `[n, c, ..]` over all axes but the channels (Ioffe and
+    /// Szegedy 2015). New running statistics come from
+    /// [`Tensor::batch_norm_stats`].
+    #[track_caller]
+    pub fn batch_norm(&self, opts: RunningNormOpts) -> Tensor {
+        let site = Site::here("batch_norm");
+        finish(batch_norm(site, self, &opts))
+    }
+
+    /// The running mean and variance after one training batch:
+    /// `(1 - momentum) * old + momentum * new`, the new variance unbiased.
+    #[track_caller]
+    pub fn batch_norm_stats(&self, mean: &Tensor, var: &Tensor, momentum: f64) -> (Tensor, Tensor) {
+        let site = Site::here("batch_norm_stats");
+        match batch_norm_stats(site, self, mean, var, momentum) {
+            Ok(stats) => stats,
+            Err(invalid) => (invalid.clone(), invalid),
+        }
+    }
+
+    /// Normalizes `[n, c, ..]` over the axes after the channels.
+    #[track_caller]
+    pub fn instance_norm(&self, opts: RunningNormOpts) -> Tensor {
+        let site = Site::here("instance_norm");
+        finish(instance_norm(site, self, &opts))
+    }
+
+    /// Divides by `(k + alpha * m) ^ beta`, `m` being the mean square over
+    /// `size` neighbouring channels of `[n, c, ..]` (Krizhevsky et al. 2012).
+    #[track_caller]
+    pub fn local_response_norm(&self, size: usize, opts: LocalResponseNormOpts) -> Tensor {
+        let site = Site::here("local_response_norm");
+        finish(local_response_norm(site, self, size, opts))
+    }
+
+    /// Divides by the `p`-norm along an axis, taken as at least `eps`
+    /// (PyTorch's defaults: 2, 1, 1e-12).
+    #[track_caller]
+    pub fn normalize(&self, p: f64, axis: i64, eps: f64) -> Tensor {
+        let site = Site::here("normalize");
+        let wide = site.cast(self, self.dtype().to_float().compute());
+        let axis = match site.axis(&wide, axis) {
+            Ok(axis) => axis,
+            Err(invalid) => return invalid,
+        };
+        let length = site.unsqueeze(&norm(site, &wide, p, axis), axis);
+        site.cast(&site.div(&wide, site.max(length, eps)), self.dtype().to_float())
+    }
+}
+
+/// The numbers of the last axes, whose extents `shape` gives.
+fn normalized_axes(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Vec<usize>> {
+    site.require(x.dtype().is_float(), &[x], || ("a floating tensor".into(), x.dtype().to_string()))?;
+    let rank = shape.rank();
+    site.require(rank > 0, &[x], || ("at least one normalized axis".into(), "none".into()))?;
+    let fits = x.rank() >= rank && x.shape()[x.rank() - rank..] == shape[..];
+    site.require(fits, &[x], || (format!("last extents {shape}"), format!("shape {}", x.shape())))?;
+    for affine in [&opts.weight, &opts.bias].into_iter().flatten() {
+        site.require(affine.shape() == *shape, &[x, affine], || {
+            (format!("weight and bias of shape {shape}"), affine.shape().to_string())
+        })?;
+    }
+    Ok((x.rank() - rank..x.rank()).collect())
+}
+
+/// Deviations from the mean, the mean, and one over the standard deviation,
+/// over axes that stay with extent 1.
+fn deviations(site: Site, wide: &Tensor, axes: &[usize], eps: f64) -> (Tensor, Tensor, Tensor) {
+    let mean = site.mean_keepdim(wide, axes);
+    let deviation = site.sub(wide, &mean);
+    let variance = site.mean_keepdim(&site.square(&deviation), axes);
+    (deviation, mean, site.rsqrt(&site.add(variance, eps)))
+}
+
+/// Weight and bias applied where there are, and the result rounded.
+fn affine(site: Site, y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, dtype: DType) -> Tensor {
+    let wide = |t: &Tensor| site.cast(t, y.dtype());
+    let scaled = weight.map_or(y.clone(), |w| site.mul(&y, wide(w)));
+    let shifted = bias.map_or(scaled.clone(), |b| site.add(&scaled, wide(b)));
+    site.cast(&shifted, dtype)
+}
+
+fn layer_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<(Tensor, Tensor, Tensor)> {
+    let axes = normalized_axes(site, x, shape, opts)?;
+    let wide = site.cast(x, x.dtype().compute());
+    let (deviation, mean, rstd) = deviations(site, &wide, &axes, opts.eps.unwrap_or(1e-5));
+    let y = site.mul(deviation, &rstd);
+    let y = affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype());
+    Ok((y, site.cast(&mean, x.dtype()), site.cast(&rstd, x.dtype())))
+}
+
+fn rms_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Tensor> {
+    let axes = normalized_axes(site, x, shape, opts)?;
+    let wide = site.cast(x, x.dtype().compute());
+    let epsilon = if wide.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let square = site.mean_keepdim(&site.square(&wide), &axes);
+    let y = site.mul(&wide, site.rsqrt(&site.add(square, opts.eps.unwrap_or(epsilon))));
+    Ok(affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype()))
+}
+
+/// A tensor per channel, shaped to broadcast against `[n, c, ..]`.
+fn per_channel(site: Site, x: &Tensor, channels: usize, rank: usize) -> Checked<Tensor> {
+    site.require(x.shape()[..] == [channels], &[x], || {
+        (format!("a tensor of shape [{channels}], one element per channel"), x.shape().to_string())
+    })?;
+    let mut dims = vec![1; rank - 1];
+    dims[0] = channels;
+    Ok(site.reshape(x, &dims))
+}
+
+fn channels_of(site: Site, x: &Tensor, least: usize) -> Checked<usize> {
+    site.require(x.rank() >= least && x.dtype().is_float(), &[x], || {
+        (format!("a floating tensor of rank at least {least}"), format!("{} of rank {}", x.dtype(), x.rank()))
+    })?;
+    Ok(x.shape()[1])
+}
+
+/// Channel-wise weight and bias applied to `y`, and the result rounded.
+fn channel_affine(
+    site: Site,
+    y: Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    dtype: DType,
+) -> Checked<Tensor> {
+    let shaped = |t: Option<&Tensor>| t.map(|t| per_channel(site, t, y.shape()[1], y.rank())).transpose();
+    let (weight, bias) = (shaped(weight)?, shaped(bias)?);
+    Ok(affine(site, y, weight.as_ref(), bias.as_ref(), dtype))
+}
+
+fn group_norm(site: Site, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked<Tensor> {
+    let channels = channels_of(site, x, 2)?;
+    site.require(groups > 0 && channels % groups == 0, &[x], || {
+        (format!("groups that divide {channels} channels"), groups.to_string())
+    })?;
+    let shape = x.shape();
+    let each: usize = shape[2..].iter().product();
+    site.require(each > 0, &[x], || ("extents after the channels of at least 1".into(), shape.to_string()))?;
+    let wide = site.cast(x, x.dtype().compute());
+    let split = site.reshape(&wide, &[shape[0], groups, channels / groups * each]);
+    let (deviation, _, rstd) = deviations(site, &split, &[2], opts.eps.unwrap_or(1e-5));
+    let y = site.reshape(&site.mul(deviation, rstd), &shape);
+    channel_affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype())
+}
+
+fn batch_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
+    let channels = channels_of(site, x, 2)?;
+    let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
+    if opts.input_stats {
+        let values: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+        site.require(values != 1, &[x], || {
+            ("more than one value per channel to normalize by".into(), format!("shape {}", x.shape()))
+        })?;
+    }
+    running_norm(site, x, channels, &axes, opts)
+}
+
+fn instance_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
+    let channels = channels_of(site, x, 3)?;
+    running_norm(site, x, channels, &(2..x.rank()).collect::<Vec<_>>(), opts)
+}
+
+/// By the input's statistics over `axes`, or by running ones.
+fn running_norm(
+    site: Site,
+    x: &Tensor,
+    channels: usize,
+    axes: &[usize],
+    opts: &RunningNormOpts,
+) -> Checked<Tensor> {
+    let wide = site.cast(x, x.dtype().compute());
+    let (deviation, rstd) = match (&opts.running_mean, &opts.running_var) {
+        (Some(mean), Some(var)) if !opts.input_stats => {
+            let column = |t| Ok(site.cast(&per_channel(site, t, channels, x.rank())?, wide.dtype()));
+            let (mean, var): (Tensor, Tensor) = (column(mean)?, column(var)?);
+            (site.sub(&wide, mean), site.rsqrt(&site.add(var, opts.eps)))
+        }
+        (_, _) if opts.input_stats || x.numel() == 0 => {
+            let (deviation, _, rstd) = deviations(site, &wide, axes, opts.eps);
+            (deviation, rstd)
+        }
+        (_, _) => return Err(site.mistake("a running mean and variance, or training", "neither", &[x])),
+    };
+    let y = site.mul(deviation, rstd);
+    channel_affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype())
+}
+
+fn batch_norm_stats(
+    site: Site,
+    x: &Tensor,
+    mean: &Tensor,
+    var: &Tensor,
+    momentum: f64,
+) -> Checked<(Tensor, Tensor)> {
+    let channels = channels_of(site, x, 2)?;
+    per_channel(site, mean, channels, 2)?;
+    per_channel(site, var, channels, 2)?;
+    let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
+    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let wide = site.cast(x, x.dtype().compute());
+    let new_mean = site.mean_keepdim(&wide, &axes);
+    let squares = site.sum(&site.square(&site.sub(&wide, &new_mean)), &axes);
+    let new_var = site.div(squares, count as f64 - 1.0);
+    let blend = |old: &Tensor, new: &Tensor| {
+        let new = site.mul(site.cast(&site.reshape(new, &[channels]), old.dtype()), momentum);
+        site.add(site.mul(old, 1.0 - momentum), new)
+    };
+    Ok((blend(mean, &new_mean), blend(var, &new_var)))
+}
+
+fn local_response_norm(site: Site, x: &Tensor, size: usize, opts: LocalResponseNormOpts) -> Checked<Tensor> {
+    let fits = x.rank() >= 3 && size > 0;
+    site.require(fits, &[x], || {
+        (
+            "a tensor of rank at least 3 and a size of at least 1".into(),
+            format!("rank {}, size {size}", x.rank()),
+        )
+    })?;
+    let wide = site.cast(x, x.dtype().compute());
+    let mut pads = vec![PadAxis::default(); x.rank()];
+    pads[1] = PadAxis { lo: (size / 2) as i64, hi: ((size - 1) / 2) as i64, interior: 0 };
+    let window = WindowAxis { axis: 1, size, stride: 1, dilation: 1 };
+    let near = site.window(&site.pad(&site.square(&wide), pads, 0i64), window);
+    let mean = site.div(site.sum(&near, &[x.rank()]), size as i64);
+    let base = site.add(site.mul(mean, opts.alpha), opts.k);
+    let dtype = x.dtype().to_float();
+    let y = site.div(site.cast(&wide, base.dtype()), site.binary(AluOp::Pow, base, opts.beta));
+    Ok(site.cast(&y, dtype))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+
+    /// Each run of `n` values less its mean, over its deviation.
+    fn standardized(v: &[f64], n: usize, eps: f64) -> Vec<f64> {
+        v.chunks(n)
+            .flat_map(|row| {
+                let mean = row.iter().sum::<f64>() / n as f64;
+                let var = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+                row.iter().map(move |x| (x - mean) / (var + eps).sqrt())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_and_groups_are_standardized() {
+        let x = pattern(&[2, 6, 4], 1);
+        let v = values(&x);
+        assert_close(&x.layer_norm([4], NormOpts::default()), &[2, 6, 4], &standardized(&v, 4, 1e-5));
+        let whole = standardized(&v, 24, 0.5);
+        assert_close(&x.layer_norm([6, 4], NormOpts::default().eps(0.5)), &[2, 6, 4], &whole);
+        assert_close(&x.group_norm(3, NormOpts::default()), &[2, 6, 4], &standardized(&v, 8, 1e-5));
+        assert_close(&x.instance_norm(RunningNormOpts::training()), &[2, 6, 4], &standardized(&v, 4, 1e-5));
+        let rms: Vec<f64> = v
+            .chunks(4)
+            .flat_map(|row| {
+                let square = row.iter().map(|x| x * x).sum::<f64>() / 4.0;
+                row.iter().map(move |x| x / (square + 0.25).sqrt())
+            })
+            .collect();
+        assert_close(&x.rms_norm([4], NormOpts::default().eps(0.25)), &[2, 6, 4], &rms);
+    }
+
+    #[test]
+    fn channels_are_standardized_scaled_and_shifted() {
+        let x = pattern(&[3, 2, 4], 1);
+        let site = Site::here("t");
+        let (w, b) = (f32s(&[2], &[2.0, -1.0]), f32s(&[2], &[0.5, 3.0]));
+        let v = values(&site.transpose(&x, 0, 1));
+        let flat = standardized(&v, 12, 1e-5);
+        let scaled: Vec<f64> =
+            flat.iter().enumerate().map(|(i, x)| if i < 12 { 2.0 * x + 0.5 } else { 3.0 - x }).collect();
+        let y = x.batch_norm(RunningNormOpts::training().weight(&w).bias(&b));
+        assert_close(&site.transpose(&y, 0, 1), &[2, 3, 4], &scaled);
+        let fixed = x.batch_norm(RunningNormOpts::running(&b, &f32s(&[2], &[3.0, 8.0])).eps(1.0));
+        let expected: Vec<f64> = v
+            .iter()
+            .enumerate()
+            .map(|(i, x)| if i < 12 { (x - 0.5) / 2.0 } else { (x - 3.0) / 3.0 })
+            .collect();
+        assert_close(&site.transpose(&fixed, 0, 1), &[2, 3, 4], &expected);
+    }
+
+    #[test]
+    fn running_statistics_move_by_the_momentum() {
+        let x = f32s(&[4, 1], &[1.0, 2.0, 3.0, 6.0]);
+        let (mean, var) = x.batch_norm_stats(&f32s(&[1], &[1.0]), &f32s(&[1], &[2.0]), 0.5);
+        assert_close(&mean, &[1], &[2.0]);
+        assert_close(&var, &[1], &[1.0 + 0.5 * 14.0 / 3.0]);
+    }
+
+    #[test]
+    fn neighbours_and_lengths_divide() {
+        let x = f32s(&[1, 3, 1], &[1.0, 2.0, 3.0]);
+        let opts = LocalResponseNormOpts::default().alpha(2.0).beta(1.0);
+        // Channel c sees itself and the one before.
+        assert_close(&x.local_response_norm(2, opts), &[1, 3, 1], &[0.5, 2.0 / 6.0, 3.0 / 14.0]);
+        assert_close(&f32s(&[2], &[3.0, -4.0]).normalize(2.0, 0, 1e-12), &[2], &[0.6, -0.8]);
+        assert_close(&f32s(&[2], &[0.0, 0.0]).normalize(2.0, 0, 1e-12), &[2], &[0.0, 0.0]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let x = pattern(&[2, 7, 4], 1);
+        assert!(mistake(&x.layer_norm((), NormOpts::default())).contains("at least one"));
+        assert!(mistake(&x.layer_norm([7], NormOpts::default())).contains("last extents [7]"));
+        let wrong = NormOpts::default().weight(&pattern(&[3], 0));
+        assert!(mistake(&x.layer_norm([4], wrong)).contains("weight and bias of shape [4]"));
+        assert!(mistake(&x.group_norm(2, NormOpts::default())).contains("divide 7"));
+        assert!(
+            mistake(&pattern(&[1, 3], 0).batch_norm(RunningNormOpts::training())).contains("more than one")
+        );
+    }
+}
