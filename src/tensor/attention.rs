@@ -1,1 +1,298 @@
-//! T3.
+//! Scaled dot-product attention: a composite whose body is its definition,
+//! so that a template may run it without writing the scores.
+
+use crate::base::{DType, Scalar, Shape};
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::control::composite_at;
+use crate::tensor::matmul::matmul;
+
+/// Options of [`Tensor::scaled_dot_product_attention`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct AttentionOpts {
+    /// `Bool`: where to look; floating: added to the scores. Broadcasts to
+    /// `[.., l, s]`.
+    pub mask: Option<Tensor>,
+    /// Position `i` looks at the keys `0..=i` only.
+    pub causal: bool,
+    /// Factor of the scores; one over the root of the last extent if `None`.
+    pub scale: Option<f64>,
+    /// Let several heads of the query share one of the keys and values.
+    pub enable_gqa: bool,
+}
+
+impl AttentionOpts {
+    /// With this mask.
+    #[must_use]
+    pub fn mask(mut self, mask: &Tensor) -> AttentionOpts {
+        self.mask = Some(mask.clone());
+        self
+    }
+    /// Looking at earlier positions only, or not.
+    #[must_use]
+    pub fn causal(mut self, causal: bool) -> AttentionOpts {
+        self.causal = causal;
+        self
+    }
+    /// With this factor of the scores.
+    #[must_use]
+    pub fn scale(mut self, scale: f64) -> AttentionOpts {
+        self.scale = Some(scale);
+        self
+    }
+    /// With heads of the query sharing keys and values, or not.
+    #[must_use]
+    pub fn enable_gqa(mut self, enable_gqa: bool) -> AttentionOpts {
+        self.enable_gqa = enable_gqa;
+        self
+    }
+}
+
+impl Tensor {
+    /// `softmax(self @ key.T * scale + mask) @ value` for queries
+    /// `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]`: `[.., l, v]`.
+    /// A query that may look nowhere gets zeros. 16-bit floats compute in
+    /// `F32`.
+    ///
+    /// Invalid when shapes or types do not fit, a mask meets `causal`, or
+    /// with shared heads the query's heads are no multiple of the keys'.
+    #[track_caller]
+    pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor, opts: AttentionOpts) -> Tensor {
+        let site = Site::here("scaled_dot_product_attention");
+        finish(attention(site, self, key, value, &opts))
+    }
+}
+
+/// The name under which templates look for attention.
+pub const ATTENTION: &str = "attention";
+
+fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<Tensor> {
+    check(site, q, k, v, opts)?;
+    let width = q.shape()[q.rank() - 1];
+    let scale = opts.scale.unwrap_or(1.0 / (width as f64).sqrt());
+    let attributes = [
+        ("scale", Scalar::Float(scale)),
+        ("causal", Scalar::Bool(opts.causal)),
+        ("gqa", Scalar::Bool(opts.enable_gqa)),
+    ];
+    let inputs: Vec<Tensor> = [q, k, v].into_iter().chain(&opts.mask).cloned().collect();
+    let inner = Site { name: ATTENTION, span: site.span };
+    let body = |inputs: &[Tensor]| {
+        let plain = AttentionOpts { mask: inputs.get(3).cloned(), ..opts.clone() };
+        vec![attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)]
+    };
+    Ok(composite_at(inner, &attributes, &inputs, body).remove(0))
+}
+
+fn check(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<()> {
+    let all = [q, k, v];
+    let least = if opts.enable_gqa { 3 } else { 2 };
+    site.require(all.iter().all(|t| t.rank() >= least), &all, || {
+        let found = all.map(|t| t.rank().to_string()).join(", ");
+        (format!("query, key and value of rank at least {least}"), format!("ranks {found}"))
+    })?;
+    let fits = q.dtype().is_float() && all.iter().all(|t| t.dtype() == q.dtype());
+    site.require(fits, &all, || {
+        let found = all.map(|t| t.dtype().to_string()).join(", ");
+        ("query, key and value of one floating type".into(), found)
+    })?;
+    let last = |t: &Tensor, from_end: usize| t.shape()[t.rank() - from_end];
+    let fits = last(q, 1) == last(k, 1) && last(k, 2) == last(v, 2);
+    site.require(fits, &all, || {
+        (
+            "keys as long as queries, and as many as values".into(),
+            format!("{}, {}, {}", q.shape(), k.shape(), v.shape()),
+        )
+    })?;
+    if opts.enable_gqa {
+        let (heads, shared) = (last(q, 3), last(k, 3));
+        let fits = shared > 0 && heads % shared == 0 && last(v, 3) == shared;
+        site.require(fits, &all, || {
+            ("heads of the query a multiple of the keys' and values'".into(), format!("{heads} and {shared}"))
+        })?;
+    }
+    let Some(mask) = &opts.mask else { return Ok(()) };
+    site.require(!opts.causal, &all, || ("a mask or causal".into(), "both".into()))?;
+    site.require(mask.dtype() == DType::Bool || mask.dtype() == q.dtype(), &[mask], || {
+        (format!("a bool or {} mask", q.dtype()), mask.dtype().to_string())
+    })?;
+    let scores = [&q.shape()[..q.rank() - 1], &[last(k, 2)]].concat();
+    let fits = mask.shape().broadcast(&Shape::from(&scores[..])) == Some(Shape::from(&scores[..]));
+    site.require(fits, &[mask], || {
+        (format!("a mask that broadcasts to {scores:?}"), mask.shape().to_string())
+    })
+}
+
+/// The definition.
+fn attend(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
+    let wide = |t: &Tensor| site.cast(t, t.dtype().compute());
+    let heads = Heads::new(q, k, opts.enable_gqa);
+    let (queries, keys, values) =
+        (heads.split(site, &wide(q)), heads.lead(site, &wide(k)), heads.lead(site, &wide(v)));
+    let turned = site.transpose(&keys, keys.rank() - 2, keys.rank() - 1);
+    let scores = matmul(site, &site.mul(queries, scale), &turned);
+    let mask = opts.mask.as_ref().map(|mask| heads.split(site, mask));
+    let scores = masked(site, scores, mask.as_ref(), opts.causal);
+    // Only a mask, or no keys at all, leaves a query without any.
+    let safe = mask.is_some() || k.shape()[k.rank() - 2] == 0;
+    let y = matmul(site, &softmax(site, &scores, safe), &values);
+    site.cast(&heads.merge(site, &y), q.dtype())
+}
+
+/// How many heads of the query share one head of the keys; 1 without sharing.
+struct Heads {
+    group: usize,
+    shared: bool,
+}
+
+impl Heads {
+    fn new(q: &Tensor, k: &Tensor, shared: bool) -> Heads {
+        let heads = |t: &Tensor| if shared { t.shape()[t.rank() - 3] } else { 1 };
+        Heads { group: heads(q) / heads(k).max(1), shared }
+    }
+    /// `[.., h, l, e]` as `[.., h / group, group, l, e]`; an extent of 1 broadcasts.
+    fn split(&self, site: Site, x: &Tensor) -> Tensor {
+        if !self.shared || x.rank() < 3 {
+            return x.clone();
+        }
+        let mut dims = x.shape().to_vec();
+        let at = x.rank() - 3;
+        let inner = if dims[at] == 1 { 1 } else { self.group };
+        dims.splice(at..=at, [dims[at] / inner, inner]);
+        site.reshape(x, &dims)
+    }
+    /// `[.., h, s, e]` as `[.., h, 1, s, e]`.
+    fn lead(&self, site: Site, x: &Tensor) -> Tensor {
+        if self.shared { site.unsqueeze(x, x.rank() - 2) } else { x.clone() }
+    }
+    /// Undoes [`Heads::split`].
+    fn merge(&self, site: Site, x: &Tensor) -> Tensor {
+        if !self.shared {
+            return x.clone();
+        }
+        let mut dims = x.shape().to_vec();
+        let at = x.rank() - 4;
+        dims.splice(at..=at + 1, [dims[at] * dims[at + 1]]);
+        site.reshape(x, &dims)
+    }
+}
+
+/// The scores with minus infinity where a query must not look.
+fn masked(site: Site, scores: Tensor, mask: Option<&Tensor>, causal: bool) -> Tensor {
+    let hide = |look: &Tensor, scores: Tensor| {
+        let dtype = scores.dtype();
+        site.select(look, scores, f64::NEG_INFINITY, dtype)
+    };
+    let shape = scores.shape();
+    let scores = if causal {
+        let index = |axis: usize| {
+            site.iota_along(shape[shape.rank() - 2 + axis], axis, 2, DType::I64, scores.device())
+        };
+        let later = site.lt(index(0), index(1));
+        hide(&site.unary(AluOp::Not, &later), scores)
+    } else {
+        scores
+    };
+    match mask {
+        Some(mask) if mask.dtype() == DType::Bool => hide(mask, scores),
+        Some(mask) => site.add(&scores, site.cast(mask, scores.dtype())),
+        None => scores,
+    }
+}
+
+/// Softmax over the last axis; with `safe`, a row of minus infinities
+/// becomes zeros.
+pub(crate) fn softmax(site: Site, scores: &Tensor, safe: bool) -> Tensor {
+    let axis = [scores.rank() - 1];
+    let max = site.reduce_keepdim(Monoid::Max, scores, &axis);
+    let max = if safe { site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype()) } else { max };
+    let powers = site.unary(AluOp::Exp, &site.sub(scores, max));
+    let sum = site.reduce_keepdim(Monoid::Sum, &powers, &axis);
+    let sum = if safe { site.select(&site.eq(&sum, 0.0), 1.0, &sum, sum.dtype()) } else { sum };
+    site.div(powers, sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Op;
+    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, tensor, values};
+
+    /// Attention of one head by its definition, over the keys `looks` allows.
+    fn reference(
+        q: &[f64],
+        k: &[f64],
+        v: &[f64],
+        e: usize,
+        looks: impl Fn(usize, usize) -> bool,
+    ) -> Vec<f64> {
+        let (l, s) = (q.len() / e, k.len() / e);
+        let w = v.len() / s;
+        let mut y = Vec::new();
+        for i in 0..l {
+            let score =
+                |j: usize| (0..e).map(|c| q[i * e + c] * k[j * e + c]).sum::<f64>() / (e as f64).sqrt();
+            let powers: Vec<f64> = (0..s).map(|j| if looks(i, j) { score(j).exp() } else { 0.0 }).collect();
+            let sum: f64 = powers.iter().sum();
+            y.extend((0..w).map(|c| {
+                let total: f64 = (0..s).map(|j| powers[j] * v[j * w + c]).sum();
+                if sum == 0.0 { 0.0 } else { total / sum }
+            }));
+        }
+        y
+    }
+
+    #[test]
+    fn masks_say_where_to_look() {
+        let (q, k, v) = (pattern(&[3, 2], 1), pattern(&[4, 2], 2), pattern(&[4, 5], 3));
+        let run = |opts: AttentionOpts| q.scaled_dot_product_attention(&k, &v, opts);
+        let expect =
+            |looks: &dyn Fn(usize, usize) -> bool| reference(&values(&q), &values(&k), &values(&v), 2, looks);
+        assert_close(&run(AttentionOpts::default()), &[3, 5], &expect(&|_, _| true));
+        assert_close(&run(AttentionOpts::default().causal(true)), &[3, 5], &expect(&|i, j| j <= i));
+        // The second query looks nowhere.
+        let look = |i: usize, j: usize| i != 1 && (i + j) % 2 == 0;
+        let mask: Vec<f64> = (0..12).map(|p| f64::from(u8::from(look(p / 4, p % 4)))).collect();
+        let bools = tensor(&[3, 4], DType::Bool, &mask);
+        assert_close(&run(AttentionOpts::default().mask(&bools)), &[3, 5], &expect(&look));
+        let added: Vec<f64> = mask.iter().map(|&m| if m == 1.0 { 0.0 } else { f64::NEG_INFINITY }).collect();
+        assert_close(&run(AttentionOpts::default().mask(&f32s(&[3, 4], &added))), &[3, 5], &expect(&look));
+    }
+
+    #[test]
+    fn heads_share_keys_in_groups() {
+        let (q, k, v) = (pattern(&[2, 6, 3, 4], 1), pattern(&[2, 2, 5, 4], 2), pattern(&[2, 2, 5, 4], 3));
+        let y = q.scaled_dot_product_attention(&k, &v, AttentionOpts::default().enable_gqa(true));
+        let (vq, vk, vv) = (values(&q), values(&k), values(&v));
+        let mut expected = Vec::new();
+        for head in 0..12 {
+            let shared = head / 6 * 2 + head % 6 / 3;
+            let (of_q, of_k) = (head * 12..head * 12 + 12, shared * 20..shared * 20 + 20);
+            expected.extend(reference(&vq[of_q], &vk[of_k.clone()], &vv[of_k], 4, |_, _| true));
+        }
+        assert_close(&y, &[2, 6, 3, 4], &expected);
+    }
+
+    #[test]
+    fn a_template_sees_the_operands_and_the_attributes() {
+        let q = pattern(&[1, 2, 3, 4], 1);
+        let y = q.scaled_dot_product_attention(&q, &q, AttentionOpts::default().causal(true));
+        let Op::Composite(composite, 0) = y.node().unwrap().op().clone() else { panic!("{y:?}") };
+        assert_eq!((composite.name, composite.body.params.len()), (ATTENTION, 3));
+        assert!(composite.attributes.iter().any(|(name, value)| *name == "causal" && value.as_bool()));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let (q, k) = (pattern(&[3, 2], 1), pattern(&[4, 3], 2));
+        assert!(
+            mistake(&q.scaled_dot_product_attention(&k, &k, AttentionOpts::default())).contains("as long")
+        );
+        let both = AttentionOpts::default().causal(true).mask(&pattern(&[3, 3], 1));
+        assert!(mistake(&q.scaled_dot_product_attention(&q, &q, both)).contains("both"));
+        let wide = AttentionOpts::default().mask(&pattern(&[2, 3, 3], 1));
+        assert!(mistake(&q.scaled_dot_product_attention(&q, &q, wide)).contains("broadcasts"));
+    }
+}
