@@ -127,7 +127,9 @@ fn cdist(site: Site, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
 fn cosine_similarity(site: Site, a: &Tensor, b: &Tensor, axis: i64, eps: f64) -> Checked<Tensor> {
     let dtype = a.dtype().promote(b.dtype());
     site.require(dtype.is_float(), &[a, b], || ("floating tensors".into(), dtype.to_string()))?;
-    let (a, b) = (site.cast(a, dtype.compute()), site.cast(b, dtype.compute()));
+    // A single element is a vector of one, as in PyTorch.
+    let vector = |x: &Tensor| if x.rank() == 0 { site.unsqueeze(x, 0) } else { x.clone() };
+    let (a, b) = (vector(&site.cast(a, dtype.compute())), vector(&site.cast(b, dtype.compute())));
     let product = site.mul(&a, &b);
     let axis = site.axis(&product, axis)?;
     let shape = product.shape();

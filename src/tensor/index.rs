@@ -71,7 +71,8 @@ impl Tensor {
     }
 
     /// As [`Tensor::gather`], the tensors first broadcast together on the
-    /// other axes. `..` takes from the flattened tensors.
+    /// other axes and negative positions counted from the end. `..` takes
+    /// from the flattened tensors.
     #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, axis: impl IntoAxes) -> Tensor {
         let site = Site::here("take_along_dim");
@@ -92,6 +93,7 @@ impl Tensor {
             let common = mine.broadcast(&other).ok_or_else(fail)?;
             let x = site.expand(&x, &with_extent(&common, number, x.shape()[number]));
             let at = site.expand(&at, &with_extent(&common, number, at.shape()[number]));
+            let at = wrapped(site, &at, x.shape()[number]);
             Ok(site.apply(Op::Gather(number as u8), &[&x, &at]))
         })
     }

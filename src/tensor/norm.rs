@@ -222,12 +222,15 @@ impl Tensor {
     pub fn normalize(&self, p: f64, axis: i64, eps: f64) -> Tensor {
         let site = Site::here("normalize");
         let wide = site.cast(self, self.dtype().to_float().compute());
+        // A single element is a vector of one, as in PyTorch.
+        let wide = if self.rank() == 0 { site.unsqueeze(&wide, 0) } else { wide };
         let axis = match site.axis(&wide, axis) {
             Ok(axis) => axis,
             Err(invalid) => return invalid,
         };
         let length = site.unsqueeze(&norm(site, &wide, p, axis), axis);
-        site.cast(&site.div(&wide, site.max(length, eps)), self.dtype().to_float())
+        let unit = site.reshape(&site.div(&wide, site.max(length, eps)), &self.shape());
+        site.cast(&unit, self.dtype().to_float())
     }
 }
 

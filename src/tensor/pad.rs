@@ -114,13 +114,15 @@ fn padded_axis(
         let expected = format!("at most {extent} elements cropped on axis {axis}");
         return Err(site.fault(expected, format!("{lo} and {hi}"), &[x]));
     }
+    // What is cropped at one end is not there to be wrapped around to the other.
+    let kept = site.slice(x, axis, start, extent - after, 1);
     let mut parts = Vec::with_capacity(3);
     if lo > 0 {
-        parts.push(part(site, x, axis, lo as usize, true)?);
+        parts.push(part(site, &kept, axis, lo as usize, true)?);
     }
-    parts.push(site.slice(x, axis, start, extent - after, 1));
+    parts.push(kept.clone());
     if hi > 0 {
-        parts.push(part(site, x, axis, hi as usize, false)?);
+        parts.push(part(site, &kept, axis, hi as usize, false)?);
     }
     cat_along(site, &parts.iter().collect::<Vec<_>>(), axis)
 }

@@ -11,6 +11,8 @@ use kiln::tensor::operand::OperandValue;
 use kiln::tensor::{AxisList, Place, Tensor};
 
 use super::arg::Arg;
+use super::array::Values;
+use super::target::Target;
 
 /// Why a call has no result.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub type Outcome<T = Vec<Tensor>> = Result<T, Stop>;
 pub struct Call<'a> {
     bound: RefCell<Vec<(String, Arg)>>,
     inputs: &'a [Tensor],
-    place: Place,
+    target: Target,
 }
 
 impl<'a> Call<'a> {
@@ -51,12 +53,15 @@ impl<'a> Call<'a> {
         args: &[Arg],
         keywords: &[(String, Arg)],
         inputs: &'a [Tensor],
-        place: Place,
+        target: Target,
     ) -> Outcome<Call<'a>> {
         let mut bound = Vec::new();
         let mut args = args.iter();
         for name in parameters.split_whitespace() {
             if let Some(name) = name.strip_prefix('*') {
+                if keywords.iter().any(|(keyword, _)| keyword == name) {
+                    continue;
+                }
                 bound.push((name.to_string(), Arg::List(args.by_ref().cloned().collect())));
             } else if let Some(arg) = args.next() {
                 bound.push((name.to_string(), arg.clone()));
@@ -74,7 +79,7 @@ impl<'a> Call<'a> {
             }
             bound.push((name.clone(), arg.clone()));
         }
-        Ok(Call { bound: RefCell::new(bound), inputs, place })
+        Ok(Call { bound: RefCell::new(bound), inputs, target })
     }
 
     /// Reports an argument that the mapping has not taken.
@@ -90,7 +95,7 @@ impl<'a> Call<'a> {
 
     /// Where new tensors go: the device under test, with the call's dtype.
     pub fn place(&self) -> Outcome<Place> {
-        Ok(Place { dtype: self.dtype("dtype")?, ..self.place })
+        Ok(Place { dtype: self.dtype("dtype")?, ..self.target.place() })
     }
 
     /// Takes an argument; `None` and an absent one are the same.
@@ -131,6 +136,19 @@ impl<'a> Call<'a> {
     /// An argument that names none.
     pub fn resolve(&self, arg: &Arg) -> Outcome<Tensor> {
         self.input(arg).ok_or_else(|| wrong("an item", arg, "a tensor"))
+    }
+
+    /// The values of integers that decide a shape, which must be known before
+    /// the call is made.
+    ///
+    /// # Errors
+    /// kiln's, and a tensor of another kind.
+    pub fn known(&self, tensor: &Tensor) -> Outcome<Vec<i64>> {
+        let array = self.target.evaluate(std::slice::from_ref(tensor))?.remove(0);
+        match array.values() {
+            Values::Integers(values) => Ok(values),
+            Values::Floats(_) => Err(Stop::Inexpressible("integers are needed, given floats".into())),
+        }
     }
 
     /// Takes arguments that have no meaning in kiln when they are what

@@ -107,7 +107,7 @@ fn called(
     inputs: &[Tensor],
     target: Target,
 ) -> Outcome {
-    let call = Call::bind(entry.parameters, args, keywords, inputs, target.place())?;
+    let call = Call::bind(entry.parameters, args, keywords, inputs, target)?;
     let outputs = (entry.run)(&call)?;
     call.finish()?;
     Ok(outputs)

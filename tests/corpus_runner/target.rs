@@ -2,6 +2,7 @@
 
 use kiln::base::{DType, Device, Error};
 use kiln::tensor::read::realize;
+use kiln::tensor::slicing::SliceRange;
 use kiln::tensor::{Place, Tensor};
 
 use super::array::Array;
@@ -47,9 +48,12 @@ impl Target {
         }
     }
 
-    /// An input.
-    pub fn input(self, array: &Array, _strides: Option<&[usize]>) -> Tensor {
-        self.leaf(array)
+    /// An input. With `strides` (in elements), a view that has them.
+    pub fn input(self, array: &Array, strides: Option<&[usize]>) -> Tensor {
+        match strides {
+            None => self.leaf(array),
+            Some(strides) => self.strided(array, strides),
+        }
     }
 
     fn leaf(self, array: &Array) -> Tensor {
@@ -65,6 +69,23 @@ impl Target {
             DType::U8 => Tensor::from_slice(&array.elements(u8::from_le_bytes), shape, place),
             DType::Bool => Tensor::from_slice(&array.elements(|[b]| b != 0), shape, place),
         }
+    }
+
+    /// A leaf holding the elements in the order of their strides, and above
+    /// it the movement that gives the array back.
+    fn strided(self, array: &Array, strides: &[usize]) -> Tensor {
+        let layout = Layout::of(&array.shape, strides);
+        let mut view = self.leaf(&layout.spread(array));
+        if layout.step > 1 {
+            let last = layout.order.len() as i64 - 1;
+            let every = SliceRange { start: None, stop: None, step: layout.step as i64 };
+            view = view.slice(last, every);
+        }
+        let mut back = vec![0i64; layout.order.len()];
+        for (place, &axis) in layout.order.iter().enumerate() {
+            back[axis] = place as i64;
+        }
+        view.permute(back)
     }
 }
 
@@ -97,4 +118,48 @@ fn oracle(tensors: &[Tensor]) -> Result<Vec<Array>, Error> {
         Array { dtype: value.ty.dtype, shape: value.ty.shape.to_vec(), bytes }
     };
     Ok(values.into_iter().map(array).collect())
+}
+
+/// How strided elements lie in memory: the axes from the widest stride to the
+/// narrowest, and the narrowest.
+struct Layout {
+    order: Vec<usize>,
+    step: usize,
+}
+
+impl Layout {
+    fn of(shape: &[usize], strides: &[usize]) -> Layout {
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+        let step = order.last().map_or(1, |&axis| strides[axis].max(1));
+        Layout { order, step }
+    }
+
+    /// The block of memory: the array's elements at their places, and between
+    /// them bytes that would be noticed in a result.
+    fn spread(&self, array: &Array) -> Array {
+        let mut shape: Vec<usize> = self.order.iter().map(|&axis| array.shape[axis]).collect();
+        let width = array.dtype.size();
+        let mut bytes = Vec::new();
+        for position in 0..array.shape.iter().product() {
+            let at = self.source(position, &shape, &array.shape) * width;
+            bytes.extend_from_slice(&array.bytes[at..at + width]);
+            bytes.extend(std::iter::repeat_n(0x55, (self.step - 1) * width));
+        }
+        if let Some(last) = shape.last_mut() {
+            *last *= self.step;
+        }
+        Array { dtype: array.dtype, shape, bytes }
+    }
+
+    /// The row-major number, in the array, of the element at `position` of
+    /// the block.
+    fn source(&self, mut position: usize, block: &[usize], shape: &[usize]) -> usize {
+        let mut index = vec![0; shape.len()];
+        for (place, &axis) in self.order.iter().enumerate().rev() {
+            index[axis] = position % block[place];
+            position /= block[place];
+        }
+        index.iter().zip(shape).fold(0, |at, (&i, &extent)| at * extent + i)
+    }
 }

@@ -2,7 +2,11 @@
 
 mod create;
 mod elementwise;
+mod index;
 mod linalg;
+mod movement;
+mod norm;
+mod reduce;
 mod spatial;
 
 use std::collections::HashMap;
@@ -41,7 +45,18 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         create::CREATION,
         create::CASTS,
         elementwise::OPERATORS,
+        index::READS,
+        index::WRITES,
+        index::SORTS,
         linalg::PRODUCTS,
+        movement::SHAPES,
+        movement::REARRANGED,
+        movement::JOINED,
+        norm::NORMS,
+        reduce::REDUCTIONS,
+        reduce::EXTREMES,
+        reduce::MOMENTS,
+        reduce::SCANS,
         spatial::CONVOLUTIONS,
         spatial::POOLS,
     ];
