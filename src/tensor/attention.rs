@@ -7,46 +7,20 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::composite_at;
 use crate::tensor::matmul::matmul;
+use crate::tensor::options::{options, some};
 
-/// Options of [`Tensor::scaled_dot_product_attention`].
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct AttentionOpts {
-    /// `Bool`: where to look; floating: added to the scores. Broadcasts to
-    /// `[.., l, s]`.
-    pub mask: Option<Tensor>,
-    /// Position `i` looks at the keys `0..=i` only.
-    pub causal: bool,
-    /// Factor of the scores; one over the root of the last extent if `None`.
-    pub scale: Option<f64>,
-    /// Let several heads of the query share one of the keys and values.
-    pub enable_gqa: bool,
-}
-
-impl AttentionOpts {
-    /// With this mask.
-    #[must_use]
-    pub fn mask(mut self, mask: &Tensor) -> AttentionOpts {
-        self.mask = Some(mask.clone());
-        self
-    }
-    /// Looking at earlier positions only, or not.
-    #[must_use]
-    pub fn causal(mut self, causal: bool) -> AttentionOpts {
-        self.causal = causal;
-        self
-    }
-    /// With this factor of the scores.
-    #[must_use]
-    pub fn scale(mut self, scale: f64) -> AttentionOpts {
-        self.scale = Some(scale);
-        self
-    }
-    /// With heads of the query sharing keys and values, or not.
-    #[must_use]
-    pub fn enable_gqa(mut self, enable_gqa: bool) -> AttentionOpts {
-        self.enable_gqa = enable_gqa;
-        self
+options! {
+    /// Options of [`Tensor::scaled_dot_product_attention`].
+    AttentionOpts {
+        /// `Bool`: where to look; floating: added to the scores. Broadcasts to
+        /// `[.., l, s]`.
+        mask: Option<Tensor> = None, &Tensor => some;
+        /// Position `i` looks at the keys `0..=i` only.
+        causal: bool = false;
+        /// Factor of the scores; one over the root of the last extent if `None`.
+        scale: Option<f64> = None, f64 => Some;
+        /// Let several heads of the query share one of the keys and values.
+        enable_gqa: bool = false;
     }
 }
 

@@ -5,6 +5,7 @@ use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 /// Padding of a convolution.
@@ -25,112 +26,33 @@ impl<T: Into<Sizes>> From<T> for Padding {
     }
 }
 
-/// Options of convolutions; each size is one number or one per spatial axis.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ConvOpts {
-    /// Distance between windows (1).
-    pub stride: Sizes,
-    /// Padding (none).
-    pub padding: Padding,
-    /// Distance between elements of a window (1).
-    pub dilation: Sizes,
-    /// Independent groups of channels (1).
-    pub groups: usize,
-}
-
-impl Default for ConvOpts {
-    fn default() -> ConvOpts {
-        ConvOpts { stride: 1.into(), padding: Padding::Valid, dilation: 1.into(), groups: 1 }
+options! {
+    /// Options of convolutions; each size is one number or one per spatial axis.
+    ConvOpts {
+        /// Distance between windows (1).
+        stride: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Padding (none).
+        padding: Padding = Padding::Valid, impl Into<Padding> => Into::into;
+        /// Distance between elements of a window (1).
+        dilation: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Independent groups of channels (1).
+        groups: usize = 1;
     }
 }
 
-impl ConvOpts {
-    /// With this distance between windows.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes>) -> ConvOpts {
-        self.stride = stride.into();
-        self
-    }
-    /// With this padding.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Padding>) -> ConvOpts {
-        self.padding = padding.into();
-        self
-    }
-    /// With this distance between elements of a window.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> ConvOpts {
-        self.dilation = dilation.into();
-        self
-    }
-    /// With this many independent groups of channels.
-    #[must_use]
-    pub fn groups(mut self, groups: usize) -> ConvOpts {
-        self.groups = groups;
-        self
-    }
-}
-
-/// Options of transposed convolutions.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ConvTransposeOpts {
-    /// Distance between the places inputs go to (1).
-    pub stride: Sizes,
-    /// Elements cut off both sides of each axis of the result (0).
-    pub padding: Sizes,
-    /// Elements added after the last along each axis of the result (0).
-    pub output_padding: Sizes,
-    /// Distance between elements of the kernel (1).
-    pub dilation: Sizes,
-    /// Independent groups of channels (1).
-    pub groups: usize,
-}
-
-impl Default for ConvTransposeOpts {
-    fn default() -> ConvTransposeOpts {
-        let (one, zero) = (Sizes::from(1), Sizes::from(0));
-        ConvTransposeOpts {
-            stride: one.clone(),
-            padding: zero.clone(),
-            output_padding: zero,
-            dilation: one,
-            groups: 1,
-        }
-    }
-}
-
-impl ConvTransposeOpts {
-    /// With this distance between the places inputs go to.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes>) -> ConvTransposeOpts {
-        self.stride = stride.into();
-        self
-    }
-    /// With this much cut off both sides of the result.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes>) -> ConvTransposeOpts {
-        self.padding = padding.into();
-        self
-    }
-    /// With this much added after the last element of the result.
-    #[must_use]
-    pub fn output_padding(mut self, output_padding: impl Into<Sizes>) -> ConvTransposeOpts {
-        self.output_padding = output_padding.into();
-        self
-    }
-    /// With this distance between elements of the kernel.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> ConvTransposeOpts {
-        self.dilation = dilation.into();
-        self
-    }
-    /// With this many independent groups of channels.
-    #[must_use]
-    pub fn groups(mut self, groups: usize) -> ConvTransposeOpts {
-        self.groups = groups;
-        self
+options! {
+    /// Options of transposed convolutions.
+    ConvTransposeOpts {
+        /// Distance between the places inputs go to (1).
+        stride: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Elements cut off both sides of each axis of the result (0).
+        padding: Sizes = 0.into(), impl Into<Sizes> => Into::into;
+        /// Elements added after the last along each axis of the result (0).
+        output_padding: Sizes = 0.into(), impl Into<Sizes> => Into::into;
+        /// Distance between elements of the kernel (1).
+        dilation: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Independent groups of channels (1).
+        groups: usize = 1;
     }
 }
 

@@ -3,43 +3,17 @@
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::options::options;
 
-/// Options of [`Tensor::pairwise_distance`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct PairwiseDistanceOpts {
-    /// The norm's order (2).
-    pub p: f64,
-    /// Added to each difference, so that the gradient at 0 exists (1e-6).
-    pub eps: f64,
-    /// Keep the last axis with extent 1.
-    pub keepdim: bool,
-}
-
-impl Default for PairwiseDistanceOpts {
-    fn default() -> PairwiseDistanceOpts {
-        PairwiseDistanceOpts { p: 2.0, eps: 1e-6, keepdim: false }
-    }
-}
-
-impl PairwiseDistanceOpts {
-    /// With a norm of this order.
-    #[must_use]
-    pub fn p(mut self, p: f64) -> PairwiseDistanceOpts {
-        self.p = p;
-        self
-    }
-    /// With this added to each difference.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> PairwiseDistanceOpts {
-        self.eps = eps;
-        self
-    }
-    /// Keeping the last axis with extent 1.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> PairwiseDistanceOpts {
-        self.keepdim = keepdim;
-        self
+options! {
+    /// Options of [`Tensor::pairwise_distance`].
+    PairwiseDistanceOpts {
+        /// The norm's order (2).
+        p: f64 = 2.0;
+        /// Added to each difference, so that the gradient at 0 exists (1e-6).
+        eps: f64 = 1e-6;
+        /// Keep the last axis with extent 1.
+        keepdim: bool = false;
     }
 }
 
@@ -57,16 +31,7 @@ impl Tensor {
     /// The `p`-norm of `self - other + eps` along the last axis.
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, opts: PairwiseDistanceOpts) -> Tensor {
-        let site = Site::here("pairwise_distance");
-        let difference = site.add(float(site, &site.sub(self, other)), opts.eps);
-        match site.axis(&difference, -1) {
-            Ok(axis) if opts.keepdim => {
-                let dims: Vec<usize> = kept(&difference, axis);
-                site.reshape(&norm(site, &difference, opts.p, axis), &dims)
-            }
-            Ok(axis) => norm(site, &difference, opts.p, axis),
-            Err(invalid) => invalid,
-        }
+        pairwise(Site::here("pairwise_distance"), self, other, &opts)
     }
 
     /// The cosine of the angle between vectors along an axis; each length is
@@ -78,10 +43,15 @@ impl Tensor {
     }
 }
 
-fn kept(x: &Tensor, axis: usize) -> Vec<usize> {
-    let mut dims = x.shape().to_vec();
-    dims[axis] = 1;
-    dims
+/// The norms of the differences along the last axis.
+pub(crate) fn pairwise(site: Site, a: &Tensor, b: &Tensor, opts: &PairwiseDistanceOpts) -> Tensor {
+    let difference = site.add(float(site, &site.sub(a, b)), opts.eps);
+    let axis = match site.axis(&difference, -1) {
+        Ok(axis) => axis,
+        Err(invalid) => return invalid,
+    };
+    let norms = norm(site, &difference, opts.p, axis);
+    if opts.keepdim { site.unsqueeze(&norms, axis) } else { norms }
 }
 
 /// Integers and truth values as the default floating type.

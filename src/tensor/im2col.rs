@@ -5,45 +5,19 @@ use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
-/// How [`Tensor::im2col`] and [`Tensor::col2im`] slide; each size is one
-/// number or one per axis.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Im2colOpts {
-    /// Distance between elements of a patch (1).
-    pub dilation: Sizes,
-    /// Zeros around the image (0).
-    pub padding: Sizes,
-    /// Distance between patches (1).
-    pub stride: Sizes,
-}
-
-impl Default for Im2colOpts {
-    fn default() -> Im2colOpts {
-        Im2colOpts { dilation: 1.into(), padding: 0.into(), stride: 1.into() }
-    }
-}
-
-impl Im2colOpts {
-    /// With this distance between elements of a patch.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> Im2colOpts {
-        self.dilation = dilation.into();
-        self
-    }
-    /// With this many zeros around the image.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes>) -> Im2colOpts {
-        self.padding = padding.into();
-        self
-    }
-    /// With this distance between patches.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes>) -> Im2colOpts {
-        self.stride = stride.into();
-        self
+options! {
+    /// How [`Tensor::im2col`] and [`Tensor::col2im`] slide; each size is one
+    /// number or one per axis.
+    Im2colOpts {
+        /// Distance between elements of a patch (1).
+        dilation: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Zeros around the image (0).
+        padding: Sizes = 0.into(), impl Into<Sizes> => Into::into;
+        /// Distance between patches (1).
+        stride: Sizes = 1.into(), impl Into<Sizes> => Into::into;
     }
 }
 

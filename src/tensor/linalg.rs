@@ -8,35 +8,15 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::matmul::matmul;
 use crate::tensor::operand::Operand;
+use crate::tensor::options::options;
 
-/// The factors of `beta * input + alpha * product`; both 1 unless set.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct AddmmOpts {
-    /// Factor of the input; at 0 the input is ignored, NaN included.
-    pub beta: Scalar,
-    /// Factor of the product.
-    pub alpha: Scalar,
-}
-
-impl Default for AddmmOpts {
-    fn default() -> AddmmOpts {
-        AddmmOpts { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
-    }
-}
-
-impl AddmmOpts {
-    /// With this factor of the input.
-    #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> AddmmOpts {
-        self.beta = beta.into();
-        self
-    }
-    /// With this factor of the product.
-    #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> AddmmOpts {
-        self.alpha = alpha.into();
-        self
+options! {
+    /// The factors of `beta * input + alpha * product`; both 1 unless set.
+    AddmmOpts {
+        /// Factor of the input; at 0 the input is ignored, NaN included.
+        beta: Scalar = Scalar::Int(1), impl Into<Scalar> => Into::into;
+        /// Factor of the product.
+        alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => Into::into;
     }
 }
 

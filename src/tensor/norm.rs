@@ -8,137 +8,60 @@ use crate::ir::{AluOp, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::distance::norm;
+use crate::tensor::options::{options, some};
 
-/// Options of layer, RMS and group normalization.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct NormOpts {
-    /// Multiplied onto the result.
-    pub weight: Option<Tensor>,
-    /// Added to the result.
-    pub bias: Option<Tensor>,
-    /// Added to the variance; 1e-5 if `None`, for RMS normalization the
-    /// machine epsilon.
-    pub eps: Option<f64>,
-}
-
-impl NormOpts {
-    /// With this factor.
-    #[must_use]
-    pub fn weight(mut self, weight: &Tensor) -> NormOpts {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// With this summand.
-    #[must_use]
-    pub fn bias(mut self, bias: &Tensor) -> NormOpts {
-        self.bias = Some(bias.clone());
-        self
-    }
-    /// With this added to the variance.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> NormOpts {
-        self.eps = Some(eps);
-        self
+options! {
+    /// Options of layer, RMS and group normalization.
+    NormOpts {
+        /// Multiplied onto the result.
+        weight: Option<Tensor> = None, &Tensor => some;
+        /// Added to the result.
+        bias: Option<Tensor> = None, &Tensor => some;
+        /// Added to the variance; 1e-5 if `None`, for RMS normalization the
+        /// machine epsilon.
+        eps: Option<f64> = None, f64 => Some;
     }
 }
 
-/// Options of batch and instance normalization.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RunningNormOpts {
-    /// Means per channel, used unless `input_stats`.
-    pub running_mean: Option<Tensor>,
-    /// Variances per channel, used unless `input_stats`.
-    pub running_var: Option<Tensor>,
-    /// Multiplied onto the result, per channel.
-    pub weight: Option<Tensor>,
-    /// Added to the result, per channel.
-    pub bias: Option<Tensor>,
-    /// Normalize by the input's own statistics: PyTorch's `training` of batch
-    /// and `use_input_stats` of instance normalization.
-    pub input_stats: bool,
-    /// Added to the variance (1e-5).
-    pub eps: f64,
+options! {
+    /// Options of batch and instance normalization.
+    RunningNormOpts {
+        /// Means per channel, used unless `input_stats`.
+        running_mean: Option<Tensor> = None, &Tensor => some;
+        /// Variances per channel, used unless `input_stats`.
+        running_var: Option<Tensor> = None, &Tensor => some;
+        /// Multiplied onto the result, per channel.
+        weight: Option<Tensor> = None, &Tensor => some;
+        /// Added to the result, per channel.
+        bias: Option<Tensor> = None, &Tensor => some;
+        /// Normalize by the input's own statistics (false): PyTorch's `training` of batch
+        /// and `use_input_stats` of instance normalization.
+        input_stats: bool = false;
+        /// Added to the variance (1e-5).
+        eps: f64 = 1e-5;
+    }
 }
 
 impl RunningNormOpts {
     /// By the input's own statistics.
     pub fn training() -> RunningNormOpts {
-        RunningNormOpts {
-            running_mean: None,
-            running_var: None,
-            weight: None,
-            bias: None,
-            input_stats: true,
-            eps: 1e-5,
-        }
+        RunningNormOpts::default().input_stats(true)
     }
     /// By statistics gathered before.
     pub fn running(mean: &Tensor, var: &Tensor) -> RunningNormOpts {
-        RunningNormOpts {
-            running_mean: Some(mean.clone()),
-            running_var: Some(var.clone()),
-            input_stats: false,
-            ..RunningNormOpts::training()
-        }
-    }
-    /// With this factor per channel.
-    #[must_use]
-    pub fn weight(mut self, weight: &Tensor) -> RunningNormOpts {
-        self.weight = Some(weight.clone());
-        self
-    }
-    /// With this summand per channel.
-    #[must_use]
-    pub fn bias(mut self, bias: &Tensor) -> RunningNormOpts {
-        self.bias = Some(bias.clone());
-        self
-    }
-    /// With this added to the variance.
-    #[must_use]
-    pub fn eps(mut self, eps: f64) -> RunningNormOpts {
-        self.eps = eps;
-        self
+        RunningNormOpts::default().running_mean(mean).running_var(var)
     }
 }
 
-/// Options of [`Tensor::local_response_norm`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct LocalResponseNormOpts {
-    /// Factor of the mean of squares (1e-4).
-    pub alpha: f64,
-    /// Exponent (0.75).
-    pub beta: f64,
-    /// Added before the power (1).
-    pub k: f64,
-}
-
-impl Default for LocalResponseNormOpts {
-    fn default() -> LocalResponseNormOpts {
-        LocalResponseNormOpts { alpha: 1e-4, beta: 0.75, k: 1.0 }
-    }
-}
-
-impl LocalResponseNormOpts {
-    /// With this factor of the mean of squares.
-    #[must_use]
-    pub fn alpha(mut self, alpha: f64) -> LocalResponseNormOpts {
-        self.alpha = alpha;
-        self
-    }
-    /// With this exponent.
-    #[must_use]
-    pub fn beta(mut self, beta: f64) -> LocalResponseNormOpts {
-        self.beta = beta;
-        self
-    }
-    /// With this added before the power.
-    #[must_use]
-    pub fn k(mut self, k: f64) -> LocalResponseNormOpts {
-        self.k = k;
-        self
+options! {
+    /// Options of [`Tensor::local_response_norm`].
+    LocalResponseNormOpts {
+        /// Factor of the mean of squares (1e-4).
+        alpha: f64 = 1e-4;
+        /// Exponent (0.75).
+        beta: f64 = 0.75;
+        /// Added before the power (1).
+        k: f64 = 1.0;
     }
 }
 

@@ -6,114 +6,41 @@ use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, Monoid, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
-/// Options of max pooling; each size is one number or one per spatial axis.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct MaxPoolOpts {
-    /// Distance between windows; the kernel's size if `None`.
-    pub stride: Option<Sizes>,
-    /// Elements around the input that never win (0).
-    pub padding: Sizes,
-    /// Distance between elements of a window (1).
-    pub dilation: Sizes,
-    /// Keep a last window that only partly lies on the input.
-    pub ceil_mode: bool,
-}
-
-impl Default for MaxPoolOpts {
-    fn default() -> MaxPoolOpts {
-        MaxPoolOpts { stride: None, padding: 0.into(), dilation: 1.into(), ceil_mode: false }
+options! {
+    /// Options of max pooling; each size is one number or one per spatial axis.
+    MaxPoolOpts {
+        /// Distance between windows; the kernel's size if `None`.
+        stride: Option<Sizes> = None, impl Into<Sizes> => given;
+        /// Elements around the input that never win (0).
+        padding: Sizes = 0.into(), impl Into<Sizes> => Into::into;
+        /// Distance between elements of a window (1).
+        dilation: Sizes = 1.into(), impl Into<Sizes> => Into::into;
+        /// Keep a last window that only partly lies on the input.
+        ceil_mode: bool = false;
     }
 }
 
-impl MaxPoolOpts {
-    /// With this distance between windows.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes>) -> MaxPoolOpts {
-        self.stride = Some(stride.into());
-        self
-    }
-    /// With this many elements around the input.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes>) -> MaxPoolOpts {
-        self.padding = padding.into();
-        self
-    }
-    /// With this distance between elements of a window.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes>) -> MaxPoolOpts {
-        self.dilation = dilation.into();
-        self
-    }
-    /// Keeping a last window that only partly lies on the input, or not.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> MaxPoolOpts {
-        self.ceil_mode = ceil_mode;
-        self
+options! {
+    /// Options of average pooling; each size is one number or one per spatial axis.
+    AvgPoolOpts {
+        /// Distance between windows; the kernel's size if `None`.
+        stride: Option<Sizes> = None, impl Into<Sizes> => given;
+        /// Zeros around the input (0).
+        padding: Sizes = 0.into(), impl Into<Sizes> => Into::into;
+        /// Keep a last window that only partly lies on the input.
+        ceil_mode: bool = false;
+        /// Count padding as elements (true).
+        count_include_pad: bool = true;
+        /// Divide by this instead of the number of elements.
+        divisor_override: Option<i64> = None, i64 => Some;
     }
 }
 
-/// Options of average pooling; each size is one number or one per spatial axis.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct AvgPoolOpts {
-    /// Distance between windows; the kernel's size if `None`.
-    pub stride: Option<Sizes>,
-    /// Zeros around the input (0).
-    pub padding: Sizes,
-    /// Keep a last window that only partly lies on the input.
-    pub ceil_mode: bool,
-    /// Count padding as elements (true).
-    pub count_include_pad: bool,
-    /// Divide by this instead of the number of elements.
-    pub divisor_override: Option<i64>,
-}
-
-impl Default for AvgPoolOpts {
-    fn default() -> AvgPoolOpts {
-        AvgPoolOpts {
-            stride: None,
-            padding: 0.into(),
-            ceil_mode: false,
-            count_include_pad: true,
-            divisor_override: None,
-        }
-    }
-}
-
-impl AvgPoolOpts {
-    /// With this distance between windows.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes>) -> AvgPoolOpts {
-        self.stride = Some(stride.into());
-        self
-    }
-    /// With this many zeros around the input.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes>) -> AvgPoolOpts {
-        self.padding = padding.into();
-        self
-    }
-    /// Keeping a last window that only partly lies on the input, or not.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> AvgPoolOpts {
-        self.ceil_mode = ceil_mode;
-        self
-    }
-    /// Counting padding as elements, or not.
-    #[must_use]
-    pub fn count_include_pad(mut self, count_include_pad: bool) -> AvgPoolOpts {
-        self.count_include_pad = count_include_pad;
-        self
-    }
-    /// Dividing by this instead of the number of elements.
-    #[must_use]
-    pub fn divisor_override(mut self, divisor: i64) -> AvgPoolOpts {
-        self.divisor_override = Some(divisor);
-        self
-    }
+fn given(sizes: impl Into<Sizes>) -> Option<Sizes> {
+    Some(sizes.into())
 }
 
 macro_rules! pools {
