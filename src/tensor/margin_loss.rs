@@ -1,0 +1,286 @@
+//! Losses that ask for a margin between distances or scores.
+
+use crate::base::DType;
+use crate::ir::AluOp;
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::distance::{PairwiseDistanceOpts, float};
+use crate::tensor::loss::{Reduction, common, reduce, widen};
+use crate::tensor::options::{options, some};
+
+options! {
+    /// Options of losses with a margin; what the margin is unless given is
+    /// the loss's own.
+    MarginOpts {
+        /// The margin asked for.
+        margin: Option<f64> = None, f64 => Some;
+        /// What becomes of the losses (mean).
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// Options of [`Tensor::triplet_margin_loss`].
+    TripletMarginLossOpts {
+        /// The margin asked for (1), above 0.
+        margin: f64 = 1.0;
+        /// The order of the norm (2).
+        p: f64 = 2.0;
+        /// Added to differences (1e-6).
+        eps: f64 = 1e-6;
+        /// Take the positive as the anchor where that is harder (Balntas et al. 2016).
+        swap: bool = false;
+        /// What becomes of the losses (mean).
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// Options of [`Tensor::multi_margin_loss`].
+    MultiMarginLossOpts {
+        /// The power of what is missing (1), 1 or 2.
+        p: i64 = 1;
+        /// The margin asked for (1).
+        margin: f64 = 1.0;
+        /// A factor per class.
+        weight: Option<Tensor> = None, &Tensor => some;
+        /// What becomes of the losses (mean).
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+impl Tensor {
+    /// `self` where the target is 1, what is missing of the margin (1) where
+    /// it is -1.
+    #[track_caller]
+    pub fn hinge_embedding_loss(&self, target: &Tensor, opts: MarginOpts) -> Tensor {
+        let site = Site::here("hinge_embedding_loss");
+        let (x, margin) = (widen(site, self), opts.margin.unwrap_or(1.0));
+        let missing = site.max(site.sub(margin, &x), 0.0);
+        let loss = by_sign(site, target, &x, &missing);
+        reduce(site, &loss, opts.reduction, self.dtype().to_float())
+    }
+
+    /// What is missing for `self` to be ranked above `other` by the margin
+    /// (0) where the target is 1, below where it is -1.
+    #[track_caller]
+    pub fn margin_ranking_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
+        let site = Site::here("margin_ranking_loss");
+        finish(margin_ranking_loss(site, self, other, target, &opts))
+    }
+
+    /// One less the cosine of the angle between rows where the target is 1,
+    /// what the cosine exceeds the margin (0) by where it is -1.
+    #[track_caller]
+    pub fn cosine_embedding_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
+        let site = Site::here("cosine_embedding_loss");
+        finish(cosine_embedding_loss(site, self, other, target, &opts))
+    }
+
+    /// What is missing for `self` to be closer to `positive` than to
+    /// `negative` by the margin.
+    #[track_caller]
+    pub fn triplet_margin_loss(
+        &self,
+        positive: &Tensor,
+        negative: &Tensor,
+        opts: TripletMarginLossOpts,
+    ) -> Tensor {
+        let site = Site::here("triplet_margin_loss");
+        finish(triplet_margin_loss(site, self, positive, negative, &opts))
+    }
+
+    /// `log(1 + exp(-target * self))`, targets being 1 and -1.
+    #[track_caller]
+    pub fn soft_margin_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
+        let site = Site::here("soft_margin_loss");
+        let product = site.mul(widen(site, target), widen(site, self));
+        let loss = softplus(site, &site.unary(AluOp::Neg, &product));
+        reduce(site, &loss, reduction, common(self, &[target]))
+    }
+
+    /// The mean over the other classes of what is missing for the target's
+    /// score to exceed theirs by the margin, to the power `p`: scores
+    /// `[n, c]` or `[c]`, targets `[n]` or `[]`.
+    #[track_caller]
+    pub fn multi_margin_loss(&self, target: &Tensor, opts: MultiMarginLossOpts) -> Tensor {
+        let site = Site::here("multi_margin_loss");
+        finish(multi_margin_loss(site, self, target, &opts))
+    }
+}
+
+/// `log(1 + exp(x))` without overflow.
+pub(crate) fn softplus(site: Site, x: &Tensor) -> Tensor {
+    let power = site.unary(AluOp::Exp, &site.unary(AluOp::Neg, &site.unary(AluOp::Abs, x)));
+    site.add(site.max(x, 0.0), log1p(site, &power))
+}
+
+/// `log(1 + x)`: the logarithm near 1 is corrected by the rounding of its
+/// argument (Kahan, in the HP-15C handbook, 1982).
+pub(crate) fn log1p(site: Site, x: &Tensor) -> Tensor {
+    let one = site.add(x, 1.0);
+    let ratio = site.div(site.unary(AluOp::Log, &one), site.sub(&one, 1.0));
+    site.select(&site.eq(&one, 1.0), x, site.mul(x, ratio), x.dtype())
+}
+
+/// `same` where the target is 1, `other` where it is -1, both summed
+/// elsewhere but for what PyTorch leaves out.
+fn by_sign(site: Site, target: &Tensor, same: &Tensor, other: &Tensor) -> Tensor {
+    let own = site.select(&site.eq(target, -1i64), 0.0, same, same.dtype());
+    let rest = site.select(&site.eq(target, 1i64), 0.0, other, other.dtype());
+    site.add(own, rest)
+}
+
+fn margin_ranking_loss(
+    site: Site,
+    a: &Tensor,
+    b: &Tensor,
+    target: &Tensor,
+    opts: &MarginOpts,
+) -> Checked<Tensor> {
+    let ranks = [a.rank(), b.rank(), target.rank()];
+    site.require(ranks.iter().all(|&r| r == ranks[0]), &[a, b, target], || {
+        ("inputs and target of one rank".into(), format!("ranks {ranks:?}"))
+    })?;
+    let dtype = common(a, &[b, target]);
+    let product = site.mul(site.unary(AluOp::Neg, target), site.sub(a, b));
+    let missing = site.add(widen(site, &product), opts.margin.unwrap_or(0.0));
+    Ok(reduce(site, &site.max(missing, 0.0), opts.reduction, dtype))
+}
+
+fn cosine_embedding_loss(
+    site: Site,
+    a: &Tensor,
+    b: &Tensor,
+    target: &Tensor,
+    opts: &MarginOpts,
+) -> Checked<Tensor> {
+    let rank = target.rank() + 1;
+    let fits = target.rank() <= 1 && a.rank() == rank && b.rank() == rank;
+    site.require(fits, &[a, b, target], || {
+        let found = format!("ranks {}, {} and {}", a.rank(), b.rank(), target.rank());
+        ("inputs of one rank more than the target, which is 0 or 1".into(), found)
+    })?;
+    let (x, y) = (widen(site, a), widen(site, b));
+    let sum = |product: &Tensor| site.sum(product, &[rank - 1]);
+    // Keeps the root's gradient finite where a row is 0.
+    let square = |x: &Tensor| site.add(sum(&site.square(x)), 1e-12);
+    let lengths = site.unary(AluOp::Sqrt, &site.mul(square(&x), square(&y)));
+    let cosine = site.div(sum(&site.mul(&x, &y)), lengths);
+    let same = site.select(&site.eq(target, 1i64), site.sub(1.0, &cosine), 0.0, cosine.dtype());
+    let over = site.max(site.sub(&cosine, opts.margin.unwrap_or(0.0)), 0.0);
+    let other = site.select(&site.eq(target, -1i64), over, 0.0, cosine.dtype());
+    Ok(reduce(site, &site.add(same, other), opts.reduction, common(a, &[b])))
+}
+
+fn triplet_margin_loss(
+    site: Site,
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    opts: &TripletMarginLossOpts,
+) -> Checked<Tensor> {
+    let all = [anchor, positive, negative];
+    site.require(opts.margin > 0.0, &all, || ("a margin above 0".into(), opts.margin.to_string()))?;
+    let fits = anchor.rank() == positive.rank() && anchor.rank() == negative.rank();
+    site.require(fits, &all, || ("tensors of one rank".into(), format!("{:?}", all.map(|t| t.rank()))))?;
+    let metric = PairwiseDistanceOpts::default().p(opts.p).eps(opts.eps);
+    let wide = all.map(|t| float(site, t));
+    let distance =
+        |a: &Tensor, b: &Tensor| widen(site, &crate::tensor::distance::pairwise(site, a, b, &metric));
+    let near = distance(&wide[0], &wide[1]);
+    let far = distance(&wide[0], &wide[2]);
+    let far = if opts.swap { site.min(far, distance(&wide[1], &wide[2])) } else { far };
+    let missing = site.add(site.sub(near, far), opts.margin);
+    Ok(reduce(site, &site.max(missing, 0.0), opts.reduction, common(anchor, &[positive, negative])))
+}
+
+fn multi_margin_loss(site: Site, x: &Tensor, target: &Tensor, opts: &MultiMarginLossOpts) -> Checked<Tensor> {
+    site.require(opts.p == 1 || opts.p == 2, &[x], || ("a power of 1 or 2".into(), opts.p.to_string()))?;
+    let shape = x.shape();
+    let fits = (1..=2).contains(&shape.rank()) && shape.last() != Some(&0);
+    site.require(fits, &[x], || ("scores of shape [n, c] or [c], c above 0".into(), shape.to_string()))?;
+    let lead = &shape[..shape.rank() - 1];
+    site.require(target.shape()[..] == *lead, &[x, target], || {
+        (format!("a target of shape {lead:?}"), target.shape().to_string())
+    })?;
+    let (last, classes) = (shape.rank() - 1, shape[shape.rank() - 1]);
+    let (wide, index) = (widen(site, x), site.unsqueeze(target, last));
+    let own = site.gather(&wide, last, &index);
+    let missing = site.max(site.add(site.sub(&wide, &own), opts.margin), 0.0);
+    let missing = if opts.p == 2 { site.square(&missing) } else { missing };
+    let class = site.iota_along(classes, last, last + 1, DType::I64, x.device());
+    let others = site.select(&site.eq(class, &index), 0.0, missing, wide.dtype());
+    let loss = site.div(site.sum(&others, &[last]), classes as f64);
+    let loss = match &opts.weight {
+        Some(weight) => site.mul(loss, site.squeeze(&class_weights(site, weight, &index, classes)?, last)),
+        None => loss,
+    };
+    Ok(reduce(site, &loss, opts.reduction, x.dtype()))
+}
+
+/// The weights of the classes that `index` names along its last axis.
+fn class_weights(site: Site, weight: &Tensor, index: &Tensor, classes: usize) -> Checked<Tensor> {
+    site.require(weight.shape()[..] == [classes], &[weight], || {
+        (format!("a weight for each of {classes} classes"), format!("shape {}", weight.shape()))
+    })?;
+    let mut dims = index.shape().to_vec();
+    dims[index.rank() - 1] = classes;
+    Ok(site.gather(&site.expand(&widen(site, weight), &dims), index.rank() - 1, index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+
+    #[test]
+    fn margins_by_their_definitions() {
+        let (x, y) = (f32s(&[3], &[0.5, 2.0, -1.0]), f32s(&[3], &[1.0, 0.0, 1.0]));
+        let t = f32s(&[3], &[1.0, -1.0, -1.0]);
+        let none = MarginOpts::default().reduction(Reduction::None);
+        assert_close(&x.hinge_embedding_loss(&t, none.clone()), &[3], &[0.5, 0.0, 2.0]);
+        assert_close(&x.margin_ranking_loss(&y, &t, none.margin(0.5)), &[3], &[1.0, 2.5, 0.0]);
+        let soft =
+            [1f64, -1.0, -1.0].iter().zip([0.5f64, 2.0, -1.0]).map(|(t, x)| (1.0 + (-t * x).exp()).ln());
+        assert_close(&x.soft_margin_loss(&t, Reduction::Sum), &[], &[soft.sum()]);
+        let tiny = f32s(&[2], &[-30.0, 800.0]);
+        assert_close(&softplus(Site::here("t"), &tiny), &[2], &[(-30f64).exp(), 800.0]);
+    }
+
+    #[test]
+    fn distances_and_cosines() {
+        let (a, b) = (f32s(&[2, 2], &[3.0, 4.0, 1.0, 0.0]), f32s(&[2, 2], &[4.0, 3.0, 0.0, 2.0]));
+        let opts = MarginOpts::default().reduction(Reduction::None).margin(-0.5);
+        let loss = a.cosine_embedding_loss(&b, &f32s(&[2], &[1.0, -1.0]), opts);
+        assert_close(&loss, &[2], &[1.0 - 0.96, 0.5]);
+        let zero = f32s(&[2, 2], &[0.0; 4]);
+        let opts = TripletMarginLossOpts::default().reduction(Reduction::None).eps(0.0).margin(2.0);
+        let loss = zero.triplet_margin_loss(&a, &b, opts.clone());
+        assert_close(&loss, &[2], &[2.0, 1.0]);
+        let swapped = zero.triplet_margin_loss(&a, &b, opts.swap(true));
+        assert_close(&swapped, &[2], &[5.0 - 2f64.sqrt() + 2.0, 1.0]);
+    }
+
+    #[test]
+    fn scores_of_classes() {
+        let x = f32s(&[2, 3], &[0.5, 1.0, -1.0, 2.0, 0.0, 1.5]);
+        let opts = MultiMarginLossOpts::default().reduction(Reduction::None);
+        let t = i64s(&[2], &[0, 2]);
+        assert_close(&x.multi_margin_loss(&t, opts.clone()), &[2], &[1.5 / 3.0, 1.5 / 3.0]);
+        let opts = opts.p(2).weight(&f32s(&[3], &[2.0, 1.0, 4.0]));
+        assert_close(&x.multi_margin_loss(&t, opts), &[2], &[2.0 * 2.25 / 3.0, 4.0 * 2.25 / 3.0]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let x = f32s(&[2, 2], &[0.0; 4]);
+        let bad = x.triplet_margin_loss(&x, &x, TripletMarginLossOpts::default().margin(-1.0));
+        assert!(mistake(&bad).contains("above 0"));
+        assert!(mistake(&x.multi_margin_loss(&x, MultiMarginLossOpts::default())).contains("[2]"));
+        assert!(
+            mistake(&x.margin_ranking_loss(&x, &f32s(&[2], &[0.0; 2]), MarginOpts::default()))
+                .contains("rank")
+        );
+    }
+}
