@@ -39,10 +39,11 @@ pub const NORMS: &[Entry] = &[
         },
     ),
     entry("nn.functional.local_response_norm", "input size alpha beta k", |c| {
-        let mut opts = LocalResponseNormOpts::default();
-        opts = opts.alpha(c.opt_float("alpha")?.unwrap_or(opts.alpha));
-        opts = opts.beta(c.opt_float("beta")?.unwrap_or(opts.beta));
-        opts = opts.k(c.opt_float("k")?.unwrap_or(opts.k));
+        let usual = LocalResponseNormOpts::default();
+        let opts = LocalResponseNormOpts::default()
+            .alpha(c.opt_float("alpha")?.unwrap_or(usual.alpha))
+            .beta(c.opt_float("beta")?.unwrap_or(usual.beta))
+            .k(c.opt_float("k")?.unwrap_or(usual.k));
         one(c.tensor("input")?.local_response_norm(c.size("size")?, opts))
     }),
     entry("nn.functional.normalize", "input p dim eps", |c| {
