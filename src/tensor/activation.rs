@@ -1,101 +1,74 @@
-//! Activations. Integers become `F32` first where the function is floating;
-//! 16-bit floats compute in `F32` and are rounded once.
+//! Activation functions.
+//!
+//! All keep the type of a floating operand (16-bit floats compute in `F32`);
+//! where the formula needs a fraction, integers become `F32` first. Softmax
+//! is in [`crate::tensor::softmax`], dropout in [`crate::tensor::random`].
 
-use crate::base::DType;
-use crate::ir::Monoid;
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use crate::base::{DType, Scalar};
 use crate::tensor::compose::{Checked, Site, finish};
-use crate::tensor::term::{Term, float_formula, formula};
+use crate::tensor::term::{Term, float_formula, float_functions, formula, formula_as};
 use crate::tensor::{Operand, Tensor};
 
-macro_rules! activations {
-    ($($(#[doc = $doc:literal])+ $name:ident |$x:ident| $body:expr;)*) => {
-        impl Tensor {$(
-            $(#[doc = $doc])+
-            #[track_caller]
-            pub fn $name(&self) -> Tensor {
-                let site = Site::here(stringify!($name));
-                float_formula(site, [self.into_operand()], |[$x]| $body)
-            }
-        )*}
-    };
-}
-
-activations! {
-    /// Hyperbolic tangent.
-    tanh |x| x.tanh();
-    /// The logistic function, `1 / (1 + exp(-x))`.
+float_functions! {
+    /// `1 / (1 + exp(-x))`.
     sigmoid |x| x.sigmoid();
     /// `x sigmoid(x)`, also called swish.
     silu |x| &x * x.sigmoid();
-    /// Gaussian error linear unit: `x` times the normal distribution function
-    /// (Hendrycks and Gimpel 2016).
-    gelu |x| &x * 0.5 * ((&x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0);
-    /// [`Tensor::gelu`] with the distribution function approximated by `tanh`.
-    gelu_tanh |x| {
-        let inner = (&x + &x * &x * &x * 0.044715) * (2.0 / std::f64::consts::PI).sqrt();
-        &x * 0.5 * (inner.tanh() + 1.0)
-    };
+    /// `x P(X <= x)` for a standard normal `X`, by the error function.
+    gelu |x| (&x * 0.5) * ((&x * FRAC_1_SQRT_2).erf() + 1.0);
+    /// [`gelu`](Self::gelu) approximated by a hyperbolic tangent (Hendrycks
+    /// and Gimpel 2016).
+    gelu_tanh |x| x.gelu_tanh();
     /// `x tanh(softplus(x))`.
-    mish |x| &x * x.softplus().tanh();
+    mish |x| x.mish();
     /// `x relu6(x + 3) / 6`.
-    hardswish |x| &x * ((&x + 3.0).max(0.0).min(6.0) / 6.0);
+    hardswish |x| &x * x.hardsigmoid();
     /// `relu6(x + 3) / 6`.
-    hardsigmoid |x| (&x + 3.0).max(0.0).min(6.0) / 6.0;
+    hardsigmoid |x| x.hardsigmoid();
     /// `x / (1 + |x|)`.
     softsign |x| &x / (x.abs() + 1.0);
     /// `x - tanh(x)`.
     tanhshrink |x| &x - x.tanh();
-    /// `log(sigmoid(x))`, without overflow.
-    logsigmoid |x| -(-x).softplus();
-    /// Scaled exponential linear unit (Klambauer et al. 2017).
-    selu |x| {
-        const ALPHA: f64 = 1.673_263_242_354_377_2;
-        const SCALE: f64 = 1.050_700_987_355_480_5;
-        x.choose(&x.gt(0.0), &x * SCALE, x.min(0.0).expm1_plain() * (ALPHA * SCALE))
-    };
+    /// `log(sigmoid(x))`, without underflow.
+    logsigmoid |x| -(-x).softplus(20.0);
+    /// Scaled exponential linear unit, with the constants of Klambauer and
+    /// others (2017) that keep mean 0 and variance 1.
+    selu |x| x.elu(SELU_ALPHA, 1.0) * SELU_SCALE;
 }
 
-impl Term {
-    /// `1 / (1 + exp(-x))`.
-    pub(crate) fn sigmoid(&self) -> Term {
-        ((-self).exp() + 1.0).recip()
-    }
-
-    /// `log(1 + exp(x))` as `max(x, 0) + log(1 + exp(-|x|))`.
-    pub(crate) fn softplus(&self) -> Term {
-        let tail = (-self.abs()).exp();
-        self.max(0.0) + tail.log1p_unit()
-    }
-
-    /// `log(1 + t)` for `t` in `[0, 1]`: `2 atanh(t / (2 + t))` as its series
-    /// in `s^2`, which converges fast since `s <= 1/3`.
-    fn log1p_unit(&self) -> Term {
-        let s = self / (self + 2.0);
-        let terms = if self.dtype() == DType::F64 { 18 } else { 9 };
-        let coefficients: Vec<f64> = (0..terms).map(|k| 2.0 / f64::from(2 * k + 1)).collect();
-        &s * (&s * &s).polynomial(&coefficients)
-    }
-
-    /// `exp(x) - 1` as `tanh(x / 2) (exp(x) + 1)`, which cancels nowhere.
-    fn expm1_plain(&self) -> Term {
-        (self * 0.5).tanh() * (self.exp() + 1.0)
-    }
-}
+const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
+const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
 impl Tensor {
-    /// The larger of the element and 0; any number type.
+    /// The element, but not below 0. Integers stay integers.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        formula(Site::here("relu"), [self.into_operand()], |[x]| x.max(0.0))
+        number_formula(Site::here("relu"), self, |x| {
+            let zero = x.number(0);
+            x.max(zero)
+        })
     }
 
-    /// The element brought into `[0, 6]`; any number type.
+    /// The element brought into `[0, 6]`. Integers stay integers.
     #[track_caller]
     pub fn relu6(&self) -> Tensor {
-        formula(Site::here("relu6"), [self.into_operand()], |[x]| x.max(0.0).min(6.0))
+        number_formula(Site::here("relu6"), self, |x| x.between(Scalar::Int(0), Scalar::Int(6)))
     }
 
-    /// The element where it is above 0, else `slope` times it.
+    /// The element brought into `[min, max]`. Integers stay integers. An error
+    /// when the bounds cross.
+    #[track_caller]
+    pub fn hardtanh(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        let (site, min, max) = (Site::here("hardtanh"), min.into(), max.into());
+        if min.as_f64() > max.as_f64() {
+            return site.mistake("a minimum not above the maximum", format!("{min} and {max}"), &[self]);
+        }
+        number_formula(site, self, |x| x.between(min, max))
+    }
+
+    /// The element where positive, else `slope` times it.
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
         float_formula(Site::here("leaky_relu"), [self.into_operand()], |[x]| {
@@ -103,75 +76,49 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::leaky_relu`] with a learned slope: one, or one for each
-    /// position of axis 1.
+    /// The element where positive, else times its channel's weight.
     ///
-    /// An error for a tensor of rank 0 beside several slopes, or when their
-    /// number is not that axis's extent.
+    /// `weight` has one element, or one for each position of axis 1 (axis 0
+    /// of a vector); anything else is an error, as is a tensor of rank 0 with
+    /// several weights.
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Tensor {
         let site = Site::here("prelu");
-        let (rank, slopes) = (self.rank(), weight.numel());
-        let channels = if rank < 2 { 1 } else { self.shape()[1] };
-        if weight.rank() > 1 || (slopes != 1 && slopes != channels) || (rank == 0 && weight.rank() > 0) {
-            let found = format!("{} for {}", weight.shape(), self.shape());
-            return site.mistake(
-                "a weight of one element, or one for each of axis 1",
-                found,
-                &[self, weight],
-            );
-        }
-        let mut dims = vec![1; rank];
-        if slopes != 1 {
-            dims[1] = slopes;
-        }
-        let slope = site.reshape(weight, &dims);
-        float_formula(site, [self.into_operand(), slope.into_operand()], |[x, slope]| {
-            x.choose(&x.gt(0.0), &x, &x * slope)
-        })
+        finish(channel_weights(site, self, weight).map(|weight| {
+            let operands = [self.into_operand(), weight.into_operand()];
+            formula(site, operands, |[x, w]| x.choose(&x.gt(0.0), &x, &x * w))
+        }))
     }
 
-    /// The element where it is above 0, else `alpha (exp(x) - 1)`.
+    /// Exponential linear unit: the element where positive, else
+    /// `alpha (exp(x) - 1)`.
     #[track_caller]
     pub fn elu(&self, alpha: f64) -> Tensor {
-        float_formula(Site::here("elu"), [self.into_operand()], |[x]| {
-            x.choose(&x.gt(0.0), &x, x.min(0.0).expm1_plain() * alpha)
-        })
+        float_formula(Site::here("elu"), [self.into_operand()], |[x]| x.elu(alpha, 1.0))
     }
 
-    /// [`Tensor::elu`], continuously differentiable for every `alpha`.
+    /// Continuously differentiable exponential linear unit: the element where
+    /// positive, else `alpha (exp(x / alpha) - 1)`. An error for alpha 0.
     #[track_caller]
     pub fn celu(&self, alpha: f64) -> Tensor {
         let site = Site::here("celu");
         if alpha == 0.0 {
-            return site.mistake("an alpha other than 0", "0", &[self]);
+            return site.mistake("an alpha that is not 0", "0", &[self]);
         }
-        float_formula(site, [self.into_operand()], |[x]| {
-            x.choose(&x.gt(0.0), &x, (x.min(0.0) / alpha).expm1_plain() * alpha)
-        })
+        float_formula(site, [self.into_operand()], |[x]| x.elu(alpha, 1.0 / alpha))
     }
 
-    /// The element brought into `[low, high]`.
-    #[track_caller]
-    pub fn hardtanh(&self, low: f64, high: f64) -> Tensor {
-        let site = Site::here("hardtanh");
-        if low > high {
-            let found = format!("{low} and {high}");
-            return site.mistake("a lower bound not above the upper one", found, &[self]);
-        }
-        formula(site, [self.into_operand()], |[x]| x.max(low).min(high))
-    }
-
-    /// `log(1 + exp(beta x)) / beta`; above `threshold`, `x` itself.
+    /// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` is above
+    /// `threshold`.
     #[track_caller]
     pub fn softplus(&self, beta: f64, threshold: f64) -> Tensor {
         float_formula(Site::here("softplus"), [self.into_operand()], |[x]| {
             let scaled = &x * beta;
-            x.choose(&scaled.gt(threshold), &x, scaled.softplus() / beta)
+            x.choose(&scaled.gt(threshold), &x, scaled.softplus(threshold) / beta)
         })
     }
 
-    /// 0 where the magnitude is at most `lambda`, else the element.
+    /// The element where it is outside `[-lambda, lambda]`, else 0.
     #[track_caller]
     pub fn hardshrink(&self, lambda: f64) -> Tensor {
         float_formula(Site::here("hardshrink"), [self.into_operand()], |[x]| {
@@ -179,93 +126,116 @@ impl Tensor {
         })
     }
 
-    /// The element moved towards 0 by `lambda`, and 0 where it is nearer.
+    /// The element moved towards 0 by `lambda`, at most as far as 0. An error
+    /// for a negative lambda.
     #[track_caller]
     pub fn softshrink(&self, lambda: f64) -> Tensor {
         let site = Site::here("softshrink");
-        if lambda < 0.0 || lambda.is_nan() {
+        // Written so that NaN is refused too.
+        if !(lambda >= 0.0) {
             return site.mistake("a lambda of at least 0", lambda.to_string(), &[self]);
         }
         float_formula(site, [self.into_operand()], |[x]| {
-            let below = x.choose(&x.lt(-lambda), &x + lambda, &x * 0.0);
-            x.choose(&x.gt(lambda), &x - lambda, below)
+            &x - x.clamp(Some(&x.number(-lambda)), Some(&x.number(lambda)))
         })
     }
 
-    /// The element where it is above `threshold`, else `value`.
+    /// The element where it is above `threshold`, else `value`. Integers stay
+    /// integers.
     #[track_caller]
-    pub fn threshold(&self, threshold: f64, value: f64) -> Tensor {
-        formula(Site::here("threshold"), [self.into_operand()], |[x]| x.choose(&x.le(threshold), value, &x))
+    pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
+        let (threshold, value) = (threshold.into(), value.into());
+        number_formula(Site::here("threshold"), self, |x| {
+            x.choose(&x.le(x.number(threshold)), x.number(value), &x)
+        })
     }
 
-    /// The first half along an axis times the sigmoid of the second.
-    ///
-    /// An error when the axis's extent is odd.
+    /// Gated linear unit: the first half of an axis times the sigmoid of the
+    /// second. An error when the axis is out of range or its extent is odd.
     #[track_caller]
     pub fn glu(&self, axis: i64) -> Tensor {
         finish(glu(Site::here("glu"), self, axis))
     }
+}
 
-    /// `exp(x)` over its sum along an axis, without overflow.
-    #[track_caller]
-    pub fn softmax(&self, axis: i64) -> Tensor {
-        softmax(Site::here("softmax"), self, axis)
+impl Term {
+    /// `1 / (1 + exp(-x))`; devices know the pattern.
+    pub(crate) fn sigmoid(&self) -> Term {
+        (1.0 + (-self).exp()).recip()
     }
 
-    /// [`Tensor::softmax`] of the negated elements.
-    #[track_caller]
-    pub fn softmin(&self, axis: i64) -> Tensor {
-        let site = Site::here("softmin");
-        softmax(site, &float_formula(site, [self.into_operand()], |[x]| -x), axis)
+    fn gelu_tanh(&self) -> Term {
+        let cubic = self + self * self * self * 0.044_715;
+        (self * 0.5) * ((cubic * (2.0 / PI).sqrt()).tanh() + 1.0)
     }
 
-    /// The logarithm of [`Tensor::softmax`], without underflow.
-    #[track_caller]
-    pub fn log_softmax(&self, axis: i64) -> Tensor {
-        let site = Site::here("log_softmax");
-        along(site, self, axis, |x, axis| {
-            let shifted = site.sub(x, &site.reduce_keepdim(Monoid::Max, x, &[axis]));
-            let total = site.reduce_keepdim(
-                Monoid::Sum,
-                &Term::new(site, shifted.clone()).exp().into_tensor(),
-                &[axis],
-            );
-            site.sub(&shifted, &Term::new(site, total).log().into_tensor())
-        })
+    /// With `e = exp(x)`, `tanh(log(1 + e))` is `e (e + 2) / (e (e + 2) + 2)`.
+    fn mish(&self) -> Term {
+        let e = self.min(20.0).exp();
+        let n = &e * (&e + 2.0);
+        self * (&n / (&n + 2.0))
     }
+
+    fn hardsigmoid(&self) -> Term {
+        (self + 3.0).between(Scalar::Int(0), Scalar::Int(6)) * (1.0 / 6.0)
+    }
+
+    /// Between two numbers; at a bound the gradient is the bound's, 0.
+    fn between(&self, min: Scalar, max: Scalar) -> Term {
+        self.max(self.number(min)).min(self.number(max))
+    }
+
+    fn elu(&self, alpha: f64, slope: f64) -> Term {
+        let positive = self.gt(0.0);
+        // Where the element is positive, 0 keeps the exponential finite.
+        let below = self.choose(&positive, 0.0, self);
+        let below = if slope == 1.0 { below } else { below * slope };
+        let curve = below.expm1();
+        let curve = if alpha == 1.0 { curve } else { curve * alpha };
+        self.choose(&positive, self, curve)
+    }
+
+    /// `log(1 + exp(x))` up to the threshold, where `x` takes over.
+    pub(crate) fn softplus(&self, threshold: f64) -> Term {
+        let above = self.gt(threshold);
+        self.choose(&above, self, self.choose(&above, 0.0, self).exp().log1p())
+    }
+}
+
+/// A formula on numbers, of integers too; truth values are refused.
+fn number_formula(site: Site, x: &Tensor, body: impl FnOnce(Term) -> Term) -> Tensor {
+    if x.dtype() == DType::Bool {
+        return site.mistake("a number type", "bool", &[x]);
+    }
+    formula_as(site, x.dtype(), [x.into_operand()], |[x]| body(x))
+}
+
+/// The weights reshaped to stand along the channels' axis.
+fn channel_weights(site: Site, x: &Tensor, weight: &Tensor) -> Checked<Tensor> {
+    site.valid(&[x, weight])?;
+    if weight.numel() == 1 {
+        return Ok(site.reshape(weight, &[]));
+    }
+    let axis = usize::from(x.rank() > 1);
+    let channels = x.shape().get(axis).copied();
+    let fits = weight.rank() == 1 && channels == Some(weight.numel());
+    site.require(fits, &[x, weight], || {
+        let channels = channels.map_or("one weight for rank 0".to_string(), |n| format!("1 or {n} weights"));
+        (channels, format!("shape {}", weight.shape()))
+    })?;
+    let mut dims = vec![1; x.rank()];
+    dims[axis] = weight.numel();
+    Ok(site.reshape(weight, &dims))
 }
 
 fn glu(site: Site, x: &Tensor, axis: i64) -> Checked<Tensor> {
     let axis = site.axis(x, axis)?;
     let extent = x.shape()[axis];
-    site.require(extent % 2 == 0, &[x], || ("an axis of even extent".into(), extent.to_string()))?;
-    let half = extent / 2;
-    let halves = [site.slice(x, axis, 0, half, 1), site.slice(x, axis, half, extent, 1)];
-    Ok(float_formula(site, halves.map(Operand::into_operand), |[a, b]| a * b.sigmoid()))
-}
-
-fn softmax(site: Site, x: &Tensor, axis: i64) -> Tensor {
-    along(site, x, axis, |x, axis| {
-        let shifted = site.sub(x, &site.reduce_keepdim(Monoid::Max, x, &[axis]));
-        let exp = Term::new(site, shifted).exp().into_tensor();
-        site.div(&exp, &site.reduce_keepdim(Monoid::Sum, &exp, &[axis]))
-    })
-}
-
-/// A function of one axis, computed in `F32` for 16-bit floats and integers;
-/// a rank-0 tensor counts as one element along axis 0 or -1.
-fn along(site: Site, x: &Tensor, axis: i64, body: impl FnOnce(&Tensor, usize) -> Tensor) -> Tensor {
-    let prepared = || -> Checked<(Tensor, usize)> {
-        let wide = x.clone().cast_as(site.name, x.dtype().to_float().compute(), site.span);
-        let wide = if x.rank() == 0 { site.reshape(&wide, &[1]) } else { wide };
-        let axis = site.axis(&wide, axis)?;
-        Ok((wide, axis))
-    };
-    finish(prepared().map(|(wide, axis)| {
-        let result = body(&wide, axis);
-        let result = if x.rank() == 0 { site.reshape(&result, &[]) } else { result };
-        result.cast_as(site.name, x.dtype().to_float(), site.span)
-    }))
+    site.require(extent % 2 == 0, &[x], || {
+        (format!("an even extent along axis {axis}"), extent.to_string())
+    })?;
+    let half = |start| site.slice(x, axis, start, start + extent / 2, 1).into_operand();
+    Ok(float_formula(site, [half(0), half(extent / 2)], |[a, b]| a * b.sigmoid()))
 }
 
 #[cfg(test)]

@@ -1,1 +1,236 @@
-//! T1.
+//! Comparison, classification and logic: `Bool` tensors. And selection by them.
+//!
+//! NaN compares as IEEE 754 says: unequal to everything, neither below nor
+//! above anything.
+
+use crate::base::DType;
+use crate::ir::AluOp;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as, unify};
+use crate::tensor::term::{Term, formula_as};
+use crate::tensor::{Operand, Tensor};
+
+/// How close is close; see [`Tensor::isclose_with`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct IsCloseOpts {
+    /// Allowed difference relative to the other operand; 1e-5 by default.
+    pub rtol: f64,
+    /// Allowed absolute difference; 1e-8 by default.
+    pub atol: f64,
+    /// Whether two NaN are close; not by default.
+    pub equal_nan: bool,
+}
+
+impl Default for IsCloseOpts {
+    fn default() -> Self {
+        IsCloseOpts { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+}
+
+impl IsCloseOpts {
+    /// Allowed difference relative to the other operand.
+    #[must_use]
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Allowed absolute difference.
+    #[must_use]
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Whether two NaN are close.
+    #[must_use]
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
+macro_rules! comparisons {
+    ($($(#[doc = $doc:literal])+ $name:ident |$a:ident, $b:ident| $body:expr;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, other: impl Operand) -> Tensor {
+                let operands = [self.into_operand(), other.into_operand()];
+                compare(Site::here(stringify!($name)), operands, |[$a, $b]| $body)
+            }
+        )*}
+    };
+}
+
+comparisons! {
+    /// Where the two are equal.
+    eq |a, b| a.eq(b);
+    /// Where the two differ.
+    ne |a, b| a.ne(b);
+    /// Where this is below the other.
+    lt |a, b| a.lt(b);
+    /// Where this is not above the other.
+    le |a, b| a.le(b);
+    /// Where this is above the other.
+    gt |a, b| a.gt(b);
+    /// Where this is not below the other.
+    ge |a, b| a.ge(b);
+}
+
+macro_rules! logic {
+    ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, other: &Tensor) -> Tensor {
+                let site = Site::here(stringify!($name));
+                let operands = [self.into_operand(), other.into_operand()];
+                elementwise_as(site.name, site.span, AluOp::$op, DType::Bool, operands)
+            }
+        )*}
+    };
+}
+
+logic! {
+    /// Where both differ from 0.
+    logical_and And;
+    /// Where one or both differ from 0.
+    logical_or Or;
+    /// Where exactly one differs from 0.
+    logical_xor Xor;
+}
+
+macro_rules! classes {
+    ($($(#[doc = $doc:literal])+ $name:ident $of_integers:literal |$x:ident| $body:expr;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self) -> Tensor {
+                classify(Site::here(stringify!($name)), self, $of_integers, |$x| $body)
+            }
+        )*}
+    };
+}
+
+classes! {
+    /// Where the element is NaN.
+    isnan false |x| x.is_nan();
+    /// Where the element is an infinity of either sign.
+    isinf false |x| x.abs().eq(f64::INFINITY);
+    /// Where the element is neither an infinity nor NaN.
+    isfinite true |x| x.abs().lt(f64::INFINITY);
+    /// Where the element is infinity.
+    isposinf false |x| x.eq(f64::INFINITY);
+    /// Where the element is minus infinity.
+    isneginf false |x| x.eq(f64::NEG_INFINITY);
+}
+
+impl Tensor {
+    /// Where the element is 0.
+    #[track_caller]
+    pub fn logical_not(&self) -> Tensor {
+        compare(Site::here("logical_not"), [self.into_operand(), false.into_operand()], |[x, zero]| {
+            x.eq(zero)
+        })
+    }
+
+    /// Where the two differ by at most 1e-8 plus 1e-5 of the other.
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Tensor {
+        is_close(Site::here("isclose"), self, other, IsCloseOpts::default())
+    }
+
+    /// Where `|self - other|` is at most `atol + rtol * |other|`, or both are
+    /// the same infinity. An error for operands of two types or a negative
+    /// tolerance.
+    #[track_caller]
+    pub fn isclose_with(&self, other: &Tensor, opts: IsCloseOpts) -> Tensor {
+        is_close(Site::here("isclose"), self, other, opts)
+    }
+
+    /// `yes` where this holds, `no` elsewhere, in the type common to both
+    /// values; all three broadcast. An error unless this is `Bool`.
+    #[track_caller]
+    pub fn select(&self, yes: impl Operand, no: impl Operand) -> Tensor {
+        let site = Site::here("select");
+        let values = [yes.into_operand(), no.into_operand()];
+        let dtype = common_dtype(&values).unwrap_or(DType::F32);
+        let [yes, no] = values;
+        match boolean(site, self) {
+            Some(invalid) => invalid,
+            None => Tensor::select_as(site.name, site.span, dtype, self.clone(), yes, no),
+        }
+    }
+
+    /// `value` where the mask holds, this elsewhere, in this tensor's type;
+    /// the two broadcast together. An error unless the mask is `Bool` and the
+    /// value is a number or of rank 0.
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
+        let (site, value) = (Site::here("masked_fill"), value.into_operand());
+        if let Some(invalid) = boolean(site, mask) {
+            return invalid;
+        }
+        if let OperandValue::Tensor(value) = &value
+            && value.rank() > 0
+        {
+            let found = format!("a tensor of rank {}", value.rank());
+            return site.mistake("a value of rank 0", found, &[self, mask, value]);
+        }
+        Tensor::select_as(site.name, site.span, self.dtype(), mask.clone(), value, self)
+    }
+}
+
+/// In the common type itself: exact values need no wider one.
+fn compare(site: Site, operands: [OperandValue; 2], body: impl FnOnce([Term; 2]) -> Term) -> Tensor {
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
+    match unify(site.name, site.span, dtype, operands) {
+        Ok(tensors) => {
+            let [a, b] = [0, 1].map(|i| Term::new(site, tensors[i].clone()));
+            body([a, b]).into_tensor()
+        }
+        Err(invalid) => invalid,
+    }
+}
+
+fn classify(site: Site, x: &Tensor, of_integers: bool, body: impl FnOnce(Term) -> Term) -> Tensor {
+    match x.ty() {
+        Some(ty) if !ty.dtype.is_float() => {
+            let value = site.scalar(of_integers, DType::Bool, ty.device);
+            value.expand_to(site.name, &ty.shape, site.span)
+        }
+        Some(_) => body(Term::new(site, x.clone())).into_tensor(),
+        None => x.clone(),
+    }
+}
+
+/// The mistake, unless the condition is `Bool`.
+fn boolean(site: Site, condition: &Tensor) -> Option<Tensor> {
+    let other = condition.dtype() != DType::Bool;
+    other.then(|| site.mistake("a bool condition", condition.dtype().name(), &[condition]))
+}
+
+fn is_close(site: Site, a: &Tensor, b: &Tensor, opts: IsCloseOpts) -> Tensor {
+    if a.dtype() != b.dtype() {
+        return site.mistake("operands of one type", format!("{} and {}", a.dtype(), b.dtype()), &[a, b]);
+    }
+    // Written so that NaN is refused too.
+    if !(opts.rtol >= 0.0 && opts.atol >= 0.0) {
+        let found = format!("rtol {} and atol {}", opts.rtol, opts.atol);
+        return site.mistake("tolerances of at least 0", found, &[a, b]);
+    }
+    let dtype = a.dtype().to_float();
+    formula_as(site, dtype, [a.into_operand(), b.into_operand()], |[a, b]| {
+        let mut close = a.eq(&b);
+        if opts.equal_nan {
+            close = close.or(a.is_nan().and(b.is_nan()));
+        }
+        if opts.rtol == 0.0 && opts.atol == 0.0 {
+            return close;
+        }
+        let allowed = (&b * opts.rtol).abs() + opts.atol;
+        let difference = (&a - &b).abs();
+        let finite = difference.lt(f64::INFINITY);
+        close.or(finite.and(difference.le(allowed)))
+    })
+}

@@ -165,6 +165,41 @@ pub(crate) fn floor_remainder(a: &Term, b: &Term) -> Term {
     rem.choose(&wrong, &rem + b, &rem)
 }
 
+/// Methods of `Tensor` that are one floating-point ALU row each; integers
+/// and truth values become `F32` first.
+macro_rules! float_rows {
+    ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
+        impl $crate::tensor::Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self) -> $crate::tensor::Tensor {
+                let site = $crate::tensor::compose::Site::here(stringify!($name));
+                let x = self.clone().cast_as(site.name, self.dtype().to_float(), site.span);
+                let op = $crate::ir::Op::Alu($crate::ir::AluOp::$op);
+                $crate::tensor::Tensor::apply_owned(site.name, site.span, op, [x])
+            }
+        )*}
+    };
+}
+pub(crate) use float_rows;
+
+/// Methods of `Tensor` that are one floating-point formula of one operand
+/// each; see [`float_formula`].
+macro_rules! float_functions {
+    ($($(#[doc = $doc:literal])+ $name:ident |$x:ident| $body:expr;)*) => {
+        impl $crate::tensor::Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self) -> $crate::tensor::Tensor {
+                let site = $crate::tensor::compose::Site::here(stringify!($name));
+                let operands = [$crate::tensor::Operand::into_operand(self)];
+                $crate::tensor::term::float_formula(site, operands, |[$x]| $body)
+            }
+        )*}
+    };
+}
+pub(crate) use float_functions;
+
 macro_rules! rows {
     ($($(#[doc = $doc:literal])+ $method:ident $op:ident;)*) => {
         impl Term {

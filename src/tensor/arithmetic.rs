@@ -1,0 +1,388 @@
+//! Arithmetic of two and more operands: scaled sums, extremes, bounds,
+//! interpolation, logarithms of sums, common divisors.
+//!
+//! Operands are promoted and broadcast as the operators do it. A method that
+//! takes `&Tensor` where others take any operand follows PyTorch, which has
+//! no form with a number there.
+
+use crate::base::{DType, Kind, Scalar};
+use crate::ir::AluOp;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as};
+use crate::tensor::operators;
+use crate::tensor::term::{Term, float_formula, formula, formula_as};
+use crate::tensor::{Operand, Tensor};
+
+/// What [`Tensor::nan_to_num_with`] puts in place of NaN and infinities.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct NanToNumOpts {
+    /// In place of NaN; 0 by default.
+    pub nan: Option<f64>,
+    /// In place of infinity; the largest finite value of the type by default.
+    pub posinf: Option<f64>,
+    /// In place of minus infinity; the least finite value of the type by default.
+    pub neginf: Option<f64>,
+}
+
+impl NanToNumOpts {
+    /// In place of NaN.
+    #[must_use]
+    pub fn nan(mut self, value: f64) -> Self {
+        self.nan = Some(value);
+        self
+    }
+    /// In place of infinity.
+    #[must_use]
+    pub fn posinf(mut self, value: f64) -> Self {
+        self.posinf = Some(value);
+        self
+    }
+    /// In place of minus infinity.
+    #[must_use]
+    pub fn neginf(mut self, value: f64) -> Self {
+        self.neginf = Some(value);
+        self
+    }
+}
+
+impl Tensor {
+    /// `self + alpha * other`. An error where integers meet a floating alpha,
+    /// or numbers a truth value.
+    #[track_caller]
+    pub fn add_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
+        let site = Site::here("add");
+        match scaled(site, self, other.into_operand(), alpha.into()) {
+            Ok(other) => operators::add(site.span, [self.into_operand(), other.into_operand()]),
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// `self - alpha * other`; errors as [`Tensor::add_alpha`].
+    #[track_caller]
+    pub fn sub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
+        let site = Site::here("sub");
+        match scaled(site, self, other.into_operand(), alpha.into()) {
+            Ok(other) => operators::sub(site.span, [self.into_operand(), other.into_operand()]),
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// `other - alpha * self`; errors as [`Tensor::add_alpha`].
+    #[track_caller]
+    pub fn rsub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
+        let site = Site::here("rsub");
+        let other = other.into_operand();
+        match scaled(site, self, self.into_operand(), alpha.into()) {
+            Ok(this) => operators::sub(site.span, [other, this.into_operand()]),
+            Err(invalid) => invalid,
+        }
+    }
+
+    /// The larger of each pair; NaN if either is. Of truth values, or.
+    #[track_caller]
+    pub fn maximum(&self, other: &Tensor) -> Tensor {
+        extreme(Site::here("maximum"), AluOp::Max, AluOp::Or, self, other)
+    }
+
+    /// The smaller of each pair; NaN if either is. Of truth values, and.
+    #[track_caller]
+    pub fn minimum(&self, other: &Tensor) -> Tensor {
+        extreme(Site::here("minimum"), AluOp::Min, AluOp::And, self, other)
+    }
+
+    /// The larger of each pair; NaN only if both are.
+    #[track_caller]
+    pub fn fmax(&self, other: &Tensor) -> Tensor {
+        extreme_but_nan(Site::here("fmax"), AluOp::Max, AluOp::Or, self, other)
+    }
+
+    /// The smaller of each pair; NaN only if both are.
+    #[track_caller]
+    pub fn fmin(&self, other: &Tensor) -> Tensor {
+        extreme_but_nan(Site::here("fmin"), AluOp::Min, AluOp::And, self, other)
+    }
+
+    /// Brought into `[min, max]`; `max` wins where the bounds cross. NaN stays
+    /// NaN, and a NaN bound gives NaN. Bounds may be tensors.
+    #[track_caller]
+    pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), min.into_operand(), max.into_operand()];
+        formula(Site::here("clamp"), operands, |[x, min, max]| x.clamp(Some(&min), Some(&max)))
+    }
+
+    /// Not below `min`; see [`Tensor::clamp`].
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), min.into_operand()];
+        formula(Site::here("clamp_min"), operands, |[x, min]| x.clamp(Some(&min), None))
+    }
+
+    /// Not above `max`; see [`Tensor::clamp`].
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), max.into_operand()];
+        formula(Site::here("clamp_max"), operands, |[x, max]| x.clamp(None, Some(&max)))
+    }
+
+    /// NaN replaced by 0, infinities by the finite extremes of the type.
+    /// Integers stay as they are.
+    #[track_caller]
+    pub fn nan_to_num(&self) -> Tensor {
+        nan_to_num(Site::here("nan_to_num"), self, NanToNumOpts::default())
+    }
+
+    /// NaN and infinities replaced as `opts` say.
+    #[track_caller]
+    pub fn nan_to_num_with(&self, opts: NanToNumOpts) -> Tensor {
+        nan_to_num(Site::here("nan_to_num"), self, opts)
+    }
+
+    /// `self + weight * (end - self)`, computed from the nearer end.
+    #[track_caller]
+    pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), end.into_operand(), weight.into_operand()];
+        formula(Site::here("lerp"), operands, |[a, b, w]| {
+            let difference = &b - &a;
+            let (from_start, from_end) = (&a + &w * &difference, || &b - &difference * (1.0 - &w));
+            match w.constant().map(Scalar::as_f64) {
+                Some(w) if w < 0.5 => from_start,
+                Some(_) => from_end(),
+                None => a.choose(&w.lt(0.5), from_start, from_end()),
+            }
+        })
+    }
+
+    /// `self + value * a * b`. An error where integers meet a floating value.
+    #[track_caller]
+    pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        let (site, value) = (Site::here("addcmul"), value.into());
+        let operands = [self, a, b].map(Operand::into_operand);
+        if let Some(invalid) = refuse_factor(site, &operands, value) {
+            return invalid;
+        }
+        formula(site, operands, |[x, a, b]| x + (a * b).times(value))
+    }
+
+    /// `self + value * a / b`. An error for integers, whose quotients would
+    /// need a rounding.
+    #[track_caller]
+    pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        let (site, value) = (Site::here("addcdiv"), value.into());
+        let operands = [self, a, b].map(Operand::into_operand);
+        if !common_dtype(&operands).is_some_and(DType::is_float) {
+            return site.mistake("a floating operand", "integers only", &[self, a, b]);
+        }
+        formula(site, operands, |[x, a, b]| x + (a / b).times(value))
+    }
+
+    /// The length of the hypotenuse, `sqrt(self^2 + other^2)`, without
+    /// overflow on the way.
+    #[track_caller]
+    pub fn hypot(&self, other: &Tensor) -> Tensor {
+        let operands = [self.into_operand(), other.into_operand()];
+        float_formula(Site::here("hypot"), operands, |[a, b]| hypot(&a, &b))
+    }
+
+    /// 0 where the element is negative or NaN, 1 where it is positive, and
+    /// `values` where it is 0. An error unless both have one type.
+    #[track_caller]
+    pub fn heaviside(&self, values: &Tensor) -> Tensor {
+        let site = Site::here("heaviside");
+        if self.dtype() != values.dtype() {
+            let found = format!("{} and {}", self.dtype(), values.dtype());
+            return site.mistake("operands of one type", found, &[self, values]);
+        }
+        let operands = [self.into_operand(), values.into_operand()];
+        formula(site, operands, |[x, at_zero]| {
+            let zero = x.number(0);
+            let step = x.gt(&zero).cast(x.dtype());
+            x.choose(&x.eq(&zero), at_zero, step)
+        })
+    }
+
+    /// `log(exp(self) + exp(other))`, without overflow on the way.
+    #[track_caller]
+    pub fn logaddexp(&self, other: &Tensor) -> Tensor {
+        let operands = [self.into_operand(), other.into_operand()];
+        float_formula(Site::here("logaddexp"), operands, |[a, b]| {
+            a.max(&b) + (-distance(&a, &b)).exp().log1p()
+        })
+    }
+
+    /// `log2(2^self + 2^other)`, without overflow on the way.
+    #[track_caller]
+    pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
+        let operands = [self.into_operand(), other.into_operand()];
+        float_formula(Site::here("logaddexp2"), operands, |[a, b]| {
+            a.max(&b) + (-distance(&a, &b)).exp2().log1p() * std::f64::consts::LOG2_E
+        })
+    }
+
+    /// `self * log(other)`, and 0 where `self` is 0, unless `other` is NaN.
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), other.into_operand()];
+        float_formula(Site::here("xlogy"), operands, |[x, y]| &x * finite_factor(&x, &y, 0.0, y.log()))
+    }
+
+    /// `self * log(1 + other)`, and 0 where `self` is 0, unless `other` is NaN.
+    #[track_caller]
+    pub fn xlog1py(&self, other: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), other.into_operand()];
+        float_formula(Site::here("xlog1py"), operands, |[x, y]| &x * finite_factor(&x, &y, -1.0, y.log1p()))
+    }
+
+    /// The greatest common divisor, never negative. An error unless both are
+    /// integers.
+    #[track_caller]
+    pub fn gcd(&self, other: &Tensor) -> Tensor {
+        integer_formula(Site::here("gcd"), self, other, |a, b| gcd(&a, &b))
+    }
+
+    /// The least common multiple, never negative unless it overflows; 0 with
+    /// 0. An error unless both are integers.
+    #[track_caller]
+    pub fn lcm(&self, other: &Tensor) -> Tensor {
+        integer_formula(Site::here("lcm"), self, other, |a, b| ((&a / gcd(&a, &b)) * b).abs())
+    }
+}
+
+/// `alpha * other`, after PyTorch's rules for `alpha`.
+fn scaled(site: Site, x: &Tensor, other: OperandValue, alpha: Scalar) -> Result<Tensor, Tensor> {
+    let operands = [x.into_operand(), other.clone()];
+    if let Some(invalid) = refuse_factor(site, &operands, alpha) {
+        return Err(invalid);
+    }
+    let other = match other {
+        OperandValue::Tensor(tensor) => tensor,
+        OperandValue::Scalar(number) => site.scalar(number, number.promote(x.dtype()), x.device()),
+    };
+    let one = (alpha.as_f64() - 1.0).abs() < f64::EPSILON;
+    Ok(if one { other } else { operators::mul(site.span, [other.into_operand(), alpha.into_operand()]) })
+}
+
+/// The mistake, where a factor's category is above the operands'.
+fn refuse_factor(site: Site, operands: &[OperandValue], factor: Scalar) -> Option<Tensor> {
+    let dtype = common_dtype(operands).unwrap_or(DType::F32);
+    let fits = match factor.kind() {
+        Kind::Bool => dtype == DType::Bool,
+        Kind::Int => true,
+        Kind::Float => dtype.is_float(),
+    };
+    let expected = || format!("a factor that {dtype} tensors can be multiplied by");
+    (!fits).then(|| site.mistake(expected(), factor.to_string(), &[]))
+}
+
+fn extreme(site: Site, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
+    let operands = [a.into_operand(), b.into_operand()];
+    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
+    let op = if dtype == DType::Bool { on_bool } else { op };
+    elementwise_as(site.name, site.span, op, dtype, operands)
+}
+
+fn extreme_but_nan(site: Site, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
+    let operands = [a.into_operand(), b.into_operand()];
+    if !common_dtype(&operands).is_some_and(DType::is_float) {
+        return extreme(site, op, on_bool, a, b);
+    }
+    formula(site, operands, |[a, b]| {
+        let both = if op == AluOp::Max { a.max(&b) } else { a.min(&b) };
+        a.choose(&a.is_nan(), &b, a.choose(&b.is_nan(), &a, both))
+    })
+}
+
+fn nan_to_num(site: Site, x: &Tensor, opts: NanToNumOpts) -> Tensor {
+    let (least, greatest) = match x.dtype() {
+        DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 => return x.clone(),
+        DType::F16 => (-65504.0, 65504.0),
+        DType::BF16 => (half::bf16::MIN.to_f64(), half::bf16::MAX.to_f64()),
+        DType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        DType::F64 => (f64::MIN, f64::MAX),
+    };
+    formula_as(site, x.dtype(), [x.into_operand()], |[x]| {
+        let number = x.choose(&x.is_nan(), opts.nan.unwrap_or(0.0), &x);
+        let above = x.eq(f64::INFINITY);
+        let bounded = x.choose(&above, opts.posinf.unwrap_or(greatest), number);
+        let below = x.eq(f64::NEG_INFINITY);
+        x.choose(&below, opts.neginf.unwrap_or(least), bounded)
+    })
+}
+
+impl Term {
+    /// Times a number, unless that is 1.
+    fn times(self, factor: Scalar) -> Term {
+        if factor.as_f64() == 1.0 {
+            return self;
+        }
+        let factor = self.number(factor);
+        self * factor
+    }
+
+    /// Brought between the bounds by comparison, so that at a bound the
+    /// gradient goes to the operand, as in PyTorch.
+    pub(crate) fn clamp(&self, min: Option<&Term>, max: Option<&Term>) -> Term {
+        let crossed = |beyond: Term, bound: &Term| match bound.constant() {
+            Some(number) if !number.as_f64().is_nan() => beyond,
+            Some(_) | None if bound.dtype().is_float() => beyond.or(bound.is_nan()),
+            Some(_) | None => beyond,
+        };
+        let low = match min {
+            Some(min) => self.choose(&crossed(self.lt(min), min), min, self),
+            None => self.clone(),
+        };
+        match max {
+            Some(max) => low.choose(&crossed(low.gt(max), max), max, &low),
+            None => low,
+        }
+    }
+}
+
+/// Which of two operands is the larger is decided by comparison and not by
+/// `max`, whose gradient is shared at ties.
+fn hypot(a: &Term, b: &Term) -> Term {
+    let (a, b) = (a.abs(), b.abs());
+    let swap = a.lt(&b);
+    let (small, large) = (a.choose(&swap, &a, &b), a.choose(&swap, &b, &a));
+    let ratio = small / a.choose(&large.eq(0.0), 1.0, &large);
+    let length = &large * (&ratio * &ratio + 1.0).sqrt();
+    let infinite = large.eq(f64::INFINITY);
+    a.choose(&infinite, &large, length)
+}
+
+/// `|a - b|`, and 0 where they are equal, infinities too.
+fn distance(a: &Term, b: &Term) -> Term {
+    a.choose(&a.eq(b), 0.0, (a - b).abs())
+}
+
+/// `factor`, or 0 where `x` is 0 and the factor, which is finite for `y`
+/// above `pole`, is not; NaN stays.
+fn finite_factor(x: &Term, y: &Term, pole: f64, factor: Term) -> Term {
+    let infinite = y.le(pole).or(y.eq(f64::INFINITY));
+    x.choose(&x.eq(0.0).and(infinite), 0.0, factor)
+}
+
+fn integer_formula(site: Site, a: &Tensor, b: &Tensor, body: impl FnOnce(Term, Term) -> Term) -> Tensor {
+    if let Some(other) = [a, b].into_iter().find(|t| !t.dtype().is_int()) {
+        return site.mistake("integers", other.dtype().name(), &[a, b]);
+    }
+    formula(site, [a.into_operand(), b.into_operand()], |[a, b]| body(a, b))
+}
+
+/// Euclid's algorithm, with as many steps as the type's worst case takes:
+/// consecutive Fibonacci numbers, and one more to swap them.
+fn gcd(a: &Term, b: &Term) -> Term {
+    let steps = match a.dtype() {
+        DType::Bool | DType::U8 => 13,
+        DType::I32 => 46,
+        DType::U32 => 47,
+        DType::I64 | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => 92,
+    };
+    let (mut a, mut b) = (a.abs(), b.abs());
+    let zero = a.number(0);
+    for _ in 0..steps {
+        // A remainder by 0 is 0, so the pair (a, 0) repeats itself.
+        (a, b) = (a.choose(&b.eq(&zero), &a, &b), a.rem(&b));
+    }
+    a
+}

@@ -1,0 +1,46 @@
+//! Modified Bessel functions of the first kind.
+//!
+//! Integers and truth values become `F32` first. Up to 8 a polynomial in
+//! `x^2`, from there `exp(x) / sqrt(x)` times one in `1 / x`.
+
+use crate::tensor::fit::{self, Fit};
+use crate::tensor::term::{Term, float_functions};
+
+float_functions! {
+    /// Modified Bessel function of the first kind, of order 0.
+    i0 |x| {
+        let parts = x.bessel_parts(&fit::I0_BELOW_8, &fit::I0_ABOVE_8);
+        x.choose(&parts.small, parts.near, parts.far)
+    };
+    /// Modified Bessel function of the first kind, of order 1.
+    i1 |x| {
+        let parts = x.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
+        x.choose(&parts.small, parts.x * parts.near, parts.far.negated_where(&x.lt(0.0)))
+    };
+}
+
+struct Parts {
+    /// Where the magnitude is at most 8.
+    small: Term,
+    /// The argument there, 0 elsewhere.
+    x: Term,
+    near: Term,
+    far: Term,
+}
+
+impl Term {
+    fn bessel_parts(&self, below: &Fit, above: &Fit) -> Parts {
+        let magnitude = self.abs();
+        let small = magnitude.lt(8.0);
+        let x = self.choose(&small, self, 0.0);
+        let eighth = &x * 0.125;
+        let near = (&eighth * &eighth).fit(below);
+        // Beyond 2000 both precisions are infinite; infinity times 0 is not.
+        let large = self.choose(&small, 8.0, magnitude.min(2000.0));
+        let scaled = (8.0 / &large).fit(above) / large.sqrt();
+        // Half the exponent at a time, to overflow no earlier than the result.
+        let half = (large * 0.5).exp();
+        let far = (&half * scaled) * half.clone();
+        Parts { small, x, near, far }
+    }
+}

@@ -1,0 +1,115 @@
+//! Bits: logic on integers, shifts, signs and neighbours of floats.
+
+use crate::base::DType;
+use crate::ir::{AluOp, Op};
+use crate::tensor::compose::Site;
+use crate::tensor::operand::elementwise;
+use crate::tensor::term::{Term, float_formula, formula, formula_as};
+use crate::tensor::{Operand, Tensor};
+
+macro_rules! bitwise {
+    ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, other: impl Operand) -> Tensor {
+                let site = Site::here(stringify!($name));
+                elementwise(site.name, site.span, AluOp::$op, [self.into_operand(), other.into_operand()])
+            }
+        )*}
+    };
+}
+
+bitwise! {
+    /// Bitwise and, as `&`; an error for floats.
+    bitwise_and And;
+    /// Bitwise or, as `|`; an error for floats.
+    bitwise_or Or;
+    /// Bitwise exclusive or, as `^`; an error for floats.
+    bitwise_xor Xor;
+    /// Shifted to the left, as `<<`; 0 when the distance is negative or not
+    /// below the width. An error for floats and truth values.
+    bitwise_left_shift Shl;
+    /// Shifted to the right keeping the sign, as `>>`; an error for floats
+    /// and truth values.
+    bitwise_right_shift Shr;
+}
+
+impl Tensor {
+    /// Bitwise complement, as `!`; of truth values, negation. An error for floats.
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Tensor {
+        let site = Site::here("bitwise_not");
+        Tensor::apply(site.name, site.span, Op::Alu(AluOp::Not), &[self])
+    }
+
+    /// Whether the sign bit is set, of zeros and NaN too: `Bool`.
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        let site = Site::here("signbit");
+        match self.dtype() {
+            DType::Bool => self.full_like(false),
+            DType::U8 | DType::U32 | DType::I32 | DType::I64 => {
+                formula(site, [self.into_operand()], |[x]| x.lt(0))
+            }
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+                formula(site, [self.into_operand()], |[x]| x.sign_bit())
+            }
+        }
+    }
+
+    /// The magnitude of this with the sign of `sign`, zeros and NaN included.
+    #[track_caller]
+    pub fn copysign(&self, sign: impl Operand) -> Tensor {
+        let operands = [self.into_operand(), sign.into_operand()];
+        float_formula(Site::here("copysign"), operands, |[x, sign]| x.abs().negated_where(&sign.sign_bit()))
+    }
+
+    /// The next representable value towards `target`, in the operands' common
+    /// type; NaN if either is. An error for integers.
+    #[track_caller]
+    pub fn nextafter(&self, target: &Tensor) -> Tensor {
+        let site = Site::here("nextafter");
+        let operands = [self.into_operand(), target.into_operand()];
+        let dtype = crate::tensor::operand::common_dtype(&operands).unwrap_or(DType::F32);
+        if !dtype.is_float() {
+            return site.mistake("a floating type", dtype.name(), &[self, target]);
+        }
+        formula_as(site, dtype, operands, |[x, target]| next_after(&x, &target, dtype))
+    }
+}
+
+/// Values of one sign are ordered as their bits, so a neighbour is one unit of
+/// the last place away. 16-bit types step in `F32`, where a unit of theirs is
+/// that many units; below the normal `F16` values a unit is 2^-24.
+fn next_after(x: &Term, target: &Term, dtype: DType) -> Term {
+    let (bits, unit) = match dtype {
+        DType::F64 => (DType::I64, 1),
+        DType::BF16 => (DType::I32, 1 << 16),
+        DType::F16 => (DType::I32, 1 << 13),
+        DType::F32 | DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 => (DType::I32, 1),
+    };
+    let up = x.lt(target);
+    let outwards = up.eq(x.gt(0.0));
+    let pattern = x.clone().bitcast(bits);
+    let step = pattern.choose(&outwards, i64::from(unit), -i64::from(unit));
+    let moved = (&pattern + step).bitcast(x.dtype());
+    let least = match dtype {
+        DType::F64 => f64::from_bits(1),
+        DType::BF16 => 2f64.powi(-133),
+        DType::F16 => 2f64.powi(-24),
+        DType::F32 | DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 => 2f64.powi(-149),
+    };
+    let signed_least = x.choose(&up, least, -least);
+    let next = if dtype == DType::F16 {
+        let coarse = x.abs().le(2f64.powi(-14));
+        let infinite = x.abs().eq(f64::INFINITY);
+        let finite = x.choose(&coarse, x + &signed_least, moved);
+        x.choose(&infinite, x.clamp(Some(&x.number(-65504.0)), Some(&x.number(65504.0))), finite)
+    } else {
+        x.choose(&x.eq(0.0), signed_least, moved)
+    };
+    let unordered = x.is_nan().or(target.is_nan());
+    let same = x.choose(&x.eq(target), target, next);
+    x.choose(&unordered, x + target, same)
+}

@@ -1,0 +1,149 @@
+//! Rounding: to integers, to decimals, of quotients.
+
+use crate::base::DType;
+use crate::ir::AluOp;
+use crate::tensor::compose::Site;
+use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
+use crate::tensor::operators;
+use crate::tensor::term::{Term, floor_remainder, formula};
+use crate::tensor::{Operand, Tensor};
+
+/// How a quotient becomes a whole number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rounding {
+    /// Towards 0, as C divides integers.
+    Trunc,
+    /// Towards minus infinity, as Python's `//`.
+    Floor,
+}
+
+impl Tensor {
+    /// Largest integer not above; integers stay as they are.
+    #[track_caller]
+    pub fn floor(&self) -> Tensor {
+        whole(Site::here("floor"), self, |x| x.floor())
+    }
+
+    /// Smallest integer not below; integers stay as they are.
+    #[track_caller]
+    pub fn ceil(&self) -> Tensor {
+        whole(Site::here("ceil"), self, |x| x.ceil())
+    }
+
+    /// Without the fraction; integers stay as they are.
+    #[track_caller]
+    pub fn trunc(&self) -> Tensor {
+        whole(Site::here("trunc"), self, |x| x.trunc())
+    }
+
+    /// The nearest integer, halves to the even one; integers stay as they are.
+    #[track_caller]
+    pub fn round(&self) -> Tensor {
+        whole(Site::here("round"), self, |x| x.round())
+    }
+
+    /// Rounded to a number of decimals, to tens and so on where that is
+    /// negative. An error for integers and a negative number.
+    #[track_caller]
+    pub fn round_decimals(&self, decimals: i32) -> Tensor {
+        let site = Site::here("round");
+        if !self.dtype().is_float() && decimals < 0 {
+            return site.mistake("a floating type to round to tens", self.dtype().name(), &[self]);
+        }
+        let scale = 10f64.powi(decimals.abs());
+        whole(site, self, |x| match decimals {
+            0 => x.round(),
+            1.. => (x * scale).round() / scale,
+            ..0 => (x / scale).round() * scale,
+        })
+    }
+
+    /// The fraction, `x - trunc(x)`, with the sign of `x`. An error for
+    /// integers and truth values.
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        let site = Site::here("frac");
+        if !self.dtype().is_float() {
+            return site.mistake("a floating type", self.dtype().name(), &[self]);
+        }
+        formula(site, [self.into_operand()], |[x]| &x - x.trunc())
+    }
+
+    /// Remainder of a division that truncates: the sign is that of `self`. An
+    /// integer by 0 is 0. An error for truth values.
+    #[track_caller]
+    pub fn fmod(&self, divisor: impl Operand) -> Tensor {
+        let site = Site::here("fmod");
+        elementwise(site.name, site.span, AluOp::Rem, [self.into_operand(), divisor.into_operand()])
+    }
+
+    /// Remainder of a division that rounds down: the sign is that of the
+    /// divisor, as with `%`. An integer by 0 is 0. An error for truth values.
+    #[track_caller]
+    pub fn remainder(&self, divisor: impl Operand) -> Tensor {
+        operators::remainder(Site::here("remainder").span, [self.into_operand(), divisor.into_operand()])
+    }
+
+    /// The quotient rounded down; integers stay integers (over 0: 0).
+    #[track_caller]
+    pub fn floor_divide(&self, divisor: impl Operand) -> Tensor {
+        floor_divide(Site::here("floor_divide"), [self.into_operand(), divisor.into_operand()])
+    }
+
+    /// The quotient as a whole number of the operands' common type; integers
+    /// over 0 are 0.
+    #[track_caller]
+    pub fn div_rounded(&self, divisor: impl Operand, rounding: Rounding) -> Tensor {
+        let site = Site::here("div");
+        let operands = [self.into_operand(), divisor.into_operand()];
+        match rounding {
+            Rounding::Floor => floor_divide(site, operands),
+            Rounding::Trunc => match common_dtype(&operands) {
+                Some(dtype) if dtype.is_float() => formula(site, operands, |[a, b]| (a / b).trunc()),
+                dtype => {
+                    let dtype = dtype.unwrap_or(DType::F32);
+                    elementwise_as(site.name, site.span, AluOp::Div, dtype, operands)
+                }
+            },
+        }
+    }
+}
+
+/// A float rounded by `body`; an integer as it is, truth values refused.
+fn whole(site: Site, x: &Tensor, body: impl FnOnce(&Term) -> Term) -> Tensor {
+    match x.dtype() {
+        DType::Bool => site.mistake("a number type", "bool", &[x]),
+        DType::U8 | DType::I32 | DType::U32 | DType::I64 => x.clone(),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+            formula(site, [x.into_operand()], |[x]| body(&x))
+        }
+    }
+}
+
+impl Term {
+    /// To the nearest integer, halves to the even one; keeps the sign of 0.
+    pub(crate) fn round(&self) -> Term {
+        let whole = self.trunc();
+        let rest = self - &whole;
+        let half = rest.abs().eq(0.5);
+        let pair = &whole * 0.5;
+        let odd = pair.ne(pair.trunc());
+        let away = rest.abs().gt(0.5).or(half.and(odd));
+        // Twice a rest of at least one half truncates to 1 with its sign.
+        self.choose(&away, &whole + (&rest + &rest).trunc(), &whole)
+    }
+}
+
+fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
+    formula(site, operands, |[a, b]| {
+        let rest = floor_remainder(&a, &b);
+        if !a.dtype().is_float() {
+            return (a - rest) / b;
+        }
+        // Without its remainder the dividend is a multiple but for rounding;
+        // over 0 the quotient itself tells infinity from NaN.
+        let exact = ((&a - rest) / &b).round();
+        a.choose(&b.eq(0.0), &a / &b, exact)
+    })
+}

@@ -1,0 +1,88 @@
+//! Softmax and its relatives along one axis: maximum, exponential and sum
+//! over the same rows, which fuse into one kernel.
+//!
+//! 16-bit floats compute in `F32`; integers become `F32` first. A tensor of
+//! rank 0 counts as one row of one element, with axis 0 or -1.
+
+use crate::base::DType;
+use crate::ir::{AluOp, Monoid};
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+
+impl Tensor {
+    /// `exp(x)` over its sum along the axis. An error for an axis out of range.
+    #[track_caller]
+    pub fn softmax(&self, axis: i64) -> Tensor {
+        along(Site::here("softmax"), self, axis, None, softmax)
+    }
+
+    /// [`Tensor::softmax`] of the elements converted to `dtype`, which is the
+    /// result's type.
+    #[track_caller]
+    pub fn softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
+        along(Site::here("softmax"), self, axis, Some(dtype), softmax)
+    }
+
+    /// The logarithm of [`Tensor::softmax`], without underflow.
+    #[track_caller]
+    pub fn log_softmax(&self, axis: i64) -> Tensor {
+        along(Site::here("log_softmax"), self, axis, None, log_softmax)
+    }
+
+    /// [`Tensor::log_softmax`] of the elements converted to `dtype`, which is
+    /// the result's type.
+    #[track_caller]
+    pub fn log_softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
+        along(Site::here("log_softmax"), self, axis, Some(dtype), log_softmax)
+    }
+
+    /// The softmax of the negated elements.
+    #[track_caller]
+    pub fn softmin(&self, axis: i64) -> Tensor {
+        along(Site::here("softmin"), self, axis, None, |site, x, axis| {
+            softmax(site, &site.unary(AluOp::Neg, x), axis)
+        })
+    }
+
+    /// [`Tensor::softmin`] of the elements converted to `dtype`, which is the
+    /// result's type.
+    #[track_caller]
+    pub fn softmin_as(&self, axis: i64, dtype: DType) -> Tensor {
+        along(Site::here("softmin"), self, axis, Some(dtype), |site, x, axis| {
+            softmax(site, &site.unary(AluOp::Neg, x), axis)
+        })
+    }
+}
+
+type Body = fn(Site, &Tensor, usize) -> Tensor;
+
+/// `body` along an axis, computed in the type's arithmetic and rounded once.
+fn along(site: Site, x: &Tensor, axis: i64, dtype: Option<DType>, body: Body) -> Tensor {
+    let rows = || -> Checked<Tensor> {
+        site.valid(&[x])?;
+        let dtype = dtype.unwrap_or(x.dtype().to_float());
+        site.require(dtype.is_float(), &[x], || ("a floating type".into(), dtype.to_string()))?;
+        let flat = if x.rank() == 0 { site.reshape(x, &[1]) } else { x.clone() };
+        let axis = site.axis(&flat, axis)?;
+        let result = body(site, &site.cast(&site.cast(&flat, dtype), dtype.compute()), axis);
+        Ok(site.reshape(&site.cast(&result, dtype), &x.shape()))
+    };
+    finish(rows())
+}
+
+/// The elements less their row's maximum.
+fn shifted(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    site.sub(x, &site.reduce_keepdim(Monoid::Max, x, &[axis]))
+}
+
+fn softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    let powers = site.unary(AluOp::Exp, &shifted(site, x, axis));
+    site.div(&powers, &site.reduce_keepdim(Monoid::Sum, &powers, &[axis]))
+}
+
+fn log_softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    let shifted = shifted(site, x, axis);
+    let powers = site.unary(AluOp::Exp, &shifted);
+    let total = site.reduce_keepdim(Monoid::Sum, &powers, &[axis]);
+    site.sub(&shifted, &site.unary(AluOp::Log, &total))
+}

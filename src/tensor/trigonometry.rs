@@ -1,0 +1,162 @@
+//! Circular and hyperbolic functions, and their inverses, in radians.
+//!
+//! Integers and truth values become `F32` first.
+
+use std::f64::consts::{FRAC_PI_2, PI};
+
+use crate::tensor::compose::Site;
+use crate::tensor::fit;
+use crate::tensor::term::{Term, float_formula, float_functions, float_rows};
+use crate::tensor::{Operand, Tensor};
+
+float_rows! {
+    /// Sine of radians.
+    sin Sin;
+    /// Cosine of radians.
+    cos Cos;
+    /// Hyperbolic tangent.
+    tanh Tanh;
+}
+
+float_functions! {
+    /// Tangent of radians.
+    tan |x| x.sin() / x.cos();
+    /// Inverse sine, in `[-pi/2, pi/2]`; NaN outside `[-1, 1]`.
+    asin |x| x.asin();
+    /// Inverse cosine, in `[0, pi]`; NaN outside `[-1, 1]`.
+    acos |x| x.acos();
+    /// Inverse tangent, in `[-pi/2, pi/2]`.
+    atan |x| x.atan();
+    /// Hyperbolic sine.
+    sinh |x| x.tanh() * x.cosh();
+    /// Hyperbolic cosine.
+    cosh |x| x.cosh();
+    /// Inverse hyperbolic sine.
+    asinh |x| x.asinh();
+    /// Inverse hyperbolic cosine; NaN below 1.
+    acosh |x| x.acosh();
+    /// Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+    atanh |x| x.atanh();
+    /// `sin(pi x) / (pi x)`, and 1 at 0.
+    sinc |x| x.sinc();
+    /// Degrees to radians.
+    deg2rad |x| x * (PI / 180.0);
+    /// Radians to degrees.
+    rad2deg |x| x * (180.0 / PI);
+}
+
+impl Tensor {
+    /// The angle of the point (`x`, this), in `[-pi, pi]`, right in all four
+    /// quadrants, at zeros of either sign and at infinities. Shapes broadcast.
+    #[track_caller]
+    pub fn atan2(&self, x: &Tensor) -> Tensor {
+        let operands = [self.into_operand(), x.into_operand()];
+        float_formula(Site::here("atan2"), operands, |[y, x]| atan2(&y, &x))
+    }
+}
+
+impl Term {
+    /// `exp(x)/2 + exp(-x)/2`, by `exp(x/2)` so that it overflows no earlier.
+    fn cosh(&self) -> Term {
+        let up = (self * 0.5).exp();
+        let down = up.recip();
+        (&up * 0.5) * &up + (&down * 0.5) * &down
+    }
+
+    /// `asin(x) / x` below 1/2, and at `sqrt((1 - |x|) / 2)` from there, which
+    /// gives half the distance of `asin` from `pi / 2`.
+    fn asin_parts(&self) -> (Term, Term, Term) {
+        let small = self.abs().lt(0.5);
+        let half = (1.0 - self.abs()) * 0.5;
+        let ratio = self.choose(&small, self * self, &half).fit(&fit::ASIN);
+        (small, half.sqrt() * &ratio * 2.0, ratio)
+    }
+
+    fn asin(&self) -> Term {
+        let (small, below, ratio) = self.asin_parts();
+        let large = FRAC_PI_2 - below;
+        self.choose(&small, self * ratio, large.negated_where(&self.lt(0.0)))
+    }
+
+    fn acos(&self) -> Term {
+        let (small, below, ratio) = self.asin_parts();
+        let large = self.choose(&self.lt(0.0), PI - &below, &below);
+        self.choose(&small, FRAC_PI_2 - self * ratio, large)
+    }
+
+    /// `atan(t) / t`, for `|t|` up to 1.
+    fn atan_ratio(&self) -> Term {
+        (self * self).fit(&fit::ATAN)
+    }
+
+    fn atan(&self) -> Term {
+        let steep = self.abs().gt(1.0);
+        // The 1 keeps the gradient of the untaken branch finite.
+        let flipped = self.choose(&steep, self, 1.0).recip();
+        let t = self.choose(&steep, flipped, self);
+        let angle = &t * t.atan_ratio();
+        let right = self.choose(&self.lt(0.0), -FRAC_PI_2, FRAC_PI_2);
+        self.choose(&steep, right - &angle, &angle)
+    }
+
+    /// `log(|x| + sqrt(x^2 + 1))` with the sign of `x`; a polynomial near 0.
+    fn asinh(&self) -> Term {
+        let magnitude = self.abs();
+        let small = magnitude.lt(0.5);
+        let near = self * (self * self).fit(&fit::ASINH);
+        let a = self.choose(&small, 1.0, magnitude);
+        let inverse = a.recip();
+        // The factor a comes out of the sum: its square would overflow.
+        let far = a.log() + ((&inverse * &inverse + 1.0).sqrt() + 1.0).log();
+        self.choose(&small, near, far.negated_where(&self.lt(0.0)))
+    }
+
+    /// `log(x + sqrt(x^2 - 1))`, by `x - 1` near 1 and without overflow far out.
+    fn acosh(&self) -> Term {
+        let near = self.lt(2.0);
+        let t = self.choose(&near, self, 1.5) - 1.0;
+        // Two roots, so that a negative x ends in NaN.
+        let root = t.sqrt() * (&t + 2.0).sqrt();
+        let a = self.choose(&near, 2.0, self);
+        let inverse = a.recip();
+        let far = a.log() + ((1.0 - &inverse * &inverse).sqrt() + 1.0).log();
+        self.choose(&near, (t + root).log1p(), far)
+    }
+
+    /// Half the logarithm of `(1 + x) / (1 - x)`; a polynomial near 0.
+    fn atanh(&self) -> Term {
+        let a = self.abs();
+        let small = a.lt(1.0 / 3.0);
+        let near = self * (self * self).fit(&fit::ATANH);
+        let far = ((&a + 1.0) / (1.0 - &a)).log() * 0.5;
+        self.choose(&small, near, far.negated_where(&self.lt(0.0)))
+    }
+
+    fn sinc(&self) -> Term {
+        let zero = self.eq(0.0);
+        let angle = self.choose(&zero, 1.0, self) * PI;
+        self.choose(&zero, 1.0, angle.sin() / angle)
+    }
+
+    /// Negated where the mask holds.
+    pub(crate) fn negated_where(&self, mask: &Term) -> Term {
+        self.choose(mask, -self, self)
+    }
+}
+
+/// The quotient of smaller by larger magnitude goes through [`Term::atan`]'s
+/// polynomial; the quadrant is added after.
+fn atan2(y: &Term, x: &Term) -> Term {
+    let steep = x.abs().lt(y.abs());
+    let (small, large) = (y.choose(&steep, x, y), y.choose(&steep, y, x));
+    // Two infinities have the ratio of their signs; 0 over 0 is 0.
+    let unbounded = small.abs().eq(f64::INFINITY);
+    let unit = |t: &Term| t.choose(&t.lt(0.0), -1.0, 1.0);
+    let numerator = y.choose(&unbounded, unit(&small), &small);
+    let denominator = y.choose(&unbounded, unit(&large), &large);
+    let t = numerator / y.choose(&large.eq(0.0), 1.0, denominator);
+    let angle = &t * t.atan_ratio();
+    let level = y.choose(&x.sign_bit(), PI, 0.0);
+    let base = y.choose(&steep, FRAC_PI_2, level).negated_where(&y.sign_bit());
+    y.choose(&steep, &base - &angle, &base + &angle)
+}
