@@ -56,9 +56,11 @@ pub const NORMS: &[Entry] = &[
         one(c.tensor("x1")?.cdist(&c.tensor("x2")?, c.opt_float("p")?.unwrap_or(2.0)))
     }),
     entry("nn.functional.pairwise_distance", "x1 x2 p eps keepdim", |c| {
-        let mut opts = PairwiseDistanceOpts::default().keepdim(c.is("keepdim")?);
-        opts = opts.p(c.opt_float("p")?.unwrap_or(opts.p));
-        opts = opts.eps(c.opt_float("eps")?.unwrap_or(opts.eps));
+        let usual = PairwiseDistanceOpts::default();
+        let opts = PairwiseDistanceOpts::default()
+            .keepdim(c.is("keepdim")?)
+            .p(c.opt_float("p")?.unwrap_or(usual.p))
+            .eps(c.opt_float("eps")?.unwrap_or(usual.eps));
         one(c.tensor("x1")?.pairwise_distance(&c.tensor("x2")?, opts))
     }),
     entry("nn.functional.cosine_similarity", "x1 x2 dim eps", |c| {
