@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use crate::base::DType;
+use crate::ir::{ScatterMode, Type};
 use crate::kernel::expr::Expr;
-use crate::kernel::nest::Kernel;
+use crate::kernel::nest::{Kernel, Sort, Work};
 
 /// A kernel's traffic with memory and its arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,9 +18,52 @@ pub struct Cost {
     pub flops: u64,
 }
 
-/// The cost of one launch.
+/// The cost of one launch of anything. What a user's kernel computes is not
+/// known, so its operations count as none.
+pub fn work_cost(work: &Work) -> Cost {
+    match work {
+        Work::Kernel(kernel) => cost(kernel),
+        Work::Sort(sort) => sort_cost(sort),
+        Work::Custom(_, inputs, outputs) => {
+            let bytes = |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
+            Cost { loaded: bytes(inputs), stored: bytes(outputs), flops: 0 }
+        }
+    }
+}
+
+/// The cost of one launch of a generated kernel.
 pub fn cost(kernel: &Kernel) -> Cost {
-    Cost { loaded: loaded(kernel), stored: stored(kernel), flops: flops(kernel) }
+    let scattered = scattered(kernel);
+    Cost {
+        loaded: loaded(kernel).saturating_add(scattered.loaded),
+        stored: stored(kernel).saturating_add(scattered.stored),
+        flops: flops(kernel).saturating_add(scattered.flops),
+    }
+}
+
+/// Keys read once and positions written once; `n log2 n` comparisons a lane.
+fn sort_cost(sort: &Sort) -> Cost {
+    let numel = sort.shape.numel() as u64;
+    let comparisons = u64::from(sort.shape[sort.axis].max(1).ilog2());
+    Cost {
+        loaded: numel.saturating_mul(sort.dtype.size() as u64),
+        stored: numel.saturating_mul(DType::I64.size() as u64),
+        flops: numel.saturating_mul(comparisons),
+    }
+}
+
+/// The updates of a scatter: written, and but for replacement read and
+/// combined before.
+fn scattered(kernel: &Kernel) -> Cost {
+    let Some(scatter) = &kernel.scatter else { return Cost::default() };
+    let points = kernel.points(0) as u64;
+    let stored = points.saturating_mul(scatter.dtype.size() as u64);
+    match scatter.mode {
+        ScatterMode::Set => Cost { loaded: 0, stored, flops: 0 },
+        ScatterMode::Add | ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => {
+            Cost { loaded: stored, stored, flops: points }
+        }
+    }
 }
 
 fn loaded(kernel: &Kernel) -> u64 {

@@ -1,54 +1,76 @@
-//! From a graph to a plan: scheduled and compiled.
+//! From a graph to a plan: scheduled, and compiled once it runs.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::{Device, DeviceKind, Result};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, Op};
 use crate::kernel::Work;
+use crate::kernel::cost::work_cost;
 use crate::plan::context::{Context, add};
 use crate::runtime::{Capabilities, Program, null};
 use crate::schedule::{Action, Environment, Schedule, Step, schedule};
 
-/// A graph ready to run: steps with compiled programs and memory assigned.
+/// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
 pub struct Plan {
     /// The steps and the memory.
     pub schedule: Schedule,
-    /// What each step runs.
-    pub(crate) runs: Vec<Run>,
+    /// The plans of the repetitions among the steps, by step.
+    pub(crate) bodies: HashMap<usize, Plan>,
+    /// Made by the first run, so that planning alone compiles nothing and
+    /// needs no device.
+    runs: OnceLock<Vec<Run>>,
 }
 
 /// What a step runs.
 #[derive(Debug)]
 pub(crate) enum Run {
-    /// A program, and for each of its scalar arguments the plan's argument.
-    Program(Arc<dyn Program>, Vec<usize>),
+    /// A program.
+    Program {
+        /// What is launched.
+        program: Arc<dyn Program>,
+        /// For each of its scalar arguments, the plan's.
+        arguments: Vec<usize>,
+        /// Bytes that a launch loads and stores.
+        bytes: u64,
+    },
     /// A transfer.
     Transfer,
-    /// A repetition of a plan of its own.
-    Repeat(Arc<LoopSpec>, Box<Plan>),
+    /// A repetition; its plan is among [`Plan::bodies`].
+    Repeat(Arc<LoopSpec>),
 }
 
-/// Schedules and compiles a collected graph. Scalars marked `lifted` become
-/// arguments, numbered in the order of all the graph's scalars.
-///
-/// # Errors
-/// An absent device, or a kernel that does not compile.
-pub(crate) fn build(
-    context: &Context,
-    collected: &Collected,
-    lifted: &[bool],
-    donated: &[bool],
-) -> Result<Plan> {
+impl Plan {
+    /// What each step runs, compiled now if this is the first time.
+    ///
+    /// # Errors
+    /// An absent device, or a kernel that does not compile.
+    pub(crate) fn runs(&self, context: &Context) -> Result<&[Run]> {
+        if let Some(runs) = self.runs.get() {
+            return Ok(runs);
+        }
+        self.bodies.values().try_for_each(|body| body.runs(context).map(|_| ()))?;
+        let graph = &self.schedule.graph;
+        let runs = self.schedule.steps.iter().map(|step| run_of(context, graph, step));
+        // Of two threads that compile one plan, the first sets it.
+        let runs = runs.collect::<Result<_>>()?;
+        Ok(self.runs.get_or_init(|| runs))
+    }
+}
+
+/// Schedules a collected graph. Scalars marked `lifted` become arguments,
+/// numbered in the order of all the graph's scalars.
+pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], donated: &[bool]) -> Plan {
     let mut graph = collected.graph.clone();
     lift(&mut graph, lifted);
+    name_dataless(&mut graph, collected.leaves.len());
     let layout = |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout));
     let layouts: Vec<Layout> = collected.leaves.iter().filter_map(layout).collect();
-    let plan = compile(context, graph, &layouts, donated)?;
     add(&context.counts.plans_built, 1);
-    Ok(plan)
+    prepare(context, graph, &layouts, donated)
 }
 
 /// A layout seen from its own element 0; where that is, the binding says.
@@ -68,13 +90,29 @@ fn lift(graph: &mut Graph, lifted: &[bool]) {
     }
 }
 
-fn compile(context: &Context, graph: Graph, layouts: &[Layout], donated: &[bool]) -> Result<Plan> {
+/// Leaves without data, which only the meta device has, become parameters
+/// after those with data.
+fn name_dataless(graph: &mut Graph, leaves: usize) {
+    let mut number = leaves as u32;
+    for node in &mut graph.nodes {
+        if let Op::Leaf(ty) = &node.op {
+            node.op = Op::Param(number, ty.clone());
+            number += 1;
+        }
+    }
+}
+
+fn prepare(context: &Context, graph: Graph, layouts: &[Layout], donated: &[bool]) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
     let environment = Environment { layouts, donated, capabilities: &capabilities };
     let schedule = schedule(graph, &environment);
-    let runs =
-        schedule.steps.iter().map(|step| run_of(context, &schedule.graph, step)).collect::<Result<_>>()?;
-    Ok(Plan { schedule, runs })
+    let mut bodies = HashMap::new();
+    for (number, step) in schedule.steps.iter().enumerate() {
+        if let Action::Repeat(spec) = &step.action {
+            bodies.insert(number, prepare(context, collect_body(&spec.body.results), &[], &[]));
+        }
+    }
+    Plan { schedule, bodies, runs: OnceLock::new() }
 }
 
 /// What a device can do; an absent one, and meta, plan as the null device.
@@ -90,22 +128,27 @@ pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
 fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
     match &step.action {
         Action::Transfer { .. } => Ok(Run::Transfer),
-        Action::Repeat(spec) => {
-            let body = collect_body(&spec.body.results);
-            let plan = compile(context, body, &[], &[])?;
-            Ok(Run::Repeat(spec.clone(), Box::new(plan)))
-        }
+        Action::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
         Action::Launch(work) => {
-            let backend = context.backend(step.device)?;
-            let text = work_text(work);
-            let program = context.program(step.device, text, || backend.compile(work))?;
-            Ok(Run::Program(program, arguments(graph, work)))
+            let program = program(context, step.device, work)?;
+            let cost = work_cost(work);
+            let bytes = cost.loaded.saturating_add(cost.stored);
+            Ok(Run::Program { program, arguments: arguments(graph, work), bytes })
         }
     }
 }
 
+/// The compiled work, from the cache if an equal one is there.
+///
+/// # Errors
+/// An absent device, or work that does not compile.
+pub(crate) fn program(context: &Context, device: Device, work: &Work) -> Result<Arc<dyn Program>> {
+    let backend = context.backend(device)?;
+    context.program(device, work_text(work), || backend.compile(work))
+}
+
 /// A text that determines the program: two works with one text share it.
-fn work_text(work: &Work) -> String {
+pub(crate) fn work_text(work: &Work) -> String {
     match work {
         Work::Kernel(kernel) => crate::kernel::print::text(kernel),
         Work::Sort(sort) => format!("{sort:?}"),

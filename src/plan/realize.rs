@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
-use crate::ir::collect::collect;
+use crate::ir::collect::{Collected, collect};
 use crate::ir::{Leaf, Node, Type};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
@@ -21,7 +21,7 @@ use crate::plan::view::view;
 /// have before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let context = context::current();
-    let wanted: Vec<Arc<Node>> = nodes.iter().filter(|node| !settle_view(node)).cloned().collect();
+    let wanted = unsettled(nodes);
     if wanted.is_empty() {
         return Ok(());
     }
@@ -29,13 +29,19 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
         return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
     }
     let values = {
-        let (plan, leaves, scalars) = prepare(&context, &wanted)?;
+        let Prepared { plan, collected, scalars } = prepare(&context, &wanted);
+        let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
         run(&context, &plan, &leaves, &scalars)?
     };
     for (node, value) in wanted.iter().zip(values) {
         node.set_value(value);
     }
     Ok(())
+}
+
+/// The nodes that have no value yet.
+pub(crate) fn unsettled(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+    nodes.iter().filter(|node| !settle_view(node)).cloned().collect()
 }
 
 /// Whether a node has a value, perhaps since it turned out to be a view.
@@ -48,24 +54,31 @@ fn settle_view(node: &Arc<Node>) -> bool {
     node.value().is_some()
 }
 
-/// The plan for some nodes, from the cache or new, with its parameters.
-fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Result<(Arc<Plan>, Vec<Leaf>, Vec<u64>)> {
+/// The plan for some nodes, and what it applies to.
+pub(crate) struct Prepared {
+    pub plan: Arc<Plan>,
+    pub collected: Collected,
+    /// The bits of all the graph's scalars.
+    pub scalars: Vec<u64>,
+}
+
+/// The plan for some nodes, from the cache or new. Nothing is compiled yet.
+pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
     let collected = collect(nodes);
     let donated = donated(&collected);
     let (skeleton, values) = key(&collected, &donated);
     let scalars = values.scalars.iter().map(|scalar| scalar.bits).collect();
-    let leaves = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
     let plan = match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => {
             add(&context.counts.cache_hits, 1);
             plan
         }
         Lookup::Miss(lifted) => {
-            let plan = Arc::new(build(context, &collected, &lifted, &donated)?);
+            let plan = Arc::new(build(context, &collected, &lifted, &donated));
             context.keep(skeleton, values, lifted, plan)
         }
     };
-    Ok((plan, leaves, scalars))
+    Prepared { plan, collected, scalars }
 }
 
 /// The elements of a leaf in row-major order, as bytes.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
-use crate::kernel::cost::cost;
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
 use crate::runtime::{Binding, Bindings, IndexStatus};
@@ -18,9 +17,11 @@ use crate::schedule::{Place, Step};
 /// Out of memory, an index out of range, a driver's failure; parameters that
 /// are not donated are as before.
 pub(crate) fn run(context: &Context, plan: &Plan, leaves: &[Leaf], scalars: &[u64]) -> Result<Vec<Leaf>> {
+    // Before anything is allocated or overwritten, for it can fail.
+    let runs = plan.runs(context)?;
     let execution = Execution::new(context, plan, leaves, scalars)?;
-    for (step, run) in plan.schedule.steps.iter().zip(&plan.runs) {
-        execution.step(step, run)?;
+    for number in 0..runs.len() {
+        execution.step(number, &runs[number])?;
     }
     Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
 }
@@ -92,9 +93,10 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn step(&self, step: &Step, run: &Run) -> Result<()> {
+    fn step(&self, number: usize, run: &Run) -> Result<()> {
+        let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program(program, arguments) => {
+            Run::Program { program, arguments, bytes } => {
                 let graph = &self.plan.schedule.graph;
                 if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
                     return Ok(());
@@ -114,14 +116,11 @@ impl<'a> Execution<'a> {
                     status: &status,
                 })?;
                 add(&self.context.counts.kernels_launched, 1);
-                if let Some(kernel) = kernel {
-                    let cost = cost(kernel);
-                    add(&self.context.counts.bytes_moved, cost.loaded + cost.stored);
-                }
+                add(&self.context.counts.bytes_moved, *bytes);
                 self.check_indices(step, &status)
             }
             Run::Transfer => self.transfer(step),
-            Run::Repeat(spec, body) => self.repeat(step, spec, body),
+            Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
 

@@ -10,14 +10,18 @@ use crate::ir::collect::collect_body;
 use crate::ir::{Composite, Graph, GraphNode, NodeId, Op};
 
 /// The graph with every composite replaced by its body, unless `template`
-/// says that the device runs it. Bodies are expanded in turn.
-pub fn expand(graph: Graph, template: &dyn Fn(Device, &'static str) -> bool) -> Graph {
+/// says that the device runs it. Bodies are expanded in turn. The second
+/// result maps old numbers to new ones.
+pub fn expand(graph: Graph, template: &dyn Fn(Device, &'static str) -> bool) -> (Graph, Vec<NodeId>) {
     let has_any = |graph: &Graph| graph.nodes.iter().any(|node| to_expand(node, template).is_some());
+    let mut map: Vec<NodeId> = graph.ids().collect();
     let mut graph = graph;
     while has_any(&graph) {
-        graph = expand_once(&graph, template);
+        let (expanded, step) = expand_once(&graph, template);
+        map.iter_mut().for_each(|id| *id = step[id.index()]);
+        graph = expanded;
     }
-    graph
+    (graph, map)
 }
 
 fn to_expand<'n>(
@@ -28,7 +32,10 @@ fn to_expand<'n>(
     (!template(node.ty.device, composite.name)).then_some((composite, *out))
 }
 
-fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -> Graph {
+fn expand_once(
+    graph: &Graph,
+    template: &dyn Fn(Device, &'static str) -> bool,
+) -> (Graph, Vec<NodeId>) {
     type Key = (usize, SmallVec<[NodeId; 3]>);
     let mut expanded = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
@@ -48,7 +55,7 @@ fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -
         map.push(id);
     }
     expanded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    expanded
+    (expanded, map)
 }
 
 /// Adds a composite's body on these operands; gives its results.

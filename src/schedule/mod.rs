@@ -12,7 +12,7 @@ pub mod order;
 pub mod place;
 
 use crate::base::Device;
-use crate::ir::{Graph, Layout};
+use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
 
 pub use fuse::Refusal;
@@ -40,6 +40,9 @@ pub struct Schedule {
     pub memory: Memory,
     /// Why things were not fused.
     pub refusals: Vec<Refusal>,
+    /// For each node of the graph given, the node that now has its value;
+    /// `None` where nothing needs the value any more.
+    pub map: Vec<Option<NodeId>>,
 }
 
 /// Runs the passes, in order:
@@ -53,9 +56,10 @@ pub struct Schedule {
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let template =
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
-    let graph = expand::expand(graph, &template);
-    let graph = crate::ir::simplify::simplify(&graph).0;
-    let graph = place::place(&graph);
+    let (graph, expanded) = expand::expand(graph, &template);
+    let (graph, simplified) = crate::ir::simplify::simplify(&graph);
+    let (graph, placed) = place::place(&graph);
+    let map = follow(&[expanded, simplified, placed]);
     let context =
         fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
@@ -64,7 +68,14 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
     let memory = memory::plan(&graph, &steps, &donated);
     debug_check(&check::check_memory(&graph, &steps, &memory), &graph);
-    Schedule { graph, steps, memory, refusals: fusion.refusals }
+    Schedule { graph, steps, memory, refusals: fusion.refusals, map }
+}
+
+/// One map from several in a row.
+fn follow(maps: &[Vec<NodeId>]) -> Vec<Option<NodeId>> {
+    let (first, rest) = maps.split_first().unwrap_or_else(|| panic!("no maps to follow"));
+    let step = |id: NodeId, map: &Vec<NodeId>| map.get(id.index()).copied();
+    first.iter().map(|&id| rest.iter().try_fold(id, step)).collect()
 }
 
 fn debug_check(violations: &[String], graph: &Graph) {

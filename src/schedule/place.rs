@@ -5,8 +5,9 @@ use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::schedule::class::{Class, class};
 
 /// The graph with a materialized copy in front of each scatter whose base is
-/// an input, or is read by anything else.
-pub fn place(graph: &Graph) -> Graph {
+/// an input, or is read by anything else. The second result maps old numbers
+/// to new ones.
+pub fn place(graph: &Graph) -> (Graph, Vec<NodeId>) {
     let users = graph.users();
     let mut placed = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
@@ -27,7 +28,7 @@ pub fn place(graph: &Graph) -> Graph {
         map.push(placed.push(GraphNode { operands, ..node.clone() }));
     }
     placed.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    placed
+    (placed, map)
 }
 
 fn copy_of(id: NodeId, node: &GraphNode, device: Device) -> GraphNode {
