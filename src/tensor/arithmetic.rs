@@ -10,39 +10,19 @@ use crate::ir::AluOp;
 use crate::tensor::compose::Site;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as};
 use crate::tensor::operators;
+use crate::tensor::options::options;
 use crate::tensor::term::{Term, float_formula, formula, formula_as};
 use crate::tensor::{Operand, Tensor};
 
-/// What [`Tensor::nan_to_num_with`] puts in place of NaN and infinities.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct NanToNumOpts {
-    /// In place of NaN; 0 by default.
-    pub nan: Option<f64>,
-    /// In place of infinity; the largest finite value of the type by default.
-    pub posinf: Option<f64>,
-    /// In place of minus infinity; the least finite value of the type by default.
-    pub neginf: Option<f64>,
-}
-
-impl NanToNumOpts {
-    /// In place of NaN.
-    #[must_use]
-    pub fn nan(mut self, value: f64) -> Self {
-        self.nan = Some(value);
-        self
-    }
-    /// In place of infinity.
-    #[must_use]
-    pub fn posinf(mut self, value: f64) -> Self {
-        self.posinf = Some(value);
-        self
-    }
-    /// In place of minus infinity.
-    #[must_use]
-    pub fn neginf(mut self, value: f64) -> Self {
-        self.neginf = Some(value);
-        self
+options! {
+    /// What [`Tensor::nan_to_num_with`] puts in place of NaN and infinities.
+    NanToNumOpts {
+        /// In place of NaN; 0 by default.
+        nan: Option<f64> = None, f64 => Some;
+        /// In place of infinity; by default the largest finite value of the type.
+        posinf: Option<f64> = None, f64 => Some;
+        /// In place of minus infinity; by default the least finite value of the type.
+        neginf: Option<f64> = None, f64 => Some;
     }
 }
 

@@ -7,45 +7,19 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::tensor::compose::Site;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as, unify};
+use crate::tensor::options::options;
 use crate::tensor::term::{Term, formula_as};
 use crate::tensor::{Operand, Tensor};
 
-/// How close is close; see [`Tensor::isclose_with`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct IsCloseOpts {
-    /// Allowed difference relative to the other operand; 1e-5 by default.
-    pub rtol: f64,
-    /// Allowed absolute difference; 1e-8 by default.
-    pub atol: f64,
-    /// Whether two NaN are close; not by default.
-    pub equal_nan: bool,
-}
-
-impl Default for IsCloseOpts {
-    fn default() -> Self {
-        IsCloseOpts { rtol: 1e-5, atol: 1e-8, equal_nan: false }
-    }
-}
-
-impl IsCloseOpts {
-    /// Allowed difference relative to the other operand.
-    #[must_use]
-    pub fn rtol(mut self, rtol: f64) -> Self {
-        self.rtol = rtol;
-        self
-    }
-    /// Allowed absolute difference.
-    #[must_use]
-    pub fn atol(mut self, atol: f64) -> Self {
-        self.atol = atol;
-        self
-    }
-    /// Whether two NaN are close.
-    #[must_use]
-    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
-        self.equal_nan = equal_nan;
-        self
+options! {
+    /// How close is close; see [`Tensor::isclose_with`].
+    IsCloseOpts {
+        /// Allowed difference relative to the other operand.
+        rtol: f64 = 1e-5;
+        /// Allowed absolute difference.
+        atol: f64 = 1e-8;
+        /// Whether two NaN are close.
+        equal_nan: bool = false;
     }
 }
 

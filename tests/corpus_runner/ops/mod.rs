@@ -1,9 +1,11 @@
 //! The mapping from recorded calls to kiln, by topic.
 
+mod activation;
 mod create;
 mod elementwise;
 mod index;
 mod linalg;
+mod math;
 mod movement;
 mod norm;
 mod reduce;
@@ -45,6 +47,12 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         create::CREATION,
         create::CASTS,
         elementwise::OPERATORS,
+        math::UNARY,
+        math::OF_TENSORS,
+        math::OF_OPERANDS,
+        math::WITH_PARAMETERS,
+        activation::ACTIVATIONS,
+        activation::SOFTMAX,
         index::READS,
         index::WRITES,
         index::SORTS,
