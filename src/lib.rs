@@ -1,10 +1,50 @@
-//! kiln: a lazy tensor-graph compiler.
+//! kiln is a lazy tensor-graph compiler. Tensor operations shape a graph;
+//! `realize()` fires it.
+//!
+//! ```
+//! use kiln::prelude::*;
+//!
+//! # fn main() -> kiln::Result<()> {
+//! let x = Tensor::linspace(-1.0, 1.0, 6, ()).reshape([2, 3]);
+//! let y = (&x * 2.0 + 1.0).gelu().softmax(-1); // nothing has run
+//! let values: Vec<f32> = y.to_vec()?; // one kernel
+//! assert!((values[..3].iter().sum::<f32>() - 1.0).abs() < 1e-6);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The life of an expression
+//!
+//! A method of [`Tensor`] composes primitives ([`ir::Op`]), whose shapes,
+//! types and devices are inferred at once. [`realize`] collects the nodes
+//! that have no value yet, finds their plan in the cache or makes one, runs
+//! it, and lets the nodes forget how they were computed. Making a plan is the
+//! list of passes in [`schedule::schedule`]: composites expand, algebra
+//! simplifies, nodes fuse into kernels, kernels are ordered and share memory.
+//!
+//! # Invariants
+//!
+//! - Nodes are pure: there is no assignment.
+//! - Operations never panic and return [`Tensor`]; a mistake makes an invalid
+//!   tensor that carries its cause and your line, and comes out of whatever
+//!   asks for data as one `Err`.
+//! - Data crosses devices only at explicit transfers.
+//! - Results are bitwise repeatable on one device.
 #![deny(missing_docs)]
 
 pub mod base;
 pub mod ir;
 pub mod kernel;
 pub mod plan;
+pub mod prelude;
 pub mod runtime;
 pub mod schedule;
 pub mod tensor;
+
+pub use base::{DType, Device, Error, Result};
+pub use plan::context::{Context, Counters, current as context, with_context};
+pub use tensor::Tensor;
+pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
+pub use tensor::einsum::einsum;
+pub use tensor::place::{default_device, device_scope, with_device};
+pub use tensor::read::realize;

@@ -8,6 +8,7 @@
 
 pub mod build;
 pub mod context;
+pub mod device;
 pub mod donate;
 pub mod key;
 pub mod realize;
