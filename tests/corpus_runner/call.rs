@@ -306,6 +306,17 @@ impl Call<'_> {
     }
 }
 
+impl Call<'_> {
+    /// The tensor `self`, cast to `dtype` if that is given.
+    pub fn converted(&self) -> Outcome<Tensor> {
+        let x = self.tensor("self")?;
+        Ok(match self.dtype("dtype")? {
+            Some(dtype) => x.to_dtype(dtype),
+            None => x,
+        })
+    }
+}
+
 /// What stops a call whose argument has a value kiln does not know.
 pub fn unsupported<T>(name: &str, value: impl Display) -> Outcome<T> {
     Err(Stop::Unsupported(format!("{name}={value}")))

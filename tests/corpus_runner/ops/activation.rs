@@ -1,83 +1,85 @@
-//! Activations and softmax.
+//! Activations, softmax and attention.
 
-use kiln::tensor::Tensor;
+use kiln::tensor::attention::AttentionOpts;
 
-use super::super::call::{Call, Outcome, unsupported};
-use super::{Entry, entry, one};
+use super::super::call::{Call, Outcome, Stop, unsupported};
+use super::{Entry, entry, one, with};
 
-/// Activation functions.
-pub const ACTIVATIONS: &[Entry] = &[
-    entry("sigmoid", "input", |c| one(c.tensor("input")?.sigmoid())),
-    entry("nn.functional.relu", "input inplace", |c| plain(c, Tensor::relu)),
-    entry("nn.functional.relu6", "input inplace", |c| plain(c, Tensor::relu6)),
-    entry("nn.functional.selu", "input inplace", |c| plain(c, Tensor::selu)),
-    entry("nn.functional.silu", "input inplace", |c| plain(c, Tensor::silu)),
-    entry("nn.functional.mish", "input inplace", |c| plain(c, Tensor::mish)),
-    entry("nn.functional.hardswish", "input inplace", |c| plain(c, Tensor::hardswish)),
-    entry("nn.functional.hardsigmoid", "input inplace", |c| plain(c, Tensor::hardsigmoid)),
-    entry("nn.functional.softsign", "input", |c| plain(c, Tensor::softsign)),
-    entry("nn.functional.tanhshrink", "input", |c| plain(c, Tensor::tanhshrink)),
-    entry("nn.functional.logsigmoid", "input", |c| plain(c, Tensor::logsigmoid)),
-    entry("nn.functional.gelu", "input approximate", |c| {
-        let x = c.tensor("input")?;
+macro_rules! unary {
+    ($($name:literal $method:ident;)*) => {
+        &[$(entry($name, "self", |c| one(c.tensor("self")?.$method()))),*]
+    };
+}
+
+/// Activations without options.
+pub const PLAIN: &[Entry] = unary! {
+    "nn.functional.relu" relu;
+    "nn.functional.relu6" relu6;
+    "nn.functional.selu" selu;
+    "nn.functional.silu" silu;
+    "nn.functional.mish" mish;
+    "nn.functional.hardswish" hardswish;
+    "nn.functional.hardsigmoid" hardsigmoid;
+    "nn.functional.softsign" softsign;
+    "nn.functional.tanhshrink" tanhshrink;
+    "nn.functional.logsigmoid" logsigmoid;
+};
+
+/// Activations with options, softmax, attention.
+pub const WITH_OPTIONS: &[Entry] = &[
+    entry("nn.functional.gelu", "self approximate", |c| {
+        let x = c.tensor("self")?;
         match c.opt_text("approximate")?.as_deref() {
             None | Some("none") => one(x.gelu()),
             Some("tanh") => one(x.gelu_tanh()),
-            Some(other) => unsupported("approximate", other),
+            Some(other) => Err(Stop::Inexpressible(format!("gelu or gelu_tanh, not {other}"))),
         }
     }),
-    entry("nn.functional.leaky_relu", "input negative_slope inplace", |c| {
-        plain(c, |x| x.leaky_relu(c.opt_float("negative_slope").ok().flatten().unwrap_or(0.01)))
+    entry("nn.functional.leaky_relu", "self negative_slope", |c| {
+        one(c.tensor("self")?.leaky_relu(c.opt_float("negative_slope")?.unwrap_or(0.01)))
     }),
-    entry("nn.functional.prelu", "input weight", |c| one(c.tensor("input")?.prelu(&c.tensor("weight")?))),
-    entry("nn.functional.elu", "input alpha inplace", |c| {
-        let alpha = c.opt_float("alpha")?.unwrap_or(1.0);
-        plain(c, |x| x.elu(alpha))
+    entry("nn.functional.prelu", "self weight", |c| one(c.tensor("self")?.prelu(&c.tensor("weight")?))),
+    entry("nn.functional.elu", "self alpha", |c| {
+        one(c.tensor("self")?.elu(c.opt_float("alpha")?.unwrap_or(1.0)))
     }),
-    entry("nn.functional.celu", "input alpha inplace", |c| {
-        let alpha = c.opt_float("alpha")?.unwrap_or(1.0);
-        plain(c, |x| x.celu(alpha))
+    entry("nn.functional.celu", "self alpha", |c| {
+        one(c.tensor("self")?.celu(c.opt_float("alpha")?.unwrap_or(1.0)))
     }),
-    entry("nn.functional.hardtanh", "input min_val max_val inplace", |c| {
-        let (min, max) = (c.opt_scalar("min_val")?, c.opt_scalar("max_val")?);
-        plain(c, |x| x.hardtanh(min.unwrap_or((-1).into()), max.unwrap_or(1.into())))
+    entry("nn.functional.hardtanh", "self min_val max_val", |c| {
+        let (low, high) = (c.opt_float("min_val")?.unwrap_or(-1.0), c.opt_float("max_val")?.unwrap_or(1.0));
+        one(c.tensor("self")?.hardtanh(low, high))
     }),
-    entry("nn.functional.softplus", "input beta threshold", |c| {
-        let (beta, threshold) = (c.opt_float("beta")?, c.opt_float("threshold")?);
-        one(c.tensor("input")?.softplus(beta.unwrap_or(1.0), threshold.unwrap_or(20.0)))
+    entry("nn.functional.softplus", "self beta threshold", |c| {
+        let beta = c.opt_float("beta")?.unwrap_or(1.0);
+        one(c.tensor("self")?.softplus(beta, c.opt_float("threshold")?.unwrap_or(20.0)))
     }),
-    entry("nn.functional.hardshrink", "input lambd", |c| {
-        one(c.tensor("input")?.hardshrink(c.opt_float("lambd")?.unwrap_or(0.5)))
+    entry("nn.functional.hardshrink", "self lambd", |c| {
+        one(c.tensor("self")?.hardshrink(c.opt_float("lambd")?.unwrap_or(0.5)))
     }),
-    entry("nn.functional.softshrink", "input lambd", |c| {
-        one(c.tensor("input")?.softshrink(c.opt_float("lambd")?.unwrap_or(0.5)))
+    entry("nn.functional.softshrink", "self lambd", |c| {
+        one(c.tensor("self")?.softshrink(c.opt_float("lambd")?.unwrap_or(0.5)))
     }),
-    entry("nn.functional.threshold", "input threshold value inplace", |c| {
-        let (threshold, value) = (c.scalar("threshold")?, c.scalar("value")?);
-        plain(c, |x| x.threshold(threshold, value))
+    entry("nn.functional.threshold", "self threshold value", |c| {
+        one(c.tensor("self")?.threshold(c.float("threshold")?, c.float("value")?))
     }),
-    entry("nn.functional.glu", "input dim", |c| one(c.tensor("input")?.glu(c.opt_int("dim")?.unwrap_or(-1)))),
+    entry("nn.functional.glu", "self dim", |c| one(c.tensor("self")?.glu(c.opt_int("dim")?.unwrap_or(-1)))),
+    entry("softmax", "self dim dtype", |c| one(c.converted()?.softmax(c.int("dim")?))),
+    entry("log_softmax", "self dim dtype", |c| one(c.converted()?.log_softmax(c.int("dim")?))),
+    entry("nn.functional.softmin", "self dim dtype", |c| one(c.converted()?.softmin(c.int("dim")?))),
+    entry(
+        "nn.functional.scaled_dot_product_attention",
+        "query key value attn_mask dropout_p is_causal scale enable_gqa",
+        attention,
+    ),
 ];
 
-/// Softmax and its relatives.
-pub const SOFTMAX: &[Entry] = &[
-    entry("softmax", "input dim dtype", |c| {
-        let (x, axis) = (c.tensor("input")?, c.int("dim")?);
-        one(c.dtype("dtype")?.map_or_else(|| x.softmax(axis), |dtype| x.softmax_as(axis, dtype)))
-    }),
-    entry("log_softmax", "input dim dtype", |c| {
-        let (x, axis) = (c.tensor("input")?, c.int("dim")?);
-        one(c.dtype("dtype")?.map_or_else(|| x.log_softmax(axis), |dtype| x.log_softmax_as(axis, dtype)))
-    }),
-    entry("nn.functional.softmin", "input dim dtype", |c| {
-        let (x, axis) = (c.tensor("input")?, c.int("dim")?);
-        one(c.dtype("dtype")?.map_or_else(|| x.softmin(axis), |dtype| x.softmin_as(axis, dtype)))
-    }),
-];
-
-/// A function without further arguments; kiln has no in-place form, and the
-/// result is the same.
-fn plain(c: &Call, function: impl FnOnce(&Tensor) -> Tensor) -> Outcome {
-    c.opt_flag("inplace")?;
-    one(function(&c.tensor("input")?))
+fn attention(c: &Call) -> Outcome {
+    if c.opt_float("dropout_p")?.unwrap_or(0.0) != 0.0 {
+        return unsupported("dropout_p", "other than 0");
+    }
+    let opts = AttentionOpts::default().causal(c.is("is_causal")?).enable_gqa(c.is("enable_gqa")?);
+    let opts = with(opts, c.opt_float("scale")?, AttentionOpts::scale);
+    let opts = with(opts, c.opt_tensor("attn_mask")?, |opts, mask| opts.mask(&mask));
+    let (query, key, value) = (c.tensor("query")?, c.tensor("key")?, c.tensor("value")?);
+    one(query.scaled_dot_product_attention(&key, &value, opts))
 }

@@ -11,7 +11,7 @@ use kiln::tensor::sort::TopkOpts;
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
-use super::{Entry, entry, one, pair};
+use super::{Entry, entry, one, pair, with};
 
 /// Reading at positions.
 pub const READS: &[Entry] = &[
@@ -69,12 +69,8 @@ fn embedding_bag(c: &Call) -> Outcome {
     };
     let table = c.tensor("weight")?;
     let mut opts = EmbeddingBagOpts::default().mode(mode).include_last_offset(c.is("include_last_offset")?);
-    if let Some(offsets) = c.opt_tensor("offsets")? {
-        opts = opts.offsets(&offsets);
-    }
-    if let Some(weights) = c.opt_tensor("per_sample_weights")? {
-        opts = opts.per_sample_weights(&weights);
-    }
+    opts = with(opts, c.opt_tensor("offsets")?, |opts, offsets| opts.offsets(&offsets));
+    opts = with(opts, c.opt_tensor("per_sample_weights")?, |opts, weights| opts.per_sample_weights(&weights));
     if let Some(row) = c.opt_int("padding_idx")? {
         opts = opts.padding(row.rem_euclid(table.dim(0)? as i64) as usize);
     }
@@ -93,9 +89,7 @@ fn searchsorted(c: &Call) -> Outcome {
         Some(other) => return unsupported("side", other),
     };
     let mut opts = SearchOpts::default().right(c.is("right")? || side == Some(true));
-    if let Some(sorter) = c.opt_tensor("sorter")? {
-        opts = opts.sorter(&sorter);
-    }
+    opts = with(opts, c.opt_tensor("sorter")?, |opts, sorter| opts.sorter(&sorter));
     let narrow = c.is("out_int32")?;
     let positions = c.tensor("sorted_sequence")?.searchsorted(c.operand("self")?, &opts);
     one(positions_as(positions, narrow))

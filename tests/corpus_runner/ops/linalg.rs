@@ -7,7 +7,7 @@ use kiln::tensor::matmul::multi_dot;
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
-use super::{Entry, entry, one};
+use super::{Entry, entry, one, with};
 
 /// Products of two tensors.
 pub const PRODUCTS: &[Entry] = &[
@@ -57,12 +57,8 @@ pub const PRODUCTS: &[Entry] = &[
 /// `beta * self + alpha * product`.
 fn blend(c: &Call, a: &str, b: &str, f: fn(&Tensor, &Tensor, &Tensor, AddmmOpts) -> Tensor) -> Outcome {
     let mut opts = AddmmOpts::default();
-    if let Some(beta) = c.opt_scalar("beta")? {
-        opts = opts.beta(beta);
-    }
-    if let Some(alpha) = c.opt_scalar("alpha")? {
-        opts = opts.alpha(alpha);
-    }
+    opts = with(opts, c.opt_scalar("beta")?, |opts, beta| opts.beta(beta));
+    opts = with(opts, c.opt_scalar("alpha")?, |opts, alpha| opts.alpha(alpha));
     one(f(&c.tensor("self")?, &c.tensor(a)?, &c.tensor(b)?, opts))
 }
 

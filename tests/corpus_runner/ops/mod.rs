@@ -5,7 +5,7 @@ mod create;
 mod elementwise;
 mod index;
 mod linalg;
-mod math;
+mod loss;
 mod movement;
 mod norm;
 mod reduce;
@@ -42,17 +42,21 @@ fn pair((first, second): (Tensor, Tensor)) -> Outcome {
     Ok(vec![first, second])
 }
 
+/// Options with a value set, if there is one.
+fn with<Opts, Value>(opts: Opts, value: Option<Value>, set: impl FnOnce(Opts, Value) -> Opts) -> Opts {
+    match value {
+        Some(value) => set(opts, value),
+        None => opts,
+    }
+}
+
 static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
     let tables = [
+        activation::PLAIN,
+        activation::WITH_OPTIONS,
         create::CREATION,
         create::CASTS,
         elementwise::OPERATORS,
-        math::UNARY,
-        math::OF_TENSORS,
-        math::OF_OPERANDS,
-        math::WITH_PARAMETERS,
-        activation::ACTIVATIONS,
-        activation::SOFTMAX,
         index::READS,
         index::WRITES,
         index::SORTS,
@@ -60,6 +64,9 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         movement::SHAPES,
         movement::REARRANGED,
         movement::JOINED,
+        loss::REGRESSION,
+        loss::CLASSES,
+        loss::MARGINS,
         norm::NORMS,
         reduce::REDUCTIONS,
         reduce::EXTREMES,

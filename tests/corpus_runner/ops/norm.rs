@@ -5,7 +5,7 @@ use kiln::tensor::distance::PairwiseDistanceOpts;
 use kiln::tensor::norm::{LocalResponseNormOpts, NormOpts, RunningNormOpts};
 
 use super::super::call::{Call, Outcome};
-use super::{Entry, entry, one};
+use super::{Entry, entry, one, with};
 
 /// Normalizations and distances.
 pub const NORMS: &[Entry] = &[
@@ -56,11 +56,9 @@ pub const NORMS: &[Entry] = &[
         one(c.tensor("x1")?.cdist(&c.tensor("x2")?, c.opt_float("p")?.unwrap_or(2.0)))
     }),
     entry("nn.functional.pairwise_distance", "x1 x2 p eps keepdim", |c| {
-        let usual = PairwiseDistanceOpts::default();
-        let opts = PairwiseDistanceOpts::default()
-            .keepdim(c.is("keepdim")?)
-            .p(c.opt_float("p")?.unwrap_or(usual.p))
-            .eps(c.opt_float("eps")?.unwrap_or(usual.eps));
+        let mut opts = PairwiseDistanceOpts::default().keepdim(c.is("keepdim")?);
+        opts = with(opts, c.opt_float("p")?, |opts, p| opts.p(p));
+        opts = with(opts, c.opt_float("eps")?, |opts, eps| opts.eps(eps));
         one(c.tensor("x1")?.pairwise_distance(&c.tensor("x2")?, opts))
     }),
     entry("nn.functional.cosine_similarity", "x1 x2 dim eps", |c| {
@@ -75,15 +73,9 @@ fn shape(c: &Call) -> Outcome<Shape> {
 
 fn opts(c: &Call) -> Outcome<NormOpts> {
     let mut opts = NormOpts::default();
-    if let Some(weight) = c.opt_tensor("weight")? {
-        opts = opts.weight(&weight);
-    }
-    if let Some(bias) = c.opt_tensor("bias")? {
-        opts = opts.bias(&bias);
-    }
-    if let Some(eps) = c.opt_float("eps")? {
-        opts = opts.eps(eps);
-    }
+    opts = with(opts, c.opt_tensor("weight")?, |opts, weight| opts.weight(&weight));
+    opts = with(opts, c.opt_tensor("bias")?, |opts, bias| opts.bias(&bias));
+    opts = with(opts, c.opt_float("eps")?, |opts, eps| opts.eps(eps));
     Ok(opts)
 }
 
@@ -95,14 +87,8 @@ fn running_opts(c: &Call, own: bool) -> Outcome<RunningNormOpts> {
         (Some(mean), Some(var)) if !own => RunningNormOpts::running(&mean, &var),
         _ => RunningNormOpts::training(),
     };
-    if let Some(weight) = c.opt_tensor("weight")? {
-        opts = opts.weight(&weight);
-    }
-    if let Some(bias) = c.opt_tensor("bias")? {
-        opts = opts.bias(&bias);
-    }
-    if let Some(eps) = c.opt_float("eps")? {
-        opts = opts.eps(eps);
-    }
+    opts = with(opts, c.opt_tensor("weight")?, |opts, weight| opts.weight(&weight));
+    opts = with(opts, c.opt_tensor("bias")?, |opts, bias| opts.bias(&bias));
+    opts = with(opts, c.opt_float("eps")?, |opts, eps| opts.eps(eps));
     Ok(opts)
 }

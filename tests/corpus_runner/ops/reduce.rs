@@ -11,7 +11,7 @@ use kiln::tensor::{AxisList, Tensor};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, Stop, unsupported};
-use super::{Entry, entry, one, pair};
+use super::{Entry, entry, one, pair, with};
 
 /// A reduction with `dim`, `keepdim` and `dtype`, in its two forms.
 macro_rules! reductions {
@@ -152,12 +152,8 @@ pub const MOMENTS: &[Entry] = &[
     }),
     entry("cov", "self correction fweights aweights", |c| {
         let mut opts = CovOpts::default().correction(c.opt_float("correction")?.unwrap_or(1.0));
-        if let Some(weights) = c.opt_tensor("fweights")? {
-            opts = opts.fweights(&weights);
-        }
-        if let Some(weights) = c.opt_tensor("aweights")? {
-            opts = opts.aweights(&weights);
-        }
+        opts = with(opts, c.opt_tensor("fweights")?, |opts, weights| opts.fweights(&weights));
+        opts = with(opts, c.opt_tensor("aweights")?, |opts, weights| opts.aweights(&weights));
         one(c.tensor("self")?.cov(&opts))
     }),
     entry("corrcoef", "self", |c| one(c.tensor("self")?.corrcoef())),
@@ -220,8 +216,8 @@ fn linalg_norm(c: &Call) -> Outcome {
 
 /// Running reductions, differences and counts.
 pub const SCANS: &[Entry] = &[
-    entry("cumsum", "self dim dtype", |c| one(converted(c)?.cumsum(c.int("dim")?))),
-    entry("cumprod", "self dim dtype", |c| one(converted(c)?.cumprod(c.int("dim")?))),
+    entry("cumsum", "self dim dtype", |c| one(c.converted()?.cumsum(c.int("dim")?))),
+    entry("cumprod", "self dim dtype", |c| one(c.converted()?.cumprod(c.int("dim")?))),
     entry("cummax", "self dim", |c| pair(c.tensor("self")?.cummax(c.int("dim")?))),
     entry("cummin", "self dim", |c| pair(c.tensor("self")?.cummin(c.int("dim")?))),
     entry("logcumsumexp", "self dim", |c| one(c.tensor("self")?.logcumsumexp(c.int("dim")?))),
@@ -229,12 +225,8 @@ pub const SCANS: &[Entry] = &[
     entry("diff", "self n dim prepend append", |c| {
         let order = if c.has("n") { c.size("n")? } else { 1 };
         let mut opts = DiffOpts::default().order(order).axis(c.opt_int("dim")?.unwrap_or(-1));
-        if let Some(before) = c.opt_tensor("prepend")? {
-            opts = opts.prepend(&before);
-        }
-        if let Some(after) = c.opt_tensor("append")? {
-            opts = opts.append(&after);
-        }
+        opts = with(opts, c.opt_tensor("prepend")?, |opts, before| opts.prepend(&before));
+        opts = with(opts, c.opt_tensor("append")?, |opts, after| opts.append(&after));
         one(c.tensor("self")?.diff(&opts))
     }),
     entry("trapezoid", "self x dx dim", |c| {
@@ -258,12 +250,6 @@ pub const SCANS: &[Entry] = &[
         one(x.bincount(c.opt_tensor("weights")?.as_ref(), length))
     }),
 ];
-
-/// The tensor, cast to `dtype` if that is given.
-fn converted(c: &Call) -> Outcome<Tensor> {
-    let x = c.tensor("self")?;
-    Ok(c.dtype("dtype")?.map_or(x.clone(), |dtype| x.to_dtype(dtype)))
-}
 
 /// Positions `x`, or the distance `dx` of neighbours.
 fn spacing(c: &Call) -> Outcome<OperandValue> {

@@ -8,7 +8,7 @@ use kiln::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
-use super::{Entry, entry, one, pair};
+use super::{Entry, entry, one, pair, with};
 
 const CONV: &str = "input weight bias stride padding dilation groups";
 const TRANSPOSED: &str = "input weight bias stride padding output_padding groups dilation";
@@ -36,12 +36,8 @@ fn conv(c: &Call, f: Conv<ConvOpts>) -> Outcome {
             opts = opts.padding(c.ints("padding")?);
         }
     }
-    if let Some(stride) = c.opt_ints("stride")? {
-        opts = opts.stride(stride);
-    }
-    if let Some(dilation) = c.opt_ints("dilation")? {
-        opts = opts.dilation(dilation);
-    }
+    opts = with(opts, c.opt_ints("stride")?, |opts, stride| opts.stride(stride));
+    opts = with(opts, c.opt_ints("dilation")?, |opts, dilation| opts.dilation(dilation));
     if c.has("groups") {
         opts = opts.groups(c.size("groups")?);
     }
@@ -50,18 +46,10 @@ fn conv(c: &Call, f: Conv<ConvOpts>) -> Outcome {
 
 fn transposed(c: &Call, f: Conv<ConvTransposeOpts>) -> Outcome {
     let mut opts = ConvTransposeOpts::default();
-    if let Some(stride) = c.opt_ints("stride")? {
-        opts = opts.stride(stride);
-    }
-    if let Some(padding) = c.opt_ints("padding")? {
-        opts = opts.padding(padding);
-    }
-    if let Some(padding) = c.opt_ints("output_padding")? {
-        opts = opts.output_padding(padding);
-    }
-    if let Some(dilation) = c.opt_ints("dilation")? {
-        opts = opts.dilation(dilation);
-    }
+    opts = with(opts, c.opt_ints("stride")?, |opts, stride| opts.stride(stride));
+    opts = with(opts, c.opt_ints("padding")?, |opts, padding| opts.padding(padding));
+    opts = with(opts, c.opt_ints("output_padding")?, |opts, padding| opts.output_padding(padding));
+    opts = with(opts, c.opt_ints("dilation")?, |opts, dilation| opts.dilation(dilation));
     if c.has("groups") {
         opts = opts.groups(c.size("groups")?);
     }
@@ -101,15 +89,9 @@ pub const POOLS: &[Entry] = &[
     }),
     entry("nn.functional.unfold", "self kernel_size dilation padding stride", |c| {
         let mut opts = Im2colOpts::default();
-        if let Some(dilation) = c.opt_ints("dilation")? {
-            opts = opts.dilation(dilation);
-        }
-        if let Some(padding) = c.opt_ints("padding")? {
-            opts = opts.padding(padding);
-        }
-        if let Some(stride) = c.opt_ints("stride")? {
-            opts = opts.stride(stride);
-        }
+        opts = with(opts, c.opt_ints("dilation")?, |opts, dilation| opts.dilation(dilation));
+        opts = with(opts, c.opt_ints("padding")?, |opts, padding| opts.padding(padding));
+        opts = with(opts, c.opt_ints("stride")?, |opts, stride| opts.stride(stride));
         one(c.tensor("self")?.im2col(c.ints("kernel_size")?, opts))
     }),
 ];
@@ -122,12 +104,8 @@ fn avg_pool(c: &Call, f: Pool<AvgPoolOpts>) -> Outcome {
     if let Some(stride) = c.opt_ints("stride")?.filter(|stride| !stride.is_empty()) {
         opts = opts.stride(stride);
     }
-    if let Some(padding) = c.opt_ints("padding")? {
-        opts = opts.padding(padding);
-    }
-    if let Some(divisor) = c.opt_int("divisor_override")? {
-        opts = opts.divisor_override(divisor);
-    }
+    opts = with(opts, c.opt_ints("padding")?, |opts, padding| opts.padding(padding));
+    opts = with(opts, c.opt_int("divisor_override")?, |opts, divisor| opts.divisor_override(divisor));
     one(f(&c.tensor("self")?, c.ints("kernel_size")?, opts))
 }
 
@@ -136,12 +114,8 @@ fn max_pool(c: &Call, plain: Pool<MaxPoolOpts>, indexed: Pool<MaxPoolOpts, (Tens
     if let Some(stride) = c.opt_ints("stride")?.filter(|stride| !stride.is_empty()) {
         opts = opts.stride(stride);
     }
-    if let Some(padding) = c.opt_ints("padding")? {
-        opts = opts.padding(padding);
-    }
-    if let Some(dilation) = c.opt_ints("dilation")? {
-        opts = opts.dilation(dilation);
-    }
+    opts = with(opts, c.opt_ints("padding")?, |opts, padding| opts.padding(padding));
+    opts = with(opts, c.opt_ints("dilation")?, |opts, dilation| opts.dilation(dilation));
     let (x, kernel) = (c.tensor("self")?, c.ints("kernel_size")?);
     if c.is("return_indices")? { pair(indexed(&x, kernel, opts)) } else { one(plain(&x, kernel, opts)) }
 }
