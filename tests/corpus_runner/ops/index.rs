@@ -177,6 +177,9 @@ pub const WRITES: &[Entry] = &[
     entry("put", "self index source accumulate", |c| {
         one(c.tensor("self")?.put(&c.tensor("index")?, &c.tensor("source")?, c.is("accumulate")?))
     }),
+    entry("masked_fill", "self mask value", |c| {
+        one(c.tensor("self")?.masked_fill(&c.tensor("mask")?, c.operand("value")?))
+    }),
     entry("masked_scatter", "self mask source", |c| {
         one(c.tensor("self")?.masked_scatter(&c.tensor("mask")?, &c.tensor("source")?))
     }),

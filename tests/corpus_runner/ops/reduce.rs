@@ -43,10 +43,10 @@ pub const REDUCTIONS: &[Entry] = reductions! {
 /// Reductions with indices, extremes, norms and moments.
 pub const EXTREMES: &[Entry] = &[
     entry("max", "self dim keepdim", |c| {
-        extreme(c, Tensor::amax, Tensor::max_with_index, Tensor::max_with_index_keepdim)
+        extreme(c, Tensor::maximum, Tensor::amax, Tensor::max_with_index, Tensor::max_with_index_keepdim)
     }),
     entry("min", "self dim keepdim", |c| {
-        extreme(c, Tensor::amin, Tensor::min_with_index, Tensor::min_with_index_keepdim)
+        extreme(c, Tensor::minimum, Tensor::amin, Tensor::min_with_index, Tensor::min_with_index_keepdim)
     }),
     entry("aminmax", "self dim keepdim", |c| {
         let (x, axes) = (c.tensor("self")?, c.axes("dim")?);
@@ -90,13 +90,14 @@ type WithIndex = fn(&Tensor, i64) -> (Tensor, Tensor);
 /// `max` and `min`: of two tensors, of all elements, or along an axis.
 fn extreme(
     c: &Call,
+    binary: fn(&Tensor, &Tensor) -> Tensor,
     all: fn(&Tensor, AxisList) -> Tensor,
     along: WithIndex,
     along_keepdim: WithIndex,
 ) -> Outcome {
     let x = c.tensor("self")?;
     if c.has_tensor("dim") {
-        return unsupported("other", "a tensor");
+        return one(binary(&x, &c.tensor("dim")?));
     }
     match c.opt_int("dim")? {
         None => one(all(&x, AxisList::All)),
