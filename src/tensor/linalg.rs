@@ -353,8 +353,15 @@ fn cross(site: Site, a: &Tensor, b: &Tensor, axis: i64) -> Checked<Tensor> {
         dims[number] = 3;
         site.take(x, number, &index)
     };
-    let one = site.mul(rolled(a, 1), rolled(b, 2));
-    Ok(site.sub(one, site.mul(rolled(a, 2), rolled(b, 1))))
+    // Each product is rounded to the type, as in PyTorch: where they cancel,
+    // 16-bit floats would differ.
+    let product = |i, j| {
+        let (a, b) = (rolled(a, i), rolled(b, j));
+        let dtype = a.dtype().promote(b.dtype());
+        let wide = |t: &Tensor| site.cast(t, dtype.compute());
+        site.cast(&site.mul(wide(&a), wide(&b)), dtype)
+    };
+    Ok(site.sub(product(1, 2), product(2, 1)))
 }
 
 fn linear(site: Site, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {

@@ -22,6 +22,7 @@ pub mod einsum;
 pub mod embedding;
 mod fit;
 pub mod gamma;
+pub mod grid_sample;
 pub mod histogram;
 pub mod im2col;
 pub mod increment;

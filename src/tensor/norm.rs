@@ -253,6 +253,10 @@ fn group_norm(site: Site, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked
 }
 
 fn batch_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
+    // As in PyTorch, an empty input of any rank is its own result.
+    if x.ty().is_some() && x.numel() == 0 {
+        return Ok(x.clone());
+    }
     let channels = channels_of(site, x, 2)?;
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
     if opts.input_stats {
@@ -284,7 +288,7 @@ fn running_norm(
             let (mean, var): (Tensor, Tensor) = (column(mean)?, column(var)?);
             (site.sub(&wide, mean), site.rsqrt(&site.add(var, opts.eps)))
         }
-        (_, _) if opts.input_stats || x.numel() == 0 => {
+        (_, _) if opts.input_stats => {
             let (deviation, _, rstd) = deviations(site, &wide, axes, opts.eps);
             (deviation, rstd)
         }
