@@ -109,7 +109,8 @@ impl Drop for Invalid {
 
 impl Tensor {
     /// A tensor that is this node.
-    pub(crate) fn from_node(node: Arc<Node>) -> Tensor {
+    #[doc(hidden)]
+    pub fn from_node(node: Arc<Node>) -> Tensor {
         Tensor { repr: Ok(node) }
     }
 
@@ -130,7 +131,8 @@ impl Tensor {
     ///
     /// # Errors
     /// The recorded mistake.
-    pub(crate) fn node(&self) -> Result<&Arc<Node>> {
+    #[doc(hidden)]
+    pub fn node(&self) -> Result<&Arc<Node>> {
         self.repr.as_ref().map_err(|invalid| {
             invalid.seen.store(true, Ordering::Relaxed);
             invalid.error.clone()

@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "x / 1 = x, 1 / x = recip(x)", exact: true, apply: div_one },
     Rule { name: "x / 2^k = x * 2^-k", exact: true, apply: div_power_of_two },
     Rule { name: "--x = x", exact: true, apply: double_neg },
-    Rule { name: "|-x| = ||x|| = |x|", exact: true, apply: abs_of_sign },
+    Rule { name: "||x|| = |x|, |-x| = |x| (signed)", exact: true, apply: abs_of_sign },
     Rule { name: "max(x, x) = min(x, x) = x", exact: true, apply: extreme_of_same },
     Rule { name: "(x . c) . d = x . (c . d)", exact: true, apply: reassociate },
     Rule { name: "x^0 = 1, x^1 = x", exact: true, apply: pow_unit },
@@ -138,7 +138,7 @@ fn mul_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Mul)?;
     let x = unary_at(b, x, AluOp::Neg)?;
     let y = match b.number(y) {
-        Some(_) => b.alu(AluOp::Neg, &[y], node.span),
+        Some(c) => b.full(AluOp::Neg.eval(node.ty.dtype, &[c]), &b.graph.ty(y).clone(), node.span),
         None => unary_at(b, y, AluOp::Neg)?,
     };
     Some(b.alu(AluOp::Mul, &[x, y], node.span))
@@ -190,7 +190,9 @@ fn abs_of_sign(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     if unary_at(b, x, AluOp::Abs).is_some() {
         return Some(x);
     }
-    let x = unary_at(b, x, AluOp::Neg)?;
+    // Of an unsigned integer the negative is another magnitude.
+    let unsigned = matches!(node.ty.dtype, DType::U8 | DType::U32);
+    let x = unary_at(b, x, AluOp::Neg).filter(|_| !unsigned)?;
     Some(b.alu(AluOp::Abs, &[x], node.span))
 }
 
@@ -215,9 +217,11 @@ fn reassociate(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         return None;
     }
     let outer = operands[1];
-    b.number(outer)?;
     let (x, inner) = binary(b.graph.node(operands[0]), op)?;
-    b.number(inner)?;
+    // Three numbers would go around in a circle, were they not folded.
+    if b.number(x).is_some() || b.number(inner).is_none() || b.number(outer).is_none() {
+        return None;
+    }
     let both = b.alu(op, &[inner, outer], node.span);
     Some(b.alu(op, &[x, both], node.span))
 }

@@ -1,0 +1,92 @@
+//! Random programs mean the same before and after simplification.
+
+mod support;
+
+use std::sync::Arc;
+
+use kiln::ir::collect::{Collected, collect};
+use kiln::ir::oracle::{Data, Value, evaluate};
+use kiln::ir::rewrite::{Rule, cse, rewrite};
+use kiln::ir::simplify::rules;
+use kiln::ir::verify::verify;
+use kiln::ir::{Graph, Node};
+use kiln::runtime::host;
+use proptest::prelude::*;
+use support::random_graph::{Program, Variant, programs};
+use support::random_leaf::Mode;
+
+/// Cases of each property.
+const CASES: u32 = 500;
+
+fn collected(program: &Program) -> (Collected, Vec<Value>) {
+    let nodes = program.build_nodes(Variant::default());
+    let collected = collect(&nodes);
+    let value = |leaf: &Arc<Node>| {
+        let view = leaf.value().expect("a leaf has a value");
+        Value::from_view(leaf.ty().clone(), host::bytes(&view.buffer), &view.layout)
+    };
+    let params = collected.leaves.iter().map(value).collect();
+    (collected, params)
+}
+
+/// Values as bits, every NaN the same.
+fn bits(value: &Value) -> Vec<u64> {
+    match &value.data {
+        Data::Int(data) => data.iter().map(|&x| x as u64).collect(),
+        Data::Float(data) => data.iter().map(|x| if x.is_nan() { u64::MAX } else { x.to_bits() }).collect(),
+    }
+}
+
+fn same_bits(before: &Graph, after: &Graph, params: &[Value]) -> Result<(), TestCaseError> {
+    let violations: Vec<String> = verify(after).iter().map(|v| v.to_string()).collect();
+    prop_assert!(violations.is_empty(), "{violations:?}\n{after}");
+    let expected = evaluate(before, params).expect("the program runs");
+    let found = evaluate(after, params).expect("the simplified program runs");
+    for (i, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        prop_assert_eq!(&expected.ty, &found.ty);
+        prop_assert_eq!(bits(expected), bits(found), "output {}\n{}\nbecame\n{}", i, before, after);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_programs_are_well_formed(program in support::random_graph::program()) {
+        let (collected, _) = collected(&program);
+        prop_assert_eq!(verify(&collected.graph), []);
+    }
+
+    #[test]
+    fn merging_changes_no_bit(program in support::random_graph::program()) {
+        let (collected, params) = collected(&program);
+        let (merged, map) = cse(&collected.graph);
+        prop_assert_eq!(map.len(), collected.graph.nodes.len());
+        prop_assert!(merged.nodes.len() <= collected.graph.nodes.len());
+        same_bits(&collected.graph, &merged, &params)?;
+    }
+
+    #[test]
+    fn exact_rules_change_no_bit(program in support::random_graph::program()) {
+        let exact: Vec<Rule> = rules().iter().filter(|rule| rule.exact).copied().collect();
+        let (collected, params) = collected(&program);
+        same_bits(&collected.graph, &rewrite(&collected.graph, &exact).0, &params)?;
+    }
+
+    #[test]
+    fn on_small_integers_no_rule_changes_a_bit(
+        program in prop_oneof![programs(Mode::Exact, false), programs(Mode::Exact, true)]
+    ) {
+        let (collected, params) = collected(&program);
+        same_bits(&collected.graph, &rewrite(&collected.graph, rules()).0, &params)?;
+    }
+
+    #[test]
+    fn simplifying_twice_changes_nothing_more(program in support::random_graph::program()) {
+        let (collected, _) = collected(&program);
+        let (once, _) = rewrite(&collected.graph, rules());
+        let (twice, _) = rewrite(&once, rules());
+        prop_assert_eq!(once.to_string(), twice.to_string());
+    }
+}

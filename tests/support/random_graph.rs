@@ -1,0 +1,210 @@
+//! Random tensor programs that shrink well.
+//!
+//! A program is a list of small instructions. Each is interpreted against a
+//! stack of what was built before, its numbers taken modulo what is there,
+//! and one that does not fit does nothing. So any part of a program is a
+//! program, and proptest can drop and simplify instructions freely.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kiln::base::Device;
+use kiln::ir::Node;
+use kiln::ir::collect::collect;
+use kiln::tensor::Tensor;
+use proptest::prelude::*;
+
+use super::random_leaf::Mode;
+use super::random_steps::Construction;
+
+/// What an instruction builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Data in memory.
+    Leaf,
+    /// A rank-0 constant.
+    Number,
+    /// An index ramp, shaped like an operand's axis.
+    Iota,
+    /// A scalar operation of one operand.
+    Unary,
+    /// A scalar operation of two operands.
+    Binary,
+    /// A comparison.
+    Compare,
+    /// A selection.
+    Select,
+    /// A conversion.
+    Cast,
+    /// A reinterpretation of bits.
+    Bitcast,
+    /// Axes merged, split, added or removed.
+    Reshape,
+    /// Axes reordered.
+    Permute,
+    /// Axes repeated.
+    Expand,
+    /// Axes padded, cropped or spread.
+    Pad,
+    /// Axes sliced.
+    Slice,
+    /// Axes reversed.
+    Flip,
+    /// Windows along an axis.
+    Window,
+    /// Windows summed back.
+    Unwindow,
+    /// Axes combined.
+    Reduce,
+    /// Running combination.
+    Scan,
+    /// A contraction of two operands.
+    Contract,
+    /// Elements picked by an index.
+    Gather,
+    /// Elements combined in by an index.
+    Scatter,
+    /// A sorting permutation, or the sorted elements.
+    Sort,
+    /// A copy in row-major memory.
+    Copy,
+    /// A repetition.
+    Loop,
+    /// A named operation.
+    Composite,
+}
+
+/// How often each kind is drawn.
+const WEIGHTS: &[(u32, Kind)] = &[
+    (6, Kind::Leaf),
+    (3, Kind::Number),
+    (2, Kind::Iota),
+    (6, Kind::Unary),
+    (12, Kind::Binary),
+    (3, Kind::Compare),
+    (3, Kind::Select),
+    (4, Kind::Cast),
+    (1, Kind::Bitcast),
+    (4, Kind::Reshape),
+    (4, Kind::Permute),
+    (4, Kind::Expand),
+    (3, Kind::Pad),
+    (4, Kind::Slice),
+    (2, Kind::Flip),
+    (2, Kind::Window),
+    (2, Kind::Unwindow),
+    (6, Kind::Reduce),
+    (2, Kind::Scan),
+    (3, Kind::Contract),
+    (2, Kind::Gather),
+    (2, Kind::Scatter),
+    (1, Kind::Sort),
+    (1, Kind::Copy),
+    (1, Kind::Loop),
+    (1, Kind::Composite),
+];
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction {
+    /// What to build.
+    pub kind: Kind,
+    /// The operands, counted from the top of the stack.
+    pub from: [u8; 3],
+    /// Whatever else the kind wants to know.
+    pub with: [u8; 4],
+}
+
+/// A random program.
+#[derive(Clone)]
+pub struct Program {
+    /// Which numbers it computes with.
+    pub mode: Mode,
+    /// Whether its data holds NaN and infinities.
+    pub special: bool,
+    /// Its steps.
+    pub instructions: Vec<Instruction>,
+    /// The results besides the last, counted from the top of the stack.
+    pub outputs: Vec<u8>,
+}
+
+/// What to change about a program while keeping its structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Seed of the data.
+    pub data: u64,
+    /// Seed of the constants.
+    pub constants: u64,
+    /// Added to every extent above 1 of the leaves.
+    pub sizes: usize,
+    /// Where it runs: leaves are copied there.
+    pub device: Device,
+}
+
+impl Default for Variant {
+    fn default() -> Variant {
+        Variant { data: 0, constants: 0, sizes: 0, device: Device::cpu() }
+    }
+}
+
+impl Program {
+    /// The program's results, on the CPU.
+    pub fn build(&self) -> Vec<Tensor> {
+        self.build_variant(Variant::default())
+    }
+
+    /// The results of a variant of the program. Equal variants are equal
+    /// graphs of different nodes.
+    pub fn build_variant(&self, variant: Variant) -> Vec<Tensor> {
+        self.build_nodes(variant).into_iter().map(Tensor::from_node).collect()
+    }
+
+    /// The results as nodes: at least one, and none twice.
+    pub fn build_nodes(&self, variant: Variant) -> Vec<Arc<Node>> {
+        let mut construction = Construction::new(self.mode, self.special, variant);
+        for (number, instruction) in self.instructions.iter().enumerate() {
+            construction.step(number as u64, instruction);
+        }
+        construction.outputs(&self.outputs)
+    }
+}
+
+impl fmt::Debug for Program {
+    /// The instructions and the graph they build.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Program {{ mode: {:?}, special: {}, instructions: vec![", self.mode, self.special)?;
+        for Instruction { kind, from, with } in &self.instructions {
+            writeln!(f, "    Instruction {{ kind: Kind::{kind:?}, from: {from:?}, with: {with:?} }},")?;
+        }
+        writeln!(f, "], outputs: vec!{:?} }}", self.outputs)?;
+        // A panic while building is reported by the test, not by its report.
+        match std::panic::catch_unwind(|| collect(&self.build_nodes(Variant::default())).graph.to_string()) {
+            Ok(graph) => f.write_str(&graph),
+            Err(_) => f.write_str("(it does not build)"),
+        }
+    }
+}
+
+/// Programs of one mode.
+pub fn programs(mode: Mode, special: bool) -> impl Strategy<Value = Program> {
+    let kind = prop::sample::select(
+        WEIGHTS.iter().flat_map(|&(weight, kind)| vec![kind; weight as usize]).collect::<Vec<_>>(),
+    );
+    // Operands near the top make chains, which fuse.
+    let from = prop::array::uniform3(prop_oneof![3 => 0..3u8, 1 => any::<u8>()]);
+    let instruction =
+        (kind, from, any::<[u8; 4]>()).prop_map(|(kind, from, with)| Instruction { kind, from, with });
+    let instructions = prop::collection::vec(instruction, 1..32);
+    (instructions, prop::collection::vec(any::<u8>(), 0..3))
+        .prop_map(move |(instructions, outputs)| Program { mode, special, instructions, outputs })
+}
+
+/// Programs of either mode, with and without special numbers.
+pub fn program() -> impl Strategy<Value = Program> {
+    prop_oneof![
+        programs(Mode::Exact, false),
+        programs(Mode::Exact, true),
+        programs(Mode::Smooth, false),
+        programs(Mode::Smooth, true),
+    ]
+}
