@@ -25,7 +25,8 @@ pub fn work_cost(work: &Work) -> Cost {
         Work::Kernel(kernel) => cost(kernel),
         Work::Sort(sort) => sort_cost(sort),
         Work::Custom(_, inputs, outputs) => {
-            let bytes = |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
+            let bytes =
+                |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
             Cost { loaded: bytes(inputs), stored: bytes(outputs), flops: 0 }
         }
     }

@@ -32,10 +32,7 @@ fn to_expand<'n>(
     (!template(node.ty.device, composite.name)).then_some((composite, *out))
 }
 
-fn expand_once(
-    graph: &Graph,
-    template: &dyn Fn(Device, &'static str) -> bool,
-) -> (Graph, Vec<NodeId>) {
+fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -> (Graph, Vec<NodeId>) {
     type Key = (usize, SmallVec<[NodeId; 3]>);
     let mut expanded = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());

@@ -25,10 +25,7 @@ pub fn fori_loop(
     carries: &[Tensor],
     body: impl FnOnce(&Tensor, &[Tensor]) -> Vec<Tensor>,
 ) -> Vec<Tensor> {
-    let site = Site::here("fori_loop");
-    let count = carries.len();
-    let repeated = repeat(site, trips, carries, &[], false, |i, carries, _| (body(i, carries), Vec::new()));
-    unwrap_all(repeated.map(|(carries, _)| carries), count)
+    loop_at(Site::here("fori_loop"), trips, carries, body)
 }
 
 /// Walks the leading axis of the stacked inputs `xs`: `body` maps the carries
@@ -81,6 +78,17 @@ pub fn custom(kernel: Arc<dyn Custom>, inputs: &[Tensor]) -> Vec<Tensor> {
     let count = if types.len() == inputs.len() { kernel.infer(&types).map_or(1, |t| t.len()) } else { 1 };
     let apply = |n| Tensor::apply(site.name, site.span, Op::Custom(kernel.clone(), n), &operands);
     (0..count as u32).map(apply).collect()
+}
+
+/// [`fori_loop`] on behalf of an operation that knows its own site.
+pub(crate) fn loop_at(
+    site: Site,
+    trips: usize,
+    carries: &[Tensor],
+    body: impl FnOnce(&Tensor, &[Tensor]) -> Vec<Tensor>,
+) -> Vec<Tensor> {
+    let repeated = repeat(site, trips, carries, &[], false, |i, carries, _| (body(i, carries), Vec::new()));
+    unwrap_all(repeated.map(|(carries, _)| carries), carries.len())
 }
 
 /// [`composite`] on behalf of an operation that knows its own site.

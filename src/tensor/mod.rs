@@ -36,6 +36,7 @@ pub mod magnitude;
 pub mod margin_loss;
 pub mod math;
 pub mod matmul;
+pub mod matrix_function;
 pub mod moments;
 pub mod movement;
 pub mod norm;
