@@ -29,55 +29,51 @@ pub enum Arg {
         /// Distance of the indices taken.
         step: Option<i64>,
     },
+    /// A form that this reader does not know.
+    Other(String),
 }
 
 /// Decodes one argument.
-///
-/// # Errors
-/// A form that the format does not have.
-pub fn decode(value: &Value) -> Result<Arg, String> {
+pub fn decode(value: &Value) -> Arg {
+    let other = || Arg::Other(value.to_string());
     match value {
-        Value::Null => Ok(Arg::None),
-        Value::Bool(b) => Ok(Arg::Number(Scalar::Bool(*b))),
+        Value::Null => Arg::None,
+        Value::Bool(b) => Arg::Number(Scalar::Bool(*b)),
         Value::Number(number) => match number.as_i64() {
-            Some(i) => Ok(Arg::Number(Scalar::Int(i))),
-            None => number.as_f64().map(|f| Arg::Number(Scalar::Float(f))).ok_or_else(|| format!("{number}")),
+            Some(i) => Arg::Number(Scalar::Int(i)),
+            None => number.as_f64().map_or_else(other, |f| Arg::Number(Scalar::Float(f))),
         },
-        Value::String(text) => Ok(Arg::Text(text.clone())),
+        Value::String(text) => Arg::Text(text.clone()),
         Value::Array(items) => list(items),
         Value::Object(fields) => match fields.iter().next() {
-            Some((key, value)) if fields.len() == 1 => tagged(key, value),
-            _ => Err(format!("argument {value}")),
+            Some((key, value)) if fields.len() == 1 => tagged(key, value).unwrap_or_else(other),
+            _ => other(),
         },
     }
 }
 
-fn list(items: &[Value]) -> Result<Arg, String> {
-    Ok(Arg::List(items.iter().map(decode).collect::<Result<_, _>>()?))
+fn list(items: &[Value]) -> Arg {
+    Arg::List(items.iter().map(decode).collect())
 }
 
 /// Decodes `{key: value}`, JSON's spelling of what it has no type for.
-fn tagged(key: &str, value: &Value) -> Result<Arg, String> {
-    let unknown = || format!("argument {{{key}: {value}}}");
-    match (key, value) {
-        ("t", _) => value.as_u64().map(|k| Arg::Tensor(k as usize)).ok_or_else(unknown),
-        ("tuple", Value::Array(items)) => list(items),
-        ("f", Value::String(text)) => match text.parse() {
-            Ok(float) => Ok(Arg::Number(Scalar::Float(float))),
-            Err(_) => Err(unknown()),
-        },
-        ("dtype", Value::String(name)) => Ok(match dtype(name) {
-            Some(dtype) => Arg::DType(dtype),
-            None => Arg::OtherDType(name.clone()),
-        }),
-        ("slice", Value::Array(bounds)) => match bounds.as_slice() {
+fn tagged(key: &str, value: &Value) -> Option<Arg> {
+    Some(match key {
+        "t" => Arg::Tensor(usize::try_from(value.as_u64()?).ok()?),
+        "tuple" => list(value.as_array()?),
+        "f" => Arg::Number(Scalar::Float(value.as_str()?.parse().ok()?)),
+        "dtype" => {
+            let name = value.as_str()?;
+            dtype(name).map_or_else(|| Arg::OtherDType(name.to_string()), Arg::DType)
+        }
+        "slice" => match value.as_array()?.as_slice() {
             [start, stop, step] => {
-                Ok(Arg::Slice { start: start.as_i64(), stop: stop.as_i64(), step: step.as_i64() })
+                Arg::Slice { start: start.as_i64(), stop: stop.as_i64(), step: step.as_i64() }
             }
-            _ => Err(unknown()),
+            _ => return None,
         },
-        _ => Err(unknown()),
-    }
+        _ => return None,
+    })
 }
 
 /// The type that PyTorch calls `name`.

@@ -74,6 +74,9 @@ impl<'a> Call<'a> {
             if name == "out" {
                 return Err(Stop::Inexpressible("results are new tensors, so there is no out=".into()));
             }
+            if is_idle(name, arg) {
+                continue;
+            }
             if !parameters.split_whitespace().any(|p| p.trim_start_matches('*') == name) {
                 return Err(Stop::Unsupported(format!("argument {name}={arg:?}")));
             }
@@ -150,21 +153,24 @@ impl<'a> Call<'a> {
             Values::Floats(_) => Err(Stop::Inexpressible("integers are needed, given floats".into())),
         }
     }
+}
 
-    /// Takes arguments that have no meaning in kiln when they are what
-    /// PyTorch's default is.
-    ///
-    /// # Errors
-    /// A value that would change something.
-    pub fn ignore(&self, name: &str, harmless: impl Fn(&Arg) -> bool) -> Outcome<()> {
-        match self.take(name) {
-            Some(arg) if !harmless(&arg) => Err(Stop::Unsupported(format!("{name}={arg:?}"))),
-            Some(_) | None => Ok(()),
-        }
+/// Whether a keyword changes nothing about the values: where PyTorch would
+/// put them (the device under test stands for the CPU), how it would lay them
+/// out, whether it would record gradients or overwrite the input.
+fn is_idle(name: &str, arg: &Arg) -> bool {
+    match name {
+        "device" => matches!(arg, Arg::None) || matches!(arg, Arg::Text(name) if name == "cpu"),
+        "layout" | "memory_format" => true,
+        "inplace" | "pin_memory" | "requires_grad" => matches!(arg, Arg::None | Arg::Number(Scalar::Bool(_))),
+        _ => false,
     }
 }
 
 fn wrong(name: &str, arg: &Arg, expected: impl Display) -> Stop {
+    if let Arg::Other(text) = arg {
+        return Stop::Unsupported(format!("{name}={text}"));
+    }
     Stop::Inexpressible(format!("{name} is {expected}, given {arg:?}"))
 }
 
@@ -251,6 +257,7 @@ pub fn integer(arg: &Arg) -> Option<i64> {
 }
 
 impl Call<'_> {
+    /// The tensor that an argument is, if it is one.
     fn input(&self, arg: &Arg) -> Option<Tensor> {
         match arg {
             Arg::Tensor(k) => self.inputs.get(*k).cloned(),

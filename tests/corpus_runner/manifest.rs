@@ -129,7 +129,7 @@ fn case(entry: &Value) -> Result<Case, String> {
         number,
         dtype: entry["dt"].as_str().and_then(arg::dtype),
         args: positional(entry)?,
-        keywords: keywords(entry)?,
+        keywords: keywords(entry),
         outputs: entry["out"].as_array().map_or(0, Vec::len),
         recorded: recorded(&entry["err"]),
         gradients: integers(&entry["grad"]),
@@ -144,19 +144,19 @@ fn refusal(entry: &Value) -> Result<Refusal, String> {
     let input = |i: &Value| (i[0].as_str().and_then(arg::dtype), integers(&i[1]));
     Ok(Refusal {
         args: positional(entry)?,
-        keywords: keywords(entry)?,
+        keywords: keywords(entry),
         inputs: inputs.iter().map(input).collect(),
         message: entry["match"].as_str().or(entry["error"].as_str()).unwrap_or_default().to_string(),
     })
 }
 
 fn positional(entry: &Value) -> Result<Vec<Arg>, String> {
-    entry["args"].as_array().ok_or("a call without arguments")?.iter().map(arg::decode).collect()
+    Ok(entry["args"].as_array().ok_or("a call without arguments")?.iter().map(arg::decode).collect())
 }
 
-fn keywords(entry: &Value) -> Result<Vec<(String, Arg)>, String> {
-    let Some(fields) = entry["kw"].as_object() else { return Ok(Vec::new()) };
-    fields.iter().map(|(name, value)| Ok((name.clone(), arg::decode(value)?))).collect()
+fn keywords(entry: &Value) -> Vec<(String, Arg)> {
+    let fields = entry["kw"].as_object().into_iter().flatten();
+    fields.map(|(name, value)| (name.clone(), arg::decode(value))).collect()
 }
 
 fn strides(entry: &Value) -> Result<HashMap<usize, Vec<usize>>, String> {

@@ -17,12 +17,15 @@ use super::safetensors;
 use super::target::Target;
 
 /// Runs every case of `op`.
-///
-/// # Errors
-/// A file that cannot be read.
-pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> Result<OpReport, String> {
+pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> OpReport {
     let mut report = OpReport { name: op.name.clone(), ..OpReport::default() };
-    let arrays = safetensors::read(&folder.join(&op.file))?;
+    let arrays = match safetensors::read(&folder.join(&op.file)) {
+        Ok(arrays) => arrays,
+        Err(error) => {
+            report.forward = op.cases.iter().map(|c| (c.number, Verdict::Failed(error.clone()))).collect();
+            return report;
+        }
+    };
     let entry = ops::find(&op.call);
     for case in &op.cases {
         let context = Context { op, case, manifest, arrays: &arrays, target };
@@ -34,7 +37,7 @@ pub fn run(op: &Op, manifest: &Manifest, folder: &Path, target: Target) -> Resul
     for (number, refusal) in op.refusals.iter().enumerate() {
         report.refusals.push((number as u64, guarded(|| rejected(refusal, entry, target))));
     }
-    Ok(report)
+    report
 }
 
 struct Context<'a> {

@@ -3,50 +3,42 @@
 use kiln::base::{DType, Scalar, Shape};
 use kiln::tensor::{Place, Tensor};
 
-use super::super::arg::Arg;
 use super::super::call::{Call, Outcome};
 use super::{Entry, entry, one};
 
 /// New tensors.
 pub const CREATION: &[Entry] = &[
-    entry("arange", "start end step dtype device", |c| {
-        let place = place(c)?;
+    entry("arange", "start end step dtype", |c| {
+        let place = c.place()?;
         let first = c.scalar("start")?;
         let (start, end) = c.opt_scalar("end")?.map_or((Scalar::Int(0), first), |end| (first, end));
         one(Tensor::arange(start, end, c.opt_scalar("step")?.unwrap_or(Scalar::Int(1)), place))
     }),
-    entry("linspace", "start end steps dtype device", |c| {
-        one(Tensor::linspace(c.scalar("start")?, c.scalar("end")?, c.size("steps")?, place(c)?))
+    entry("linspace", "start end steps dtype", |c| {
+        one(Tensor::linspace(c.scalar("start")?, c.scalar("end")?, c.size("steps")?, c.place()?))
     }),
-    entry("eye", "n m dtype device requires_grad", |c| {
-        c.ignore("requires_grad", |arg| matches!(arg, Arg::Number(Scalar::Bool(false))))?;
+    entry("eye", "n m dtype", |c| {
         let rows = c.size("n")?;
         let columns = if c.has("m") { c.size("m")? } else { rows };
-        one(Tensor::eye(rows, columns, place(c)?))
+        one(Tensor::eye(rows, columns, c.place()?))
     }),
-    entry("full", "size fill_value dtype device", |c| {
-        one(Tensor::full(shape(c)?, c.scalar("fill_value")?, place(c)?))
+    entry("full", "size fill_value dtype", |c| {
+        one(Tensor::full(shape(c)?, c.scalar("fill_value")?, c.place()?))
     }),
-    entry("zeros", "size dtype device", |c| one(Tensor::zeros(shape(c)?, place(c)?))),
-    entry("ones", "size dtype device", |c| one(Tensor::ones(shape(c)?, place(c)?))),
-    entry("zeros_like", "self dtype device", |c| filled_like(c, Scalar::Int(0))),
-    entry("ones_like", "self dtype device", |c| filled_like(c, Scalar::Int(1))),
-    entry("full_like", "self fill_value dtype device", |c| filled_like(c, c.scalar("fill_value")?)),
-    entry("new_full", "self size fill_value dtype device", |c| {
+    entry("zeros", "size dtype", |c| one(Tensor::zeros(shape(c)?, c.place()?))),
+    entry("ones", "size dtype", |c| one(Tensor::ones(shape(c)?, c.place()?))),
+    entry("zeros_like", "self dtype", |c| filled_like(c, Scalar::Int(0))),
+    entry("ones_like", "self dtype", |c| filled_like(c, Scalar::Int(1))),
+    entry("full_like", "self fill_value dtype", |c| filled_like(c, c.scalar("fill_value")?)),
+    entry("new_full", "self size fill_value dtype", |c| {
         let place = like(c, &c.tensor("self")?)?;
         one(Tensor::full(shape(c)?, c.scalar("fill_value")?, place))
     }),
 ];
 
-/// The device under test stands for the one that the call names.
-fn place(c: &Call) -> Outcome<Place> {
-    c.ignore("device", |arg| matches!(arg, Arg::Text(name) if name == "cpu"))?;
-    c.place()
-}
-
 /// The place of `own`, unless the call says otherwise.
 fn like(c: &Call, own: &Tensor) -> Outcome<Place> {
-    let place = place(c)?;
+    let place = c.place()?;
     Ok(Place { dtype: Some(place.dtype_or(own.dtype())), ..place })
 }
 

@@ -24,7 +24,11 @@ pub const READS: &[Entry] = &[
         one(c.tensor("self")?.take_along_dim(&c.tensor("indices")?, c.axes("dim")?))
     }),
     entry("__getitem__", "self index", getitem),
-    entry("isin", "self test_elements", |c| one(c.tensor("self")?.isin(c.operand("test_elements")?))),
+    entry("isin", "elements test_elements assume_unique invert", |c| {
+        c.opt_flag("assume_unique")?;
+        let found = c.tensor("elements")?.isin(c.operand("test_elements")?);
+        one(if c.is("invert")? { found.logical_not() } else { found })
+    }),
     entry("searchsorted", "sorted_sequence self out_int32 right side sorter", searchsorted),
     entry("bucketize", "self boundaries out_int32 right", |c| {
         let narrow = c.is("out_int32")?;

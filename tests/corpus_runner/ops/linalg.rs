@@ -36,6 +36,7 @@ pub const PRODUCTS: &[Entry] = &[
     entry("linalg.multi_dot", "tensors", |c| {
         one(multi_dot(&c.tensors("tensors")?.iter().collect::<Vec<_>>()))
     }),
+    entry("linalg.matrix_power", "self n", |c| one(c.tensor("self")?.matrix_power(c.int("n")?))),
     entry("linalg.vecdot", "x y dim", |c| {
         one(c.tensor("x")?.vecdot(&c.tensor("y")?, c.opt_int("dim")?.unwrap_or(-1)))
     }),

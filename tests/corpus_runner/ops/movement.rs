@@ -151,7 +151,11 @@ pub const REARRANGED: &[Entry] = &[
 fn repeat_interleave(c: &Call) -> Outcome {
     if c.has_tensor("repeats") {
         let (x, counts) = (c.tensor("self")?, c.tensor("repeats")?);
-        return one(x.repeat_interleave_by(&counts, c.axes("dim")?, c.size("output_size")?));
+        let length = match c.opt_int("output_size")? {
+            Some(length) => length,
+            None => c.known(&counts.sum(..))?[0],
+        };
+        return one(x.repeat_interleave_by(&counts, c.axes("dim")?, usize::try_from(length).unwrap_or(0)));
     }
     one(c.tensor("self")?.repeat_interleave(c.size("repeats")?, c.axes("dim")?))
 }

@@ -133,7 +133,7 @@ pub const MOMENTS: &[Entry] = &[
         let (axes, opts) = moments(c)?;
         pair(c.tensor("self")?.std_mean(axes, opts))
     }),
-    entry("norm", "self p dim keepdim", |c| {
+    entry("norm", "self p dim keepdim dtype", |c| {
         let p = match c.take("p") {
             None => 2.0,
             Some(Arg::Text(name)) if name == "fro" => 2.0,
@@ -142,12 +142,14 @@ pub const MOMENTS: &[Entry] = &[
         };
         norm(c, p)
     }),
-    entry("linalg.vector_norm", "self ord dim keepdim", |c| norm(c, c.opt_float("ord")?.unwrap_or(2.0))),
-    entry("linalg.matrix_norm", "self ord dim keepdim", |c| {
+    entry("linalg.vector_norm", "self ord dim keepdim dtype", |c| {
+        norm(c, c.opt_float("ord")?.unwrap_or(2.0))
+    }),
+    entry("linalg.matrix_norm", "self ord dim keepdim dtype", |c| {
         let ord = c.take("ord").unwrap_or(Arg::Text("fro".into()));
         matrix_norm(c, &ord)
     }),
-    entry("linalg.norm", "self ord dim keepdim", linalg_norm),
+    entry("linalg.norm", "self ord dim keepdim dtype", linalg_norm),
     entry("dist", "self other p", |c| {
         one(c.tensor("self")?.dist(&c.tensor("other")?, c.opt_float("p")?.unwrap_or(2.0)))
     }),
@@ -178,7 +180,7 @@ fn moments(c: &Call) -> Outcome<(AxisList, VarOpts)> {
 }
 
 fn norm(c: &Call, p: f64) -> Outcome {
-    let (x, axes) = (c.tensor("self")?, c.axes_or_all("dim")?);
+    let (x, axes) = (c.converted()?, c.axes_or_all("dim")?);
     one(if c.is("keepdim")? { x.norm_keepdim(p, axes) } else { x.norm(p, axes) })
 }
 
@@ -191,7 +193,7 @@ fn matrix_norm(c: &Call, ord: &Arg) -> Outcome {
         Arg::Number(ord) if ord.as_f64() == f64::NEG_INFINITY => MatrixNorm::MinRow,
         other => return unsupported("ord", format!("{other:?}, which needs singular values")),
     };
-    let x = c.tensor("self")?;
+    let x = c.converted()?;
     let axes = c.opt_ints("dim")?.unwrap_or(vec![-2, -1]);
     let Ok(axes) = <[i64; 2]>::try_from(axes.clone()) else {
         return Err(Stop::Inexpressible(format!("two axes, given {axes:?}")));
