@@ -230,6 +230,11 @@ getters! {
         Arg::Text(text) => Some(text.clone()),
         _ => None,
     };
+    /// A list of numbers, or one.
+    floats opt_floats Vec<f64>, "numbers", |_call, arg| match &arg {
+        Arg::List(items) => items.iter().map(|item| number(item).map(Scalar::as_f64)).collect(),
+        one => number(one).map(|number| vec![number.as_f64()]),
+    };
     /// A list of integers, or one.
     ints opt_ints Vec<i64>, "integers", |_call, arg| match &arg {
         Arg::List(items) => match items.as_slice() {

@@ -77,6 +77,7 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         reduce::SCANS,
         spatial::CONVOLUTIONS,
         spatial::POOLS,
+        spatial::RESAMPLING,
     ];
     tables.into_iter().flatten().map(|entry| (entry.name, entry)).collect()
 });

@@ -3,7 +3,9 @@
 use kiln::tensor::Tensor;
 use kiln::tensor::adaptive::OutputSizes;
 use kiln::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
+use kiln::tensor::grid_sample::{GridSampleOpts, SampleMode, SamplePadding};
 use kiln::tensor::im2col::Im2colOpts;
+use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use kiln::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
 
 use super::super::arg::Arg;
@@ -127,4 +129,49 @@ fn output_sizes(c: &Call) -> Outcome<OutputSizes> {
         Some(Arg::List(sizes)) => Ok(OutputSizes::from(sizes.iter().map(integer).collect::<Vec<_>>())),
         other => unsupported("output_size", format!("{other:?}")),
     }
+}
+
+/// Resampling.
+pub const RESAMPLING: &[Entry] = &[
+    entry(
+        "nn.functional.interpolate",
+        "self size scale_factor mode align_corners recompute_scale_factor antialias",
+        interpolate,
+    ),
+    entry("nn.functional.grid_sample", "self grid mode padding_mode align_corners", |c| {
+        let mode = match c.opt_text("mode")?.as_deref() {
+            None | Some("bilinear") => SampleMode::Bilinear,
+            Some("nearest") => SampleMode::Nearest,
+            Some("bicubic") => SampleMode::Bicubic,
+            Some(other) => return unsupported("mode", other),
+        };
+        let padding = match c.opt_text("padding_mode")?.as_deref() {
+            None | Some("zeros") => SamplePadding::Zeros,
+            Some("border") => SamplePadding::Border,
+            Some("reflection") => SamplePadding::Reflection,
+            Some(other) => return unsupported("padding_mode", other),
+        };
+        let opts = GridSampleOpts::default().mode(mode).padding_mode(padding);
+        let opts = opts.align_corners(c.is("align_corners")?);
+        one(c.tensor("self")?.grid_sample(&c.tensor("grid")?, opts))
+    }),
+];
+
+fn interpolate(c: &Call) -> Outcome {
+    let mode = match c.opt_text("mode")?.as_deref() {
+        None | Some("nearest") => InterpolateMode::Nearest,
+        Some("nearest-exact") => InterpolateMode::NearestExact,
+        Some("linear" | "bilinear" | "trilinear") => InterpolateMode::Linear,
+        Some("bicubic") => InterpolateMode::Bicubic,
+        Some("area") => InterpolateMode::Area,
+        Some(other) => return unsupported("mode", other),
+    };
+    if c.is("antialias")? {
+        return unsupported("antialias", true);
+    }
+    let opts = InterpolateOpts::default().mode(mode).align_corners(c.is("align_corners")?);
+    let opts = opts.recompute_scale_factor(c.is("recompute_scale_factor")?);
+    let opts = with(opts, c.opt_ints("size")?, |opts, size| opts.size(size));
+    let opts = with(opts, c.opt_floats("scale_factor")?, |opts, factors| opts.scale_factor(factors));
+    one(c.tensor("self")?.interpolate(opts))
 }
