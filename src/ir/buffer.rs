@@ -59,6 +59,16 @@ impl Layout {
     pub fn contiguous(shape: &Shape) -> Layout {
         Layout { offset: 0, strides: shape.strides() }
     }
+    /// The least position of any element: that of element `[0, 0, ...]`
+    /// unless some axis runs backwards.
+    pub fn lowest(&self, shape: &Shape) -> i64 {
+        let reach = |(&extent, &stride): (&usize, &i64)| (stride * (extent as i64 - 1)).min(0);
+        if shape.numel() == 0 {
+            0
+        } else {
+            self.offset + shape.iter().zip(&self.strides).map(reach).sum::<i64>()
+        }
+    }
     /// Whether this is row-major without gaps (axes of extent 1 do not count).
     pub fn is_contiguous(&self, shape: &Shape) -> bool {
         let dense = shape.strides();

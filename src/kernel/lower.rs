@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, Graph, Layout, NodeId, Op};
-use crate::kernel::affine::AxisId;
+use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{Builder, Splits};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
@@ -111,6 +111,8 @@ pub(crate) struct Lowerer<'r, 'g> {
     /// The contraction's node, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
+    /// The axis of a scan, which must stay whole.
+    scan_axis: Option<AxisId>,
     /// Elements of the operand being lowered.
     operand_numel: usize,
     depth: usize,
@@ -130,6 +132,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             contraction: None,
             contraction_node: None,
             in_operand: false,
+            scan_axis: None,
             operand_numel: 0,
             depth: 0,
         }
@@ -362,7 +365,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
                 &dense
             }
         };
-        let mut access = Access::default();
+        let mut access = Access { affine: Affine::constant(layout.offset), ..Access::default() };
         for (position, &stride) in at.iter().zip(&layout.strides) {
             access.affine = access.affine.plus(&position.affine.times(stride));
             for part in &position.computed {

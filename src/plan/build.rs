@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::base::{Device, DeviceKind, Result};
+use crate::base::{Device, DeviceKind, Result, Shape};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, Op};
@@ -67,15 +67,16 @@ pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], d
     let mut graph = collected.graph.clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves.len());
-    let layout = |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout));
+    let layout =
+        |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
     let layouts: Vec<Layout> = collected.leaves.iter().filter_map(layout).collect();
     add(&context.counts.plans_built, 1);
     prepare(context, graph, &layouts, donated)
 }
 
-/// A layout seen from its own element 0; where that is, the binding says.
-fn relative(layout: &Layout) -> Layout {
-    Layout { offset: 0, strides: layout.strides.clone() }
+/// A layout seen from its lowest element; where that is, the binding says.
+fn relative(layout: &Layout, shape: &Shape) -> Layout {
+    Layout { offset: layout.offset - layout.lowest(shape), strides: layout.strides.clone() }
 }
 
 /// Replaces lifted scalars by arguments that carry their number.

@@ -54,7 +54,8 @@ pub fn key(collected: &Collected, donated: &[bool]) -> (Skeleton, Values) {
     writer.graph(&collected.graph, true);
     for (leaf, &donated) in collected.leaves.iter().zip(donated) {
         if let Some(value) = leaf.value() {
-            let start = value.layout.offset.unsigned_abs() * leaf.ty().dtype.size() as u64;
+            let lowest = value.layout.lowest(&leaf.ty().shape) as u64;
+            let start = lowest * leaf.ty().dtype.size() as u64;
             let alignment = if start == 0 { 7 } else { start.trailing_zeros().min(7) };
             writer.skeleton.words.push(u64::from(alignment) << 1 | u64::from(donated));
             writer.values.fixed.extend(value.layout.strides.iter().map(|&stride| stride as u64));

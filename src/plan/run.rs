@@ -85,7 +85,8 @@ impl<'a> Execution<'a> {
         match self.place(id) {
             Place::Param(number) => {
                 let leaf = &self.leaves[number as usize];
-                let offset = leaf.layout.offset as usize * graph.ty(id).dtype.size();
+                let ty = graph.ty(id);
+                let offset = leaf.layout.lowest(&ty.shape) as usize * ty.dtype.size();
                 Binding { buffer: &leaf.buffer, offset }
             }
             Place::Result(number) => Binding { buffer: &self.results[number as usize], offset: 0 },

@@ -208,7 +208,7 @@ impl<'a> State<'a> {
                 Ok(()) => return,
                 Err(blocker) => self.refuse(id, only, blocker),
             }
-        } else if !stored && self.cheap_to_repeat(id, readers.len()) {
+        } else if !stored && self.cheap_to_repeat(id, &readers) {
             self.duplicated[id.index()] = true;
             return self.pass_on(id);
         } else if readers.len() > 1 && !self.stores_into_reader(id, &readers) {
@@ -269,10 +269,11 @@ impl<'a> State<'a> {
 
     /// Whether computing the value in each kernel that reads it moves no
     /// more bytes than storing it once.
-    fn cheap_to_repeat(&self, id: NodeId, readers: usize) -> bool {
+    fn cheap_to_repeat(&self, id: NodeId, readers: &Readers) -> bool {
         let node = self.graph.node(id);
         let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
-        if readers < 2 {
+        // A contraction would repeat its operands' work once more, per block.
+        if readers.len() < 2 || readers.iter().any(|&reader| self.group(reader).contraction) {
             return false;
         }
         let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };
@@ -286,7 +287,7 @@ impl<'a> State<'a> {
                 newly_stored += 2 * bytes;
             }
         }
-        let readers = readers as u64;
+        let readers = readers.len() as u64;
         let work = (readers - 1) * node.ty.shape.numel() as u64 * flops / FLOPS_PER_BYTE;
         let repeat = readers * loads + newly_stored + work;
         let store = loads + readers * node.ty.bytes() as u64;
@@ -472,7 +473,7 @@ impl<'a> State<'a> {
     fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> bool {
         let lowest = self.group(b).members.iter().min().copied().unwrap_or(NodeId(0));
         let mut seen: HashSet<GroupId> = HashSet::from([a]);
-        let mut seen_nodes: HashSet<NodeId> = HashSet::new();
+        let mut seen_nodes: HashSet<(NodeId, bool)> = HashSet::new();
         // Each entry: a node, and whether the path has left `a` through another group.
         let mut pending: Vec<(NodeId, bool)> = Vec::new();
         let below = |id: NodeId| self.graph.node(id).operands.iter().copied();
@@ -495,7 +496,7 @@ impl<'a> State<'a> {
                         pending.extend(members.iter().flat_map(|&id| below(id)).map(|id| (id, true)));
                     }
                 }
-                None if id > lowest && seen_nodes.insert(id) => {
+                None if id > lowest && seen_nodes.insert((id, left)) => {
                     // A node not placed yet will be a step of its own unless it moves.
                     let moves = matches!(self.classes[id.index()], Class::Movement | Class::Source)
                         || self.duplicated[id.index()];

@@ -58,7 +58,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
     let (graph, expanded) = expand::expand(graph, &template);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
-    let (graph, placed) = place::place(&graph);
+    let (graph, placed) = place::place(&graph, environment.layouts);
     let map = follow(&[expanded, simplified, placed]);
     let context =
         fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };

@@ -1,19 +1,23 @@
-//! Gives every scatter a base of its own: memory that it may update.
+//! Copies values to where and how steps need them: a scatter's base into
+//! memory of its own, the operands of steps that are not kernels into
+//! row-major memory.
+
+use smallvec::SmallVec;
 
 use crate::base::Device;
-use crate::ir::{Graph, GraphNode, NodeId, Op};
+use crate::ir::{Graph, GraphNode, Layout, NodeId, Op};
 use crate::schedule::class::{Class, class};
 
 /// The graph with a materialized copy in front of each scatter whose base is
-/// an input, or is read by anything else. The second result maps old numbers
-/// to new ones.
-pub fn place(graph: &Graph) -> (Graph, Vec<NodeId>) {
+/// an input, or is read by anything else, and of each parameter that is not
+/// dense and is read by a step that is not a kernel. The second result maps
+/// old numbers to new ones.
+pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
     let users = graph.users();
     let mut placed = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
-        let mut operands: smallvec::SmallVec<[NodeId; 3]> =
-            node.operands.iter().map(|o| map[o.index()]).collect();
+        let mut operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| map[o.index()]).collect();
         if let Op::Scatter(..) = node.op {
             let base = node.operands[0];
             let alone = users[base.index()].len() == 1 && !graph.outputs.contains(&base);
@@ -25,10 +29,24 @@ pub fn place(graph: &Graph) -> (Graph, Vec<NodeId>) {
                 operands[0] = placed.push(copy_of(operands[0], graph.node(base), node.ty.device));
             }
         }
+        let transfer = matches!(node.op, Op::Copy(_));
+        if class(node, false) == Class::Opaque && !transfer {
+            for (operand, &old) in operands.iter_mut().zip(&node.operands) {
+                if !is_dense(graph.node(old), layouts) {
+                    *operand = placed.push(copy_of(*operand, graph.node(old), node.ty.device));
+                }
+            }
+        }
         map.push(placed.push(GraphNode { operands, ..node.clone() }));
     }
     placed.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
     (placed, map)
+}
+
+/// Whether a value lies in row-major memory; only parameters may not.
+fn is_dense(node: &GraphNode, layouts: &[Layout]) -> bool {
+    let Op::Param(number, _) = node.op else { return true };
+    layouts.get(number as usize).is_none_or(|layout| layout.is_contiguous(&node.ty.shape))
 }
 
 fn copy_of(id: NodeId, node: &GraphNode, device: Device) -> GraphNode {

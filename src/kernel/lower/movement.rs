@@ -115,8 +115,10 @@ impl Lowerer<'_, '_> {
         if number.computed.is_empty() {
             match divide(&number.affine, divisor, extent as i64, &self.builder.axes) {
                 Divided::Affine(affine) => return Ok(affine.into()),
-                Divided::Split(axis, inner) => return Err(Stop::Split(axis, inner)),
-                Divided::Not => {}
+                Divided::Split(axis, inner) if self.scan_axis != Some(axis) => {
+                    return Err(Stop::Split(axis, inner));
+                }
+                Divided::Split(..) | Divided::Not => {}
             }
         }
         let value = self.builder.position_expr(number);

@@ -97,9 +97,9 @@ impl Lowerer<'_, '_> {
     fn no_repetition(&self, id: NodeId, name: &'static str, level: u8) -> Lowered<()> {
         let dims = self.builder.dims.iter().filter(|dim| dim.level.is_some_and(|l| l <= level));
         let points: usize = dims.map(|dim| dim.extent).fold(1, usize::saturating_mul);
-        let elements = self.shape(id).numel().max(1);
+        let elements = self.shape(id).numel();
         // Padding around a reduction reads a few positions outside it.
-        if points > elements + elements / 4 {
+        if elements > 0 && points > elements + elements / 4 {
             return Err(Blocker::Repeated(name, points.div_ceil(elements)).into());
         }
         Ok(())
@@ -162,6 +162,7 @@ impl Lowerer<'_, '_> {
         if rows.positions[0] != Position::from(Affine::axis(only)) {
             return Err(Blocker::ScanAxis.into());
         }
+        self.scan_axis = Some(only);
         let value = self.value(operand, at, guard)?;
         Ok(self.builder.expr(Expr::Scan(monoid, value, only), node.ty.dtype, rows.level + 1))
     }
