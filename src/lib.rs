@@ -22,6 +22,12 @@
 //! list of passes in [`schedule::schedule`]: composites expand, algebra
 //! simplifies, nodes fuse into kernels, kernels are ordered and share memory.
 //!
+//! [`plan`] shows what would run without running it: kernels, bytes moved,
+//! peak memory, transfers, and with
+//! [`why_not_fused`](PlanReport::why_not_fused) why two values are computed
+//! apart. [`assert_kernels!`], [`assert_bytes_moved!`] and
+//! [`assert_peak_bytes!`] hold a program to it in tests.
+//!
 //! # Invariants
 //!
 //! - Nodes are pure: there is no assignment.
@@ -32,6 +38,7 @@
 //! - Results are bitwise repeatable on one device.
 #![deny(missing_docs)]
 
+pub mod assert;
 pub mod base;
 pub mod ir;
 pub mod kernel;
@@ -43,8 +50,12 @@ pub mod tensor;
 
 pub use base::{DType, Device, Error, Result};
 pub use plan::context::{Context, Counters, current as context, with_context};
+pub use plan::doctor::doctor;
+pub use plan::{PlanReport, Separation};
 pub use tensor::Tensor;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;
 pub use tensor::place::{default_device, device_scope, with_device};
+pub use tensor::plan::plan;
 pub use tensor::read::realize;
+pub use tensor::var::Var;

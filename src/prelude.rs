@@ -1,6 +1,7 @@
 //! What most programs use: `use kiln::prelude::*;`.
 
 pub use crate::base::{DType, Device, DeviceKind, Element, Scalar, Shape};
+pub use crate::plan::PlanReport;
 pub use crate::tensor::attention::AttentionOpts;
 pub use crate::tensor::conv::{ConvOpts, ConvTransposeOpts, Padding};
 pub use crate::tensor::loss::Reduction;
@@ -8,5 +9,7 @@ pub use crate::tensor::norm::{NormOpts, RunningNormOpts};
 pub use crate::tensor::pad::PadMode;
 pub use crate::tensor::place::with_device;
 pub use crate::tensor::pool::{AvgPoolOpts, MaxPoolOpts};
+pub use crate::tensor::read::realize;
 pub use crate::tensor::slicing::{Ellipsis, NewAxis, r};
+pub use crate::tensor::var::Var;
 pub use crate::tensor::{Place, Tensor};

@@ -4,14 +4,20 @@
 //! - [`context`]: devices, caches and counters.
 //! - [`build`]: from a graph to a plan: scheduled, compiled.
 //! - [`run`]: a plan on data.
+//! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
+//! - [`doctor`]: which devices there are.
 //! - [`realize`]: collect, find or build the plan, run it, record the values.
 
 pub mod build;
 pub mod context;
+pub mod debug;
 pub mod device;
+pub mod doctor;
 pub mod donate;
+pub mod dot;
 pub mod key;
 pub mod realize;
+pub mod report;
 pub mod run;
 #[cfg(test)]
 mod tests;
@@ -20,3 +26,4 @@ pub mod view;
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
 pub use realize::realize;
+pub use report::{PlanReport, Separation};

@@ -7,6 +7,7 @@ use crate::ir::collect::{Collected, collect};
 use crate::ir::{Leaf, Node, Type};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
+use crate::plan::debug;
 use crate::plan::donate::donated;
 use crate::plan::key::key;
 use crate::plan::run::run;
@@ -75,6 +76,7 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
         }
         Lookup::Miss(lifted) => {
             let plan = Arc::new(build(context, &collected, &lifted, &donated));
+            debug::built(&plan, &collected);
             context.keep(skeleton, values, lifted, plan)
         }
     };

@@ -7,7 +7,8 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
-use crate::runtime::{Binding, Bindings, IndexStatus};
+use crate::plan::debug;
+use crate::runtime::{Binding, Bindings, IndexStatus, Program};
 use crate::schedule::{Place, Step};
 
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
@@ -97,32 +98,37 @@ impl<'a> Execution<'a> {
     fn step(&self, number: usize, run: &Run) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program { program, arguments, bytes } => {
-                let graph = &self.plan.schedule.graph;
-                if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
-                    return Ok(());
-                }
-                let kernel = step.kernel();
-                // A scatter's base is its output's memory, not an input.
-                let count = kernel.map_or(step.inputs.len(), |kernel| kernel.inputs.len());
-                let inputs: Vec<Binding<'_>> =
-                    step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
-                let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
-                let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
-                let status = IndexStatus::default();
-                program.launch(&Bindings {
-                    inputs: &inputs,
-                    outputs: &outputs,
-                    scalars: &scalars,
-                    status: &status,
-                })?;
-                add(&self.context.counts.kernels_launched, 1);
-                add(&self.context.counts.bytes_moved, *bytes);
-                self.check_indices(step, &status)
-            }
+            Run::Program { program, arguments, bytes } => self.launch(step, program, arguments, *bytes),
             Run::Transfer => self.transfer(step),
             Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
+    }
+
+    fn launch(&self, step: &Step, program: &Arc<dyn Program>, arguments: &[usize], bytes: u64) -> Result<()> {
+        let graph = &self.plan.schedule.graph;
+        if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
+            return Ok(());
+        }
+        // A scatter's base is its output's memory, not an input.
+        let count = step.kernel().map_or(step.inputs.len(), |kernel| kernel.inputs.len());
+        let inputs: Vec<Binding<'_>> = step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
+        let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
+        let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
+        let status = IndexStatus::default();
+        let clock = debug::clock();
+        program.launch(&Bindings {
+            inputs: &inputs,
+            outputs: &outputs,
+            scalars: &scalars,
+            status: &status,
+        })?;
+        if let Some(start) = clock {
+            self.context.backend(step.device)?.sync()?;
+            debug::launched(start, &step.name(graph), bytes);
+        }
+        add(&self.context.counts.kernels_launched, 1);
+        add(&self.context.counts.bytes_moved, bytes);
+        self.check_indices(step, &status)
     }
 
     fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {

@@ -238,11 +238,13 @@ impl<'a> State<'a> {
 
     /// Stores the value from within one of the kernels that read it.
     fn stores_into_reader(&mut self, id: NodeId, readers: &Readers) -> bool {
-        // A contraction below prefers this value as its own epilogue.
-        if self.fed_by_contraction(id) {
-            return false;
-        }
+        // A contraction below takes this value and elementwise readers as its
+        // epilogue, but no kernel with rows.
+        let epilogue = self.fed_by_contraction(id);
         for &reader in readers {
+            if epilogue && self.group(reader).structural {
+                continue;
+            }
             let before_others = readers.iter().all(|&other| other == reader || !self.depends(reader, other));
             if before_others && self.try_join(reader, id, true).is_ok() {
                 self.stored[id.index()] = true;

@@ -45,6 +45,7 @@ mod operators;
 pub(crate) mod options;
 pub mod pad;
 pub mod place;
+pub mod plan;
 pub mod pool;
 mod position;
 pub mod print;
@@ -71,6 +72,7 @@ mod term;
 pub(crate) mod testing;
 pub mod trigonometry;
 pub mod update;
+pub mod var;
 
 use std::fmt;
 use std::sync::Arc;

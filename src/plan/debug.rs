@@ -1,0 +1,75 @@
+//! What `KILN_DEBUG` prints on the standard error stream. Each level adds to
+//! the one below:
+//!
+//! 1. a summary of every plan built;
+//! 2. every launch with its time;
+//! 3. why things were not fused;
+//! 4. the kernels' sources;
+//! 5. the kernels before rendering, with their index expressions.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::config::config;
+use crate::ir::NodeId;
+use crate::ir::collect::Collected;
+use crate::plan::build::Plan;
+use crate::plan::report::{PlanReport, bytes, of_plan};
+
+/// Prints a plan that was just built.
+pub(crate) fn built(plan: &Arc<Plan>, collected: &Collected) {
+    let level = config().debug;
+    if level > 0 {
+        eprintln!("{}", describe(&of_plan(plan, collected), level));
+    }
+}
+
+/// A plan's description at a level.
+pub fn describe(report: &PlanReport, level: u8) -> String {
+    let mut text = String::new();
+    if level >= 1 {
+        text += &report.to_string();
+    }
+    if level >= 3 {
+        text += &refusals(report);
+    }
+    for kernel in &report.kernels {
+        if level >= 4 {
+            let source = kernel.source().unwrap_or_else(|error| error.to_string());
+            let _ = write!(text, "source of {}{}:\n{source}\n", kernel.name, kernel.shape);
+        }
+        if level >= 5 {
+            text += &kernel.text();
+        }
+    }
+    text
+}
+
+/// One line for each time that fusion said no.
+fn refusals(report: &PlanReport) -> String {
+    let Some(plan) = &report.plan else { return String::new() };
+    let graph = &plan.schedule.graph;
+    let named = |id: NodeId| {
+        let node = graph.node(id);
+        format!("{} {} ({})", node.op.name(), node.ty, report.spans[id.index()])
+    };
+    let mut text = String::new();
+    for refusal in &plan.schedule.refusals {
+        let (producer, consumer) = (named(refusal.producer), named(refusal.consumer));
+        let _ = writeln!(text, "not fused: {producer} with {consumer}: {}", refusal.blocker);
+    }
+    text
+}
+
+/// The time at which a launch starts, where launches are printed.
+pub(crate) fn clock() -> Option<Instant> {
+    (config().debug >= 2).then(Instant::now)
+}
+
+/// Prints a launch that has been waited for.
+pub(crate) fn launched(start: Instant, name: &str, moved: u64) {
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = moved as f64 / seconds.max(1e-9) / 1e9;
+    eprintln!("{:>10.1} us {:>10} {rate:>7.1} GB/s  {name}", seconds * 1e6, bytes(moved));
+}

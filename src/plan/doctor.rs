@@ -1,0 +1,111 @@
+//! Which devices there are, what is missing for the others, and what mends it.
+
+use std::fmt::{self, Display};
+
+use crate::base::{Device, DeviceKind};
+use crate::plan::context::{Context, current};
+use crate::runtime::cpu;
+
+/// What [`doctor`] found. Prints one line a device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Doctor {
+    /// Every family of devices, present or not.
+    pub devices: Vec<Finding>,
+}
+
+/// What was found of one device.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The device.
+    pub device: Device,
+    /// Whether tensors can be computed there, or, for meta, planned.
+    pub available: bool,
+    /// What it is, or what is missing.
+    pub what: String,
+    /// What to do about what is missing; empty if nothing is or can be.
+    pub mend: String,
+}
+
+/// Looks for devices. Opens those it finds; never fails.
+pub fn doctor() -> Doctor {
+    let context = current();
+    let all = [Device::cpu(), Device::wgpu(0), Device::cuda(0), Device::null(), Device::meta()];
+    Doctor { devices: all.into_iter().map(|device| examine(&context, device)).collect() }
+}
+
+fn examine(context: &Context, device: Device) -> Finding {
+    let found = |what: String| Finding { device, available: true, what, mend: String::new() };
+    match (device.kind, context.backend(device)) {
+        (DeviceKind::Meta, _) => found("shapes and types of any size, no data".into()),
+        (kind, Ok(backend)) => {
+            let limit = backend.memory().limit;
+            let limit = if limit == u64::MAX { String::new() } else { format!(", at most {limit} bytes") };
+            found(presence(kind) + &limit)
+        }
+        (kind, Err(error)) => {
+            Finding { device, available: false, what: error.to_string(), mend: mend(kind).into() }
+        }
+    }
+}
+
+fn presence(kind: DeviceKind) -> String {
+    match kind {
+        DeviceKind::Cpu => {
+            let threads = cpu::threads::count();
+            let plural = if threads == 1 { "" } else { "s" };
+            format!("{threads} thread{plural}, {}", instruction_set())
+        }
+        DeviceKind::Null => "runs nothing, reports everything; for tests of plans".into(),
+        DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Meta => "ready".into(),
+    }
+}
+
+/// The widest vectors that the CPU's kernels can use here.
+fn instruction_set() -> String {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let has =
+            [("AVX-512", is_x86_feature_detected!("avx512f")), ("AVX2", is_x86_feature_detected!("avx2"))];
+        if let Some((name, _)) = has.iter().find(|(_, there)| *there) {
+            return format!("{} with {name}", std::env::consts::ARCH);
+        }
+    }
+    std::env::consts::ARCH.into()
+}
+
+fn mend(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Wgpu | DeviceKind::Cuda => "use a version of kiln built with this backend",
+        DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => "",
+    }
+}
+
+impl Display for Doctor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.devices {
+            let state = if finding.available { "ok     " } else { "missing" };
+            writeln!(f, "{:<7} {state} {}", finding.device.to_string(), finding.what)?;
+            if !finding.mend.is_empty() {
+                writeln!(f, "                to mend it: {}", finding.mend)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_is_always_there_and_absences_say_what_to_do() {
+        let found = doctor();
+        assert!(found.devices.iter().any(|f| f.device == Device::cpu() && f.available));
+        for absent in found.devices.iter().filter(|f| !f.available) {
+            assert!(!absent.mend.is_empty(), "{absent:?}");
+        }
+        assert!(found.to_string().contains("thread"), "{found}");
+    }
+}

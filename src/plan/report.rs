@@ -1,0 +1,357 @@
+//! What a plan will do, before it does it: kernels, transfers, memory.
+//!
+//! A report is made from the same cached plan that realizing uses, so a later
+//! realize of the same graph finds it. Plans are shared between graphs of one
+//! form; lines of the user's program are therefore taken from the graph asked
+//! about, not from the one that the plan was first built for.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use crate::base::{Device, Result, Shape, Span};
+use crate::ir::collect::Collected;
+use crate::ir::{Graph, Node, NodeId, Op};
+use crate::kernel::Work;
+use crate::kernel::cost::work_cost;
+use crate::plan::build::{Plan, program, work_text};
+use crate::plan::context::current;
+use crate::plan::realize::{Prepared, prepare, unsettled};
+use crate::schedule::class::{Class, class};
+use crate::schedule::{Action, Step};
+
+mod apart;
+mod table;
+
+pub use apart::Separation;
+pub(crate) use table::bytes;
+
+/// What computing some tensors would do. Prints as a table.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PlanReport {
+    /// What is launched, in order; the kernels of a repetition once each.
+    pub kernels: Vec<KernelReport>,
+    /// What crosses between devices.
+    pub transfers: Vec<TransferReport>,
+    /// Memory by device.
+    pub memory: Vec<MemoryReport>,
+    /// Values that several kernels compute, each for itself.
+    pub recomputed: Vec<Recomputed>,
+    pub(crate) plan: Option<Arc<Plan>>,
+    /// By node of the plan's graph.
+    pub(crate) spans: Vec<Span>,
+    /// Where the user's nodes went, by address. The weak handles keep the
+    /// addresses from being used again, and do not count as owners.
+    origins: HashMap<usize, (Weak<Node>, Option<NodeId>)>,
+}
+
+/// One kernel of a plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KernelReport {
+    /// The main operations inside.
+    pub name: String,
+    /// Where it runs.
+    pub device: Device,
+    /// The shape of the largest value it stores.
+    pub shape: Shape,
+    /// Bytes a launch reads from memory.
+    pub loaded: u64,
+    /// Bytes a launch writes to memory.
+    pub stored: u64,
+    /// Scalar operations of a launch.
+    pub flops: u64,
+    /// How often it is launched: once, or once a trip of its repetition.
+    pub launches: u64,
+    /// The user's line that asked for the value it stores.
+    pub at: Span,
+    /// All the user's lines it computes for, in the order they were run.
+    pub lines: Vec<Span>,
+    work: Work,
+}
+
+/// One transfer of a plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransferReport {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// From where.
+    pub from: Device,
+    /// To where.
+    pub to: Device,
+    /// How often: once, or once a trip of its repetition.
+    pub times: u64,
+    /// The user's line that asked for it.
+    pub at: Span,
+}
+
+/// The memory a plan needs on one device, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// The device.
+    pub device: Device,
+    /// Memory of the inputs, there before and while the plan runs.
+    pub inputs: u64,
+    /// Results, those excepted that take over an input's memory.
+    pub results: u64,
+    /// Values needed only between kernels.
+    pub between: u64,
+}
+
+/// A value that several kernels compute, each for itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Recomputed {
+    /// The operation.
+    pub name: &'static str,
+    /// The value's shape.
+    pub shape: Shape,
+    /// How many kernels compute it.
+    pub times: usize,
+    /// The user's line.
+    pub at: Span,
+}
+
+impl MemoryReport {
+    fn new(device: Device) -> MemoryReport {
+        MemoryReport { device, inputs: 0, results: 0, between: 0 }
+    }
+    /// The most that is in use at once.
+    pub fn peak(&self) -> u64 {
+        self.inputs.saturating_add(self.results).saturating_add(self.between)
+    }
+}
+
+impl KernelReport {
+    /// The program's text as its device runs it, compiled for this if need
+    /// be; for a device that is not there, [`KernelReport::text`].
+    ///
+    /// # Errors
+    /// A kernel that does not compile.
+    pub fn source(&self) -> Result<String> {
+        let context = current();
+        if context.backend(self.device).is_err() {
+            return Ok(self.text());
+        }
+        Ok(program(&context, self.device, &self.work)?.source())
+    }
+    /// The kernel before it is rendered for its device: axes, index
+    /// expressions, scalar operations.
+    pub fn text(&self) -> String {
+        work_text(&self.work)
+    }
+}
+
+impl PlanReport {
+    /// How many kernels are launched.
+    pub fn launches(&self) -> u64 {
+        self.kernels.iter().map(|kernel| kernel.launches).sum()
+    }
+    /// Bytes that all launches read from memory.
+    pub fn bytes_loaded(&self) -> u64 {
+        self.total(|kernel| kernel.loaded)
+    }
+    /// Bytes that all launches write to memory.
+    pub fn bytes_stored(&self) -> u64 {
+        self.total(|kernel| kernel.stored)
+    }
+    /// Bytes that all launches read and write.
+    pub fn bytes_moved(&self) -> u64 {
+        self.bytes_loaded().saturating_add(self.bytes_stored())
+    }
+    /// Scalar operations of all launches.
+    pub fn flops(&self) -> u64 {
+        self.total(|kernel| kernel.flops)
+    }
+    /// Bytes that cross between devices.
+    pub fn bytes_transferred(&self) -> u64 {
+        let each = self.transfers.iter().map(|t| t.bytes.saturating_mul(t.times));
+        each.fold(0, u64::saturating_add)
+    }
+    /// The most memory in use at once, in bytes over all devices: the inputs,
+    /// the results, and what is needed in between.
+    pub fn peak_bytes(&self) -> u64 {
+        self.memory.iter().map(MemoryReport::peak).fold(0, u64::saturating_add)
+    }
+
+    fn total(&self, each: impl Fn(&KernelReport) -> u64) -> u64 {
+        let totals = self.kernels.iter().map(|kernel| each(kernel).saturating_mul(kernel.launches));
+        totals.fold(0, u64::saturating_add)
+    }
+
+    fn memory_of(&mut self, device: Device) -> &mut MemoryReport {
+        let known = self.memory.iter().position(|memory| memory.device == device);
+        let number = known.unwrap_or_else(|| {
+            self.memory.push(MemoryReport::new(device));
+            self.memory.len() - 1
+        });
+        &mut self.memory[number]
+    }
+}
+
+/// What computing some nodes together would do. Nothing runs, nothing is
+/// compiled; devices that are not there are planned for as well.
+pub fn report(nodes: &[Arc<Node>]) -> PlanReport {
+    let wanted = unsettled(nodes);
+    if wanted.is_empty() {
+        return PlanReport::default();
+    }
+    let Prepared { plan, collected, .. } = prepare(&current(), &wanted);
+    of_plan(&plan, &collected)
+}
+
+/// The report of a plan for the graph it was looked up with.
+pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
+    let spans = spans(plan, collected);
+    let origins = collected.nodes.iter().zip(&plan.schedule.map);
+    let origins = origins.map(|(node, &id)| (Arc::as_ptr(node) as usize, (Arc::downgrade(node), id)));
+    let mut report =
+        PlanReport { plan: Some(plan.clone()), origins: origins.collect(), ..Default::default() };
+    add_steps(&mut report, plan, &spans, 1);
+    add_inputs(&mut report, collected);
+    add_memory(&mut report, plan, 1);
+    report.recomputed = recomputed(plan, &spans);
+    report.spans = spans;
+    report
+}
+
+/// For each node of the plan's graph, the user's line. What several lines
+/// ask for counts for the first.
+fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
+    let mut spans: Vec<Span> = plan.schedule.graph.nodes.iter().map(|node| node.span).collect();
+    for (node, id) in collected.graph.nodes.iter().zip(&plan.schedule.map).rev() {
+        if let Some(id) = id {
+            spans[id.index()] = node.span;
+        }
+    }
+    spans
+}
+
+fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64) {
+    let graph = &plan.schedule.graph;
+    for (number, step) in plan.schedule.steps.iter().enumerate() {
+        match &step.action {
+            Action::Launch(work) => {
+                report.kernels.push(kernel_report(graph, step, work, spans, launches));
+            }
+            Action::Transfer { from } => {
+                let output = step.outputs[0];
+                report.transfers.push(TransferReport {
+                    bytes: graph.ty(output).bytes() as u64,
+                    from: *from,
+                    to: step.device,
+                    times: launches,
+                    at: spans[output.index()],
+                });
+            }
+            Action::Repeat(spec) => {
+                let body = &plan.bodies[&number];
+                let lines: Vec<Span> = body.schedule.graph.nodes.iter().map(|node| node.span).collect();
+                add_steps(report, body, &lines, launches.saturating_mul(spec.trips as u64));
+            }
+        }
+    }
+}
+
+fn kernel_report(graph: &Graph, step: &Step, work: &Work, spans: &[Span], launches: u64) -> KernelReport {
+    // The main store comes first.
+    let main = step.outputs[0];
+    let shape = graph.ty(main).shape.clone();
+    let name = step.name(graph);
+    let name = name.strip_suffix(&shape.to_string()).unwrap_or(&name).to_string();
+    let cost = work_cost(work);
+    let mut lines: Vec<Span> = Vec::new();
+    for member in &step.members {
+        if !lines.contains(&spans[member.index()]) {
+            lines.push(spans[member.index()]);
+        }
+    }
+    KernelReport {
+        name,
+        device: step.device,
+        shape,
+        loaded: cost.loaded,
+        stored: cost.stored,
+        flops: cost.flops,
+        launches,
+        at: spans[main.index()],
+        lines,
+        work: work.clone(),
+    }
+}
+
+/// Inputs' memory, each block once however many views there are of it.
+fn add_inputs(report: &mut PlanReport, collected: &Collected) {
+    let mut seen = HashSet::new();
+    for leaf in &collected.leaves {
+        let Some(value) = leaf.value() else { continue };
+        if seen.insert(Arc::as_ptr(&value.buffer)) {
+            report.memory_of(value.buffer.device).inputs += value.buffer.bytes as u64;
+        }
+    }
+    for node in &collected.graph.nodes {
+        if let Op::Leaf(ty) = &node.op {
+            let memory = report.memory_of(ty.device);
+            memory.inputs = memory.inputs.saturating_add(ty.bytes() as u64);
+        }
+    }
+}
+
+/// Results and what is needed between kernels; a repetition holds the
+/// results of two trips at a time.
+fn add_memory(report: &mut PlanReport, plan: &Plan, copies: u64) {
+    let memory = &plan.schedule.memory;
+    for &(device, bytes) in &memory.arenas {
+        let memory = report.memory_of(device);
+        memory.between = memory.between.saturating_add(bytes as u64);
+    }
+    for result in memory.results.iter().filter(|result| result.donated.is_none()) {
+        let bytes = (result.bytes as u64).saturating_mul(copies);
+        let memory = report.memory_of(result.device);
+        let kind = if copies == 1 { &mut memory.results } else { &mut memory.between };
+        *kind = kind.saturating_add(bytes);
+    }
+    plan.bodies.values().for_each(|body| add_memory(report, body, 2));
+}
+
+/// Values that several steps compute. Numbers do not count.
+fn recomputed(plan: &Plan, spans: &[Span]) -> Vec<Recomputed> {
+    let graph = &plan.schedule.graph;
+    let mut times = vec![0usize; graph.nodes.len()];
+    for step in &plan.schedule.steps {
+        computed(graph, step).into_iter().for_each(|id| times[id.index()] += 1);
+    }
+    let worth_naming = |id: &NodeId| {
+        times[id.index()] > 1
+            && graph.ty(*id).shape.numel() > 1
+            && matches!(class(graph.node(*id), true), Class::Pointwise | Class::Structural)
+    };
+    let report = |id: NodeId| Recomputed {
+        name: graph.node(id).op.name(),
+        shape: graph.ty(id).shape.clone(),
+        times: times[id.index()],
+        at: spans[id.index()],
+    };
+    graph.ids().filter(worth_naming).map(report).collect()
+}
+
+/// Every node that a step computes: its outputs, and what is below them down
+/// to its inputs; ascending.
+pub(crate) fn computed(graph: &Graph, step: &Step) -> Vec<NodeId> {
+    let inputs: HashSet<NodeId> = step.inputs.iter().copied().collect();
+    let mut seen: HashSet<NodeId> = step.outputs.iter().copied().collect();
+    let mut pending: Vec<NodeId> = step.outputs.clone();
+    while let Some(id) = pending.pop() {
+        for &operand in &graph.node(id).operands {
+            let from_outside = inputs.contains(&operand) || matches!(graph.node(operand).op, Op::Param(..));
+            if !from_outside && seen.insert(operand) {
+                pending.push(operand);
+            }
+        }
+    }
+    let mut computed: Vec<NodeId> = seen.into_iter().collect();
+    computed.sort_unstable();
+    computed
+}

@@ -1,0 +1,113 @@
+//! A report as text.
+
+use std::fmt::{self, Display};
+
+use crate::plan::report::{KernelReport, PlanReport};
+
+impl Display for PlanReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kernels.is_empty() && self.transfers.is_empty() {
+            return writeln!(f, "nothing to run: every value is in memory");
+        }
+        let mut rows =
+            vec![["kernel", "shape", "device", "reads", "writes", "flops", "at"].map(String::from)];
+        rows.extend(self.kernels.iter().map(row));
+        write_table(f, &rows)?;
+        for t in &self.transfers {
+            let times = times(t.times);
+            writeln!(f, "transfer{times} {} -> {}: {} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
+        }
+        for r in &self.recomputed {
+            writeln!(f, "recomputed in {} kernels: {}{} at {}", r.times, r.name, r.shape, r.at)?;
+        }
+        self.write_totals(f)
+    }
+}
+
+impl PlanReport {
+    fn write_totals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.kernels.len() == 1 { "" } else { "s" };
+        write!(f, "{} kernel{plural}", self.kernels.len())?;
+        if self.launches() != self.kernels.len() as u64 {
+            write!(f, ", launched {} times", self.launches())?;
+        }
+        let (loaded, stored) = (bytes(self.bytes_loaded()), bytes(self.bytes_stored()));
+        writeln!(f, ": reads {loaded}, writes {stored}, {}flop", count(self.flops()))?;
+        for m in &self.memory {
+            let parts = [("inputs", m.inputs), ("results", m.results), ("between", m.between)];
+            let parts = parts.map(|(name, n)| format!("{name} {}", bytes(n))).join(", ");
+            writeln!(f, "peak memory on {}: {} ({parts})", m.device, bytes(m.peak()))?;
+        }
+        Ok(())
+    }
+}
+
+fn row(kernel: &KernelReport) -> [String; 7] {
+    [
+        format!("{}{}", kernel.name, times(kernel.launches)),
+        kernel.shape.to_string(),
+        kernel.device.to_string(),
+        bytes(kernel.loaded),
+        bytes(kernel.stored),
+        count(kernel.flops).trim_end().to_string(),
+        kernel.at.to_string(),
+    ]
+}
+
+/// How often, where that is not once.
+fn times(n: u64) -> String {
+    if n == 1 { String::new() } else { format!(" x{n}") }
+}
+
+/// Columns as wide as their widest entry; numbers to the right.
+fn write_table(f: &mut fmt::Formatter<'_>, rows: &[[String; 7]]) -> fmt::Result {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    for row in rows {
+        for (column, entry) in row.iter().enumerate() {
+            let width = widths[column];
+            match column {
+                6 => write!(f, "{entry}")?,
+                3..=5 => write!(f, "{entry:>width$}  ")?,
+                _ => write!(f, "{entry:<width$}  ")?,
+            }
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+/// A number of bytes in binary units, three digits or so.
+pub(crate) fn bytes(n: u64) -> String {
+    scaled(n, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+}
+
+/// A count in decimal units, followed by the unit's letter or nothing, so
+/// that a noun can follow: `1.2 G`.
+pub(crate) fn count(n: u64) -> String {
+    scaled(n, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+fn scaled(n: u64, base: f64, units: &[&str]) -> String {
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= base && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} {}", units[0]) } else { format!("{value:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(bytes(12), "12 B");
+        assert_eq!(bytes(16 << 20), "16.0 MiB");
+        assert_eq!(count(1_250_000), "1.2 M");
+        assert_eq!(count(7), "7 ");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+}

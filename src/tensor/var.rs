@@ -1,0 +1,147 @@
+//! Cells that hold tensors: parameters, optimizer state, running statistics,
+//! caches.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::{DType, Device, OpError, Result, Shape, Span};
+use crate::tensor::Tensor;
+
+/// A cell that holds a tensor. Tensors never change; a `Var` does: reading
+/// takes a snapshot, [`Var::set`] puts another tensor in. Clones are the
+/// same cell.
+///
+/// Setting computes nothing. When the new value is computed and nobody else
+/// holds the old one, it is written into the old one's memory.
+#[derive(Clone)]
+pub struct Var {
+    cell: Arc<Mutex<Tensor>>,
+}
+
+impl Var {
+    /// A cell holding `tensor`, whose shape, type and device it keeps.
+    pub fn new(tensor: Tensor) -> Var {
+        Var { cell: Arc::new(Mutex::new(tensor)) }
+    }
+
+    /// The tensor held now; what is set later does not change it.
+    pub fn get(&self) -> Tensor {
+        self.lock().clone()
+    }
+
+    /// Puts `tensor` in.
+    ///
+    /// # Errors
+    /// The mistake recorded in `tensor` or in what the cell holds, or a shape,
+    /// type or device that differs. The cell then holds what it held.
+    #[track_caller]
+    pub fn set(&self, tensor: Tensor) -> Result<()> {
+        let span = Span::caller();
+        let found = tensor.node()?.ty().clone();
+        let mut held = self.lock();
+        let expected = held.node()?.ty();
+        if *expected != found {
+            let error = OpError::new("set", span, format!("{expected}"), format!("{found}"));
+            return Err(error.with_shapes([expected.shape.clone(), found.shape]).into());
+        }
+        // Dropped after the lock is: a graph may be long.
+        let old = std::mem::replace(&mut *held, tensor);
+        drop(held);
+        drop(old);
+        Ok(())
+    }
+
+    /// Computes the value held, unless it is in memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::realize`].
+    #[track_caller]
+    pub fn realize(&self) -> Result<()> {
+        self.get().realize().map(|_| ())
+    }
+
+    /// Whether both are the same cell.
+    pub fn ptr_eq(&self, other: &Var) -> bool {
+        Arc::ptr_eq(&self.cell, &other.cell)
+    }
+
+    /// The extents of the axes; empty for an invalid tensor.
+    pub fn shape(&self) -> Shape {
+        self.lock().shape()
+    }
+    /// Type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.lock().dtype()
+    }
+    /// Where the tensor is or will be.
+    pub fn device(&self) -> Device {
+        self.lock().device()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tensor> {
+        // The cell is replaced whole, so a poisoned lock holds a whole tensor.
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Tensor> for Var {
+    fn from(tensor: Tensor) -> Var {
+        Var::new(tensor)
+    }
+}
+
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Var({:?})", *self.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::context::{Context, with_context};
+    use crate::tensor::testing::{f32s, mistake, pattern};
+
+    #[test]
+    fn a_snapshot_stays_and_clones_are_one_cell() {
+        let w = Var::new(f32s(&[2], &[1.0, 2.0]));
+        let (same, before) = (w.clone(), w.get());
+        w.set(w.get() * 2.0).unwrap();
+        assert_eq!(before.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        assert_eq!(same.get().to_vec::<f32>().unwrap(), [2.0, 4.0]);
+        assert!(w.ptr_eq(&same) && !w.ptr_eq(&Var::new(before)));
+    }
+
+    #[test]
+    fn a_tensor_that_does_not_fit_changes_nothing() {
+        let w = Var::new(f32s(&[2], &[1.0, 2.0]));
+        let held = w.get();
+        let error = w.set(pattern(&[3], 0)).unwrap_err().to_string();
+        assert!(error.contains("expected f32[2], found f32[3]") && error.contains("var.rs"), "{error}");
+        assert!(w.set(f32s(&[2], &[0.0; 2]).to_dtype(DType::I64)).is_err());
+        let invalid = pattern(&[2], 0) + pattern(&[3], 0);
+        assert!(!mistake(&invalid).is_empty());
+        assert!(w.set(invalid).is_err());
+        assert_eq!(w.get().to_vec::<f32>().unwrap(), held.to_vec::<f32>().unwrap());
+    }
+
+    #[test]
+    fn an_update_reuses_memory_nobody_else_holds() {
+        with_context(&Context::new(), || {
+            let n = 1 << 12;
+            let (w, g) = (Var::new(pattern(&[n], 1)), pattern(&[n], 2));
+            let bytes = 4 * n as u64;
+            for _ in 0..3 {
+                w.set(w.get() * 0.9 + &g).unwrap();
+                let report = w.get().plan().unwrap();
+                assert_eq!(report.peak_bytes(), 2 * bytes, "{report}");
+                w.realize().unwrap();
+            }
+            let held = w.get();
+            w.set(w.get() * 0.9 + &g).unwrap();
+            assert_eq!(w.get().plan().unwrap().peak_bytes(), 3 * bytes);
+            w.realize().unwrap();
+            assert_ne!(held.to_vec::<f32>().unwrap(), w.get().to_vec::<f32>().unwrap());
+        });
+    }
+}

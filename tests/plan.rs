@@ -1,0 +1,166 @@
+//! How many kernels things take, and how many bytes they move: on the CPU and
+//! on the null device, at the shapes named. A row kernel needs twice as many
+//! rows as the device has workers; all shapes here have enough for machines
+//! of up to 128.
+
+use kiln::prelude::*;
+use kiln::tensor::cross_entropy::NllLossOpts;
+use kiln::tensor::moments::VarOpts;
+use kiln::{Context, Device, assert_bytes_moved, assert_kernels, assert_peak_bytes, context, with_context};
+
+const DEVICES: [Device; 2] = [Device::cpu(), Device::null()];
+const F32: u64 = 4;
+
+/// Runs the body once a device, each time with caches and counters of its own.
+fn on_each_device(body: impl Fn(Device)) {
+    for device in DEVICES {
+        with_context(&Context::new(), || body(device));
+    }
+}
+
+/// A tensor in the device's memory.
+fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
+    let count: usize = dims.iter().product();
+    let values: Vec<f32> = (0..count).map(|i| (i % 17) as f32 / 8.0 - 1.0).collect();
+    let x = Tensor::from_vec(values, dims, device);
+    x.realize().expect("memory for a test");
+    x
+}
+
+/// Plans, then computes, and checks that running does what the plan said and
+/// found the plan in the cache. Gives the plan.
+#[track_caller]
+fn runs_as_planned(tensors: &[&Tensor]) -> PlanReport {
+    let report = kiln::plan(tensors).expect("a plan");
+    let before = context().counters();
+    realize(tensors).expect("running it");
+    let after = context().counters();
+    assert_eq!(after.plans_built, before.plans_built, "the plan was not found again\n{report}");
+    assert_eq!(after.cache_hits, before.cache_hits + 1);
+    assert_eq!(after.kernels_launched - before.kernels_launched, report.launches(), "{report}");
+    assert_eq!(after.bytes_moved - before.bytes_moved, report.bytes_moved(), "{report}");
+    report
+}
+
+#[test]
+fn a_chain_of_eight_elementwise_operations_is_one_kernel() {
+    on_each_device(|device| {
+        let (a, b) = (leaf([512, 256], device), leaf([512, 256], device));
+        let y = ((((&a * 2.0 + &b).tanh() - &b) * &a).exp() + 1.0).sqrt() / &b;
+        let plan = runs_as_planned(&[&y]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == 3 * 512 * 256 * F32);
+        assert_peak_bytes!(plan, == 3 * 512 * 256 * F32);
+    });
+}
+
+#[test]
+fn a_hundred_dependent_adds_are_one_kernel() {
+    on_each_device(|device| {
+        let (x, y) = (leaf([1000], device), leaf([1000], device));
+        let sum = (0..100).fold(x, |sum, _| sum + &y);
+        let plan = runs_as_planned(&[&sum]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == 3 * 1000 * F32);
+    });
+}
+
+#[test]
+fn softmax_is_one_kernel_that_reads_its_input_once() {
+    on_each_device(|device| {
+        let plan = runs_as_planned(&[&leaf([512, 1000], device).softmax(-1)]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == 2 * 512 * 1000 * F32);
+    });
+}
+
+#[test]
+fn layer_norm_with_weight_and_bias_is_one_kernel() {
+    on_each_device(|device| {
+        let x = leaf([512, 768], device);
+        let opts = NormOpts::default().weight(&leaf([768], device)).bias(&leaf([768], device));
+        let plan = runs_as_planned(&[&x.layer_norm([768], opts)]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == (2 * 512 * 768 + 2 * 768) * F32);
+    });
+}
+
+#[test]
+fn variance_and_mean_of_one_input_are_one_kernel() {
+    on_each_device(|device| {
+        let x = leaf([512, 1024], device);
+        let (var, mean) = (x.var(-1), x.mean(-1));
+        let plan = runs_as_planned(&[&var, &mean]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == (512 * 1024 + 2 * 512) * F32);
+        let y = leaf([512, 1024], device);
+        let (var, mean) = y.var_mean(-1, VarOpts::default());
+        assert_kernels!([&var, &mean], 1);
+    });
+}
+
+#[test]
+fn matmul_with_bias_gelu_and_residual_is_one_kernel() {
+    on_each_device(|device| {
+        let (x, w) = (leaf([128, 64], device), leaf([64, 64], device));
+        let (bias, residual) = (leaf([64], device), leaf([128, 64], device));
+        let plan = runs_as_planned(&[&((x.matmul(&w) + &bias).gelu() + &residual)]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == (3 * 128 * 64 + 64 * 64 + 64) * F32);
+    });
+}
+
+#[test]
+fn log_softmax_and_the_mean_of_the_targets_are_one_kernel() {
+    on_each_device(|device| {
+        let scores = leaf([256, 100], device);
+        let targets = Tensor::from_vec((0..256i64).map(|i| i % 100).collect(), [256], device);
+        targets.realize().expect("memory for a test");
+        let loss = scores.log_softmax(-1).nll_loss(&targets, NllLossOpts::default());
+        let plan = runs_as_planned(&[&loss]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == (256 * 100 + 1) * F32 + 256 * 8);
+    });
+}
+
+#[test]
+fn movement_followed_by_an_add_is_one_kernel() {
+    on_each_device(|device| {
+        let (x, y) = (leaf([64, 96], device), leaf([96, 64], device));
+        let moved = x.t().flip(0).reshape([32, 3, 64]).permute([2, 0, 1]).reshape([64, 96]).t();
+        let plan = runs_as_planned(&[&(moved + &y)]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == 3 * 64 * 96 * F32);
+    });
+}
+
+#[test]
+fn a_product_used_twice_is_computed_once() {
+    on_each_device(|device| {
+        let (a, b) = (leaf([128, 64], device), leaf([64, 128], device));
+        let product = a.matmul(&b);
+        let (first, second) = (product.tanh(), product.sum(-1) * 2.0);
+        let plan = runs_as_planned(&[&first, &second]);
+        assert!(plan.recomputed.is_empty(), "{plan}");
+        assert_kernels!(plan, 2);
+        assert_bytes_moved!(plan, == (2 * 128 * 64 + 3 * 128 * 128 + 128) * F32);
+    });
+}
+
+#[test]
+fn from_the_third_value_of_a_scalar_on_nothing_is_planned_or_compiled() {
+    on_each_device(|device| {
+        let x = leaf([100], device);
+        let run = |factor: f64| (&x * factor + 1.0).tanh().realize().map(|_| ()).expect("running it");
+        run(0.5);
+        run(0.25);
+        let before = context().counters();
+        for i in 0..10 {
+            run(f64::from(i) + 2.5);
+        }
+        let after = context().counters();
+        assert_eq!(after.plans_built, before.plans_built);
+        assert_eq!(after.kernels_compiled, before.kernels_compiled);
+        assert_eq!(after.kernels_launched, before.kernels_launched + 10);
+    });
+}

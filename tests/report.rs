@@ -1,0 +1,149 @@
+//! What a plan says of itself: transfers, lines, memory, why things stay apart.
+
+use kiln::prelude::*;
+use kiln::{Context, Device, Separation, assert_kernels, assert_peak_bytes, context, with_context};
+
+fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
+    let x = Tensor::from_vec(vec![0.5f32; dims.iter().product()], dims, device);
+    x.realize().expect("memory for a test");
+    x
+}
+
+fn separation(report: &PlanReport, a: &Tensor, b: &Tensor) -> Option<Separation> {
+    report.why_not_fused(a, b).expect("valid tensors")
+}
+
+#[test]
+fn planning_runs_and_compiles_nothing() {
+    with_context(&Context::new(), || {
+        let x = leaf([8, 8], Device::cpu());
+        let before = context().counters();
+        let y = x.softmax(-1);
+        assert_kernels!(y, 1);
+        assert!(!y.is_realized());
+        let after = context().counters();
+        assert_eq!(after.kernels_compiled, before.kernels_compiled);
+        assert_eq!(after.kernels_launched, before.kernels_launched);
+        assert!(y.plan().unwrap().kernels[0].source().unwrap().len() > 20);
+        y.realize().unwrap();
+        assert_kernels!(y, 0);
+        assert!(y.plan().unwrap().to_string().contains("nothing to run"));
+    });
+}
+
+#[test]
+fn meta_tensors_of_any_size_are_planned() {
+    with_context(&Context::new(), || {
+        let x = Tensor::empty([1_000_000, 1_000_000], Device::meta());
+        let y = x.matmul(&x).relu();
+        let report = y.plan().unwrap();
+        assert_kernels!(report, 1);
+        assert_peak_bytes!(report, == 4_000_000_000_000);
+        assert!(report.kernels[0].source().unwrap().contains("level 0"));
+        assert!(report.flops() >= 2_000_000_000_000_000_000, "{report}");
+        assert!(y.realize().is_err());
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_planned_for_but_does_not_run() {
+    with_context(&Context::new(), || {
+        let x = leaf([16, 16], Device::cpu());
+        let y = (x.to(Device::cuda(0)) * 2.0).exp().to(Device::cpu()) + 1.0;
+        let report = y.plan().unwrap();
+        let transfers: Vec<_> =
+            report.transfers.iter().map(|t| (t.from, t.to, t.bytes, t.at.line())).collect();
+        let line = line!() - 3;
+        let (cpu, cuda) = (Device::cpu(), Device::cuda(0));
+        assert_eq!(transfers, [(cpu, cuda, 1024, line), (cuda, cpu, 1024, line)]);
+        assert_kernels!(report, 2);
+        assert!(y.realize().is_err());
+    });
+}
+
+#[test]
+fn lines_are_those_of_the_graph_asked_about() {
+    with_context(&Context::new(), || {
+        let x = leaf([10], Device::cpu());
+        let first = (&x + 1.0).tanh();
+        let again = (&x + 1.0).tanh();
+        let line = line!() - 2;
+        let (a, b) = (first.plan().unwrap(), again.plan().unwrap());
+        assert_eq!(context().counters().plans_built, 1);
+        assert_eq!((a.kernels[0].at.line(), b.kernels[0].at.line()), (line, line + 1));
+        assert!(a.kernels[0].at.file().ends_with("report.rs"));
+    });
+}
+
+#[test]
+fn peak_memory_is_what_the_device_sees() {
+    for shape in [[64usize, 64], [100, 30]] {
+        with_context(&Context::new(), || {
+            let x = leaf(shape, Device::null());
+            let y = x.matmul(&x.t()).softmax(0).matmul(&x).sum(0);
+            let report = y.plan().unwrap();
+            y.realize().unwrap();
+            let seen = context().backend(Device::null()).unwrap().memory().peak;
+            assert_peak_bytes!(report, == seen);
+        });
+    }
+}
+
+#[test]
+fn blockers_are_named() {
+    with_context(&Context::new(), || {
+        let (x, w) = (leaf([64, 64], Device::cpu()), leaf([64, 64], Device::cpu()));
+        let product = x.matmul(&w);
+        let squared = product.matmul(&w);
+        let (sorted, shifted) = (squared.sort(-1).0, &squared + 1.0);
+        let unrelated = leaf([7], Device::cpu()).exp();
+        let report = kiln::plan(&[&sorted, &shifted, &unrelated]).unwrap();
+        assert_eq!(separation(&report, &squared, &shifted), None);
+        let blocked = separation(&report, &product, &squared).unwrap().to_string();
+        assert!(blocked.contains("contraction"), "{blocked}");
+        let blocked = separation(&report, &shifted, &sorted).unwrap().to_string();
+        assert!(blocked.contains("sort") || blocked.contains("step of its own"), "{blocked}\n{report}");
+        assert_eq!(separation(&report, &unrelated, &shifted), Some(Separation::Unrelated));
+        assert_eq!(separation(&report, &x, &shifted), Some(Separation::InMemory));
+        let stranger = &x + 3.0;
+        assert_eq!(separation(&report, &stranger, &shifted), Some(Separation::NotPlanned));
+    });
+}
+
+#[test]
+fn a_value_computed_in_several_kernels_is_listed() {
+    with_context(&Context::new(), || {
+        let x = leaf([32, 48], Device::cpu());
+        let y = &x + 1.0;
+        let both = [&y.sum(0), &y.t().matmul(&x)];
+        let report = kiln::plan(&both).unwrap();
+        let twice = report.recomputed.iter().find(|value| value.name == "add");
+        assert_eq!(twice.map(|value| value.times), Some(2), "{report}");
+    });
+}
+
+#[test]
+fn the_drawing_has_a_cluster_for_each_step() {
+    with_context(&Context::new(), || {
+        let x = leaf([8, 8], Device::cpu());
+        let report = x.matmul(&x).softmax(-1).plan().unwrap();
+        let dot = report.to_dot();
+        assert_eq!(dot.matches("subgraph cluster_").count(), report.kernels.len());
+        assert_eq!(dot.matches('{').count(), dot.matches('}').count());
+        assert!(dot.contains("exp") && dot.contains("in_0"), "{dot}");
+    });
+}
+
+#[test]
+fn a_failing_assertion_prints_the_plan() {
+    let x = leaf([8], Device::cpu());
+    let fails = std::panic::catch_unwind(|| assert_kernels!(x.exp(), 2));
+    let text = *fails.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("expected 2 kernels, found 1") && text.contains("reads"), "{text}");
+}
+
+#[test]
+fn mistakes_come_out_of_planning() {
+    let wrong = leaf([3], Device::cpu()) + leaf([4], Device::cpu());
+    assert!(wrong.plan().unwrap_err().to_string().contains("report.rs"));
+}
