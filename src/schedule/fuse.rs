@@ -42,12 +42,13 @@ pub struct Group {
     contraction: bool,
 }
 
-/// A refusal to compute `producer` in the kernel that stores `consumer`.
+/// A refusal to compute two values in one kernel: one in the kernel that
+/// reads it, or values of two kernels that read the same.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The value that stayed apart.
     pub producer: NodeId,
-    /// A value stored by the kernel that reads it.
+    /// A value stored by the other kernel.
     pub consumer: NodeId,
     /// Why.
     pub blocker: Blocker,
@@ -201,7 +202,7 @@ impl<'a> State<'a> {
         let stored = self.stored[id.index()];
         let mut readers = self.readers[id.index()].clone();
         if readers.len() > 1 {
-            self.merge_readers(id, &mut readers);
+            self.merge_readers(&mut readers);
         }
         if let [only] = readers[..] {
             match self.try_join(only, id, stored) {
@@ -222,13 +223,13 @@ impl<'a> State<'a> {
     }
 
     /// Merges kernels that read the same value, as far as they go together.
-    fn merge_readers(&mut self, shared: NodeId, readers: &mut Readers) {
+    fn merge_readers(&mut self, readers: &mut Readers) {
         if readers.len() > MAX_SIBLINGS {
             return;
         }
         let mut kept = Readers::new();
         for &reader in readers.iter() {
-            let into = kept.iter().copied().find(|&other| self.try_merge(shared, other, reader));
+            let into = kept.iter().copied().find(|&other| self.try_merge(other, reader));
             if into.is_none() {
                 kept.push(reader);
             }
@@ -360,8 +361,8 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Makes two groups one; `shared` is a value both read.
-    fn try_merge(&mut self, shared: NodeId, into: GroupId, from: GroupId) -> bool {
+    /// Makes two groups that read the same value one.
+    fn try_merge(&mut self, into: GroupId, from: GroupId) -> bool {
         match self.merged(into, from) {
             Ok(group) => {
                 for &member in &group.members {
@@ -378,8 +379,7 @@ impl<'a> State<'a> {
                 true
             }
             Err(blocker) => {
-                self.refuse(shared, into, blocker.clone());
-                self.refuse(shared, from, blocker);
+                self.refuse(self.group(from).roots[0], into, blocker);
                 false
             }
         }
@@ -523,7 +523,7 @@ impl<'a> State<'a> {
                 let own = self.group_of[id.index()] == Some(reader);
                 let alike = |other: GroupId| self.same_form(id, other, reader);
                 let candidates: Readers = kept.iter().copied().filter(|&o| !own && alike(o)).collect();
-                if !candidates.into_iter().any(|other| self.try_merge(id, other, reader)) && !own {
+                if !candidates.into_iter().any(|other| self.try_merge(other, reader)) && !own {
                     kept.push(reader);
                 }
             }

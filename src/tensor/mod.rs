@@ -70,6 +70,7 @@ pub mod statistics;
 mod term;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod transfer;
 pub mod trigonometry;
 pub mod update;
 pub mod var;

@@ -80,14 +80,16 @@ impl Search<'_> {
             .or_else(|| self.direct(b, a))
             .or_else(|| self.on_the_way(&between))
             .or_else(|| self.opaque(&between))
-            .or_else(|| self.siblings(a, b))
             .or_else(|| self.opaque(&[a, b]))
     }
 
-    /// The refusal of one value by a kernel that computes the other.
+    /// The last refusal of one value by a kernel that computes the other.
     fn direct(&self, producer: NodeId, consumer: NodeId) -> Option<Blocker> {
-        let fits = |r: &&Refusal| r.producer == producer && self.together(r.consumer, consumer);
-        self.refusals.iter().find(fits).map(|r| r.blocker.clone())
+        let same = |refused: NodeId| refused == producer || self.together(refused, producer);
+        let exact = |r: &&Refusal| r.producer == producer && self.together(r.consumer, consumer);
+        let near = |r: &&Refusal| same(r.producer) && self.together(r.consumer, consumer);
+        let last = self.refusals.iter().rev();
+        last.clone().find(exact).or_else(|| last.clone().find(near)).map(|r| r.blocker.clone())
     }
 
     /// The first refusal on the paths from one value to the other that kept
@@ -98,20 +100,6 @@ impl Search<'_> {
             between.contains(&r.producer) && near(r.consumer) && !self.together(r.producer, r.consumer)
         };
         self.refusals.iter().filter(fits).min_by_key(|r| r.producer).map(|r| r.blocker.clone())
-    }
-
-    /// Two kernels that read the same value and could not merge.
-    fn siblings(&self, a: NodeId, b: NodeId) -> Option<Blocker> {
-        let mine = self.refusals.iter().filter(|r| self.together(r.consumer, a));
-        for r in mine {
-            let fits = |o: &&Refusal| {
-                o.producer == r.producer && o.blocker == r.blocker && self.together(o.consumer, b)
-            };
-            if self.refusals.iter().any(|other| fits(&other)) {
-                return Some(r.blocker.clone());
-            }
-        }
-        None
     }
 
     /// An operation that is a step of its own.
