@@ -165,6 +165,7 @@ pub struct Sort {
 
 /// What a device compiles and launches.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "kept behind an Arc, and nearly always a kernel")]
 pub enum Work {
     /// A generated kernel.
     Kernel(Kernel),
@@ -172,4 +173,14 @@ pub enum Work {
     Sort(Sort),
     /// A user's kernel: dense row-major inputs and outputs of these types.
     Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),
+}
+
+impl Work {
+    /// The kernel, if it is a generated one.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        match self {
+            Work::Kernel(kernel) => Some(kernel),
+            Work::Sort(_) | Work::Custom(..) => None,
+        }
+    }
 }

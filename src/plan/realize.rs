@@ -47,10 +47,10 @@ pub(crate) fn unsettled(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
 
 /// Whether a node has a value, perhaps since it turned out to be a view.
 fn settle_view(node: &Arc<Node>) -> bool {
-    if node.value().is_none() {
-        if let Some(value) = view(node) {
-            node.set_value(value);
-        }
+    if node.value().is_none()
+        && let Some(value) = view(node)
+    {
+        node.set_value(value);
     }
     node.value().is_some()
 }

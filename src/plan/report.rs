@@ -67,7 +67,7 @@ pub struct KernelReport {
     pub at: Span,
     /// All the user's lines it computes for, in the order they were run.
     pub lines: Vec<Span>,
-    work: Work,
+    work: Arc<Work>,
 }
 
 /// One transfer of a plan.
@@ -255,7 +255,13 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
     }
 }
 
-fn kernel_report(graph: &Graph, step: &Step, work: &Work, spans: &[Span], launches: u64) -> KernelReport {
+fn kernel_report(
+    graph: &Graph,
+    step: &Step,
+    work: &Arc<Work>,
+    spans: &[Span],
+    launches: u64,
+) -> KernelReport {
     // The main store comes first.
     let main = step.outputs[0];
     let shape = graph.ty(main).shape.clone();

@@ -21,8 +21,8 @@ pub(crate) fn run(context: &Context, plan: &Plan, leaves: &[Leaf], scalars: &[u6
     // Before anything is allocated or overwritten, for it can fail.
     let runs = plan.runs(context)?;
     let execution = Execution::new(context, plan, leaves, scalars)?;
-    for number in 0..runs.len() {
-        execution.step(number, &runs[number])?;
+    for (number, run) in runs.iter().enumerate() {
+        execution.step(number, run)?;
     }
     Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
 }

@@ -37,8 +37,8 @@ fn site() -> Site {
 
 fn softmax(x: &Tensor, axis: usize) -> Tensor {
     let s = site();
-    let e = s.unary(AluOp::Exp, &s.sub(x, &s.reduce_keepdim(Monoid::Max, x, &[axis])));
-    s.div(&e, &s.reduce_keepdim(Monoid::Sum, &e, &[axis]))
+    let e = s.unary(AluOp::Exp, &s.sub(x, s.reduce_keepdim(Monoid::Max, x, &[axis])));
+    s.div(&e, s.reduce_keepdim(Monoid::Sum, &e, &[axis]))
 }
 
 #[test]

@@ -66,10 +66,9 @@ pub fn check_memory(graph: &Graph, steps: &[Step], memory: &Memory) -> Vec<Strin
     let last = |id: NodeId| steps.iter().rposition(|step| step.inputs.contains(&id));
     for (now, step) in steps.iter().enumerate() {
         for input in &step.inputs {
-            if let Some(Place::Arena(_)) = memory.places.get(input) {
-                if !alive.contains_key(input) {
-                    wrong.push(format!("step {now} reads {input:?}, whose memory was overwritten"));
-                }
+            let in_arena = matches!(memory.places.get(input), Some(Place::Arena(_)));
+            if in_arena && !alive.contains_key(input) {
+                wrong.push(format!("step {now} reads {input:?}, whose memory was overwritten"));
             }
         }
         for &output in &step.outputs {

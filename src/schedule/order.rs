@@ -16,7 +16,7 @@ use crate::schedule::fuse::Group;
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Launches a program on its device.
-    Launch(Work),
+    Launch(Arc<Work>),
     /// Moves a value to another device.
     Transfer {
         /// Where it comes from.
@@ -48,10 +48,8 @@ impl Step {
     /// The kernel, if the step launches a generated one.
     pub fn kernel(&self) -> Option<&Kernel> {
         match &self.action {
-            Action::Launch(Work::Kernel(kernel)) => Some(kernel),
-            Action::Launch(Work::Sort(_) | Work::Custom(..))
-            | Action::Transfer { .. }
-            | Action::Repeat(_) => None,
+            Action::Launch(work) => work.kernel(),
+            Action::Transfer { .. } | Action::Repeat(_) => None,
         }
     }
 
@@ -59,9 +57,11 @@ impl Step {
     pub fn name(&self, graph: &Graph) -> String {
         let shape = || self.outputs.first().map(|&id| graph.ty(id).shape.to_string()).unwrap_or_default();
         match &self.action {
-            Action::Launch(Work::Kernel(kernel)) => kernel.name.clone(),
-            Action::Launch(Work::Sort(_)) => format!("sort{}", shape()),
-            Action::Launch(Work::Custom(custom, ..)) => format!("{}{}", custom.name(), shape()),
+            Action::Launch(work) => match &**work {
+                Work::Kernel(kernel) => kernel.name.clone(),
+                Work::Sort(_) => format!("sort{}", shape()),
+                Work::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
+            },
             Action::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
             Action::Repeat(spec) => format!("loop x{}", spec.trips),
         }
@@ -151,13 +151,13 @@ fn step(graph: &Graph, group: Group) -> Step {
                 inputs.push(graph.node(scatter.node).operands[0]);
                 outputs.push(scatter.node);
             }
-            (Action::Launch(Work::Kernel(kernel)), inputs, outputs)
+            (Action::Launch(Work::Kernel(kernel).into()), inputs, outputs)
         }
         (None, Op::Sort { axis, descending }) => {
             let ty = graph.ty(node.operands[0]);
             let axis = usize::from(*axis);
             let sort = Sort { shape: ty.shape.clone(), dtype: ty.dtype, axis, descending: *descending };
-            (Action::Launch(Work::Sort(sort)), operands(), roots)
+            (Action::Launch(Work::Sort(sort).into()), operands(), roots)
         }
         (None, Op::Copy(_)) => {
             let from = graph.ty(node.operands[0]).device;
@@ -167,7 +167,7 @@ fn step(graph: &Graph, group: Group) -> Step {
         (None, Op::Custom(custom, _)) => {
             let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect();
             let work = Work::Custom(custom.clone(), types(&node.operands), types(&roots));
-            (Action::Launch(work), operands(), roots)
+            (Action::Launch(work.into()), operands(), roots)
         }
         (None, op) => panic!("{} is neither a kernel nor a step of its own", op.name()),
     };
