@@ -5,7 +5,6 @@ use std::ops::RangeFull;
 use smallvec::SmallVec;
 
 use crate::base::{Error, OpError, Result, Shape, Span};
-use crate::ir::Axes;
 
 /// Axes as a user names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,25 +88,4 @@ pub(crate) fn resolve(op: &'static str, span: Span, axis: i64, shape: &Shape) ->
         _ => format!("an axis in {}..={}", -rank, rank - 1),
     };
     Err(Error::from(OpError::new(op, span, expected, format!("axis {axis}")).with_shapes([shape.clone()])))
-}
-
-/// The numbers of the axes named, ascending.
-///
-/// # Errors
-/// An axis out of range, or named twice.
-pub(crate) fn resolve_all(op: &'static str, span: Span, axes: &AxisList, shape: &Shape) -> Result<Axes> {
-    let AxisList::These(axes) = axes else {
-        return Ok((0..shape.rank() as u8).collect());
-    };
-    let mut resolved = Axes::new();
-    for &axis in axes {
-        let axis = resolve(op, span, axis, shape)? as u8;
-        if resolved.contains(&axis) {
-            let error = OpError::new(op, span, "distinct axes", format!("axis {axis} twice"));
-            return Err(error.with_shapes([shape.clone()]).into());
-        }
-        resolved.push(axis);
-    }
-    resolved.sort_unstable();
-    Ok(resolved)
 }

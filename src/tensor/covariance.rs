@@ -6,54 +6,27 @@ use crate::ir::{AluOp, ContractDims, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::movement::repeated;
+use crate::tensor::options::{options, some};
 use crate::tensor::reduce::total;
 
-/// How a covariance is taken.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CovOpts {
-    /// What is taken from the number of observations in the divisor.
-    pub correction: f64,
-    /// How often each observation counts; integers.
-    pub fweights: Option<Tensor>,
-    /// How much each observation counts; floating.
-    pub aweights: Option<Tensor>,
-}
-
-impl Default for CovOpts {
-    /// The unbiased estimate, all observations counting alike.
-    fn default() -> CovOpts {
-        CovOpts { correction: 1.0, fweights: None, aweights: None }
-    }
-}
-
-impl CovOpts {
-    /// With this much taken from the number of observations in the divisor.
-    #[must_use]
-    pub fn correction(mut self, correction: f64) -> CovOpts {
-        self.correction = correction;
-        self
-    }
-    /// Observations counting so many times.
-    #[must_use]
-    pub fn fweights(mut self, weights: &Tensor) -> CovOpts {
-        self.fweights = Some(weights.clone());
-        self
-    }
-    /// Observations counting so much.
-    #[must_use]
-    pub fn aweights(mut self, weights: &Tensor) -> CovOpts {
-        self.aweights = Some(weights.clone());
-        self
+options! {
+    /// How a covariance is taken.
+    CovOpts {
+        /// What is taken from the number of observations in the divisor (1).
+        correction: f64 = 1.0;
+        /// How often each observation counts; integers.
+        fweights: Option<Tensor> = None, &Tensor => some;
+        /// How much each observation counts; floating.
+        aweights: Option<Tensor> = None, &Tensor => some;
     }
 }
 
 impl Tensor {
     /// The covariance of each two rows; of a rank-1 tensor its variance.
     #[track_caller]
-    pub fn cov(&self, opts: &CovOpts) -> Tensor {
+    pub fn cov(&self, opts: CovOpts) -> Tensor {
         let site = Site::here("cov");
-        site.build(&[self], || covariance(site, self, opts))
+        site.build(&[self], || covariance(site, self, &opts))
     }
 
     /// The correlation of each two rows; of a rank-1 tensor 1.
@@ -160,4 +133,25 @@ fn centred(
     let centred = about(&mean);
     let weighted = site.alu(AluOp::Mul, &[&centred, &wide]);
     (centred, weighted, divisor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CovOpts;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+
+    #[test]
+    fn opposite_rows_vary_oppositely() {
+        let x = f32s(&[2, 3], &[1.0, 2.0, 3.0, 6.0, 4.0, 2.0]);
+        assert_close(&x.cov(CovOpts::default()), &[2, 2], &[1.0, -2.0, -2.0, 4.0]);
+        assert_close(&x.corrcoef(), &[2, 2], &[1.0, -1.0, -1.0, 1.0]);
+    }
+
+    #[test]
+    fn counted_observations_are_as_good_as_repeated_ones() {
+        let x = f32s(&[2], &[1.0, 4.0]);
+        let counted = x.cov(CovOpts::default().fweights(&i64s(&[2], &[2, 1])));
+        assert_close(&counted, &[], &[3.0]);
+        assert!(mistake(&x.cov(CovOpts::default().fweights(&x))).contains("integer fweights"));
+    }
 }

@@ -5,38 +5,17 @@ use crate::ir::{AluOp, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::movement::moved;
+use crate::tensor::options::options;
 use crate::tensor::position::diagonal_mask;
 use crate::tensor::site::with_axis;
 
-/// Which diagonal of which axes: element `(i, i + offset)` of `axes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DiagonalOpts {
-    /// Distance above (below, if negative) the main diagonal.
-    pub offset: i64,
-    /// The axes of rows and of columns.
-    pub axes: (i64, i64),
-}
-
-impl Default for DiagonalOpts {
-    /// The main diagonal of axes 0 and 1.
-    fn default() -> DiagonalOpts {
-        DiagonalOpts { offset: 0, axes: (0, 1) }
-    }
-}
-
-impl DiagonalOpts {
-    /// With this distance above the main diagonal.
-    #[must_use]
-    pub fn offset(mut self, offset: i64) -> DiagonalOpts {
-        self.offset = offset;
-        self
-    }
-    /// Of these axes.
-    #[must_use]
-    pub fn axes(mut self, rows: i64, columns: i64) -> DiagonalOpts {
-        self.axes = (rows, columns);
-        self
+options! {
+    /// Which diagonal of which axes: elements `(i, i + offset)`.
+    DiagonalOpts {
+        /// Distance above (below, if negative) the main diagonal (0).
+        offset: i64 = 0;
+        /// The axes of rows and of columns (0 and 1).
+        axes: (i64, i64) = (0, 1);
     }
 }
 
@@ -57,7 +36,7 @@ impl Tensor {
     pub fn diagonal(&self, opts: DiagonalOpts) -> Tensor {
         let site = Site::here("diagonal");
         site.build(&[self], || {
-            let (row, column) = planes(site, self, self, opts)?;
+            let (row, column) = planes(site, self, self, &opts)?;
             diagonal(site, self, opts.offset, row, column)
         })
     }
@@ -70,7 +49,7 @@ impl Tensor {
         site.build(&[self], || {
             let (x, _) = site.lane(self, -1)?;
             let counted = site.reshape(&x, &with_axis(&x.shape(), 0, 1));
-            let (row, column) = planes(site, &counted, self, opts)?;
+            let (row, column) = planes(site, &counted, self, &opts)?;
             embedded(site, &x, opts.offset, row, column)
         })
     }
@@ -80,7 +59,7 @@ impl Tensor {
     pub fn diagonal_scatter(&self, src: &Tensor, opts: DiagonalOpts) -> Tensor {
         let site = Site::here("diagonal_scatter");
         site.build(&[self, src], || {
-            let (row, column) = planes(site, self, self, opts)?;
+            let (row, column) = planes(site, self, self, &opts)?;
             let whole = self.shape();
             let expected = diagonal(site, self, opts.offset, row, column)?.shape();
             if src.shape() != expected {
@@ -127,7 +106,7 @@ fn triangle(site: Site, x: &Tensor, offset: i64) -> Result<(Tensor, Tensor)> {
 }
 
 /// The two axes of `opts`, counted in `x`.
-fn planes(site: Site, x: &Tensor, shown: &Tensor, opts: DiagonalOpts) -> Result<(usize, usize)> {
+fn planes(site: Site, x: &Tensor, shown: &Tensor, opts: &DiagonalOpts) -> Result<(usize, usize)> {
     let (row, column) = (site.axis_number(x, opts.axes.0)?, site.axis_number(x, opts.axes.1)?);
     if row == column {
         return Err(site.fault("two different axes", format!("{row} twice"), &[shown]));
@@ -189,4 +168,48 @@ fn spread(site: Site, x: &Tensor, offset: i64, row: usize, column: usize, whole:
     let mut thin = whole.clone();
     thin.0[other] = 1;
     site.expand(&site.reshape(&ordered, &thin), whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DiagonalOpts;
+    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+
+    #[test]
+    fn diagonals_of_a_wide_matrix() {
+        let x = f32s(&[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_close(&x.diag(0), &[2], &[0.0, 4.0]);
+        assert_close(&x.diag(1), &[2], &[1.0, 5.0]);
+        assert_close(&x.diag(-1), &[1], &[3.0]);
+        assert_close(&x.diag(9), &[0], &[]);
+    }
+
+    #[test]
+    fn embedding_undoes_taking() {
+        for offset in [-2, 0, 1] {
+            let x = pattern(&[2, 3], 1);
+            let opts = DiagonalOpts::default().offset(offset);
+            let y = x.diag_embed(opts.clone().axes((0, -1)));
+            assert_eq!(y.shape()[1], 2);
+            assert_eq!(values(&y.diagonal(opts.axes((0, 2)))), values(&x), "{offset}");
+        }
+    }
+
+    #[test]
+    fn triangles_keep_one_side() {
+        let x = f32s(&[2, 2], &[1.0, f64::NAN, 3.0, 4.0]);
+        assert_close(&x.tril(0), &[2, 2], &[1.0, 0.0, 3.0, 4.0]);
+        assert_close(&x.triu(1), &[2, 2], &[0.0, f64::NAN, 0.0, 0.0]);
+        assert_close(&x.tril(i64::MAX), &[2, 2], &[1.0, f64::NAN, 3.0, 4.0]);
+        assert!(mistake(&pattern(&[3], 0).tril(0)).contains("rank 2 or more"));
+    }
+
+    #[test]
+    fn scattering_replaces_only_the_diagonal() {
+        let x = f32s(&[2, 3], &[0.0; 6]);
+        let opts = DiagonalOpts::default().offset(1);
+        let y = x.diagonal_scatter(&f32s(&[2], &[1.0, 2.0]), opts.clone());
+        assert_close(&y, &[2, 3], &[0.0, 1.0, 0.0, 0.0, 0.0, 2.0]);
+        assert!(mistake(&x.diagonal_scatter(&x, opts)).contains("values of shape [2]"));
+    }
 }

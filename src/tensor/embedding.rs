@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 use crate::tensor::advanced::{as_index, rows};
 use crate::tensor::compose::Site;
 use crate::tensor::movement::repeated;
+use crate::tensor::options::{options, some};
 use crate::tensor::position::along;
 use crate::tensor::search::search;
 
@@ -22,53 +23,21 @@ pub enum BagMode {
     Max,
 }
 
-/// How bags are formed and combined.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct EmbeddingBagOpts {
-    /// How the rows of a bag become one.
-    pub mode: BagMode,
-    /// Where each bag starts in rank-1 indices, ascending from 0; rank-2
-    /// indices are one bag per row.
-    pub offsets: Option<Tensor>,
-    /// The last offset is the end of the last bag, not the start of another.
-    pub include_last_offset: bool,
-    /// A factor for each index; only for sums.
-    pub per_sample_weights: Option<Tensor>,
-    /// A row that no bag counts.
-    pub padding: Option<usize>,
-}
-
-impl EmbeddingBagOpts {
-    /// With this mode.
-    #[must_use]
-    pub fn mode(mut self, mode: BagMode) -> EmbeddingBagOpts {
-        self.mode = mode;
-        self
-    }
-    /// With bags that start here.
-    #[must_use]
-    pub fn offsets(mut self, offsets: &Tensor) -> EmbeddingBagOpts {
-        self.offsets = Some(offsets.clone());
-        self
-    }
-    /// With the end of the last bag as last offset, or not.
-    #[must_use]
-    pub fn include_last_offset(mut self, include: bool) -> EmbeddingBagOpts {
-        self.include_last_offset = include;
-        self
-    }
-    /// With a factor for each index.
-    #[must_use]
-    pub fn per_sample_weights(mut self, weights: &Tensor) -> EmbeddingBagOpts {
-        self.per_sample_weights = Some(weights.clone());
-        self
-    }
-    /// Leaving out a row of the table.
-    #[must_use]
-    pub fn padding(mut self, row: usize) -> EmbeddingBagOpts {
-        self.padding = Some(row);
-        self
+options! {
+    /// How bags are formed and combined.
+    EmbeddingBagOpts {
+        /// How the rows of a bag become one (mean).
+        mode: BagMode = BagMode::Mean;
+        /// Where each bag starts in rank-1 indices, ascending from 0; rank-2
+        /// indices are one bag per row.
+        offsets: Option<Tensor> = None, &Tensor => some;
+        /// The last offset is the end of the last bag, not the start of
+        /// another (false).
+        include_last_offset: bool = false;
+        /// A factor for each index; only for sums.
+        per_sample_weights: Option<Tensor> = None, &Tensor => some;
+        /// A row that no bag counts.
+        padding: Option<usize> = None, usize => Some;
     }
 }
 
@@ -84,11 +53,11 @@ impl Tensor {
     /// The rows of a rank-2 table that each bag of these integers numbers,
     /// combined into one row per bag.
     #[track_caller]
-    pub fn embedding_bag(&self, table: &Tensor, opts: &EmbeddingBagOpts) -> Tensor {
+    pub fn embedding_bag(&self, table: &Tensor, opts: EmbeddingBagOpts) -> Tensor {
         let site = Site::here("embedding_bag");
         let operands: Vec<&Tensor> =
             [self, table].into_iter().chain(&opts.offsets).chain(&opts.per_sample_weights).collect();
-        site.build(&operands, || bags(site, self, table, opts))
+        site.build(&operands, || bags(site, self, table, &opts))
     }
 }
 
@@ -188,5 +157,40 @@ fn finished(site: Site, sums: &Tensor, counts: &Tensor, mode: BagMode) -> Tensor
             let empty = site.alu(AluOp::Eq, &[counts, &zero]);
             site.choose(&wide(&empty), &zero, sums)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BagMode, EmbeddingBagOpts};
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+
+    #[test]
+    fn numbers_become_rows() {
+        let table = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let y = i64s(&[1, 2], &[2, 0]).embedding(&table);
+        assert_close(&y, &[1, 2, 2], &[4.0, 5.0, 0.0, 1.0]);
+        assert!(mistake(&i64s(&[1], &[0]).embedding(&i64s(&[1], &[0]))).contains("a table of rank 2"));
+    }
+
+    #[test]
+    fn bags_by_offset_may_be_empty() {
+        let table = f32s(&[3, 1], &[1.0, 10.0, 100.0]);
+        let index = i64s(&[3], &[0, 2, 1]);
+        let bags = |mode| {
+            let opts = EmbeddingBagOpts::default().mode(mode).offsets(&i64s(&[3], &[0, 2, 2]));
+            index.embedding_bag(&table, opts)
+        };
+        assert_close(&bags(BagMode::Sum), &[3, 1], &[101.0, 0.0, 10.0]);
+        assert_close(&bags(BagMode::Mean), &[3, 1], &[50.5, 0.0, 10.0]);
+        assert_close(&bags(BagMode::Max), &[3, 1], &[100.0, 0.0, 10.0]);
+    }
+
+    #[test]
+    fn padding_is_not_counted() {
+        let table = f32s(&[3, 1], &[1.0, 10.0, 100.0]);
+        let index = i64s(&[2, 2], &[0, 2, 2, 2]);
+        let y = index.embedding_bag(&table, EmbeddingBagOpts::default().padding(2));
+        assert_close(&y, &[2, 1], &[1.0, 0.0]);
     }
 }

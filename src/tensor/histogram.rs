@@ -1,6 +1,6 @@
 //! Counts of elements by value.
 
-use crate::base::{DType, Kind, Scalar, Shape};
+use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, Monoid, Op, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::as_index;
@@ -64,9 +64,13 @@ fn own_range(site: Site, x: &Tensor) -> (Tensor, Tensor) {
 }
 
 fn counted(site: Site, x: &Tensor, bins: usize, low: &Tensor, high: &Tensor) -> Tensor {
-    debug_assert_eq!(x.dtype().kind(), Kind::Float);
-    let part = site.alu(AluOp::Div, &[&site.alu(AluOp::Sub, &[x, low]), &site.alu(AluOp::Sub, &[high, low])]);
-    let bin = site.alu(AluOp::Mul, &[&part, &site.constant_like(bins, x)]);
+    // Rounded at each step as PyTorch does: near an edge the bin depends on it.
+    let step = |op, a: &Tensor, b: &Tensor| {
+        let wide = site.alu(op, &[&site.cast(a, x.dtype().compute()), &site.cast(b, x.dtype().compute())]);
+        site.cast(&wide, x.dtype())
+    };
+    let above = step(AluOp::Mul, &step(AluOp::Sub, x, low), &site.constant_like(bins, x));
+    let bin = step(AluOp::Div, &above, &step(AluOp::Sub, high, low));
     let bin = site.cast(&site.alu(AluOp::Floor, &[&bin]), DType::I64);
     // The upper end belongs to the last bin.
     let bin = site.alu(AluOp::Min, &[&bin, &site.constant_like(bins - 1, &bin)]);
@@ -77,4 +81,23 @@ fn counted(site: Site, x: &Tensor, bins: usize, low: &Tensor, high: &Tensor) -> 
     let updates = site.choose(&outside, &zero, &one);
     let base = site.expand(&zero, &Shape::from(bins));
     site.apply(Op::Scatter(0, ScatterMode::Add), &[&base, &bin, &updates])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::testing::{assert_close, f32s, i64s};
+
+    #[test]
+    fn the_upper_end_belongs_to_the_last_bin() {
+        let x = f32s(&[6], &[0.0, 0.5, 1.0, 2.0, -1.0, f64::NAN]);
+        assert_close(&x.histc(2, 0.0, 2.0), &[2], &[2.0, 2.0]);
+        assert_close(&f32s(&[2], &[3.0, 3.0]).histc(2, 0.0, 0.0), &[2], &[0.0, 2.0]);
+    }
+
+    #[test]
+    fn integers_are_counted_or_weighed() {
+        let x = i64s(&[3], &[1, 1, 3]);
+        assert_close(&x.bincount(None, 4), &[4], &[0.0, 2.0, 0.0, 1.0]);
+        assert_close(&x.bincount(Some(&f32s(&[3], &[0.5, 1.0, 2.0])), 4), &[4], &[0.0, 1.5, 0.0, 2.0]);
+    }
 }

@@ -6,55 +6,22 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::join::cat_along;
 use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::options::{options, some};
 use crate::tensor::position::along;
 use crate::tensor::reduce::{total, widened};
 use crate::tensor::scan::scanned;
 
-/// How differences are taken.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DiffOpts {
-    /// How many times.
-    pub order: usize,
-    /// The axis.
-    pub axis: i64,
-    /// What comes before the tensor along the axis.
-    pub prepend: Option<Tensor>,
-    /// What comes after it.
-    pub append: Option<Tensor>,
-}
-
-impl Default for DiffOpts {
-    /// Once, along the last axis.
-    fn default() -> DiffOpts {
-        DiffOpts { order: 1, axis: -1, prepend: None, append: None }
-    }
-}
-
-impl DiffOpts {
-    /// So many times.
-    #[must_use]
-    pub fn order(mut self, order: usize) -> DiffOpts {
-        self.order = order;
-        self
-    }
-    /// Along this axis.
-    #[must_use]
-    pub fn axis(mut self, axis: i64) -> DiffOpts {
-        self.axis = axis;
-        self
-    }
-    /// With this before the tensor.
-    #[must_use]
-    pub fn prepend(mut self, before: &Tensor) -> DiffOpts {
-        self.prepend = Some(before.clone());
-        self
-    }
-    /// With this after the tensor.
-    #[must_use]
-    pub fn append(mut self, after: &Tensor) -> DiffOpts {
-        self.append = Some(after.clone());
-        self
+options! {
+    /// How differences are taken.
+    DiffOpts {
+        /// How many times (1).
+        order: usize = 1;
+        /// The axis (-1).
+        axis: i64 = -1;
+        /// What comes before the tensor along the axis.
+        prepend: Option<Tensor> = None, &Tensor => some;
+        /// What comes after it.
+        append: Option<Tensor> = None, &Tensor => some;
     }
 }
 
@@ -62,7 +29,7 @@ impl Tensor {
     /// Differences of neighbours along an axis; of truth values, whether
     /// they differ.
     #[track_caller]
-    pub fn diff(&self, opts: &DiffOpts) -> Tensor {
+    pub fn diff(&self, opts: DiffOpts) -> Tensor {
         let site = Site::here("diff");
         let parts: Vec<&Tensor> =
             opts.prepend.iter().chain(std::iter::once(self)).chain(opts.append.iter()).collect();
@@ -147,4 +114,33 @@ fn doubled_areas(site: Site, y: &Tensor, spacing: OperandValue, axis: i64) -> Re
 fn halved(site: Site, x: &Tensor) -> Tensor {
     let x = &site.cast(x, x.dtype().to_float());
     site.alu(AluOp::Mul, &[x, &site.constant_like(Scalar::Float(0.5), x)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DiffOpts;
+    use crate::base::DType;
+    use crate::tensor::testing::{assert_close, f32s, tensor};
+
+    #[test]
+    fn differences_of_neighbours() {
+        let x = f32s(&[4], &[1.0, 2.0, 4.0, 8.0]);
+        assert_close(&x.diff(DiffOpts::default()), &[3], &[1.0, 2.0, 4.0]);
+        assert_close(&x.diff(DiffOpts::default().order(2)), &[2], &[1.0, 2.0]);
+        assert_close(&x.diff(DiffOpts::default().order(9)), &[0], &[]);
+        let before = f32s(&[1], &[0.0]);
+        assert_close(&x.diff(DiffOpts::default().prepend(&before)), &[4], &[1.0, 1.0, 2.0, 4.0]);
+        let flags = tensor(&[3], DType::Bool, &[1.0, 1.0, 0.0]);
+        assert_close(&flags.diff(DiffOpts::default()), &[2], &[0.0, 1.0]);
+    }
+
+    #[test]
+    fn integrals_by_the_trapezoid_rule() {
+        let y = f32s(&[3], &[0.0, 2.0, 4.0]);
+        assert_close(&y.trapezoid(1.0, -1), &[], &[4.0]);
+        let places = f32s(&[3], &[0.0, 1.0, 3.0]);
+        assert_close(&y.trapezoid(&places, 0), &[], &[7.0]);
+        assert_close(&y.cumulative_trapezoid(&places, 0), &[2], &[1.0, 7.0]);
+        assert!(y.trapezoid(f32s(&[2], &[0.0, 1.0]), 0).check().is_err());
+    }
 }

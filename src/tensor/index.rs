@@ -216,3 +216,53 @@ pub(crate) fn value_like(site: Site, value: OperandValue, like: &Tensor) -> Resu
 pub(crate) fn filler(site: Site, value: Scalar, like: &Tensor, shape: &Shape) -> Tensor {
     site.expand(&site.constant_like(value, like), shape)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::base::DType;
+    use crate::tensor::Tensor;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, tensor};
+
+    #[test]
+    fn gather_may_leave_rows_out() {
+        let x = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_close(&x.gather(1, &i64s(&[2, 1], &[1, 0])), &[2, 1], &[1.0, 2.0]);
+        assert_close(&x.gather(0, &tensor(&[1, 2], DType::U8, &[2.0, 0.0])), &[1, 2], &[4.0, 1.0]);
+        assert!(mistake(&x.gather(1, &i64s(&[4, 1], &[0; 4]))).contains("no longer on the axes but 1"));
+        assert!(mistake(&x.gather(0, &i64s(&[2], &[0, 0]))).contains("an index of rank 2"));
+    }
+
+    #[test]
+    fn a_position_outside_is_an_error_when_it_runs() {
+        let x = f32s(&[2], &[0.0, 1.0]);
+        assert!(Tensor::oracle(&[&x.gather(0, &i64s(&[1], &[2]))]).is_err());
+        assert!(Tensor::oracle(&[&x.index_select(0, &i64s(&[1], &[-1]))]).is_err());
+        assert_close(&x.take(&i64s(&[1], &[-1])), &[1], &[1.0]);
+    }
+
+    #[test]
+    fn whole_slices_in_any_order() {
+        let x = pattern(&[3, 2], 0);
+        let y = x.index_select(0, &i64s(&[4], &[2, 0, 2, 1]));
+        assert_eq!(y.shape()[..], [4, 2]);
+        let counts = i64s(&[3], &[2, 0, 1]);
+        let z = f32s(&[3], &[1.0, 2.0, 3.0]).repeat_interleave_by(&counts, 0, 3);
+        assert_close(&z, &[3], &[1.0, 1.0, 3.0]);
+    }
+
+    #[test]
+    fn a_start_known_when_running() {
+        let x = f32s(&[4], &[0.0, 1.0, 2.0, 3.0]);
+        assert_close(&x.narrow(0, i64s(&[], &[-3]), 2), &[2], &[1.0, 2.0]);
+        assert_close(&x.narrow(0, -3, 2), &[2], &[1.0, 2.0]);
+        assert!(mistake(&x.narrow(0, 3, 2)).contains("a start in -4..=2"));
+    }
+
+    #[test]
+    fn classes_become_rows() {
+        let x = tensor(&[2], DType::I32, &[1.0, 5.0]).one_hot(3);
+        assert_close(&x, &[2, 3], &[0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(x.dtype(), DType::I64);
+        assert_close(&f32s(&[3], &[1.0, 2.0, 3.0]).isin(i64s(&[2], &[3, 1])), &[3], &[1.0, 0.0, 1.0]);
+    }
+}

@@ -199,3 +199,61 @@ fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> 
     let before = mask(site, whole, axis, AluOp::Lt, high[0].0, low[0].1.device());
     site.choose(&before, &merged(site, low, axis, whole), &merged(site, high, axis, whole))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Indexing;
+    use crate::base::DType;
+    use crate::tensor::Tensor;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+
+    #[test]
+    fn cat_takes_each_element_as_it_is() {
+        let x = f32s(&[2], &[-0.0, f64::NAN]);
+        let y = f32s(&[1], &[f64::INFINITY]);
+        let found = values(&Tensor::cat(&[&x, &y, &x], 0));
+        assert!(found[0].is_sign_negative() && found[3].is_sign_negative());
+        assert!(found[1].is_nan() && found[4].is_nan() && found[2] == f64::INFINITY);
+    }
+
+    #[test]
+    fn cat_of_many_is_in_order() {
+        let parts: Vec<Tensor> = (0..7).map(|i| f32s(&[1, 2], &[i as f64, -(i as f64)])).collect();
+        let expected: Vec<f64> = (0..7).flat_map(|i| [i as f64, -(i as f64)]).collect();
+        assert_close(&Tensor::cat(&parts, 0), &[7, 2], &expected);
+        assert_eq!(Tensor::cat(&parts, -1).shape()[..], [1, 14]);
+    }
+
+    #[test]
+    fn cat_promotes_and_passes_over_empty_rows() {
+        let x = Tensor::cat(&[&i64s(&[1], &[1]), &f32s(&[0], &[]), &f32s(&[1], &[0.5])], 0);
+        assert_eq!(x.dtype(), DType::F32);
+        assert_close(&x, &[2], &[1.0, 0.5]);
+        assert_eq!(Tensor::cat(&[f32s(&[0], &[]), pattern(&[2, 2], 0)], 1).shape()[..], [2, 2]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let none: [Tensor; 0] = [];
+        assert!(mistake(&Tensor::cat(&none, 0)).contains("at least one tensor"));
+        let pair = [pattern(&[2, 3], 0), pattern(&[2, 4], 0)];
+        assert!(mistake(&Tensor::cat(&pair, 0)).contains("one shape but for axis 0, found [2, 3], [2, 4]"));
+        assert!(mistake(&Tensor::stack(&pair, 0)).contains("tensors of one shape"));
+        assert!(Tensor::cat(&pair, 2).check().is_err());
+    }
+
+    #[test]
+    fn blocks_lie_on_the_diagonal() {
+        let x = Tensor::block_diag(&[f32s(&[1, 1], &[1.0]), f32s(&[2], &[2.0, 3.0])]);
+        assert_close(&x, &[2, 3], &[1.0, 0.0, 0.0, 0.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn grids_vary_along_their_own_axis() {
+        let axes = [f32s(&[2], &[1.0, 2.0]), f32s(&[3], &[3.0, 4.0, 5.0])];
+        let ij = Tensor::meshgrid(&axes, Indexing::Ij);
+        assert_close(&ij[0], &[2, 3], &[1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+        let xy = Tensor::meshgrid(&axes, Indexing::Xy);
+        assert_close(&xy[0], &[3, 2], &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+    }
+}

@@ -62,6 +62,27 @@ impl Tensor {
             magnitude(site, &apart, p, &(0..apart.rank()).collect::<Vec<_>>())
         })
     }
+
+    /// The slices along an axis whose `p`-norm is above `limit` scaled down to
+    /// it; the others as they are.
+    #[track_caller]
+    pub fn renorm(&self, p: f64, axis: i64, limit: f64) -> Tensor {
+        let site = Site::here("renorm");
+        site.build(&[self], || {
+            let axis = site.axis_number(self, axis)?;
+            let others: Vec<usize> = (0..self.rank()).filter(|&other| other != axis).collect();
+            let wide = computing(site, self)?;
+            let size = site.reshape(&magnitude(site, &wide, p, &others)?, &kept(self, &others));
+            let limit = site.constant_like(Scalar::Float(limit), &wide);
+            // PyTorch's guard against division by 0.
+            let guarded = site.alu(AluOp::Add, &[&size, &site.constant_like(Scalar::Float(1e-7), &size)]);
+            let scale = site.alu(AluOp::Div, &[&limit, &guarded]);
+            let above = site.alu(AluOp::Lt, &[&limit, &size]);
+            let scale = site.choose(&above, &scale, &site.constant_like(1, &scale));
+            let scaled = site.alu(AluOp::Mul, &[&wide, &site.expand(&scale, &self.shape())]);
+            Ok(site.cast(&scaled, self.dtype()))
+        })
+    }
 }
 
 fn over(site: Site, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tensor {
@@ -133,4 +154,44 @@ fn sums(site: Site, x: &Tensor, down: usize, across: usize, monoid: Monoid) -> R
     let sums = total(site, &magnitudes, &[down]);
     let y = extreme(site, &sums, monoid, &[across - usize::from(across > down)])?;
     Ok(site.cast(&y, x.dtype()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MatrixNorm;
+    use crate::tensor::testing::{assert_close, f32s, mistake};
+
+    #[test]
+    fn norms_of_a_row() {
+        let x = f32s(&[3], &[3.0, -4.0, 0.0]);
+        let cases = [(0.0, 2.0), (1.0, 7.0), (2.0, 5.0), (f64::INFINITY, 4.0), (f64::NEG_INFINITY, 0.0)];
+        for (p, expected) in cases {
+            assert_close(&x.norm(p, ..), &[], &[expected]);
+        }
+        assert_close(&x.norm(3.0, ..), &[], &[91f64.cbrt()]);
+        assert_close(&x.norm(2.0, ..).dist(&x, 1.0), &[], &[2.0 + 9.0 + 5.0]);
+        assert!(mistake(&x.norm(1.0, 1)).contains("an axis in"));
+    }
+
+    #[test]
+    fn norms_of_a_matrix() {
+        let x = f32s(&[2, 2], &[1.0, -2.0, 3.0, 4.0]);
+        let norms = [
+            (MatrixNorm::Frobenius, 30f64.sqrt()),
+            (MatrixNorm::MaxColumn, 6.0),
+            (MatrixNorm::MinColumn, 4.0),
+            (MatrixNorm::MaxRow, 7.0),
+            (MatrixNorm::MinRow, 3.0),
+        ];
+        for (norm, expected) in norms {
+            assert_close(&x.matrix_norm(norm, [-2, -1]), &[], &[expected]);
+            assert_close(&x.matrix_norm_keepdim(norm, [0, 1]), &[1, 1], &[expected]);
+        }
+    }
+
+    #[test]
+    fn renorm_only_shrinks() {
+        let x = f32s(&[2, 2], &[3.0, 4.0, 0.3, 0.4]);
+        assert_close(&x.renorm(2.0, 0, 1.0).norm(2.0, 1), &[2], &[1.0 / (1.0 + 2e-8), 0.5]);
+    }
 }

@@ -364,3 +364,68 @@ pub(crate) fn repeated(site: Site, x: &Tensor, axis: usize, count: usize) -> Ten
     let one = site.reshape(x, &with_axis(&x.shape(), axis, 1));
     site.expand(&one, &with_axis(&x.shape(), axis, count))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::Tensor;
+    use crate::tensor::testing::{assert_close, f32s, mistake, pattern};
+
+    #[test]
+    fn reshape_works_out_one_extent() {
+        let x = pattern(&[4, 6], 0);
+        assert_eq!(x.reshape([2, -1]).shape()[..], [2, 12]);
+        assert_eq!(x.reshape((3usize, 2i64, -1)).shape()[..], [3, 2, 4]);
+        assert_eq!(x.reshape(-1).shape()[..], [24]);
+        assert_eq!(x.reshape(x.t().shape()).shape()[..], [6, 4]);
+        assert!(mistake(&x.reshape([5, -1])).contains("24 elements"));
+        assert!(mistake(&x.reshape([-1, -1])).contains("at most one"));
+        assert!(mistake(&x.reshape([5, 5])).contains("a shape of 24 elements, found [5, 5]"));
+    }
+
+    #[test]
+    fn a_mistake_names_the_call_and_the_users_line() {
+        let text = mistake(&pattern(&[2, 3], 0).permute([0, 0]));
+        assert!(text.contains("permute: expected distinct axes, found axis 0 twice"), "{text}");
+        assert!(text.contains(&format!("{}:{}", file!(), line!() - 2)), "{text}");
+    }
+
+    #[test]
+    fn an_invalid_operand_passes_through() {
+        let bad = pattern(&[2], 0).reshape([3]);
+        let text = mistake(&bad);
+        assert_eq!(mistake(&bad.unsqueeze(7).flatten(0, -1).movedim(0, 1)), text);
+    }
+
+    #[test]
+    fn movedim_keeps_the_order_of_the_rest() {
+        let x = pattern(&[2, 3, 4, 5], 0);
+        assert_eq!(x.movedim(0, -1).shape()[..], [3, 4, 5, 2]);
+        assert_eq!(x.movedim([0, -1], [1, 0]).shape()[..], [5, 2, 3, 4]);
+        assert!(mistake(&x.movedim([0, 1], 0)).contains("as many sources"));
+    }
+
+    #[test]
+    fn squeeze_passes_over_longer_axes() {
+        let x = pattern(&[1, 2, 1], 0);
+        assert_eq!(x.squeeze(..).shape()[..], [2]);
+        assert_eq!(x.squeeze([0, 1]).shape()[..], [2, 1]);
+        assert_eq!(f32s(&[], &[1.0]).squeeze(-1).rank(), 0);
+    }
+
+    #[test]
+    fn a_single_element_has_one_axis_where_pytorch_gives_it_one() {
+        let x = f32s(&[], &[2.0]);
+        assert_eq!(x.transpose(0, -1).rank(), 0);
+        assert_eq!(x.flatten(0, -1).shape()[..], [1]);
+        assert!(x.permute(0).check().is_err());
+    }
+
+    #[test]
+    fn expand_keeps_axes_named_minus_one() {
+        let x = f32s(&[2, 1], &[1.0, 2.0]);
+        assert_close(&x.expand([-1, 2]), &[2, 2], &[1.0, 1.0, 2.0, 2.0]);
+        assert!(x.expand([-1, 2, 2]).check().is_err());
+        let pair = Tensor::broadcast_tensors(&[&x, &pattern(&[3], 0)]);
+        assert!(pair.iter().all(|y| y.shape()[..] == [2, 3]));
+    }
+}

@@ -160,3 +160,36 @@ fn opposite(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> 
     let start = if before { extent - count } else { 0 };
     Ok(site.slice(x, axis, start, start + count, 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PadMode;
+    use crate::tensor::testing::{assert_close, f32s, mistake};
+
+    #[test]
+    fn counts_come_last_axis_first() {
+        let x = f32s(&[1, 2], &[1.0, 2.0]);
+        assert_close(&x.pad(&[1, 0, 0, 1], 9.0), &[2, 3], &[9.0, 1.0, 2.0, 9.0, 9.0, 9.0]);
+        assert_close(&x.pad_axes(&[(0, 1), (1, 0)], 9.0), &[2, 3], &[9.0, 1.0, 2.0, 9.0, 9.0, 9.0]);
+        assert_close(&x.pad(&[-1, 1], 0), &[1, 2], &[2.0, 0.0]);
+    }
+
+    #[test]
+    fn modes_take_from_the_tensor_itself() {
+        let x = f32s(&[4], &[0.0, 1.0, 2.0, 3.0]);
+        let padded = |mode| x.pad(&[2, 1], mode);
+        assert_close(&padded(PadMode::Reflect), &[7], &[2.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0]);
+        assert_close(&padded(PadMode::Replicate), &[7], &[0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 3.0]);
+        assert_close(&padded(PadMode::Circular), &[7], &[2.0, 3.0, 0.0, 1.0, 2.0, 3.0, 0.0]);
+        assert_close(&x.pad(&[-1, 1], PadMode::Reflect), &[4], &[1.0, 2.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn what_the_tensor_cannot_give_is_refused() {
+        let x = f32s(&[2], &[0.0, 1.0]);
+        assert!(mistake(&x.pad(&[2, 0], PadMode::Reflect)).contains("fewer than 2 reflected"));
+        assert!(mistake(&x.pad(&[3, 0], PadMode::Circular)).contains("at most 2 elements wrapped"));
+        assert!(mistake(&x.pad(&[1], 0)).contains("pairs of counts"));
+        assert!(x.pad(&[-2, -1], 0).check().is_err());
+    }
+}

@@ -70,7 +70,10 @@ pub(crate) fn diagonal_mask(
     offset: i64,
     device: Device,
 ) -> Tensor {
-    let largest = (shape[row].max(shape[column])).saturating_add(offset.unsigned_abs() as usize);
+    let (height, width) = (shape[row] as i64, shape[column] as i64);
+    // Farther out, the answer is the same everywhere.
+    let offset = offset.clamp(-height, width);
+    let largest = shape[row].saturating_add(shape[column]);
     let dtype = position_dtype(largest);
     let rows = site.apply(Op::Iota(shape[row], dtype, device), &[]);
     let offset = site.scalar(offset, dtype, device);

@@ -72,3 +72,32 @@ fn with_index(site: Site, x: &Tensor, axis: i64, monoid: Monoid) -> Result<(Tens
     let indices = scanned(site, &marked, axis, Monoid::Max);
     Ok((site.reshape(&values, &x.shape()), site.reshape(&indices, &x.shape())))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::base::DType;
+    use crate::tensor::testing::{assert_close, f32s, i64s, tensor};
+
+    #[test]
+    fn sums_run_along_one_axis() {
+        let x = i64s(&[2, 2], &[1, 2, 3, 4]);
+        assert_close(&x.cumsum(0), &[2, 2], &[1.0, 2.0, 4.0, 6.0]);
+        assert_close(&x.cumprod(-1), &[2, 2], &[1.0, 2.0, 3.0, 12.0]);
+        assert_eq!(tensor(&[1], DType::U8, &[1.0]).cumsum(0).dtype(), DType::I64);
+        assert_close(&f32s(&[], &[3.0]).cumsum(-1), &[], &[3.0]);
+    }
+
+    #[test]
+    fn extremes_remember_the_last_of_equals_and_nan() {
+        let x = f32s(&[6], &[1.0, 3.0, 3.0, 2.0, f64::NAN, 9.0]);
+        let (values, indices) = x.cummax(0);
+        assert_close(&values, &[6], &[1.0, 3.0, 3.0, 3.0, f64::NAN, f64::NAN]);
+        assert_close(&indices, &[6], &[0.0, 1.0, 2.0, 2.0, 4.0, 4.0]);
+    }
+
+    #[test]
+    fn logarithms_of_sums_do_not_overflow() {
+        let x = f32s(&[2], &[1000.0, 1000.0]);
+        assert_close(&x.logcumsumexp(0), &[2], &[1000.0, 1000.0 + 2f64.ln()]);
+    }
+}

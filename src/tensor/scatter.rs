@@ -218,3 +218,57 @@ fn quotient(site: Site, sum: &Tensor, count: &Tensor) -> Tensor {
     let less = site.alu(AluOp::Sub, &[&quotient, &site.constant_like(1, &quotient)]);
     site.choose(&down, &less, &quotient)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ScatterReduce;
+    use crate::base::DType;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+
+    #[test]
+    fn the_last_write_wins_and_the_rest_stays() {
+        let x = f32s(&[2, 3], &[0.0; 6]);
+        let index = i64s(&[1, 3], &[2, 2, 0]);
+        let y = x.scatter(1, &index, f32s(&[1, 3], &[1.0, 2.0, 3.0]));
+        assert_close(&y, &[2, 3], &[3.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
+        let y = x.scatter(0, &i64s(&[1, 2], &[1, 0]), 7.0);
+        assert_close(&y, &[2, 3], &[0.0, 7.0, 0.0, 7.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn own_elements_take_part_on_request() {
+        let x = f32s(&[3], &[10.0, 20.0, 30.0]);
+        let (index, src) = (i64s(&[3], &[0, 0, 2]), f32s(&[3], &[1.0, 3.0, 5.0]));
+        let reduce = |how, own| x.scatter_reduce(0, &index, &src, how, own);
+        assert_close(&reduce(ScatterReduce::Sum, true), &[3], &[14.0, 20.0, 35.0]);
+        assert_close(&reduce(ScatterReduce::Sum, false), &[3], &[4.0, 20.0, 5.0]);
+        assert_close(&reduce(ScatterReduce::Mean, true), &[3], &[14.0 / 3.0, 20.0, 17.5]);
+        assert_close(&reduce(ScatterReduce::Mean, false), &[3], &[2.0, 20.0, 5.0]);
+        assert_close(&reduce(ScatterReduce::Prod, false), &[3], &[3.0, 20.0, 5.0]);
+        assert_close(&reduce(ScatterReduce::Amax, true), &[3], &[10.0, 20.0, 30.0]);
+        assert_close(&reduce(ScatterReduce::Amin, false), &[3], &[1.0, 20.0, 5.0]);
+    }
+
+    #[test]
+    fn means_of_integers_are_rounded_down_and_sums_of_truths_are_or() {
+        let y = i64s(&[1], &[0]).scatter_reduce(
+            0,
+            &i64s(&[2], &[0, 0]),
+            i64s(&[2], &[-1, -2]),
+            ScatterReduce::Mean,
+            false,
+        );
+        assert_close(&y, &[1], &[-2.0]);
+        let truths = tensor(&[2], DType::Bool, &[1.0, 1.0]);
+        let y = tensor(&[1], DType::Bool, &[0.0]).scatter_add(0, &i64s(&[2], &[0, 0]), truths);
+        assert_close(&y, &[1], &[1.0]);
+    }
+
+    #[test]
+    fn types_and_shapes_must_fit() {
+        let (x, index) = (f32s(&[2], &[0.0; 2]), i64s(&[1], &[0]));
+        assert!(mistake(&x.scatter(0, &index, i64s(&[1], &[0]))).contains("values of type f32, found i64"));
+        assert!(mistake(&x.scatter(0, &i64s(&[1, 1], &[0]), 0.0)).contains("an index of rank 1"));
+        assert!(mistake(&x.scatter(0, &f32s(&[1], &[0.0]), 0.0)).contains("an integer index"));
+    }
+}

@@ -5,6 +5,7 @@ use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::options::{options, some};
 use crate::tensor::reduce::total;
 use crate::tensor::site::{common_dtype, with_axis};
 use crate::tensor::sort::at;
@@ -12,28 +13,14 @@ use crate::tensor::sort::at;
 /// Longest sequence that is compared with as a whole; longer ones are halved.
 const COMPARED: usize = 128;
 
-/// How a sorted sequence is searched.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct SearchOpts {
-    /// Find the position after the elements equal to the value, not before.
-    pub right: bool,
-    /// The positions that sort the sequence, if it is not sorted itself.
-    pub sorter: Option<Tensor>,
-}
-
-impl SearchOpts {
-    /// After equal elements, or before.
-    #[must_use]
-    pub fn right(mut self, right: bool) -> SearchOpts {
-        self.right = right;
-        self
-    }
-    /// With the positions that sort the sequence.
-    #[must_use]
-    pub fn sorter(mut self, sorter: &Tensor) -> SearchOpts {
-        self.sorter = Some(sorter.clone());
-        self
+options! {
+    /// How a sorted sequence is searched.
+    SearchOpts {
+        /// Find the position after the elements equal to the value, not
+        /// before (false).
+        right: bool = false;
+        /// The positions that sort the sequence, if it is not sorted itself.
+        sorter: Option<Tensor> = None, &Tensor => some;
     }
 }
 
@@ -42,7 +29,7 @@ impl Tensor {
     /// ascending) sorted. A rank-1 sequence serves values of any shape; others
     /// agree with the values on all axes but the last.
     #[track_caller]
-    pub fn searchsorted(&self, values: impl Operand, opts: &SearchOpts) -> Tensor {
+    pub fn searchsorted(&self, values: impl Operand, opts: SearchOpts) -> Tensor {
         let site = Site::here("searchsorted");
         let values = match values.into_operand() {
             OperandValue::Tensor(tensor) => tensor,
@@ -141,4 +128,35 @@ fn halved(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor
         step /= 2;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SearchOpts;
+    use crate::tensor::testing::{assert_close, f32s, i64s, values};
+
+    #[test]
+    fn equal_elements_are_passed_only_to_the_right() {
+        let x = f32s(&[4], &[1.0, 2.0, 2.0, 3.0]);
+        let sought = f32s(&[4], &[0.0, 2.0, 9.0, f64::NAN]);
+        assert_close(&x.searchsorted(&sought, SearchOpts::default()), &[4], &[0.0, 1.0, 4.0, 4.0]);
+        let right = SearchOpts::default().right(true);
+        assert_close(&x.searchsorted(&sought, right), &[4], &[0.0, 3.0, 4.0, 4.0]);
+        assert_close(&sought.i(..2).bucketize(&x, false), &[2], &[0.0, 1.0]);
+        let shuffled = f32s(&[3], &[5.0, 1.0, 3.0]);
+        let opts = SearchOpts::default().sorter(&i64s(&[3], &[1, 2, 0]));
+        assert_close(&shuffled.searchsorted(4.0, opts), &[], &[2.0]);
+    }
+
+    #[test]
+    fn long_sequences_are_halved_to_the_same_end() {
+        let sequence: Vec<f64> = (0..300).map(|i| f64::from(i / 3)).collect();
+        let sought: Vec<f64> = (-2..=205).map(|i| f64::from(i) / 2.0).collect();
+        let (x, y) = (f32s(&[300], &sequence), f32s(&[sought.len()], &sought));
+        for right in [false, true] {
+            let found = values(&x.searchsorted(&y, SearchOpts::default().right(right)));
+            let before = |v: f64| sequence.iter().filter(|&&e| e < v || (right && e == v)).count() as f64;
+            assert_eq!(found, sought.iter().map(|&v| before(v)).collect::<Vec<_>>());
+        }
+    }
 }

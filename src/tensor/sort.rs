@@ -3,37 +3,16 @@
 use crate::ir::Op;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
+use crate::tensor::options::options;
 use crate::tensor::site::without;
 
-/// How the largest or smallest elements are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TopkOpts {
-    /// The axis chosen along.
-    pub axis: i64,
-    /// The largest elements, else the smallest.
-    pub largest: bool,
-}
-
-impl Default for TopkOpts {
-    /// The largest along the last axis.
-    fn default() -> TopkOpts {
-        TopkOpts { axis: -1, largest: true }
-    }
-}
-
-impl TopkOpts {
-    /// Along this axis.
-    #[must_use]
-    pub fn axis(mut self, axis: i64) -> TopkOpts {
-        self.axis = axis;
-        self
-    }
-    /// The largest elements, or the smallest.
-    #[must_use]
-    pub fn largest(mut self, largest: bool) -> TopkOpts {
-        self.largest = largest;
-        self
+options! {
+    /// How the largest or smallest elements are chosen.
+    TopkOpts {
+        /// The axis chosen along (-1).
+        axis: i64 = -1;
+        /// The largest elements (true), else the smallest.
+        largest: bool = true;
     }
 }
 
@@ -146,4 +125,32 @@ pub(crate) fn chosen(
         (false, _) => without(&index.shape(), axis),
     };
     (site.reshape(&at(site, row, axis, index), &shape), site.reshape(index, &shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TopkOpts;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+
+    #[test]
+    fn sorting_is_stable_and_puts_nan_at_the_large_end() {
+        let x = f32s(&[4], &[2.0, f64::NAN, 1.0, 2.0]);
+        let (values, order) = x.sort(0, false);
+        assert_close(&values, &[4], &[1.0, 2.0, 2.0, f64::NAN]);
+        assert_close(&order, &[4], &[2.0, 0.0, 3.0, 1.0]);
+        assert_close(&x.argsort(-1, true), &[4], &[1.0, 0.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn the_chosen_few_come_in_order() {
+        let x = i64s(&[2, 3], &[5, 9, 7, 1, 3, 2]);
+        let (values, indices) = x.topk(2, TopkOpts::default());
+        assert_close(&values, &[2, 2], &[9.0, 7.0, 3.0, 2.0]);
+        assert_close(&indices, &[2, 2], &[1.0, 2.0, 1.0, 2.0]);
+        let (least, _) = x.topk(1, TopkOpts::default().axis(0).largest(false));
+        assert_close(&least, &[1, 3], &[1.0, 3.0, 2.0]);
+        assert_close(&x.kthvalue(2, 1).0, &[2], &[7.0, 2.0]);
+        assert!(mistake(&x.topk(4, TopkOpts::default()).0).contains("at most 3 elements, found 4"));
+        assert!(mistake(&x.kthvalue(0, 1).0).contains("a k in 1..=3"));
+    }
 }

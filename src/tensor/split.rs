@@ -167,3 +167,43 @@ fn start_of(site: Site, x: &Tensor, start: Scalar, extent: usize, last: usize) -
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::slicing::{IntoIndex, r};
+    use crate::tensor::testing::{assert_close, f32s, mistake, pattern};
+
+    fn extents(parts: &[crate::tensor::Tensor]) -> Vec<usize> {
+        parts.iter().map(|part| part.shape()[0]).collect()
+    }
+
+    #[test]
+    fn parts_of_one_size_or_of_sizes() {
+        let x = pattern(&[7, 2], 0);
+        assert_eq!(extents(&x.split(3, 0)), [3, 3, 1]);
+        assert_eq!(extents(&x.split([2, 0, 5], 0)), [2, 0, 5]);
+        assert_eq!(extents(&x.chunk(4, 0)), [2, 2, 2, 1]);
+        assert_eq!(extents(&x.tensor_split(4, 0)), [2, 2, 2, 1]);
+        assert_eq!(extents(&x.tensor_split([2, -1, 3], 0)), [2, 4, 0, 4]);
+        assert_eq!(x.unbind(0).len(), 7);
+    }
+
+    #[test]
+    fn a_mistake_is_one_invalid_tensor() {
+        let x = pattern(&[7], 0);
+        for parts in [x.split([3, 3], 0), x.split(0, 0), x.chunk(0, 0), x.tensor_split(0, 0), x.unbind(1)] {
+            assert_eq!(parts.len(), 1);
+            mistake(&parts[0]);
+        }
+        assert!(mistake(&x.split([3, 3], 0)[0]).contains("sizes that add up to 7"));
+    }
+
+    #[test]
+    fn one_position_or_a_range() {
+        let x = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_close(&x.select_index(0, -1), &[2], &[4.0, 5.0]);
+        assert_close(&x.slice(0, r(.., ..).step(2)), &[2, 2], &[0.0, 1.0, 4.0, 5.0]);
+        assert!(mistake(&x.slice(0, 1)).contains("a range"));
+        assert!(mistake(&x.select_index(1, 2)).contains("on axis 1 of extent 2, found 2"));
+    }
+}

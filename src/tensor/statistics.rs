@@ -9,6 +9,7 @@ use crate::tensor::compose::Site;
 use crate::tensor::lane::{kept, one_lane};
 use crate::tensor::movement::move_axis;
 use crate::tensor::operand::{Operand, OperandValue};
+use crate::tensor::options::options;
 use crate::tensor::position::{along, positions_in};
 use crate::tensor::reduce::total;
 use crate::tensor::scan::scanned;
@@ -32,28 +33,13 @@ pub enum Interpolation {
     Midpoint,
 }
 
-/// How a quantile is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QuantileOpts {
-    /// What a quantile between two elements is.
-    pub interpolation: Interpolation,
-    /// Keep the axis with extent 1.
-    pub keepdim: bool,
-}
-
-impl QuantileOpts {
-    /// With this interpolation.
-    #[must_use]
-    pub fn interpolation(mut self, interpolation: Interpolation) -> QuantileOpts {
-        self.interpolation = interpolation;
-        self
-    }
-    /// Keeping the axis with extent 1, or not.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> QuantileOpts {
-        self.keepdim = keepdim;
-        self
+options! {
+    /// How a quantile is taken.
+    QuantileOpts {
+        /// What a quantile between two elements is (linear).
+        interpolation: Interpolation = Interpolation::Linear;
+        /// Keep the axis with extent 1 (false).
+        keepdim: bool = false;
     }
 }
 
@@ -104,8 +90,8 @@ impl Tensor {
         let site = Site::here("quantile");
         let (q, axis) = (q.into_operand(), axis.into_axes());
         site.build(&[self], || match q {
-            OperandValue::Scalar(q) => one_quantile(site, self, q.as_f64(), &axis, opts),
-            OperandValue::Tensor(q) => quantiles(site, self, &q, &axis, opts),
+            OperandValue::Scalar(q) => one_quantile(site, self, q.as_f64(), &axis, &opts),
+            OperandValue::Tensor(q) => quantiles(site, self, &q, &axis, &opts),
         })
     }
 }
@@ -183,7 +169,7 @@ fn quantile_row(
     site: Site,
     x: &Tensor,
     axes: &AxisList,
-    opts: QuantileOpts,
+    opts: &QuantileOpts,
 ) -> Result<(Tensor, usize, Shape)> {
     let (row, axis) = one_lane(site, x, axes)?;
     if !x.dtype().is_float() || row.shape()[axis] == 0 {
@@ -199,7 +185,7 @@ fn quantile_row(
     Ok((row, axis, shape))
 }
 
-fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: QuantileOpts) -> Result<Tensor> {
+fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
     let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
     if !(0.0..=1.0).contains(&q) {
         return Err(site.fault("a part in 0..=1", q.to_string(), &[x]));
@@ -222,7 +208,7 @@ fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: QuantileO
     Ok(site.reshape(&site.choose(&has_nan(site, &row, axis), &nan, &y), &shape))
 }
 
-fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: QuantileOpts) -> Result<Tensor> {
+fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
     q.node()?;
     let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
     if q.rank() > 1 || q.dtype() != x.dtype() {
@@ -278,4 +264,48 @@ fn nearest_even(site: Site, floor: &Tensor, fraction: &Tensor, half: &Tensor) ->
     let tie = site.alu(AluOp::Eq, &[half, fraction]);
     let up = site.alu(AluOp::Or, &[&up, &site.alu(AluOp::And, &[&tie, &site.alu(AluOp::Eq, &[&odd, &one])])]);
     site.choose(&up, &site.alu(AluOp::Add, &[floor, &one]), floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interpolation, QuantileOpts};
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+
+    #[test]
+    fn a_median_is_the_lower_of_two_and_spreads_nan() {
+        let (value, index) = f32s(&[4], &[4.0, 1.0, 3.0, 2.0]).median(0);
+        assert_close(&value, &[], &[2.0]);
+        assert_close(&index, &[], &[3.0]);
+        let x = f32s(&[2, 3], &[1.0, f64::NAN, 0.0, 5.0, 6.0, 4.0]);
+        assert_close(&x.median(1).0, &[2], &[f64::NAN, 5.0]);
+        assert_close(&x.nanmedian(1).0, &[2], &[0.0, 5.0]);
+        assert_close(&x.nanmedian_keepdim(..).0, &[1, 1], &[4.0]);
+        assert!(mistake(&f32s(&[0], &[]).median(0).0).contains("at least one element"));
+    }
+
+    #[test]
+    fn a_mode_is_the_smallest_of_the_most_frequent() {
+        let (value, index) = i64s(&[6], &[3, 1, 3, 1, 2, 9]).mode(0);
+        assert_close(&value, &[], &[1.0]);
+        assert_close(&index, &[], &[3.0]);
+    }
+
+    #[test]
+    fn quantiles_between_elements() {
+        let x = f32s(&[4], &[4.0, 1.0, 3.0, 2.0]);
+        let cases = [
+            (Interpolation::Linear, 2.2),
+            (Interpolation::Lower, 2.0),
+            (Interpolation::Higher, 3.0),
+            (Interpolation::Nearest, 2.0),
+            (Interpolation::Midpoint, 2.5),
+        ];
+        for (interpolation, expected) in cases {
+            let opts = QuantileOpts::default().interpolation(interpolation);
+            assert_close(&x.quantile(0.4, .., opts.clone()), &[], &[expected]);
+            let both = x.quantile(f32s(&[2], &[0.0, 0.4]), 0, opts.keepdim(true));
+            assert_close(&both, &[2, 1], &[1.0, expected]);
+        }
+        assert!(mistake(&x.quantile(1.5, .., QuantileOpts::default())).contains("a part in 0..=1"));
+    }
 }

@@ -3,7 +3,7 @@
 use crate::base::{DType, Kind, Result, Shape};
 use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
 use crate::tensor::Tensor;
-use crate::tensor::advanced::{as_index, put_at, wrapped};
+use crate::tensor::advanced::{as_index, put_at, rows, wrapped};
 use crate::tensor::compose::Site;
 use crate::tensor::index::{run_from, value_like};
 use crate::tensor::operand::{Operand, OperandValue};
@@ -80,7 +80,9 @@ impl Tensor {
 
     /// The tensor with `values` written (or added, with `accumulate`) where
     /// [`Tensor::i`] would read with these indices, one for each leading
-    /// axis, `None` taking the axis whole.
+    /// axis, `None` taking the axis whole. A single bool mask over the leading
+    /// axes takes values for each element it marks: one for all, or as many
+    /// as it marks.
     #[track_caller]
     pub fn index_put(&self, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
         let site = Site::here("index_put");
@@ -92,6 +94,12 @@ impl Tensor {
                 return Err(site.fault(expected, format!("{} of these", indices.len()), &[self]));
             }
             same_dtype(site, self, values)?;
+            if let [Some(mask), rest @ ..] = indices
+                && mask.dtype() == DType::Bool
+                && rest.iter().all(Option::is_none)
+            {
+                return put_marked(site, self, mask, values, accumulate);
+            }
             let mut all: Vec<Option<Tensor>> = indices.iter().map(|index| index.cloned()).collect();
             all.resize(self.rank(), None);
             put_at(site, self, &all, values, put_mode(self, accumulate))
@@ -136,13 +144,8 @@ impl Tensor {
             if source.numel() == 0 {
                 return Ok(x);
             }
-            let marks = site.cast(&site.reshape(&mask, &Shape::from(shape.numel())), DType::I64);
-            let seen = scanned(site, &marks, 0, Monoid::Sum);
-            let at = site.alu(AluOp::Sub, &[&seen, &site.constant_like(1, &seen)]);
-            // Before the first mark any element will do.
-            let at = site.alu(AluOp::Max, &[&at, &site.constant_like(0, &at)]);
             let flat = site.reshape(source, &Shape::from(source.numel()));
-            let taken = site.reshape(&site.apply(Op::Gather(0), &[&flat, &at]), &shape);
+            let taken = site.reshape(&in_turn(site, &mask, &flat), &shape);
             Ok(site.choose(&mask, &taken, &x))
         })
     }
@@ -197,6 +200,46 @@ impl Tensor {
             Ok(site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[self, &at, src]))
         })
     }
+}
+
+/// For each element of the mask, in row-major order, the slice of `source`
+/// along axis 0 that belongs to it if it is marked: the first to the first
+/// marked, and so on.
+fn in_turn(site: Site, mask: &Tensor, source: &Tensor) -> Tensor {
+    let marks = site.cast(&site.reshape(mask, &Shape::from(mask.numel())), DType::I64);
+    let seen = scanned(site, &marks, 0, Monoid::Sum);
+    let at = site.alu(AluOp::Sub, &[&seen, &site.constant_like(1, &seen)]);
+    // Before the first mark any slice will do.
+    let at = site.alu(AluOp::Max, &[&at, &site.constant_like(0, &at)]);
+    rows(site, source, 0, &at)
+}
+
+/// `values` written or added where a mask over the leading axes is true.
+fn put_marked(site: Site, x: &Tensor, mask: &Tensor, values: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let (shape, marked) = (x.shape(), mask.rank());
+    if marked > shape.rank() || shape[..marked] != mask.shape()[..] {
+        let expected = format!("a mask of the leading extents of {shape}");
+        return Err(site.fault(expected, mask.shape().to_string(), &[x, mask]));
+    }
+    let mut slice = Shape::new(&shape[marked..]);
+    let fail = || {
+        let expected = format!("values that broadcast to slices of shape {}", Shape::new(&shape[marked..]));
+        site.fault(expected, values.shape().to_string(), &[x, values])
+    };
+    let many = values.rank() > slice.rank() && values.shape()[0] != 1;
+    slice.0.insert(0, if many { values.shape()[0] } else { 1 });
+    if values.shape().broadcast(&slice).as_ref() != Some(&slice) {
+        return Err(fail());
+    }
+    let values = site.expand(values, &slice);
+    let spread = if many { in_turn(site, mask, &values) } else { site.reshape(&values, &slice[1..]) };
+    let spread = if many { site.reshape(&spread, &shape) } else { site.expand(&spread, &shape) };
+    let mut wide = mask.shape();
+    wide.0.resize(shape.rank(), 1);
+    let mask = site.expand(&site.reshape(mask, &wide), &shape);
+    let add = if x.dtype() == DType::Bool { AluOp::Or } else { AluOp::Add };
+    let new = if accumulate { site.alu(add, &[x, &spread]) } else { spread };
+    Ok(site.choose(&mask, &new, x))
 }
 
 /// Writes slices of `source` along an axis at the positions of a rank-1 index.
@@ -261,4 +304,68 @@ fn expect_shape(site: Site, src: &Tensor, shape: &Shape) -> Result<()> {
 
 fn put_mode(x: &Tensor, accumulate: bool) -> ScatterMode {
     if accumulate { mode(ScatterReduce::Sum, x.dtype()) } else { ScatterMode::Set }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::DType;
+    use crate::tensor::slicing::{IntoIndex, r};
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+
+    #[test]
+    fn whole_slices_are_added_and_filled() {
+        let x = f32s(&[3, 2], &[0.0; 6]);
+        let index = i64s(&[2], &[2, 2]);
+        let rows = f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        assert_close(&x.index_add(0, &index, &rows, 2), &[3, 2], &[0.0, 0.0, 0.0, 0.0, 8.0, 12.0]);
+        assert_close(&x.index_copy(0, &index, &rows), &[3, 2], &[0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
+        assert_close(&x.index_fill(1, &i64s(&[1], &[0]), 5), &[3, 2], &[5.0, 0.0, 5.0, 0.0, 5.0, 0.0]);
+        assert!(mistake(&x.index_add(1, &index, &rows, 1)).contains("values of shape [3, 2]"));
+    }
+
+    #[test]
+    fn writing_where_slicing_reads() {
+        let x = f32s(&[2, 3], &[0.0; 6]);
+        let (rows, columns) = (i64s(&[2], &[0, -1]), i64s(&[2], &[2, 2]));
+        let y = x.index_put(&[Some(&rows), Some(&columns)], &f32s(&[2], &[1.0, 2.0]), false);
+        assert_close(&y, &[2, 3], &[0.0, 0.0, 1.0, 0.0, 0.0, 2.0]);
+        let y = x.index_put(&[None, Some(&columns)], &f32s(&[2, 1], &[1.0, 2.0]), true);
+        assert_close(&y, &[2, 3], &[0.0, 0.0, 2.0, 0.0, 0.0, 4.0]);
+        assert_close(&x.put(&i64s(&[1], &[-2]), &f32s(&[1], &[7.0]), false).i(1), &[3], &[0.0, 7.0, 0.0]);
+    }
+
+    #[test]
+    fn masks_write_in_turn() {
+        let x = f32s(&[3, 2], &[0.0; 6]);
+        let mask = tensor(&[3], DType::Bool, &[1.0, 0.0, 1.0]);
+        let rows = f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        assert_close(&x.index_put(&[Some(&mask)], &rows, false), &[3, 2], &[1.0, 2.0, 0.0, 0.0, 3.0, 4.0]);
+        let row = f32s(&[2], &[1.0, 2.0]);
+        assert_close(&x.index_put(&[Some(&mask)], &row, true), &[3, 2], &[1.0, 2.0, 0.0, 0.0, 1.0, 2.0]);
+        let marks = tensor(&[2], DType::Bool, &[0.0, 1.0]);
+        assert_close(
+            &x.masked_scatter(&marks, &f32s(&[3], &[1.0, 2.0, 3.0])),
+            &[3, 2],
+            &[0.0, 1.0, 0.0, 2.0, 0.0, 3.0],
+        );
+    }
+
+    #[test]
+    fn ranges_are_replaced_and_the_rest_stays() {
+        let x = f32s(&[5], &[0.0, 1.0, 2.0, 3.0, 4.0]);
+        let new = f32s(&[2], &[-1.0, -2.0]);
+        assert_close(&x.slice_scatter(&new, 0, r(.., 3).step(2)), &[5], &[-1.0, 1.0, -2.0, 3.0, 4.0]);
+        assert_close(&x.slice_scatter(&new, 0, r(-1, 2).step(-1)), &[5], &[0.0, 1.0, 2.0, -2.0, -1.0]);
+        assert_close(&x.select_scatter(&f32s(&[], &[9.0]), 0, -1), &[5], &[0.0, 1.0, 2.0, 3.0, 9.0]);
+        assert!(mistake(&x.slice_scatter(&new, 0, ..)).contains("values of shape [5]"));
+    }
+
+    #[test]
+    fn updates_start_where_the_run_says() {
+        let x = f32s(&[2, 3], &[0.0; 6]);
+        let patch = f32s(&[2, 1], &[1.0, 2.0]);
+        let expected = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0];
+        assert_close(&x.slice_update(1, i64s(&[], &[2]), &patch), &[2, 3], &expected);
+        assert_close(&x.slice_update(1, -1, &patch), &[2, 3], &expected);
+    }
 }

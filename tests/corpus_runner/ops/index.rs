@@ -46,7 +46,7 @@ pub const READS: &[Entry] = &[
     entry("nn.functional.embedding", "weight input padding_idx max_norm scale_grad_by_freq sparse", |c| {
         gradient_only(c)?;
         c.take("padding_idx");
-        one(c.tensor("input")?.embedding(&c.tensor("weight")?))
+        one(c.tensor("input")?.embedding(&bounded(c)?))
     }),
     entry(
         "nn.functional.embedding_bag",
@@ -63,6 +63,15 @@ fn gradient_only(c: &Call) -> Outcome<()> {
     Ok(())
 }
 
+/// The table, its rows scaled down to `max_norm`.
+fn bounded(c: &Call) -> Outcome<Tensor> {
+    let (table, p) = (c.tensor("weight")?, c.opt_float("norm_type")?.unwrap_or(2.0));
+    Ok(match c.opt_float("max_norm")? {
+        Some(limit) => table.renorm(p, 0, limit),
+        None => table,
+    })
+}
+
 fn embedding_bag(c: &Call) -> Outcome {
     gradient_only(c)?;
     let mode = match c.opt_text("mode")?.as_deref() {
@@ -71,14 +80,14 @@ fn embedding_bag(c: &Call) -> Outcome {
         Some("max") => BagMode::Max,
         Some(other) => return unsupported("mode", other),
     };
-    let table = c.tensor("weight")?;
+    let table = bounded(c)?;
     let mut opts = EmbeddingBagOpts::default().mode(mode).include_last_offset(c.is("include_last_offset")?);
     opts = with(opts, c.opt_tensor("offsets")?, |opts, offsets| opts.offsets(&offsets));
     opts = with(opts, c.opt_tensor("per_sample_weights")?, |opts, weights| opts.per_sample_weights(&weights));
     if let Some(row) = c.opt_int("padding_idx")? {
         opts = opts.padding(row.rem_euclid(table.dim(0)? as i64) as usize);
     }
-    one(c.tensor("input")?.embedding_bag(&table, &opts))
+    one(c.tensor("input")?.embedding_bag(&table, opts))
 }
 
 fn positions_as(positions: Tensor, narrow: bool) -> Tensor {
@@ -95,7 +104,7 @@ fn searchsorted(c: &Call) -> Outcome {
     let mut opts = SearchOpts::default().right(c.is("right")? || side == Some(true));
     opts = with(opts, c.opt_tensor("sorter")?, |opts, sorter| opts.sorter(&sorter));
     let narrow = c.is("out_int32")?;
-    let positions = c.tensor("sorted_sequence")?.searchsorted(c.operand("self")?, &opts);
+    let positions = c.tensor("sorted_sequence")?.searchsorted(c.operand("self")?, opts);
     one(positions_as(positions, narrow))
 }
 
@@ -173,8 +182,7 @@ pub const WRITES: &[Entry] = &[
         one(x.index_reduce(dim, &index, &c.tensor("source")?, reduce(c)?, own))
     }),
     entry("index_put", "self indices values accumulate", |c| {
-        let indices: Vec<Tensor> =
-            c.tensors("indices")?.into_iter().map(positions).collect::<Outcome<_>>()?;
+        let indices = c.tensors("indices")?;
         let indices: Vec<Option<&Tensor>> = indices.iter().map(Some).collect();
         one(c.tensor("self")?.index_put(&indices, &c.tensor("values")?, c.is("accumulate")?))
     }),

@@ -169,7 +169,7 @@ pub fn range(c: &Call) -> Outcome<SliceRange> {
 /// `offset`, `dim1` and `dim2`.
 pub fn diagonal_opts(c: &Call, rows: i64, columns: i64) -> Outcome<DiagonalOpts> {
     let (rows, columns) = (c.opt_int("dim1")?.unwrap_or(rows), c.opt_int("dim2")?.unwrap_or(columns));
-    Ok(DiagonalOpts::default().offset(c.opt_int("offset")?.unwrap_or(0)).axes(rows, columns))
+    Ok(DiagonalOpts::default().offset(c.opt_int("offset")?.unwrap_or(0)).axes((rows, columns)))
 }
 
 /// Tensors joined and taken apart.

@@ -157,7 +157,7 @@ pub const MOMENTS: &[Entry] = &[
         let mut opts = CovOpts::default().correction(c.opt_float("correction")?.unwrap_or(1.0));
         opts = with(opts, c.opt_tensor("fweights")?, |opts, weights| opts.fweights(&weights));
         opts = with(opts, c.opt_tensor("aweights")?, |opts, weights| opts.aweights(&weights));
-        one(c.tensor("self")?.cov(&opts))
+        one(c.tensor("self")?.cov(opts))
     }),
     entry("corrcoef", "self", |c| one(c.tensor("self")?.corrcoef())),
 ];
@@ -230,7 +230,7 @@ pub const SCANS: &[Entry] = &[
         let mut opts = DiffOpts::default().order(order).axis(c.opt_int("dim")?.unwrap_or(-1));
         opts = with(opts, c.opt_tensor("prepend")?, |opts, before| opts.prepend(&before));
         opts = with(opts, c.opt_tensor("append")?, |opts, after| opts.append(&after));
-        one(c.tensor("self")?.diff(&opts))
+        one(c.tensor("self")?.diff(opts))
     }),
     entry("trapezoid", "self x dx dim", |c| {
         let spacing = spacing(c)?;
