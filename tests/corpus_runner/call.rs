@@ -153,6 +153,17 @@ impl<'a> Call<'a> {
             Values::Floats(_) => Err(Stop::Inexpressible("integers are needed, given floats".into())),
         }
     }
+
+    /// Takes an argument that kiln knows in one form only.
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn ignore(&self, name: &str, known: impl Fn(&Arg) -> bool) -> Outcome<()> {
+        match self.take(name) {
+            Some(arg) if !known(&arg) => Err(Stop::Unsupported(format!("{name}={arg:?}"))),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// Whether a keyword changes nothing about the values: where PyTorch would

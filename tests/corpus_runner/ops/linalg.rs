@@ -1,13 +1,15 @@
 //! Products, decompositions and distances of matrices.
 
+use kiln::base::Scalar;
 use kiln::tensor::Tensor;
 use kiln::tensor::einsum::einsum;
 use kiln::tensor::linalg::{AddmmOpts, TensordotAxes};
 use kiln::tensor::matmul::multi_dot;
+use kiln::tensor::solve::SolveTriangularOpts;
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
-use super::{Entry, entry, one, with};
+use super::{Entry, entry, one, pair, with};
 
 /// Products of two tensors.
 pub const PRODUCTS: &[Entry] = &[
@@ -36,7 +38,6 @@ pub const PRODUCTS: &[Entry] = &[
     entry("linalg.multi_dot", "tensors", |c| {
         one(multi_dot(&c.tensors("tensors")?.iter().collect::<Vec<_>>()))
     }),
-    entry("linalg.matrix_power", "self n", |c| one(c.tensor("self")?.matrix_power(c.int("n")?))),
     entry("linalg.vecdot", "x y dim", |c| {
         one(c.tensor("x")?.vecdot(&c.tensor("y")?, c.opt_int("dim")?.unwrap_or(-1)))
     }),
@@ -82,3 +83,23 @@ fn tensordot(c: &Call) -> Outcome {
     };
     one(x.tensordot(&other, axes))
 }
+
+/// Linear systems, determinants and functions of matrices.
+pub const SYSTEMS: &[Entry] = &[
+    entry("linalg.det", "self", |c| one(c.tensor("self")?.det())),
+    entry("linalg.slogdet", "self", |c| pair(c.tensor("self")?.slogdet())),
+    entry("linalg.inv", "self", |c| one(c.tensor("self")?.inv())),
+    entry("linalg.solve", "self other left", |c| {
+        c.ignore("left", |arg| matches!(arg, Arg::Number(Scalar::Bool(true))))?;
+        one(c.tensor("self")?.solve(&c.tensor("other")?))
+    }),
+    entry("linalg.solve_triangular", "self other upper left unitriangular", |c| {
+        let opts = SolveTriangularOpts::default().upper(c.is("upper")?);
+        let opts = with(opts, c.opt_flag("left")?, SolveTriangularOpts::left);
+        let opts = opts.unitriangular(c.is("unitriangular")?);
+        one(c.tensor("self")?.solve_triangular(&c.tensor("other")?, opts))
+    }),
+    entry("linalg.cholesky", "self upper", |c| one(c.tensor("self")?.cholesky(c.is("upper")?))),
+    entry("linalg.matrix_power", "self n", |c| one(c.tensor("self")?.matrix_power(c.int("n")?))),
+    entry("matrix_exp", "self", |c| one(c.tensor("self")?.matrix_exp())),
+];

@@ -64,6 +64,7 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
         index::WRITES,
         index::SORTS,
         linalg::PRODUCTS,
+        linalg::SYSTEMS,
         movement::SHAPES,
         movement::REARRANGED,
         movement::JOINED,
