@@ -118,7 +118,8 @@ fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
     result.unwrap_or_else(|invalid| vec![invalid; count])
 }
 
-fn scan_at(
+/// [`scan`] on behalf of an operation that knows its own site.
+pub(crate) fn scan_at(
     site: Site,
     carries: &[Tensor],
     xs: &[Tensor],
