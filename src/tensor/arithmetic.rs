@@ -326,8 +326,9 @@ fn hypot(a: &Term, b: &Term) -> Term {
     let (small, large) = (a.choose(&swap, &a, &b), a.choose(&swap, &b, &a));
     let ratio = small / a.choose(&large.eq(0.0), 1.0, &large);
     let length = &large * (&ratio * &ratio + 1.0).sqrt();
-    let infinite = large.eq(f64::INFINITY);
-    a.choose(&infinite, &large, length)
+    // An infinity decides, whatever the other is: even beside NaN.
+    let infinite = a.eq(f64::INFINITY).or(b.eq(f64::INFINITY));
+    a.choose(&infinite, f64::INFINITY, length)
 }
 
 /// `|a - b|`, and 0 where they are equal, infinities too.

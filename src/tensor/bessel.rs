@@ -7,12 +7,14 @@ use crate::tensor::fit::{self, Fit};
 use crate::tensor::term::{Term, float_functions};
 
 float_functions! {
-    /// Modified Bessel function of the first kind, of order 0.
+    /// Modified Bessel function of the first kind, of order 0. At infinities
+    /// NaN, as in PyTorch.
     i0 |x| {
         let parts = x.bessel_parts(&fit::I0_BELOW_8, &fit::I0_ABOVE_8);
         x.choose(&parts.small, parts.near, parts.far)
     };
-    /// Modified Bessel function of the first kind, of order 1.
+    /// Modified Bessel function of the first kind, of order 1. At infinities
+    /// NaN, as in PyTorch.
     i1 |x| {
         let parts = x.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
         x.choose(&parts.small, parts.x * parts.near, parts.far.negated_where(&x.lt(0.0)))
@@ -35,8 +37,7 @@ impl Term {
         let x = self.choose(&small, self, 0.0);
         let eighth = &x * 0.125;
         let near = (&eighth * &eighth).fit(below);
-        // Beyond 2000 both precisions are infinite; infinity times 0 is not.
-        let large = self.choose(&small, 8.0, magnitude.min(2000.0));
+        let large = self.choose(&small, 8.0, magnitude);
         let scaled = (8.0 / &large).fit(above) / large.sqrt();
         // Half the exponent at a time, to overflow no earlier than the result.
         let half = (large * 0.5).exp();

@@ -1,13 +1,12 @@
-//! Creation: constants, ranges, data.
+//! Creation: constants and data. Ranges are in [`crate::tensor::sequence`].
 
-use crate::base::{DType, Device, Element, Error, Kind, OpError, Result, Scalar, Shape, Span};
-use crate::ir::{AluOp, Layout, Leaf, Node, Op, Type};
+use crate::base::{DType, Device, Dims, Element, Scalar, Shape, Span};
+use crate::ir::{Layout, Leaf, Node, Op, Type};
 use crate::runtime::host;
-use crate::tensor::compose::Site;
 use crate::tensor::{Place, Tensor};
 
 /// A constant of any shape.
-fn filled(span: Span, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
+pub(crate) fn filled(span: Span, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
     let number = Tensor::constant(value, dtype, device, span);
     if shape.rank() == 0 { number } else { Tensor::apply("full", span, Op::Expand(shape), &[&number]) }
 }
@@ -62,6 +61,30 @@ impl Tensor {
         }
     }
 
+    /// Every element 0, with this tensor's type and device.
+    #[track_caller]
+    pub fn new_zeros(&self, shape: impl Into<Shape>) -> Tensor {
+        self.new_full(shape, 0)
+    }
+
+    /// Every element 1, with this tensor's type and device.
+    #[track_caller]
+    pub fn new_ones(&self, shape: impl Into<Shape>) -> Tensor {
+        self.new_full(shape, 1)
+    }
+
+    /// Elements that do not matter, with this tensor's type and device.
+    #[track_caller]
+    pub fn new_empty(&self, shape: impl Into<Shape>) -> Tensor {
+        self.new_full(shape, 0)
+    }
+
+    /// Elements that do not matter, with this tensor's shape, type and device.
+    #[track_caller]
+    pub fn empty_like(&self) -> Tensor {
+        self.full_like(0)
+    }
+
     /// Every element `value`, with this tensor's type and device.
     #[track_caller]
     pub fn new_full(&self, shape: impl Into<Shape>, value: impl Into<Scalar>) -> Tensor {
@@ -93,52 +116,84 @@ impl Tensor {
         Tensor::full((), value, place)
     }
 
-    /// `start`, `start + step`, ... below (above, for a negative step) `end`.
-    /// `I64` when all three are integers, else `F32`, unless the place names
-    /// a type. An error for a step of 0, a step away from the end, or bounds
-    /// that are not finite.
+    /// The values of nested arrays or vectors of one length each, such as
+    /// `[[1.0f32, 2.0], [3.0, 4.0]]`: `[2, 2]`. Another type in `place`
+    /// converts. An error for rows of different lengths.
     #[track_caller]
-    pub fn arange(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        step: impl Into<Scalar>,
-        place: impl Into<Place>,
-    ) -> Tensor {
-        let (span, place) = (Span::caller(), place.into());
-        let (start, end, step) = (start.into(), end.into(), step.into());
-        Tensor::build(|| arange(span, start, end, step, place))
+    pub fn new(data: impl Nested, place: impl Into<Place>) -> Tensor {
+        nested("new", Span::caller(), &data, place.into())
     }
 
-    /// `steps` values from `start` to `end`, both included, evenly spaced;
-    /// the second half is counted back from the end, as PyTorch does.
+    /// [`Tensor::new`] on the default device, with the values' own type.
     #[track_caller]
-    pub fn linspace(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        steps: usize,
-        place: impl Into<Place>,
-    ) -> Tensor {
-        let (span, place) = (Span::caller(), place.into());
-        linspace(span, start.into().as_f64(), end.into().as_f64(), steps, place)
-    }
-
-    /// Ones where the row number is the column number, else zeros:
-    /// `[rows, columns]`.
-    #[track_caller]
-    pub fn eye(rows: usize, columns: usize, place: impl Into<Place>) -> Tensor {
-        let (span, place) = (Span::caller(), place.into());
-        let site = Site { name: "eye", span };
-        let shape = Shape::new(&[rows, columns]);
-        let along = |extent, axis| {
-            let iota = site.iota_along(extent, axis, 2, DType::I64, place.device());
-            iota.expand_to("eye", &shape, span)
-        };
-        let diagonal = Tensor::apply("eye", span, Op::Alu(AluOp::Eq), &[&along(rows, 0), &along(columns, 1)]);
-        diagonal.cast_as("eye", place.dtype_or(DType::F32), span)
+    pub fn from(data: impl Nested) -> Tensor {
+        nested("from", Span::caller(), &data, Place::default())
     }
 }
 
-fn from_data<T: Element>(name: &'static str, span: Span, data: &[T], shape: Shape, place: Place) -> Tensor {
+/// Values in nested arrays or vectors: the innermost are the last axis.
+pub trait Nested {
+    /// The type of the values.
+    type Value: Element;
+    /// The extents, those of the first row standing for all rows.
+    fn extents(&self) -> Dims;
+    /// Appends the values in row-major order; `false` where a row's extents
+    /// are not `extents`.
+    fn append(&self, extents: &[usize], values: &mut Vec<Self::Value>) -> bool;
+}
+
+impl<T: Element> Nested for T {
+    type Value = T;
+    fn extents(&self) -> Dims {
+        Dims::new()
+    }
+    fn append(&self, extents: &[usize], values: &mut Vec<T>) -> bool {
+        values.push(*self);
+        extents.is_empty()
+    }
+}
+
+macro_rules! nested_rows {
+    ($($(const $n:ident)? $rows:ty;)*) => {$(
+        impl<T: Nested, $(const $n: usize)?> Nested for $rows {
+            type Value = T::Value;
+            fn extents(&self) -> Dims {
+                let mut extents = self.first().map(T::extents).unwrap_or_default();
+                extents.insert(0, self.len());
+                extents
+            }
+            fn append(&self, extents: &[usize], values: &mut Vec<T::Value>) -> bool {
+                extents.split_first().is_some_and(|(&rows, rest)| {
+                    rows == self.len() && self.iter().all(|row| row.append(rest, values))
+                })
+            }
+        }
+    )*};
+}
+
+nested_rows! {
+    const N [T; N];
+    Vec<T>;
+}
+
+fn nested<N: Nested>(name: &'static str, span: Span, data: &N, place: Place) -> Tensor {
+    let extents = data.extents();
+    let mut values = Vec::with_capacity(extents.iter().product());
+    if !data.append(&extents, &mut values) {
+        let expected = format!("rows of one length, {}", Shape(extents));
+        return Tensor::mistake(name, span, expected, "rows of different lengths", &[]);
+    }
+    from_data(name, span, &values, Shape(extents), place)
+}
+
+/// A leaf in host memory, converted and sent where the place says.
+pub(crate) fn from_data<T: Element>(
+    name: &'static str,
+    span: Span,
+    data: &[T],
+    shape: Shape,
+    place: Place,
+) -> Tensor {
     if shape.numel() != data.len() {
         let expected = format!("{} values for shape {shape}", shape.numel());
         return Tensor::mistake(name, span, expected, format!("{} values", data.len()), &[]);
@@ -160,48 +215,44 @@ fn from_data<T: Element>(name: &'static str, span: Span, data: &[T], shape: Shap
     })
 }
 
-fn arange(span: Span, start: Scalar, end: Scalar, step: Scalar, place: Place) -> Result<Tensor> {
-    let error = |expected: &str, found: String| Error::from(OpError::new("arange", span, expected, found));
-    let whole = [start, end, step].iter().all(|s| s.kind() != Kind::Float);
-    let dtype = place.dtype_or(if whole { DType::I64 } else { DType::F32 });
-    let (a, b, by) = (start.as_f64(), end.as_f64(), step.as_f64());
-    if by == 0.0 || !(a.is_finite() && b.is_finite() && by.is_finite()) {
-        return Err(error("finite bounds and a step that is not 0", format!("{start}, {end}, {step}")));
-    }
-    if (b - a) * by < 0.0 {
-        return Err(error("a step towards the end", format!("{start}, {end}, {step}")));
-    }
-    let count = if whole {
-        let (a, b, by) = (i128::from(start.as_i64()), i128::from(end.as_i64()), i128::from(step.as_i64()));
-        ((b - a).unsigned_abs()).div_ceil(by.unsigned_abs()) as f64
-    } else {
-        ((b - a) / by).ceil()
-    };
-    if count > i64::MAX as f64 {
-        return Err(error("at most 2^63 - 1 values", format!("{count:e}")));
-    }
-    // Counted in the exact type, so that large starts do not lose the step.
-    let exact = if whole { DType::I64 } else { DType::F64 };
-    let index = Tensor::apply("arange", span, Op::Iota(count as usize, exact, place.device()), &[]);
-    let number = |value: Scalar| Tensor::constant(value, exact, place.device(), span);
-    let scaled = Tensor::apply("arange", span, Op::Alu(AluOp::Mul), &[&index, &number(step)]);
-    let shifted = Tensor::apply("arange", span, Op::Alu(AluOp::Add), &[&scaled, &number(start)]);
-    Ok(shifted.cast_as("arange", dtype, span))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, mistake};
 
-fn linspace(span: Span, start: f64, end: f64, steps: usize, place: Place) -> Tensor {
-    let dtype = place.dtype_or(DType::F32);
-    let device = place.device();
-    let number = |value: f64| Tensor::constant(Scalar::Float(value), DType::F64, device, span);
-    let alu = |op: AluOp, x: &[&Tensor]| Tensor::apply("linspace", span, Op::Alu(op), x);
-    if steps == 1 {
-        return filled(span, Scalar::Float(start), Shape::from(1), dtype, device);
+    #[test]
+    fn constants_take_the_type_of_the_place_or_of_the_number() {
+        assert_eq!(Tensor::zeros([2], ()).dtype(), DType::F32);
+        assert_eq!(Tensor::full([2], 3, ()).dtype(), DType::I64);
+        assert_eq!(Tensor::full([2], true, ()).dtype(), DType::Bool);
+        assert_close(&Tensor::full([2], 2.5, DType::I32), &[2], &[2.0, 2.0]);
+        assert_close(&Tensor::scalar(7, ()), &[], &[7.0]);
+        let like = Tensor::ones([3], DType::F64);
+        assert_eq!(Tensor::zeros([1], &like).dtype(), DType::F64);
+        assert_close(&like.new_full([1, 2], 4), &[1, 2], &[4.0, 4.0]);
     }
-    let step = (end - start) / (steps.max(2) - 1) as f64;
-    let index = Tensor::apply("linspace", span, Op::Iota(steps, DType::F64, device), &[]);
-    let ahead = alu(AluOp::Add, &[&alu(AluOp::Mul, &[&index, &number(step)]), &number(start)]);
-    let left = alu(AluOp::Sub, &[&number((steps.max(1) - 1) as f64), &index]);
-    let back = alu(AluOp::Sub, &[&number(end), &alu(AluOp::Mul, &[&left, &number(step)])]);
-    let first_half = alu(AluOp::Lt, &[&index, &number((steps / 2) as f64)]);
-    alu(AluOp::Where, &[&first_half, &ahead, &back]).cast_as("linspace", dtype, span)
+
+    #[test]
+    fn nested_arrays_become_axes() {
+        assert_close(&Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]), &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(Tensor::from(true).dtype(), DType::Bool);
+        assert_close(&Tensor::new(vec![[1, 2], [3, 4]], DType::F32), &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let ragged = Tensor::from(vec![vec![1], vec![2, 3]]);
+        assert!(mistake(&ragged).contains("different lengths"));
+    }
+
+    #[test]
+    fn data_must_fill_the_shape() {
+        assert_close(&Tensor::from_vec(vec![1u8, 2, 3, 4], [2, 2], ()), &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let short = mistake(&Tensor::from_slice(&[1f32; 5], [2, 3], ()));
+        assert!(short.contains("6 values") && short.contains("5 values"), "{short}");
+        assert_eq!(Tensor::from_vec(vec![1.5f32], [1], Device::cuda(0)).device(), Device::cuda(0));
+    }
+
+    #[test]
+    fn meta_tensors_of_any_size_have_only_a_type() {
+        let huge = Tensor::ones([1 << 40, 1 << 40], Device::meta());
+        assert!(huge.check().is_ok());
+        assert!(Tensor::ones([1 << 40, 1 << 40], ()).check().is_err());
+    }
 }

@@ -73,15 +73,24 @@ impl Term {
         let sine = fraction.choose(&left, distance, 0.5) * PI;
         let reflection = PI.ln() - sine.sin().log() - &right;
         let value = self.choose(&left, reflection, right);
-        self.choose(&self.abs().eq(f64::INFINITY), f64::INFINITY, value)
+        let infinite = left.and(fraction.eq(0.0)).or(self.abs().eq(f64::INFINITY));
+        self.choose(&infinite, f64::INFINITY, value)
+    }
+
+    /// `pi / tan(pi x)` for `x` up to 1/2 where the mask holds; near 0 one over
+    /// `x`, which subnormal numbers need.
+    fn pi_cotangent(&self, mask: &Term) -> Term {
+        let x = self.choose(mask, self, 0.25);
+        let tiny = x.abs().lt(if x.dtype() == DType::F64 { 1e-8 } else { 1e-4 });
+        let angle = x.choose(&tiny, 0.25, &x) * PI;
+        x.choose(&tiny, x.recip(), angle.cos() / angle.sin() * PI)
     }
 
     fn digamma(&self) -> Term {
         let Reflected { left, z, fraction } = self.reflected();
         let right = digamma_right(&z);
         let centred = fraction.choose(&fraction.gt(0.5), &fraction - 1.0, &fraction);
-        let angle = fraction.choose(&left, centred, 0.25) * PI;
-        let cotangent = (angle.cos() / angle.sin() * PI).negated_where(&self.sign_bit());
+        let cotangent = centred.pi_cotangent(&left).negated_where(&self.sign_bit());
         let value = self.choose(&left, &right - cotangent, &right);
         let pole = self.lt(0.0).and(fraction.eq(0.0));
         self.choose(&pole, f64::NAN, value)

@@ -8,8 +8,7 @@ use crate::ir::{AluOp, Op};
 use crate::tensor::compose::Site;
 use crate::tensor::fit;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
-use crate::tensor::operators;
-use crate::tensor::term::{Term, float_functions, float_rows, formula};
+use crate::tensor::term::{Term, float_formula, float_functions, float_rows, formula};
 use crate::tensor::{Operand, Tensor};
 
 float_rows! {
@@ -124,17 +123,18 @@ impl Tensor {
     /// Two to the power of `exponent`, times each element.
     #[track_caller]
     pub fn ldexp(&self, exponent: &Tensor) -> Tensor {
-        let site = Site::here("ldexp");
-        let exponent = exponent.clone().cast_as(site.name, exponent.dtype().to_float(), site.span);
-        let scale = Tensor::apply(site.name, site.span, Op::Alu(AluOp::Exp2), &[&exponent]);
-        operators::mul(site.span, [self.into_operand(), scale.into_operand()])
+        let operands = [self.into_operand(), exponent.into_operand()];
+        float_formula(Site::here("ldexp"), operands, |[x, exponent]| x * exponent.exp2())
     }
 
-    /// [`Tensor::logit`] of the elements brought into `[eps, 1 - eps]`.
+    /// [`Tensor::logit`] of the elements brought into `[eps, 1 - eps]`; where
+    /// these bounds cross, each element goes to the far one.
     #[track_caller]
     pub fn logit_eps(&self, eps: f64) -> Tensor {
-        let bounds = |x: Term| x.clamp(Some(&x.number(eps)), Some(&x.number(1.0 - eps))).logit();
-        crate::tensor::term::float_formula(Site::here("logit"), [self.into_operand()], |[x]| bounds(x))
+        float_formula(Site::here("logit"), [self.into_operand()], |[x]| {
+            let below = x.choose(&x.gt(1.0 - eps), 1.0 - eps, &x);
+            x.choose(&x.lt(eps), eps, below).logit()
+        })
     }
 }
 

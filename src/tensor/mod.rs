@@ -59,6 +59,7 @@ pub mod rounding;
 pub mod scan;
 pub mod scatter;
 pub mod search;
+pub mod sequence;
 mod site;
 pub mod slicing;
 pub mod softmax;

@@ -5,7 +5,7 @@ use crate::ir::AluOp;
 use crate::tensor::compose::Site;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
 use crate::tensor::operators;
-use crate::tensor::term::{Term, floor_remainder, formula};
+use crate::tensor::term::{Term, formula, misplaced};
 use crate::tensor::{Operand, Tensor};
 
 /// How a quotient becomes a whole number.
@@ -100,7 +100,10 @@ impl Tensor {
         match rounding {
             Rounding::Floor => floor_divide(site, operands),
             Rounding::Trunc => match common_dtype(&operands) {
-                Some(dtype) if dtype.is_float() => formula(site, operands, |[a, b]| (a / b).trunc()),
+                // The quotient is of that type before it loses its fraction.
+                Some(dtype) if dtype.is_float() => {
+                    formula(site, operands, |[a, b]| (a / b).cast(dtype).cast(dtype.compute()).trunc())
+                }
                 dtype => {
                     let dtype = dtype.unwrap_or(DType::F32);
                     elementwise_as(site.name, site.span, AluOp::Div, dtype, operands)
@@ -137,13 +140,17 @@ impl Term {
 
 fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
     formula(site, operands, |[a, b]| {
-        let rest = floor_remainder(&a, &b);
+        let rest = a.rem(&b);
+        // Without its remainder the dividend is a multiple, but for rounding.
+        let quotient = (&a - &rest) / &b;
+        let quotient = match misplaced(&rest, &b) {
+            Some(mask) => quotient.choose(&mask, &quotient - quotient.number(1), &quotient),
+            None => quotient,
+        };
         if !a.dtype().is_float() {
-            return (a - rest) / b;
+            return quotient;
         }
-        // Without its remainder the dividend is a multiple but for rounding;
-        // over 0 the quotient itself tells infinity from NaN.
-        let exact = ((&a - rest) / &b).round();
-        a.choose(&b.eq(0.0), &a / &b, exact)
+        // Over 0 the quotient itself tells infinity from NaN.
+        a.choose(&b.eq(0.0), &a / &b, quotient.round())
     })
 }

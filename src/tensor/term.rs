@@ -152,17 +152,24 @@ impl Term {
 
 /// Remainder of `a` by `b` with the sign of `b`; an integer by 0 is 0.
 pub(crate) fn floor_remainder(a: &Term, b: &Term) -> Term {
-    let rem = a.rem(b);
-    if matches!(rem.dtype(), DType::U8 | DType::U32) {
-        return rem;
+    let rest = a.rem(b);
+    match misplaced(&rest, b) {
+        Some(mask) => rest.choose(&mask, &rest + b, &rest),
+        None => rest,
     }
-    // A remainder of the other sign than the divisor's moves by one divisor.
-    let wrong = match b.constant().map(Scalar::as_f64) {
-        Some(divisor) if divisor > 0.0 => rem.lt(0.0),
-        Some(divisor) if divisor < 0.0 => rem.gt(0.0),
-        Some(_) | None => rem.lt(0.0).xor(&b.lt(0.0)).and(&rem.ne(0.0)),
-    };
-    rem.choose(&wrong, &rem + b, &rem)
+}
+
+/// Where a remainder has the other sign than its divisor, and so belongs to a
+/// quotient that is one less. `None` for unsigned integers.
+pub(crate) fn misplaced(rest: &Term, divisor: &Term) -> Option<Term> {
+    if matches!(rest.dtype(), DType::U8 | DType::U32) {
+        return None;
+    }
+    Some(match divisor.constant().map(Scalar::as_f64) {
+        Some(divisor) if divisor > 0.0 => rest.lt(0.0),
+        Some(divisor) if divisor < 0.0 => rest.gt(0.0),
+        Some(_) | None => rest.lt(0.0).xor(divisor.lt(0.0)).and(rest.ne(0.0)),
+    })
 }
 
 /// Methods of `Tensor` that are one floating-point ALU row each; integers

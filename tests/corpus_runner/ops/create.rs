@@ -17,6 +17,18 @@ pub const CREATION: &[Entry] = &[
     entry("linspace", "start end steps dtype", |c| {
         one(Tensor::linspace(c.scalar("start")?, c.scalar("end")?, c.size("steps")?, c.place()?))
     }),
+    entry("logspace", "start end steps base dtype", |c| {
+        let (start, end, steps) = (c.scalar("start")?, c.scalar("end")?, c.size("steps")?);
+        one(Tensor::logspace(start, end, steps, c.opt_float("base")?.unwrap_or(10.0), c.place()?))
+    }),
+    entry("tril_indices", "row col offset dtype", |c| {
+        let (rows, columns) = (c.size("row")?, c.size("col")?);
+        one(Tensor::tril_indices(rows, columns, c.opt_int("offset")?.unwrap_or(0), c.place()?))
+    }),
+    entry("triu_indices", "row col offset dtype", |c| {
+        let (rows, columns) = (c.size("row")?, c.size("col")?);
+        one(Tensor::triu_indices(rows, columns, c.opt_int("offset")?.unwrap_or(0), c.place()?))
+    }),
     entry("eye", "n m dtype", |c| {
         let rows = c.size("n")?;
         let columns = if c.has("m") { c.size("m")? } else { rows };
