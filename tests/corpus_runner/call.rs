@@ -202,6 +202,7 @@ macro_rules! getters {
                 value.map(Some).ok_or_else(|| wrong(name, &$arg, $expected))
             }
             $(#[doc = $doc])*
+            #[allow(dead_code, reason = "some are always optional")]
             pub fn $required(&self, name: &str) -> Outcome<$result> {
                 self.$optional(name)?.ok_or_else(|| missing(name))
             }

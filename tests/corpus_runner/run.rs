@@ -58,37 +58,42 @@ fn guarded(body: impl FnOnce() -> Verdict) -> Verdict {
 }
 
 fn forward(context: &Context, entry: Option<&Entry>) -> Verdict {
-    let found = evaluated(context, entry);
+    let found = built(context, entry).and_then(|(_, outputs)| Ok(context.target.evaluate(&outputs)?));
+    let expected: Vec<String> = (0..context.case.outputs).map(|k| format!("o{k}")).collect();
+    judged(context, found, &expected, context.case.recorded)
+}
+
+/// Compares results with the arrays of a case that they are expected to equal.
+fn judged(
+    context: &Context,
+    found: Outcome<Vec<Array>>,
+    names: &[String],
+    recorded: Option<Recorded>,
+) -> Verdict {
     let found = match found {
         Ok(found) => found,
         Err(Stop::Unsupported(why) | Stop::Inexpressible(why)) => return Verdict::Unsupported(why),
         Err(Stop::Refused(error)) => return Verdict::Failed(format!("refused: {error}")),
     };
-    if found.len() != context.case.outputs {
-        return Verdict::Failed(format!("{} outputs, expected {}", found.len(), context.case.outputs));
+    if found.len() != names.len() {
+        return Verdict::Failed(format!("{} results, expected {}", found.len(), names.len()));
     }
-    for (k, found) in found.iter().enumerate() {
-        let name = format!("c{}.o{k}", context.case.number);
-        let Some(expected) = context.arrays.get(&name) else {
+    for (name, found) in names.iter().zip(&found) {
+        let Some(expected) = context.arrays.get(&format!("c{}.{name}", context.case.number)) else {
             return Verdict::Failed(format!("{name} is not in the file"));
         };
-        if let Err(why) = compare(found, expected, &bounds(context, expected, context.case.recorded)) {
-            return Verdict::Failed(format!("output {k}: {why}"));
+        if let Err(why) = compare(found, expected, &bounds(context, expected, recorded)) {
+            return Verdict::Failed(format!("{name}: {why}"));
         }
     }
     Verdict::Passed
 }
 
-fn evaluated(context: &Context, entry: Option<&Entry>) -> Outcome<Vec<Array>> {
+/// The inputs and the outputs of a case, unrealized.
+fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
     if context.case.complex {
         return Err(Stop::Unsupported("complex numbers".into()));
     }
-    let (_, outputs) = built(context, entry)?;
-    Ok(context.target.evaluate(&outputs)?)
-}
-
-/// The inputs and the outputs of a case, unrealized.
-fn built(context: &Context, entry: Option<&Entry>) -> Outcome<(Vec<Tensor>, Vec<Tensor>)> {
     let entry = entry.ok_or_else(|| Stop::Unsupported("no such operation".into()))?;
     let inputs = inputs(context);
     let outputs = called(entry, &context.case.args, &context.case.keywords, &inputs, context.target)?;
@@ -122,12 +127,28 @@ fn bounds(context: &Context, expected: &Array, recorded: Option<Recorded>) -> Bo
     Bounds { tolerances: usual.into_iter().chain(exception).copied().collect(), recorded }
 }
 
-/// The gradients of the cotangent's product with the outputs. The cotangent
-/// of output `k` is `((7*i) % 13 - 6) / 8` at the i-th element, i from `5*k`;
-/// the expected gradient of input `j` is `c<n>.g<j>`, the inputs that have
-/// one are `case.gradients`, and the bounds come from `recorded_gradients`.
-fn gradients(_context: &Context, _entry: Option<&Entry>) -> Verdict {
-    Verdict::Unsupported("kiln has no gradients yet".into())
+fn gradients(context: &Context, entry: Option<&Entry>) -> Verdict {
+    let found = built(context, entry).and_then(|(inputs, outputs)| {
+        let place = context.target;
+        let cotangents =
+            outputs.iter().enumerate().map(|(k, output)| place.input(&cotangent(k, output), None));
+        let cotangents: Vec<Tensor> = cotangents.collect();
+        let wanted: Vec<&Tensor> = context.case.gradients.iter().filter_map(|&j| inputs.get(j)).collect();
+        Ok(context.target.evaluate(&pulled_back(&outputs, &cotangents, &wanted)?)?)
+    });
+    let expected: Vec<String> = context.case.gradients.iter().map(|j| format!("g{j}")).collect();
+    judged(context, found, &expected, context.case.recorded_gradients)
+}
+
+/// What the recorded gradients of output `k` start from.
+fn cotangent(k: usize, output: &Tensor) -> Array {
+    let value = |i: usize| ((7 * (i + 5 * k)) % 13) as f64 - 6.0;
+    Array::from_fn(output.dtype(), &output.shape(), |i| value(i) / 8.0)
+}
+
+/// The gradients of `inputs`, given those of `outputs`.
+fn pulled_back(_outputs: &[Tensor], _cotangents: &[Tensor], _inputs: &[&Tensor]) -> Outcome {
+    Err(Stop::Unsupported("kiln has no gradients yet".into()))
 }
 
 /// Whether a call that must be rejected is: by an error when it is built or

@@ -30,7 +30,7 @@ pub const SHAPES: &[Entry] = &[
         one(c.tensor("self")?.transpose(c.int("dim0")?, c.int("dim1")?))
     }),
     entry("t", "self", |c| one(c.tensor("self")?.t())),
-    entry("T", "self", |c| reversed(c)),
+    entry("T", "self", reversed),
     entry("H", "self", |c| one(c.tensor("self")?.t())),
     entry("mT", "self", |c| one(c.tensor("self")?.mt())),
     entry("mH", "self", |c| one(c.tensor("self")?.mt())),
@@ -201,9 +201,9 @@ pub const JOINED: &[Entry] = &[
     entry("tensor_split", "self indices_or_sections dim", |c| {
         if c.has_tensor("indices_or_sections") {
             let tensor = c.tensor("indices_or_sections")?;
-            let values = c.known(&tensor)?.into_iter().map(|value| Arg::Number(value.into()));
-            let list = if tensor.rank() == 0 { values.last() } else { Some(Arg::List(values.collect())) };
-            list.into_iter().for_each(|list| c.put("indices_or_sections", list));
+            let mut values: Vec<Arg> = c.known(&tensor)?.into_iter().map(|v| Arg::Number(v.into())).collect();
+            let list = if tensor.rank() == 0 { values.remove(0) } else { Arg::List(values) };
+            c.put("indices_or_sections", list);
         }
         split(c, "indices_or_sections", Tensor::tensor_split, Tensor::tensor_split)
     }),
