@@ -1,1 +1,261 @@
-//! T1.
+//! Random tensors.
+//!
+//! The numbers are a pure function of a key and of each element's position
+//! (a counter-based generator, [`threefry`]), so they are the same on every
+//! device and in every kernel they are fused into. Every draw takes a fresh
+//! key from a [`Generator`]; keys are arguments of kernels, so that another
+//! key or seed needs no new plan, and two draws are never taken for one.
+//!
+//! Each distribution exists twice: `Tensor::rand(...)` draws from this
+//! thread's default generator, which [`manual_seed`] sets, and
+//! `generator.rand(...)` from one of your own.
+
+mod draw;
+#[cfg(test)]
+mod tests;
+mod threefry;
+
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+
+use crate::base::Shape;
+use crate::tensor::compose::Site;
+use crate::tensor::{Place, Tensor};
+use draw::Draw;
+
+/// A source of keys for random tensors.
+///
+/// Its state is a seed and the number of draws made: [`Generator::seed`] and
+/// [`Generator::draws`] save it, [`Generator::resume`] restores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generator {
+    seed: u64,
+    draws: u64,
+}
+
+impl Generator {
+    /// A generator whose draws follow from `seed` alone.
+    pub const fn new(seed: u64) -> Generator {
+        Generator::resume(seed, 0)
+    }
+
+    /// The generator that [`Generator::new`]`(seed)` is after `draws` draws.
+    pub const fn resume(seed: u64, draws: u64) -> Generator {
+        Generator { seed, draws }
+    }
+
+    /// A generator that differs on every call and in every process.
+    pub fn from_entropy() -> Generator {
+        Generator::new(RandomState::new().hash_one("kiln"))
+    }
+
+    /// The seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The number of draws and splits so far.
+    pub const fn draws(&self) -> u64 {
+        self.draws
+    }
+
+    /// A new generator, independent of the later draws of this one and of
+    /// its other splits. Counts as one draw.
+    pub fn split(&mut self) -> Generator {
+        let [high, low] = self.key();
+        Generator::new(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// The key of the next draw.
+    fn key(&mut self) -> [u32; 2] {
+        let key = threefry::numbers(words(self.seed), words(self.draws));
+        self.draws = self.draws.wrapping_add(1);
+        key
+    }
+
+    fn draw(&mut self, site: Site, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
+        Draw { site, key: self.key(), shape: shape.into(), place: place.into() }
+    }
+}
+
+/// The distributions, from this generator; the methods of [`Tensor`] of the
+/// same names document them.
+impl Generator {
+    /// See [`Tensor::rand`].
+    #[track_caller]
+    pub fn rand(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        self.draw(Site::here("rand"), shape, place).uniform(0.0, 1.0)
+    }
+    /// See [`Tensor::uniform`].
+    #[track_caller]
+    pub fn uniform(
+        &mut self,
+        low: f64,
+        high: f64,
+        shape: impl Into<Shape>,
+        place: impl Into<Place>,
+    ) -> Tensor {
+        self.draw(Site::here("uniform"), shape, place).uniform(low, high)
+    }
+    /// See [`Tensor::randn`].
+    #[track_caller]
+    pub fn randn(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        self.draw(Site::here("randn"), shape, place).normal(0.0, 1.0)
+    }
+    /// See [`Tensor::normal`].
+    #[track_caller]
+    pub fn normal(
+        &mut self,
+        mean: f64,
+        std: f64,
+        shape: impl Into<Shape>,
+        place: impl Into<Place>,
+    ) -> Tensor {
+        self.draw(Site::here("normal"), shape, place).normal(mean, std)
+    }
+    /// See [`Tensor::randint`].
+    #[track_caller]
+    pub fn randint(
+        &mut self,
+        low: i64,
+        high: i64,
+        shape: impl Into<Shape>,
+        place: impl Into<Place>,
+    ) -> Tensor {
+        self.draw(Site::here("randint"), shape, place).integers(low, high)
+    }
+    /// See [`Tensor::randperm`].
+    #[track_caller]
+    pub fn randperm(&mut self, n: usize, place: impl Into<Place>) -> Tensor {
+        self.draw(Site::here("randperm"), n, place).permutation()
+    }
+    /// See [`Tensor::bernoulli`].
+    #[track_caller]
+    pub fn bernoulli(&mut self, probability: &Tensor) -> Tensor {
+        self.draw(Site::here("bernoulli"), probability.shape(), probability).bernoulli(probability)
+    }
+    /// See [`Tensor::dropout`].
+    #[track_caller]
+    pub fn dropout(&mut self, x: &Tensor, p: f64) -> Tensor {
+        self.draw(Site::here("dropout"), x.shape(), x).dropout(x, p)
+    }
+}
+
+thread_local! {
+    static DEFAULT: RefCell<Generator> = RefCell::new(Generator::from_entropy());
+}
+
+/// Makes this thread's draws follow from `seed`. Until it is called they
+/// differ from run to run and from thread to thread.
+pub fn manual_seed(seed: u64) {
+    set_generator(Generator::new(seed));
+}
+
+/// A copy of this thread's default generator, to restore it later.
+pub fn generator() -> Generator {
+    DEFAULT.with_borrow(Generator::clone)
+}
+
+/// Replaces this thread's default generator; returns the previous one.
+pub fn set_generator(generator: Generator) -> Generator {
+    DEFAULT.replace(generator)
+}
+
+fn draw(site: Site, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
+    DEFAULT.with_borrow_mut(|generator| generator.draw(site, shape, place))
+}
+
+impl Tensor {
+    /// Uniform in `[0, 1)`, `F32` unless the place names another floating
+    /// type: multiples of 2^-24 (`F64`: 2^-53, `F16`: 2^-11, `BF16`: 2^-8),
+    /// so that 1 never occurs.
+    ///
+    /// Inside a loop's body, which is built once, a draw has the same key in
+    /// every iteration.
+    #[track_caller]
+    pub fn rand(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("rand"), shape, place).uniform(0.0, 1.0)
+    }
+
+    /// Uniform in `[low, high)`, of a floating type as [`Tensor::rand`]. An
+    /// error unless both bounds are finite and `low <= high`.
+    #[track_caller]
+    pub fn uniform(low: f64, high: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("uniform"), shape, place).uniform(low, high)
+    }
+
+    /// Normal with mean 0 and variance 1, `F32` unless the place names
+    /// another floating type; by the transform of Box and Muller (1958) of
+    /// 64 random bits an element, so that no number exceeds 6.8.
+    #[track_caller]
+    pub fn randn(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("randn"), shape, place).normal(0.0, 1.0)
+    }
+
+    /// Normal with this mean and standard deviation, as [`Tensor::randn`]. An
+    /// error for a standard deviation that is negative or NaN.
+    #[track_caller]
+    pub fn normal(mean: f64, std: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("normal"), shape, place).normal(mean, std)
+    }
+
+    /// Integers in `low..high`, all equally likely, `I64` unless the place
+    /// names a type.
+    ///
+    /// With `n = high - low`, a number's probability differs from `1/n` by
+    /// at most 2^-64 for `n` up to 2^31 and 2^-63 above. An error for an
+    /// empty range, one of more than 2^63 - 1 numbers, or one the type does
+    /// not hold exactly.
+    #[track_caller]
+    pub fn randint(low: i64, high: i64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("randint"), shape, place).integers(low, high)
+    }
+
+    /// The numbers `0..n` in random order, `I64` unless the place names a type.
+    #[track_caller]
+    pub fn randperm(n: usize, place: impl Into<Place>) -> Tensor {
+        draw(Site::here("randperm"), n, place).permutation()
+    }
+
+    /// [`Tensor::rand`] with this tensor's shape, type and device.
+    #[track_caller]
+    pub fn rand_like(&self) -> Tensor {
+        let site = Site::here("rand_like");
+        site.build(&[self], || Ok(draw(site, self.shape(), self).uniform(0.0, 1.0)))
+    }
+
+    /// [`Tensor::randn`] with this tensor's shape, type and device.
+    #[track_caller]
+    pub fn randn_like(&self) -> Tensor {
+        let site = Site::here("randn_like");
+        site.build(&[self], || Ok(draw(site, self.shape(), self).normal(0.0, 1.0)))
+    }
+
+    /// [`Tensor::randint`] with this tensor's shape, type and device.
+    #[track_caller]
+    pub fn randint_like(&self, low: i64, high: i64) -> Tensor {
+        let site = Site::here("randint_like");
+        site.build(&[self], || Ok(draw(site, self.shape(), self).integers(low, high)))
+    }
+
+    /// 1 with the probability that the element gives, else 0, in this
+    /// tensor's floating type. A probability above 1 counts as 1; one below 0
+    /// or NaN as 0.
+    #[track_caller]
+    pub fn bernoulli(&self) -> Tensor {
+        draw(Site::here("bernoulli"), self.shape(), self).bernoulli(self)
+    }
+
+    /// Each element with probability `p` times 0, else over `1 - p`
+    /// (Srivastava and others 2014): the mean stays. What training does; in
+    /// inference leave it out. An error for a `p` outside `[0, 1]`.
+    #[track_caller]
+    pub fn dropout(&self, p: f64) -> Tensor {
+        draw(Site::here("dropout"), self.shape(), self).dropout(self, p)
+    }
+}
+
+/// The upper and the lower half of a number.
+const fn words(number: u64) -> [u32; 2] {
+    [(number >> 32) as u32, number as u32]
+}
