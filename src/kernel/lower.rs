@@ -354,6 +354,10 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     /// An element of a buffer.
     fn load(&mut self, id: NodeId, at: &Positions, guard: usize) -> ExprId {
         let ty = self.request.graph.ty(id);
+        if ty.shape.numel() == 0 {
+            // Nothing reads it, but hoisted work may stand outside empty rows.
+            return self.builder.constant(Scalar::Int(0), ty.dtype);
+        }
         let dense;
         let op = &self.request.graph.node(id).op;
         let number = if let Op::Param(number, _) = op { Some(*number as usize) } else { None };

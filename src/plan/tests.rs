@@ -169,3 +169,22 @@ fn movement_of_data_in_memory_is_a_view() {
     assert_eq!(agrees(&[&s.reshape(&s.transpose(&x, 0, 1), &[24])]), 1);
     assert_eq!(agrees(&[&(&y * 2.0)]), 1);
 }
+
+#[test]
+fn windows_summed_back_under_slices_and_padding() {
+    let s = site();
+    for seed in 0..6 {
+        let x = s.expand(&pattern(&[1, 2], seed), &[4, 2]);
+        let y = &x * &s.unary(AluOp::Floor, &x);
+        let product = s.contract(&y, &x, &[(1, 1)], &[]);
+        let window = WindowAxis { axis: 0, size: 4, stride: 1, dilation: 1 };
+        let summed = s.unwindow(&product, window, 5);
+        let row = s.slice(&s.slice(&summed, 0, 3, 5, 3), 1, 0, 4, 2);
+        let padded = s.pad(
+            &s.expand(&-(row + 4.0), &[2, 2]),
+            vec![PadAxis { lo: 0, hi: 2, interior: 0 }, PadAxis { lo: 2, hi: -1, interior: 0 }],
+            0.0,
+        );
+        agrees(&[&padded]);
+    }
+}

@@ -194,7 +194,7 @@ impl Lowerer<'_, '_> {
         let node = self.request.graph.node(id);
         let operand = node.operands[0];
         let axis = usize::from(window.axis);
-        let rows = self.rows(id, &[window.size], at)?;
+        let rows = self.rows(id, &[window.size], at, guard)?;
         let tap = rows.positions[0].times(-(window.dilation as i64));
         let start = at[axis].plus(&tap);
         let count = self.shape(operand)[axis];

@@ -30,12 +30,22 @@ impl Lowerer<'_, '_> {
     /// The rows for a reduction read at `at` over axes of these extents:
     /// dimensions that are rows already, dimensions of the main store that
     /// the reduction does not depend on, or new ones.
-    pub(crate) fn rows(&mut self, id: NodeId, extents: &[usize], at: &Positions) -> Lowered<Rows> {
+    ///
+    /// What the guard depends on counts as depended on too: the rows must
+    /// not be the axes that say where the result is wanted.
+    pub(crate) fn rows(
+        &mut self,
+        id: NodeId,
+        extents: &[usize],
+        at: &Positions,
+        guard: usize,
+    ) -> Lowered<Rows> {
         let name = self.request.graph.node(id).op.name();
         if self.contraction.is_some() || self.in_operand {
             return Err(Blocker::Contraction.into());
         }
-        let used = self.used_dims(name, at)?;
+        let mut used = self.used_dims(name, at)?;
+        self.guard_dims(guard, &mut used);
         let level = used.iter().filter_map(|&dim| self.builder.dims[dim].level).max().unwrap_or(0);
         let wide: Vec<usize> = extents.iter().copied().filter(|&extent| extent != 1).collect();
         let at_level = |this: &Self, level: Option<u8>| -> Vec<usize> {
@@ -82,6 +92,39 @@ impl Lowerer<'_, '_> {
         Ok(used)
     }
 
+    /// Adds the dimensions that a guard depends on.
+    fn guard_dims(&self, guard: usize, used: &mut Vec<usize>) {
+        let guard = &self.guards[guard];
+        let mut axes: Vec<AxisId> =
+            guard.within.iter().flat_map(|within| within.value.terms.iter().map(|term| term.0)).collect();
+        let mut pending: Vec<ExprId> = guard.masks.to_vec();
+        while let Some(id) = pending.pop() {
+            match self.expr(id) {
+                Expr::Index(affine) => axes.extend(affine.terms.iter().map(|term| term.0)),
+                Expr::Inside(within) => axes.extend(within.value.terms.iter().map(|term| term.0)),
+                Expr::Load(_, access, guard) => {
+                    axes.extend(access.affine.terms.iter().map(|term| term.0));
+                    axes.extend(guard.within.iter().flat_map(|w| w.value.terms.iter().map(|term| term.0)));
+                }
+                Expr::Const(_)
+                | Expr::Arg(_)
+                | Expr::Alu(..)
+                | Expr::Cast(_)
+                | Expr::Bitcast(_)
+                | Expr::Reduce(..)
+                | Expr::Scan(..)
+                | Expr::Accumulator => {}
+            }
+            self.expr(id).operands(|operand| pending.push(operand));
+        }
+        for axis in axes {
+            let dim = self.builder.dim_of(axis).0;
+            if !used.contains(&dim) {
+                used.push(dim);
+            }
+        }
+    }
+
     /// These dimensions have this level; undecided others are the grid.
     fn decide(&mut self, dims: &[usize], level: u8) {
         for &dim in dims {
@@ -124,7 +167,7 @@ impl Lowerer<'_, '_> {
         let mut sorted = axes.clone();
         sorted.sort_unstable();
         let extents: Vec<usize> = sorted.iter().map(|&axis| shape[usize::from(axis)]).collect();
-        let rows = self.rows(id, &extents, at)?;
+        let rows = self.rows(id, &extents, at, guard)?;
         let (mut kept, mut reduced) = (at.iter(), rows.positions.iter());
         let from = |axis: usize| {
             let source = if sorted.contains(&(axis as u8)) { reduced.next() } else { kept.next() };
@@ -155,7 +198,7 @@ impl Lowerer<'_, '_> {
         if along.affine.offset != 0 || !along.computed.is_empty() || guard != 0 {
             return Err(Blocker::ScanAxis.into());
         }
-        let rows = self.rows(id, &[extent], &others).map_err(|stop| match stop {
+        let rows = self.rows(id, &[extent], &others, guard).map_err(|stop| match stop {
             crate::kernel::lower::Stop::Blocked(Blocker::Repeated(..)) => Blocker::ScanAxis.into(),
             other => other,
         })?;
