@@ -25,14 +25,24 @@ fn run(arguments: &Arguments) -> kiln::Result<()> {
     kiln::manual_seed(0);
     let x = Tensor::randn([4096, 1024], device);
     let y = (&x * 2.0 + 1.0).gelu().softmax(-1);
-    println!("x is {} {} on {}; y is {}; nothing has run yet.\n", x.dtype(), x.shape(), x.device(), y.shape());
+    println!(
+        "x is {} {} on {}; y is {}; nothing has run yet.\n",
+        x.dtype(),
+        x.shape(),
+        x.device(),
+        y.shape()
+    );
 
     println!("{}", y.plan()?);
 
     let values: Vec<f32> = y.to_vec()?;
     println!("first row: {:?} ...", &values[..4]);
     let rows = y.sum(-1);
-    println!("each row sums to one: {:.6} .. {:.6}", rows.amin(..).item::<f64>()?, rows.amax(..).item::<f64>()?);
+    println!(
+        "each row sums to one: {:.6} .. {:.6}",
+        rows.amin(..).item::<f64>()?,
+        rows.amax(..).item::<f64>()?
+    );
 
     let wrong = x.matmul(&Tensor::ones([1000, 3], device));
     if let Err(error) = wrong.check() {

@@ -57,5 +57,6 @@ pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;
 pub use tensor::place::{default_device, device_scope, with_device};
 pub use tensor::plan::plan;
+pub use tensor::random::{Generator, manual_seed};
 pub use tensor::read::realize;
 pub use tensor::var::Var;

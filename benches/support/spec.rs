@@ -38,11 +38,9 @@ pub fn inputs(item: &str) -> Vec<Input> {
     match item {
         "1_elementwise" => (1..=3).map(|seed| input(&[N], seed, 1.0, 0.0)).collect(),
         "2_softmax" => vec![input(&[4096, 1024], 1, 4.0, 0.0)],
-        "3_layernorm" => vec![
-            input(&[4096, 1024], 1, 1.0, 0.0),
-            input(&[1024], 2, 0.1, 1.0),
-            input(&[1024], 3, 0.1, 0.0),
-        ],
+        "3_layernorm" => {
+            vec![input(&[4096, 1024], 1, 1.0, 0.0), input(&[1024], 2, 0.1, 1.0), input(&[1024], 3, 0.1, 0.0)]
+        }
         "4a_sum_axis0" | "4b_sum_axis1" => vec![input(&[4096, 4096], 1, 1.0, 0.0)],
         "5a_matmul_1024" => vec![input(&[1024, 1024], 1, 1.0, 0.0), input(&[1024, 1024], 2, 1.0, 0.0)],
         "5b_matmul_512x4096x4096" => {
