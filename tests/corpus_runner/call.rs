@@ -85,12 +85,14 @@ impl<'a> Call<'a> {
         Ok(Call { bound: RefCell::new(bound), inputs, target })
     }
 
-    /// Reports an argument that the mapping has not taken.
+    /// Reports an argument that the mapping has not taken; `None` is no
+    /// argument.
     ///
     /// # Errors
     /// The first such argument.
     pub fn finish(&self) -> Outcome<()> {
-        match self.bound.borrow().first() {
+        let bound = self.bound.borrow();
+        match bound.iter().find(|(_, arg)| !matches!(arg, Arg::None)) {
             Some((name, arg)) => Err(Stop::Unsupported(format!("argument {name}={arg:?}"))),
             None => Ok(()),
         }
@@ -317,6 +319,15 @@ impl Call<'_> {
     pub fn size(&self, name: &str) -> Outcome<usize> {
         let size = self.int(name)?;
         usize::try_from(size).map_err(|_| wrong(name, &Arg::Number(size.into()), "a size"))
+    }
+
+    /// Integers as a tensor, whether they are given as one or as a list.
+    pub fn lengths(&self, name: &str) -> Outcome<Tensor> {
+        if self.has_tensor(name) {
+            return self.tensor(name);
+        }
+        let lengths = self.ints(name)?;
+        Ok(Tensor::from_slice(&lengths, [lengths.len()], self.target.place()))
     }
 
     /// An element type, if given.

@@ -1,9 +1,14 @@
 //! Activations, softmax and attention.
 
+use kiln::base::Scalar;
 use kiln::tensor::attention::AttentionOpts;
+use kiln::tensor::ctc::CtcLossOpts;
+use kiln::tensor::loss::Reduction;
+use kiln::tensor::multihead::{HeadProjections, MultiHeadOpts};
 
+use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, Stop, unsupported};
-use super::{Entry, entry, one, with};
+use super::{Entry, entry, one, pair, with};
 
 macro_rules! unary {
     ($($name:literal $method:ident;)*) => {
@@ -72,6 +77,59 @@ pub const WITH_OPTIONS: &[Entry] = &[
         attention,
     ),
 ];
+
+/// Attention with several heads, and softmax's temporal kin.
+pub const SEQUENCES: &[Entry] = &[
+    entry(
+        "nn.functional.multi_head_attention_forward",
+        "query key value embed_dim_to_check num_heads in_proj_weight in_proj_bias bias_k bias_v add_zero_attn \
+         dropout_p out_proj_weight out_proj_bias training key_padding_mask need_weights attn_mask \
+         use_separate_proj_weight q_proj_weight k_proj_weight v_proj_weight static_k static_v \
+         average_attn_weights is_causal",
+        multi_head,
+    ),
+    entry(
+        "nn.functional.ctc_loss",
+        "log_probs targets input_lengths target_lengths blank reduction zero_infinity",
+        ctc_loss,
+    ),
+];
+
+fn multi_head(c: &Call) -> Outcome {
+    let off = |arg: &Arg| matches!(arg, Arg::Number(Scalar::Bool(false)));
+    c.ignore("use_separate_proj_weight", off)?;
+    c.ignore("is_causal", off)?;
+    if c.opt_float("dropout_p")?.unwrap_or(0.0) != 0.0 && c.opt_flag("training")?.unwrap_or(true) {
+        return unsupported("dropout_p", "other than 0");
+    }
+    c.opt_flag("training")?;
+    c.opt_int("embed_dim_to_check")?;
+    let projections = HeadProjections {
+        input_weight: c.tensor("in_proj_weight")?,
+        input_bias: c.opt_tensor("in_proj_bias")?,
+        output_weight: c.tensor("out_proj_weight")?,
+        output_bias: c.opt_tensor("out_proj_bias")?,
+    };
+    let opts = MultiHeadOpts::default().add_zero_attn(c.is("add_zero_attn")?);
+    let opts = with(opts, c.opt_tensor("bias_k")?, |opts, bias| opts.key_bias(&bias));
+    let opts = with(opts, c.opt_tensor("bias_v")?, |opts, bias| opts.value_bias(&bias));
+    let opts = with(opts, c.opt_tensor("key_padding_mask")?, |opts, mask| opts.key_padding_mask(&mask));
+    let opts = with(opts, c.opt_tensor("attn_mask")?, |opts, mask| opts.mask(&mask));
+    let opts = with(opts, c.opt_flag("average_attn_weights")?, MultiHeadOpts::average_weights);
+    let weights_wanted = c.opt_flag("need_weights")?.unwrap_or(true);
+    let (key, value, heads) = (c.tensor("key")?, c.tensor("value")?, c.size("num_heads")?);
+    let (result, weights) =
+        c.tensor("query")?.multi_head_attention_forward(&key, &value, heads, &projections, opts);
+    if weights_wanted { pair((result, weights)) } else { one(result) }
+}
+
+fn ctc_loss(c: &Call) -> Outcome {
+    let reduction = c.opt_text("reduction")?.map_or(Ok(Reduction::Mean), |name| name.parse())?;
+    let opts = CtcLossOpts::default().reduction(reduction).zero_infinity(c.is("zero_infinity")?);
+    let opts = with(opts, c.opt_int("blank")?, CtcLossOpts::blank);
+    let lengths = [c.lengths("input_lengths")?, c.lengths("target_lengths")?];
+    one(c.tensor("log_probs")?.ctc_loss(&c.tensor("targets")?, &lengths[0], &lengths[1], opts))
+}
 
 fn attention(c: &Call) -> Outcome {
     if c.opt_float("dropout_p")?.unwrap_or(0.0) != 0.0 {

@@ -54,6 +54,7 @@ static ENTRIES: LazyLock<HashMap<&str, &Entry>> = LazyLock::new(|| {
     let tables = [
         activation::PLAIN,
         activation::WITH_OPTIONS,
+        activation::SEQUENCES,
         create::CREATION,
         create::CASTS,
         elementwise::UNARY,
