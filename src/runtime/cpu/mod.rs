@@ -1,10 +1,13 @@
 //! The CPU device.
 
+pub mod gemm;
 pub mod memory;
+pub mod micro;
 pub mod pool;
 mod reference;
 mod sort;
 pub mod threads;
+pub mod tile;
 
 use std::sync::Arc;
 
@@ -69,6 +72,9 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
+            Work::Kernel(kernel) if kernel.contraction.is_none() && kernel.scatter.is_none() => {
+                Arc::new(TileProgram(tile::compile(kernel)))
+            }
             Work::Kernel(kernel) => Arc::new(PlainProgram(kernel.clone())),
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
@@ -89,6 +95,19 @@ impl Backend for CpuBackend {
     }
     fn empty_cache(&self) {
         host::pool().empty_cache();
+    }
+}
+
+#[derive(Debug)]
+struct TileProgram(tile::Program);
+
+impl Program for TileProgram {
+    fn source(&self) -> String {
+        format!("{:#?}", self.0)
+    }
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        tile::launch(&self.0, bindings);
+        Ok(())
     }
 }
 
@@ -147,3 +166,6 @@ impl Program for CustomProgram {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Tile programs against the point-by-point reference, on hand-built and on
+//! random kernels.
+
+mod random;
+
+use crate::base::{DType, Scalar};
+use crate::ir::{Buffer, NodeId};
+use crate::kernel::{Input, Kernel, Work};
+use crate::runtime::cpu::{CpuBackend, reference};
+use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
+
+/// What a launch leaves: the outputs' elements, and the first bad index.
+#[derive(Debug)]
+struct Outcome {
+    outputs: Vec<Vec<Scalar>>,
+    bad_index: bool,
+}
+
+fn elements(data: &[u8], dtype: DType) -> Vec<Scalar> {
+    let element = |raw: &[u8]| {
+        let mut bits = [0; 8];
+        bits[..raw.len()].copy_from_slice(raw);
+        Scalar::from_bits(u64::from_le_bytes(bits), dtype)
+    };
+    data.chunks_exact(dtype.size()).map(element).collect()
+}
+
+/// A buffer of some elements.
+fn buffer(values: &[Scalar], dtype: DType) -> Buffer {
+    let raw = values.iter().flat_map(|v| v.to_bits(dtype).to_le_bytes()[..dtype.size()].to_vec());
+    host::upload(&raw.collect::<Vec<u8>>()).unwrap()
+}
+
+/// Runs a kernel by the reference or as the device does.
+fn run(kernel: &Kernel, inputs: &[Buffer], args: &[u64], plain: bool) -> Outcome {
+    let outs: Vec<(usize, DType)> = match &kernel.scatter {
+        Some(scatter) => vec![(scatter.numel, scatter.dtype)],
+        None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
+    };
+    let outputs: Vec<Buffer> = outs
+        .iter()
+        .map(|&(numel, dtype)| {
+            // What nothing writes stays recognisable; a scatter needs a base.
+            let base = |i: usize| Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 });
+            buffer(&(0..numel).map(|i| base(i).cast(dtype)).collect::<Vec<_>>(), dtype)
+        })
+        .collect();
+    let bind = |buffer| Binding { buffer, offset: 0 };
+    let status = IndexStatus::default();
+    let bindings = Bindings {
+        inputs: &inputs.iter().map(bind).collect::<Vec<_>>(),
+        outputs: &outputs.iter().map(bind).collect::<Vec<_>>(),
+        scalars: args,
+        status: &status,
+    };
+    if plain {
+        reference::run(kernel, &bindings).unwrap();
+    } else {
+        let program = CpuBackend::new().compile(&Work::Kernel(kernel.clone())).unwrap();
+        program.launch(&bindings).unwrap();
+    }
+    let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
+    Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index: status.take().is_some() }
+}
+
+/// Whether two numbers agree within a relative tolerance. With one, infinity
+/// and NaN count as equal: moments of infinity are either.
+fn close(a: Scalar, b: Scalar, tolerance: f64) -> bool {
+    let (x, y) = (a.as_f64(), b.as_f64());
+    let neither = tolerance > 1e-4 && !x.is_finite() && !y.is_finite();
+    neither
+        || a.same(b)
+        || x == y
+        || (x.is_nan() && y.is_nan())
+        || (x - y).abs() <= tolerance * x.abs().max(y.abs()).max(1.0)
+}
+
+/// The first difference between the reference and the device.
+fn difference(kernel: &Kernel, inputs: &[Buffer], args: &[u64], tolerance: f64) -> Option<String> {
+    let want = run(kernel, inputs, args, true);
+    let have = run(kernel, inputs, args, false);
+    if want.bad_index != have.bad_index {
+        return Some(format!("bad index {} instead of {}", have.bad_index, want.bad_index));
+    }
+    for (number, (want, have)) in want.outputs.iter().zip(&have.outputs).enumerate() {
+        let wrong = want.iter().zip(have).position(|(&w, &h)| !close(w, h, tolerance));
+        if let Some(at) = wrong {
+            return Some(format!("output {number} at {at}: {} instead of {}", have[at], want[at]));
+        }
+    }
+    None
+}
+
+fn input(number: u32, dtype: DType, numel: usize) -> Input {
+    Input { node: NodeId(number), dtype, numel }
+}

@@ -1,0 +1,135 @@
+//! Steps that load and store.
+
+use smallvec::SmallVec;
+
+use crate::base::DType;
+use crate::kernel::{Access, ExprId, Guard};
+use crate::runtime::cpu::micro::{self, Lane};
+use crate::runtime::cpu::tile::build::Builder;
+use crate::runtime::cpu::tile::program::{
+    AddressId, Bound, Class, Gather, Indexed, Line, Load, Place, Slot, Step, Store,
+};
+
+impl Builder<'_> {
+    pub(super) fn load(&mut self, id: ExprId, input: u32, access: &Access, guard: &Guard) -> Slot {
+        let dtype = self.kernel.inputs[input as usize].dtype;
+        let class = self.class(id);
+        let address = self.address(&access.affine);
+        let bounds = guard.within.iter().map(|w| {
+            let value = self.address(&w.value);
+            Bound { value, low: w.low, high: w.high }
+        });
+        let bounds: SmallVec<[Bound; 2]> = bounds.collect();
+        let masks: SmallVec<[(Slot, Class); 1]> = guard.masks.iter().map(|&m| self.with_class(m)).collect();
+        let index = |d: &crate::kernel::Dynamic| {
+            let (index, class) = self.with_class(d.index);
+            Indexed { index, class, stride: d.stride, extent: d.extent, checked: d.checked }
+        };
+        let indices: SmallVec<[Indexed; 1]> = access.dynamic.iter().map(index).collect();
+        let varying = masks.iter().map(|m| m.1).chain(indices.iter().map(|i| i.class));
+        // Along a line everything computed must be constant for a plain load.
+        let along_line = if class == Class::FULL { Class::COL } else { class };
+        let gathers = varying.fold(Class::SCALAR, Class::union).without(Class::FULL.without(along_line));
+        for slot in masks.iter().map(|m| m.0).chain(indices.iter().map(|i| i.index)) {
+            self.read(slot);
+        }
+        let line = self.load_line(address, class, dtype);
+        let lane = Lane::of(dtype).size();
+        let load = |to| Load { to, memory: input, dtype, lane, class, address, line, bounds, masks, indices };
+        if gathers != Class::SCALAR {
+            let positions = self.register(class, DType::I64);
+            let load = load(self.register(class, dtype));
+            let to = load.to;
+            let function = micro::load_gather(dtype);
+            self.push(Step::Gather(Box::new(Gather { load, positions, function })));
+            return to;
+        }
+        let to = match line {
+            // The slot only ever points at memory.
+            Line::Unit(None) if guard.is_always() && class != Class::FULL => {
+                self.slot(Place::Memory, class, dtype)
+            }
+            Line::Unit(_) | Line::Strided(_) | Line::Transposed(_) => self.register(class, dtype),
+        };
+        self.push(Step::Load(Box::new(load(to))));
+        to
+    }
+
+    /// Where a value is, and its class.
+    fn with_class(&mut self, id: ExprId) -> (Slot, Class) {
+        let slot = self.slot_of(id);
+        (slot, self.slots[slot.0 as usize].class)
+    }
+
+    fn load_line(&self, address: AddressId, class: Class, dtype: DType) -> Line<Option<micro::MicroFn>> {
+        match self.steps_of(address, class) {
+            (_, 1) => Line::Unit(micro::load(dtype)),
+            (1, _) => Line::Transposed(micro::load_tile_transposed(dtype)),
+            (_, _) => Line::Strided(micro::load_strided(dtype)),
+        }
+    }
+
+    /// The steps of an address from line to line and along a line, for values
+    /// of a class; lines of one element count as contiguous.
+    fn steps_of(&self, address: AddressId, class: Class) -> (i64, i64) {
+        let steps = &self.addresses[address.0 as usize].steps;
+        let along = |axis: Option<crate::kernel::AxisId>| axis.map_or(0, |axis| steps[axis.index()]);
+        let (row, col) = (along(self.tiling.row), along(self.tiling.col));
+        match (class.rows(), class.cols()) {
+            (true, true) => (row, col),
+            (true, false) => (0, row),
+            (false, true) => (0, col),
+            (false, false) => (0, 1),
+        }
+    }
+
+    /// The stores of a level. Those of values that may lie where another
+    /// store writes come first.
+    pub(super) fn emit_stores(&mut self, level: u8) {
+        let kernel = self.kernel;
+        let stores = kernel.stores.iter().enumerate().filter(|(_, store)| store.level == level);
+        let mut emitted: Vec<(bool, Store)> = Vec::new();
+        for (number, store) in stores {
+            let class = self.tiling.class_of_level(kernel, level, true);
+            let slot = self.slot_of(store.value);
+            let from = self.widened(slot, class);
+            let address = self.address(&store.address);
+            let (_, along) = self.steps_of(address, class);
+            let line = match along {
+                1 => Line::Unit(micro::store(store.dtype)),
+                _ => Line::Strided(micro::store_strided(store.dtype)),
+            };
+            let in_memory = self.slots[from.0 as usize].place == Place::Memory;
+            let memory = (kernel.inputs.len() + number) as u32;
+            let stream = self.stream && store.dtype.size() == 4 && along == 1;
+            let lane = Lane::of(store.dtype).size();
+            let mut store =
+                Store { from, memory, dtype: store.dtype, lane, class, address, line, direct: false, stream };
+            store.direct = self.aim(&store);
+            emitted.push((in_memory, store));
+        }
+        emitted.sort_by_key(|(in_memory, _)| !in_memory);
+        for (_, store) in emitted {
+            self.read(store.from);
+            self.push(Step::Store(Box::new(store)));
+        }
+    }
+
+    /// Lets the step that computes a store's values write them in place, if
+    /// it is one of this body's that can. Says whether it does.
+    fn aim(&mut self, store: &Store) -> bool {
+        let plain = matches!(store.line, Line::Unit(_)) && micro::load(store.dtype).is_none();
+        if !plain || store.stream {
+            return false;
+        }
+        let makes = |step: &Step| matches!(step, Step::Micro { to, .. } | Step::Normalize { to, .. } if *to == store.from);
+        let aimed = |step: &Step| matches!(step, Step::Aim(other) if other.from == store.from);
+        let steps = &mut self.top().steps;
+        if steps.iter().any(aimed) {
+            return false;
+        }
+        let Some(at) = steps.iter().position(makes) else { return false };
+        steps.insert(at, Step::Aim(Box::new(Store { direct: true, ..store.clone() })));
+        true
+    }
+}

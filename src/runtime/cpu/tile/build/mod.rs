@@ -1,0 +1,341 @@
+//! From a kernel and its tiling to bodies of steps.
+
+mod fuse;
+mod memory;
+mod reduce;
+mod values;
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::base::DType;
+use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::tile::analysis::{Facts, bit};
+use crate::runtime::cpu::tile::build::fuse::Patterns;
+use crate::runtime::cpu::tile::program::{
+    Address, AddressId, Body, Class, Place, Reduction, Scan, Slot, SlotInfo, Step,
+};
+use crate::runtime::cpu::tile::registers::Life;
+use crate::runtime::cpu::tile::tiling::Tiling;
+
+/// What to compute besides the kernel's stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The kernel's stores.
+    Stores,
+    /// A block of a product's operand: this value.
+    Block(ExprId),
+}
+
+/// The parts of a program, growing.
+pub struct Builder<'k> {
+    pub(super) kernel: &'k Kernel,
+    pub(super) facts: &'k Facts,
+    pub(super) tiling: Tiling,
+    /// Whether stores may be aimed at and pass the caches by.
+    pub(super) stream: bool,
+    /// Which operations become one superinstruction.
+    pub(super) patterns: Patterns,
+    /// All addresses.
+    pub(super) addresses: Vec<Address>,
+    pub(super) slots: Vec<SlotInfo>,
+    /// When each slot's value is needed.
+    pub(super) lives: Vec<Life>,
+    pub(super) bodies: Vec<Body>,
+    pub(super) reductions: Vec<Reduction>,
+    pub(super) scans: Vec<Scan>,
+    /// Where each expression's value is, if it is anywhere now.
+    value: Vec<Option<Slot>>,
+    constants: HashMap<(u64, DType), Slot>,
+    arguments: HashMap<(u32, DType), Slot>,
+    /// The bodies under construction, outermost first.
+    open: Vec<Open>,
+    /// Counts steps, to order lives.
+    now: u32,
+}
+
+/// A body under construction.
+struct Open {
+    level: u8,
+    began: u32,
+    steps: Vec<Step>,
+    hoisted: Vec<(usize, Vec<Step>)>,
+    /// Addresses used so far, by value.
+    addresses: Vec<(Affine, AddressId)>,
+    /// Slots that must live until this body ends.
+    kept: Vec<Slot>,
+    /// Tiles made of vectors, by slot, class and where they are hoisted to.
+    expanded: Vec<((Slot, Class, Option<usize>), Slot)>,
+    /// Whether steps go to a hoisted list now: that of so many loops.
+    hoist: Option<usize>,
+    reductions: SmallVec<[u32; 4]>,
+    scans: SmallVec<[u32; 1]>,
+}
+
+impl<'k> Builder<'k> {
+    /// A builder that has emitted nothing.
+    pub fn new(kernel: &'k Kernel, facts: &'k Facts, tiling: Tiling, stream: bool) -> Builder<'k> {
+        Builder {
+            kernel,
+            facts,
+            tiling,
+            stream,
+            patterns: fuse::patterns(kernel, facts, &tiling),
+            addresses: Vec::new(),
+            slots: Vec::new(),
+            lives: Vec::new(),
+            bodies: Vec::new(),
+            reductions: Vec::new(),
+            scans: Vec::new(),
+            value: vec![None; kernel.exprs.len()],
+            constants: HashMap::new(),
+            arguments: HashMap::new(),
+            open: Vec::new(),
+            now: 0,
+        }
+    }
+
+    /// Emits everything; the body of level 0 is the last.
+    pub fn build(&mut self, root: Root) {
+        let mut targets: Vec<ExprId> = match root {
+            Root::Stores => self.kernel.stores.iter().map(|store| store.value).collect(),
+            Root::Block(value) => vec![value],
+        };
+        if let Some(scatter) = &self.kernel.scatter {
+            targets.extend([scatter.index, scatter.value]);
+        }
+        self.body(0, &targets, true, |builder| match root {
+            Root::Stores => {}
+            Root::Block(value) => builder.to_block(value),
+        });
+    }
+
+    /// Emits a body of a level that computes some values; where it is `last`,
+    /// the level's stores and the deeper ones are in it. Gives its number and
+    /// the reductions and scans it takes part in.
+    fn body(
+        &mut self,
+        level: u8,
+        targets: &[ExprId],
+        last: bool,
+        finally: impl FnOnce(&mut Self),
+    ) -> (u32, SmallVec<[u32; 4]>, SmallVec<[u32; 1]>) {
+        self.open_body(level);
+        let needed = self.needed(level, targets);
+        let own: Vec<ExprId> = needed.into_iter().filter(|id| self.level(*id) == level).collect();
+        let (reduces, values): (Vec<ExprId>, Vec<ExprId>) =
+            own.into_iter().partition(|&id| self.is_reduce(id));
+        // The pass over the next level that completes, or stores, a value.
+        let pass = |id: ExprId| self.facts.passes[id.index()][usize::from(level)];
+        let stored: Vec<ExprId> = match last {
+            true => self.kernel.stores.iter().filter(|s| s.level > level).map(|s| s.value).collect(),
+            false => Vec::new(),
+        };
+        let completing: Vec<(u8, ExprId)> = reduces.iter().map(|&r| (pass(self.operand(r)), r)).collect();
+        let due = completing.iter().map(|c| c.0).chain(stored.iter().map(|&v| pass(v))).max().unwrap_or(0);
+        let ready: Vec<(u8, ExprId)> = values.iter().map(|&id| (pass(id), id)).collect();
+        let latest = ready.iter().map(|r| r.0).max().unwrap_or(0).max(due);
+        for pass in 0..=latest {
+            for &(_, id) in ready.iter().filter(|r| r.0 == pass) {
+                self.compute(id);
+            }
+            let now: Vec<ExprId> = completing.iter().filter(|c| c.0 == pass).map(|c| c.1).collect();
+            let stores = !stored.is_empty() && pass == due;
+            if !now.is_empty() || stores {
+                self.nest(level, &now, if stores { &stored } else { &[] });
+            }
+        }
+        self.expire_deeper(level);
+        finally(self);
+        if last {
+            self.emit_stores(level);
+        }
+        self.close_body()
+    }
+
+    /// A pass over the next level: reductions to complete, and values to
+    /// store in it where they are due.
+    fn nest(&mut self, level: u8, reduces: &[ExprId], stored: &[ExprId]) {
+        let mut inner: Vec<ExprId> = Vec::new();
+        for target in reduces.iter().map(|&r| self.operand(r)).chain(stored.iter().copied()) {
+            // What this level or an outer one computes is there already.
+            if !inner.contains(&target) && self.level(target) > level {
+                inner.push(target);
+            }
+        }
+        let (body, mine, scans) = self.body(level + 1, &inner, !stored.is_empty(), |builder| {
+            for &reduce in reduces {
+                builder.reduce(reduce);
+            }
+        });
+        let resident = self.tiling.whole && self.tiling.level == level + 1;
+        if !resident {
+            self.expire_deeper(level);
+        }
+        self.push(Step::Nest { body, reductions: mine.clone(), scans });
+        for (&reduce, number) in reduces.iter().zip(mine) {
+            self.reduced(reduce, number);
+        }
+    }
+
+    fn level(&self, id: ExprId) -> u8 {
+        self.kernel.exprs[id.index()].level
+    }
+
+    fn is_reduce(&self, id: ExprId) -> bool {
+        matches!(self.kernel.expr(id), Expr::Reduce(..))
+    }
+
+    /// What a reduction combines.
+    fn operand(&self, id: ExprId) -> ExprId {
+        match self.kernel.expr(id) {
+            Expr::Reduce(_, x) => *x,
+            other => panic!("{other:?} is no reduction"),
+        }
+    }
+
+    /// The expressions from `level` on that some values need and that are not
+    /// there yet, ascending.
+    fn needed(&self, level: u8, targets: &[ExprId]) -> Vec<ExprId> {
+        let mut pending: Vec<ExprId> = targets.to_vec();
+        let mut found = vec![false; self.kernel.exprs.len()];
+        while let Some(id) = pending.pop() {
+            let node = &self.kernel.exprs[id.index()];
+            let known = found[id.index()] || self.value[id.index()].is_some() || node.level < level;
+            if known || matches!(node.expr, Expr::Const(_) | Expr::Arg(_)) {
+                continue;
+            }
+            found[id.index()] = true;
+            node.expr.operands(|operand| pending.push(operand));
+        }
+        let ids = (0..found.len()).filter(|&i| found[i]);
+        ids.map(|i| ExprId(i as u32)).collect()
+    }
+
+    /// Forgets values of deeper levels: another pass computes them again.
+    fn expire_deeper(&mut self, level: u8) {
+        for (i, value) in self.value.iter_mut().enumerate() {
+            if self.kernel.exprs[i].level > level {
+                *value = None;
+            }
+        }
+    }
+
+    fn open_body(&mut self, level: u8) {
+        self.open.push(Open {
+            level,
+            began: self.now,
+            steps: Vec::new(),
+            hoisted: Vec::new(),
+            addresses: Vec::new(),
+            kept: Vec::new(),
+            expanded: Vec::new(),
+            hoist: None,
+            reductions: SmallVec::new(),
+            scans: SmallVec::new(),
+        });
+    }
+
+    fn close_body(&mut self) -> (u32, SmallVec<[u32; 4]>, SmallVec<[u32; 1]>) {
+        self.now += 1;
+        let mut open = self.open.pop().expect("a body is open");
+        for slot in open.kept {
+            self.lives[slot.0 as usize].end = self.now;
+        }
+        open.hoisted.sort_by_key(|(loops, _)| *loops);
+        let addresses = open.addresses.iter().map(|(_, id)| *id).collect();
+        let body = Body { level: open.level, addresses, hoisted: open.hoisted, steps: open.steps };
+        self.bodies.push(body);
+        (self.bodies.len() as u32 - 1, open.reductions, open.scans)
+    }
+
+    fn top(&mut self) -> &mut Open {
+        self.open.last_mut().expect("a body is open")
+    }
+
+    /// Adds a step to the body, or to its hoisted steps.
+    fn push(&mut self, step: Step) {
+        self.now += 1;
+        let open = self.top();
+        let Some(loops) = open.hoist else { return open.steps.push(step) };
+        match open.hoisted.iter_mut().find(|(at, _)| *at == loops) {
+            Some((_, steps)) => steps.push(step),
+            None => open.hoisted.push((loops, vec![step])),
+        }
+    }
+
+    /// The number of an affine value in the body.
+    fn address(&mut self, affine: &Affine) -> AddressId {
+        if let Some((_, id)) = self.top().addresses.iter().find(|(known, _)| known == affine) {
+            return *id;
+        }
+        let axes = (0..self.kernel.axes.len()).map(|axis| AxisId(axis as u16));
+        let steps = axes.map(|axis| affine.coefficient(axis)).collect();
+        let id = AddressId(self.addresses.len() as u32);
+        self.addresses.push(Address { offset: affine.offset, steps });
+        self.top().addresses.push((affine.clone(), id));
+        id
+    }
+
+    /// A new slot, defined now.
+    fn slot(&mut self, place: Place, class: Class, dtype: DType) -> Slot {
+        let slot = Slot(self.slots.len() as u32);
+        let (level, hoisted) = self.open.last().map_or((0, false), |open| (open.level, open.hoist.is_some()));
+        let began = self.open.last().map_or(0, |open| open.began);
+        self.slots.push(SlotInfo { place, class, dtype, level });
+        let start = if hoisted { began } else { self.now + 1 };
+        self.lives.push(Life { start, end: self.now + 2, depth: self.open.len(), bytes: 0 });
+        if hoisted {
+            self.top().kept.push(slot);
+        }
+        slot
+    }
+
+    /// A register for a value.
+    fn register(&mut self, class: Class, dtype: DType) -> Slot {
+        let slot = self.slot(Place::Register(0), class, dtype);
+        self.lives[slot.0 as usize].bytes = dtype.compute().size();
+        slot
+    }
+
+    /// Notes that a slot is read by the step about to be pushed. A slot that
+    /// an outer body defined lives until the outermost body in between ends,
+    /// since that body's points all read it.
+    fn read(&mut self, slot: Slot) -> Slot {
+        let depth = self.lives[slot.0 as usize].depth;
+        if depth < self.open.len() {
+            self.open[depth].kept.push(slot);
+        }
+        let life = &mut self.lives[slot.0 as usize];
+        life.end = life.end.max(self.now + 2);
+        slot
+    }
+
+    /// The class of an expression's value.
+    pub(super) fn class(&self, id: ExprId) -> Class {
+        self.tiling.class(self.facts.axes[id.index()])
+    }
+
+    /// The number of outer loops a value of the open body depends on; `None`
+    /// where it must be computed for each tile.
+    fn hoistable(&self, id: ExprId, level: u8) -> Option<usize> {
+        let axes = self.facts.axes[id.index()];
+        let tile = [self.tiling.row, self.tiling.col].into_iter().flatten();
+        let on_tile = tile.filter(|t| self.kernel.axes[t.index()].level == level).any(|t| axes & bit(t) != 0);
+        if self.facts.pinned[id.index()] || on_tile {
+            return None;
+        }
+        let outer = outer_axes(self.kernel, &self.tiling, level);
+        let loops = outer.iter().rposition(|&axis| axes & bit(axis) != 0).map_or(0, |i| i + 1);
+        let tiles = self.tiling.row.is_some_and(|r| self.kernel.axes[r.index()].level == level)
+            || self.tiling.col.is_some_and(|c| self.kernel.axes[c.index()].level == level);
+        // Without loops further in there is nothing to hoist out of.
+        (loops < outer.len() || tiles).then_some(loops)
+    }
+}
+
+/// The axes of a level that are loops around the tile, outermost first.
+pub fn outer_axes(kernel: &Kernel, tiling: &Tiling, level: u8) -> SmallVec<[AxisId; 4]> {
+    kernel.level_axes(level).filter(|&axis| Some(axis) != tiling.row && Some(axis) != tiling.col).collect()
+}

@@ -1,0 +1,136 @@
+//! From a kernel to a program.
+
+use smallvec::SmallVec;
+
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
+use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
+use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step};
+use crate::runtime::cpu::tile::tiling::{self, Tiling};
+use crate::runtime::cpu::tile::{registers, space};
+
+/// Bytes of registers that should be in use at once: half of a first-level cache.
+const REGISTERS: usize = 24 << 10;
+
+/// Scalar operations below which other threads cost more than they help.
+const SERIAL: usize = 1 << 17;
+
+/// Scalar operations of a job.
+const JOB: usize = 1 << 18;
+
+/// Jobs that one level-0 point is shared between at most.
+const SHARES: usize = 64;
+
+/// Tiles of level 0 from which on those alone occupy the threads.
+const MANY: usize = 32;
+
+/// Bytes of outputs from which on stores pass the caches by.
+const STREAM: usize = 32 << 20;
+
+/// The program of a kernel without a contraction.
+pub fn compile(kernel: &Kernel) -> Program {
+    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
+    let groups = space::by_level(kernel);
+    let (kernel, _) = space::regroup(kernel, &groups, &roots);
+    let facts = analysis::facts(&kernel);
+    let tiling = tiling::choose(&kernel, &facts);
+    assemble(&kernel, &facts, tiling, Root::Stores)
+}
+
+/// The program of a kernel whose axes are in order, for a tiling.
+pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> Program {
+    let stored = kernel.stores.iter().map(|s| s.numel.saturating_mul(s.dtype.size()));
+    let stream = kernel.depth() == 0 && stored.fold(0, usize::saturating_add) > STREAM;
+    let mut builder = Builder::new(kernel, facts, tiling, stream);
+    builder.build(root);
+    let tile = tile_of(kernel, &tiling, &builder);
+    let mut slots = builder.slots;
+    let scratch = registers::place(&mut slots, &builder.lives, tile);
+    let mut program = Program {
+        name: kernel.name.clone(),
+        axes: kernel.axes.clone(),
+        row: tiling.row,
+        col: tiling.col,
+        tile,
+        loops: (0..LEVELS as u8).map(|level| loops(kernel, &tiling, tile, level)).collect(),
+        addresses: builder.addresses,
+        slots,
+        scratch,
+        bodies: builder.bodies,
+        reductions: builder.reductions,
+        scans: builder.scans,
+        sharing: Sharing::Serial,
+        inputs: kernel.inputs.len(),
+        empty: kernel.level_points(0) == 0,
+    };
+    program.sharing = sharing(kernel, &program);
+    program
+}
+
+/// Rows and columns of a tile: what something decided beforehand, else as
+/// many columns as registers allow.
+fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, usize) {
+    let extent = |axis: Option<AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
+    let all = extent(tiling.col);
+    if let Some(cols) = tiling.cols {
+        return (tiling.rows, cols.clamp(1, all));
+    }
+    let width = registers::width(&builder.slots, &builder.lives);
+    let reduces = !builder.reductions.is_empty();
+    let most = if reduces { 4096 } else { 1024 };
+    let most = most / tiling.rows;
+    let fitting = (REGISTERS / width.max(1) / tiling.rows).clamp(64.min(most), most);
+    let tiles = all.div_ceil(fitting);
+    let even = all.div_ceil(tiles).next_multiple_of(16);
+    (tiling.rows, even.min(all))
+}
+
+fn loops(kernel: &Kernel, tiling: &Tiling, tile: (usize, usize), level: u8) -> Loops {
+    let whole = |axis: AxisId, chunk| Loop { axis, start: 0, end: kernel.axes[axis.index()].extent, chunk };
+    let mut loops: Loops = outer_axes(kernel, tiling, level).into_iter().map(|axis| whole(axis, 1)).collect();
+    let tiled: SmallVec<[(Option<AxisId>, usize); 2]> =
+        SmallVec::from_slice(&[(tiling.row, tile.0), (tiling.col, tile.1)]);
+    for (axis, chunk) in tiled {
+        if let Some(axis) = axis.filter(|axis| kernel.axes[axis.index()].level == level) {
+            loops.push(whole(axis, chunk));
+        }
+    }
+    loops
+}
+
+/// Scalar operations of a launch, about, loads and stores among them.
+fn work(kernel: &Kernel) -> usize {
+    let mut work = 0usize;
+    for node in &kernel.exprs {
+        let weight = match &node.expr {
+            Expr::Alu(op, _) => op.flops() as usize,
+            Expr::Reduce(monoid, _) | Expr::Scan(monoid, ..) => monoid.flops() as usize,
+            Expr::Load(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Index(_) | Expr::Inside(_) => 1,
+            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => 0,
+        };
+        let level = node.level + u8::from(matches!(node.expr, Expr::Reduce(..)));
+        work = work.saturating_add(kernel.points(level).saturating_mul(weight));
+    }
+    let stores = kernel.stores.iter().map(|store| store.numel);
+    stores.fold(work, usize::saturating_add)
+}
+
+fn sharing(kernel: &Kernel, program: &Program) -> Sharing {
+    let work = work(kernel);
+    if work <= SERIAL || program.empty {
+        return Sharing::Serial;
+    }
+    let tiles = program.units(0);
+    let per_tile = work / tiles;
+    let rows = program.units(1);
+    let scans = program.bodies.iter().flat_map(|body| &body.steps).any(|step| match step {
+        Step::Nest { scans, .. } => !scans.is_empty(),
+        _ => false,
+    });
+    if tiles < MANY && per_tile > 2 * JOB && rows > 1 && !scans {
+        let per_row = (per_tile / rows).max(1);
+        return Sharing::Rows(JOB.div_ceil(per_row).max(rows.div_ceil(SHARES)));
+    }
+    Sharing::Tiles(JOB.div_ceil(per_tile.max(1)).max(1))
+}

@@ -1,0 +1,31 @@
+//! Tile programs: kernels as short lists of micro-ops over tiles that stay in
+//! the first-level cache.
+//!
+//! A tile is a run of *columns* along one axis, times a run of *rows* along
+//! another. The axes of the kernel's other levels and the rest of their own
+//! are loops around the tile (outer levels) or inside of it (deeper levels),
+//! and a value is a scalar, a vector or a whole tile according to the axes it
+//! varies along ([`Class`]). Which axis becomes the columns decides the form:
+//!
+//! - level 0: elementwise kernels; with deeper levels, *vertical* reductions,
+//!   which loop over row elements and accumulate lane by lane;
+//! - a deeper level: *horizontal* reductions, a row of the kernel per tile.
+//!   A row that fits one tile is kept from stage to stage; a longer one is
+//!   streamed by chunks, and each stage computes again what it needs.
+//!
+//! Compilation resolves everything but addresses: [`space`] merges axes,
+//! [`tiling`] picks the tile's axes, [`build`] emits steps, [`registers`]
+//! gives values places in scratch memory, [`run`] interprets.
+
+mod analysis;
+mod build;
+mod compile;
+mod program;
+mod registers;
+mod run;
+mod space;
+mod tiling;
+
+pub use compile::compile;
+pub use program::Program;
+pub use run::launch;

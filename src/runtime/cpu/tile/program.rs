@@ -1,0 +1,471 @@
+//! What a compiled tile program consists of.
+//!
+//! Steps refer to addresses, slots and bodies by number; extents, strides and
+//! offsets are in tables apart from them.
+
+use smallvec::SmallVec;
+
+use crate::base::DType;
+use crate::kernel::{Axis, AxisId};
+use crate::runtime::cpu::micro::{
+    Accumulator, ExpandFn, IndexedFn, MicroFn, NormalizeFn, Reducer, Scanner, StridedFn, TransposeFn,
+};
+
+/// Which of the tile's two axes a value varies along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Class(u8);
+
+impl Class {
+    /// One value for the whole tile.
+    pub const SCALAR: Class = Class(0);
+    /// One value per row.
+    pub const ROW: Class = Class(1);
+    /// One value per column.
+    pub const COL: Class = Class(2);
+    /// One value per element.
+    pub const FULL: Class = Class(3);
+
+    /// The class of what depends on both.
+    #[must_use]
+    pub const fn union(self, other: Class) -> Class {
+        Class(self.0 | other.0)
+    }
+    /// What remains when another's axes are reduced.
+    #[must_use]
+    pub const fn without(self, other: Class) -> Class {
+        Class(self.0 & !other.0)
+    }
+    /// Whether values differ between rows.
+    pub const fn rows(self) -> bool {
+        self.0 & Class::ROW.0 != 0
+    }
+    /// Whether values differ between columns.
+    pub const fn cols(self) -> bool {
+        self.0 & Class::COL.0 != 0
+    }
+    /// As an index of tables by class.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+    /// The number of values, in a tile of so many rows and columns.
+    pub const fn count(self, rows: usize, cols: usize) -> usize {
+        (if self.rows() { rows } else { 1 }) * (if self.cols() { cols } else { 1 })
+    }
+}
+
+/// Number of a pointer of the frame: a register, a constant, or memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Number of an address: an affine value kept current while a body runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressId(pub u32);
+
+/// The numbers of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// The value where all axes are 0.
+    pub offset: i64,
+    /// The step along each axis of the space.
+    pub steps: SmallVec<[i64; 6]>,
+}
+
+/// What a slot points at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// Scratch memory at this offset.
+    Register(usize),
+    /// A constant in scratch memory at this offset, and its bits.
+    Constant(usize, u64),
+    /// A scalar argument of the launch, kept at this offset, of this type.
+    Argument(usize, u32, DType),
+    /// Memory, set by a load.
+    Memory,
+}
+
+/// A slot of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotInfo {
+    /// What it points at before the first step.
+    pub place: Place,
+    /// Class of the value.
+    pub class: Class,
+    /// Type of the value, for people.
+    pub dtype: DType,
+    /// Level of the body that defines it.
+    pub level: u8,
+}
+
+/// A loop of a level: an axis, or the chunks of a tile's axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop {
+    /// The axis.
+    pub axis: AxisId,
+    /// Where it starts.
+    pub start: usize,
+    /// Its end.
+    pub end: usize,
+    /// Positions per iteration: 1 but for the tile's axes.
+    pub chunk: usize,
+}
+
+impl Loop {
+    /// Number of iterations.
+    pub fn count(&self) -> usize {
+        (self.end - self.start).div_ceil(self.chunk)
+    }
+}
+
+/// The loops of one level, outermost first; a tile's axes are the last.
+pub type Loops = SmallVec<[Loop; 4]>;
+
+/// A condition on axes: an address within bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// What is compared.
+    pub value: AddressId,
+    /// The least value inside.
+    pub low: i64,
+    /// The first value above the inside.
+    pub high: i64,
+}
+
+/// A computed part of an address.
+#[derive(Clone, Copy, Debug)]
+pub struct Indexed {
+    /// The positions, `I64`.
+    pub index: Slot,
+    /// Their class.
+    pub class: Class,
+    /// Elements from one position to the next.
+    pub stride: i64,
+    /// Positions there are.
+    pub extent: usize,
+    /// Whether positions are checked, clamped and recorded.
+    pub checked: bool,
+}
+
+/// How the elements along a line of a tile lie in memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Line<Unit> {
+    /// One after another.
+    Unit(Unit),
+    /// At equal distances.
+    Strided(StridedFn),
+    /// Lines are one after another, elements of a line are not.
+    Transposed(TransposeFn),
+}
+
+/// A load of a tile or vector.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Where the values go, or the slot that is made to point at memory.
+    pub to: Slot,
+    /// Number of the buffer among inputs and outputs.
+    pub memory: u32,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// Bytes of an element in a register.
+    pub lane: usize,
+    /// Class of the result.
+    pub class: Class,
+    /// The part of the address that axes determine.
+    pub address: AddressId,
+    /// How lines lie; the function of `Unit` is `None` where the slot may
+    /// point at the memory.
+    pub line: Line<Option<MicroFn>>,
+    /// Conditions under which the elements are there; 0 elsewhere.
+    pub bounds: SmallVec<[Bound; 2]>,
+    /// Computed conditions, scalars or one per line.
+    pub masks: SmallVec<[(Slot, Class); 1]>,
+    /// Computed parts of the address, scalars or one per line.
+    pub indices: SmallVec<[Indexed; 1]>,
+}
+
+/// A load whose address or condition is computed element by element.
+#[derive(Clone, Debug)]
+pub struct Gather {
+    /// All but how lines lie.
+    pub load: Load,
+    /// Positions in memory, `I64`, as wide as the result.
+    pub positions: Slot,
+    /// The loop.
+    pub function: IndexedFn,
+}
+
+/// A store of a tile or vector.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The values.
+    pub from: Slot,
+    /// Number of the buffer among inputs and outputs.
+    pub memory: u32,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// Bytes of an element in a register.
+    pub lane: usize,
+    /// Class of the values.
+    pub class: Class,
+    /// Where the first goes.
+    pub address: AddressId,
+    /// How lines lie.
+    pub line: Line<MicroFn>,
+    /// Whether the step that computes the values may write them in place.
+    pub direct: bool,
+    /// Whether stores should pass the caches by.
+    pub stream: bool,
+}
+
+/// A block of a matrix that a product hands in or asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockStep {
+    /// The register side.
+    pub slot: Slot,
+    /// Class of the values.
+    pub class: Class,
+    /// Bytes of an element.
+    pub lane: usize,
+}
+
+/// A reduction, with its state.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// What is combined.
+    pub operand: Slot,
+    /// Class of the operand.
+    pub class: Class,
+    /// The result.
+    pub result: Slot,
+    /// Where in its level's order the first element of a step is; `None`
+    /// where nobody asks.
+    pub position: Option<AddressId>,
+    /// How it is done.
+    pub form: ReductionForm,
+}
+
+/// The two forms of reductions.
+#[derive(Clone, Debug)]
+pub enum ReductionForm {
+    /// Along the columns: one state, or one per row.
+    Horizontal {
+        /// The loops.
+        reducer: Reducer,
+        /// The states.
+        state: Slot,
+        /// Class of the result.
+        rows: Class,
+        /// Which component is the result, and the bytes of one.
+        component: (usize, usize),
+        /// Whether an index of -1 (no element) becomes 0.
+        index: bool,
+        /// Whether another step takes the elements in.
+        fused: bool,
+    },
+    /// Lane by lane.
+    Vertical {
+        /// The loops.
+        accumulator: Accumulator,
+        /// The states' components.
+        states: [Slot; 3],
+        /// Components of finished blocks, where there are many rows.
+        totals: Option<[Slot; 3]>,
+        /// Number of components, and the bytes of one of each.
+        components: SmallVec<[usize; 3]>,
+        /// How the result follows from the components.
+        finish: Finish,
+    },
+}
+
+/// How the result of a vertical reduction follows from its components.
+#[derive(Clone, Copy, Debug)]
+pub enum Finish {
+    /// It is this one.
+    Component(usize),
+    /// It is this one, with -1 (no element) as 0.
+    Index(usize),
+    /// It is the first plus the logarithm of the second: the two loops, and
+    /// a register between them.
+    LogSum(MicroFn, MicroFn, Slot),
+}
+
+/// A running reduction.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// What is combined.
+    pub operand: Slot,
+    /// The results.
+    pub result: Slot,
+    /// Class of both.
+    pub class: Class,
+    /// Bytes of an element.
+    pub lane: usize,
+    /// How it is done.
+    pub form: ScanForm,
+}
+
+/// The two forms of scans.
+#[derive(Clone, Debug)]
+pub enum ScanForm {
+    /// Along the columns: one state, or one per row.
+    Horizontal(Scanner, Slot),
+    /// Lane by lane: the states after each row are the results.
+    Vertical(Accumulator, [Slot; 3], Finish),
+}
+
+/// One step of a body.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A micro-op.
+    Micro {
+        /// The loop.
+        function: MicroFn,
+        /// Its name, for people.
+        name: &'static str,
+        /// The destination.
+        to: Slot,
+        /// The operands; unused ones repeat the first.
+        from: [Slot; 3],
+        /// How many elements.
+        class: Class,
+    },
+    /// The normalisation of a row with gain and bias.
+    Normalize {
+        /// The loop.
+        function: NormalizeFn,
+        /// The destination.
+        to: Slot,
+        /// The row, its mean and reciprocal deviation, gain and bias.
+        from: [Slot; 5],
+        /// Room for the two scalars side by side.
+        stats: Slot,
+        /// Bytes of an element.
+        lane: usize,
+        /// How many elements.
+        class: Class,
+    },
+    /// A vector of rows or columns spread over the tile.
+    Expand {
+        /// The loop.
+        function: ExpandFn,
+        /// The destination.
+        to: Slot,
+        /// The vector.
+        from: Slot,
+    },
+    /// The values of an address, as `I64`.
+    Index {
+        /// The destination.
+        to: Slot,
+        /// The address.
+        value: AddressId,
+        /// How many elements.
+        class: Class,
+    },
+    /// Whether a condition holds, as `Bool`.
+    Inside {
+        /// The destination.
+        to: Slot,
+        /// The condition.
+        bound: Bound,
+        /// How many elements.
+        class: Class,
+    },
+    /// A load.
+    Load(Box<Load>),
+    /// A load at computed positions.
+    Gather(Box<Gather>),
+    /// Lets the next step write where a store would.
+    Aim(Box<Store>),
+    /// A store.
+    Store(Box<Store>),
+    /// A block that a product hands in.
+    FromBlock(BlockStep),
+    /// A block that a product asks for.
+    ToBlock(BlockStep),
+    /// Takes a step's elements into a reduction.
+    Update(u32),
+    /// A running reduction's next elements.
+    Scan(u32),
+    /// A pass over the next deeper level.
+    Nest {
+        /// What a point does.
+        body: u32,
+        /// The reductions that the pass completes.
+        reductions: SmallVec<[u32; 4]>,
+        /// The scans in it.
+        scans: SmallVec<[u32; 1]>,
+    },
+}
+
+/// Steps for every point, or every tile, of one level.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// The level.
+    pub level: u8,
+    /// The addresses its steps use.
+    pub addresses: SmallVec<[AddressId; 8]>,
+    /// Steps that depend on no more than the first so many loops, each list
+    /// run when one of those advances.
+    pub hoisted: Vec<(usize, Vec<Step>)>,
+    /// The other steps.
+    pub steps: Vec<Step>,
+}
+
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// For people: the kernel's name.
+    pub name: String,
+    /// The iteration space.
+    pub axes: Vec<Axis>,
+    /// The tile's axis of rows.
+    pub row: Option<AxisId>,
+    /// The tile's axis of columns.
+    pub col: Option<AxisId>,
+    /// Rows and columns of a whole tile.
+    pub tile: (usize, usize),
+    /// The loops of each level.
+    pub loops: Vec<Loops>,
+    /// All addresses.
+    pub addresses: Vec<Address>,
+    /// All slots.
+    pub slots: Vec<SlotInfo>,
+    /// Bytes of scratch memory.
+    pub scratch: usize,
+    /// The bodies; the first is level 0's.
+    pub bodies: Vec<Body>,
+    /// All reductions.
+    pub reductions: Vec<Reduction>,
+    /// All scans.
+    pub scans: Vec<Scan>,
+    /// How the work is shared between threads.
+    pub sharing: Sharing,
+    /// Number of inputs: memory below is theirs, from there on the outputs'.
+    pub inputs: usize,
+    /// Whether a launch has anything to do.
+    pub empty: bool,
+}
+
+/// How a program's work is shared between threads. It depends on shapes only,
+/// so results do not depend on the number of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One thread.
+    Serial,
+    /// So many tiles of level 0 a job.
+    Tiles(usize),
+    /// So many iterations of level 1 a job, whose partial states are then
+    /// combined in order.
+    Rows(usize),
+}
+
+impl Program {
+    /// The step of an address along an axis; 0 without an axis.
+    pub fn step_along(&self, address: AddressId, axis: Option<AxisId>) -> i64 {
+        axis.map_or(0, |axis| self.addresses[address.0 as usize].steps[axis.index()])
+    }
+    /// Number of iterations of a level.
+    pub fn units(&self, level: u8) -> usize {
+        self.loops[level as usize].iter().map(Loop::count).product()
+    }
+}

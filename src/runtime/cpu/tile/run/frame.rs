@@ -1,0 +1,250 @@
+//! A thread's state while it runs a program.
+
+use std::cell::RefCell;
+
+use crate::base::Scalar;
+use crate::runtime::cpu::pool::ALIGN;
+use crate::runtime::cpu::tile::program::{Address, AddressId, Body, Class, Loops, Place, Program, Slot};
+use crate::runtime::cpu::tile::run::Launch;
+
+/// The block of a matrix that a product hands in or asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Its first element.
+    pub start: *mut u8,
+    /// Elements from one of its lines to the next.
+    pub line: usize,
+}
+
+/// Pointers, positions and sizes.
+#[derive(Debug)]
+pub struct Frame {
+    /// By slot.
+    pointers: Vec<*mut u8>,
+    /// The registers' places, by slot.
+    homes: Vec<*mut u8>,
+    scratch: Vec<Line>,
+    /// Current values of addresses.
+    offsets: Vec<i64>,
+    /// The same without the innermost loop of their body.
+    bases: Vec<i64>,
+    /// Current position along each axis; of tiled axes the tile's first.
+    pub position: Vec<usize>,
+    /// Elements of the current tile by class.
+    counts: [usize; 4],
+    /// Per reduction: rows in the current block, and in finished ones.
+    pub rows: Vec<[i64; 2]>,
+    /// Rows of level 1 a job, if level 1 is shared between threads.
+    pub shared: Option<usize>,
+    /// The block at hand, in a product.
+    pub block: Block,
+}
+
+/// A line of scratch memory, to have it aligned.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u8; ALIGN]);
+
+thread_local! {
+    /// Frames nobody on this thread uses now; a thread that waits inside one
+    /// job may take up another.
+    static FREE: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `body` with a frame ready for a launch.
+pub fn with<R>(launch: &Launch<'_>, body: impl FnOnce(&mut Frame) -> R) -> R {
+    let mut frame = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    frame.prepare(launch);
+    let result = body(&mut frame);
+    FREE.with_borrow_mut(|free| free.push(frame));
+    result
+}
+
+impl Default for Frame {
+    fn default() -> Frame {
+        Frame {
+            pointers: Vec::new(),
+            homes: Vec::new(),
+            scratch: Vec::new(),
+            offsets: Vec::new(),
+            bases: Vec::new(),
+            position: Vec::new(),
+            counts: [1; 4],
+            rows: Vec::new(),
+            shared: None,
+            block: Block { start: std::ptr::null_mut(), line: 0 },
+        }
+    }
+}
+
+impl Frame {
+    fn prepare(&mut self, launch: &Launch<'_>) {
+        let program = launch.program;
+        let lines = program.scratch.div_ceil(ALIGN);
+        if self.scratch.len() < lines {
+            self.scratch.resize(lines.next_power_of_two(), Line([0; ALIGN]));
+        }
+        let scratch = self.scratch.as_mut_ptr().cast::<u8>();
+        self.homes.clear();
+        for info in &program.slots {
+            let bits = match info.place {
+                Place::Constant(offset, bits) => Some((offset, bits)),
+                Place::Argument(offset, number, dtype) => {
+                    let value = Scalar::from_bits(launch.scalars[number as usize], dtype);
+                    Some((offset, value.to_bits(dtype.compute())))
+                }
+                Place::Register(_) | Place::Memory => None,
+            };
+            if let Some((offset, bits)) = bits {
+                // SAFETY: constants' offsets lie in scratch memory, 8 apart.
+                unsafe { scratch.add(offset).cast::<u64>().write(bits) }
+            }
+            self.homes.push(match info.place {
+                Place::Register(offset) | Place::Constant(offset, _) | Place::Argument(offset, ..) => {
+                    scratch.wrapping_add(offset)
+                }
+                Place::Memory => std::ptr::null_mut(),
+            });
+        }
+        self.pointers.clone_from(&self.homes);
+        self.offsets.clear();
+        self.offsets.resize(program.addresses.len(), 0);
+        self.bases.clone_from(&self.offsets);
+        self.position.clear();
+        self.position.resize(program.axes.len(), 0);
+        self.counts = [1; 4];
+        self.rows.clear();
+        self.rows.resize(program.reductions.len(), [0; 2]);
+        self.shared = None;
+    }
+
+    /// Takes over what another frame's level-0 body has computed.
+    pub fn inherit(&mut self, program: &Program, parent: &Frame) {
+        for (i, info) in program.slots.iter().enumerate() {
+            if info.level == 0 {
+                self.pointers[i] = parent.pointers[i];
+            }
+        }
+        self.position.clone_from(&parent.position);
+        self.counts = parent.counts;
+    }
+
+    /// Where a slot points.
+    #[inline]
+    pub fn slot(&self, slot: Slot) -> *mut u8 {
+        self.pointers[slot.0 as usize]
+    }
+    /// The register of a slot.
+    #[inline]
+    pub fn home(&self, slot: Slot) -> *mut u8 {
+        self.homes[slot.0 as usize]
+    }
+    /// Makes a slot point somewhere.
+    #[inline]
+    pub fn point(&mut self, slot: Slot, at: *mut u8) {
+        self.pointers[slot.0 as usize] = at;
+    }
+    /// The current value of an address.
+    #[inline]
+    pub fn offset(&self, address: AddressId) -> i64 {
+        self.offsets[address.0 as usize]
+    }
+    /// Elements a class has in the current tile.
+    #[inline]
+    pub fn count(&self, class: Class) -> usize {
+        self.counts[class.index()]
+    }
+    /// Rows and columns of the current tile.
+    #[inline]
+    pub fn tile(&self) -> (usize, usize) {
+        (self.count(Class::ROW), self.count(Class::COL))
+    }
+
+    /// Sets the rows or columns of the current tile.
+    fn resize(&mut self, class: Class, count: usize) {
+        self.counts[class.index()] = count;
+        self.counts[Class::FULL.index()] = self.counts[Class::ROW.index()] * self.counts[Class::COL.index()];
+    }
+
+    /// Goes to the n-th point of a body's level.
+    pub fn enter(&mut self, program: &Program, body: &Body, loops: &Loops, point: usize) {
+        let mut rest = point;
+        for l in loops.iter().rev() {
+            let count = l.count();
+            self.move_to(program, l, l.start + rest % count * l.chunk);
+            rest /= count;
+        }
+        self.rebase(program, body, loops);
+    }
+
+    /// Goes to the next point; gives the number of the outermost loop that
+    /// advanced.
+    #[inline]
+    pub fn advance(&mut self, program: &Program, body: &Body, loops: &Loops) -> usize {
+        let last = loops.len() - 1;
+        let inner = &loops[last];
+        let next = self.position[inner.axis.index()] + inner.chunk;
+        if next < inner.end {
+            self.move_to(program, inner, next);
+            let axis = inner.axis.index();
+            for &id in &body.addresses {
+                let step = program.addresses[id.0 as usize].steps[axis];
+                self.offsets[id.0 as usize] = self.bases[id.0 as usize] + step * next as i64;
+            }
+            return last;
+        }
+        self.carry(program, body, loops)
+    }
+
+    /// Advances an outer loop.
+    fn carry(&mut self, program: &Program, body: &Body, loops: &Loops) -> usize {
+        for (number, l) in loops.iter().enumerate().rev() {
+            let next = self.position[l.axis.index()] + l.chunk;
+            if next < l.end {
+                self.move_to(program, l, next);
+                self.rebase(program, body, loops);
+                return number;
+            }
+            self.move_to(program, l, l.start);
+        }
+        panic!("no point after the last one")
+    }
+
+    #[inline]
+    fn move_to(&mut self, program: &Program, l: &super::super::program::Loop, position: usize) {
+        self.position[l.axis.index()] = position;
+        if program.col == Some(l.axis) {
+            self.resize(Class::COL, l.chunk.min(l.end - position));
+        } else if program.row == Some(l.axis) {
+            self.resize(Class::ROW, l.chunk.min(l.end - position));
+        }
+    }
+
+    /// Recomputes a body's addresses from all positions.
+    fn rebase(&mut self, program: &Program, body: &Body, loops: &Loops) {
+        let inner = loops.last().map(|l| l.axis.index());
+        for &id in &body.addresses {
+            let Address { offset, steps } = &program.addresses[id.0 as usize];
+            let mut value = *offset;
+            for (axis, (&step, &position)) in steps.iter().zip(&self.position).enumerate() {
+                if Some(axis) != inner && program.axes[axis].level <= body.level {
+                    value += step * position as i64;
+                }
+            }
+            self.bases[id.0 as usize] = value;
+            let along = inner.map_or(0, |axis| steps[axis] * self.position[axis] as i64);
+            self.offsets[id.0 as usize] = value + along;
+        }
+    }
+
+    /// Goes to a tile given by its first position along all axes.
+    pub fn jump(&mut self, program: &Program, body: &Body, rows: usize, cols: usize) {
+        self.resize(Class::ROW, rows);
+        self.resize(Class::COL, cols);
+        for &id in &body.addresses {
+            let Address { offset, steps } = &program.addresses[id.0 as usize];
+            let along = steps.iter().zip(&self.position).map(|(&step, &position)| step * position as i64);
+            self.offsets[id.0 as usize] = offset + along.sum::<i64>();
+        }
+    }
+}

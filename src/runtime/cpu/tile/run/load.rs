@@ -1,0 +1,244 @@
+//! Loads.
+
+use std::ops::Range;
+
+use crate::runtime::cpu::micro;
+use crate::runtime::cpu::tile::program::{BlockStep, Class, Gather, Indexed, Line, Load};
+use crate::runtime::cpu::tile::run::lines::Lines;
+use crate::runtime::cpu::tile::run::{Frame, Launch};
+
+impl Launch<'_> {
+    /// A tile or vector from memory.
+    pub fn load(&self, frame: &mut Frame, load: &Load) {
+        let plain = load.masks.is_empty() && load.indices.is_empty();
+        if plain && (load.bounds.is_empty() || self.all_inside(frame, &load.bounds, load.class)) {
+            return self.load_all(frame, load);
+        }
+        let lines = self.lines(frame, load.address, load.class);
+        for line in 0..lines.lines {
+            let inside = self.open(frame, load, &lines, line);
+            let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
+            if !inside.is_empty() {
+                for indexed in &load.indices {
+                    let at = if indexed.class.rows() && load.class.cols() { line } else { 0 };
+                    // SAFETY: the program's contract: an index per line, or one.
+                    let index = unsafe { frame.slot(indexed.index).cast::<i64>().add(at).read() };
+                    offset += self.checked(index, indexed) * indexed.stride;
+                }
+            }
+            let from = self.element(load, offset);
+            if lines.lines == 1 && matches!(load.line, Line::Unit(None)) && inside == (0..lines.len) {
+                return frame.point(load.to, from);
+            }
+            if line == 0 {
+                frame.point(load.to, frame.home(load.to));
+            }
+            // SAFETY: the program's contract.
+            unsafe {
+                load_part(load, &lines, frame.home(load.to).add(line * lines.len * load.lane), from, inside)
+            }
+        }
+    }
+
+    /// Where a load may happen along a line.
+    fn open(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> Range<usize> {
+        for &(mask, class) in &load.masks {
+            let at = if class.rows() && load.class.cols() { line } else { 0 };
+            // SAFETY: the program's contract: a mask per line, or one.
+            if unsafe { frame.slot(mask).add(at).read() } == 0 {
+                return 0..0;
+            }
+        }
+        let inside = self.inside_of(frame, &load.bounds, load.class, line);
+        inside.start..inside.end.min(lines.len)
+    }
+
+    /// A load without conditions.
+    #[inline]
+    fn load_all(&self, frame: &mut Frame, load: &Load) {
+        let lines = self.lines(frame, load.address, load.class);
+        let from = self.element(load, frame.offset(load.address));
+        if matches!(load.line, Line::Unit(None)) && lines.dense() {
+            return frame.point(load.to, from);
+        }
+        let to = frame.home(load.to);
+        frame.point(load.to, to);
+        // SAFETY: the program's contract.
+        unsafe {
+            match load.line {
+                Line::Unit(Some(function)) if lines.dense() => {
+                    function(to, from, from, from, lines.lines * lines.len);
+                }
+                Line::Transposed(function) => function(to, from, lines.lines, lines.len, lines.step as isize),
+                Line::Unit(_) | Line::Strided(_) => {
+                    for line in 0..lines.lines {
+                        let to = to.add(line * lines.len * load.lane);
+                        let from = from
+                            .offset(line as isize * lines.line_step as isize * load.dtype.size() as isize);
+                        load_part(load, &lines, to, from, 0..lines.len);
+                    }
+                }
+            }
+        }
+    }
+
+    fn element(&self, load: &Load, offset: i64) -> *mut u8 {
+        let memory = &self.memory[load.memory as usize];
+        memory.start.wrapping_offset(offset as isize * load.dtype.size() as isize)
+    }
+
+    /// An index, clamped where it is checked.
+    fn checked(&self, index: i64, indexed: &Indexed) -> i64 {
+        if !indexed.checked || (0..indexed.extent as i64).contains(&index) {
+            return index;
+        }
+        self.status.record(index, indexed.extent);
+        index.clamp(0, indexed.extent.max(1) as i64 - 1)
+    }
+
+    /// A load at positions computed element by element.
+    pub fn gather(&self, frame: &mut Frame, gather: &Gather) {
+        let load = &gather.load;
+        let lines = self.lines(frame, load.address, load.class);
+        let memory = self.memory[load.memory as usize];
+        for line in 0..lines.lines {
+            let inside = self.inside_of(frame, &load.bounds, load.class, line);
+            let inside = inside.start..inside.end.min(lines.len);
+            let to = frame.home(load.to).wrapping_add(line * lines.len * load.lane);
+            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * lines.len);
+            // SAFETY: the program's contract: registers are as wide as the
+            // class; positions are inside the buffer where nothing masks them.
+            unsafe {
+                zero(to, 0..inside.start, load.lane);
+                zero(to, inside.end..lines.len, load.lane);
+                if memory.bytes < load.dtype.size() {
+                    zero(to, inside, load.lane);
+                    continue;
+                }
+                let positions = std::slice::from_raw_parts_mut(positions, lines.len);
+                let first = frame.offset(load.address) + line as i64 * lines.line_step;
+                for j in inside.clone() {
+                    positions[j] = first + j as i64 * lines.step;
+                }
+                self.add_indices(frame, load, (line, lines.len), inside.clone(), positions);
+                (gather.function)(
+                    to.add(inside.start * load.lane),
+                    memory.start,
+                    positions[inside.clone()].as_ptr(),
+                    inside.len(),
+                );
+                for &(mask, class) in &load.masks {
+                    let (start, step) = element_of(class, load.class, line, lines.len);
+                    for j in inside.clone() {
+                        if frame.slot(mask).add(start + j * step).read() == 0 {
+                            zero(to, j..j + 1, load.lane);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the computed parts to the positions along a line. Where a mask
+    /// forbids the load, the position becomes 0, which exists.
+    ///
+    /// # Safety
+    /// The program's contract.
+    unsafe fn add_indices(
+        &self,
+        frame: &Frame,
+        load: &Load,
+        (line, len): (usize, usize),
+        inside: Range<usize>,
+        positions: &mut [i64],
+    ) {
+        let open = |j: usize| {
+            load.masks.iter().all(|&(mask, class)| {
+                let (start, step) = element_of(class, load.class, line, len);
+                // SAFETY: the program's contract.
+                unsafe { frame.slot(mask).add(start + j * step).read() != 0 }
+            })
+        };
+        for indexed in &load.indices {
+            let (start, step) = element_of(indexed.class, load.class, line, len);
+            let index = frame.slot(indexed.index).cast::<i64>();
+            for j in inside.clone() {
+                // SAFETY: the program's contract.
+                let index = unsafe { index.add(start + j * step).read() };
+                if load.masks.is_empty() || open(j) {
+                    positions[j] += self.checked(index, indexed) * indexed.stride;
+                }
+            }
+        }
+        if !load.masks.is_empty() {
+            for j in inside {
+                if !open(j) {
+                    positions[j] = 0;
+                }
+            }
+        }
+    }
+
+    /// The block that a product hands in.
+    pub fn from_block(&self, frame: &mut Frame, step: &BlockStep) {
+        let (rows, cols) = frame.tile();
+        let block = frame.block;
+        if rows == 1 || block.line == cols {
+            return frame.point(step.slot, block.start);
+        }
+        let to = frame.home(step.slot);
+        frame.point(step.slot, to);
+        for row in 0..rows {
+            // SAFETY: the program's contract; the block has `rows` lines.
+            unsafe {
+                let from = block.start.add(row * block.line * step.lane);
+                to.add(row * cols * step.lane).copy_from_nonoverlapping(from, cols * step.lane);
+            }
+        }
+    }
+}
+
+/// Where the elements of an operand of a class are, for a line of a value of
+/// another: the first, and the step.
+fn element_of(class: Class, of: Class, line: usize, len: usize) -> (usize, usize) {
+    match (class.rows(), class.cols()) {
+        (false, false) => (0, 0),
+        (true, true) => (line * len, 1),
+        // One per row: constant along the lines of a tile.
+        (true, false) if of.cols() => (line, 0),
+        (true, false) | (false, true) => (0, 1),
+    }
+}
+
+/// Loads some elements of a line and zeroes the others.
+///
+/// # Safety
+/// The program's contract, for a line at `to` whose element 0 is `from`.
+unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, inside: Range<usize>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        zero(to, 0..inside.start, load.lane);
+        zero(to, inside.end..lines.len, load.lane);
+        if inside.is_empty() {
+            return;
+        }
+        let to = to.add(inside.start * load.lane);
+        let size = load.dtype.size();
+        let from = from.wrapping_offset(inside.start as isize * lines.step as isize * size as isize);
+        match load.line {
+            Line::Unit(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
+            Line::Unit(Some(function)) => function(to, from, from, from, inside.len()),
+            Line::Strided(function) => function(to, from, lines.step as isize, inside.len()),
+            Line::Transposed(_) => {
+                micro::load_strided(load.dtype)(to, from, lines.step as isize, inside.len());
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The elements lie in a register.
+unsafe fn zero(to: *mut u8, elements: Range<usize>, lane: usize) {
+    // SAFETY: the caller's promise. Zero bytes are 0 and false in every type.
+    unsafe { to.add(elements.start * lane).write_bytes(0, elements.len() * lane) }
+}

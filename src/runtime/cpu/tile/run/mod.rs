@@ -1,0 +1,176 @@
+//! Interpretation of tile programs.
+//!
+//! A thread runs bodies in a [`Frame`]: pointers by slot, current values of
+//! addresses, the current tile's size. All memory goes through raw pointers;
+//! what makes that right is stated once here and referred to as *the
+//! program's contract*: the kernel's accesses lie inside its buffers (the
+//! verifier of kernels and the planner see to that), slots point at registers
+//! that [`super::registers`] keeps apart while both live or at memory of the
+//! launch, every register has room for a whole tile of its class, and no two
+//! jobs write the same elements.
+
+mod frame;
+mod lines;
+mod load;
+mod reduce;
+mod share;
+mod store;
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
+use crate::runtime::cpu::micro;
+use crate::runtime::cpu::threads;
+use crate::runtime::cpu::tile::program::{Body, Program, Sharing, Step};
+use crate::runtime::{Bindings, IndexStatus};
+
+pub use frame::{Block, Frame};
+
+/// A program and what one launch runs it on.
+pub struct Launch<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Inputs, then outputs.
+    pub memory: SmallVec<[Memory; 12]>,
+    /// Scalar arguments.
+    pub scalars: &'a [u64],
+    /// Where index errors go.
+    pub status: &'a IndexStatus,
+    /// Whether no output overlaps an input, so that steps may write outputs
+    /// while inputs are still to be read.
+    pub direct: bool,
+}
+
+/// Runs a program.
+pub fn launch(program: &Program, bindings: &Bindings<'_>) {
+    if program.empty {
+        return;
+    }
+    let launch = Launch::new(program, bindings);
+    let tiles = program.units(0);
+    match program.sharing {
+        Sharing::Serial => launch.tiles(0..tiles, None),
+        Sharing::Rows(rows) => launch.tiles(0..tiles, Some(rows)),
+        Sharing::Tiles(count) => threads::jobs(tiles.div_ceil(count), |job| {
+            launch.tiles(job * count..tiles.min((job + 1) * count), None);
+        }),
+    }
+}
+
+impl<'a> Launch<'a> {
+    /// A launch on some memory.
+    pub fn new(program: &'a Program, bindings: &Bindings<'a>) -> Launch<'a> {
+        let inputs = inputs_of(bindings);
+        let outputs = outputs_of(bindings);
+        let direct = !outputs.iter().any(|output| inputs.iter().any(|input| input.overlaps(output)));
+        let memory = inputs.into_iter().chain(outputs).collect();
+        Launch { program, memory, scalars: bindings.scalars, status: bindings.status, direct }
+    }
+
+    /// Runs some tiles of level 0 on this thread; level 1 shared between
+    /// threads where a number of its rows per job is given.
+    fn tiles(&self, tiles: Range<usize>, shared: Option<usize>) {
+        frame::with(self, |frame| {
+            frame.shared = shared;
+            self.body(frame, self.root(), tiles);
+            // Stores past the caches must be seen by whoever reads next.
+            micro::nt_fence();
+        });
+    }
+
+    /// The body of level 0.
+    pub fn root(&self) -> &'a Body {
+        self.program.bodies.last().expect("a program has a body for level 0")
+    }
+
+    /// Runs a body at some points of its level, counted in row-major order.
+    fn body(&self, frame: &mut Frame, body: &Body, points: Range<usize>) {
+        if points.is_empty() {
+            return;
+        }
+        let loops = &self.program.loops[body.level as usize];
+        frame.enter(self.program, body, loops, points.start);
+        self.hoisted(frame, body, 0);
+        self.steps(frame, &body.steps);
+        for _ in 1..points.len() {
+            let advanced = frame.advance(self.program, body, loops);
+            if advanced + 1 < loops.len() {
+                self.hoisted(frame, body, advanced + 1);
+            }
+            self.steps(frame, &body.steps);
+        }
+    }
+
+    /// Runs the steps hoisted out of all but the first so many loops or more.
+    pub fn hoisted(&self, frame: &mut Frame, body: &Body, from: usize) {
+        for (_, steps) in body.hoisted.iter().filter(|(loops, _)| *loops >= from) {
+            self.steps(frame, steps);
+        }
+    }
+
+    /// Runs steps at the frame's current tile.
+    pub fn steps(&self, frame: &mut Frame, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Micro { function, to, from, class, .. } => {
+                    let [a, b, c] = from.map(|slot| frame.slot(slot).cast_const());
+                    // SAFETY: the program's contract; the forms of `function`
+                    // are the operands' classes.
+                    unsafe { function(frame.slot(*to), a, b, c, frame.count(*class)) }
+                }
+                Step::Normalize { function, to, from, stats, lane, class } => {
+                    let [x, mean, deviation, gain, bias] = from.map(|slot| frame.slot(slot).cast_const());
+                    let stats = frame.slot(*stats);
+                    // SAFETY: the program's contract; `stats` has room for two.
+                    unsafe {
+                        mean.copy_to_nonoverlapping(stats, *lane);
+                        deviation.copy_to_nonoverlapping(stats.add(*lane), *lane);
+                        function(frame.slot(*to), x, stats, gain, bias, frame.count(*class));
+                    }
+                }
+                Step::Expand { function, to, from } => {
+                    let (rows, cols) = frame.tile();
+                    // SAFETY: the program's contract.
+                    unsafe { function(frame.slot(*to), frame.slot(*from), rows, cols) }
+                }
+                Step::Index { to, value, class } => self.index(frame, *to, *value, *class),
+                Step::Inside { to, bound, class } => self.inside(frame, *to, bound, *class),
+                Step::Load(load) => self.load(frame, load),
+                Step::Gather(gather) => self.gather(frame, gather),
+                Step::Aim(store) => self.aim(frame, store),
+                Step::Store(store) => self.store(frame, store),
+                Step::FromBlock(block) => self.from_block(frame, block),
+                Step::ToBlock(block) => self.to_block(frame, block),
+                Step::Update(number) => self.update(frame, *number),
+                Step::Scan(number) => self.scan(frame, *number),
+                Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
+            }
+        }
+    }
+
+    /// A pass over a level.
+    fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
+        let body = &self.program.bodies[body as usize];
+        let points = self.program.units(body.level);
+        for &scan in scans {
+            self.begin_scan(frame, scan);
+        }
+        for &reduction in reductions {
+            self.begin(frame, reduction);
+        }
+        match frame.shared.filter(|&rows| body.level == 1 && points > rows) {
+            Some(rows) => self.share(frame, body, reductions, points, rows),
+            None => {
+                self.body(frame, body, 0..points);
+                for &reduction in reductions {
+                    self.complete(frame, reduction);
+                }
+            }
+        }
+        for &reduction in reductions {
+            self.finish(frame, reduction);
+        }
+    }
+}

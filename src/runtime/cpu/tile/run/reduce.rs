@@ -1,0 +1,204 @@
+//! Reductions and scans.
+
+use crate::runtime::cpu::micro::STATE_BYTES;
+use crate::runtime::cpu::tile::program::{Finish, Reduction, ReductionForm, ScanForm, Slot};
+use crate::runtime::cpu::tile::run::{Frame, Launch};
+
+/// Rows that vertical states take in before they join the total: enough to
+/// make that cheap, few enough to keep a sum's rounding error small.
+const BLOCK: i64 = 256;
+
+impl Launch<'_> {
+    fn reduction(&self, number: u32) -> &Reduction {
+        &self.program.reductions[number as usize]
+    }
+
+    /// Makes a reduction's states those of no elements.
+    pub fn begin(&self, frame: &mut Frame, number: u32) {
+        let reduction = self.reduction(number);
+        frame.rows[number as usize] = [0, 0];
+        match &reduction.form {
+            ReductionForm::Horizontal { reducer, state, rows, .. } => {
+                for row in 0..frame.count(*rows) {
+                    // SAFETY: the program's contract: a state per row.
+                    unsafe { (reducer.init)(frame.slot(*state).add(row * STATE_BYTES)) }
+                }
+            }
+            ReductionForm::Vertical { accumulator, states, totals, .. } => {
+                let count = frame.count(reduction.class);
+                for states in [Some(states), totals.as_ref()].into_iter().flatten() {
+                    // SAFETY: the program's contract: room for a tile of states.
+                    unsafe { (accumulator.init)(pointers(frame, states), count) }
+                }
+            }
+        }
+    }
+
+    /// Takes the current tile in.
+    pub fn update(&self, frame: &mut Frame, number: u32) {
+        let reduction = self.reduction(number);
+        let x = frame.slot(reduction.operand).cast_const();
+        let position = reduction.position.map_or(0, |address| frame.offset(address));
+        let count = frame.count(reduction.class);
+        match &reduction.form {
+            ReductionForm::Horizontal { fused: true, .. } => {}
+            ReductionForm::Horizontal { reducer, state, rows, .. } => {
+                let lines = frame.count(*rows);
+                let len = count / lines.max(1);
+                let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
+                for line in 0..lines {
+                    // SAFETY: the program's contract: a state per line.
+                    unsafe {
+                        let state = frame.slot(*state).add(line * STATE_BYTES);
+                        (reducer.update)(state, x.add(line * len * lane), len, position);
+                    }
+                }
+            }
+            ReductionForm::Vertical { accumulator, states, totals, .. } => {
+                let [block, done] = frame.rows[number as usize];
+                let k = if reduction.position.is_some() { position } else { block };
+                // SAFETY: the program's contract.
+                unsafe { (accumulator.step)(pointers(frame, states), x, count, k) }
+                frame.rows[number as usize] = [block + 1, done];
+                if totals.is_some() && block + 1 == BLOCK {
+                    self.complete(frame, number);
+                    // SAFETY: the program's contract.
+                    unsafe { (accumulator.init)(pointers(frame, states), count) }
+                }
+            }
+        }
+    }
+
+    /// Joins the current block of rows to the total.
+    pub fn complete(&self, frame: &mut Frame, number: u32) {
+        let reduction = self.reduction(number);
+        let [block, done] = frame.rows[number as usize];
+        if let ReductionForm::Vertical { accumulator, states, totals: Some(totals), .. } = &reduction.form {
+            if block > 0 {
+                let states = pointers(frame, states).map(|p| p.cast_const());
+                let count = frame.count(reduction.class);
+                // SAFETY: the program's contract.
+                unsafe { (accumulator.merge)(pointers(frame, totals), states, count, [done, block]) }
+            }
+        }
+        frame.rows[number as usize] = [0, done + block];
+    }
+
+    /// Writes a reduction's results.
+    pub fn finish(&self, frame: &mut Frame, number: u32) {
+        let reduction = self.reduction(number);
+        let to = frame.slot(reduction.result);
+        match &reduction.form {
+            ReductionForm::Horizontal {
+                reducer, state, rows, component: (component, bytes), index, ..
+            } => {
+                for row in 0..frame.count(*rows) {
+                    let mut out = [std::ptr::null_mut(); 3];
+                    // SAFETY: the program's contract.
+                    unsafe {
+                        out[*component] = to.add(row * bytes);
+                        (reducer.finish)(frame.slot(*state).add(row * STATE_BYTES), out);
+                        if *index {
+                            at_least_zero(out[*component].cast(), 1);
+                        }
+                    }
+                }
+            }
+            ReductionForm::Vertical { states, totals, components, finish, .. } => {
+                let from = pointers(frame, totals.as_ref().unwrap_or(states));
+                let count = frame.count(reduction.class);
+                // SAFETY: the program's contract.
+                unsafe { finish_vertical(frame, *finish, from, components[0], to, count) }
+            }
+        }
+    }
+
+    /// Makes a scan's states those before the first element.
+    pub fn begin_scan(&self, frame: &mut Frame, number: u32) {
+        let scan = &self.program.scans[number as usize];
+        match &scan.form {
+            ScanForm::Horizontal(scanner, state) => {
+                let states = self.program.slots[state.0 as usize].class;
+                for row in 0..frame.count(states) {
+                    // SAFETY: the program's contract: a state per row.
+                    unsafe { (scanner.init)(frame.slot(*state).add(row * STATE_BYTES)) }
+                }
+            }
+            ScanForm::Vertical(accumulator, states, _) => {
+                // SAFETY: the program's contract.
+                unsafe { (accumulator.init)(pointers(frame, states), frame.count(scan.class)) }
+            }
+        }
+    }
+
+    /// A scan over the current tile.
+    pub fn scan(&self, frame: &mut Frame, number: u32) {
+        let scan = &self.program.scans[number as usize];
+        let (x, to) = (frame.slot(scan.operand).cast_const(), frame.slot(scan.result));
+        let count = frame.count(scan.class);
+        // SAFETY: the program's contract.
+        unsafe {
+            match &scan.form {
+                ScanForm::Horizontal(scanner, state) => {
+                    let lines = frame.count(self.program.slots[state.0 as usize].class);
+                    let len = count / lines.max(1);
+                    for line in 0..lines {
+                        let at = line * len * scan.lane;
+                        let state = frame.slot(*state).add(line * STATE_BYTES);
+                        (scanner.run)([to.add(at), std::ptr::null_mut()], x.add(at), len, state, 0);
+                    }
+                }
+                ScanForm::Vertical(accumulator, states, finish) => {
+                    (accumulator.step)(pointers(frame, states), x, count, 0);
+                    finish_vertical(frame, *finish, pointers(frame, states), scan.lane, to, count);
+                }
+            }
+        }
+    }
+}
+
+/// The pointers of a state's components.
+pub fn pointers(frame: &Frame, slots: &[Slot; 3]) -> [*mut u8; 3] {
+    slots.map(|slot| frame.slot(slot))
+}
+
+/// Writes the results of vertical states, whose first component has elements
+/// of `lane` bytes.
+///
+/// # Safety
+/// The program's contract: `count` states and results.
+unsafe fn finish_vertical(
+    frame: &Frame,
+    finish: Finish,
+    from: [*mut u8; 3],
+    lane: usize,
+    to: *mut u8,
+    count: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match finish {
+            Finish::Component(component) => to.copy_from_nonoverlapping(from[component], count * lane),
+            Finish::Index(component) => {
+                to.copy_from_nonoverlapping(from[component], count * 8);
+                at_least_zero(to.cast(), count);
+            }
+            Finish::LogSum(log, add, between) => {
+                let between = frame.slot(between);
+                log(between, from[1], from[1], from[1], count);
+                add(to, from[0], between, between, count);
+            }
+        }
+    }
+}
+
+/// Replaces the index of no element.
+///
+/// # Safety
+/// `count` indices.
+unsafe fn at_least_zero(to: *mut i64, count: usize) {
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).write(to.add(i).read().max(0)) }
+    }
+}

@@ -1,0 +1,57 @@
+//! Stores.
+
+use crate::runtime::cpu::micro;
+use crate::runtime::cpu::tile::program::{BlockStep, Line, Store};
+use crate::runtime::cpu::tile::run::{Frame, Launch};
+
+impl Launch<'_> {
+    /// Lets the next step write a store's values in place, where they lie one
+    /// after another and no input is there.
+    pub fn aim(&self, frame: &mut Frame, store: &Store) {
+        let dense = self.lines(frame, store.address, store.class).dense();
+        let at = if self.direct && dense { self.target(frame, store) } else { frame.home(store.from) };
+        frame.point(store.from, at);
+    }
+
+    fn target(&self, frame: &Frame, store: &Store) -> *mut u8 {
+        let offset = frame.offset(store.address) as isize * store.dtype.size() as isize;
+        self.memory[store.memory as usize].start.wrapping_offset(offset)
+    }
+
+    /// A tile or vector to memory.
+    pub fn store(&self, frame: &mut Frame, store: &Store) {
+        let (to, from) = (self.target(frame, store), frame.slot(store.from).cast_const());
+        if to.cast_const() == from {
+            return;
+        }
+        let lines = self.lines(frame, store.address, store.class);
+        let (count, lines_apart) =
+            if lines.dense() { (lines.lines * lines.len, 0) } else { (lines.len, lines.lines - 1) };
+        for line in 0..=lines_apart {
+            // SAFETY: the program's contract.
+            unsafe {
+                let from = from.add(line * lines.len * store.lane);
+                let to = to.offset(line as isize * lines.line_step as isize * store.dtype.size() as isize);
+                match store.line {
+                    Line::Unit(_) if store.stream => micro::store_nt()(to, from, from, from, count),
+                    Line::Unit(function) => function(to, from, from, from, count),
+                    Line::Strided(function) => function(to, from, lines.step as isize, count),
+                    Line::Transposed(_) => panic!("stores do not transpose"),
+                }
+            }
+        }
+    }
+
+    /// The block that a product asks for.
+    pub fn to_block(&self, frame: &mut Frame, step: &BlockStep) {
+        let (rows, cols) = frame.tile();
+        let (block, from) = (frame.block, frame.slot(step.slot).cast_const());
+        for row in 0..rows {
+            // SAFETY: the program's contract; the block has `rows` lines.
+            unsafe {
+                let to = block.start.add(row * block.line * step.lane);
+                to.copy_from_nonoverlapping(from.add(row * cols * step.lane), cols * step.lane);
+            }
+        }
+    }
+}

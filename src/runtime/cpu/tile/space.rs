@@ -1,0 +1,233 @@
+//! The iteration space made simple: axes ordered along memory, and merged
+//! where every address treats two as one.
+
+use crate::ir::Monoid;
+use crate::kernel::{Affine, Axis, AxisId, Expr, ExprId, ExprNode, Kernel, ScatterStore, Store};
+
+/// Axes that stay together: in row-major order, of one level.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The axes, outermost first.
+    pub axes: Vec<AxisId>,
+    /// Their level.
+    pub level: u8,
+}
+
+/// The groups of a kernel without a contraction: one per level, each ordered
+/// so that its innermost axis is where memory is contiguous.
+pub fn by_level(kernel: &Kernel) -> Vec<Group> {
+    let level = |level: u8| {
+        let mut axes: Vec<AxisId> = kernel.level_axes(level).collect();
+        if let Some(guide) = guide(kernel, level) {
+            // Stable: axes the guide does not move along stay outermost.
+            axes.sort_by_key(|&axis| match guide.coefficient(axis).unsigned_abs() {
+                0 => 0,
+                step => u64::MAX - step,
+            });
+        }
+        Group { axes, level }
+    };
+    (0..=kernel.depth()).map(level).collect()
+}
+
+/// The address that a level's axes are ordered by: of the main store for the
+/// grid, of the largest load for rows whose order does not matter.
+fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
+    if level == 0 {
+        let store = kernel.stores.first().map(|store| &store.address);
+        return store.or(kernel.scatter.as_ref().map(|scatter| &scatter.address)).cloned();
+    }
+    let ordered = |node: &ExprNode| match &node.expr {
+        Expr::Reduce(Monoid::ArgMax | Monoid::ArgMin, _) => node.level + 1 == level,
+        Expr::Scan(..) => node.level == level,
+        Expr::Reduce(..)
+        | Expr::Const(_)
+        | Expr::Arg(_)
+        | Expr::Index(_)
+        | Expr::Inside(_)
+        | Expr::Load(..)
+        | Expr::Alu(..)
+        | Expr::Cast(_)
+        | Expr::Bitcast(_)
+        | Expr::Accumulator => false,
+    };
+    if kernel.exprs.iter().any(ordered) {
+        return None;
+    }
+    let moves = |affine: &Affine| affine.terms.iter().any(|t| kernel.axes[t.0.index()].level == level);
+    let loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
+        Expr::Load(slot, access, _) if moves(&access.affine) => {
+            Some((kernel.inputs[*slot as usize].numel, &access.affine))
+        }
+        _ => None,
+    });
+    let largest = loads.max_by_key(|(numel, _)| *numel);
+    largest.map(|(_, affine)| affine.clone())
+}
+
+/// A kernel over other axes: those of `groups`, in that order, merged within
+/// each group. Axes in no group must not occur in what `roots` need; what
+/// they do not need is left out, and the roots' new numbers come back.
+pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, Vec<ExprId>) {
+    let used = reachable(kernel, roots);
+    let plan = merge(kernel, groups, &used);
+    let mut numbers = vec![ExprId(u32::MAX); kernel.exprs.len()];
+    let mut exprs = Vec::new();
+    for (i, node) in kernel.exprs.iter().enumerate().filter(|(i, _)| used[*i]) {
+        numbers[i] = ExprId(exprs.len() as u32);
+        let expr = renumber(&node.expr, &plan, &numbers);
+        exprs.push(ExprNode { expr, ..*node });
+    }
+    let number = |id: ExprId| numbers[id.index()];
+    let store = |s: &Store| Store { value: number(s.value), address: plan.affine(&s.address), ..s.clone() };
+    let scatter = |s: &ScatterStore| ScatterStore {
+        index: number(s.index),
+        value: number(s.value),
+        address: plan.affine(&s.address),
+        axis: s.axis.and_then(|axis| plan.axis(axis)),
+        ..s.clone()
+    };
+    let result = Kernel {
+        name: kernel.name.clone(),
+        axes: plan.axes.clone(),
+        exprs,
+        inputs: kernel.inputs.clone(),
+        stores: kernel.stores.iter().filter(|s| used[s.value.index()]).map(store).collect(),
+        args: kernel.args.clone(),
+        contraction: None,
+        scatter: kernel.scatter.as_ref().map(scatter),
+    };
+    (result, roots.iter().map(|&root| number(root)).collect())
+}
+
+fn reachable(kernel: &Kernel, roots: &[ExprId]) -> Vec<bool> {
+    let mut used = vec![false; kernel.exprs.len()];
+    for root in roots {
+        used[root.index()] = true;
+    }
+    for i in (0..used.len()).rev() {
+        if used[i] {
+            kernel.exprs[i].expr.operands(|operand| used[operand.index()] = true);
+        }
+    }
+    used
+}
+
+/// What becomes of each axis.
+struct Plan {
+    axes: Vec<Axis>,
+    /// Per old axis: the new one, if it is the innermost of its parts.
+    new: Vec<Option<AxisId>>,
+}
+
+impl Plan {
+    fn affine(&self, affine: &Affine) -> Affine {
+        let moved = affine.terms.iter().filter_map(|&(axis, c)| Some((self.new[axis.index()]?, c)));
+        let mut terms: smallvec::SmallVec<[(AxisId, i64); 4]> = moved.collect();
+        terms.sort_unstable();
+        Affine { offset: affine.offset, terms }
+    }
+    fn axis(&self, axis: AxisId) -> Option<AxisId> {
+        self.new[axis.index()]
+    }
+}
+
+/// Decides which neighbours become one axis: those that every address steps
+/// along as if they were.
+fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
+    let affines = affines(kernel, used);
+    let scanned = |axis: AxisId| {
+        let scans = |node: &ExprNode| matches!(node.expr, Expr::Scan(_, _, a) if a == axis);
+        kernel.exprs.iter().any(scans) || kernel.scatter.as_ref().is_some_and(|s| s.axis == Some(axis))
+    };
+    let mut plan = Plan { axes: Vec::new(), new: vec![None; kernel.axes.len()] };
+    for group in groups {
+        let mut outer: Option<AxisId> = None;
+        for &axis in group.axes.iter().filter(|axis| kernel.axes[axis.index()].extent != 1) {
+            let extent = kernel.axes[axis.index()].extent;
+            let joins = outer.filter(|&outer| {
+                let as_one = |a: &&Affine| a.coefficient(outer) == a.coefficient(axis) * extent as i64;
+                !scanned(outer) && !scanned(axis) && affines.iter().all(as_one)
+            });
+            match joins.and_then(|outer| plan.new[outer.index()].take()) {
+                Some(new) => {
+                    plan.axes[new.index()].extent *= extent;
+                    plan.new[axis.index()] = Some(new);
+                }
+                None => {
+                    plan.new[axis.index()] = Some(AxisId(plan.axes.len() as u16));
+                    plan.axes.push(Axis { extent, level: group.level });
+                }
+            }
+            outer = Some(axis);
+        }
+    }
+    plan
+}
+
+/// Every affine value that what is used contains.
+fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
+    let mut found: Vec<&Affine> = Vec::new();
+    for (node, _) in kernel.exprs.iter().zip(used).filter(|(_, used)| **used) {
+        match &node.expr {
+            Expr::Index(affine) => found.push(affine),
+            Expr::Inside(within) => found.push(&within.value),
+            Expr::Load(_, access, guard) => {
+                found.push(&access.affine);
+                found.extend(guard.within.iter().map(|within| &within.value));
+            }
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => {}
+        }
+    }
+    found.extend(kernel.stores.iter().filter(|s| used[s.value.index()]).map(|s| &s.address));
+    found.extend(kernel.scatter.iter().map(|s| &s.address));
+    found
+}
+
+fn renumber(expr: &Expr, plan: &Plan, numbers: &[ExprId]) -> Expr {
+    let number = |id: ExprId| numbers[id.index()];
+    let within =
+        |w: &crate::kernel::Within| crate::kernel::Within { value: plan.affine(&w.value), ..w.clone() };
+    match expr {
+        Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => expr.clone(),
+        Expr::Index(affine) => Expr::Index(plan.affine(affine)),
+        Expr::Inside(w) => Expr::Inside(within(w)),
+        Expr::Load(slot, access, guard) => {
+            let mut access = access.clone();
+            access.affine = plan.affine(&access.affine);
+            access.dynamic.iter_mut().for_each(|d| d.index = number(d.index));
+            let mut guard = guard.clone();
+            guard.within.iter_mut().for_each(|w| *w = within(w));
+            guard.masks.iter_mut().for_each(|mask| *mask = number(*mask));
+            Expr::Load(*slot, access, guard)
+        }
+        Expr::Alu(op, x) => Expr::Alu(*op, x.map(number)),
+        Expr::Cast(x) => Expr::Cast(number(*x)),
+        Expr::Bitcast(x) => Expr::Bitcast(number(*x)),
+        Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
+        Expr::Scan(monoid, x, axis) => match plan.axis(*axis) {
+            Some(axis) => Expr::Scan(*monoid, number(*x), axis),
+            // Along a single position: the value itself.
+            None => Expr::Cast(number(*x)),
+        },
+    }
+}
+
+/// Row-major positions in a level, as an affine value of its axes.
+pub fn linear(kernel: &Kernel, level: u8) -> Affine {
+    let mut sum = Affine::default();
+    let mut step = 1;
+    let axes: Vec<AxisId> = kernel.level_axes(level).collect();
+    for axis in axes.into_iter().rev() {
+        sum = sum.plus(&Affine::axis(axis).times(step));
+        step *= kernel.axes[axis.index()].extent as i64;
+    }
+    sum
+}

@@ -1,0 +1,180 @@
+//! Which axes become the tile's rows and columns.
+
+use crate::ir::Monoid;
+use crate::kernel::{Affine, AxisId, Expr, Kernel};
+use crate::runtime::cpu::tile::analysis::{AxisSet, Facts, bit};
+use crate::runtime::cpu::tile::program::Class;
+
+/// Elements of a row that are kept between stages at most.
+const RESIDENT: usize = 32 << 10;
+
+/// Elements of a tile of several short rows, about.
+const SHORT: usize = 512;
+
+/// Side of a tile that transposes.
+const TRANSPOSED: usize = 64;
+
+/// The tile's axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// The axis of columns.
+    pub col: Option<AxisId>,
+    /// Its level; the deepest where there is no axis at all.
+    pub level: u8,
+    /// The axis of rows, of the same level or of the next lower one.
+    pub row: Option<AxisId>,
+    /// Whether a tile holds all columns and their level has no other axis, so
+    /// that values stay from one pass over it to the next.
+    pub whole: bool,
+    /// Rows of a tile.
+    pub rows: usize,
+    /// Columns of a tile, where something decides them beforehand.
+    pub cols: Option<usize>,
+}
+
+impl Tiling {
+    /// The class of what varies along a set of axes.
+    pub fn class(&self, axes: AxisSet) -> Class {
+        let has = |axis: Option<AxisId>| axis.is_some_and(|axis| axes & bit(axis) != 0);
+        let rows = if has(self.row) { Class::ROW } else { Class::SCALAR };
+        rows.union(if has(self.col) { Class::COL } else { Class::SCALAR })
+    }
+    /// The class of a value that is stored, or reduced, over the axes of a
+    /// level and, where `below`, of those beneath.
+    pub fn class_of_level(&self, kernel: &Kernel, level: u8, below: bool) -> Class {
+        let counts = |axis: AxisId| {
+            let of = kernel.axes[axis.index()].level;
+            of == level || (below && of < level)
+        };
+        let axes = [self.row, self.col].into_iter().flatten().filter(|&axis| counts(axis));
+        self.class(axes.fold(0, |set, axis| set | bit(axis)))
+    }
+}
+
+/// The tile's axes for a kernel whose axes are in order.
+pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
+    let levels = (0..=kernel.depth()).filter(|&level| kernel.level_axes(level).next().is_some());
+    let best = levels.map(|level| (cost(kernel, level), level)).min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((_, level)) = best else {
+        return Tiling { col: None, level: 0, row: None, whole: false, rows: 1, cols: None };
+    };
+    let col = kernel.level_axes(level).last();
+    let mut tiling = Tiling { col, level, row: None, whole: false, rows: 1, cols: None };
+    choose_rows(kernel, &mut tiling);
+    let several_passes = level > 0 && several_passes(kernel, facts, level);
+    let only = kernel.level_axes(level).count() == 1;
+    let extent = col.map_or(1, |col| extent(kernel, col));
+    tiling.whole = level > 0
+        && only
+        && (tiling.row.is_some() || (extent <= RESIDENT && (several_passes || extent <= 2048)));
+    if tiling.whole {
+        tiling.cols = Some(extent);
+    }
+    tiling
+}
+
+/// Whether what a level computes or stores depends on a reduction over it.
+fn several_passes(kernel: &Kernel, facts: &Facts, level: u8) -> bool {
+    let later = |i: usize| facts.passes[i][usize::from(level) - 1] > 0;
+    let computed = (0..kernel.exprs.len()).any(|i| kernel.exprs[i].level >= level && later(i));
+    computed || kernel.stores.iter().any(|store| store.level >= level && later(store.value.index()))
+}
+
+fn extent(kernel: &Kernel, axis: AxisId) -> usize {
+    kernel.axes[axis.index()].extent
+}
+
+/// What it costs, about, to run along the innermost axis of a level: each
+/// load and store weighs by how its memory lies, each tile and each scalar
+/// operation by its overhead.
+fn cost(kernel: &Kernel, level: u8) -> f64 {
+    let Some(col) = kernel.level_axes(level).last() else { return f64::INFINITY };
+    let mut cost = 0.0;
+    let mut access = |affine: &Affine, points: f64, store: bool| {
+        cost += points
+            * match affine.coefficient(col).unsigned_abs() {
+                0 => 0.2,
+                1 => 1.0,
+                _ if store => 8.0,
+                _ => 6.0,
+            };
+    };
+    for node in &kernel.exprs {
+        let points = kernel.points(node.level) as f64;
+        match &node.expr {
+            Expr::Load(_, a, _) => access(&a.affine, points, false),
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Index(_)
+            | Expr::Inside(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => {}
+        }
+    }
+    for store in &kernel.stores {
+        access(&store.address, kernel.points(store.level) as f64, true);
+    }
+    let elements = extent(kernel, col).max(1) as f64;
+    let steps = |l: u8| kernel.exprs.iter().filter(|node| node.level == l).count() as f64;
+    for l in 0..=kernel.depth() {
+        let points = kernel.points(l) as f64;
+        // A dispatch costs as much as some forty elements.
+        cost += steps(l) * 40.0 * if l < level { points } else { points / elements.min(512.0) };
+    }
+    cost
+}
+
+/// Adds an axis of rows where columns are few, or where a load is contiguous
+/// along another axis than the columns.
+fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
+    let Some(col) = tiling.col else { return };
+    let cols = extent(kernel, col);
+    let level = tiling.level;
+    if level > 0 {
+        let only = kernel.level_axes(level).count() == 1;
+        let below = kernel.level_axes(level - 1).last();
+        if let Some(row) = below.filter(|_| only && cols <= SHORT / 2 && cols > 0) {
+            tiling.row = Some(row);
+            tiling.rows = (SHORT / cols).clamp(2, 64).min(extent(kernel, row).max(1));
+        }
+        return;
+    }
+    if kernel.depth() == 0 {
+        if let Some(row) = transposed(kernel, col) {
+            tiling.row = Some(row);
+            tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
+            tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
+            return;
+        }
+    }
+    let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
+    if let Some(row) = next.filter(|_| cols < SHORT / 2 && cols > 0) {
+        tiling.row = Some(row);
+        tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
+        tiling.cols = Some(cols);
+    }
+}
+
+/// The axis along which a load is contiguous that is not along the columns.
+fn transposed(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
+    let wide = |axis: AxisId| extent(kernel, axis) >= 8;
+    kernel.exprs.iter().find_map(|node| match &node.expr {
+        Expr::Load(_, access, _) if !matches!(access.affine.coefficient(col), -1..=1) => {
+            let along = access.affine.terms.iter().find(|&&(axis, step)| step == 1 && wide(axis));
+            along.map(|term| term.0).filter(|&axis| kernel.axes[axis.index()].level == 0 && wide(col))
+        }
+        _ => None,
+    })
+}
+
+/// Whether a monoid asks where its elements are.
+pub fn positional(monoid: Monoid) -> bool {
+    match monoid {
+        Monoid::ArgMax | Monoid::ArgMin => true,
+        Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min | Monoid::M2 | Monoid::LogSumExp => false,
+    }
+}
