@@ -78,6 +78,21 @@ fn lines_are_those_of_the_graph_asked_about() {
 }
 
 #[test]
+fn an_index_out_of_range_names_the_line_that_used_it() {
+    with_context(&Context::new(), || {
+        let x = leaf([4], Device::cpu());
+        let pick = |i: i64| Tensor::from_vec(vec![i], [1], ());
+        let good = x.gather(0, &pick(2));
+        let bad = x.gather(0, &pick(9));
+        let line = line!() - 1;
+        good.realize().unwrap();
+        let error = bad.realize().unwrap_err().to_string();
+        assert_eq!(context().counters().plans_built, 1);
+        assert!(error.contains(&format!("report.rs:{line}")) && error.contains("index 9"), "{error}");
+    });
+}
+
+#[test]
 fn peak_memory_is_what_the_device_sees() {
     for shape in [[64usize, 64], [100, 30]] {
         with_context(&Context::new(), || {
@@ -119,7 +134,7 @@ fn a_value_computed_in_several_kernels_is_listed() {
     with_context(&Context::new(), || {
         let x = leaf([32, 48], Device::cpu());
         let y = &x + 1.0;
-        let both = [&y.sum(0), &y.t().matmul(&x)];
+        let both = [&y.sum(0), &y.sum(1)];
         let report = kiln::plan(&both).unwrap();
         let twice = report.recomputed.iter().find(|value| value.name == "add");
         assert_eq!(twice.map(|value| value.times), Some(2), "{report}");

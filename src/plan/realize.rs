@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
 use crate::ir::collect::{Collected, collect};
-use crate::ir::{Leaf, Node, Type};
+use crate::ir::{Leaf, Node, NodeId, Type};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::debug;
@@ -32,12 +32,18 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let values = {
         let Prepared { plan, collected, scalars } = prepare(&context, &wanted);
         let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
-        run(&context, &plan, &leaves, &scalars)?
+        run(&context, &plan, &leaves, &scalars, &|id| line(&plan, &collected, id))?
     };
     for (node, value) in wanted.iter().zip(values) {
         node.set_value(value);
     }
     Ok(())
+}
+
+/// The user's line that asked for a value of the plan's graph.
+fn line(plan: &Plan, collected: &Collected, id: NodeId) -> Option<Span> {
+    let mut nodes = collected.graph.nodes.iter().zip(&plan.schedule.map);
+    nodes.find(|(_, to)| **to == Some(id)).map(|(node, _)| node.span)
 }
 
 /// The nodes that have no value yet.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Result, Span};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
@@ -11,16 +11,26 @@ use crate::plan::debug;
 use crate::runtime::{Binding, Bindings, IndexStatus, Program};
 use crate::schedule::{Place, Step};
 
+/// The user's line behind a node of the plan's graph, if there is one.
+pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
+
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
-/// bits. Gives the values of the graph's outputs, in order.
+/// bits; `line` gives the user's lines, since a cached plan knows only those
+/// it was built for. Gives the values of the graph's outputs, in order.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that
 /// are not donated are as before.
-pub(crate) fn run(context: &Context, plan: &Plan, leaves: &[Leaf], scalars: &[u64]) -> Result<Vec<Leaf>> {
+pub(crate) fn run(
+    context: &Context,
+    plan: &Plan,
+    leaves: &[Leaf],
+    scalars: &[u64],
+    line: Line<'_>,
+) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let runs = plan.runs(context)?;
-    let execution = Execution::new(context, plan, leaves, scalars)?;
+    let execution = Execution::new(context, plan, leaves, scalars, line)?;
     for (number, run) in runs.iter().enumerate() {
         execution.step(number, run)?;
     }
@@ -32,6 +42,7 @@ struct Execution<'a> {
     plan: &'a Plan,
     leaves: &'a [Leaf],
     scalars: &'a [u64],
+    line: Line<'a>,
     results: Vec<Arc<Buffer>>,
     arenas: HashMap<Device, Arc<Buffer>>,
 }
@@ -42,6 +53,7 @@ impl<'a> Execution<'a> {
         plan: &'a Plan,
         leaves: &'a [Leaf],
         scalars: &'a [u64],
+        line: Line<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
         let allocate = |device, bytes| context.backend(device)?.allocate(bytes).map(Arc::new);
@@ -56,7 +68,7 @@ impl<'a> Execution<'a> {
         for &(device, bytes) in &memory.arenas {
             arenas.insert(device, allocate(device, bytes)?);
         }
-        Ok(Execution { context, plan, leaves, scalars, results, arenas })
+        Ok(Execution { context, plan, leaves, scalars, line, results, arenas })
     }
 
     /// The value of a node as a leaf.
@@ -137,7 +149,12 @@ impl<'a> Execution<'a> {
         let indexes = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
         let id = step.members.iter().find(indexes).copied().unwrap_or(step.outputs[0]);
         let node = graph.node(id);
-        Err(Error::IndexOutOfRange { op: node.op.name(), index, extent, span: node.span })
+        Err(Error::IndexOutOfRange {
+            op: node.op.name(),
+            index,
+            extent,
+            span: (self.line)(id).unwrap_or(node.span),
+        })
     }
 
     fn transfer(&self, step: &Step) -> Result<()> {
@@ -168,7 +185,7 @@ impl<'a> Execution<'a> {
             leaves.append(&mut carries);
             leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
             leaves.extend(invariants.iter().cloned());
-            let mut results = run(self.context, body, &leaves, self.scalars)?;
+            let mut results = run(self.context, body, &leaves, self.scalars, &|_| None)?;
             for (&output, &result) in step.outputs.iter().zip(&step.results) {
                 if result as usize >= spec.carries {
                     self.store_slice(
