@@ -164,3 +164,13 @@ fn from_the_third_value_of_a_scalar_on_nothing_is_planned_or_compiled() {
         assert_eq!(after.kernels_launched, before.kernels_launched + 10);
     });
 }
+
+#[test]
+fn a_value_and_the_sums_of_its_rows_are_one_kernel() {
+    on_each_device(|device| {
+        let y = leaf([256, 100], device).exp();
+        let plan = runs_as_planned(&[&y, &y.sum(-1)]);
+        assert_kernels!(plan, 1);
+        assert_bytes_moved!(plan, == (2 * 256 * 100 + 256) * F32);
+    });
+}

@@ -75,10 +75,29 @@ pub(crate) type Lowered<T> = Result<T, Stop>;
 /// # Errors
 /// The [`Blocker`] that keeps the nodes from being one kernel.
 pub fn lower(request: &Request<'_>) -> Result<Kernel, Blocker> {
+    let numel = |id: &&NodeId| request.graph.ty(**id).shape.numel();
+    let largest = request.roots.iter().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
+    let largest = *largest.unwrap_or_else(|| panic!("a kernel without stores"));
+    match lower_from(request, largest, largest) {
+        Err(Blocker::DifferentDomain(a, b)) => {
+            // A value stored beside its own reduction: only the reduction
+            // knows which axes are rows.
+            let smallest = request.roots.iter().min_by_key(numel).copied().filter(|&id| id != largest);
+            let blocker = Blocker::DifferentDomain(a, b);
+            smallest
+                .map_or(Err(blocker.clone()), |lead| lower_from(request, largest, lead).map_err(|_| blocker))
+        }
+        other => other,
+    }
+}
+
+/// The kernel whose main value is `main`; the axes of `lead` are the grid
+/// and, perhaps, the rows.
+fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<Kernel, Blocker> {
     let mut splits = Splits::new();
     for _ in 0..MAX_SPLITS {
         let mut lowerer = Lowerer::new(request, &splits);
-        match lowerer.run() {
+        match lowerer.run(main, lead) {
             Ok(kernel) => return Ok(kernel),
             Err(Stop::Blocked(blocker)) => return Err(blocker),
             Err(Stop::Split(axis, inner)) => {
@@ -142,26 +161,23 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         &self.request.graph.ty(id).shape
     }
 
-    fn run(&mut self) -> Lowered<Kernel> {
-        // The largest value leads: its axes are the grid and, perhaps, the rows.
-        let roots = self.request.roots;
-        let numel = |id: &NodeId| self.shape(*id).numel();
-        let main = roots.iter().copied().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
-        let main = main.unwrap_or_else(|| panic!("a kernel without stores"));
+    fn run(&mut self, main: NodeId, lead: NodeId) -> Lowered<Kernel> {
         if let Op::Scatter(axis, _) = self.request.graph.node(main).op {
             return self.scatter(main, usize::from(axis));
         }
-        for &extent in self.shape(main).iter() {
+        for &extent in self.shape(lead).iter() {
             let dim = self.builder.dim(extent, None, self.splits);
             self.root_dims.push(dim);
         }
         let positions = self.positions(&self.root_dims.clone());
-        let value = self.compute(main, &positions, 0)?;
-        let mut stored = vec![(main, positions, value)];
-        for &root in roots.iter().filter(|&&root| root != main) {
+        let value = self.compute(lead, &positions, 0)?;
+        let mut stored = vec![(lead, positions, value)];
+        for &root in self.request.roots.iter().filter(|&&root| root != lead) {
             let (positions, value) = self.second_root(root, main)?;
             stored.push((root, positions, value));
         }
+        // The main store comes first.
+        stored.sort_by_key(|&(root, ..)| root != main);
         self.builder.finish_levels();
         let mut stores = Vec::new();
         for (node, positions, value) in stored {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::kernel::affine::AxisId;
 use crate::kernel::expr::{Access, Expr, ExprId, Guard, Within};
 use crate::kernel::nest::Kernel;
 
@@ -25,23 +26,33 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  %{i} = {} : {} @{}", expression(&node.expr), node.dtype, node.level)?;
     }
     if let Some(c) = &kernel.contraction {
-        writeln!(
-            out,
-            "  acc {} = %{} * %{}, batch {:?} m {:?} n {:?} k {:?}",
-            c.dtype, c.a.0, c.b.0, c.batch, c.m, c.n, c.k
-        )?;
+        let [batch, m, n, k] = [&c.batch, &c.m, &c.n, &c.k].map(|list| axes(list));
+        let (a, b) = (c.a.0, c.b.0);
+        writeln!(out, "  acc {} = %{a} * %{b}, batch [{batch}] m [{m}] n [{n}] k [{k}]", c.dtype)?;
     }
     if let Some(s) = &kernel.scatter {
         writeln!(
             out,
-            "  scatter {:?} {}[{}][{} + %{}/{} * {}] %{} along {:?}",
-            s.mode, s.dtype, s.numel, s.address, s.index.0, s.extent, s.stride, s.value.0, s.axis
+            "  scatter {:?} {}[{}][{} + %{}/{} * {}] %{} along [{}]",
+            s.mode,
+            s.dtype,
+            s.numel,
+            s.address,
+            s.index.0,
+            s.extent,
+            s.stride,
+            s.value.0,
+            axes(s.axis.as_slice())
         )?;
     }
     for (i, s) in kernel.stores.iter().enumerate() {
         writeln!(out, "  out{i} {}[{}][{}] = %{} @{}", s.dtype, s.numel, s.address, s.value.0, s.level)?;
     }
     Ok(())
+}
+
+fn axes(list: &[AxisId]) -> String {
+    list.iter().map(|axis| format!("i{}", axis.0)).collect::<Vec<_>>().join(", ")
 }
 
 fn expression(expr: &Expr) -> String {

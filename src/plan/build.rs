@@ -152,7 +152,10 @@ pub(crate) fn program(context: &Context, device: Device, work: &Work) -> Result<
 pub(crate) fn work_text(work: &Work) -> String {
     match work {
         Work::Kernel(kernel) => crate::kernel::print::text(kernel),
-        Work::Sort(sort) => format!("{sort:?}"),
+        Work::Sort(sort) => {
+            let order = if sort.descending { ", descending" } else { "" };
+            format!("sort {}{} along axis {}{order}", sort.dtype, sort.shape, sort.axis)
+        }
         Work::Custom(custom, inputs, outputs) => {
             let identity = Arc::as_ptr(custom).cast::<()>();
             format!("{} {identity:?} {inputs:?} {outputs:?}", custom.name())

@@ -21,6 +21,7 @@ use crate::schedule::{Action, Step};
 
 mod apart;
 mod table;
+mod text;
 
 pub use apart::Separation;
 pub(crate) use table::bytes;
@@ -38,6 +39,8 @@ pub struct PlanReport {
     /// Values that several kernels compute, each for itself.
     pub recomputed: Vec<Recomputed>,
     pub(crate) plan: Option<Arc<Plan>>,
+    /// The graph as it was built.
+    built: Graph,
     /// By node of the plan's graph.
     pub(crate) spans: Vec<Span>,
     /// Where the user's nodes went, by address. The weak handles keep the
@@ -207,8 +210,12 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     let spans = spans(plan, collected);
     let origins = collected.nodes.iter().zip(&plan.schedule.map);
     let origins = origins.map(|(node, &id)| (Arc::as_ptr(node) as usize, (Arc::downgrade(node), id)));
-    let mut report =
-        PlanReport { plan: Some(plan.clone()), origins: origins.collect(), ..Default::default() };
+    let mut report = PlanReport {
+        plan: Some(plan.clone()),
+        origins: origins.collect(),
+        built: collected.graph.clone(),
+        ..Default::default()
+    };
     add_steps(&mut report, plan, &spans, 1);
     add_inputs(&mut report, collected);
     add_memory(&mut report, plan, 1);

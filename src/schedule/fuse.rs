@@ -137,7 +137,7 @@ impl<'a> State<'a> {
             Class::Input => {}
             Class::Source if stored => self.new_group(id),
             Class::Source => {}
-            Class::Movement if stored => self.new_group(id),
+            Class::Movement if stored => self.place_moved(id),
             Class::Movement => self.pass_on(id),
             Class::Pointwise | Class::Structural => self.place(id),
             Class::Scatter => {
@@ -220,6 +220,15 @@ impl<'a> State<'a> {
         }
         self.stored[id.index()] = true;
         self.new_group(id);
+    }
+
+    /// Stores a value that is only moved, from within a kernel that reads it
+    /// if one can.
+    fn place_moved(&mut self, id: NodeId) {
+        let readers = self.readers[id.index()].clone();
+        if !self.stores_into_reader(id, &readers) {
+            self.new_group(id);
+        }
     }
 
     /// Merges kernels that read the same value, as far as they go together.

@@ -1,0 +1,173 @@
+//! Golden files: what is built, scheduled, fused and where it is put, for
+//! typical graphs, on the null device (which is the same on every machine).
+//!
+//! `KILN_BLESS=1 cargo test --test golden` rewrites them; read the changes
+//! before committing them.
+
+use std::fs;
+use std::path::Path;
+
+use kiln::prelude::*;
+use kiln::tensor::cross_entropy::NllLossOpts;
+use kiln::tensor::interpolate::InterpolateOpts;
+use kiln::tensor::moments::VarOpts;
+use kiln::tensor::sort::TopkOpts;
+use kiln::{Context, Device, with_context};
+
+const DEVICE: Device = Device::null();
+
+/// Data in the null device's memory.
+fn leaf<const N: usize>(dims: [usize; N]) -> Tensor {
+    leaf_of(vec![0f32; dims.iter().product()], dims)
+}
+
+/// Indices in the null device's memory.
+fn indices<const N: usize>(dims: [usize; N]) -> Tensor {
+    leaf_of(vec![0i64; dims.iter().product()], dims)
+}
+
+fn leaf_of<T: kiln::base::Element + bytemuck::Pod, const N: usize>(data: Vec<T>, dims: [usize; N]) -> Tensor {
+    let x = Tensor::from_vec(data, dims, DEVICE);
+    x.realize().expect("memory of the null device");
+    x
+}
+
+/// Compares the plan of some tensors with the files of that name.
+#[track_caller]
+fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
+    with_context(&Context::new(), || {
+        let outputs = build();
+        let report = kiln::plan(&outputs.iter().collect::<Vec<_>>()).expect("a plan");
+        compare(name, "ir", &report.graph_text());
+        compare(name, "plan", &format!("{}\n{}", totals(&report), report.steps_text()));
+    });
+}
+
+fn totals(report: &PlanReport) -> String {
+    format!(
+        "{} kernels, {} transfers, {} bytes loaded, {} stored, {} operations, {} bytes at most",
+        report.kernels.len(),
+        report.transfers.len(),
+        report.bytes_loaded(),
+        report.bytes_stored(),
+        report.flops(),
+        report.peak_bytes()
+    )
+}
+
+#[track_caller]
+fn compare(name: &str, kind: &str, text: &str) {
+    // Nearly everything is on one device, whose name would only be noise.
+    let text = text.replace("@null", "");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{kind}"));
+    if std::env::var_os("KILN_BLESS").is_some() {
+        fs::write(&path, text).expect("a writable folder tests/golden");
+        return;
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let differs = text.lines().zip(expected.lines()).position(|(a, b)| a != b);
+    let line = differs.unwrap_or_else(|| text.lines().count().min(expected.lines().count()));
+    assert!(
+        text == expected,
+        "{name}.{kind} differs from line {} on:\n  now: {}\n  was: {}\nKILN_BLESS=1 cargo test --test golden rewrites it",
+        line + 1,
+        text.lines().nth(line).unwrap_or("(the end)"),
+        expected.lines().nth(line).unwrap_or("(the end)"),
+    );
+}
+
+macro_rules! cases {
+    ($($(#[$doc:meta])* $name:ident => $outputs:expr;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            golden(stringify!($name), || $outputs.into_iter().collect());
+        }
+    )*};
+}
+
+cases! {
+    elementwise_chain => {
+        let (a, b) = (leaf([32, 64]), leaf([32, 64]));
+        [((&a * 2.0 + &b).tanh() - &b) / (&a * &a + 1.0)]
+    };
+    broadcasting => [leaf([8, 1, 16]) * leaf([4, 1]) + leaf([16])];
+    f16_chain => {
+        let x = leaf([64, 64]).to_dtype(DType::F16);
+        [(&x * 3.0 + 1.0).exp() * &x]
+    };
+    softmax => [leaf([64, 128]).softmax(-1)];
+    softmax_of_columns => [leaf([64, 128]).softmax(0)];
+    log_softmax_nll => {
+        let loss = leaf([64, 10]).log_softmax(-1).nll_loss(&indices([64]), NllLossOpts::default());
+        [loss]
+    };
+    layer_norm => {
+        let opts = NormOpts::default().weight(&leaf([96])).bias(&leaf([96]));
+        [leaf([64, 96]).layer_norm([96], opts)]
+    };
+    batch_norm_in_training => {
+        let x = leaf([8, 4, 6, 6]);
+        [x.batch_norm(RunningNormOpts::training())]
+    };
+    variance_and_mean => {
+        let (var, mean) = leaf([64, 128]).var_mean(-1, VarOpts::default());
+        [var, mean]
+    };
+    sum_of_everything => [leaf([512, 512]).sum(..)];
+    sums_of_rows_and_columns => {
+        let x = leaf([64, 128]).exp();
+        [x.sum(0), x.sum(1)]
+    };
+    matmul_epilogue => {
+        let (x, w, bias, residual) = (leaf([64, 32]), leaf([32, 48]), leaf([48]), leaf([64, 48]));
+        [(x.matmul(&w) + &bias).gelu() + &residual]
+    };
+    two_matmuls => [leaf([64, 32]).matmul(&leaf([32, 128])).relu().matmul(&leaf([128, 16]))];
+    product_used_twice => {
+        let product = leaf([32, 32]).matmul(&leaf([32, 32]));
+        [product.tanh(), product.sum(-1)]
+    };
+    attention => {
+        let (q, k, v) = (leaf([2, 4, 16, 8]), leaf([2, 4, 16, 8]), leaf([2, 4, 16, 8]));
+        [q.scaled_dot_product_attention(&k, &v, AttentionOpts::default().causal(true))]
+    };
+    convolution => {
+        let y = leaf([2, 3, 16, 16]).conv2d(&leaf([8, 3, 3, 3]), Some(&leaf([8])), ConvOpts::default().padding(1));
+        [y.relu()]
+    };
+    max_pooling => [leaf([2, 4, 16, 16]).max_pool2d(2, MaxPoolOpts::default())];
+    bilinear_interpolation => [leaf([1, 2, 8, 8]).interpolate(InterpolateOpts::default().size([16, 16]))];
+    embedding => [indices([4, 16]).embedding(&leaf([100, 32])) * 0.5];
+    scatter_add => [leaf([10, 8]).scatter_add(0, &indices([6, 8]), &leaf([6, 8]))];
+    running_sum => [leaf([32, 64]).cumsum(-1) * 2.0];
+    largest_five => {
+        let (values, places) = leaf([16, 100]).topk(5, TopkOpts::default());
+        [values, places]
+    };
+    nearest_neighbours => {
+        let (queries, known) = (leaf([40, 64]), leaf([100, 64]));
+        let squares = known.square().sum(-1);
+        [(squares - queries.matmul(&known.t()) * 2.0).argmin(-1)]
+    };
+    concatenation => [Tensor::cat(&[leaf([4, 8]) + 1.0, leaf([6, 8])], 0) * 2.0];
+    movement_then_add => {
+        let moved = leaf([16, 24]).t().flip(0).reshape([8, 3, 16]).permute([2, 0, 1]).reshape([16, 24]);
+        [moved + leaf([16, 24])]
+    };
+    causal_mask => [leaf([16, 16]).tril(0).softmax(-1)];
+    recurrence => {
+        let (h, xs, w) = (leaf([4, 8]), leaf([10, 4, 8]), leaf([8, 8]));
+        let (last, all) = kiln::scan(&[h], &[xs], |h, x| {
+            let next = (h[0].matmul(&w) + &x[0]).tanh();
+            (vec![next.clone()], vec![next])
+        });
+        last.into_iter().chain(all).collect::<Vec<_>>()
+    };
+    update_in_place => {
+        let w = Var::new(leaf([1000]));
+        w.set(w.get() * 0.9 + leaf([1000])).expect("one shape");
+        [w.get()]
+    };
+    across_devices => [(leaf([8, 8]).exp().to(Device::cpu()) + 1.0).to(DEVICE).sum(0)];
+}
