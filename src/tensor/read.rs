@@ -100,7 +100,7 @@ impl Tensor {
 }
 
 /// A number from its bytes in the machine's order.
-fn number(bytes: &[u8]) -> u64 {
+pub(super) fn number(bytes: &[u8]) -> u64 {
     let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
     if cfg!(target_endian = "big") { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
 }
