@@ -40,6 +40,9 @@ fn main() -> ExitCode {
 
 /// Runs the corpus; whether the result suffices.
 fn conform() -> Result<bool, String> {
+    if std::env::args().any(|arg| arg == "--list") {
+        return Ok(true);
+    }
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let device = std::env::var("KILN_CORPUS_DEVICE").unwrap_or_else(|_| DEFAULT_DEVICE.into());
     let target = Target::parse(&device).map_err(|error| error.to_string())?;
