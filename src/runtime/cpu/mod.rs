@@ -1,5 +1,6 @@
 //! The CPU device.
 
+mod contract;
 pub mod gemm;
 pub mod memory;
 pub mod micro;
@@ -75,7 +76,10 @@ impl Backend for CpuBackend {
             Work::Kernel(kernel) if kernel.contraction.is_none() && kernel.scatter.is_none() => {
                 Arc::new(TileProgram(tile::compile(kernel)))
             }
-            Work::Kernel(kernel) => Arc::new(PlainProgram(kernel.clone())),
+            Work::Kernel(kernel) => match &kernel.contraction {
+                Some(contraction) => Arc::new(contract::compile(kernel, contraction)),
+                None => Arc::new(PlainProgram(kernel.clone())),
+            },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
                 custom: custom.clone(),
