@@ -240,7 +240,9 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             ids.filter(|axis| level_of(axis) <= level).collect()
         };
         let value_level = self.builder.exprs[value.index()].level;
-        if axes != up_to(level) || value_level > level {
+        // What a contraction sums over is no place to store at.
+        let summed = self.contraction.is_some() && level > 0;
+        if axes != up_to(level) || value_level > level || summed {
             return Err(different().into());
         }
         let address = linear(positions, shape).affine;

@@ -196,7 +196,6 @@ fn gcd(a: usize, b: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::tensor::testing::{assert_close, mistake, pattern, values};
 
     fn edges(extent: usize, out: usize) -> Vec<(usize, usize)> {
