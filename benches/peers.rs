@@ -85,7 +85,7 @@ fn inputs(item: &str, device: Device) -> Vec<Tensor> {
     let make = |input: &spec::Input| {
         let tensor = Tensor::from_vec(input.values(), input.shape, device);
         // Moved to the device before anything is timed.
-        tensor.realize().map(Tensor::clone).unwrap_or(tensor)
+        tensor.realize().cloned().unwrap_or(tensor)
     };
     spec::inputs(item).iter().map(make).collect()
 }

@@ -139,7 +139,7 @@ cases! {
     max_pooling => [leaf([2, 4, 16, 16]).max_pool2d(2, MaxPoolOpts::default())];
     bilinear_interpolation => [leaf([1, 2, 8, 8]).interpolate(InterpolateOpts::default().size([16, 16]))];
     embedding => [indices([4, 16]).embedding(&leaf([100, 32])) * 0.5];
-    scatter_add => [leaf([10, 8]).scatter_add(0, &indices([6, 8]), &leaf([6, 8]))];
+    scatter_add => [leaf([10, 8]).scatter_add(0, &indices([6, 8]), leaf([6, 8]))];
     running_sum => [leaf([32, 64]).cumsum(-1) * 2.0];
     largest_five => {
         let (values, places) = leaf([16, 100]).topk(5, TopkOpts::default());

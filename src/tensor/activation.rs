@@ -231,7 +231,7 @@ fn channel_weights(site: Site, x: &Tensor, weight: &Tensor) -> Checked<Tensor> {
 fn glu(site: Site, x: &Tensor, axis: i64) -> Checked<Tensor> {
     let axis = site.axis(x, axis)?;
     let extent = x.shape()[axis];
-    site.require(extent % 2 == 0, &[x], || {
+    site.require(extent.is_multiple_of(2), &[x], || {
         (format!("an even extent along axis {axis}"), extent.to_string())
     })?;
     let half = |start| site.slice(x, axis, start, start + extent / 2, 1).into_operand();

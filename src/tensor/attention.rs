@@ -227,7 +227,7 @@ mod tests {
         assert_close(&run(AttentionOpts::default()), &[3, 5], &expect(&|_, _| true));
         assert_close(&run(AttentionOpts::default().causal(true)), &[3, 5], &expect(&|i, j| j <= i));
         // The second query looks nowhere.
-        let look = |i: usize, j: usize| i != 1 && (i + j) % 2 == 0;
+        let look = |i: usize, j: usize| i != 1 && (i + j).is_multiple_of(2);
         let mask: Vec<f64> = (0..12).map(|p| f64::from(u8::from(look(p / 4, p % 4)))).collect();
         let bools = tensor(&[3, 4], DType::Bool, &mask);
         assert_close(&run(AttentionOpts::default().mask(&bools)), &[3, 5], &expect(&look));

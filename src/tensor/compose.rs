@@ -2,7 +2,7 @@
 //! own name and the user's line, so that an error speaks of `conv2d`, not of
 //! the `pad` inside it.
 
-use crate::base::{DType, Device, Error, OpError, Scalar, Shape, Span};
+use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, ContractDims, Monoid, Op, PadAxis, SliceAxis};
 use crate::tensor::operand::{self, Operand};
@@ -38,11 +38,6 @@ impl Site {
         operands: &[&Tensor],
     ) -> Tensor {
         Tensor::mistake(self.name, self.span, expected, found, operands)
-    }
-
-    /// The error itself, where a `Result` is returned.
-    pub fn error(self, expected: impl Into<String>, found: impl Into<String>) -> Error {
-        OpError::new(self.name, self.span, expected, found).into()
     }
 
     /// Fails unless `holds`; the texts are made only then.
@@ -273,7 +268,7 @@ impl Site {
     /// Mean over axes, which stay with extent 1; of no elements, NaN.
     pub fn mean_keepdim(self, x: &Tensor, axes: &[usize]) -> Tensor {
         let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-        self.div(&self.reduce_keepdim(Monoid::Sum, x, axes), count as f64)
+        self.div(self.reduce_keepdim(Monoid::Sum, x, axes), count as f64)
     }
     /// A batched contraction.
     pub fn contract(

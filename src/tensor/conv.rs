@@ -152,7 +152,7 @@ fn check_operands(
         )
     })?;
     let out = weight.shape()[0];
-    site.require(groups > 0 && out % groups == 0, &[x, weight], || {
+    site.require(groups > 0 && out.is_multiple_of(groups), &[x, weight], || {
         ("groups that divide the weight's first extent".into(), format!("{groups} groups and {out}"))
     })?;
     site.require(!weight.shape()[2..].contains(&0), &[x, weight], || {

@@ -252,7 +252,7 @@ fn bmm(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
 fn outer(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     expect_rank(site, a, 1)?;
     expect_rank(site, b, 1)?;
-    Ok(product(site, &site.unsqueeze(a, 1), b))
+    Ok(product(site, site.unsqueeze(a, 1), b))
 }
 
 /// The product of numbers, and of truth values.

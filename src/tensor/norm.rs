@@ -306,8 +306,9 @@ fn batch_norm_stats(
     momentum: f64,
 ) -> Checked<(Tensor, Tensor)> {
     let channels = channels_of(site, x, 2)?;
-    per_channel(site, mean, channels, 2)?;
-    per_channel(site, var, channels, 2)?;
+    for running in [mean, var] {
+        let _ = per_channel(site, running, channels, 2)?;
+    }
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
     let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
     let wide = site.cast(x, x.dtype().compute());

@@ -72,17 +72,17 @@ fn along(site: Site, x: &Tensor, axis: i64, dtype: Option<DType>, body: Body) ->
 
 /// The elements less their row's maximum.
 fn shifted(site: Site, x: &Tensor, axis: usize) -> Tensor {
-    site.sub(x, &site.reduce_keepdim(Monoid::Max, x, &[axis]))
+    site.sub(x, site.reduce_keepdim(Monoid::Max, x, &[axis]))
 }
 
 fn softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
     let powers = site.unary(AluOp::Exp, &shifted(site, x, axis));
-    site.div(&powers, &site.reduce_keepdim(Monoid::Sum, &powers, &[axis]))
+    site.div(&powers, site.reduce_keepdim(Monoid::Sum, &powers, &[axis]))
 }
 
 fn log_softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
     let shifted = shifted(site, x, axis);
     let powers = site.unary(AluOp::Exp, &shifted);
     let total = site.reduce_keepdim(Monoid::Sum, &powers, &[axis]);
-    site.sub(&shifted, &site.unary(AluOp::Log, &total))
+    site.sub(&shifted, site.unary(AluOp::Log, &total))
 }

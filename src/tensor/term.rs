@@ -130,7 +130,7 @@ impl Term {
     /// Not above; false with NaN.
     pub(crate) fn le(&self, rhs: impl Factor) -> Term {
         let rhs = rhs.beside(self);
-        if self.dtype().is_float() { self.lt(&rhs).or(&self.eq(&rhs)) } else { rhs.lt(self).not() }
+        if self.dtype().is_float() { self.lt(&rhs).or(self.eq(&rhs)) } else { rhs.lt(self).not() }
     }
     /// Not below; false with NaN.
     pub(crate) fn ge(&self, rhs: impl Factor) -> Term {
@@ -277,10 +277,6 @@ binary_rows! {
     or Or;
     /// Bitwise exclusive or.
     xor Xor;
-    /// Shifted to the left.
-    shl Shl;
-    /// Shifted to the right.
-    shr Shr;
 }
 
 /// What can stand beside a term: a term, or a number that takes its type.

@@ -21,8 +21,9 @@ impl Construction {
             }
             _ if !dims.is_empty() => {
                 let extent = dims[axis];
-                let divisor =
-                    (2..=extent).rev().find(|&d| extent % d == 0 && d <= 2 + usize::from(with[2]) % 7);
+                let divisor = (2..=extent)
+                    .rev()
+                    .find(|&d| extent.is_multiple_of(d) && d <= 2 + usize::from(with[2]) % 7);
                 let divisor = divisor.unwrap_or(1);
                 dims[axis] = extent / divisor;
                 dims.insert(axis + 1, divisor);
@@ -45,7 +46,7 @@ impl Construction {
         let mut dims = a.shape().0.clone();
         let extent = [2, 3, 4, 2, 3, 5, 2, 3, 1, 7, 2, 3, 4, 2, 3, 0][usize::from(with[1]) % 16];
         match dims.iter().position(|&d| d == 1) {
-            Some(axis) if with[0] % 2 == 0 => dims[axis] = extent,
+            Some(axis) if with[0].is_multiple_of(2) => dims[axis] = extent,
             _ => dims.insert(0, extent),
         }
         self.moved(Op::Expand(Shape(dims)), &a)

@@ -314,7 +314,7 @@ impl Construction {
 
     pub(super) fn compare(&self, a: Entry, b: Entry, with: [u8; 4]) -> Option<Entry> {
         let (a, b) = self.like(&a, b)?;
-        let op = if with[0] % 2 == 0 { AluOp::Lt } else { AluOp::Eq };
+        let op = if with[0].is_multiple_of(2) { AluOp::Lt } else { AluOp::Eq };
         let result = self.computed(Op::Alu(op), &[&a, &b], 1.0)?;
         Some(Entry { special: false, ..result })
     }
@@ -334,7 +334,7 @@ impl Construction {
         let choices: Vec<&DType> = DType::ALL.iter().filter(number).collect();
         let to = **choices.get(usize::from(with[0]) % choices.len().max(1))?;
         // Bits of integers may be any float; bits of computed floats differ.
-        if to.is_float() || (a.dtype().is_float() && !(a.stored && !a.special)) {
+        if to.is_float() || (a.dtype().is_float() && (!a.stored || a.special)) {
             return None;
         }
         self.computed(Op::Bitcast(to), &[&a], f64::INFINITY)

@@ -104,7 +104,7 @@ impl Construction {
         }
         let device = self.variant.device;
         let entry = |node| Entry { node, bound: extent as f64, special: false, stored: false };
-        if with % 3 > 0 {
+        if !with.is_multiple_of(3) {
             let mut numbers = Numbers(self.variant.data ^ (self.number << 8) ^ 1);
             let fresh = || Scalar::Int(numbers.below(extent) as i64);
             // Never shared: what lies in another buffer may be no position.
@@ -156,7 +156,7 @@ impl Construction {
         let axis = usize::from(with[0]).checked_rem(a.rank())?;
         let op = Op::Sort { axis: axis as u8, descending: with[1] % 2 == 1 };
         let order = self.computed(op, &[&a], a.shape()[axis] as f64)?;
-        if with[2] % 2 == 0 {
+        if with[2].is_multiple_of(2) {
             return Some(Entry { special: false, ..order });
         }
         self.computed(Op::Gather(axis as u8), &[&a, &order], a.bound)
@@ -218,7 +218,7 @@ impl Construction {
         let composite = Arc::new(Composite { name: "parts", attributes: Vec::new(), body });
         let bound = if a.dtype().is_float() { 2.0 * a.bound } else { f64::INFINITY };
         let first = self.computed(Op::Composite(composite.clone(), 0), &[&a], bound)?;
-        if with[0] % 2 == 0 {
+        if with[0].is_multiple_of(2) {
             self.stack.push(first);
         }
         self.computed(Op::Composite(composite, 1), &[&a], bound)

@@ -34,9 +34,13 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
         let _ = writeln!(text, "{line}");
         match &step.action {
             Action::Launch(work) => {
-                work_text(work).lines().for_each(|line| drop(writeln!(text, "{margin}  {line}")));
+                for line in work_text(work).lines() {
+                    let _ = writeln!(text, "{margin}  {line}");
+                }
             }
-            Action::Transfer { from } => drop(writeln!(text, "{margin}  transfer from {from}")),
+            Action::Transfer { from } => {
+                let _ = writeln!(text, "{margin}  transfer from {from}");
+            }
             Action::Repeat(spec) => {
                 let _ = writeln!(text, "{margin}  {} times", spec.trips);
                 write_plan(text, &plan.bodies[&number], &format!("{margin}    "));

@@ -21,7 +21,6 @@ use crate::runtime::{Binding, Bindings, Program, host};
 /// A compiled contraction.
 #[derive(Debug)]
 pub struct ContractProgram {
-    name: String,
     dtype: DType,
     sizes: Sizes,
     a: Source,
@@ -72,7 +71,6 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> ContractProgram {
     let Contraction { batch, m, n, k, .. } = contraction;
     let sizes = Sizes { batch: size(batch), m: size(m), n: size(n), k: size(k) };
     ContractProgram {
-        name: kernel.name.clone(),
         dtype: contraction.dtype,
         sizes,
         a: source(kernel, contraction, contraction.a, m),

@@ -32,7 +32,7 @@ impl Draw {
             if (low, high) == (0.0, 1.0) {
                 return Ok(self.site.cast(&unit, dtype));
             }
-            let x = self.site.add(&self.site.mul(&unit, span), low);
+            let x = self.site.add(self.site.mul(&unit, span), low);
             // The sum may round up to the bound that is not to be reached.
             let below = below(high, dtype).max(Scalar::Float(low).cast(dtype).as_f64());
             Ok(self.site.cast(&self.site.min(&x, below), dtype))
@@ -48,7 +48,7 @@ impl Draw {
             }
             let mut x = self.gaussian(dtype.compute());
             if (mean, std) != (0.0, 1.0) {
-                x = self.site.add(&self.site.mul(&x, std), mean);
+                x = self.site.add(self.site.mul(&x, std), mean);
             }
             Ok(self.site.cast(&x, dtype))
         })
@@ -93,7 +93,7 @@ impl Draw {
         self.site.build(&[probability], || {
             let dtype = self.float_type()?;
             let probability = self.site.cast(probability, dtype.compute());
-            let hit = self.site.lt(&self.unit(dtype.compute()), &probability);
+            let hit = self.site.lt(self.unit(dtype.compute()), &probability);
             Ok(self.site.cast(&hit, dtype))
         })
     }
@@ -109,10 +109,10 @@ impl Draw {
                 return Ok(x.clone());
             }
             let (site, compute) = (self.site, dtype.compute());
-            let kept = site.lt(&self.unit(compute), 1.0 - p);
+            let kept = site.lt(self.unit(compute), 1.0 - p);
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
             let factor = site.select(&kept, scale, 0.0, compute);
-            Ok(site.cast(&site.mul(&site.cast(x, compute), &factor), dtype))
+            Ok(site.cast(&site.mul(site.cast(x, compute), &factor), dtype))
         })
     }
 
@@ -148,7 +148,7 @@ impl Draw {
         if digits <= 32 {
             return fraction(&first, digits, 0);
         }
-        self.site.add(&fraction(&first, 27, 0), &fraction(&second, digits - 27, 27))
+        self.site.add(fraction(&first, 27, 0), fraction(&second, digits - 27, 27))
     }
 
     /// Box and Muller's transform: a radius from one word, an angle from the
@@ -158,10 +158,10 @@ impl Draw {
         let [first, second] = self.words().map(|word| site.cast(&word, dtype));
         // Half a step above a multiple of 2^-32: never 0, whose logarithm is
         // infinite.
-        let unit = site.mul(&site.add(&first, 0.5), (-32f64).exp2());
-        let radius = site.unary(AluOp::Sqrt, &site.mul(&site.unary(AluOp::Log, &unit), -2.0));
+        let unit = site.mul(site.add(&first, 0.5), (-32f64).exp2());
+        let radius = site.unary(AluOp::Sqrt, &site.mul(site.unary(AluOp::Log, &unit), -2.0));
         let angle = site.mul(&second, TAU * (-32f64).exp2());
-        site.mul(&radius, &site.unary(AluOp::Cos, &angle))
+        site.mul(&radius, site.unary(AluOp::Cos, &angle))
     }
 
     /// 64 random bits.

@@ -178,13 +178,13 @@ impl Case {
     fn load(&mut self, dtype: DType, level: u8) -> ExprId {
         let mut access = Access { affine: self.affine(level), dynamic: SmallVec::new() };
         let (_, mut high) = access.affine.range(&self.kernel.axes);
-        if self.choices.chance(25) {
-            if let Some(index) = self.any(|node| node.dtype == DType::I64 && node.level <= level) {
-                let extent = 1 + self.choices.below(6);
-                let stride = self.choices.of(&[1, 3, high + 1]);
-                high += stride * (extent as i64 - 1);
-                access.dynamic.push(Dynamic { index, stride, extent, checked: true });
-            }
+        if self.choices.chance(25)
+            && let Some(index) = self.any(|node| node.dtype == DType::I64 && node.level <= level)
+        {
+            let extent = 1 + self.choices.below(6);
+            let stride = self.choices.of(&[1, 3, high + 1]);
+            high += stride * (extent as i64 - 1);
+            access.dynamic.push(Dynamic { index, stride, extent, checked: true });
         }
         let mut guard = Guard::default();
         if self.choices.chance(25) {
@@ -208,10 +208,10 @@ impl Case {
 
     /// A value of this type, known or new.
     fn value(&mut self, dtype: DType, level: u8) -> ExprId {
-        if self.choices.chance(60) {
-            if let Some(id) = self.any(|node| node.dtype == dtype && node.level <= level) {
-                return id;
-            }
+        if self.choices.chance(60)
+            && let Some(id) = self.any(|node| node.dtype == dtype && node.level <= level)
+        {
+            return id;
         }
         match self.choices.below(6) {
             5 => {

@@ -18,10 +18,13 @@
 //! gives values places in scratch memory, [`run`] interprets.
 
 mod analysis;
+// Blocks of a product as a program's input are built but not used yet.
+#[allow(dead_code)]
 mod build;
 mod compile;
 mod program;
 mod registers;
+#[allow(dead_code)]
 mod run;
 mod space;
 mod tiling;

@@ -143,13 +143,13 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         }
         return;
     }
-    if kernel.depth() == 0 {
-        if let Some(row) = transposed(kernel, col) {
-            tiling.row = Some(row);
-            tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
-            tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
-            return;
-        }
+    if kernel.depth() == 0
+        && let Some(row) = transposed(kernel, col)
+    {
+        tiling.row = Some(row);
+        tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
+        tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
+        return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
     if let Some(row) = next.filter(|_| cols < SHORT / 2 && cols > 0) {

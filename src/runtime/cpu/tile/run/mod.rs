@@ -26,7 +26,7 @@ use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{Body, Program, Sharing, Step};
 use crate::runtime::{Bindings, IndexStatus};
 
-pub use frame::{Block, Frame};
+pub use frame::Frame;
 
 /// A program and what one launch runs it on.
 pub struct Launch<'a> {

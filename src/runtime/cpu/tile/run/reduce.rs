@@ -73,13 +73,13 @@ impl Launch<'_> {
     pub fn complete(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
         let [block, done] = frame.rows[number as usize];
-        if let ReductionForm::Vertical { accumulator, states, totals: Some(totals), .. } = &reduction.form {
-            if block > 0 {
-                let states = pointers(frame, states).map(|p| p.cast_const());
-                let count = frame.count(reduction.class);
-                // SAFETY: the program's contract.
-                unsafe { (accumulator.merge)(pointers(frame, totals), states, count, [done, block]) }
-            }
+        if let ReductionForm::Vertical { accumulator, states, totals: Some(totals), .. } = &reduction.form
+            && block > 0
+        {
+            let states = pointers(frame, states).map(|p| p.cast_const());
+            let count = frame.count(reduction.class);
+            // SAFETY: the program's contract.
+            unsafe { (accumulator.merge)(pointers(frame, totals), states, count, [done, block]) }
         }
         frame.rows[number as usize] = [0, done + block];
     }
