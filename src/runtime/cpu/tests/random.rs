@@ -103,7 +103,9 @@ impl Case {
     /// Axes that a value of a level may vary along.
     fn visible(&self, level: u8) -> Vec<AxisId> {
         let ids = (0..self.kernel.axes.len() as u16).map(AxisId);
-        ids.filter(|axis| self.kernel.axes[axis.index()].level <= level).collect()
+        // Affine terms leave axes of extent 1 out.
+        let counts = |axis: &AxisId| self.kernel.axes[axis.index()].extent != 1;
+        ids.filter(|axis| self.kernel.axes[axis.index()].level <= level && counts(axis)).collect()
     }
 
     fn extent(&self, axis: AxisId) -> usize {
