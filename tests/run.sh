@@ -44,6 +44,6 @@ cargo run --quiet --release --example digits_knn -- --device cpu | tee target/di
 grep -q 'correct 767 of 797' target/digits_knn.txt
 
 step "benchmarks compile and agree on a short run"
-ITEMS=2,3 BUDGET_S=0.1 cargo bench --quiet --bench peers -- --device cpu
+ITEMS=2,5c,10a BUDGET_S=0.1 cargo bench --quiet --bench peers -- --device cpu
 
 step "done"
