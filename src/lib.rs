@@ -22,7 +22,7 @@
 //! list of passes in [`schedule::schedule`]: composites expand, algebra
 //! simplifies, nodes fuse into kernels, kernels are ordered and share memory.
 //!
-//! [`plan`] shows what would run without running it: kernels, bytes moved,
+//! [`plan`](mod@plan) shows what would run without running it: kernels, bytes moved,
 //! peak memory, transfers, and with
 //! [`why_not_fused`](PlanReport::why_not_fused) why two values are computed
 //! apart. [`assert_kernels!`], [`assert_bytes_moved!`] and

@@ -2,7 +2,7 @@
 //! the rewrites that keep the meaning.
 //!
 //! - [`alu`] and [`monoid`]: the two tables of scalar meaning.
-//! - [`op`]: the primitives, one enum; [`infer`]: their type rules.
+//! - [`op`]: the primitives, one enum; [`mod@infer`]: their type rules.
 //! - [`node`]: persistent nodes, as users build them; [`graph`]: the dense
 //!   form the compiler works on.
 

@@ -3,7 +3,7 @@
 //! - [`affine`]: index arithmetic over a kernel's axes.
 //! - [`expr`]: the pure expression DAG.
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
-//! - [`lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
+//! - [`mod@lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
 //!   says why not; [`index`] and [`builder`] are its parts.
 //! - [`cost`]: bytes and operations of a launch.
 

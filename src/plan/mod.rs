@@ -6,7 +6,7 @@
 //! - [`run`]: a plan on data.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
 //! - [`doctor`]: which devices there are.
-//! - [`realize`]: collect, find or build the plan, run it, record the values.
+//! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
 
 pub mod build;
 pub mod context;

@@ -1,7 +1,7 @@
 //! Random tensors.
 //!
 //! The numbers are a pure function of a key and of each element's position
-//! (a counter-based generator, [`threefry`]), so they are the same on every
+//! (a counter-based generator, `threefry`), so they are the same on every
 //! device and in every kernel they are fused into. Every draw takes a fresh
 //! key from a [`Generator`]; keys are arguments of kernels, so that another
 //! key or seed needs no new plan, and two draws are never taken for one.

@@ -5,7 +5,7 @@
 //! another. The axes of the kernel's other levels and the rest of their own
 //! are loops around the tile (outer levels) or inside of it (deeper levels),
 //! and a value is a scalar, a vector or a whole tile according to the axes it
-//! varies along ([`Class`]). Which axis becomes the columns decides the form:
+//! varies along (`Class`). Which axis becomes the columns decides the form:
 //!
 //! - level 0: elementwise kernels; with deeper levels, *vertical* reductions,
 //!   which loop over row elements and accumulate lane by lane;
@@ -13,9 +13,9 @@
 //!   A row that fits one tile is kept from stage to stage; a longer one is
 //!   streamed by chunks, and each stage computes again what it needs.
 //!
-//! Compilation resolves everything but addresses: [`space`] merges axes,
-//! [`tiling`] picks the tile's axes, [`build`] emits steps, [`registers`]
-//! gives values places in scratch memory, [`run`] interprets.
+//! Compilation resolves everything but addresses: `space` merges axes,
+//! `tiling` picks the tile's axes, `build` emits steps, `registers`
+//! gives values places in scratch memory, `run` interprets.
 
 mod analysis;
 // Blocks of a product as a program's input are built but not used yet.
