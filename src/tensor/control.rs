@@ -230,6 +230,8 @@ fn describe(x: &Tensor) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use crate::base::Span;
     use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
@@ -238,7 +240,7 @@ mod tests {
     fn a_loop_repeats_its_body() {
         let (x, step) = (f32s(&[2], &[1.0, 2.0]), f32s(&[2], &[0.5, 1.0]));
         let twice = |trips| {
-            fori_loop(trips, &[x.clone()], |i, carries| vec![&carries[0] * 2.0 + &step * i]).remove(0)
+            fori_loop(trips, slice::from_ref(&x), |i, carries| vec![&carries[0] * 2.0 + &step * i]).remove(0)
         };
         assert_close(&twice(3), &[2], &[1.0 * 8.0 + 0.5 * 4.0, 2.0 * 8.0 + 1.0 * 4.0]);
         assert_close(&twice(0), &[2], &[1.0, 2.0]);
@@ -251,7 +253,7 @@ mod tests {
             let sum = &c[0] + &x[0];
             (vec![sum.clone()], vec![sum])
         };
-        let (last, sums) = scan(&[zero.clone()], &[xs.clone()], running);
+        let (last, sums) = scan(slice::from_ref(&zero), slice::from_ref(&xs), running);
         assert_close(&last[0], &[], &[10.0]);
         assert_close(&sums[0], &[4], &[1.0, 3.0, 6.0, 10.0]);
         let (_, sums) = scan_reverse(&[zero], &[xs], running);
@@ -266,7 +268,7 @@ mod tests {
         let rows = site.iota_along(3, 0, 2, DType::I64, Device::cpu());
         let columns = site.iota_along(3, 1, 2, DType::I64, Device::cpu());
         let mask = site.lt(&columns, &rows);
-        let out = composite("masked", &[], &[x.clone()], |inputs| {
+        let out = composite("masked", &[], slice::from_ref(&x), |inputs| {
             let y = inputs[0].matmul(&weight);
             vec![site.select(&mask, y, &scale, DType::F32)]
         });
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn bodies_nest() {
         let x = f32s(&[2], &[1.0, 3.0]);
-        let out = fori_loop(2, &[x.clone()], |i, outer| {
+        let out = fori_loop(2, slice::from_ref(&x), |i, outer| {
             fori_loop(3, outer, |j, inner| vec![&inner[0] + &x + &(i * 10 + j)])
         });
         let rounds: f64 = (0..2).flat_map(|i| (0..3).map(move |j| f64::from(10 * i + j))).sum();
@@ -311,15 +313,15 @@ mod tests {
     #[test]
     fn mistakes_flow_out_of_the_body() {
         let x = f32s(&[2], &[1.0, 2.0]);
-        let bad = fori_loop(2, &[x.clone()], |_, c| vec![c[0].matmul(&pattern(&[3, 3], 0))]);
+        let bad = fori_loop(2, slice::from_ref(&x), |_, c| vec![c[0].matmul(&pattern(&[3, 3], 0))]);
         assert!(mistake(&bad[0]).starts_with("matmul:"));
-        let bad = fori_loop(2, &[x.clone()], |i, _| vec![i.clone()]);
+        let bad = fori_loop(2, slice::from_ref(&x), |i, _| vec![i.clone()]);
         assert!(mistake(&bad[0]).contains("carry 0 to stay f32 [2] on cpu, found i64 []"));
-        let bad = fori_loop(2, &[x.clone()], |_, _| vec![]);
+        let bad = fori_loop(2, slice::from_ref(&x), |_, _| vec![]);
         assert!(mistake(&bad[0]).contains("1 carries"));
         let (bad, ys) = scan(&[], &[x.clone(), pattern(&[3], 0)], |_, s| (vec![], s.to_vec()));
         assert!(bad.is_empty() && ys.is_empty());
-        let (bad, _) = scan(&[x.clone()], &[x, pattern(&[3], 0)], |c, _| (c.to_vec(), vec![]));
+        let (bad, _) = scan(slice::from_ref(&x), &[x.clone(), pattern(&[3], 0)], |c, _| (c.to_vec(), vec![]));
         assert!(mistake(&bad[0]).contains("one leading extent"));
     }
 

@@ -209,12 +209,16 @@ fn rms_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<T
 
 /// A tensor per channel, shaped to broadcast against `[n, c, ..]`.
 fn per_channel(site: Site, x: &Tensor, channels: usize, rank: usize) -> Checked<Tensor> {
-    site.require(x.shape()[..] == [channels], &[x], || {
-        (format!("a tensor of shape [{channels}], one element per channel"), x.shape().to_string())
-    })?;
+    check_channels(site, x, channels)?;
     let mut dims = vec![1; rank - 1];
     dims[0] = channels;
     Ok(site.reshape(x, &dims))
+}
+
+fn check_channels(site: Site, x: &Tensor, channels: usize) -> Checked<()> {
+    site.require(x.shape()[..] == [channels], &[x], || {
+        (format!("a tensor of shape [{channels}], one element per channel"), x.shape().to_string())
+    })
 }
 
 fn channels_of(site: Site, x: &Tensor, least: usize) -> Checked<usize> {
@@ -306,9 +310,8 @@ fn batch_norm_stats(
     momentum: f64,
 ) -> Checked<(Tensor, Tensor)> {
     let channels = channels_of(site, x, 2)?;
-    for running in [mean, var] {
-        let _ = per_channel(site, running, channels, 2)?;
-    }
+    check_channels(site, mean, channels)?;
+    check_channels(site, var, channels)?;
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
     let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
     let wide = site.cast(x, x.dtype().compute());
