@@ -4,7 +4,7 @@
 
 use crate::base::{Dims, Result, Shape};
 use crate::tensor::Tensor;
-use crate::tensor::axis::AxisList;
+use crate::tensor::axis::{AxisList, resolve};
 use crate::tensor::compose::Site;
 
 /// Most axes an operation takes.
@@ -14,21 +14,23 @@ const MOST_AXES: usize = 64;
 ///
 /// # Errors
 /// An axis out of range or named twice, or more axes than any operation takes.
-pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Vec<usize>> {
-    if x.rank() > MOST_AXES {
-        return Err(site.fault(format!("at most {MOST_AXES} axes"), x.rank().to_string(), &[x]));
+pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
+    let rank = x.rank();
+    if rank > MOST_AXES {
+        return Err(site.fault(format!("at most {MOST_AXES} axes"), rank.to_string(), &[x]));
     }
-    let AxisList::These(axes) = axes else { return Ok((0..x.rank()).collect()) };
-    let mut found = Vec::with_capacity(axes.len());
+    let AxisList::These(axes) = axes else { return Ok((0..rank).collect()) };
+    let shape = if rank == 0 { Shape::from(1) } else { x.shape() };
+    let mut found = Dims::new();
     for &axis in axes {
-        let (_, axis) = site.lane(x, axis)?;
+        let axis = resolve(site.name, site.span, axis, &shape)?;
         if found.contains(&axis) {
             return Err(site.fault("distinct axes", format!("axis {axis} twice"), &[x]));
         }
         found.push(axis);
     }
     found.sort_unstable();
-    found.retain(|&axis| axis < x.rank());
+    found.retain(|axis| *axis < rank);
     Ok(found)
 }
 
@@ -36,7 +38,7 @@ pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Vec<usize
 ///
 /// # Errors
 /// As [`lanes`].
-pub(crate) fn reduced(site: Site, x: &Tensor, axes: &AxisList) -> Result<Vec<usize>> {
+pub(crate) fn reduced(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     let named = lanes(site, x, axes)?;
     Ok(if named.is_empty() { (0..x.rank()).collect() } else { named })
 }

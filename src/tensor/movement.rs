@@ -293,9 +293,9 @@ fn fill_in(site: Site, spec: &ShapeSpec, numel: usize, x: &Tensor) -> Result<Sha
 }
 
 /// The axes named, in the order named.
-pub(crate) fn in_order(site: Site, x: &Tensor, axes: &AxisList) -> Result<Vec<usize>> {
+pub(crate) fn in_order(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     let AxisList::These(axes) = axes else { return Ok((0..x.rank()).collect()) };
-    let mut order = Vec::with_capacity(axes.len());
+    let mut order = Dims::new();
     for &axis in axes {
         let axis = site.axis_number(x, axis)?;
         if order.contains(&axis) {

@@ -82,9 +82,7 @@ pub trait IntoIndex {
         Self: Sized,
     {
         match self.into_index() {
-            Index::Range(range) => {
-                Index::Range(SliceRange { step: range.step.saturating_mul(step), ..range })
-            }
+            Index::Range(range) => Index::Range(range.step(step)),
             other @ (Index::At(_) | Index::NewAxis | Index::Ellipsis | Index::Tensor(_)) => other,
         }
     }
@@ -344,6 +342,12 @@ impl Steps {
 }
 
 impl SliceRange {
+    /// Every `step`-th of the positions, backwards if negative.
+    #[must_use]
+    pub fn step(self, step: i64) -> SliceRange {
+        SliceRange { step: self.step.saturating_mul(step), ..self }
+    }
+
     /// The positions this range takes from an axis of `x`.
     ///
     /// # Errors
