@@ -378,6 +378,8 @@ impl SliceRange {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::RangeInclusive;
+
     use super::{Ellipsis, IntoIndex, NewAxis, r};
     use crate::base::DType;
     use crate::tensor::Tensor;
@@ -395,10 +397,10 @@ mod tests {
         assert_close(&x.i(r(1, -1)), &[3], &[1.0, 2.0, 3.0]);
         assert_close(&x.i(-2..), &[2], &[3.0, 4.0]);
         assert_close(&x.i(..=-2), &[4], &[0.0, 1.0, 2.0, 3.0]);
-        assert_close(&x.i(1..=-1), &[4], &[1.0, 2.0, 3.0, 4.0]);
+        assert_close(&x.i(RangeInclusive::new(1, -1)), &[4], &[1.0, 2.0, 3.0, 4.0]);
         assert_close(&x.i(3..99), &[2], &[3.0, 4.0]);
         assert_close(&x.i(r(4, 2)), &[0], &[]);
-        assert_close(&x.i(-99..1usize as i32), &[1], &[0.0]);
+        assert_close(&x.i(-99..1), &[1], &[0.0]);
     }
 
     #[test]

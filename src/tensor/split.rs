@@ -170,7 +170,7 @@ fn start_of(site: Site, x: &Tensor, start: Scalar, extent: usize, last: usize) -
 
 #[cfg(test)]
 mod tests {
-    use crate::tensor::slicing::{IntoIndex, r};
+    use crate::tensor::slicing::r;
     use crate::tensor::testing::{assert_close, f32s, mistake, pattern};
 
     fn extents(parts: &[crate::tensor::Tensor]) -> Vec<usize> {

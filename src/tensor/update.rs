@@ -309,7 +309,7 @@ fn put_mode(x: &Tensor, accumulate: bool) -> ScatterMode {
 #[cfg(test)]
 mod tests {
     use crate::base::DType;
-    use crate::tensor::slicing::{IntoIndex, r};
+    use crate::tensor::slicing::r;
     use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
 
     #[test]
