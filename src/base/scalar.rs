@@ -19,6 +19,8 @@ pub enum Scalar {
     Float(f64),
 }
 
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
 impl Scalar {
     /// The category that takes part in promotion.
     pub const fn kind(self) -> Kind {
@@ -53,12 +55,22 @@ impl Scalar {
         }
     }
 
-    /// The value as `i64`; a fraction is cut off, NaN is 0, the rest saturates.
+    /// The value as `i64`; a fraction is cut off, and NaN and what lies beyond
+    /// the type are its least value, as in PyTorch and the x86 instruction.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(b) => i64::from(b),
             Scalar::Int(i) => i,
-            Scalar::Float(f) => f as i64,
+            Scalar::Float(f) if (-TWO_63..TWO_63).contains(&f) => f as i64,
+            Scalar::Float(_) => i64::MIN,
+        }
+    }
+
+    /// The value as `i32`: integers wrap, floats as in [`Scalar::as_i64`].
+    fn as_i32(self) -> i32 {
+        match self {
+            Scalar::Bool(_) | Scalar::Int(_) => self.as_i64() as i32,
+            Scalar::Float(_) => i32::try_from(self.as_i64()).unwrap_or(i32::MIN),
         }
     }
 
@@ -72,12 +84,14 @@ impl Scalar {
     }
 
     /// The value as an element of `dtype`: integers wrap, floats round to
-    /// the type's precision, floats become integers by truncation.
+    /// the type's precision. Floats become integers by truncation; what does
+    /// not fit an `I32` or `I64` is its least value, and unsigned types take
+    /// the low bits of the `I64`.
     pub fn cast(self, dtype: DType) -> Scalar {
         match dtype {
             DType::Bool => Scalar::Bool(self.as_bool()),
             DType::U8 => Scalar::Int(i64::from(self.as_i64() as u8)),
-            DType::I32 => Scalar::Int(i64::from(self.as_i64() as i32)),
+            DType::I32 => Scalar::Int(i64::from(self.as_i32())),
             DType::U32 => Scalar::Int(i64::from(self.as_i64() as u32)),
             DType::I64 => Scalar::Int(self.as_i64()),
             // By way of f32, as PyTorch rounds.
@@ -93,7 +107,7 @@ impl Scalar {
         match dtype {
             DType::Bool => u64::from(self.as_bool()),
             DType::U8 => u64::from(self.as_i64() as u8),
-            DType::I32 => u64::from(self.as_i64() as i32 as u32),
+            DType::I32 => u64::from(self.as_i32() as u32),
             DType::U32 => u64::from(self.as_i64() as u32),
             DType::I64 => self.as_i64() as u64,
             DType::F16 => u64::from(f16::from_f32(self.as_f64() as f32).to_bits()),

@@ -5,9 +5,10 @@ use crate::ir::Op;
 use crate::tensor::Tensor;
 
 impl Tensor {
-    /// The elements converted to `dtype`: floats become integers by
-    /// truncation, integers wrap, anything but 0 becomes true. The same
-    /// tensor if it has that type.
+    /// The elements converted to `dtype`: integers wrap, anything but 0
+    /// becomes true, floats become integers by truncation. NaN and floats
+    /// beyond `I32` or `I64` become its least value; unsigned types take the
+    /// low bits of the `I64`. The same tensor if it has that type.
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Tensor {
         self.clone().cast_as("to_dtype", dtype, Span::caller())

@@ -21,6 +21,7 @@ pub mod diagonal;
 pub mod distance;
 pub mod einsum;
 pub mod embedding;
+pub mod filter;
 mod fit;
 pub mod gamma;
 pub mod grid_sample;
@@ -75,6 +76,7 @@ mod term;
 pub(crate) mod testing;
 pub mod transfer;
 pub mod trigonometry;
+pub mod unique;
 pub mod update;
 pub mod var;
 

@@ -8,6 +8,7 @@ use kiln::tensor::scatter::ScatterReduce;
 use kiln::tensor::search::SearchOpts;
 use kiln::tensor::slicing::{Index, SliceRange};
 use kiln::tensor::sort::TopkOpts;
+use kiln::tensor::unique::Unique;
 
 use super::super::arg::Arg;
 use super::super::call::{Call, Outcome, integer, unsupported};
@@ -24,6 +25,22 @@ pub const READS: &[Entry] = &[
         one(c.tensor("self")?.take_along_dim(&c.tensor("indices")?, c.axes("dim")?))
     }),
     entry("__getitem__", "self index", getitem),
+    entry("masked_select", "self mask", |c| one(c.tensor("self")?.masked_select(&c.tensor("mask")?)?)),
+    entry("argwhere", "self", |c| one(c.tensor("self")?.nonzero()?)),
+    entry("nonzero", "self as_tuple", |c| {
+        let (x, by_axis) = (c.tensor("self")?, c.is("as_tuple")?);
+        if by_axis { Ok(x.nonzero_axes()?) } else { one(x.nonzero()?) }
+    }),
+    entry("unique", "self sorted return_inverse return_counts dim", |c| {
+        // The values are sorted whether that is asked for or not.
+        c.take("sorted");
+        let found = c.tensor("self")?.unique(c.axes("dim")?)?;
+        distinct(c, found)
+    }),
+    entry("unique_consecutive", "self return_inverse return_counts dim", |c| {
+        let found = c.tensor("self")?.unique_consecutive(c.axes("dim")?)?;
+        distinct(c, found)
+    }),
     entry("isin", "elements test_elements assume_unique invert", |c| {
         c.opt_flag("assume_unique")?;
         let found = c.tensor("elements")?.isin(c.operand("test_elements")?);
@@ -55,6 +72,14 @@ pub const READS: &[Entry] = &[
         embedding_bag,
     ),
 ];
+
+/// Of distinct values, those results that are asked for.
+fn distinct(c: &Call, found: Unique) -> Outcome {
+    let mut results = vec![found.values];
+    results.extend(c.is("return_inverse")?.then_some(found.inverse));
+    results.extend(c.is("return_counts")?.then_some(found.counts));
+    Ok(results)
+}
 
 /// Takes the arguments of embeddings that only change gradients.
 fn gradient_only(c: &Call) -> Outcome<()> {
@@ -117,34 +142,32 @@ fn getitem(c: &Call) -> Outcome {
         Some(index) => vec![index],
         None => Vec::new(),
     };
-    let indices: Vec<Index> = indices.iter().map(|index| subscript(c, index)).collect::<Outcome<_>>()?;
-    one(x.i(indices))
+    let indices: Vec<Vec<Index>> = indices.iter().map(|index| subscript(c, index)).collect::<Outcome<_>>()?;
+    one(x.i(indices.concat()))
 }
 
-fn subscript(c: &Call, index: &Arg) -> Outcome<Index> {
-    match index {
+fn subscript(c: &Call, index: &Arg) -> Outcome<Vec<Index>> {
+    Ok(vec![match index {
         Arg::Slice { start, stop, step } => {
-            Ok(Index::Range(SliceRange { start: *start, stop: *stop, step: step.unwrap_or(1) }))
+            Index::Range(SliceRange { start: *start, stop: *stop, step: step.unwrap_or(1) })
         }
-        Arg::None => Ok(Index::NewAxis),
-        Arg::Number(Scalar::Int(at)) => Ok(Index::At(*at)),
-        Arg::Tensor(_) => positions(c.resolve(index)?).map(Index::Tensor),
+        Arg::None => Index::NewAxis,
+        Arg::Number(Scalar::Int(at)) => Index::At(*at),
+        Arg::Tensor(_) => return positions(c.resolve(index)?),
         Arg::List(items) => {
             let positions: Option<Vec<i64>> = items.iter().map(integer).collect();
             let Some(positions) = positions else { return unsupported("index", format!("{items:?}")) };
             let shape = [positions.len()];
-            Ok(Index::Tensor(Tensor::from_slice(&positions, shape, c.place()?)))
+            Index::Tensor(Tensor::from_slice(&positions, shape, c.place()?))
         }
-        other => unsupported("index", format!("{other:?}")),
-    }
+        other => return unsupported("index", format!("{other:?}")),
+    }])
 }
 
-/// An index tensor, unless it is a mask.
-fn positions(index: Tensor) -> Outcome<Tensor> {
-    match index.dtype() {
-        DType::Bool => unsupported("index", "a mask, whose values decide the shape"),
-        _ => Ok(index),
-    }
+/// An index tensor; of a mask, the positions it marks on each of its axes.
+fn positions(index: Tensor) -> Outcome<Vec<Index>> {
+    let tensors = if index.dtype() == DType::Bool { index.nonzero_axes()? } else { vec![index] };
+    Ok(tensors.into_iter().map(Index::Tensor).collect())
 }
 
 /// Writing at positions.

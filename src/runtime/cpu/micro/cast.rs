@@ -13,8 +13,8 @@ use crate::runtime::cpu::micro::{MicroFn, memory};
 
 /// The micro-op that converts operand `a` from one type to another, both in
 /// register form: a cast to a 16-bit float rounds to its precision and leaves
-/// an `F32`. Floats become integers by truncation, saturating at 64 bits and
-/// then wrapping to the width, NaN as 0; anything but zero becomes true.
+/// an `F32`. Floats become integers by truncation, as [`crate::base::Scalar::cast`]
+/// says; anything but zero becomes true.
 pub fn cast(from: DType, to: DType) -> MicroFn {
     match Lane::of(from) {
         Lane::F32 => from_lane::<f32>(to),
@@ -55,14 +55,15 @@ fn from_lane<T: Convert>(to: DType) -> MicroFn {
 trait Convert: Copy + 'static {
     fn truth(self) -> bool;
     fn to_i64(self) -> i64;
-    /// The low 32 bits of [`Convert::to_i64`].
     fn to_i32(self) -> i32;
+    /// The low 32 bits of [`Convert::to_i64`].
+    fn to_low(self) -> u32;
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
 }
 
 macro_rules! convert {
-    ($($t:ty: |$x:ident| $i64:expr, $i32:expr, $f32:expr;)*) => {$(
+    ($($t:ty: |$x:ident| $i64:expr, $i32:expr, $low:expr, $f32:expr;)*) => {$(
         impl Convert for $t {
             #[inline(always)]
             fn truth(self) -> bool { self != 0 as $t }
@@ -71,6 +72,8 @@ macro_rules! convert {
             #[inline(always)]
             fn to_i32(self) -> i32 { let $x = self; $i32 }
             #[inline(always)]
+            fn to_low(self) -> u32 { let $x = self; $low }
+            #[inline(always)]
             fn to_f32(self) -> f32 { let $x = self; $f32 }
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
@@ -78,42 +81,60 @@ macro_rules! convert {
     )*};
 }
 convert! {
-    u8: |x| i64::from(x), i32::from(x), f32::from(x);
-    i32: |x| i64::from(x), x, x as f32;
-    u32: |x| i64::from(x), x as i32, x as f32;
-    i64: |x| x, x as i32, x as f64 as f32; // rounds twice, as `Scalar::cast` does
-    f32: |x| saturate(f64::from(x)), wrap(x), x;
-    f64: |x| saturate(x), saturate(x) as i32, x as f32;
+    u8: |x| i64::from(x), i32::from(x), u32::from(x), f32::from(x);
+    i32: |x| i64::from(x), x, x as u32, x as f32;
+    u32: |x| i64::from(x), x as i32, x, x as f32;
+    i64: |x| x, x as i32, x as u32, x as f64 as f32; // rounds twice, as `Scalar::cast` does
+    f32: |x| whole64(f64::from(x)), whole32(x), low_bits(x), x;
+    f64: |x| whole64(x), narrow32(x), whole64(x) as u32, x as f32;
 }
 
+const TWO_31: f32 = 2_147_483_648.0;
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// `x as i64`, in selects that vectorise where the conversion does.
+/// The integer part, or the least integer where it does not fit; in selects
+/// that vectorise where the conversion does.
 #[inline(always)]
-fn saturate(x: f64) -> i64 {
-    let safe = if x.abs() < TWO_63 { x } else { 0.0 };
+fn whole64(x: f64) -> i64 {
+    let fits = x.abs() < TWO_63;
+    let safe = if fits { x } else { 0.0 };
     // SAFETY: `safe` is finite and below 2^63 in magnitude.
     let whole = unsafe { safe.to_int_unchecked::<i64>() };
-    let whole = if x >= TWO_63 { i64::MAX } else { whole };
-    if x <= -TWO_63 { i64::MIN } else { whole }
+    if fits { whole } else { i64::MIN }
 }
 
-/// `x as i64 as i32` without 64-bit lanes: from 2^31 on, a float is its
-/// significand shifted left, of which the low bits are left over.
+/// As [`whole64`], in 32 bits.
 #[inline(always)]
-fn wrap(x: f32) -> i32 {
-    const TWO_31: f32 = 2_147_483_648.0;
-    let small = x.abs() < TWO_31;
-    let safe = if small { x } else { 0.0 };
+fn whole32(x: f32) -> i32 {
+    let fits = x.abs() < TWO_31;
+    let safe = if fits { x } else { 0.0 };
     // SAFETY: `safe` is finite and below 2^31 in magnitude.
     let whole = unsafe { safe.to_int_unchecked::<i32>() };
+    if fits { whole } else { i32::MIN }
+}
+
+/// As [`whole32`]; a double just above 2^31 in magnitude may still fit once
+/// its fraction is cut off, to the least integer.
+#[inline(always)]
+fn narrow32(x: f64) -> i32 {
+    let fits = x.abs() < f64::from(TWO_31);
+    let safe = if fits { x } else { 0.0 };
+    // SAFETY: `safe` is finite and below 2^31 in magnitude.
+    let whole = unsafe { safe.to_int_unchecked::<i32>() };
+    if fits { whole } else { i32::MIN }
+}
+
+/// The low bits of [`whole64`] without 64-bit lanes: from 2^31 on, a float is
+/// its significand shifted left, of which the low bits are left over; from
+/// 2^63 on there are none, and the least integer has none either.
+#[inline(always)]
+fn low_bits(x: f32) -> u32 {
     let bits = x.to_bits();
     let shift = (bits >> 23 & 0xff).wrapping_sub(150);
     let significand = bits & 0x7f_ffff | 0x80_0000;
-    let low = if shift < 32 { significand.wrapping_shl(shift) as i32 } else { 0 };
+    let low = if shift < 32 { significand.wrapping_shl(shift) } else { 0 };
     let low = if x < 0.0 { low.wrapping_neg() } else { low };
-    let low = if x >= TWO_63 as f32 { -1 } else { low };
-    if small { whole } else { low }
+    if x.abs() < TWO_31 { whole32(x) as u32 } else { low }
 }
 
 struct Truth;
@@ -136,9 +157,9 @@ macro_rules! to {
     )*};
 }
 to! {
-    u8: |x| x.to_i32() as u8;
+    u8: |x| x.to_low() as u8;
     i32: |x| x.to_i32();
-    u32: |x| x.to_i32() as u32;
+    u32: |x| x.to_low();
     i64: |x| x.to_i64();
     f32: |x| x.to_f32();
     f64: |x| x.to_f64();

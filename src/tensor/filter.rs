@@ -1,0 +1,183 @@
+//! Elements chosen by their values. How many there are is in no shape known
+//! beforehand, so these methods compute the choice when they are called and
+//! wait for one number, the count; what they return is lazy again.
+
+use crate::base::{DType, Error, Result, Scalar, Shape};
+use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
+use crate::plan;
+use crate::tensor::Tensor;
+use crate::tensor::advanced::rows;
+use crate::tensor::compose::Site;
+use crate::tensor::create::filled;
+use crate::tensor::join::cat_along;
+use crate::tensor::read::number;
+use crate::tensor::scan::scanned;
+
+impl Tensor {
+    /// The positions of the elements that are not zero (NaN is not), in
+    /// row-major order: `I64` of shape `[count, rank]`.
+    ///
+    /// Computes what it depends on and waits for the count.
+    ///
+    /// # Errors
+    /// As [`Tensor::realize`]; there is nothing to count on the meta device.
+    #[track_caller]
+    pub fn nonzero(&self) -> Result<Tensor> {
+        let site = Site::here("nonzero");
+        let columns = coordinates(site, self)?;
+        let Some(count) = columns.first().map(Tensor::numel) else {
+            let count = Marks::of(site, &flat_mask(site, self))?.count;
+            return Ok(filled(site.span, Scalar::Int(0), [count, 0].into(), DType::I64, self.device()));
+        };
+        let columns: Vec<Tensor> = columns.iter().map(|column| site.reshape(column, &[count, 1])).collect();
+        cat_along(site, &columns.iter().collect::<Vec<_>>(), 1)
+    }
+
+    /// As [`Tensor::nonzero`], with a rank-1 tensor of positions for each
+    /// axis, as indexing takes them. A single element counts as a row of one.
+    ///
+    /// # Errors
+    /// As [`Tensor::nonzero`].
+    #[track_caller]
+    pub fn nonzero_axes(&self) -> Result<Vec<Tensor>> {
+        let site = Site::here("nonzero_axes");
+        self.node()?;
+        match self.rank() {
+            0 => coordinates(site, &site.reshape(self, &[1])),
+            _ => coordinates(site, self),
+        }
+    }
+
+    /// The elements where the mask is true, in row-major order: rank 1. The
+    /// two broadcast together.
+    ///
+    /// Computes the mask and waits for the count.
+    ///
+    /// # Errors
+    /// A mask that is not `Bool`, shapes that do not broadcast, or as
+    /// [`Tensor::nonzero`].
+    #[track_caller]
+    pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
+        let site = Site::here("masked_select");
+        (self.node()?, mask.node()?);
+        if mask.dtype() != DType::Bool {
+            return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
+        }
+        let fail = || {
+            let found = format!("{} and {}", self.shape(), mask.shape());
+            site.fault("shapes that broadcast together", found, &[self, mask])
+        };
+        let shape = self.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
+        let flat = |x: &Tensor| site.reshape(&site.expand(x, &shape), &[shape.numel()]);
+        let at = Marks::of(site, &flat(mask))?.positions(site);
+        Ok(rows(site, &flat(self), 0, &at))
+    }
+}
+
+/// Which elements of a rank-1 `Bool` tensor are true, counted.
+pub(crate) struct Marks {
+    mask: Tensor,
+    /// How many are true up to each element, itself included.
+    pub seen: Tensor,
+    /// How many are.
+    pub count: usize,
+}
+
+impl Marks {
+    /// Counts the true elements of a rank-1 mask, which computes it.
+    ///
+    /// # Errors
+    /// As [`Tensor::nonzero`].
+    pub fn of(site: Site, mask: &Tensor) -> Result<Marks> {
+        let seen = scanned(site, &site.cast(mask, DType::I64), 0, Monoid::Sum);
+        let (node, extent) = (seen.node()?.clone(), mask.numel());
+        if node.ty().device.is_meta() {
+            return Err(Error::NoData { call: site.name, shape: mask.shape(), span: site.span });
+        }
+        plan::realize(&[mask.node()?.clone(), node], site.span)?;
+        let count = match extent {
+            0 => 0,
+            _ => number(&site.slice(&seen, 0, extent - 1, extent, 1).read(site.name, site.span)?),
+        };
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Ok(Marks { mask: mask.clone(), seen, count })
+    }
+
+    /// The positions of the true elements, ascending: `I64`.
+    pub fn positions(&self, site: Site) -> Tensor {
+        let device = self.mask.device();
+        let here = site.iota(self.mask.numel(), DType::I64, device);
+        // The others write to a place of their own, which is cut off.
+        let place = site.sub(&self.seen, 1i64);
+        let place = site.choose(
+            &self.mask,
+            &place,
+            &site.expand(&site.scalar(self.count, DType::I64, device), &place.shape()),
+        );
+        let base = filled(site.span, Scalar::Int(0), Shape::from(self.count + 1), DType::I64, device);
+        let put = site.apply(Op::Scatter(0, ScatterMode::Set), &[&base, &place, &here]);
+        site.slice(&put, 0, 0, self.count, 1)
+    }
+
+    /// How many elements there are from each true one to the next, or to the
+    /// end: of a mask that begins with true, the lengths of the runs.
+    pub fn distances(&self, site: Site, positions: &Tensor) -> Tensor {
+        if self.count == 0 {
+            return positions.clone();
+        }
+        let next = PadAxis { lo: -1, hi: 1, interior: 0 };
+        site.sub(site.pad(positions, vec![next], self.mask.numel()), positions)
+    }
+}
+
+fn flat_mask(site: Site, x: &Tensor) -> Tensor {
+    site.reshape(&site.cast(x, DType::Bool), &[x.numel()])
+}
+
+/// The coordinates of the elements that are not zero, one tensor per axis.
+fn coordinates(site: Site, x: &Tensor) -> Result<Vec<Tensor>> {
+    let shape = x.node()?.ty().shape.clone();
+    if shape.rank() == 0 {
+        return Ok(Vec::new());
+    }
+    let flat = Marks::of(site, &flat_mask(site, x))?.positions(site);
+    let axes = shape.iter().zip(shape.strides());
+    let along =
+        |(&extent, stride): (&usize, i64)| site.binary(AluOp::Rem, site.div(&flat, stride), extent.max(1));
+    Ok(axes.map(along).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Device;
+    use crate::tensor::testing::{assert_close, f32s, i64s, tensor};
+
+    #[test]
+    fn positions_come_in_row_major_order() {
+        let x = f32s(&[2, 3], &[0.0, 1.0, f64::NAN, 2.0, 0.0, 0.0]);
+        assert_close(&x.nonzero().unwrap(), &[3, 2], &[0.0, 1.0, 0.0, 2.0, 1.0, 0.0]);
+        let axes = x.nonzero_axes().unwrap();
+        assert_close(&axes[1], &[3], &[1.0, 2.0, 0.0]);
+        assert_close(&x.zeros_like().nonzero().unwrap(), &[0, 2], &[]);
+        assert_close(&f32s(&[0, 2], &[]).nonzero().unwrap(), &[0, 2], &[]);
+        assert_close(&i64s(&[], &[5]).nonzero().unwrap(), &[1, 0], &[]);
+        assert_close(&i64s(&[], &[5]).nonzero_axes().unwrap()[0], &[1], &[0.0]);
+    }
+
+    #[test]
+    fn masks_select_and_broadcast() {
+        let (x, mask) = (i64s(&[2, 2], &[1, 2, 3, 4]), tensor(&[2], DType::Bool, &[0.0, 1.0]));
+        assert_close(&x.masked_select(&mask).unwrap(), &[2], &[2.0, 4.0]);
+        assert_close(&x.masked_select(&mask.logical_not()).unwrap().to_dtype(DType::F32), &[2], &[1.0, 3.0]);
+        let error = x.masked_select(&x).unwrap_err().to_string();
+        assert!(error.contains("expected a bool mask, found i64"), "{error}");
+        assert!(x.masked_select(&tensor(&[3], DType::Bool, &[0.0; 3])).is_err());
+    }
+
+    #[test]
+    fn values_that_do_not_exist_cannot_be_counted() {
+        let x = Tensor::ones([2], Device::meta());
+        assert!(matches!(x.nonzero(), Err(Error::NoData { call: "nonzero", .. })));
+    }
+}
