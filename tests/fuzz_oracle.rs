@@ -1,15 +1,18 @@
-//! Random programs mean the same before and after simplification.
+//! Random programs mean the same before and after simplification, exactly
+//! where exactness is claimed, and within the oracle's bounds elsewhere.
 
 mod support;
 
 use std::sync::Arc;
 
+use kiln::base::DType;
 use kiln::ir::collect::{Collected, collect};
-use kiln::ir::oracle::{Data, Value, evaluate};
+use kiln::ir::graph::GraphNode;
+use kiln::ir::oracle::{Data, Value, evaluate, evaluate_bounded};
 use kiln::ir::rewrite::{Rule, cse, rewrite};
 use kiln::ir::simplify::rules;
 use kiln::ir::verify::verify;
-use kiln::ir::{Graph, Node};
+use kiln::ir::{Graph, Node, NodeId, Op, Type};
 use kiln::runtime::host;
 use proptest::prelude::*;
 use support::random_graph::{Program, Variant, programs};
@@ -47,6 +50,43 @@ fn same_bits(before: &Graph, after: &Graph, params: &[Value]) -> Result<(), Test
         prop_assert_eq!(bits(expected), bits(found), "output {}\n{}\nbecame\n{}", i, before, after);
     }
     Ok(())
+}
+
+fn within_bounds(graph: &Graph, other: &Graph, params: &[Value]) -> Result<(), TestCaseError> {
+    let expected = evaluate_bounded(graph, params).expect("the program runs");
+    let found = evaluate(other, params).expect("the other program runs");
+    for (i, (expected, found)) in expected.iter().zip(&found).enumerate() {
+        if let Some(at) = expected.disagreement(found, 1.0) {
+            let (want, got, error) = (expected.value.to_f64()[at], found.to_f64()[at], expected.error[at]);
+            prop_assert!(
+                false,
+                "output {i}, element {at}: {got} is not {want} to {error}\n{graph}\nagainst\n{other}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The graph with every float rounded to its type where it is computed, as a
+/// device does that fuses nothing.
+fn rounded_throughout(graph: &Graph) -> Graph {
+    let mut rounded = Graph::default();
+    let mut map: Vec<NodeId> = Vec::new();
+    for node in &graph.nodes {
+        let operands = node.operands.iter().map(|operand| map[operand.index()]).collect();
+        let mut id = rounded.push(GraphNode { operands, ..node.clone() });
+        if node.ty.dtype.is_float() && node.ty.dtype != DType::F64 {
+            // A cast to the same type does nothing, so it goes by way of F64.
+            for dtype in [DType::F64, node.ty.dtype] {
+                let ty = Type { dtype, ..node.ty.clone() };
+                let (op, operands) = (Op::Cast(dtype), [id].into_iter().collect());
+                id = rounded.push(GraphNode { op, ty, operands, span: node.span });
+            }
+        }
+        map.push(id);
+    }
+    rounded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
+    rounded
 }
 
 proptest! {
@@ -88,5 +128,19 @@ proptest! {
         let (once, _) = rewrite(&collected.graph, rules());
         let (twice, _) = rewrite(&once, rules());
         prop_assert_eq!(once.to_string(), twice.to_string());
+    }
+
+    #[test]
+    fn every_rule_stays_within_the_bounds(
+        program in prop_oneof![programs(Mode::Smooth, false), programs(Mode::Smooth, true)]
+    ) {
+        let (collected, params) = collected(&program);
+        within_bounds(&collected.graph, &rewrite(&collected.graph, rules()).0, &params)?;
+    }
+
+    #[test]
+    fn rounding_after_every_operation_stays_within_the_bounds(program in support::random_graph::program()) {
+        let (collected, params) = collected(&program);
+        within_bounds(&collected.graph, &rounded_throughout(&collected.graph), &params)?;
     }
 }

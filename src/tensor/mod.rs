@@ -255,14 +255,17 @@ impl Tensor {
     #[doc(hidden)]
     pub fn oracle(tensors: &[&Tensor]) -> Result<Vec<ir::oracle::Value>> {
         let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
-        ir::oracle::evaluate_nodes(&nodes, &|leaf, ty| {
-            if leaf.buffer.device != Device::cpu() {
-                let reason = "the oracle reads CPU memory only".into();
-                return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason });
-            }
-            let bytes = crate::runtime::host::bytes(&leaf.buffer);
-            Ok(ir::oracle::Value::from_view(ty.clone(), bytes, &leaf.layout))
-        })
+        ir::oracle::evaluate_nodes(&nodes, &read_host)
+    }
+
+    /// [`Tensor::oracle`] with bounds on what a device may differ by.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::oracle`].
+    #[doc(hidden)]
+    pub fn oracle_bounded(tensors: &[&Tensor]) -> Result<Vec<ir::oracle::Bounded>> {
+        let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
+        ir::oracle::evaluate_nodes_bounded(&nodes, &read_host)
     }
 
     /// The extents, when there are exactly `N`: `let [b, t, d] = x.dims()?`.
@@ -289,6 +292,16 @@ impl Tensor {
         let axis = axis::resolve("dim", Span::caller(), axis, shape)?;
         Ok(shape[axis])
     }
+}
+
+/// The elements of a leaf in CPU memory.
+fn read_host(leaf: &ir::Leaf, ty: &Type) -> Result<ir::oracle::Value> {
+    if leaf.buffer.device != Device::cpu() {
+        let reason = "the oracle reads CPU memory only".into();
+        return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason });
+    }
+    let bytes = crate::runtime::host::bytes(&leaf.buffer);
+    Ok(ir::oracle::Value::from_view(ty.clone(), bytes, &leaf.layout))
 }
 
 impl fmt::Debug for Tensor {

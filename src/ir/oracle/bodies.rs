@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Error, Result, Scalar};
+use crate::base::{DType, Error, Result};
 use crate::ir::collect::collect_body;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::node::Type;
 use crate::ir::op::{Composite, Custom, LoopSpec, Op};
+use crate::ir::oracle::bounds;
 use crate::ir::oracle::interpret::interpret;
-use crate::ir::oracle::value::{Data, Value};
+use crate::ir::oracle::value::{Cell, Data, Value};
 
 /// What nodes must share to be results of one run.
 type Key = (usize, SmallVec<[NodeId; 3]>);
@@ -19,43 +20,55 @@ type Key = (usize, SmallVec<[NodeId; 3]>);
 /// The runs that several nodes take a result of.
 pub(super) struct Shared {
     runs: HashMap<Key, Run>,
+    bounded: bool,
 }
 
 #[derive(Default)]
 struct Run {
     /// Nodes that have yet to take their result.
     waiting: usize,
-    results: Vec<Rc<Value>>,
+    results: Vec<Cell>,
 }
 
 impl Shared {
     /// Counts, for each run, the nodes that want a result of it.
-    pub(super) fn new(graph: &Graph) -> Shared {
+    pub(super) fn new(graph: &Graph, bounded: bool) -> Shared {
         let mut runs: HashMap<Key, Run> = HashMap::new();
         for key in graph.nodes.iter().filter_map(key) {
             runs.entry(key).or_default().waiting += 1;
         }
-        Shared { runs }
+        Shared { runs, bounded }
     }
 
-    /// The result that `node` takes, running the operation at the first call.
-    pub(super) fn result(&mut self, node: &GraphNode, operands: &[Rc<Value>]) -> Result<Rc<Value>> {
-        let (operation, out) = several(&node.op).expect("an operation with several results");
-        let key = key(node).expect("an operation with several results");
+    /// The result that `node` takes, running the operation at the first call;
+    /// `None` if it is not such an operation.
+    pub(super) fn result(&mut self, node: &GraphNode, operands: &[Cell]) -> Option<Result<Cell>> {
+        let (operation, out) = several(&node.op)?;
+        Some(self.run(&operation, key(node)?, node, operands).map(|results| results[out as usize].clone()))
+    }
+
+    fn run(
+        &mut self,
+        operation: &Several<'_>,
+        key: Key,
+        node: &GraphNode,
+        operands: &[Cell],
+    ) -> Result<Vec<Cell>> {
         let run = self.runs.entry(key.clone()).or_default();
         if run.results.is_empty() {
             run.results = match operation {
-                Several::Loop(spec) => repeat(spec, node, operands)?,
-                Several::Composite(composite) => composed(composite, operands)?,
-                Several::Custom(custom) => custom_results(custom, node, operands)?,
+                Several::Loop(spec) => repeat(spec, node, operands, self.bounded)?,
+                Several::Composite(composite) => {
+                    interpret(&collect_body(&composite.body.results), operands, self.bounded)?
+                }
+                Several::Custom(custom) => custom_results(*custom, node, operands, self.bounded)?,
             };
         }
-        let result = run.results[out as usize].clone();
         run.waiting = run.waiting.saturating_sub(1);
-        if run.waiting == 0 {
-            self.runs.remove(&key);
+        if run.waiting > 0 {
+            return Ok(run.results.clone());
         }
-        Ok(result)
+        Ok(self.runs.remove(&key).map(|run| run.results).unwrap_or_default())
     }
 }
 
@@ -89,32 +102,36 @@ fn key(node: &GraphNode) -> Option<Key> {
     Some((address, node.operands.clone()))
 }
 
-fn composed(composite: &Composite, operands: &[Rc<Value>]) -> Result<Vec<Rc<Value>>> {
-    interpret(&collect_body(&composite.body.results), operands.to_vec())
-}
-
 /// Runs a loop's body; carries and slices are rounded, since a device stores them.
-fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Rc<Value>]) -> Result<Vec<Rc<Value>>> {
+fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Cell], bounded: bool) -> Result<Vec<Cell>> {
     let body = collect_body(&spec.body.results);
-    let round = |value: &Rc<Value>| Rc::new(value.rounded());
-    let mut carries: Vec<Rc<Value>> = operands[..spec.carries].iter().map(round).collect();
+    let mut carries: Vec<Cell> = operands[..spec.carries].iter().map(bounds::stored).collect();
     let (stacked, invariants) = operands[spec.carries..].split_at(spec.stacked);
-    let mut slices: Vec<Vec<Rc<Value>>> = vec![Vec::new(); spec.body.results.len() - spec.carries];
+    let mut slices: Vec<Vec<Cell>> = vec![Vec::new(); spec.body.results.len() - spec.carries];
     for trip in 0..spec.trips {
         let trip = if spec.reverse { spec.trips - 1 - trip } else { trip };
         let number = Type::new((), DType::I64, node.ty.device);
-        let mut params = vec![Rc::new(Value::new(number, Data::Int(vec![trip as i64])))];
+        let mut params = vec![Cell::certain(Value::new(number, Data::Int(vec![trip as i64])), bounded)];
         params.extend(carries.iter().cloned());
-        params.extend(stacked.iter().map(|value| Rc::new(slice_of(value, trip))));
+        params.extend(stacked.iter().map(|cell| cell.moved(|value| slice_of(value, trip))));
         params.extend(invariants.iter().cloned());
-        let mut results: Vec<Rc<Value>> = interpret(&body, params)?.iter().map(round).collect();
+        let mut results: Vec<Cell> = interpret(&body, &params, bounded)?.iter().map(bounds::stored).collect();
         for (slices, slice) in slices.iter_mut().zip(results.split_off(spec.carries)) {
             slices.push(slice);
         }
         carries = results;
     }
-    let stacks = slices.into_iter().zip(&spec.body.results[spec.carries..]);
-    carries.extend(stacks.map(|(slices, result)| Rc::new(stack(spec, slices, result.ty()))));
+    for (mut slices, result) in slices.into_iter().zip(&spec.body.results[spec.carries..]) {
+        if spec.reverse {
+            slices.reverse();
+        }
+        let values: Vec<&Value> = slices.iter().map(|cell| &*cell.value).collect();
+        let value = Rc::new(stack(&values, result.ty()));
+        let errors: Option<Vec<&Value>> = slices.iter().map(|cell| cell.error.as_deref()).collect();
+        let ty = Type { dtype: DType::F64, ..result.ty().clone() };
+        let error = errors.filter(|_| bounded).map(|errors| Rc::new(stack(&errors, &ty)));
+        carries.push(Cell { value, error });
+    }
     Ok(carries)
 }
 
@@ -130,30 +147,39 @@ fn slice_of(value: &Value, trip: usize) -> Value {
     Value::new(ty, data)
 }
 
-/// Slices along a new leading axis, the first iteration's last when reversed.
-fn stack(spec: &LoopSpec, mut slices: Vec<Rc<Value>>, slice: &Type) -> Value {
-    if spec.reverse {
-        slices.reverse();
-    }
+/// Slices along a new leading axis.
+fn stack(slices: &[&Value], slice: &Type) -> Value {
     let mut shape = slice.shape.clone();
-    shape.0.insert(0, spec.trips);
-    let scalars = slices.iter().flat_map(|s| (0..s.data.len()).map(|i| s.data.scalar(i)));
+    shape.0.insert(0, slices.len());
     let data = if slice.dtype.is_float() {
-        Data::Float(scalars.map(Scalar::as_f64).collect())
+        Data::Float(slices.iter().flat_map(|slice| slice.data.floats()).copied().collect())
     } else {
-        Data::Int(scalars.map(Scalar::as_i64).collect())
+        Data::Int(slices.iter().flat_map(|slice| slice.data.ints()).copied().collect())
     };
     Value::new(Type { shape, ..slice.clone() }, data)
 }
 
-fn custom_results(custom: &dyn Custom, node: &GraphNode, operands: &[Rc<Value>]) -> Result<Vec<Rc<Value>>> {
+fn custom_results(
+    custom: &dyn Custom,
+    node: &GraphNode,
+    operands: &[Cell],
+    bounded: bool,
+) -> Result<Vec<Cell>> {
     let failed =
         |message| Error::Kernel { kernel: custom.name().to_string(), device: node.ty.device, message };
-    let inputs: Vec<Vec<u8>> = operands.iter().map(|o| o.to_bytes()).collect();
-    let types = custom.infer(&operands.iter().map(|o| &o.ty).collect::<Vec<_>>()).map_err(failed)?;
+    let inputs: Vec<Vec<u8>> = operands.iter().map(|o| o.value.to_bytes()).collect();
+    let types = custom.infer(&operands.iter().map(|o| &o.value.ty).collect::<Vec<_>>()).map_err(failed)?;
     let mut outputs: Vec<Vec<u8>> = types.iter().map(|ty| vec![0; ty.bytes()]).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
     let mut slices: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     custom.run_cpu(&inputs, &mut slices).map_err(failed)?;
-    Ok(types.into_iter().zip(&outputs).map(|(ty, bytes)| Rc::new(Value::from_bytes(ty, bytes))).collect())
+    // Of what the kernel does with an error, nothing is known.
+    let certain = !bounded || operands.iter().all(|o| o.errors().iter().all(|&error| error == 0.0));
+    let cell = |(ty, bytes): (Type, &Vec<u8>)| {
+        let value = Value::from_bytes(ty, bytes);
+        let error = if certain { 0.0 } else { f64::INFINITY };
+        let error = bounded.then(|| Rc::new(value.errors(vec![error; value.data.len()])));
+        Cell { value: Rc::new(value), error }
+    };
+    Ok(types.into_iter().zip(&outputs).map(cell).collect())
 }

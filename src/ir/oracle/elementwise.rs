@@ -1,7 +1,5 @@
 //! Sources, ALU operations and conversions.
 
-use std::rc::Rc;
-
 use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::ir::node::Type;
@@ -20,7 +18,7 @@ pub(super) fn iota(extent: usize, dtype: DType) -> Data {
 }
 
 /// An operation on every element; rank-0 operands extend.
-pub(super) fn alu(op: AluOp, ty: &Type, operands: &[Rc<Value>]) -> Data {
+pub(super) fn alu(op: AluOp, ty: &Type, operands: &[&Value]) -> Data {
     let count = ty.shape.numel();
     let steps: Vec<usize> = operands.iter().map(|o| usize::from(o.ty.shape.rank() > 0)).collect();
     if op == AluOp::Where {
@@ -48,7 +46,7 @@ fn map<T: Copy, R>(count: usize, steps: &[usize], operands: &[&[T]], eval: impl 
     }
 }
 
-fn select(count: usize, steps: &[usize], operands: &[Rc<Value>]) -> Data {
+fn select(count: usize, steps: &[usize], operands: &[&Value]) -> Data {
     let condition = operands[0].data.ints();
     let chosen = |i: usize| if condition[i * steps[0]] != 0 { 1 } else { 2 };
     match (&operands[1].data, &operands[2].data) {

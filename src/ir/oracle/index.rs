@@ -1,7 +1,6 @@
 //! Gather, scatter and sort.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 use crate::base::{DType, Error, Result, Shape, Span};
 use crate::ir::alu::AluOp;
@@ -31,8 +30,8 @@ fn targets(op: &'static str, axis: u8, span: Span, shape: &Shape, index: &Value)
 }
 
 /// The first operand with the third's elements combined in, in row-major order.
-pub(super) fn scatter(axis: u8, mode: ScatterMode, span: Span, operands: &[Rc<Value>]) -> Result<Data> {
-    let (base, index, updates) = (&operands[0], &operands[1], &operands[2]);
+pub(super) fn scatter(axis: u8, mode: ScatterMode, span: Span, operands: &[&Value]) -> Result<Data> {
+    let (base, index, updates) = (operands[0], operands[1], operands[2]);
     let to = targets("scatter", axis, span, &base.ty.shape, index)?;
     Ok(match (&base.data, &updates.data) {
         (Data::Int(base_data), Data::Int(updates)) => {

@@ -8,6 +8,8 @@
 //! `f64` precision, as a fused kernel may keep more than the type has.
 
 mod bodies;
+mod bounds;
+mod bounds_alu;
 mod elementwise;
 mod index;
 mod interpret;
@@ -17,7 +19,6 @@ mod reduce;
 mod tests;
 mod value;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::base::{Error, Result};
@@ -26,7 +27,10 @@ use crate::ir::collect::collect;
 use crate::ir::graph::Graph;
 use crate::ir::node::{Node, Type};
 
+pub use bounds::Bounded;
 pub use value::{Data, Value};
+
+use value::Cell;
 
 /// The values of a graph's outputs, rounded to their types.
 ///
@@ -35,9 +39,21 @@ pub use value::{Data, Value};
 /// [`Error::Kernel`] when a custom kernel fails, [`Error::Argument`] when
 /// `params` do not fit the graph's parameters.
 pub fn evaluate(graph: &Graph, params: &[Value]) -> Result<Vec<Value>> {
-    let params = params.iter().map(|param| Rc::new(param.rounded())).collect();
-    let outputs = interpret::interpret(graph, params)?;
-    Ok(outputs.iter().map(|output| output.rounded()).collect())
+    let params: Vec<Cell> = params.iter().map(|param| Cell::certain(param.rounded(), false)).collect();
+    let outputs = interpret::interpret(graph, &params, false)?;
+    Ok(outputs.iter().map(|output| output.value.rounded()).collect())
+}
+
+/// Like [`evaluate`], with bounds on what a device may differ by: every
+/// operation, in any order of summation, fused or not, computed in the type
+/// that [`crate::base::DType::compute`] names and rounded where it likes.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_bounded(graph: &Graph, params: &[Value]) -> Result<Vec<Bounded>> {
+    let params: Vec<Cell> = params.iter().map(|param| Cell::certain(param.rounded(), true)).collect();
+    let outputs = interpret::interpret(graph, &params, true)?;
+    Ok(outputs.iter().map(Bounded::stored).collect())
 }
 
 /// The values of persistent nodes; `read` fetches the leaves they rest on.
@@ -48,13 +64,33 @@ pub fn evaluate_nodes(
     nodes: &[Arc<Node>],
     read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
 ) -> Result<Vec<Value>> {
+    let (graph, params) = collected(nodes, read)?;
+    evaluate(&graph, &params)
+}
+
+/// [`evaluate_bounded`] of persistent nodes.
+///
+/// # Errors
+/// Those of [`evaluate`] and of `read`.
+pub fn evaluate_nodes_bounded(
+    nodes: &[Arc<Node>],
+    read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
+) -> Result<Vec<Bounded>> {
+    let (graph, params) = collected(nodes, read)?;
+    evaluate_bounded(&graph, &params)
+}
+
+fn collected(
+    nodes: &[Arc<Node>],
+    read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
+) -> Result<(Graph, Vec<Value>)> {
     let collected = collect(nodes);
     let mut params = Vec::with_capacity(collected.leaves.len());
     for leaf in &collected.leaves {
         let missing = || argument("a realized leaf", "one without a value");
         params.push(read(leaf.value().ok_or_else(missing)?, leaf.ty())?);
     }
-    evaluate(&collected.graph, &params)
+    Ok((collected.graph, params))
 }
 
 fn argument(expected: impl Into<String>, found: impl Into<String>) -> Error {

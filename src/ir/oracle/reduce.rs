@@ -1,6 +1,6 @@
 //! Reductions, scans, contractions and window sums, folded in row-major order.
 
-use crate::base::{DType, Dims};
+use crate::base::{DType, Dims, Shape};
 use crate::ir::monoid::{Monoid, State};
 use crate::ir::node::Type;
 use crate::ir::op::{Axes, ContractDims, WindowAxis};
@@ -9,15 +9,20 @@ use crate::ir::oracle::value::{Data, Value, wrap};
 
 /// The given axes combined and removed.
 pub(super) fn reduce(monoid: Monoid, axes: &Axes, ty: &Type, operand: &Value) -> Data {
-    let from = &operand.ty.shape;
-    let reduced = |axis: usize| axes.contains(&(axis as u8));
-    let to = positions(from, 0, &strides_of(from, |axis| !reduced(axis)));
-    let number = positions(from, 0, &strides_of(from, reduced));
+    let (to, number) = groups(axes, &operand.ty.shape);
     let mut states = vec![monoid.identity(operand.ty.dtype); ty.shape.numel()];
     for (i, &to) in to.iter().enumerate() {
         states[to] = monoid.combine(states[to], lift(monoid, operand, i, number[i]));
     }
     finish(monoid, &states, ty.dtype)
+}
+
+/// For each element, which result it goes into, and its number among those
+/// that do.
+pub(super) fn groups(axes: &Axes, from: &Shape) -> (Vec<usize>, Vec<usize>) {
+    let reduced = |axis: usize| axes.contains(&(axis as u8));
+    let to = positions(from, 0, &strides_of(from, |axis| !reduced(axis)));
+    (to, positions(from, 0, &strides_of(from, reduced)))
 }
 
 /// Row-major strides over the axes kept, 0 on the others.

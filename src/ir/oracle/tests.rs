@@ -210,3 +210,51 @@ fn bytes_and_views_round_trip() {
     let view = Value::from_view(x.ty.clone(), &x.to_bytes(), &columns);
     assert_eq!(view.data.ints(), [3, 1, -4, -2]);
 }
+
+/// One primitive on values, with bounds.
+fn bounded(op: Op, operands: &[&Value]) -> Bounded {
+    let params: Vec<Arc<Node>> = (0..).zip(operands).map(|(i, value)| param(i, value)).collect();
+    let values: Vec<Value> = operands.iter().map(|&value| value.clone()).collect();
+    let root = node(op, &params.iter().collect::<Vec<_>>());
+    evaluate_bounded(&collect_body(&[root]), &values).expect("a run").remove(0)
+}
+
+#[test]
+fn sums_of_small_integers_are_exact_in_any_order() {
+    let x = floats(&[3], &[1., -2., 3.]);
+    let sum = bounded(Op::Reduce(Monoid::Sum, smallvec![0]), &[&x]);
+    assert_eq!(sum.error, [0.0]);
+    let x = floats(&[3], &[0.5, 1e7, -1e7]);
+    let sum = bounded(Op::Reduce(Monoid::Sum, smallvec![0]), &[&x]);
+    assert!(sum.error[0] > 1.0 && sum.error[0] < 10.0, "{sum:?}");
+}
+
+#[test]
+fn a_result_outside_its_bound_disagrees() {
+    let x = floats(&[2], &[1.0, f64::NAN]);
+    let exp = bounded(Op::Alu(AluOp::Exp), &[&x]);
+    assert_eq!(exp.error[1], 0.0);
+    let close = floats(&[2], &[2.718_281_9, f64::NAN]);
+    let far = floats(&[2], &[2.718_29, f64::NAN]);
+    let number = floats(&[2], &[2.718_281_9, 0.0]);
+    assert_eq!(exp.disagreement(&close, 1.0), None);
+    assert_eq!(exp.disagreement(&far, 1.0), Some(0));
+    assert_eq!(exp.disagreement(&number, 1.0), Some(1));
+    assert_eq!(exp.disagreement(&floats(&[1], &[2.718_281_9]), 1.0), Some(1));
+}
+
+#[test]
+fn nothing_is_known_beyond_a_jump_or_a_pole() {
+    let third = number(1.0 / 3.0, DType::F32);
+    let three = number(3.0, DType::F32);
+    let one = number(1.0, DType::F32);
+    let almost_one = node(Op::Alu(AluOp::Mul), &[&third, &three]);
+    let floor = node(Op::Alu(AluOp::Floor), &[&almost_one]);
+    let less = node(Op::Alu(AluOp::Lt), &[&almost_one, &one]);
+    let rest = node(Op::Alu(AluOp::Sub), &[&almost_one, &one]);
+    let pole = node(Op::Alu(AluOp::Recip), &[&rest]);
+    let out = evaluate_bounded(&collect_body(&[floor, less, pole]), &[]).expect("a run");
+    assert!(out[0].error[0] >= 1.0);
+    assert_eq!(out[1].error[0], f64::INFINITY);
+    assert_eq!(out[2].error[0], f64::INFINITY);
+}

@@ -1,5 +1,7 @@
 //! Values of the oracle: a type and row-major numbers.
 
+use std::rc::Rc;
+
 use crate::base::{DType, Scalar};
 use crate::ir::buffer::Layout;
 use crate::ir::node::Type;
@@ -21,6 +23,32 @@ pub struct Value {
     pub ty: Type,
     /// The elements, as many as the shape has.
     pub data: Data,
+}
+
+/// A value in the interpreter, with a bound on how far each element computed
+/// by a device may be off, if asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub value: Rc<Value>,
+    /// Of type `F64`; for integers 0 or, where anything is possible, infinity.
+    pub error: Option<Rc<Value>>,
+}
+
+impl Cell {
+    /// A value that every device has alike.
+    pub fn certain(value: Value, bounded: bool) -> Cell {
+        let error = bounded.then(|| Rc::new(value.errors(vec![0.0; value.data.len()])));
+        Cell { value: Rc::new(value), error }
+    }
+    /// The value moved, and its errors alike.
+    pub fn moved(&self, movement: impl Fn(&Value) -> Value) -> Cell {
+        let error = self.error.as_ref().map(|error| Rc::new(movement(error)));
+        Cell { value: Rc::new(movement(&self.value)), error }
+    }
+    /// The errors of the elements.
+    pub fn errors(&self) -> &[f64] {
+        self.error.as_ref().expect("bounds were asked for").data.floats()
+    }
 }
 
 impl Data {
@@ -118,6 +146,11 @@ impl Value {
     /// The elements as `f64`; integers beyond 2^53 round.
     pub fn to_f64(&self) -> Vec<f64> {
         (0..self.data.len()).map(|i| self.data.scalar(i).as_f64()).collect()
+    }
+
+    /// Errors of the elements of this value, as a value themselves.
+    pub(super) fn errors(&self, errors: Vec<f64>) -> Value {
+        Value::new(Type { dtype: DType::F64, ..self.ty.clone() }, Data::Float(errors))
     }
 
     /// The same value, its floats rounded to the precision of its type.
