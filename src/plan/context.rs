@@ -119,6 +119,13 @@ impl Context {
         Ok(lock(&self.backends).entry(device).or_insert(backend).clone())
     }
 
+    /// Uses `backend` for its device from now on: a simulator, say, or a
+    /// device under test. Forgets all plans and compiled kernels.
+    pub fn install(&self, backend: Arc<dyn Backend>) {
+        lock(&self.backends).insert(backend.device(), backend);
+        self.clear_caches();
+    }
+
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
         let cache = lock(&self.plans);
         let lifted: Vec<bool> = values.scalars.iter().map(|scalar| scalar.always_argument).collect();

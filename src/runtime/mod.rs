@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::{Device, Result};
+use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
 
@@ -28,6 +28,8 @@ pub struct Capabilities {
     pub row_bytes: usize,
     /// Names of the composites that a template runs.
     pub templates: &'static [&'static str],
+    /// The element types it cannot compute with.
+    pub missing: &'static [DType],
 }
 
 /// A buffer as a kernel sees it.

@@ -91,6 +91,8 @@ struct State<'a> {
     uses: Vec<u32>,
     group_of: Vec<Option<GroupId>>,
     groups: Vec<Option<Group>>,
+    /// The lowest and the highest member of each group.
+    spans: Vec<(NodeId, NodeId)>,
     readers: Vec<Readers>,
     /// Whether the value must be in memory.
     stored: Vec<bool>,
@@ -121,6 +123,7 @@ impl<'a> State<'a> {
             uses,
             group_of: vec![None; count],
             groups: Vec::new(),
+            spans: Vec::new(),
             readers: vec![Readers::new(); count],
             stored,
             duplicated: vec![false; count],
@@ -168,6 +171,7 @@ impl<'a> State<'a> {
     fn new_group(&mut self, id: NodeId) {
         let number = self.groups.len() as GroupId;
         self.groups.push(Some(Group { roots: vec![id], ..Group::default() }));
+        self.spans.push((id, id));
         self.join(number, id);
     }
 
@@ -179,6 +183,8 @@ impl<'a> State<'a> {
         group.members.push(id);
         group.structural |= structural;
         group.contraction |= contraction;
+        let (low, high) = self.spans[number as usize];
+        self.spans[number as usize] = (low.min(id), high.max(id));
         for &operand in &self.graph.node(id).operands {
             add_readers(&mut self.readers[operand.index()], &[number]);
         }
@@ -385,6 +391,9 @@ impl<'a> State<'a> {
                 }
                 self.groups[from as usize] = None;
                 self.groups[into as usize] = Some(group);
+                let (a, b) = (self.spans[into as usize], self.spans[from as usize]);
+                self.spans[into as usize] = (a.0.min(b.0), a.1.max(b.1));
+                self.spans[from as usize] = self.spans[into as usize];
                 true
             }
             Err(blocker) => {
@@ -482,7 +491,7 @@ impl<'a> State<'a> {
     }
 
     fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> bool {
-        let lowest = self.group(b).members.iter().min().copied().unwrap_or(NodeId(0));
+        let floor = self.floor(b);
         let mut seen: HashSet<GroupId> = HashSet::from([a]);
         let mut seen_nodes: HashSet<(NodeId, bool)> = HashSet::new();
         // Each entry: a node, and whether the path has left `a` through another group.
@@ -503,11 +512,11 @@ impl<'a> State<'a> {
             match group {
                 Some(group) => {
                     let members = &self.group(group).members;
-                    if seen.insert(group) && members.iter().any(|&member| member > lowest) {
+                    if seen.insert(group) && self.spans[group as usize].1 > floor {
                         pending.extend(members.iter().flat_map(|&id| below(id)).map(|id| (id, true)));
                     }
                 }
-                None if id > lowest && seen_nodes.insert((id, left)) => {
+                None if id > floor && seen_nodes.insert((id, left)) => {
                     // A node not placed yet will be a step of its own unless it moves.
                     let moves = matches!(self.classes[id.index()], Class::Movement | Class::Source)
                         || self.duplicated[id.index()];
@@ -517,6 +526,18 @@ impl<'a> State<'a> {
             }
         }
         false
+    }
+
+    /// A node below which no path starts that leads to group `b`. Operands
+    /// have lower numbers, but a path may enter a group at a low member and
+    /// leave it from a high one.
+    fn floor(&self, b: GroupId) -> NodeId {
+        let mut floor = self.spans[b as usize].0;
+        let across = |floor: NodeId| self.spans.iter().filter(move |span| span.0 < floor && span.1 > floor);
+        while let Some(low) = across(floor).map(|span| span.0).min() {
+            floor = low;
+        }
+        floor
     }
 
     /// Merges kernels that read the same stored value and have one form.

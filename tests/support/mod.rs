@@ -2,6 +2,10 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
+pub mod broken;
+pub mod census;
+pub mod comparison;
+pub mod device;
 pub mod random_graph;
 pub mod random_leaf;
 mod random_moves;

@@ -6,20 +6,22 @@
 //! program, and proptest can drop and simplify instructions freely.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use kiln::base::Device;
-use kiln::ir::Node;
 use kiln::ir::collect::collect;
+use kiln::ir::{Buffer, Node};
 use kiln::tensor::Tensor;
 use proptest::prelude::*;
 
-use super::random_leaf::Mode;
+use super::random_leaf::{Mode, Numbers, Sharing};
 use super::random_steps::Construction;
 
 /// What an instruction builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Nothing: what an instruction shrinks to.
+    Nothing,
     /// Data in memory.
     Leaf,
     /// A rank-0 constant.
@@ -76,6 +78,7 @@ pub enum Kind {
 
 /// How often each kind is drawn.
 const WEIGHTS: &[(u32, Kind)] = &[
+    (1, Kind::Nothing),
     (6, Kind::Leaf),
     (3, Kind::Number),
     (2, Kind::Iota),
@@ -137,40 +140,87 @@ pub struct Variant {
     pub constants: u64,
     /// Added to every extent above 1 of the leaves.
     pub sizes: usize,
-    /// Where it runs: leaves are copied there.
+    /// Added to the offset of every leaf in its buffer.
+    pub offset: usize,
+    /// Which leaves share a buffer.
+    pub sharing: Sharing,
+    /// Seed of what the caller keeps besides the results. At 0 it keeps
+    /// nothing, so that every leaf may be overwritten.
+    pub keep: u64,
+    /// Where it runs.
     pub device: Device,
 }
 
 impl Default for Variant {
     fn default() -> Variant {
-        Variant { data: 0, constants: 0, sizes: 0, device: Device::cpu() }
+        let sharing = Sharing::AsDrawn;
+        Variant { data: 0, constants: 0, sizes: 0, offset: 0, sharing, keep: 0, device: Device::cpu() }
     }
 }
 
-impl Program {
-    /// The program's results, on the CPU.
-    pub fn build(&self) -> Vec<Tensor> {
-        self.build_variant(Variant::default())
-    }
+/// A program, built, and what else of it the caller keeps.
+#[derive(Debug)]
+pub struct Built {
+    /// The results: at least one, and none twice.
+    pub outputs: Vec<Tensor>,
+    /// Leaves, and other views of leaves' memory.
+    pub leaves: Vec<Tensor>,
+    /// Values that nobody asks for yet.
+    pub inner: Vec<Tensor>,
+    /// The memory of the leaves, as far as it is still there.
+    pub memory: Vec<Weak<Buffer>>,
+    /// How many leaves share that memory.
+    pub leaf_count: usize,
+}
 
-    /// The results of a variant of the program. Equal variants are equal
-    /// graphs of different nodes.
-    pub fn build_variant(&self, variant: Variant) -> Vec<Tensor> {
-        self.build_nodes(variant).into_iter().map(Tensor::from_node).collect()
+impl Program {
+    /// A variant of the program. Equal variants are equal graphs of
+    /// different nodes, on the current context's devices.
+    pub fn build(&self, variant: Variant) -> Built {
+        let mut construction = self.construct(variant);
+        let outputs = construction.outputs(&self.outputs);
+        let mut numbers = Numbers(variant.keep);
+        let mut chosen = |one_in: usize| variant.keep != 0 && numbers.below(one_in) == 0;
+        let mut leaves = Vec::new();
+        for leaf in &construction.leaves {
+            if chosen(3) {
+                leaves.push(leaf.clone());
+            } else if chosen(3) {
+                let value = leaf.value().expect("a leaf has a value");
+                leaves.push(Node::leaf(leaf.ty().clone(), value.clone(), leaf.span()));
+            }
+        }
+        let nodes = construction.stack.iter().map(|entry| &entry.node);
+        let computed = nodes.filter(|node| node.value().is_none());
+        let inner: Vec<Arc<Node>> = computed.filter(|_| chosen(6)).take(3).cloned().collect();
+        let (memory, leaf_count) = (construction.memory(), construction.leaves.len());
+        let tensors = |nodes: Vec<Arc<Node>>| nodes.into_iter().map(Tensor::from_node).collect();
+        Built {
+            outputs: tensors(outputs),
+            leaves: tensors(leaves),
+            inner: tensors(inner),
+            memory,
+            leaf_count,
+        }
     }
 
     /// The results as nodes: at least one, and none twice.
     pub fn build_nodes(&self, variant: Variant) -> Vec<Arc<Node>> {
+        self.construct(variant).outputs(&self.outputs)
+    }
+
+    fn construct(&self, variant: Variant) -> Construction {
         let mut construction = Construction::new(self.mode, self.special, variant);
         for (number, instruction) in self.instructions.iter().enumerate() {
             construction.step(number as u64, instruction);
         }
-        construction.outputs(&self.outputs)
+        construction
     }
 }
 
 impl fmt::Debug for Program {
-    /// The instructions and the graph they build.
+    /// The instructions and the graph they build, with the unasked values
+    /// that a caller may keep among its results.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Program {{ mode: {:?}, special: {}, instructions: vec![", self.mode, self.special)?;
         for Instruction { kind, from, with } in &self.instructions {
@@ -178,7 +228,12 @@ impl fmt::Debug for Program {
         }
         writeln!(f, "], outputs: vec!{:?} }}", self.outputs)?;
         // A panic while building is reported by the test, not by its report.
-        match std::panic::catch_unwind(|| collect(&self.build_nodes(Variant::default())).graph.to_string()) {
+        let nodes = || {
+            let built = self.build(Variant { keep: 1, ..Variant::default() });
+            let tensors = built.outputs.iter().chain(&built.inner);
+            tensors.map(|tensor| tensor.node().expect("a valid tensor").clone()).collect::<Vec<_>>()
+        };
+        match std::panic::catch_unwind(|| collect(&nodes()).graph.to_string()) {
             Ok(graph) => f.write_str(&graph),
             Err(_) => f.write_str("(it does not build)"),
         }
@@ -194,7 +249,7 @@ pub fn programs(mode: Mode, special: bool) -> impl Strategy<Value = Program> {
     let from = prop::array::uniform3(prop_oneof![3 => 0..3u8, 1 => any::<u8>()]);
     let instruction =
         (kind, from, any::<[u8; 4]>()).prop_map(|(kind, from, with)| Instruction { kind, from, with });
-    let instructions = prop::collection::vec(instruction, 1..32);
+    let instructions = prop::collection::vec(instruction, 1..40);
     (instructions, prop::collection::vec(any::<u8>(), 0..3))
         .prop_map(move |(instructions, outputs)| Program { mode, special, instructions, outputs })
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use kiln::base::{DType, Device, Kind, Scalar, Shape, Span};
+use kiln::base::{DType, Kind, Scalar, Shape, Span};
 use kiln::ir::{Buffer, Layout, Leaf, Node, Type};
-use kiln::runtime::host;
 
 /// Which numbers to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +48,50 @@ impl Numbers {
     }
 }
 
+/// Which leaves are views of one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Those that the program says.
+    AsDrawn,
+    /// None.
+    Never,
+    /// All that can be.
+    Always,
+}
+
 /// The buffers of a program, so that leaves can share them.
-#[derive(Debug, Default)]
-pub struct Buffers(Vec<(DType, usize, Arc<Buffer>)>);
+#[derive(Debug)]
+pub struct Buffers {
+    known: Vec<(DType, usize, Arc<Buffer>)>,
+    sharing: Sharing,
+    /// Added to the offset of every leaf.
+    offset: usize,
+}
 
 impl Buffers {
+    /// No buffers yet.
+    pub fn new(sharing: Sharing, offset: usize) -> Buffers {
+        Buffers { known: Vec::new(), sharing, offset }
+    }
+
+    /// Each buffer once.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Buffer>> {
+        self.known.iter().map(|(_, _, buffer)| buffer)
+    }
+
     /// A leaf of a type: a view of a fresh buffer, or of one drawn before.
     /// `view` chooses the layout and whether to share.
     pub fn leaf(&mut self, ty: Type, view: u8, mut fresh: impl FnMut() -> Scalar) -> Arc<Node> {
-        let (layout, count) = layout(&ty.shape, view);
-        let shared =
-            self.0.iter().find(|(dtype, have, _)| view >= 200 && *dtype == ty.dtype && *have >= count);
+        let (mut layout, mut count) = layout(&ty.shape, view);
+        layout.offset += self.offset as i64;
+        count += self.offset;
+        let share = match self.sharing {
+            Sharing::AsDrawn => view >= 200,
+            Sharing::Never => false,
+            Sharing::Always => true,
+        };
+        let fits = |known: &&(DType, usize, Arc<Buffer>)| share && known.0 == ty.dtype && known.1 >= count;
+        let shared = self.known.iter().find(fits);
         let buffer = match shared {
             Some((_, _, buffer)) => buffer.clone(),
             None => {
@@ -68,12 +100,12 @@ impl Buffers {
                     let bits = fresh().to_bits(ty.dtype).to_le_bytes();
                     bytes.extend_from_slice(&bits[..ty.dtype.size()]);
                 }
-                let buffer = Arc::new(host::upload(&bytes).expect("host memory for a test"));
-                self.0.push((ty.dtype, count, buffer.clone()));
+                let backend = kiln::context().backend(ty.device).expect("the device under test");
+                let buffer = Arc::new(backend.upload(&bytes).expect("memory for a test"));
+                self.known.push((ty.dtype, count, buffer.clone()));
                 buffer
             }
         };
-        let ty = Type { device: Device::cpu(), ..ty };
         Node::leaf(ty, Leaf { buffer, layout }, Span::caller())
     }
 }

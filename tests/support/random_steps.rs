@@ -1,10 +1,11 @@
 //! What each instruction of a random program builds.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use kiln::base::{DType, Device, Dims, Kind as TypeKind, Scalar, Shape, Span};
-use kiln::ir::{AluOp, Node, Op, SliceAxis, Type, infer};
+use kiln::base::{DType, Dims, Kind as TypeKind, Scalar, Shape, Span};
+use kiln::ir::{AluOp, Buffer, Node, Op, SliceAxis, Type, infer};
 
+use super::device;
 use super::random_graph::{Instruction, Kind, Variant};
 use super::random_leaf::{Buffers, Mode, Numbers};
 
@@ -46,6 +47,8 @@ pub struct Construction {
     special: bool,
     pub(super) variant: Variant,
     buffers: Buffers,
+    /// The data in memory.
+    pub(super) leaves: Vec<Arc<Node>>,
     pub(super) stack: Vec<Entry>,
     pub(super) number: u64,
 }
@@ -53,7 +56,13 @@ pub struct Construction {
 impl Construction {
     /// An empty program.
     pub fn new(mode: Mode, special: bool, variant: Variant) -> Construction {
-        Construction { mode, special, variant, buffers: Buffers::default(), stack: Vec::new(), number: 0 }
+        let buffers = Buffers::new(variant.sharing, variant.offset);
+        Construction { mode, special, variant, buffers, leaves: Vec::new(), stack: Vec::new(), number: 0 }
+    }
+
+    /// The memory of the leaves that may share it.
+    pub fn memory(&self) -> Vec<Weak<Buffer>> {
+        self.buffers.all().map(Arc::downgrade).collect()
     }
 
     /// Builds what the instruction says, if it fits.
@@ -68,7 +77,7 @@ impl Construction {
     }
 
     /// The top of the stack and the chosen others, each once.
-    pub fn outputs(mut self, chosen: &[u8]) -> Vec<Arc<Node>> {
+    pub fn outputs(&mut self, chosen: &[u8]) -> Vec<Arc<Node>> {
         if self.stack.is_empty() {
             self.step(0, &Instruction { kind: Kind::Leaf, from: [0; 3], with: [0; 4] });
         }
@@ -86,6 +95,7 @@ impl Construction {
         let with = instruction.with;
         let [a, b, c] = instruction.from.map(|from| (kind != Kind::Leaf).then(|| self.pick(from)));
         match kind {
+            Kind::Nothing => None,
             Kind::Leaf => Some(self.leaf(with)),
             Kind::Number => Some(self.constant(dtype(with[0]))),
             Kind::Iota => self.iota(&a?, with),
@@ -182,14 +192,11 @@ impl Construction {
         let dtype = dtype(with[1]);
         let mut data = Numbers(self.variant.data ^ (self.number << 8));
         let (mode, special) = (self.mode, self.special);
-        let ty = Type::new(Shape(dims), dtype, Device::cpu());
+        let ty = Type::new(Shape(dims), dtype, self.variant.device);
         let node = self.buffers.leaf(ty, with[2], || data.element(dtype, mode, special));
+        self.leaves.push(node.clone());
         // Numbers of an unsigned type reach 8.
-        let leaf = Entry { node, bound: 8.0, special: special && dtype.is_float(), stored: true };
-        if self.variant.device == Device::cpu() {
-            return leaf;
-        }
-        self.moved(Op::Copy(self.variant.device), &leaf).expect("a copy fits")
+        Entry { node, bound: 8.0, special: special && dtype.is_float(), stored: true }
     }
 
     pub(super) fn iota(&self, a: &Entry, with: [u8; 4]) -> Option<Entry> {
@@ -329,8 +336,8 @@ impl Construction {
 
     /// Bits of integers, and of floats as they lie in memory.
     pub(super) fn bitcast(&self, a: Entry, with: [u8; 4]) -> Option<Entry> {
-        let number =
-            |d: &&DType| **d != DType::Bool && d.size() == a.dtype().size() && a.dtype() != DType::Bool;
+        let same_size = |d: DType| d.size() == a.dtype().size() && a.dtype() != DType::Bool;
+        let number = |d: &&DType| **d != DType::Bool && same_size(**d) && device::has(**d);
         let choices: Vec<&DType> = DType::ALL.iter().filter(number).collect();
         let to = **choices.get(usize::from(with[0]) % choices.len().max(1))?;
         // Bits of integers may be any float; bits of computed floats differ.
@@ -376,15 +383,16 @@ const INT_BINARY: &[AluOp] = &[
     AluOp::Pow,
 ];
 
-/// An element type, most often `F32`.
+/// An element type of the device under test, most often `F32`.
 fn dtype(choice: u8) -> DType {
-    match choice {
+    let dtype = match choice {
         0..120 => DType::F32,
         120..136 => DType::F16,
         136..152 => DType::BF16,
         152..168 => DType::F64,
         168.. => DType::ALL[usize::from(choice) % 9],
-    }
+    };
+    if device::has(dtype) { dtype } else { DType::F32 }
 }
 
 /// Up to where every integer is a number of the type.

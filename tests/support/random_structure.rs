@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kiln::base::{DType, Device, Dims, Scalar, Shape};
+use kiln::base::{DType, Dims, Scalar, Shape};
 use kiln::ir::{AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type};
 
-use super::random_leaf::{Buffers, Mode, Numbers};
+use super::random_leaf::{Buffers, Mode, Numbers, Sharing};
 use super::random_steps::{Construction, Entry, MOST_ELEMENTS, exact_limit, largest};
 
 impl Construction {
@@ -98,7 +98,7 @@ impl Construction {
         let count = if extent == 0 { 0 } else { count };
         let mut dims = like.0.clone();
         dims[axis] = count;
-        let ty = Type::new(Shape(dims), DType::I64, Device::cpu());
+        let ty = Type::new(Shape(dims), DType::I64, self.variant.device);
         if ty.shape.numel() > MOST_ELEMENTS {
             return None;
         }
@@ -108,9 +108,9 @@ impl Construction {
             let mut numbers = Numbers(self.variant.data ^ (self.number << 8) ^ 1);
             let fresh = || Scalar::Int(numbers.below(extent) as i64);
             // Never shared: what lies in another buffer may be no position.
-            let leaf = entry(Buffers::default().leaf(ty, with % 64, fresh));
-            let away = device != Device::cpu();
-            return if away { self.moved(Op::Copy(device), &leaf) } else { Some(leaf) };
+            let mut buffers = Buffers::new(Sharing::Never, self.variant.offset);
+            let leaf = entry(buffers.leaf(ty, with % 64, fresh));
+            return Some(leaf);
         }
         let ramp = entry(self.node(Op::Iota(count, DType::I64, device), &[])?);
         let (stride, modulus) =

@@ -186,9 +186,26 @@ fn whole(operands: &[Cell]) -> bool {
     operands.iter().all(|cell| exact(cell) && cell.value.to_f64().iter().all(|x| x.fract() == 0.0))
 }
 
-/// Errors of sums of `terms` elements each, in any order: `passed` through
-/// from the elements, whose magnitudes add up to `sizes`.
-fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: usize, whole: bool) -> Vec<f64> {
+/// What a sum or product combines.
+struct Terms {
+    /// How many.
+    count: usize,
+    /// Whether they are integers that are known exactly.
+    whole: bool,
+    /// The type of the accumulator.
+    dtype: DType,
+}
+
+impl Terms {
+    /// Terms accumulated in the type that devices compute `value` in.
+    fn of(value: &Value, count: usize, whole: bool) -> Terms {
+        Terms { count, whole, dtype: value.ty.dtype.compute() }
+    }
+}
+
+/// Errors of sums in any order: `passed` through from the elements, whose
+/// magnitudes add up to `sizes`.
+fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: &Terms) -> Vec<f64> {
     let dtype = value.ty.dtype;
     if !dtype.is_float() {
         return passed.iter().map(|&error| all_or_nothing([error])).collect();
@@ -197,10 +214,10 @@ fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: usize, whole: boo
     let element = |i: usize| {
         // Integers that fit the significand add up exactly.
         let kept = bounds_alu::stored(results[i], 0.0, dtype) == 0.0;
-        if whole && kept && sizes[i] * unit(dtype.compute()) <= 1.0 {
+        if terms.whole && kept && sizes[i] * unit(terms.dtype) <= 1.0 {
             return 0.0;
         }
-        let rounding = terms as f64 * (unit(dtype.compute()) * sizes[i] + least(dtype));
+        let rounding = terms.count as f64 * (unit(terms.dtype) * sizes[i] + least(dtype));
         let rounding = if results[i].is_finite() { rounding } else { 0.0 };
         grown(results[i], passed[i] + rounding, 2.0, 0.0, dtype)
     };
@@ -211,7 +228,7 @@ fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: usize, whole: boo
 fn sums(node: &GraphNode, operands: &[Cell], value: &Value, terms: usize) -> Result<Vec<f64>> {
     let passed = on_errors(node, operands)?;
     let sizes = applied(node, &[&magnitudes(&operands[0])])?;
-    Ok(summed(value, &passed, &sizes, terms, whole(operands)))
+    Ok(summed(value, &passed, &sizes, &Terms::of(value, terms, whole(operands))))
 }
 
 fn contract(node: &GraphNode, operands: &[Cell], value: &Value, terms: usize) -> Result<Vec<f64>> {
@@ -223,7 +240,7 @@ fn contract(node: &GraphNode, operands: &[Cell], value: &Value, terms: usize) ->
     let right = applied(node, &[&abs_a, &errors(b)])?;
     let sizes = applied(node, &[&large_a, &large_b])?;
     let passed: Vec<f64> = left.iter().zip(&right).map(|(x, y)| x + y).collect();
-    Ok(summed(value, &passed, &sizes, terms + 1, whole(operands)))
+    Ok(summed(value, &passed, &sizes, &Terms::of(value, terms + 1, whole(operands))))
 }
 
 fn reduce(node: &GraphNode, monoid: Monoid, axes: &Axes, operand: &Cell, value: &Value) -> Result<Vec<f64>> {
@@ -268,7 +285,7 @@ fn combined(
             let sizes = applied(node, &[&magnitudes(&operands[0])])?;
             let passed = |(size, y): (&f64, &f64)| size - y.abs();
             let passed: Vec<f64> = sizes.iter().zip(&results).map(passed).collect();
-            summed(value, &passed, &sizes, terms, false)
+            summed(value, &passed, &sizes, &Terms::of(value, terms, false))
         }
         Monoid::LogSumExp => {
             // A weighted mean of the errors; each weight is off by a few
@@ -327,7 +344,7 @@ fn moments(axes: &Axes, operand: &Cell, value: &Value, terms: usize) -> Vec<f64>
         passed[to] += 2.0 * (x[i] - mean[to]).abs() * off + off * off;
     }
     let sizes: Vec<f64> = results.iter().zip(&passed).map(|(y, passed)| y.abs() + passed).collect();
-    summed(value, &passed, &sizes, terms + 4, false)
+    summed(value, &passed, &sizes, &Terms::of(value, terms + 4, false))
 }
 
 /// The errors of what the index picks; all of them where it is not known.
@@ -366,19 +383,21 @@ fn scatter(
     if !value.ty.dtype.is_float() {
         return Ok(largest.iter().map(|&error| all_or_nothing([error])).collect());
     }
-    let terms = index.value.ty.shape[usize::from(axis)] + 1;
+    // Each update is rounded where it lies.
+    let count = index.value.ty.shape[usize::from(axis)] + 1;
+    let stored = |whole| Terms { count, whole, dtype: value.ty.dtype };
     let sizes = run(mode, &magnitudes(base), &magnitudes(updates))?;
     Ok(match mode {
         ScatterMode::Set | ScatterMode::Max | ScatterMode::Min => largest,
         ScatterMode::Add => {
             let passed = run(ScatterMode::Add, &errors(base), &errors(updates))?;
             let whole = whole(&[base.clone(), updates.clone()]);
-            summed(value, &passed, &sizes, terms, whole)
+            summed(value, &passed, &sizes, &stored(whole))
         }
         ScatterMode::Mul => {
             let passed = |(size, y): (&f64, f64)| size - y.abs();
             let passed: Vec<f64> = sizes.iter().zip(value.to_f64()).map(passed).collect();
-            summed(value, &passed, &sizes, terms, false)
+            summed(value, &passed, &sizes, &stored(false))
         }
     })
 }

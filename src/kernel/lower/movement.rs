@@ -224,7 +224,12 @@ impl Lowerer<'_, '_> {
             Some(condition) => self.choose(condition, value, zero, dtype),
             None => value,
         };
-        Ok(self.reduction(Monoid::Sum, value, dtype, rows.level))
+        Ok(match window.size {
+            // A reduction without axes would take those of another below it.
+            1 if dtype.is_float() => self.builder.alu(AluOp::Add, dtype, &[value, zero]),
+            1 => value,
+            _ => self.reduction(Monoid::Sum, value, dtype, rows.level),
+        })
     }
 }
 

@@ -33,6 +33,7 @@ impl CpuBackend {
             workers: threads::count(),
             row_bytes: 128 << 10,
             templates: &[],
+            missing: &[],
         };
         CpuBackend { capabilities }
     }

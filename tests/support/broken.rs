@@ -1,0 +1,65 @@
+//! A device that computes something else than it is told.
+
+use std::sync::Arc;
+
+use kiln::base::{Device, Result};
+use kiln::ir::Buffer;
+use kiln::kernel::{ExprNode, Kernel, Work};
+use kiln::runtime::cpu::CpuBackend;
+use kiln::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
+
+/// The CPU with a bug in its compiler.
+#[derive(Debug)]
+pub struct BrokenBackend {
+    cpu: CpuBackend,
+    bug: Bug,
+}
+
+/// What the compiler does to each expression.
+pub type Bug = fn(&mut ExprNode);
+
+impl BrokenBackend {
+    /// A CPU whose kernels have this bug.
+    pub fn new(bug: Bug) -> BrokenBackend {
+        BrokenBackend { cpu: CpuBackend::new(), bug }
+    }
+}
+
+impl Backend for BrokenBackend {
+    fn device(&self) -> Device {
+        self.cpu.device()
+    }
+    fn capabilities(&self) -> &Capabilities {
+        self.cpu.capabilities()
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        self.cpu.allocate(bytes)
+    }
+    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+        self.cpu.upload(data)
+    }
+    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+        self.cpu.download(buffer, start, out)
+    }
+    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+        self.cpu.copy(from, to, bytes)
+    }
+    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+        let Some(kernel) = work.kernel() else { return self.cpu.compile(work) };
+        let mut kernel: Kernel = kernel.clone();
+        kernel.exprs.iter_mut().for_each(self.bug);
+        self.cpu.compile(&Work::Kernel(kernel))
+    }
+    fn sync(&self) -> Result<()> {
+        self.cpu.sync()
+    }
+    fn memory(&self) -> MemoryStats {
+        self.cpu.memory()
+    }
+    fn set_memory_limit(&self, bytes: u64) {
+        self.cpu.set_memory_limit(bytes);
+    }
+    fn empty_cache(&self) {
+        self.cpu.empty_cache();
+    }
+}

@@ -1,0 +1,174 @@
+//! A program on the device under test against the oracle.
+
+use kiln::base::Device;
+use kiln::ir::Buffer;
+use kiln::ir::oracle::{Bounded, Data, Value};
+use kiln::plan::context::{Context, with_context};
+use kiln::runtime::host;
+use kiln::tensor::Tensor;
+use proptest::prelude::*;
+
+use super::census::Census;
+use super::random_graph::{Built, Program, Variant};
+use super::random_leaf::{Mode, Sharing};
+
+type Checked<T = ()> = Result<T, TestCaseError>;
+
+/// Runs a program on `device` cold, warm on new data, and warm with other
+/// constants, sizes, offsets, aliases and donation; compares every result
+/// with the oracle.
+///
+/// # Errors
+/// What differs.
+pub fn warm_and_cold(context: &Context, program: &Program, device: Device, census: &mut Census) -> Checked {
+    let like = |data, constants, sizes| Variant { data, constants, sizes, device, ..Variant::default() };
+    census.note("programs");
+    census.graph(&program.build_nodes(like(0, 0, 0)));
+    let first = agrees(program, like(0, 0, 0), census)?;
+    let cold = context.counters().plans_built;
+    let again = agrees(program, like(0, 0, 0), census)?;
+    prop_assert_eq!(first, again, "the same program on the same data gave other bits");
+    agrees(program, like(1, 0, 0), census)?;
+    prop_assert_eq!(context.counters().plans_built, cold, "new data planned again");
+    let variants = [
+        like(2, 1, 0),
+        like(3, 2, 0),
+        like(4, 2, 1),
+        Variant { offset: 16, ..like(5, 2, 1) },
+        Variant { sharing: Sharing::Always, ..like(6, 2, 0) },
+        Variant { keep: 1, ..like(7, 2, 0) },
+        Variant { keep: 2, sharing: Sharing::Never, offset: 3, ..like(8, 3, 2) },
+    ];
+    for variant in variants {
+        let before = context.counters().plans_built;
+        agrees(program, variant, census)?;
+        let warm = context.counters().plans_built == before;
+        census.note(if warm { "warm without planning" } else { "planned again" });
+    }
+    Ok(())
+}
+
+/// Runs a variant and compares every result with the oracle; gives the
+/// results' bits.
+fn agrees(program: &Program, variant: Variant, census: &mut Census) -> Checked<Vec<Vec<u8>>> {
+    let twin = program.build(Variant { device: Device::cpu(), ..variant });
+    let found = program.build(variant);
+    let before = values(&found.leaves)?;
+    let memory: Vec<Option<Vec<u8>>> = found.memory.iter().map(|memory| contents(memory.upgrade())).collect();
+    run(&found.outputs)?;
+    census.add("aliased leaves", u64::from(found.leaf_count > found.memory.len()));
+    census.add("leaf kept", found.leaves.len() as u64);
+    census.add("leaf overwritten", overwritten(&found, &memory));
+    census.add("unasked value kept", found.inner.len() as u64);
+    // What the caller kept is computed from what is left.
+    run(&found.inner)?;
+    for (before, after) in before.iter().zip(&values(&found.leaves)?) {
+        prop_assert_eq!(before.to_bytes(), after.to_bytes(), "a leaf that the caller keeps changed");
+    }
+    let all = |built: &Built| built.outputs.iter().chain(&built.inner).cloned().collect::<Vec<_>>();
+    let found = values(&all(&found))?;
+    compare(program.mode, &all(&twin), &found, census).map_err(|e| e.context(variant))?;
+    Ok(found.iter().map(Value::to_bytes).collect())
+}
+
+/// An added line of context.
+trait InContext {
+    fn context(self, variant: Variant) -> Self;
+}
+
+impl InContext for TestCaseError {
+    fn context(self, variant: Variant) -> TestCaseError {
+        TestCaseError::fail(format!("{self}\nin {variant:?}"))
+    }
+}
+
+fn failed(error: kiln::Error) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}
+
+fn run(tensors: &[Tensor]) -> Checked {
+    kiln::realize(&tensors.iter().collect::<Vec<_>>()).map_err(failed)
+}
+
+/// The values of realized tensors.
+fn values(tensors: &[Tensor]) -> Checked<Vec<Value>> {
+    let here: Vec<Tensor> = tensors.iter().map(|tensor| tensor.to(Device::cpu())).collect();
+    run(&here)?;
+    Tensor::oracle(&here.iter().collect::<Vec<_>>()).map_err(failed)
+}
+
+/// What lies in memory, where the test can see it.
+fn contents(buffer: Option<std::sync::Arc<Buffer>>) -> Option<Vec<u8>> {
+    buffer.filter(|buffer| buffer.device == Device::cpu()).map(|buffer| host::bytes(&buffer).to_vec())
+}
+
+/// How many leaves' buffers live on with other contents.
+fn overwritten(built: &Built, before: &[Option<Vec<u8>>]) -> u64 {
+    let after = built.memory.iter().map(|memory| contents(memory.upgrade()));
+    after.zip(before).filter(|(after, before)| after.is_some() && after != *before).count() as u64
+}
+
+fn compare(mode: Mode, expected: &[Tensor], found: &[Value], census: &mut Census) -> Checked {
+    let expected: Vec<&Tensor> = expected.iter().collect();
+    match mode {
+        Mode::Exact => {
+            let expected = Tensor::oracle(&expected).map_err(failed)?;
+            expected.iter().zip(found).enumerate().try_for_each(|(i, pair)| same_bits(i, pair.0, pair.1))?;
+        }
+        Mode::Smooth => {
+            let expected = Tensor::oracle_bounded(&expected).map_err(failed)?;
+            for (i, (expected, found)) in expected.iter().zip(found).enumerate() {
+                within_bounds(i, expected, found)?;
+                tightness(expected, census);
+            }
+        }
+    }
+    found.iter().for_each(|value| census.result(value));
+    Ok(())
+}
+
+/// Values as bits, every NaN the same.
+fn bits(value: &Value) -> Vec<u64> {
+    match &value.data {
+        Data::Int(data) => data.iter().map(|&x| x as u64).collect(),
+        // Exact arithmetic may lose the sign of a zero in another order.
+        Data::Float(data) => {
+            data.iter().map(|&x| if x.is_nan() { u64::MAX } else { (x + 0.0).to_bits() }).collect()
+        }
+    }
+}
+
+fn same_bits(number: usize, expected: &Value, found: &Value) -> Checked {
+    prop_assert_eq!(&expected.ty, &found.ty);
+    prop_assert_eq!(bits(expected), bits(found), "result {}", number);
+    Ok(())
+}
+
+fn within_bounds(number: usize, expected: &Bounded, found: &Value) -> Checked {
+    prop_assert_eq!(&expected.value.ty, &found.ty);
+    if let Some(at) = expected.disagreement(found, 1.0) {
+        let (want, got) = (expected.value.to_f64()[at], found.to_f64()[at]);
+        let message =
+            format!("result {number}, element {at}: {got} is not {want} to {:e}", expected.error[at]);
+        return Err(TestCaseError::fail(message));
+    }
+    Ok(())
+}
+
+/// Counts how much the bounds say.
+fn tightness(expected: &Bounded, census: &mut Census) {
+    for (x, &error) in expected.value.to_f64().iter().zip(&expected.error) {
+        census.note("elements");
+        census.add("elements known to 1 %", u64::from(error <= 0.01 * x.abs()));
+        census.add("elements unknown", u64::from(error == f64::INFINITY));
+    }
+}
+
+/// One program in a context of its own.
+///
+/// # Errors
+/// What differs.
+pub fn alone(program: &Program, device: Device, census: &mut Census) -> Checked {
+    let context = Context::new();
+    with_context(&context, || warm_and_cold(&context, program, device, census))
+}

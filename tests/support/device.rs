@@ -1,0 +1,29 @@
+//! The device that the fuzz runs on: `KILN_FUZZ_DEVICE`, the CPU if unset.
+
+use std::sync::LazyLock;
+
+use kiln::base::{DType, Device};
+
+/// The device under test.
+pub fn under_test() -> Device {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| match std::env::var("KILN_FUZZ_DEVICE") {
+        Ok(name) => name.parse().expect("KILN_FUZZ_DEVICE names a device"),
+        Err(_) => Device::cpu(),
+    });
+    *DEVICE
+}
+
+/// Whether the device under test computes with a type.
+pub fn has(dtype: DType) -> bool {
+    static MISSING: LazyLock<Vec<DType>> = LazyLock::new(|| {
+        let backend = kiln::context().backend(under_test()).expect("the device under test is there");
+        backend.capabilities().missing.to_vec()
+    });
+    !MISSING.contains(&dtype)
+}
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
