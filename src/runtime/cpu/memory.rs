@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar};
 use crate::runtime::{Binding, Bindings};
 
 /// A kernel's view of a buffer: its element 0 and the bytes from there on.
@@ -29,42 +28,6 @@ impl Memory {
     /// The address of an element, for elements of type `T`.
     pub fn at<T>(&self, element: usize) -> *mut T {
         self.start.cast::<T>().wrapping_add(element)
-    }
-
-    /// Whether two views share bytes.
-    pub fn overlaps(&self, other: &Memory) -> bool {
-        let (a, b) = (self.start.addr(), other.start.addr());
-        a < b + other.bytes && b < a + self.bytes
-    }
-
-    /// The element at a position.
-    ///
-    /// # Panics
-    /// Panics if it does not lie in the buffer: the kernel is wrong.
-    pub fn read(&self, element: i64, dtype: DType) -> Scalar {
-        let mut raw = [0u8; 8];
-        let from = self.element(element, dtype);
-        // SAFETY: `element` checked that the bytes lie in the buffer.
-        unsafe { std::ptr::copy_nonoverlapping(from, raw.as_mut_ptr(), dtype.size()) };
-        Scalar::from_bits(u64::from_le_bytes(raw), dtype)
-    }
-
-    /// Overwrites the element at a position.
-    ///
-    /// # Panics
-    /// As [`Memory::read`].
-    pub fn write(&self, element: i64, dtype: DType, value: Scalar) {
-        let raw = value.to_bits(dtype).to_le_bytes();
-        let to = self.element(element, dtype);
-        // SAFETY: `element` checked that the bytes lie in the buffer, and only
-        // the launch that owns its outputs writes.
-        unsafe { std::ptr::copy_nonoverlapping(raw.as_ptr(), to, dtype.size()) };
-    }
-
-    fn element(&self, element: i64, dtype: DType) -> *mut u8 {
-        let end = (element + 1) as usize * dtype.size();
-        assert!(element >= 0 && end <= self.bytes, "element {element} of {} bytes", self.bytes);
-        self.start.wrapping_add(end - dtype.size())
     }
 }
 

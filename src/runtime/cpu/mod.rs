@@ -1,10 +1,11 @@
 //! The CPU device.
 
-mod contract;
+mod contraction;
 pub mod gemm;
 pub mod memory;
 pub mod micro;
 pub mod pool;
+#[cfg(test)]
 mod reference;
 mod sort;
 pub mod threads;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
-use crate::kernel::{Kernel, Sort, Work};
+use crate::kernel::{Sort, Work};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program, host};
 
@@ -74,12 +75,9 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Work::Kernel(kernel) if kernel.contraction.is_none() && kernel.scatter.is_none() => {
-                Arc::new(TileProgram(tile::compile(kernel)))
-            }
             Work::Kernel(kernel) => match &kernel.contraction {
-                Some(contraction) => Arc::new(contract::compile(kernel, contraction)),
-                None => Arc::new(PlainProgram(kernel.clone())),
+                Some(contraction) => Arc::new(ProductProgram(contraction::compile(kernel, contraction))),
+                None => Arc::new(TileProgram(tile::compile(kernel))),
             },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
@@ -108,7 +106,7 @@ struct TileProgram(tile::Program);
 
 impl Program for TileProgram {
     fn source(&self) -> String {
-        format!("{:#?}", self.0)
+        self.0.to_string()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         tile::launch(&self.0, bindings);
@@ -117,14 +115,15 @@ impl Program for TileProgram {
 }
 
 #[derive(Debug)]
-struct PlainProgram(Kernel);
+struct ProductProgram(contraction::Product);
 
-impl Program for PlainProgram {
+impl Program for ProductProgram {
     fn source(&self) -> String {
-        format!("{:#?}", self.0)
+        self.0.source()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        reference::run(&self.0, bindings)
+        self.0.launch(bindings);
+        Ok(())
     }
 }
 

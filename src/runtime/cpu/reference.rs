@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Error, Result, Scalar};
+use crate::base::{DType, Scalar};
 use crate::ir::monoid::State;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{
@@ -13,10 +13,7 @@ use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::{Bindings, IndexStatus};
 
 /// Runs a kernel.
-///
-/// # Errors
-/// None of its own; the signature is [`crate::runtime::Program::launch`]'s.
-pub fn run(kernel: &Kernel, bindings: &Bindings<'_>) -> Result<(), Error> {
+pub fn run(kernel: &Kernel, bindings: &Bindings<'_>) {
     let run = Run {
         kernel,
         inputs: inputs_of(bindings),
@@ -27,7 +24,38 @@ pub fn run(kernel: &Kernel, bindings: &Bindings<'_>) -> Result<(), Error> {
     for index in 0..kernel.level_points(0) {
         run.grid_point(index);
     }
-    Ok(())
+}
+
+impl Memory {
+    /// The element at a position.
+    ///
+    /// # Panics
+    /// Panics if it does not lie in the buffer: the kernel is wrong.
+    fn read(&self, element: i64, dtype: DType) -> Scalar {
+        let mut raw = [0u8; 8];
+        let from = self.element(element, dtype);
+        // SAFETY: `element` checked that the bytes lie in the buffer.
+        unsafe { std::ptr::copy_nonoverlapping(from, raw.as_mut_ptr(), dtype.size()) };
+        Scalar::from_bits(u64::from_le_bytes(raw), dtype)
+    }
+
+    /// Overwrites the element at a position.
+    ///
+    /// # Panics
+    /// As [`Memory::read`].
+    fn write(&self, element: i64, dtype: DType, value: Scalar) {
+        let raw = value.to_bits(dtype).to_le_bytes();
+        let to = self.element(element, dtype);
+        // SAFETY: `element` checked that the bytes lie in the buffer, and only
+        // the launch that owns its outputs writes.
+        unsafe { std::ptr::copy_nonoverlapping(raw.as_ptr(), to, dtype.size()) };
+    }
+
+    fn element(&self, element: i64, dtype: DType) -> *mut u8 {
+        let end = (element + 1) as usize * dtype.size();
+        assert!(element >= 0 && end <= self.bytes, "element {element} of {} bytes", self.bytes);
+        self.start.wrapping_add(end - dtype.size())
+    }
 }
 
 struct Run<'a> {

@@ -31,13 +31,21 @@ fn buffer(values: &[Scalar], dtype: DType) -> Buffer {
     host::upload(&raw.collect::<Vec<u8>>()).unwrap()
 }
 
-/// Runs a kernel by the reference or as the device does.
-fn run(kernel: &Kernel, inputs: &[Buffer], args: &[u64], plain: bool) -> Outcome {
+/// How to run a kernel.
+#[derive(Clone, Copy)]
+enum By {
+    Reference,
+    /// As the device does, with the output perhaps over an input.
+    Device(Option<u32>),
+}
+
+/// Runs a kernel.
+fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Outcome {
     let outs: Vec<(usize, DType)> = match &kernel.scatter {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
     };
-    let outputs: Vec<Buffer> = outs
+    let mut outputs: Vec<Buffer> = outs
         .iter()
         .map(|&(numel, dtype)| {
             // What nothing writes stays recognisable; a scatter needs a base.
@@ -45,19 +53,28 @@ fn run(kernel: &Kernel, inputs: &[Buffer], args: &[u64], plain: bool) -> Outcome
             buffer(&(0..numel).map(|i| base(i).cast(dtype)).collect::<Vec<_>>(), dtype)
         })
         .collect();
+    let overwritten = if let By::Device(input) = by { input } else { None };
+    if let Some(input) = overwritten {
+        outputs[0] = host::upload(host::bytes(&inputs[input as usize])).unwrap();
+    }
     let bind = |buffer| Binding { buffer, offset: 0 };
+    let mut bound: Vec<Binding<'_>> = inputs.iter().map(bind).collect();
+    if let Some(input) = overwritten {
+        bound[input as usize] = bind(&outputs[0]);
+    }
     let status = IndexStatus::default();
     let bindings = Bindings {
-        inputs: &inputs.iter().map(bind).collect::<Vec<_>>(),
+        inputs: &bound,
         outputs: &outputs.iter().map(bind).collect::<Vec<_>>(),
-        scalars: args,
+        scalars: &[],
         status: &status,
     };
-    if plain {
-        reference::run(kernel, &bindings).unwrap();
-    } else {
-        let program = CpuBackend::new().compile(&Work::Kernel(kernel.clone())).unwrap();
-        program.launch(&bindings).unwrap();
+    match by {
+        By::Reference => reference::run(kernel, &bindings),
+        By::Device(_) => {
+            let program = CpuBackend::new().compile(&Work::Kernel(kernel.clone())).unwrap();
+            program.launch(&bindings).unwrap();
+        }
     }
     let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
     Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index: status.take().is_some() }
@@ -75,10 +92,16 @@ fn close(a: Scalar, b: Scalar, tolerance: f64) -> bool {
         || (x - y).abs() <= tolerance * x.abs().max(y.abs()).max(1.0)
 }
 
-/// The first difference between the reference and the device.
-fn difference(kernel: &Kernel, inputs: &[Buffer], args: &[u64], tolerance: f64) -> Option<String> {
-    let want = run(kernel, inputs, args, true);
-    let have = run(kernel, inputs, args, false);
+/// The first difference between the reference and the device, which writes
+/// the output over an input where that is asked for.
+fn difference(
+    kernel: &Kernel,
+    inputs: &[Buffer],
+    overwritten: Option<u32>,
+    tolerance: f64,
+) -> Option<String> {
+    let want = run(kernel, inputs, By::Reference);
+    let have = run(kernel, inputs, By::Device(overwritten));
     if want.bad_index != have.bad_index {
         return Some(format!("bad index {} instead of {}", have.bad_index, want.bad_index));
     }

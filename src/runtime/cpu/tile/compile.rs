@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
-use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step};
+use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
 use crate::runtime::cpu::tile::{registers, space};
 
@@ -60,6 +60,7 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         bodies: builder.bodies,
         reductions: builder.reductions,
         scans: builder.scans,
+        meeting: kernel.scatter.as_ref().and_then(|scatter| scatter.axis),
         sharing: Sharing::Serial,
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,
@@ -121,9 +122,12 @@ fn sharing(kernel: &Kernel, program: &Program) -> Sharing {
     if work <= SERIAL || program.empty {
         return Sharing::Serial;
     }
-    let tiles = program.units(0);
+    let tiles = units(&program.loops[0]);
+    if kernel.scatter.is_some() {
+        return Sharing::Apart(work.div_ceil(JOB).min(SHARES));
+    }
     let per_tile = work / tiles;
-    let rows = program.units(1);
+    let rows = units(&program.loops[1]);
     let scans = program.bodies.iter().flat_map(|body| &body.steps).any(|step| match step {
         Step::Nest { scans, .. } => !scans.is_empty(),
         _ => false,

@@ -18,15 +18,15 @@
 //! gives values places in scratch memory, `run` interprets.
 
 mod analysis;
-// Blocks of a product as a program's input are built but not used yet.
-#[allow(dead_code)]
 mod build;
+mod class;
 mod compile;
+mod print;
+pub mod product;
 mod program;
 mod registers;
-#[allow(dead_code)]
 mod run;
-mod space;
+pub mod space;
 mod tiling;
 
 pub use compile::compile;

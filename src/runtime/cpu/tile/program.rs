@@ -8,50 +8,12 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{
-    Accumulator, ExpandFn, IndexedFn, MicroFn, NormalizeFn, Reducer, Scanner, StridedFn, TransposeFn,
+    AccumulateFn, Accumulator, ExpandFn, IndexedFn, MicroFn, NormalizeFn, Reducer, Scanner, StridedFn,
+    TransposeFn,
 };
+use crate::runtime::cpu::tile::run::ScatterFn;
 
-/// Which of the tile's two axes a value varies along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Class(u8);
-
-impl Class {
-    /// One value for the whole tile.
-    pub const SCALAR: Class = Class(0);
-    /// One value per row.
-    pub const ROW: Class = Class(1);
-    /// One value per column.
-    pub const COL: Class = Class(2);
-    /// One value per element.
-    pub const FULL: Class = Class(3);
-
-    /// The class of what depends on both.
-    #[must_use]
-    pub const fn union(self, other: Class) -> Class {
-        Class(self.0 | other.0)
-    }
-    /// What remains when another's axes are reduced.
-    #[must_use]
-    pub const fn without(self, other: Class) -> Class {
-        Class(self.0 & !other.0)
-    }
-    /// Whether values differ between rows.
-    pub const fn rows(self) -> bool {
-        self.0 & Class::ROW.0 != 0
-    }
-    /// Whether values differ between columns.
-    pub const fn cols(self) -> bool {
-        self.0 & Class::COL.0 != 0
-    }
-    /// As an index of tables by class.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-    /// The number of values, in a tile of so many rows and columns.
-    pub const fn count(self, rows: usize, cols: usize) -> usize {
-        (if self.rows() { rows } else { 1 }) * (if self.cols() { cols } else { 1 })
-    }
-}
+pub use crate::runtime::cpu::tile::class::Class;
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,6 +80,11 @@ impl Loop {
 
 /// The loops of one level, outermost first; a tile's axes are the last.
 pub type Loops = SmallVec<[Loop; 4]>;
+
+/// Number of iterations of some loops.
+pub fn units(loops: &Loops) -> usize {
+    loops.iter().map(Loop::count).product()
+}
 
 /// A condition on axes: an address within bounds.
 #[derive(Clone, Copy, Debug)]
@@ -210,10 +177,17 @@ pub struct Store {
     pub address: AddressId,
     /// How lines lie.
     pub line: Line<MicroFn>,
-    /// Whether the step that computes the values may write them in place.
-    pub direct: bool,
     /// Whether stores should pass the caches by.
     pub stream: bool,
+}
+
+/// What lets the step that computes a store's values write them in place.
+#[derive(Clone, Debug)]
+pub struct Aim {
+    /// The store.
+    pub store: Store,
+    /// What that step reads.
+    pub operands: SmallVec<[Slot; 3]>,
 }
 
 /// A block of a matrix that a product hands in or asks for.
@@ -225,6 +199,37 @@ pub struct BlockStep {
     pub class: Class,
     /// Bytes of an element.
     pub lane: usize,
+}
+
+/// A scatter of a tile or vector.
+#[derive(Clone, Debug)]
+pub struct Scatter {
+    /// The values.
+    pub value: Slot,
+    /// Their class.
+    pub class: Class,
+    /// Bytes of one in a register.
+    pub lane: usize,
+    /// Positions along the scattered axis.
+    pub index: Slot,
+    /// Their class.
+    pub index_class: Class,
+    /// Room for positions in the buffer.
+    pub positions: Slot,
+    /// Number of the buffer among inputs and outputs.
+    pub memory: u32,
+    /// Type of the elements in memory.
+    pub dtype: DType,
+    /// The part of the address that axes determine.
+    pub address: AddressId,
+    /// Elements from a position along the scattered axis to the next.
+    pub stride: i64,
+    /// Positions there are.
+    pub extent: usize,
+    /// The loop for computed positions.
+    pub function: ScatterFn,
+    /// The loop for neighbours at one index, where there is one.
+    pub run: Option<AccumulateFn>,
 }
 
 /// A reduction, with its state.
@@ -375,13 +380,15 @@ pub enum Step {
     /// A load at computed positions.
     Gather(Box<Gather>),
     /// Lets the next step write where a store would.
-    Aim(Box<Store>),
+    Aim(Box<Aim>),
     /// A store.
     Store(Box<Store>),
     /// A block that a product hands in.
     FromBlock(BlockStep),
     /// A block that a product asks for.
     ToBlock(BlockStep),
+    /// A scatter.
+    Scatter(Box<Scatter>),
     /// Takes a step's elements into a reduction.
     Update(u32),
     /// A running reduction's next elements.
@@ -438,6 +445,8 @@ pub struct Program {
     pub reductions: Vec<Reduction>,
     /// All scans.
     pub scans: Vec<Scan>,
+    /// In a scatter, the axis along which points may meet.
+    pub meeting: Option<AxisId>,
     /// How the work is shared between threads.
     pub sharing: Sharing,
     /// Number of inputs: memory below is theirs, from there on the outputs'.
@@ -457,15 +466,14 @@ pub enum Sharing {
     /// So many iterations of level 1 a job, whose partial states are then
     /// combined in order.
     Rows(usize),
+    /// So many jobs that divide an axis along which points of a scatter
+    /// never meet.
+    Apart(usize),
 }
 
 impl Program {
     /// The step of an address along an axis; 0 without an axis.
     pub fn step_along(&self, address: AddressId, axis: Option<AxisId>) -> i64 {
         axis.map_or(0, |axis| self.addresses[address.0 as usize].steps[axis.index()])
-    }
-    /// Number of iterations of a level.
-    pub fn units(&self, level: u8) -> usize {
-        self.loops[level as usize].iter().map(Loop::count).product()
     }
 }

@@ -70,6 +70,7 @@ fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
 /// they do not need is left out, and the roots' new numbers come back.
 pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, Vec<ExprId>) {
     let used = reachable(kernel, roots);
+    debug_assert!(covers(kernel, groups, &used), "an address leaves the groups' axes");
     let plan = merge(kernel, groups, &used);
     let mut numbers = vec![ExprId(u32::MAX); kernel.exprs.len()];
     let mut exprs = Vec::new();
@@ -111,6 +112,14 @@ fn reachable(kernel: &Kernel, roots: &[ExprId]) -> Vec<bool> {
         }
     }
     used
+}
+
+/// Whether every axis that moves an address is in a group.
+fn covers(kernel: &Kernel, groups: &[Group], used: &[bool]) -> bool {
+    let grouped = |axis: AxisId| groups.iter().any(|group| group.axes.contains(&axis));
+    let fixed = |axis: AxisId| kernel.axes[axis.index()].extent == 1;
+    let inside = |affine: &&Affine| affine.terms.iter().all(|&(axis, _)| fixed(axis) || grouped(axis));
+    affines(kernel, used).iter().all(inside)
 }
 
 /// What becomes of each axis.

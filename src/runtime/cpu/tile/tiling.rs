@@ -118,6 +118,9 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     for store in &kernel.stores {
         access(&store.address, kernel.points(store.level) as f64, true);
     }
+    if let Some(scatter) = &kernel.scatter {
+        access(&scatter.address, kernel.points(0) as f64, true);
+    }
     let elements = extent(kernel, col).max(1) as f64;
     let steps = |l: u8| kernel.exprs.iter().filter(|node| node.level == l).count() as f64;
     for l in 0..=kernel.depth() {

@@ -3,12 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::base::DType;
+use crate::ir::ScatterMode;
 use crate::kernel::{Access, ExprId, Guard};
 use crate::runtime::cpu::micro::{self, Lane};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{
-    AddressId, Bound, Class, Gather, Indexed, Line, Load, Place, Slot, Step, Store,
+    AddressId, Aim, Bound, Class, Gather, Indexed, Line, Load, Place, Scatter, Slot, Step, Store,
 };
+use crate::runtime::cpu::tile::run::scatter_function;
 
 impl Builder<'_> {
     pub(super) fn load(&mut self, id: ExprId, input: u32, access: &Access, guard: &Guard) -> Slot {
@@ -103,9 +105,8 @@ impl Builder<'_> {
             let memory = (kernel.inputs.len() + number) as u32;
             let stream = self.stream && store.dtype.size() == 4 && along == 1;
             let lane = Lane::of(store.dtype).size();
-            let mut store =
-                Store { from, memory, dtype: store.dtype, lane, class, address, line, direct: false, stream };
-            store.direct = self.aim(&store);
+            let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
+            self.aim(&store);
             emitted.push((in_memory, store));
         }
         emitted.sort_by_key(|(in_memory, _)| !in_memory);
@@ -115,21 +116,71 @@ impl Builder<'_> {
         }
     }
 
+    /// The scatter, if the kernel is one.
+    pub(super) fn scatter(&mut self) {
+        let Some(scatter) = &self.kernel.scatter else { return };
+        let class = self.tiling.class_of_level(self.kernel, 0, true);
+        let value = self.slot_of(scatter.value);
+        let value = self.widened(value, class);
+        let (index, index_class) = self.with_class(scatter.index);
+        let positions = self.register(class, DType::I64);
+        let address = self.address(&scatter.address);
+        for slot in [value, index, positions] {
+            self.read(slot);
+        }
+        let dtype = scatter.dtype;
+        self.push(Step::Scatter(Box::new(Scatter {
+            value,
+            class,
+            lane: Lane::of(dtype).size(),
+            index,
+            index_class,
+            positions,
+            memory: self.kernel.inputs.len() as u32,
+            dtype,
+            address,
+            stride: scatter.stride,
+            extent: scatter.extent,
+            function: scatter_function(scatter.mode, dtype),
+            run: run_of(scatter.mode, dtype),
+        })));
+    }
+
     /// Lets the step that computes a store's values write them in place, if
-    /// it is one of this body's that can. Says whether it does.
-    fn aim(&mut self, store: &Store) -> bool {
+    /// it is one of this body's that can.
+    fn aim(&mut self, store: &Store) {
         let plain = matches!(store.line, Line::Unit(_)) && micro::load(store.dtype).is_none();
         if !plain || store.stream {
-            return false;
+            return;
         }
-        let makes = |step: &Step| matches!(step, Step::Micro { to, .. } | Step::Normalize { to, .. } if *to == store.from);
-        let aimed = |step: &Step| matches!(step, Step::Aim(other) if other.from == store.from);
+        let aimed = |step: &Step| matches!(step, Step::Aim(aim) if aim.store.from == store.from);
         let steps = &mut self.top().steps;
         if steps.iter().any(aimed) {
-            return false;
+            return;
         }
-        let Some(at) = steps.iter().position(makes) else { return false };
-        steps.insert(at, Step::Aim(Box::new(Store { direct: true, ..store.clone() })));
-        true
+        let made = |step: &Step| match step {
+            Step::Micro { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
+            Step::Normalize { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
+            _ => None,
+        };
+        let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
+        let Some((at, operands)) = found else { return };
+        steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands })));
     }
+}
+
+/// The loop that combines neighbours into neighbours: taking a row into the
+/// states of a vertical reduction does just that.
+fn run_of(mode: ScatterMode, dtype: DType) -> Option<micro::AccumulateFn> {
+    if micro::load(dtype).is_some() || dtype == DType::Bool {
+        return None;
+    }
+    let kind = match mode {
+        ScatterMode::Set => return None,
+        ScatterMode::Add => micro::Reduction::Sum,
+        ScatterMode::Mul => micro::Reduction::Prod,
+        ScatterMode::Max => micro::Reduction::Max,
+        ScatterMode::Min => micro::Reduction::Min,
+    };
+    Some(micro::accumulate(kind, dtype)?.step)
 }

@@ -106,7 +106,7 @@ impl<'k> Builder<'k> {
             targets.extend([scatter.index, scatter.value]);
         }
         self.body(0, &targets, true, |builder| match root {
-            Root::Stores => {}
+            Root::Stores => builder.scatter(),
             Root::Block(value) => builder.to_block(value),
         });
     }

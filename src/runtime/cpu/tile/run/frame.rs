@@ -43,7 +43,7 @@ pub struct Frame {
 /// A line of scratch memory, to have it aligned.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u8; ALIGN]);
+struct Line(#[allow(dead_code)] [u8; ALIGN]);
 
 thread_local! {
     /// Frames nobody on this thread uses now; a thread that waits inside one

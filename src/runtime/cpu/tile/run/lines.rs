@@ -105,6 +105,18 @@ impl Launch<'_> {
     }
 }
 
+/// Where the elements of an operand of a class are, for a line of a value of
+/// another: the first, and the step.
+pub fn element_of(class: Class, of: Class, line: usize, len: usize) -> (usize, usize) {
+    match (class.rows(), class.cols()) {
+        (false, false) => (0, 0),
+        (true, true) => (line * len, 1),
+        // One per row: constant along the lines of a tile.
+        (true, false) if of.cols() => (line, 0),
+        (true, false) | (false, true) => (0, 1),
+    }
+}
+
 /// The counts `i` for which `first + i * step` lies within bounds.
 fn holds(first: i64, step: i64, bound: &Bound) -> Range<usize> {
     let (low, high) = (bound.low, bound.high);

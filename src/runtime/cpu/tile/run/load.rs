@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro;
-use crate::runtime::cpu::tile::program::{BlockStep, Class, Gather, Indexed, Line, Load};
-use crate::runtime::cpu::tile::run::lines::Lines;
+use crate::runtime::cpu::tile::program::{BlockStep, Gather, Indexed, Line, Load};
+use crate::runtime::cpu::tile::run::lines::{Lines, element_of};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
 impl Launch<'_> {
@@ -195,18 +195,6 @@ impl Launch<'_> {
                 to.add(row * cols * step.lane).copy_from_nonoverlapping(from, cols * step.lane);
             }
         }
-    }
-}
-
-/// Where the elements of an operand of a class are, for a line of a value of
-/// another: the first, and the step.
-fn element_of(class: Class, of: Class, line: usize, len: usize) -> (usize, usize) {
-    match (class.rows(), class.cols()) {
-        (false, false) => (0, 0),
-        (true, true) => (line * len, 1),
-        // One per row: constant along the lines of a tile.
-        (true, false) if of.cols() => (line, 0),
-        (true, false) | (false, true) => (0, 1),
     }
 }
 

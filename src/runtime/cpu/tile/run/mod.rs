@@ -6,13 +6,16 @@
 //! program's contract*: the kernel's accesses lie inside its buffers (the
 //! verifier of kernels and the planner see to that), slots point at registers
 //! that [`super::registers`] keeps apart while both live or at memory of the
-//! launch, every register has room for a whole tile of its class, and no two
-//! jobs write the same elements.
+//! launch, every register has room for a whole tile of its class, no two jobs
+//! write the same elements, and an output lies over an input only where the
+//! kernel has no other output and reads of that input just the elements it
+//! then writes, each before its value is complete.
 
-mod frame;
+pub mod frame;
 mod lines;
 mod load;
 mod reduce;
+mod scatter;
 mod share;
 mod store;
 
@@ -23,24 +26,24 @@ use smallvec::SmallVec;
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Body, Program, Sharing, Step};
+use crate::runtime::cpu::tile::program::{Body, Loops, Program, Sharing, Step, units};
 use crate::runtime::{Bindings, IndexStatus};
 
-pub use frame::Frame;
+pub use frame::{Block, Frame};
+pub use scatter::{ScatterFn, scatter_function};
 
 /// A program and what one launch runs it on.
 pub struct Launch<'a> {
     /// The program.
     pub program: &'a Program,
+    /// The program's loops by level, or a part of them.
+    pub loops: &'a [Loops],
     /// Inputs, then outputs.
     pub memory: SmallVec<[Memory; 12]>,
     /// Scalar arguments.
     pub scalars: &'a [u64],
     /// Where index errors go.
     pub status: &'a IndexStatus,
-    /// Whether no output overlaps an input, so that steps may write outputs
-    /// while inputs are still to be read.
-    pub direct: bool,
 }
 
 /// Runs a program.
@@ -49,10 +52,11 @@ pub fn launch(program: &Program, bindings: &Bindings<'_>) {
         return;
     }
     let launch = Launch::new(program, bindings);
-    let tiles = program.units(0);
+    let tiles = launch.units(0);
     match program.sharing {
         Sharing::Serial => launch.tiles(0..tiles, None),
         Sharing::Rows(rows) => launch.tiles(0..tiles, Some(rows)),
+        Sharing::Apart(jobs) => scatter::launch_scatter(&launch, jobs),
         Sharing::Tiles(count) => threads::jobs(tiles.div_ceil(count), |job| {
             launch.tiles(job * count..tiles.min((job + 1) * count), None);
         }),
@@ -64,9 +68,8 @@ impl<'a> Launch<'a> {
     pub fn new(program: &'a Program, bindings: &Bindings<'a>) -> Launch<'a> {
         let inputs = inputs_of(bindings);
         let outputs = outputs_of(bindings);
-        let direct = !outputs.iter().any(|output| inputs.iter().any(|input| input.overlaps(output)));
         let memory = inputs.into_iter().chain(outputs).collect();
-        Launch { program, memory, scalars: bindings.scalars, status: bindings.status, direct }
+        Launch { program, loops: &program.loops, memory, scalars: bindings.scalars, status: bindings.status }
     }
 
     /// Runs some tiles of level 0 on this thread; level 1 shared between
@@ -80,6 +83,11 @@ impl<'a> Launch<'a> {
         });
     }
 
+    /// Number of iterations of a level.
+    pub fn units(&self, level: u8) -> usize {
+        units(&self.loops[level as usize])
+    }
+
     /// The body of level 0.
     pub fn root(&self) -> &'a Body {
         self.program.bodies.last().expect("a program has a body for level 0")
@@ -90,7 +98,7 @@ impl<'a> Launch<'a> {
         if points.is_empty() {
             return;
         }
-        let loops = &self.program.loops[body.level as usize];
+        let loops = &self.loops[body.level as usize];
         frame.enter(self.program, body, loops, points.start);
         self.hoisted(frame, body, 0);
         self.steps(frame, &body.steps);
@@ -139,10 +147,11 @@ impl<'a> Launch<'a> {
                 Step::Inside { to, bound, class } => self.inside(frame, *to, bound, *class),
                 Step::Load(load) => self.load(frame, load),
                 Step::Gather(gather) => self.gather(frame, gather),
-                Step::Aim(store) => self.aim(frame, store),
+                Step::Aim(aim) => self.aim(frame, aim),
                 Step::Store(store) => self.store(frame, store),
                 Step::FromBlock(block) => self.from_block(frame, block),
                 Step::ToBlock(block) => self.to_block(frame, block),
+                Step::Scatter(scatter) => self.scatter(frame, scatter),
                 Step::Update(number) => self.update(frame, *number),
                 Step::Scan(number) => self.scan(frame, *number),
                 Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
@@ -153,7 +162,7 @@ impl<'a> Launch<'a> {
     /// A pass over a level.
     fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
         let body = &self.program.bodies[body as usize];
-        let points = self.program.units(body.level);
+        let points = self.units(body.level);
         for &scan in scans {
             self.begin_scan(frame, scan);
         }

@@ -1,16 +1,21 @@
 //! Stores.
 
 use crate::runtime::cpu::micro;
-use crate::runtime::cpu::tile::program::{BlockStep, Line, Store};
+use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
 impl Launch<'_> {
     /// Lets the next step write a store's values in place, where they lie one
-    /// after another and no input is there.
-    pub fn aim(&self, frame: &mut Frame, store: &Store) {
+    /// after another and the step reads nothing from there.
+    pub fn aim(&self, frame: &mut Frame, aim: &Aim) {
+        let store = &aim.store;
+        let at = self.target(frame, store);
         let dense = self.lines(frame, store.address, store.class).dense();
-        let at = if self.direct && dense { self.target(frame, store) } else { frame.home(store.from) };
-        frame.point(store.from, at);
+        // No element is wider than this.
+        let bytes = frame.count(store.class) * size_of::<u64>();
+        let apart = |&slot: &Slot| frame.slot(slot).addr().abs_diff(at.addr()) >= bytes;
+        let direct = dense && aim.operands.iter().all(apart);
+        frame.point(store.from, if direct { at } else { frame.home(store.from) });
     }
 
     fn target(&self, frame: &Frame, store: &Store) -> *mut u8 {

@@ -1,0 +1,338 @@
+//! Kernels with a contraction: matrix products whose operands are read where
+//! they lie if strides describe them, else written block by block by a tile
+//! program (casts, masks, the patches of a convolution), and whose result
+//! goes where it belongs if that is all there is to do, else through a tile
+//! program, block by block, while it is in cache.
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
+use crate::runtime::Bindings;
+use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Problem};
+use crate::runtime::cpu::threads;
+use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
+use crate::runtime::cpu::tile::space::{Group, regroup};
+
+/// A compiled contraction.
+#[derive(Debug)]
+pub struct Product {
+    name: String,
+    dtype: DType,
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: Side,
+    b: Side,
+    out: Target,
+}
+
+/// Where an operand comes from.
+#[derive(Debug)]
+enum Side {
+    /// An input, read in place.
+    Strided { input: u32, strides: Strides },
+    /// A tile program that writes blocks.
+    Packed { program: BlockProgram, order: Order },
+}
+
+/// Where the result goes.
+#[derive(Debug)]
+enum Target {
+    /// The first output, written in place.
+    Strided(Strides),
+    /// A tile program that reads blocks.
+    Blocks(BlockProgram),
+}
+
+/// How a matrix lies in a buffer, per batch, in elements.
+#[derive(Debug)]
+struct Strides {
+    offset: i64,
+    /// Extent and step of each batch axis, outermost first.
+    batch: Vec<(usize, i64)>,
+    /// From a row to the next.
+    row: i64,
+    /// From a column, or depth, to the next.
+    col: i64,
+}
+
+impl Strides {
+    /// The first element of a batch.
+    fn batch(&self, batch: usize) -> isize {
+        let (mut rest, mut at) = (batch, 0);
+        for &(extent, step) in self.batch.iter().rev() {
+            at += (rest % extent) as i64 * step;
+            rest /= extent;
+        }
+        at as isize
+    }
+}
+
+/// The program of a kernel with a contraction.
+pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
+    let points =
+        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let (mut a, mut b) = (contraction.a, contraction.b);
+    let (mut rows, mut cols) = (&contraction.m, &contraction.n);
+    // Blocks of the result are row-major: let rows be what the main store is
+    // contiguous along.
+    let contiguous = |axes: &[AxisId]| {
+        axes.iter().rfind(|axis| kernel.axes[axis.index()].extent != 1).is_some_and(|&axis| {
+            kernel.stores.first().is_some_and(|store| store.address.coefficient(axis) == 1)
+        })
+    };
+    if contiguous(rows) && !contiguous(cols) {
+        (a, b, rows, cols) = (b, a, cols, rows);
+    }
+    Product {
+        name: kernel.name.clone(),
+        dtype: contraction.dtype,
+        batch: points(&contraction.batch),
+        m: points(rows),
+        n: points(cols),
+        k: points(&contraction.k),
+        a: side(kernel, contraction, a, rows),
+        b: side(kernel, contraction, b, cols),
+        out: target(kernel, contraction, rows, cols),
+    }
+}
+
+fn group(axes: &[AxisId]) -> Group {
+    Group { axes: axes.to_vec(), level: 0 }
+}
+
+/// The axes of a kernel over three groups, group by group.
+fn parts(kernel: &Kernel, counts: [usize; 3]) -> [Vec<AxisId>; 3] {
+    let mut next = 0;
+    let mut take = |count: usize| -> Vec<AxisId> {
+        next += count;
+        (next - count..next).map(|axis| AxisId(axis as u16)).collect()
+    };
+    debug_assert_eq!(counts.iter().sum::<usize>(), kernel.axes.len());
+    counts.map(&mut take)
+}
+
+/// A kernel over batch, lines and columns, all of level 0, with its axes.
+fn flat(
+    kernel: &Kernel,
+    groups: [&[AxisId]; 3],
+    roots: &[ExprId],
+) -> (Kernel, [Vec<AxisId>; 3], Vec<ExprId>) {
+    // Levels tell the groups apart while axes merge.
+    let numbered: Vec<Group> =
+        groups.iter().zip(0..).map(|(axes, level)| Group { level, ..group(axes) }).collect();
+    let (mut flat, roots) = regroup(kernel, &numbered, roots);
+    let counts = [0, 1, 2].map(|level| flat.level_axes(level).count());
+    let axes = parts(&flat, counts);
+    flat.axes.iter_mut().for_each(|axis| axis.level = 0);
+    flat.exprs.iter_mut().for_each(|node| node.level = 0);
+    flat.stores.iter_mut().for_each(|store| store.level = 0);
+    (flat, axes, roots)
+}
+
+fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisId]) -> Side {
+    let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
+    let groups = [&contraction.batch[..], rows, &contraction.k[..]];
+    let (depth_last, axes, roots) = flat(&bare, groups, &[value]);
+    if let Expr::Load(input, access, guard) = depth_last.expr(roots[0]) {
+        let plain = guard.is_always() && access.dynamic.is_empty();
+        let same = depth_last.inputs[*input as usize].dtype == contraction.dtype;
+        if let Some(strides) = strides(&depth_last, &access.affine, &axes).filter(|_| plain && same) {
+            return Side::Strided { input: *input, strides };
+        }
+    }
+    // Blocks are written along whichever index memory is contiguous.
+    if depth_is_contiguous(&depth_last, &axes) {
+        let program = BlockProgram::new(&depth_last, axes, Some(roots[0]));
+        return Side::Packed { program, order: Order::Depth };
+    }
+    let groups = [&contraction.batch[..], &contraction.k[..], rows];
+    let (rows_last, axes, roots) = flat(&bare, groups, &[value]);
+    Side::Packed { program: BlockProgram::new(&rows_last, axes, Some(roots[0])), order: Order::Rows }
+}
+
+/// How a value at this address lies, if one stride each describes rows and
+/// columns.
+fn strides(kernel: &Kernel, affine: &Affine, [batch, rows, cols]: &[Vec<AxisId>; 3]) -> Option<Strides> {
+    if rows.len() > 1 || cols.len() > 1 {
+        return None;
+    }
+    let step = |axes: &[AxisId]| axes.first().map_or(0, |&axis| affine.coefficient(axis));
+    let along = |axis: &AxisId| (kernel.axes[axis.index()].extent, affine.coefficient(*axis));
+    let batch = batch.iter().map(along).collect();
+    Some(Strides { offset: affine.offset, batch, row: step(rows), col: step(cols) })
+}
+
+/// Whether the largest load runs along the last depth axis rather than along
+/// the last row.
+fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> bool {
+    let loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
+        Expr::Load(input, access, _) => Some((kernel.inputs[*input as usize].numel, &access.affine)),
+        Expr::Const(_)
+        | Expr::Arg(_)
+        | Expr::Index(_)
+        | Expr::Inside(_)
+        | Expr::Alu(..)
+        | Expr::Cast(_)
+        | Expr::Bitcast(_)
+        | Expr::Reduce(..)
+        | Expr::Scan(..)
+        | Expr::Accumulator => None,
+    });
+    let Some((_, affine)) = loads.max_by_key(|(numel, _)| *numel) else { return true };
+    let step = |axes: &[AxisId]| axes.last().map_or(0, |&axis| affine.coefficient(axis).abs());
+    let extent = |axes: &[AxisId]| axes.last().map_or(1, |&axis| kernel.axes[axis.index()].extent);
+    match (step(rows) == 1, step(depth) == 1) {
+        (true, true) => extent(depth) >= extent(rows),
+        (rows_run, depth_runs) => depth_runs || !rows_run,
+    }
+}
+
+fn target(kernel: &Kernel, contraction: &Contraction, rows: &[AxisId], cols: &[AxisId]) -> Target {
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let groups = [&contraction.batch[..], rows, cols];
+    let (flat, axes, _) = flat(kernel, groups, &values);
+    if let [store] = &flat.stores[..] {
+        let whole = matches!(flat.expr(store.value), Expr::Accumulator);
+        let strides = strides(&flat, &store.address, &axes);
+        if let Some(strides) = strides.filter(|_| whole && store.dtype == contraction.dtype) {
+            return Target::Strided(strides);
+        }
+    }
+    Target::Blocks(BlockProgram::new(&flat, axes, None))
+}
+
+impl Product {
+    /// Runs the product.
+    pub fn launch(&self, bindings: &Bindings<'_>) {
+        threads::install(|| match self.dtype {
+            DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
+            DType::F64 => self.run::<f64>(bindings),
+            DType::I64 => self.run::<i64>(bindings),
+            DType::I32 => self.run::<i32>(bindings),
+            DType::U32 => self.run::<u32>(bindings),
+            DType::U8 | DType::Bool => self.run::<u8>(bindings),
+        });
+    }
+
+    fn run<T: gemm::Element>(&self, bindings: &Bindings<'_>) {
+        let (fill_a, fill_b) = (filler::<T>(&self.a, bindings), filler::<T>(&self.b, bindings));
+        let (batch_a, batch_b) = (offsets(&self.a), offsets(&self.b));
+        let drained = match &self.out {
+            Target::Blocks(program) => Some(program.launch(bindings)),
+            Target::Strided(_) => None,
+        };
+        let drain = |block: gemm::Block<T>| {
+            if let Some(program) = &drained {
+                let lines = Lines { start: block.ptr.cast(), line: block.ld, lane: size_of::<T>() };
+                program.run(block.batch, block.rows, block.cols, lines);
+            }
+        };
+        let batch_out = |batch: usize| match &self.out {
+            Target::Strided(strides) => strides.batch(batch),
+            Target::Blocks(_) => 0,
+        };
+        let out = match &self.out {
+            Target::Strided(strides) => Output::Strided {
+                ptr: element(&bindings.outputs[0], strides.offset),
+                row_stride: strides.row as isize,
+                col_stride: strides.col as isize,
+                batch: &batch_out,
+            },
+            Target::Blocks(_) => Output::Blocks(&drain),
+        };
+        let problem = Problem {
+            batch: self.batch,
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            a: operand(&self.a, bindings, &batch_a, fill_a.as_deref()),
+            b: operand(&self.b, bindings, &batch_b, fill_b.as_deref()),
+            out,
+        };
+        // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
+        // overlap inputs of a contraction, and block programs write what they
+        // are asked for.
+        unsafe { gemm::run(&problem) }
+    }
+
+    /// The program as text.
+    pub fn source(&self) -> String {
+        let Product { name, dtype, batch, m, n, k, .. } = self;
+        let mut text = format!("product {name}: {dtype}, {batch} x ({m} x {k} x {n})\n");
+        for (operand, side) in [("a", &self.a), ("b", &self.b)] {
+            match side {
+                Side::Strided { input, strides } => {
+                    let _ = writeln!(text, "{operand}: in{input} in place, {}", strides.text());
+                }
+                Side::Packed { program, order } => {
+                    let _ = writeln!(text, "{operand}: packed by {order:?}\n{}", program.source());
+                }
+            }
+        }
+        match &self.out {
+            Target::Strided(strides) => {
+                let _ = writeln!(text, "c: in place, {}", strides.text());
+            }
+            Target::Blocks(program) => {
+                let _ = writeln!(text, "c: blocks\n{}", program.source());
+            }
+        }
+        text
+    }
+}
+
+impl Strides {
+    fn text(&self) -> String {
+        let Strides { offset, batch, row, col } = self;
+        format!("from {offset}, rows {row} apart, columns {col}, batches {batch:?}")
+    }
+}
+
+fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
+    let start = crate::runtime::cpu::memory::Memory::of(binding).start;
+    start.cast::<T>().wrapping_offset(offset as isize)
+}
+
+fn offsets(side: &Side) -> impl Fn(usize) -> isize + Sync + '_ {
+    move |batch| match side {
+        Side::Strided { strides, .. } => strides.batch(batch),
+        Side::Packed { .. } => 0,
+    }
+}
+
+fn filler<'a, T: gemm::Element>(
+    side: &'a Side,
+    bindings: &'a Bindings<'_>,
+) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
+    let Side::Packed { program, order } = side else { return None };
+    let launch = program.launch(bindings);
+    let order = *order;
+    Some(Box::new(move |fill: Fill<T>| {
+        let to = Lines { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
+        match order {
+            Order::Depth => launch.run(fill.batch, fill.rows, fill.depth, to),
+            Order::Rows => launch.run(fill.batch, fill.depth, fill.rows, to),
+        }
+    }))
+}
+
+fn operand<'a, T>(
+    side: &Side,
+    bindings: &Bindings<'_>,
+    batch: &'a (dyn Fn(usize) -> isize + Sync),
+    fill: Option<&'a (dyn Fn(Fill<T>) + Sync)>,
+) -> Operand<'a, T> {
+    match (side, fill) {
+        (Side::Strided { input, strides }, _) => Operand::Strided {
+            ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
+            row_stride: strides.row as isize,
+            depth_stride: strides.col as isize,
+            batch,
+        },
+        (Side::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
+        (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+    }
+}

@@ -1,0 +1,119 @@
+//! Tile programs over blocks of a matrix: what writes the operands of a
+//! product and reads its result.
+
+use std::ops::Range;
+
+use crate::kernel::{AxisId, ExprId, Kernel};
+use crate::runtime::Bindings;
+use crate::runtime::cpu::tile::analysis;
+use crate::runtime::cpu::tile::build::Root;
+use crate::runtime::cpu::tile::compile::assemble;
+use crate::runtime::cpu::tile::program::Program;
+use crate::runtime::cpu::tile::run::{Block, Frame, Launch, frame};
+use crate::runtime::cpu::tile::tiling::Tiling;
+
+/// Elements of a tile, about.
+const TILE: usize = 512;
+
+/// A program over batches of matrices: their lines and the elements along a
+/// line are each a row-major run over some axes.
+#[derive(Debug)]
+pub struct BlockProgram {
+    program: Program,
+    batch: Vec<AxisId>,
+    lines: Vec<AxisId>,
+    along: Vec<AxisId>,
+}
+
+/// The block's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines {
+    /// The first element.
+    pub start: *mut u8,
+    /// Elements from a line to the next.
+    pub line: usize,
+    /// Bytes of an element.
+    pub lane: usize,
+}
+
+/// A launch of a block program.
+pub struct BlockLaunch<'a> {
+    program: &'a BlockProgram,
+    launch: Launch<'a>,
+}
+
+impl BlockProgram {
+    /// The program of a kernel whose axes, all of level 0, are those of the
+    /// batch, the lines and along them: to write blocks of a value, or to
+    /// store what blocks hold.
+    pub fn new(
+        kernel: &Kernel,
+        [batch, lines, along]: [Vec<AxisId>; 3],
+        value: Option<ExprId>,
+    ) -> BlockProgram {
+        let facts = analysis::facts(kernel);
+        let extent = |axis: Option<&AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
+        let cols = extent(along.last()).min(TILE);
+        let rows = (TILE / cols).clamp(1, extent(lines.last()));
+        let row = lines.last().copied().filter(|_| rows > 1);
+        let tiling =
+            Tiling { col: along.last().copied(), level: 0, row, whole: false, rows, cols: Some(cols) };
+        let root = value.map_or(Root::Stores, Root::Block);
+        BlockProgram { program: assemble(kernel, &facts, tiling, root), batch, lines, along }
+    }
+
+    /// The program on some memory.
+    pub fn launch<'a>(&'a self, bindings: &Bindings<'a>) -> BlockLaunch<'a> {
+        BlockLaunch { program: self, launch: Launch::new(&self.program, bindings) }
+    }
+
+    /// The program as text.
+    pub fn source(&self) -> String {
+        self.program.to_string()
+    }
+}
+
+impl BlockLaunch<'_> {
+    /// Runs the program on a block: some lines, and some elements of each.
+    pub fn run(&self, batch: usize, lines: Range<usize>, along: Range<usize>, block: Lines) {
+        let BlockProgram { program, batch: batch_axes, lines: line_axes, along: along_axes } = self.program;
+        let body = self.launch.root();
+        let (rows, cols) = program.tile;
+        let rows = if program.row.is_some() { rows } else { 1 };
+        frame::with(&self.launch, |frame| {
+            seek(program, frame, batch_axes, batch, 1);
+            let mut line = lines.start;
+            while line < lines.end {
+                let rows = seek(program, frame, line_axes, line, rows.min(lines.end - line));
+                let mut at = along.start;
+                while at < along.end {
+                    let cols = seek(program, frame, along_axes, at, cols.min(along.end - at));
+                    let element = (line - lines.start) * block.line + (at - along.start);
+                    let start = block.start.wrapping_add(element * block.lane);
+                    frame.block = Block { start, line: block.line };
+                    frame.jump(program, body, rows, cols);
+                    self.launch.hoisted(frame, body, 0);
+                    self.launch.steps(frame, &body.steps);
+                    at += cols;
+                }
+                line += rows;
+            }
+        });
+    }
+}
+
+/// Goes to a position of a row-major run over axes; gives how many of the
+/// `most` next positions lie along the innermost axis.
+fn seek(program: &Program, frame: &mut Frame, axes: &[AxisId], position: usize, most: usize) -> usize {
+    let mut rest = position;
+    let mut run = 1;
+    for (i, axis) in axes.iter().enumerate().rev() {
+        let extent = program.axes[axis.index()].extent;
+        frame.position[axis.index()] = rest % extent;
+        if i + 1 == axes.len() {
+            run = most.min(extent - rest % extent);
+        }
+        rest /= extent;
+    }
+    run
+}

@@ -1,0 +1,192 @@
+//! Scatters: elements combined into computed positions, in order.
+
+use half::{bf16, f16};
+
+use crate::base::DType;
+use crate::ir::{AluOp, ScatterMode};
+use crate::runtime::cpu::threads;
+use crate::runtime::cpu::tile::program::{Loops, Program, Scatter};
+use crate::runtime::cpu::tile::run::lines::element_of;
+use crate::runtime::cpu::tile::run::{Frame, Launch};
+
+/// Combines values into memory: `fn(to, positions, values, n)`; a negative
+/// position is skipped.
+///
+/// # Safety
+/// `positions` and `values` hold `n` elements, and `to` one at every position.
+pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *const u8, n: usize);
+
+/// Runs a scatter: jobs share an axis along which points never meet.
+pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
+    let program = launch.program;
+    let Some((axis, extent)) = widest(program).filter(|_| jobs > 1) else {
+        return launch.tiles(0..launch.units(0), None);
+    };
+    let jobs = jobs.min(extent);
+    threads::jobs(jobs, |job| {
+        let mut loops: Vec<Loops> = program.loops.clone();
+        for l in loops[0].iter_mut().filter(|l| l.axis.0 == axis) {
+            (l.start, l.end) = (extent * job / jobs, extent * (job + 1) / jobs);
+        }
+        let mine = Launch { loops: &loops, memory: launch.memory.clone(), ..*launch };
+        mine.tiles(0..mine.units(0), None);
+    });
+}
+
+/// The longest axis along which points never meet.
+fn widest(program: &Program) -> Option<(u16, usize)> {
+    let meeting = program.meeting;
+    let free = program.loops[0].iter().filter(|l| Some(l.axis) != meeting);
+    free.map(|l| (l.axis.0, l.end - l.start)).max_by_key(|l| l.1)
+}
+
+impl Launch<'_> {
+    /// A tile of a scatter.
+    pub fn scatter(&self, frame: &mut Frame, step: &Scatter) {
+        let lines = self.lines(frame, step.address, step.class);
+        let to = self.memory[step.memory as usize].start;
+        let size = step.dtype.size();
+        for line in 0..lines.lines {
+            let first = frame.offset(step.address) + line as i64 * lines.line_step;
+            let values = frame.slot(step.value).wrapping_add(line * lines.len * step.lane).cast_const();
+            let (start, apart) = element_of(step.index_class, step.class, line, lines.len);
+            let index = frame.slot(step.index).cast::<i64>().wrapping_add(start);
+            // SAFETY: the contract of [`super`], for all pointers here; an
+            // index in range is a position in the buffer.
+            unsafe {
+                if let (0, 1, Some(run)) = (apart, lines.step, step.run) {
+                    if let Some(at) = self.target_of(step, index.read()) {
+                        let to = to.offset((first + at) as isize * size as isize);
+                        run([to; 3], values, lines.len, 0);
+                    }
+                    continue;
+                }
+                let positions = frame.slot(step.positions).cast::<i64>();
+                for j in 0..lines.len {
+                    let at = self.target_of(step, index.add(j * apart).read());
+                    let position = at.map_or(-1, |at| first + at + j as i64 * lines.step);
+                    positions.add(j).write(position);
+                }
+                (step.function)(to, positions, values, lines.len);
+            }
+        }
+    }
+
+    /// Where an index leads, if it is in range.
+    fn target_of(&self, step: &Scatter, index: i64) -> Option<i64> {
+        if (0..step.extent as i64).contains(&index) {
+            return Some(index * step.stride);
+        }
+        self.status.record(index, step.extent);
+        None
+    }
+}
+
+/// The loop of a mode on elements of a type (values in register form).
+pub fn scatter_function(mode: ScatterMode, dtype: DType) -> ScatterFn {
+    match dtype {
+        DType::Bool | DType::U8 => typed::<u8>(mode),
+        DType::I32 => typed::<i32>(mode),
+        DType::U32 => typed::<u32>(mode),
+        DType::I64 => typed::<i64>(mode),
+        DType::F16 => typed::<f16>(mode),
+        DType::BF16 => typed::<bf16>(mode),
+        DType::F32 => typed::<f32>(mode),
+        DType::F64 => typed::<f64>(mode),
+    }
+}
+
+fn typed<T: Merge>(mode: ScatterMode) -> ScatterFn {
+    match mode {
+        ScatterMode::Set => merge::<T, 0>,
+        ScatterMode::Add => merge::<T, 1>,
+        ScatterMode::Mul => merge::<T, 2>,
+        ScatterMode::Max => merge::<T, 3>,
+        ScatterMode::Min => merge::<T, 4>,
+    }
+}
+
+unsafe fn merge<T: Merge, const MODE: u8>(to: *mut u8, positions: *const i64, values: *const u8, n: usize) {
+    for i in 0..n {
+        // SAFETY: the contract of `ScatterFn`.
+        unsafe {
+            let (position, value) = (positions.add(i).read(), values.cast::<T::Register>().add(i).read());
+            if position < 0 {
+                continue;
+            }
+            let at = to.cast::<T>().offset(position as isize);
+            let old = at.read();
+            at.write(match MODE {
+                0 => T::set(value),
+                1 => old.add(value),
+                2 => old.mul(value),
+                3 => old.max(value),
+                _ => old.min(value),
+            });
+        }
+    }
+}
+
+/// An element as memory holds it, and what can be combined into it.
+trait Merge: Copy + 'static {
+    /// Its register form.
+    type Register: Copy;
+    fn set(value: Self::Register) -> Self;
+    fn add(self, value: Self::Register) -> Self;
+    fn mul(self, value: Self::Register) -> Self;
+    fn max(self, value: Self::Register) -> Self;
+    fn min(self, value: Self::Register) -> Self;
+}
+
+macro_rules! merge_integers {
+    ($($t:ty),*) => {$(
+        impl Merge for $t {
+            type Register = $t;
+            fn set(value: $t) -> $t { value }
+            fn add(self, value: $t) -> $t { self.wrapping_add(value) }
+            fn mul(self, value: $t) -> $t { self.wrapping_mul(value) }
+            fn max(self, value: $t) -> $t { Ord::max(self, value) }
+            fn min(self, value: $t) -> $t { Ord::min(self, value) }
+        }
+    )*};
+}
+merge_integers!(u8, i32, u32, i64);
+
+macro_rules! merge_floats {
+    ($($t:ty, $register:ty, $widen:expr, $narrow:expr;)*) => {$(
+        impl Merge for $t {
+            type Register = $register;
+            fn set(value: $register) -> $t { $narrow(value) }
+            fn add(self, value: $register) -> $t { $narrow($widen(self) + value) }
+            fn mul(self, value: $register) -> $t { $narrow($widen(self) * value) }
+            fn max(self, value: $register) -> $t { $narrow(extreme(AluOp::Max, $widen(self), value)) }
+            fn min(self, value: $register) -> $t { $narrow(extreme(AluOp::Min, $widen(self), value)) }
+        }
+    )*};
+}
+merge_floats! {
+    f32, f32, |x: f32| x, |x: f32| x;
+    f64, f64, |x: f64| x, |x: f64| x;
+    f16, f32, f16::to_f32, f16::from_f32;
+    bf16, f32, bf16::to_f32, bf16::from_f32;
+}
+
+/// The table's maximum or minimum, which are exact in `f64`.
+fn extreme<T: Into<f64> + Narrow>(op: AluOp, a: T, b: T) -> T {
+    T::narrow(op.eval_float(&[a.into(), b.into()]))
+}
+
+/// A type that holds one of two of its own values that were widened.
+trait Narrow {
+    fn narrow(value: f64) -> Self;
+}
+impl Narrow for f32 {
+    fn narrow(value: f64) -> f32 {
+        value as f32
+    }
+}
+impl Narrow for f64 {
+    fn narrow(value: f64) -> f64 {
+        value
+    }
+}
