@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::str::FromStr;
 
 use smallvec::SmallVec;
+
+use crate::base::error::Error;
 
 /// A short list of extents, strides or axis numbers, inline up to four.
 pub type Dims = SmallVec<[usize; 4]>;
@@ -29,10 +32,7 @@ impl Shape {
     /// Number of elements; saturates at `usize::MAX` (inference refuses such
     /// shapes outside the meta device).
     pub fn numel(&self) -> usize {
-        if self.0.contains(&0) {
-            return 0;
-        }
-        self.0.iter().fold(1usize, |n, &d| n.saturating_mul(d))
+        volume(&self.0)
     }
     /// Row-major strides, in elements.
     pub fn strides(&self) -> SmallVec<[i64; 4]> {
@@ -63,6 +63,11 @@ impl Shape {
     }
 }
 
+/// The number of elements that extents span; saturates at `usize::MAX`.
+pub(crate) fn volume(extents: &[usize]) -> usize {
+    if extents.contains(&0) { 0 } else { extents.iter().fold(1, |n, &extent| n.saturating_mul(extent)) }
+}
+
 impl Deref for Shape {
     type Target = [usize];
     fn deref(&self) -> &[usize] {
@@ -80,6 +85,31 @@ impl fmt::Display for Shape {
 impl fmt::Debug for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = Error;
+    /// Reads what `Display` writes (`[2, 3]`), with or without the brackets.
+    fn from_str(text: &str) -> Result<Shape, Error> {
+        let fail = || Error::Parse {
+            what: "shape",
+            expected: "extents of at least 0 such as [2, 3]".into(),
+            found: text.into(),
+        };
+        let bare = text.trim();
+        let inner = match bare.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').ok_or_else(fail)?.trim(),
+            None => bare,
+        };
+        if inner.is_empty() {
+            return if bare.is_empty() { Err(fail()) } else { Ok(Shape::scalar()) };
+        }
+        inner
+            .split(',')
+            .map(|extent| extent.trim().parse().map_err(|_| fail()))
+            .collect::<Result<_, _>>()
+            .map(Shape)
     }
 }
 

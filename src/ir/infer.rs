@@ -32,12 +32,20 @@ type Inferred = Result<Type, Mismatch>;
 ///
 /// # Errors
 /// A [`Mismatch`] when the operands do not fit the operation, or the result
-/// would have more than `i64::MAX` bytes on a device other than meta.
+/// would have more than 255 axes, extents beyond `i64`, or more than `i64::MAX` bytes on a device
+/// other than meta.
 pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
     expect_arity(op, operands)?;
     let ty = rule(op, operands)?;
     if !ty.device.is_meta() && ty.bytes() > i64::MAX as usize {
         return Err(Mismatch::new("a tensor of at most 2^63 - 1 bytes", format!("shape {}", ty.shape)));
+    }
+    if ty.shape.iter().any(|&extent| extent > i64::MAX as usize) {
+        return Err(Mismatch::new("extents of at most 2^63 - 1", format!("shape {}", ty.shape)));
+    }
+    // Axis numbers are bytes.
+    if ty.shape.rank() > usize::from(u8::MAX) {
+        return Err(Mismatch::new("a tensor of at most 255 axes", format!("{} axes", ty.shape.rank())));
     }
     Ok(ty)
 }
@@ -198,7 +206,8 @@ fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     if !op.accepts().kind(dtype.kind()) {
         let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
         let names: Vec<&str> = kinds.iter().filter(|k| op.accepts().kind(k.0)).map(|k| k.1).collect();
-        return Err(Mismatch::new(format!("a {} type", names.join(" or ")), dtype.to_string()));
+        let article = if names.first() == Some(&"integer") { "an" } else { "a" };
+        return Err(Mismatch::new(format!("{article} {} type", names.join(" or ")), dtype.to_string()));
     }
     let dtype = match op.result() {
         ResultType::Same => dtype,
@@ -269,7 +278,7 @@ fn pad(axes: &[PadAxis], operands: &[&Type]) -> Inferred {
         let padded = extent as i128 + gaps + i128::from(axis.lo) + i128::from(axis.hi);
         if !(0..=i128::from(i64::MAX)).contains(&padded) {
             let found = format!("{padded} from {extent} with {} before and {} after", axis.lo, axis.hi);
-            return Err(Mismatch::new("a padded extent of at least 0", found));
+            return Err(Mismatch::new("a padded extent from 0 to 2^63 - 1", found));
         }
         dims.push(padded as usize);
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, DeviceKind, Error, Result};
 use crate::plan::build::Plan;
 use crate::plan::key::{Skeleton, Values};
-use crate::runtime::{Backend, Program, null};
+use crate::runtime::{Backend, MemoryStats, Program, null};
 
 /// Plans kept before the oldest skeletons are forgotten.
 const MAX_PLANS: usize = 4096;
@@ -124,6 +124,25 @@ impl Context {
     pub fn install(&self, backend: Arc<dyn Backend>) {
         lock(&self.backends).insert(backend.device(), backend);
         self.clear_caches();
+    }
+
+    /// How much memory a device holds. The CPU's is the process's: all
+    /// contexts share it.
+    ///
+    /// # Errors
+    /// As [`Context::backend`].
+    pub fn memory(&self, device: Device) -> Result<MemoryStats> {
+        Ok(self.backend(device)?.memory())
+    }
+
+    /// Sets the most bytes that a device may hold at once. What would exceed
+    /// them is [`Error::OutOfMemory`]; everything that was there stays.
+    ///
+    /// # Errors
+    /// As [`Context::backend`].
+    pub fn set_memory_limit(&self, device: Device, bytes: u64) -> Result<()> {
+        self.backend(device)?.set_memory_limit(bytes);
+        Ok(())
     }
 
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {

@@ -8,7 +8,7 @@ use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::pool::{Windows, WindowsAlong, least};
-use crate::tensor::spatial::{Sizes, batched, unbatched};
+use crate::tensor::spatial::{LARGEST, Sizes, batched, unbatched};
 
 /// Numbers of windows: one for all spatial axes or one for each; `None`
 /// keeps the axis's extent.
@@ -101,9 +101,9 @@ enum Count {
 
 fn output_sizes(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Vec<usize>> {
     let all = if size.0.len() == 1 { vec![size.0[0]; spatial] } else { size.0.to_vec() };
-    let fits = all.len() == spatial && all.iter().all(|size| size.is_none_or(|n| n >= 0));
+    let fits = all.len() == spatial && all.iter().all(|size| size.is_none_or(|n| (0..=LARGEST).contains(&n)));
     site.require(fits, &[x], || {
-        let expected = format!("1 or {spatial} output sizes of at least 0");
+        let expected = format!("1 or {spatial} output sizes in 0..={LARGEST}");
         (expected, format!("{:?}", &size.0[..]))
     })?;
     Ok(all.iter().enumerate().map(|(i, n)| n.map_or(x.shape()[2 + i], |n| n as usize)).collect())

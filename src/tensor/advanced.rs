@@ -1,6 +1,7 @@
 //! Indexing by tensors of positions: several axes at once, as one gather or
 //! scatter along the axes flattened into one.
 
+use crate::base::shape::volume;
 use crate::base::{DType, Dims, Kind, Result, Shape};
 use crate::ir::{AluOp, Op, ScatterMode};
 use crate::tensor::Tensor;
@@ -126,7 +127,7 @@ impl Picks {
         let shape = y.shape();
         let end = self.at + self.width;
         let mut dims = Dims::from_slice(&shape[..self.at]);
-        dims.push(shape[self.at..end].iter().product());
+        dims.push(volume(&shape[self.at..end]));
         dims.extend_from_slice(&shape[end..]);
         site.reshape(&y, &Shape(dims))
     }

@@ -6,7 +6,7 @@ use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, ContractDims, Monoid, Op, PadAxis, SliceAxis};
 use crate::tensor::operand::{self, Operand};
-use crate::tensor::{Tensor, axis};
+use crate::tensor::{Tensor, axis, reduce};
 
 /// What the user called, and where.
 #[derive(Clone, Copy, Debug)]
@@ -267,7 +267,7 @@ impl Site {
     }
     /// Mean over axes, which stay with extent 1; of no elements, NaN.
     pub fn mean_keepdim(self, x: &Tensor, axes: &[usize]) -> Tensor {
-        let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+        let count = reduce::count(x, axes);
         self.div(self.reduce_keepdim(Monoid::Sum, x, axes), count as f64)
     }
     /// A batched contraction.

@@ -3,12 +3,13 @@
 use crate::base::{DType, Device, Dims, Element, Scalar, Shape, Span};
 use crate::ir::{Layout, Leaf, Node, Op, Type};
 use crate::runtime::host;
+use crate::tensor::compose::Site;
 use crate::tensor::{Place, Tensor};
 
 /// A constant of any shape.
-pub(crate) fn filled(span: Span, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
-    let number = Tensor::constant(value, dtype, device, span);
-    if shape.rank() == 0 { number } else { Tensor::apply("full", span, Op::Expand(shape), &[&number]) }
+pub(crate) fn filled(site: Site, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
+    let number = site.scalar(value, dtype, device);
+    if shape.rank() == 0 { number } else { site.apply(Op::Expand(shape), &[&number]) }
 }
 
 impl Tensor {
@@ -17,21 +18,21 @@ impl Tensor {
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, place: impl Into<Place>) -> Tensor {
         let (value, place) = (value.into(), place.into());
-        filled(Span::caller(), value, shape.into(), place.dtype_or(value.default_dtype()), place.device())
+        filled(Site::here("full"), value, shape.into(), place.dtype_or(value.default_dtype()), place.device())
     }
 
     /// Every element 0; `F32` unless the place names a type.
     #[track_caller]
     pub fn zeros(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
-        filled(Span::caller(), Scalar::Int(0), shape.into(), place.dtype_or(DType::F32), place.device())
+        filled(Site::here("zeros"), Scalar::Int(0), shape.into(), place.dtype_or(DType::F32), place.device())
     }
 
     /// Every element 1; `F32` unless the place names a type.
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
-        filled(Span::caller(), Scalar::Int(1), shape.into(), place.dtype_or(DType::F32), place.device())
+        filled(Site::here("ones"), Scalar::Int(1), shape.into(), place.dtype_or(DType::F32), place.device())
     }
 
     /// A tensor whose elements do not matter; they happen to be 0.
@@ -56,7 +57,7 @@ impl Tensor {
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
-            Some(ty) => filled(Span::caller(), value.into(), ty.shape.clone(), ty.dtype, ty.device),
+            Some(ty) => filled(Site::here("full_like"), value.into(), ty.shape.clone(), ty.dtype, ty.device),
             None => self.clone(),
         }
     }
@@ -89,7 +90,7 @@ impl Tensor {
     #[track_caller]
     pub fn new_full(&self, shape: impl Into<Shape>, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
-            Some(ty) => filled(Span::caller(), value.into(), shape.into(), ty.dtype, ty.device),
+            Some(ty) => filled(Site::here("new_full"), value.into(), shape.into(), ty.dtype, ty.device),
             None => self.clone(),
         }
     }
@@ -178,7 +179,7 @@ nested_rows! {
 
 fn nested<N: Nested>(name: &'static str, span: Span, data: &N, place: Place) -> Tensor {
     let extents = data.extents();
-    let mut values = Vec::with_capacity(extents.iter().product());
+    let mut values = Vec::new();
     if !data.append(&extents, &mut values) {
         let expected = format!("rows of one length, {}", Shape(extents));
         return Tensor::mistake(name, span, expected, "rows of different lengths", &[]);
@@ -200,7 +201,7 @@ pub(crate) fn from_data<T: Element>(
     }
     let (device, dtype) = (place.device(), place.dtype_or(T::DTYPE));
     if device.is_meta() {
-        return filled(span, Scalar::Int(0), shape, dtype, device);
+        return filled(Site { name, span }, Scalar::Int(0), shape, dtype, device);
     }
     Tensor::build(|| {
         let layout = Layout::contiguous(&shape);

@@ -141,6 +141,9 @@ fn embedded(site: Site, x: &Tensor, offset: i64, row: usize, column: usize) -> R
     let lead = &x.shape()[..x.rank() - 1];
     let away = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
     let side = x.shape()[x.rank() - 1].saturating_add(away);
+    if i64::try_from(side).is_err() {
+        return Err(site.fault("a matrix of at most 2^63 - 1 columns", format!("offset {offset}"), &[x]));
+    }
     let mut lead = lead.iter();
     let rank = x.rank() + 1;
     let dims: Dims = (0..rank)

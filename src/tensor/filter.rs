@@ -24,10 +24,11 @@ impl Tensor {
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let site = Site::here("nonzero");
+        with_data(site, self)?;
         let columns = coordinates(site, self)?;
         let Some(count) = columns.first().map(Tensor::numel) else {
             let count = Marks::of(site, &flat_mask(site, self))?.count;
-            return Ok(filled(site.span, Scalar::Int(0), [count, 0].into(), DType::I64, self.device()));
+            return Ok(filled(site, Scalar::Int(0), [count, 0].into(), DType::I64, self.device()));
         };
         let columns: Vec<Tensor> = columns.iter().map(|column| site.reshape(column, &[count, 1])).collect();
         cat_along(site, &columns.iter().collect::<Vec<_>>(), 1)
@@ -41,7 +42,7 @@ impl Tensor {
     #[track_caller]
     pub fn nonzero_axes(&self) -> Result<Vec<Tensor>> {
         let site = Site::here("nonzero_axes");
-        self.node()?;
+        with_data(site, self)?;
         match self.rank() {
             0 => coordinates(site, &site.reshape(self, &[1])),
             _ => coordinates(site, self),
@@ -59,7 +60,7 @@ impl Tensor {
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let site = Site::here("masked_select");
-        (self.node()?, mask.node()?);
+        (with_data(site, self)?, with_data(site, mask)?);
         if mask.dtype() != DType::Bool {
             return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
         }
@@ -90,11 +91,8 @@ impl Marks {
     /// As [`Tensor::nonzero`].
     pub fn of(site: Site, mask: &Tensor) -> Result<Marks> {
         let seen = scanned(site, &site.cast(mask, DType::I64), 0, Monoid::Sum);
-        let (node, extent) = (seen.node()?.clone(), mask.numel());
-        if node.ty().device.is_meta() {
-            return Err(Error::NoData { call: site.name, shape: mask.shape(), span: site.span });
-        }
-        plan::realize(&[mask.node()?.clone(), node], site.span)?;
+        plan::realize(&[mask.node()?.clone(), seen.node()?.clone()], site.span)?;
+        let extent = mask.numel();
         let count = match extent {
             0 => 0,
             _ => number(&site.slice(&seen, 0, extent - 1, extent, 1).read(site.name, site.span)?),
@@ -114,7 +112,7 @@ impl Marks {
             &place,
             &site.expand(&site.scalar(self.count, DType::I64, device), &place.shape()),
         );
-        let base = filled(site.span, Scalar::Int(0), Shape::from(self.count + 1), DType::I64, device);
+        let base = filled(site, Scalar::Int(0), Shape::from(self.count + 1), DType::I64, device);
         let put = site.apply(Op::Scatter(0, ScatterMode::Set), &[&base, &place, &here]);
         site.slice(&put, 0, 0, self.count, 1)
     }
@@ -127,6 +125,15 @@ impl Marks {
         }
         let next = PadAxis { lo: -1, hi: 1, interior: 0 };
         site.sub(site.pad(positions, vec![next], self.mask.numel()), positions)
+    }
+}
+
+/// Fails for a tensor whose values will never be known.
+pub(crate) fn with_data(site: Site, x: &Tensor) -> Result<()> {
+    let ty = x.node()?.ty();
+    match ty.device.is_meta() {
+        true => Err(Error::NoData { call: site.name, shape: ty.shape.clone(), span: site.span }),
+        false => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sampling images at positions that another tensor gives.
 
 use crate::base::DType;
+use crate::base::shape::volume;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
@@ -68,7 +69,7 @@ fn grid_sample(site: Site, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> 
             axis.taps(&site.select_index(&grid, spatial + 1, spatial - 1 - i))
         })
         .collect();
-    let flat: usize = x.shape()[2..].iter().product();
+    let flat = volume(&x.shape()[2..]);
     let image = site.reshape(&image, &[x.shape()[0], x.shape()[1], flat]);
     let sampler =
         Sampler { site, image, extents: &x.shape()[2..], zeros: opts.padding_mode == SamplePadding::Zeros };

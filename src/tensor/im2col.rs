@@ -1,6 +1,7 @@
 //! Patches of images as columns, and back (PyTorch's `unfold` and `fold` of
 //! images).
 
+use crate::base::shape::volume;
 use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
@@ -72,7 +73,7 @@ fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<
     site.require(!shape[2..4].contains(&0), &[&x], || {
         ("a padded image that a patch fits in".into(), format!("shape {}", x.shape()))
     })?;
-    let dims = [shape[0], shape[1] * shape[4] * shape[5], shape[2] * shape[3]];
+    let dims = [shape[0], volume(&[shape[1], shape[4], shape[5]]), volume(&shape[2..4])];
     let y = site.reshape(&site.permute(&y, &[0, 1, 4, 5, 2, 3]), &dims);
     Ok(unbatched(site, &y, lone))
 }
@@ -84,9 +85,9 @@ fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpt
     let (h, w) = (size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
     let (patch, counts) = (rows.size * columns.size, [rows.count(h), columns.count(w)]);
     let shape = x.shape();
-    let fits = shape[1] % patch == 0 && shape[2] == counts[0] * counts[1];
+    let fits = shape[1] % patch == 0 && shape[2] == volume(&counts);
     site.require(fits, &[&x], || {
-        let expected = format!("columns of a multiple of {patch}, {} of them", counts[0] * counts[1]);
+        let expected = format!("columns of a multiple of {patch}, {} of them", volume(&counts));
         (expected, format!("shape {shape}"))
     })?;
     let dims = [shape[0], shape[1] / patch, rows.size, columns.size, counts[0], counts[1]];

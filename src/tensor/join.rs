@@ -101,14 +101,15 @@ impl Tensor {
             if let Some(wrong) = blocks.iter().find(|x| x.rank() > 2) {
                 return Err(site.fault("rank 2 or less", format!("rank {}", wrong.rank()), &[wrong]));
             }
-            let width: usize = blocks.iter().map(|x| x.shape()[1]).sum();
-            let mut left = 0;
+            let columns = |x: &Tensor| x.shape()[1] as i64;
+            let width = blocks.iter().fold(0i64, |sum, x| sum.saturating_add(columns(x)));
+            let mut left = 0i64;
             let rows: Vec<Tensor> = blocks
                 .iter()
                 .map(|x| {
-                    let columns = x.shape()[1];
-                    let pad = PadAxis { lo: left as i64, hi: (width - left - columns) as i64, interior: 0 };
-                    left += columns;
+                    let (lo, own) = (left, columns(x));
+                    left = left.saturating_add(own);
+                    let pad = PadAxis { lo, hi: width - left, interior: 0 };
                     site.pad(x, vec![PadAxis::default(), pad], 0)
                 })
                 .collect();
@@ -175,11 +176,16 @@ pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<
         return Err(site.fault(expected, found.join(", "), &[]));
     }
     let dtype = common_dtype(tensors);
-    let mut total = 0;
+    let mut total = 0usize;
     let mut parts = Vec::with_capacity(tensors.len());
     for x in tensors.iter().filter(|x| x.shape()[axis] > 0) {
         parts.push((total, site.cast(x, dtype)));
-        total += x.shape()[axis];
+        total = total.saturating_add(x.shape()[axis]);
+    }
+    if parts.len() > 1 && i64::try_from(total).is_err() {
+        let found: Vec<String> = tensors.iter().map(|x| x.shape()[axis].to_string()).collect();
+        let expected = format!("extents on axis {axis} of at most 2^63 - 1 together");
+        return Err(site.fault(expected, found.join(" and "), tensors));
     }
     match &parts[..] {
         [] => Ok(site.cast(tensors[0], dtype)),

@@ -3,6 +3,7 @@
 
 use std::borrow::Borrow;
 
+use crate::base::shape::volume;
 use crate::base::{Dims, Result, Shape};
 use crate::ir::Op;
 use crate::tensor::axis::{AxisList, IntoAxes};
@@ -59,7 +60,7 @@ impl Tensor {
             }
             let shape = row.shape();
             let mut dims = Dims::from_slice(&shape[..start]);
-            dims.push(shape[start..=end].iter().product());
+            dims.push(volume(&shape[start..=end]));
             dims.extend_from_slice(&shape[end + 1..]);
             Ok(site.reshape(&row, &Shape(dims)))
         })

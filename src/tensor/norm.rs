@@ -2,13 +2,14 @@
 //! `m = sum(x) / n`, `d = x - m`, `v = sum(d d) / n`, `d / sqrt(v + eps)`.
 //! 16-bit floats compute in `F32` and are rounded once.
 
+use crate::base::shape::volume;
 use crate::base::{DType, Shape};
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, PadAxis};
-use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::distance::norm;
 use crate::tensor::options::{options, some};
+use crate::tensor::{Tensor, reduce};
 
 options! {
     /// Options of layer, RMS and group normalization.
@@ -247,10 +248,10 @@ fn group_norm(site: Site, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked
         (format!("groups that divide {channels} channels"), groups.to_string())
     })?;
     let shape = x.shape();
-    let each: usize = shape[2..].iter().product();
+    let each = volume(&shape[2..]);
     site.require(each > 0, &[x], || ("extents after the channels of at least 1".into(), shape.to_string()))?;
     let wide = site.cast(x, x.dtype().compute());
-    let split = site.reshape(&wide, &[shape[0], groups, channels / groups * each]);
+    let split = site.reshape(&wide, &[shape[0], groups, (channels / groups).saturating_mul(each)]);
     let (deviation, _, rstd) = deviations(site, &split, &[2], opts.eps.unwrap_or(1e-5));
     let y = site.reshape(&site.mul(deviation, rstd), &shape);
     channel_affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype())
@@ -264,7 +265,7 @@ fn batch_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor>
     let channels = channels_of(site, x, 2)?;
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
     if opts.input_stats {
-        let values: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+        let values = reduce::count(x, &axes);
         site.require(values != 1, &[x], || {
             ("more than one value per channel to normalize by".into(), format!("shape {}", x.shape()))
         })?;
@@ -313,7 +314,7 @@ fn batch_norm_stats(
     check_channels(site, mean, channels)?;
     check_channels(site, var, channels)?;
     let axes: Vec<usize> = (0..x.rank()).filter(|&axis| axis != 1).collect();
-    let count: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let count = reduce::count(x, &axes);
     let wide = site.cast(x, x.dtype().compute());
     let new_mean = site.mean_keepdim(&wide, &axes);
     let squares = site.sum(&site.square(&site.sub(&wide, &new_mean)), &axes);

@@ -1,6 +1,7 @@
 //! Pooling: windows, reduced.
 
 use crate::base::DType;
+use crate::base::shape::volume;
 use crate::ir::monoid::int_range;
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, Monoid, PadAxis};
@@ -124,7 +125,7 @@ impl Windows {
         if self.tensor.ty().is_none() {
             return self.tensor.clone();
         }
-        let count: usize = self.along.iter().map(|a| a.size).product();
+        let count = volume(&self.along.iter().map(|a| a.size).collect::<Vec<_>>());
         let flat = site.reshape(&self.tensor, &[&shape[..2 + spatial], &[count]].concat());
         let best = site.reduce(Monoid::ArgMax, &flat, &[2 + spatial]);
         let mut position: Option<Tensor> = None;

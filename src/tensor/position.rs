@@ -70,9 +70,9 @@ pub(crate) fn diagonal_mask(
     offset: i64,
     device: Device,
 ) -> Tensor {
-    let (height, width) = (shape[row] as i64, shape[column] as i64);
     // Farther out, the answer is the same everywhere.
-    let offset = offset.clamp(-height, width);
+    let bound = |axis: usize| i64::try_from(shape[axis]).unwrap_or(i64::MAX);
+    let offset = offset.clamp(-bound(row), bound(column));
     let largest = shape[row].saturating_add(shape[column]);
     let dtype = position_dtype(largest);
     let rows = site.apply(Op::Iota(shape[row], dtype, device), &[]);

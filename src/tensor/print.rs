@@ -5,11 +5,14 @@
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-use crate::base::{DType, Device, Error, Result, Scalar, Shape, Span};
+use crate::base::{DType, Device, Error, Result, Scalar, Shape};
 use crate::ir::{Layout, Leaf, Node, Type};
+use crate::plan;
 use crate::plan::view::view;
 use crate::runtime::host;
 use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::filter::with_data;
 use crate::tensor::read::number;
 
 /// How values become text.
@@ -67,7 +70,7 @@ impl Tensor {
     /// As [`Tensor::realize`].
     #[track_caller]
     pub fn to_text(&self) -> Result<String> {
-        self.to_text_with(PrintOpts::default())
+        values_as_text(Site::here("to_text"), self, PrintOpts::default())
     }
 
     /// As [`Tensor::to_text`], with other digits, edges or lines.
@@ -76,13 +79,7 @@ impl Tensor {
     /// As [`Tensor::realize`].
     #[track_caller]
     pub fn to_text_with(&self, opts: PrintOpts) -> Result<String> {
-        let span = Span::caller();
-        let node = self.realize()?.node()?;
-        if let Some(text) = text_in_memory(node, opts) {
-            return Ok(text);
-        }
-        let bytes = self.read("to_text", span)?;
-        Ok(text_of_bytes(node.ty(), &bytes, &Layout::contiguous(&node.ty().shape), opts))
+        values_as_text(Site::here("to_text_with"), self, opts)
     }
 
     /// Computes the values if need be and prints them to the standard output.
@@ -91,11 +88,22 @@ impl Tensor {
     /// As [`Tensor::realize`], or a standard output that is closed.
     #[track_caller]
     pub fn show(&self) -> Result<()> {
-        let text = self.to_text()?;
+        let text = values_as_text(Site::here("show"), self, PrintOpts::default())?;
         let closed =
             |e: std::io::Error| Error::File { path: "standard output".into(), message: e.to_string() };
         writeln!(std::io::stdout(), "{text}").map_err(closed)
     }
+}
+
+fn values_as_text(site: Site, x: &Tensor, opts: PrintOpts) -> Result<String> {
+    with_data(site, x)?;
+    let node = x.node()?;
+    plan::realize(std::slice::from_ref(node), site.span)?;
+    if let Some(text) = text_in_memory(node, opts) {
+        return Ok(text);
+    }
+    let bytes = x.read(site.name, site.span)?;
+    Ok(text_of_bytes(node.ty(), &bytes, &Layout::contiguous(&node.ty().shape), opts))
 }
 
 /// The values if they are in host memory, else the type and "lazy"; the

@@ -1,6 +1,7 @@
 //! Creation by position: ranges, the identity, indices of triangles.
 
-use crate::base::{DType, Kind, Scalar, Shape};
+use crate::base::{DType, Device, Error, Kind, Scalar, Shape};
+use crate::runtime::{MemoryStats, host};
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::create::{filled, from_data};
 use crate::tensor::term::Term;
@@ -74,8 +75,8 @@ impl Tensor {
     #[track_caller]
     pub fn tril_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let below = move |row: usize| 0..border(row, offset.saturating_add(1), columns);
-        let count = below_diagonal(rows, columns, offset);
-        triangle(Site::here("tril_indices"), rows, count, below, place.into())
+        let count = |all: u128| below_diagonal(rows, columns, offset).min(all);
+        finish(triangle(Site::here("tril_indices"), (rows, columns), count, below, place.into()))
     }
 
     /// The row numbers and the column numbers of a matrix's elements on and
@@ -83,9 +84,8 @@ impl Tensor {
     #[track_caller]
     pub fn triu_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let above = move |row: usize| border(row, offset, columns)..columns;
-        let all = (rows as u128).saturating_mul(columns as u128);
-        let count = all - below_diagonal(rows, columns, offset.saturating_sub(1));
-        triangle(Site::here("triu_indices"), rows, count, above, place.into())
+        let count = |all: u128| all - below_diagonal(rows, columns, offset.saturating_sub(1));
+        finish(triangle(Site::here("triu_indices"), (rows, columns), count, above, place.into()))
     }
 }
 
@@ -128,7 +128,7 @@ fn spaced(site: Site, start: Scalar, end: Scalar, steps: usize, place: Place) ->
     let arithmetic = if dtype.is_float() { dtype.compute() } else { DType::F64 };
     let [start, end] = [start, end].map(|bound| bound.cast(dtype).as_f64());
     if steps == 1 {
-        let first = filled(site.span, Scalar::Float(start), Shape::from(1), arithmetic, device);
+        let first = filled(site, Scalar::Float(start), Shape::from(1), arithmetic, device);
         return Term::new(site, first);
     }
     let last = steps.saturating_sub(1) as f64;
@@ -156,29 +156,46 @@ fn below_diagonal(rows: usize, columns: usize, offset: i64) -> u128 {
 
 fn triangle(
     site: Site,
-    rows: usize,
-    count: u128,
+    (rows, columns): (usize, usize),
+    count: impl FnOnce(u128) -> u128,
     of_row: impl Fn(usize) -> std::ops::Range<usize>,
     place: Place,
-) -> Tensor {
+) -> Checked<Tensor> {
     let (dtype, device) = (place.dtype_or(DType::I64), place.device());
-    let Ok(length) = usize::try_from(count) else {
-        return site.mistake("at most 2^64 - 1 elements", count.to_string(), &[]);
-    };
-    let shape = Shape::from([2, length]);
+    site.require(i64::try_from(rows.max(columns)).is_ok(), &[], || {
+        ("at most 2^63 - 1 rows and columns".into(), format!("{rows} and {columns}"))
+    })?;
+    let count = count(rows as u128 * columns as u128);
+    let length = usize::try_from(count).unwrap_or(usize::MAX);
+    let like = filled(site, Scalar::Int(0), Shape::from([2, length]), dtype, device);
+    site.valid(&[&like])?;
     if device.is_meta() {
-        return filled(site.span, Scalar::Int(0), shape, dtype, device);
+        return Ok(like);
     }
     let elements = || (0..rows).flat_map(|row| of_row(row).map(move |column| (row, column)));
-    let mut values: Vec<i64> = elements().map(|(row, _)| row as i64).collect();
+    let mut values: Vec<i64> = Vec::new();
+    values.try_reserve_exact(2 * length).map_err(|_| out_of_memory(like.shape().numel() * 8))?;
+    values.extend(elements().map(|(row, _)| row as i64));
     values.extend(elements().map(|(_, column)| column as i64));
-    from_data(site.name, site.span, &values, shape, Place { dtype: Some(dtype), device: Some(device) })
+    Ok(from_data(
+        site.name,
+        site.span,
+        &values,
+        like.shape(),
+        Place { dtype: Some(dtype), device: Some(device) },
+    ))
+}
+
+/// The refusal of the system to give the host so many bytes.
+fn out_of_memory(bytes: usize) -> Tensor {
+    let MemoryStats { allocated, limit, .. } = host::pool().stats();
+    let requested = bytes as u64;
+    Tensor::invalid(Error::OutOfMemory { device: Device::cpu(), requested, in_use: allocated, limit })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Device;
     use crate::tensor::testing::{assert_close, mistake, values};
 
     #[test]

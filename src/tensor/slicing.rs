@@ -229,8 +229,8 @@ fn one_per_axis(site: Site, x: &Tensor, indices: SmallVec<[Index; 4]>) -> Result
     let named = indices.iter().filter(takes).count();
     let dots = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
     if named > x.rank() || dots > 1 {
-        let expected = format!("at most {} indices and one ellipsis", x.rank());
-        return Err(site.fault(expected, format!("{named} indices and {dots} of these"), &[x]));
+        let expected = format!("one index for each of {} axes at most, and one ellipsis", x.rank());
+        return Err(site.fault(expected, format!("{named} and {dots}"), &[x]));
     }
     let rest = || std::iter::repeat_n(Index::Range(r(.., ..)), x.rank() - named);
     let mut full: SmallVec<[Index; 4]> = SmallVec::new();

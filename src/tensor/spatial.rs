@@ -38,9 +38,13 @@ impl From<Vec<i64>> for Sizes {
     }
 }
 
+/// The largest size along a spatial axis; products and sums of a few such
+/// sizes and an extent fit `i64`.
+pub(crate) const LARGEST: i64 = i32::MAX as i64;
+
 impl Sizes {
-    /// One size for each of `axes` axes, each at least `least`; `what` names
-    /// them in the error.
+    /// One size for each of `axes` axes, each in `least..=LARGEST`; `what`
+    /// names them in the error.
     pub(crate) fn resolve(
         &self,
         site: Site,
@@ -53,9 +57,9 @@ impl Sizes {
             1 => vec![self.0[0]; axes],
             _ => self.0.to_vec(),
         };
-        let fits = all.len() == axes && all.iter().all(|&size| size >= least);
+        let fits = all.len() == axes && all.iter().all(|&size| (least..=LARGEST).contains(&size));
         site.require(fits, operands, || {
-            let expected = format!("1 or {axes} numbers of at least {least} for {what}");
+            let expected = format!("1 or {axes} numbers in {least}..={LARGEST} for {what}");
             (expected, format!("{:?}", &self.0[..]))
         })?;
         Ok(all.into_iter().map(|size| size as usize).collect())

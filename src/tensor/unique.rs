@@ -8,7 +8,7 @@ use crate::tensor::advanced::rows;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::Site;
 use crate::tensor::control::loop_at;
-use crate::tensor::filter::Marks;
+use crate::tensor::filter::{Marks, with_data};
 use crate::tensor::lane::one_lane;
 use crate::tensor::movement::move_axis;
 use crate::tensor::site::without;
@@ -53,7 +53,7 @@ impl Tensor {
 }
 
 fn distinct(site: Site, x: &Tensor, axes: &AxisList, sort: bool) -> Result<Unique> {
-    x.node()?;
+    with_data(site, x)?;
     let (row, axis) = one_lane(site, x, axes)?;
     let (extent, rest) = (row.shape()[axis], without(&row.shape(), axis));
     if rest.numel() == 0 {
