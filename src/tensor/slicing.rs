@@ -469,7 +469,7 @@ mod tests {
         let x = counting(&[2, 3]);
         let text = mistake(&x.i((.., 3)));
         assert!(text.contains("a position in -3..=2 on axis 1 of extent 3, found 3"), "{text}");
-        assert!(mistake(&x.i((0, 0, 0))).contains("at most 2 indices"));
+        assert!(mistake(&x.i((0, 0, 0))).contains("one index for each of 2 axes at most"));
         assert!(mistake(&x.i((..).step(0))).contains("a step other than 0"));
         let mask = tensor(&[2], DType::Bool, &[1.0, 0.0]);
         assert!(mistake(&x.i(mask)).contains("a bool mask, which takes as many elements as it has true"));
