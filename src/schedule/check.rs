@@ -2,13 +2,21 @@
 //! result is, not how it was found.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
+use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::schedule::memory::{Memory, Place};
+use crate::kernel::Kernel;
+use crate::schedule::class::{Class, class};
+use crate::schedule::memory::{ALIGN, Memory, Place};
 use crate::schedule::order::Step;
 
-/// Checks that steps compute every result, write each value once, and read
-/// nothing before it is written. Gives every violation.
+#[cfg(test)]
+mod tests;
+
+/// Checks that steps compute every result, write each value once, read
+/// nothing before it is written, and bind what their kernels expect. Gives
+/// every violation.
 pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut written: HashSet<NodeId> = HashSet::new();
@@ -23,10 +31,16 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
             if !written.insert(output) {
                 wrong.push(format!("step {now} writes {output:?} again"));
             }
+            if !step.members.contains(&output) {
+                wrong.push(format!("step {now} writes {output:?}, which it does not compute"));
+            }
         }
         wrong.extend(
             reads_below(graph, step).map(|id| format!("step {now} needs {id:?}, which it does not read")),
         );
+        if step.kernel().is_some_and(|kernel| !binds(graph, kernel, step)) {
+            wrong.push(format!("step {now} binds other values than its kernel reads and stores"));
+        }
     }
     for output in graph.outputs.iter().filter(|&&output| !available(&written, output)) {
         wrong.push(format!("the result {output:?} is never written"));
@@ -34,65 +48,175 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
     wrong
 }
 
-/// Values that a step's outputs depend on by paths through neither its
-/// inputs nor sources: walking the graph from its outputs must end at its inputs.
+/// Parameters, and values that only a step of their own computes, that a
+/// step's outputs depend on by paths through none of its inputs: walking the
+/// graph from its outputs must end at its inputs. Of an empty value nothing
+/// is read.
 fn reads_below(graph: &Graph, step: &Step) -> impl Iterator<Item = NodeId> {
     let inputs: HashSet<NodeId> = step.inputs.iter().copied().collect();
+    let full = |id: &NodeId| graph.ty(*id).shape.numel() > 0;
     let mut missing = Vec::new();
     let mut seen: HashSet<NodeId> = step.outputs.iter().copied().collect();
-    let mut pending: Vec<NodeId> = step.outputs.clone();
+    let mut pending: Vec<NodeId> = step.outputs.iter().copied().filter(full).collect();
     while let Some(id) = pending.pop() {
-        for &operand in &graph.node(id).operands {
+        for &operand in graph.node(id).operands.iter().filter(|&operand| full(operand)) {
             if inputs.contains(&operand) || !seen.insert(operand) {
                 continue;
             }
-            if matches!(graph.node(operand).op, Op::Param(..)) && graph.ty(operand).shape.numel() > 0 {
+            let node = graph.node(operand);
+            let same_device = node.operands.iter().all(|&below| graph.ty(below).device == node.ty.device);
+            if matches!(class(node, same_device), Class::Input | Class::Scatter | Class::Opaque) {
                 missing.push(operand);
+            } else {
+                pending.push(operand);
             }
-            pending.push(operand);
         }
     }
-    // An empty intermediate makes its operands irrelevant.
-    missing.retain(|_| !graph.nodes.iter().any(|node| node.ty.shape.numel() == 0));
     missing.into_iter()
 }
 
-/// Checks that no two values alive at once share memory, by replaying the
-/// steps on a map of bytes. Gives every violation.
-pub fn check_memory(graph: &Graph, steps: &[Step], memory: &Memory) -> Vec<String> {
+/// Whether a step's inputs and outputs are its kernel's, in order. A scatter
+/// also names the base that it updates.
+fn binds(graph: &Graph, kernel: &Kernel, step: &Step) -> bool {
+    let base = kernel.scatter.iter().map(|scatter| graph.node(scatter.node).operands[0]);
+    let inputs = kernel.inputs.iter().map(|input| input.node).chain(base);
+    let scattered = kernel.scatter.iter().map(|scatter| scatter.node);
+    let outputs = kernel.stores.iter().map(|store| store.node).chain(scattered);
+    inputs.eq(step.inputs.iter().copied()) && outputs.eq(step.outputs.iter().copied())
+}
+
+/// A piece of memory that no other overlaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Arena(Device),
+    Result(u32),
+    Param(u32),
+}
+
+/// The bytes that a value occupies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Region {
+    block: Block,
+    bytes: Range<usize>,
+}
+
+impl Region {
+    fn overlaps(&self, other: &Region) -> bool {
+        let (start, end) = (self.bytes.start.max(other.bytes.start), self.bytes.end.min(other.bytes.end));
+        self.block == other.block && start < end
+    }
+}
+
+/// Checks that no step overwrites a value that is needed later, by replaying
+/// the steps on a map of bytes, and that every value fits where it is.
+/// `donated(n)` says whether parameter `n` may be overwritten. Gives every
+/// violation.
+pub fn check_memory(
+    graph: &Graph,
+    steps: &[Step],
+    memory: &Memory,
+    donated: &dyn Fn(u32) -> bool,
+) -> Vec<String> {
     let mut wrong = Vec::new();
-    // Per device: the bytes each living value was last written to.
-    let mut alive: HashMap<NodeId, (usize, usize)> = HashMap::new();
-    let last = |id: NodeId| steps.iter().rposition(|step| step.inputs.contains(&id));
+    let last = last_reads(graph, steps);
+    let params = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Param(..)));
+    let mut alive: HashMap<NodeId, Region> =
+        params.filter_map(|id| Some((id, region(graph, memory, id)?))).collect();
     for (now, step) in steps.iter().enumerate() {
-        for input in &step.inputs {
-            let in_arena = matches!(memory.places.get(input), Some(Place::Arena(_)));
-            if in_arena && !alive.contains_key(input) {
-                wrong.push(format!("step {now} reads {input:?}, whose memory was overwritten"));
-            }
+        for input in step.inputs.iter().filter(|&input| !alive.contains_key(input)) {
+            wrong.push(format!("step {now} reads {input:?}, whose memory was overwritten"));
         }
         for &output in &step.outputs {
-            let Some(place) = memory.places.get(&output) else {
+            let Some(new) = region(graph, memory, output) else {
                 wrong.push(format!("{output:?} has no memory"));
                 continue;
             };
-            let Place::Arena(offset) = *place else { continue };
-            let range = (offset, offset + graph.ty(output).bytes());
-            let device = graph.ty(output).device;
-            let arena = memory.arenas.iter().find(|arena| arena.0 == device).map_or(0, |arena| arena.1);
-            if range.1 > arena {
-                wrong.push(format!("{output:?} ends at {} in an arena of {arena} bytes", range.1));
-            }
-            alive.retain(|&other, &mut (start, end)| {
-                let apart = end <= range.0 || range.1 <= start || graph.ty(other).device != device;
-                let needed = last(other).is_some_and(|last| last > now);
-                if !apart && needed {
+            wrong.extend(misplaced(graph, memory, output, &new, donated));
+            for (&other, _) in alive.iter().filter(|(_, region)| region.overlaps(&new)) {
+                if last[other.index()] > Some(now) {
                     wrong.push(format!("step {now} writes {output:?} over {other:?}, which is still needed"));
+                } else if last[other.index()] == Some(now)
+                    && step.inputs.contains(&other)
+                    && !(alive[&other] == new && in_place(graph, step, other))
+                {
+                    wrong.push(format!("step {now} writes {output:?} over {other:?} while reading it"));
                 }
-                apart
-            });
-            alive.insert(output, range);
+            }
+            alive.retain(|_, region| !region.overlaps(&new));
+            alive.insert(output, new);
         }
     }
     wrong
+}
+
+/// The last step that reads each value, if any does; results are read at the end.
+fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
+    let mut last = vec![None; graph.nodes.len()];
+    for (now, step) in steps.iter().enumerate() {
+        step.inputs.iter().for_each(|input| last[input.index()] = Some(now));
+    }
+    graph.outputs.iter().for_each(|output| last[output.index()] = Some(steps.len()));
+    last
+}
+
+/// Where a value lies; a donated parameter's memory is the parameter's.
+fn region(graph: &Graph, memory: &Memory, id: NodeId) -> Option<Region> {
+    let ty = graph.ty(id);
+    let (block, start) = match *memory.places.get(&id)? {
+        Place::Param(number) => (Block::Param(number), 0),
+        Place::Arena(offset) => (Block::Arena(ty.device), offset),
+        Place::Result(number) => match memory.results.get(number as usize)?.donated {
+            Some(param) => (Block::Param(param), 0),
+            None => (Block::Result(number), 0),
+        },
+    };
+    Some(Region { block, bytes: start..start + ty.bytes() })
+}
+
+/// What is wrong with a value's place by itself.
+fn misplaced(
+    graph: &Graph,
+    memory: &Memory,
+    id: NodeId,
+    region: &Region,
+    donated: &dyn Fn(u32) -> bool,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !region.bytes.start.is_multiple_of(ALIGN) {
+        wrong.push(format!("{id:?} starts at {}, not at a multiple of {ALIGN}", region.bytes.start));
+    }
+    let size = match region.block {
+        Block::Arena(device) => {
+            memory.arenas.iter().find(|arena| arena.0 == device).map_or(0, |arena| arena.1)
+        }
+        Block::Result(number) => memory.results[number as usize].bytes,
+        Block::Param(number) => {
+            if !donated(number) {
+                wrong.push(format!("{id:?} is written over parameter {number}, which is not donated"));
+            }
+            let is = |op: &Op| matches!(op, Op::Param(n, _) if *n == number);
+            graph.nodes.iter().find(|node| is(&node.op)).map_or(0, |node| node.ty.bytes())
+        }
+    };
+    if region.bytes.end > size {
+        wrong.push(format!("{id:?} ends at {} of {size} bytes", region.bytes.end));
+    }
+    wrong
+}
+
+/// Whether a step may write where it reads `input`: it scatters into it, or
+/// stores one value and reads each element of the input only to replace it.
+fn in_place(graph: &Graph, step: &Step, input: NodeId) -> bool {
+    let Some(kernel) = step.kernel() else { return false };
+    if let Some(scatter) = &kernel.scatter {
+        return graph.node(scatter.node).operands[0] == input;
+    }
+    let [store] = &kernel.stores[..] else { return false };
+    let slots: Vec<usize> =
+        (0..kernel.inputs.len()).filter(|&slot| kernel.inputs[slot].node == input).collect();
+    let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));
+    loads.all(|((slot, access), level)| {
+        !slots.contains(&(slot as usize))
+            || access.dynamic.is_empty() && access.affine == store.address && level == store.level
+    })
 }

@@ -15,6 +15,7 @@ use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::{Blocker, Kernel, Request, Role, lower};
 use crate::runtime::Capabilities;
 use crate::schedule::class::{Class, class};
+use crate::schedule::floor::Spans;
 
 /// Nodes one kernel may compute.
 const MAX_MEMBERS: usize = 256;
@@ -92,7 +93,8 @@ struct State<'a> {
     group_of: Vec<Option<GroupId>>,
     groups: Vec<Option<Group>>,
     /// The lowest and the highest member of each group.
-    spans: Vec<(NodeId, NodeId)>,
+    ends: Vec<(NodeId, NodeId)>,
+    spans: Spans,
     readers: Vec<Readers>,
     /// Whether the value must be in memory.
     stored: Vec<bool>,
@@ -123,7 +125,8 @@ impl<'a> State<'a> {
             uses,
             group_of: vec![None; count],
             groups: Vec::new(),
-            spans: Vec::new(),
+            ends: Vec::new(),
+            spans: Spans::new(count),
             readers: vec![Readers::new(); count],
             stored,
             duplicated: vec![false; count],
@@ -171,7 +174,7 @@ impl<'a> State<'a> {
     fn new_group(&mut self, id: NodeId) {
         let number = self.groups.len() as GroupId;
         self.groups.push(Some(Group { roots: vec![id], ..Group::default() }));
-        self.spans.push((id, id));
+        self.ends.push((id, id));
         self.join(number, id);
     }
 
@@ -183,11 +186,16 @@ impl<'a> State<'a> {
         group.members.push(id);
         group.structural |= structural;
         group.contraction |= contraction;
-        let (low, high) = self.spans[number as usize];
-        self.spans[number as usize] = (low.min(id), high.max(id));
+        let (low, high) = self.ends[number as usize];
+        self.extend(number, low.min(id), high.max(id));
         for &operand in &self.graph.node(id).operands {
             add_readers(&mut self.readers[operand.index()], &[number]);
         }
+    }
+
+    fn extend(&mut self, number: GroupId, low: NodeId, high: NodeId) {
+        self.ends[number as usize] = (low, high);
+        self.spans.add(low, high);
     }
 
     fn group(&self, number: GroupId) -> &Group {
@@ -391,9 +399,8 @@ impl<'a> State<'a> {
                 }
                 self.groups[from as usize] = None;
                 self.groups[into as usize] = Some(group);
-                let (a, b) = (self.spans[into as usize], self.spans[from as usize]);
-                self.spans[into as usize] = (a.0.min(b.0), a.1.max(b.1));
-                self.spans[from as usize] = self.spans[into as usize];
+                let (a, b) = (self.ends[into as usize], self.ends[from as usize]);
+                self.extend(into, a.0.min(b.0), a.1.max(b.1));
                 true
             }
             Err(blocker) => {
@@ -491,7 +498,7 @@ impl<'a> State<'a> {
     }
 
     fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> bool {
-        let floor = self.floor(b);
+        let floor = self.spans.floor(self.ends[b as usize].0);
         let mut seen: HashSet<GroupId> = HashSet::from([a]);
         let mut seen_nodes: HashSet<(NodeId, bool)> = HashSet::new();
         // Each entry: a node, and whether the path has left `a` through another group.
@@ -512,7 +519,7 @@ impl<'a> State<'a> {
             match group {
                 Some(group) => {
                     let members = &self.group(group).members;
-                    if seen.insert(group) && self.spans[group as usize].1 > floor {
+                    if seen.insert(group) && self.ends[group as usize].1 > floor {
                         pending.extend(members.iter().flat_map(|&id| below(id)).map(|id| (id, true)));
                     }
                 }
@@ -526,18 +533,6 @@ impl<'a> State<'a> {
             }
         }
         false
-    }
-
-    /// A node below which no path starts that leads to group `b`. Operands
-    /// have lower numbers, but a path may enter a group at a low member and
-    /// leave it from a high one.
-    fn floor(&self, b: GroupId) -> NodeId {
-        let mut floor = self.spans[b as usize].0;
-        let across = |floor: NodeId| self.spans.iter().filter(move |span| span.0 < floor && span.1 > floor);
-        while let Some(low) = across(floor).map(|span| span.0).min() {
-            floor = low;
-        }
-        floor
     }
 
     /// Merges kernels that read the same stored value and have one form.

@@ -6,6 +6,7 @@
 pub mod check;
 pub mod class;
 pub mod expand;
+pub mod floor;
 pub mod fuse;
 pub mod memory;
 pub mod order;
@@ -67,7 +68,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     debug_check(&check::check_steps(&graph, &steps), &graph);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
     let memory = memory::plan(&graph, &steps, &donated);
-    debug_check(&check::check_memory(&graph, &steps, &memory), &graph);
+    debug_check(&check::check_memory(&graph, &steps, &memory, &donated), &graph);
     Schedule { graph, steps, memory, refusals: fusion.refusals, map }
 }
 

@@ -1,0 +1,214 @@
+//! A correct schedule passes; each planted bug is found, and called by its name.
+
+use smallvec::smallvec;
+
+use super::*;
+use crate::base::{DType, Span};
+use crate::ir::{AluOp, Axes, ContractDims, GraphNode, Type, infer};
+use crate::runtime::null;
+use crate::schedule::{Environment, Schedule, schedule};
+
+fn push(graph: &mut Graph, op: Op, operands: &[NodeId]) -> NodeId {
+    let types: Vec<&Type> = operands.iter().map(|&id| graph.ty(id)).collect();
+    let ty = infer(&op, &types).expect("operands that fit");
+    graph.push(GraphNode { op, ty, operands: operands.into(), span: Span::caller() })
+}
+
+fn param(graph: &mut Graph, number: u32, shape: &[usize]) -> NodeId {
+    let ty = Type::new(shape, DType::F32, Device::cpu());
+    push(graph, Op::Param(number, Box::new(ty)), &[])
+}
+
+fn neg(graph: &mut Graph, x: NodeId) -> NodeId {
+    push(graph, Op::Alu(AluOp::Neg), &[x])
+}
+
+fn sort(graph: &mut Graph, x: NodeId) -> NodeId {
+    push(graph, Op::Sort { axis: 1, descending: false }, &[x])
+}
+
+fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
+    let capabilities = |_| null::CAPABILITIES;
+    schedule(graph, &Environment { layouts: &[], donated, capabilities: &capabilities })
+}
+
+/// A product, sorted twice: five steps in a row, with four values in the arena.
+fn sorted_product() -> Schedule {
+    let mut graph = Graph::default();
+    let (a, b) = (param(&mut graph, 0, &[16, 8]), param(&mut graph, 1, &[8, 16]));
+    let dims = ContractDims { batch: smallvec![], contract: smallvec![(1, 0)] };
+    let product = push(&mut graph, Op::Contract(Box::new(dims)), &[a, b]);
+    let order = sort(&mut graph, product);
+    let sorted = push(&mut graph, Op::Gather(1), &[product, order]);
+    let turned = push(&mut graph, Op::Flip([0u8].into_iter().collect::<Axes>()), &[sorted]);
+    let moved = push(&mut graph, Op::Permute(smallvec![1, 0]), &[turned]);
+    let again = sort(&mut graph, moved);
+    let result = push(&mut graph, Op::Gather(1), &[moved, again]);
+    graph.outputs = vec![neg(&mut graph, result)];
+    scheduled(graph, &[])
+}
+
+/// A negation and a permutation of one parameter, both results.
+fn two_results(donated: bool) -> Schedule {
+    let mut graph = Graph::default();
+    let x = param(&mut graph, 0, &[16, 32]);
+    graph.outputs = vec![neg(&mut graph, x), sort(&mut graph, x)];
+    scheduled(graph, &[donated])
+}
+
+fn steps_of(schedule: &Schedule) -> Vec<String> {
+    check_steps(&schedule.graph, &schedule.steps)
+}
+
+fn memory_of(schedule: &Schedule, donated: bool) -> Vec<String> {
+    check_memory(&schedule.graph, &schedule.steps, &schedule.memory, &|_| donated)
+}
+
+/// Plants a bug and asserts that some violation is called this.
+#[track_caller]
+fn found(
+    schedule: Schedule,
+    check: impl Fn(&Schedule) -> Vec<String>,
+    name: &str,
+    bug: impl Fn(&mut Schedule),
+) {
+    assert_eq!(check(&schedule), Vec::<String>::new(), "before the bug");
+    let mut broken = schedule;
+    bug(&mut broken);
+    let violations = check(&broken);
+    assert!(
+        violations.iter().any(|violation| violation.contains(name)),
+        "{name:?} is not in {violations:#?}"
+    );
+}
+
+#[track_caller]
+fn found_in_steps(name: &str, bug: impl Fn(&mut Schedule)) {
+    found(sorted_product(), steps_of, name, bug);
+}
+
+#[track_caller]
+fn found_in_memory(name: &str, bug: impl Fn(&mut Schedule)) {
+    found(sorted_product(), |schedule| memory_of(schedule, false), name, bug);
+}
+
+#[test]
+fn steps_in_the_wrong_order_are_found() {
+    for i in 0..sorted_product().steps.len() - 1 {
+        found_in_steps("before it is written", |schedule| schedule.steps.swap(i, i + 1));
+    }
+}
+
+#[test]
+fn a_missing_step_is_found() {
+    let count = sorted_product().steps.len();
+    for i in 0..count {
+        let name = if i + 1 == count { "is never written" } else { "before it is written" };
+        found_in_steps(name, |schedule| drop(schedule.steps.remove(i)));
+    }
+}
+
+#[test]
+fn a_step_that_runs_twice_is_found() {
+    found_in_steps("again", |schedule| schedule.steps.push(schedule.steps[1].clone()));
+}
+
+#[test]
+fn a_value_dropped_from_its_kernel_is_found() {
+    for i in 0..sorted_product().steps.len() {
+        found_in_steps("does not read", |schedule| {
+            schedule.steps[i].inputs.pop();
+        });
+        found_in_steps("does not compute", |schedule| schedule.steps[i].members.clear());
+    }
+}
+
+#[test]
+fn a_kernel_bound_to_other_values_is_found() {
+    found_in_steps("binds other values", |schedule| schedule.steps[0].inputs.swap(0, 1));
+    found_in_steps("binds other values", |schedule| {
+        let step = schedule.steps.iter_mut().rev().find(|step| step.kernel().is_some()).expect("a kernel");
+        step.inputs.reverse();
+    });
+}
+
+#[test]
+fn a_value_without_memory_is_found() {
+    found_in_memory("has no memory", |schedule| {
+        let output = schedule.steps[2].outputs[0];
+        schedule.memory.places.remove(&output);
+    });
+}
+
+#[test]
+fn overlapping_offsets_are_found() {
+    // A value over the one that its own step reads.
+    for i in 1..sorted_product().steps.len() - 1 {
+        found_in_memory(" over ", |schedule| {
+            let (from, to) = (schedule.steps[i].inputs[0], schedule.steps[i].outputs[0]);
+            let place = schedule.memory.places[&from];
+            schedule.memory.places.insert(to, place);
+        });
+    }
+    // A few bytes are enough.
+    found_in_memory(" over ", |schedule| {
+        let (from, to) = (schedule.steps[1].inputs[0], schedule.steps[1].outputs[0]);
+        let Place::Arena(offset) = schedule.memory.places[&from] else { panic!("a value in the arena") };
+        schedule.memory.places.insert(to, Place::Arena(offset + schedule.graph.ty(from).bytes() - 4));
+    });
+}
+
+#[test]
+fn a_value_outside_its_memory_is_found() {
+    found_in_memory("ends at", |schedule| schedule.memory.arenas[0].1 -= 256);
+    found_in_memory("ends at", |schedule| schedule.memory.results[0].bytes -= 1);
+    found_in_memory("not at a multiple", |schedule| {
+        let output = schedule.steps[2].outputs[0];
+        schedule.memory.places.insert(output, Place::Arena(4));
+    });
+}
+
+#[test]
+fn a_result_over_another_is_found() {
+    let check = |schedule: &Schedule| memory_of(schedule, false);
+    found(two_results(false), check, "still needed", |schedule| {
+        let [first, second] = [0, 1].map(|i| schedule.steps[i].outputs[0]);
+        let place = schedule.memory.places[&first];
+        schedule.memory.results.iter_mut().for_each(|result| result.bytes = 16 * 32 * 8);
+        schedule.memory.places.insert(second, place);
+    });
+}
+
+#[test]
+fn a_parameter_overwritten_too_early_is_found() {
+    let check = |schedule: &Schedule| memory_of(schedule, true);
+    let donate = |schedule: &mut Schedule| {
+        let first = schedule.steps[0].outputs[0];
+        let Place::Result(number) = schedule.memory.places[&first] else { panic!("a result") };
+        schedule.memory.results[number as usize].donated = Some(0);
+    };
+    found(two_results(true), check, "still needed", donate);
+}
+
+#[test]
+fn a_parameter_that_is_not_donated_stays() {
+    let mut graph = Graph::default();
+    let x = param(&mut graph, 0, &[16, 32]);
+    graph.outputs = vec![neg(&mut graph, x)];
+    let schedule = scheduled(graph, &[true]);
+    assert_eq!(schedule.memory.results[0].donated, Some(0));
+    assert_eq!(memory_of(&schedule, true), Vec::<String>::new());
+    assert!(memory_of(&schedule, false)[0].contains("not donated"));
+}
+
+#[test]
+fn a_parameter_overwritten_while_it_is_read_elsewhere_is_found() {
+    let mut graph = Graph::default();
+    let x = param(&mut graph, 0, &[16, 16]);
+    let turned = push(&mut graph, Op::Permute(smallvec![1, 0]), &[x]);
+    graph.outputs = vec![neg(&mut graph, turned)];
+    let check = |schedule: &Schedule| memory_of(schedule, true);
+    found(scheduled(graph, &[true]), check, "while reading it", |schedule| {
+        schedule.memory.results[0].donated = Some(0);
+    });
+}
