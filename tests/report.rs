@@ -107,6 +107,25 @@ fn peak_memory_is_what_the_device_sees() {
 }
 
 #[test]
+fn an_update_needs_no_memory_where_nobody_holds_the_old_value() {
+    with_context(&Context::new(), || {
+        let n = 1000u64;
+        let (w, g) = (Var::new(leaf([1000], Device::null())), leaf([1000], Device::null()));
+        context().backend(Device::null()).unwrap().set_memory_limit(2 * 4 * n);
+        for _ in 0..3 {
+            w.set(w.get() * 0.9 + &g).unwrap();
+            assert_peak_bytes!(w, == 2 * 4 * n);
+            w.realize().unwrap();
+        }
+        let held = w.get();
+        w.set(w.get() * 0.9 + &g).unwrap();
+        assert_peak_bytes!(w, == 3 * 4 * n);
+        let error = w.realize().unwrap_err().to_string();
+        assert!(held.is_realized() && error.contains("out of memory"), "{error}");
+    });
+}
+
+#[test]
 fn blockers_are_named() {
     with_context(&Context::new(), || {
         let (x, w) = (leaf([64, 64], Device::cpu()), leaf([64, 64], Device::cpu()));

@@ -73,3 +73,23 @@ pub(crate) fn launched(start: Instant, name: &str, moved: u64) {
     let rate = moved as f64 / seconds.max(1e-9) / 1e9;
     eprintln!("{:>10.1} us {:>10} {rate:>7.1} GB/s  {name}", seconds * 1e6, bytes(moved));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::pattern;
+
+    #[test]
+    fn each_level_adds_to_the_one_below() {
+        let x = pattern(&[4, 6], 0);
+        let report = crate::tensor::plan::plan(&[&x.sum(0), &x.sum(1)]).unwrap();
+        let parts = [(1, "peak memory"), (3, "not fused: "), (4, "source of sum"), (5, "kernel sum")];
+        assert_eq!(describe(&report, 0), "");
+        for level in 1..=5 {
+            let text = describe(&report, level);
+            for (from, part) in parts {
+                assert_eq!(text.contains(part), level >= from, "{part} at level {level}:\n{text}");
+            }
+        }
+    }
+}

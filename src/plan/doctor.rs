@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use crate::base::{Device, DeviceKind};
 use crate::plan::context::{Context, current};
-use crate::runtime::cpu;
+use crate::runtime::cpu::{micro, threads};
 
 /// What [`doctor`] found. Prints one line a device.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ fn examine(context: &Context, device: Device) -> Finding {
 fn presence(kind: DeviceKind) -> String {
     match kind {
         DeviceKind::Cpu => {
-            let threads = cpu::threads::count();
+            let threads = threads::count();
             let plural = if threads == 1 { "" } else { "s" };
             format!("{threads} thread{plural}, {}", instruction_set())
         }
@@ -62,17 +62,14 @@ fn presence(kind: DeviceKind) -> String {
     }
 }
 
-/// The widest vectors that the CPU's kernels can use here.
+/// The architecture and the widest vectors that the CPU's kernels use.
 fn instruction_set() -> String {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let has =
-            [("AVX-512", is_x86_feature_detected!("avx512f")), ("AVX2", is_x86_feature_detected!("avx2"))];
-        if let Some((name, _)) = has.iter().find(|(_, there)| *there) {
-            return format!("{} with {name}", std::env::consts::ARCH);
-        }
-    }
-    std::env::consts::ARCH.into()
+    let vectors = match micro::level() {
+        micro::Level::Base => "",
+        micro::Level::Avx2 => " with AVX2",
+        micro::Level::Avx512 => " with AVX-512",
+    };
+    format!("{}{vectors}", std::env::consts::ARCH)
 }
 
 fn mend(kind: DeviceKind) -> &'static str {
