@@ -1,0 +1,103 @@
+//! What a kernel may hold: costs and limits.
+
+use smallvec::SmallVec;
+
+use crate::ir::{NodeId, Op};
+use crate::kernel::{Blocker, Kernel};
+use crate::schedule::class::Class;
+use crate::schedule::fuse::{Group, GroupId, Readers, State};
+
+/// Scalar operations worth one byte of memory traffic.
+const FLOPS_PER_BYTE: u64 = 8;
+/// Below this many points, occupancy does not matter.
+const SMALL: usize = 1 << 16;
+
+impl State<'_> {
+    pub(super) fn fed_by_contraction(&self, id: NodeId) -> bool {
+        let mut pending: SmallVec<[(NodeId, u32); 8]> = smallvec::smallvec![(id, 0)];
+        while let Some((node, depth)) = pending.pop() {
+            if matches!(self.graph.node(node).op, Op::Contract(_)) {
+                return true;
+            }
+            let through = matches!(self.classes[node.index()], Class::Pointwise | Class::Movement);
+            let own = node == id || self.uses[node.index()] == 1;
+            if through && own && depth < 8 {
+                pending.extend(self.graph.node(node).operands.iter().map(|&operand| (operand, depth + 1)));
+            }
+        }
+        false
+    }
+
+    /// Whether computing the value in each kernel that reads it moves no
+    /// more bytes than storing it once.
+    pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &Readers) -> bool {
+        let node = self.graph.node(id);
+        let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
+        // A contraction would repeat its operands' work once more, per block.
+        if readers.len() < 2 || readers.iter().any(|&reader| self.group(reader).contraction) {
+            return false;
+        }
+        let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };
+        let mut loads = 0u64;
+        let mut newly_stored = 0u64;
+        for &operand in &node.operands {
+            let bytes = self.source_bytes(operand);
+            loads += bytes;
+            let computed = matches!(self.classes[operand.index()], Class::Structural | Class::Opaque);
+            if computed && self.uses[operand.index()] == 1 {
+                newly_stored += 2 * bytes;
+            }
+        }
+        let readers = readers.len() as u64;
+        let work = (readers - 1) * node.ty.shape.numel() as u64 * flops / FLOPS_PER_BYTE;
+        let repeat = readers * loads + newly_stored + work;
+        let store = loads + readers * node.ty.bytes() as u64;
+        repeat <= store
+    }
+
+    /// Bytes read to have a value: nothing for sources; for movement, no
+    /// more than what it moves.
+    pub(super) fn source_bytes(&self, id: NodeId) -> u64 {
+        let mut node = id;
+        let mut bytes = self.graph.ty(id).bytes() as u64;
+        while self.classes[node.index()] == Class::Movement && !self.stored[node.index()] {
+            node = self.graph.node(node).operands[0];
+            bytes = bytes.min(self.graph.ty(node).bytes() as u64);
+        }
+        if self.classes[node.index()] == Class::Source { 0 } else { bytes }
+    }
+
+    /// Whether lowering cannot fail: an elementwise node read in one way.
+    pub(super) fn joins_freely(&self, number: GroupId, id: NodeId, store: bool) -> bool {
+        let pointwise = self.classes[id.index()] == Class::Pointwise;
+        pointwise && !store && self.uses[id.index()] == 1 && !self.group(number).contraction
+    }
+
+    /// Refuses costly work that the kernel would do once per element of an
+    /// expansion. Row kernels hoist such work out of their rows.
+    pub(super) fn not_expanded(&self, group: &Group, id: NodeId) -> Result<(), Blocker> {
+        let node = self.graph.node(id);
+        let Op::Alu(op) = &node.op else { return Ok(()) };
+        let widest = group.roots.iter().map(|&root| self.graph.ty(root).shape.numel()).max().unwrap_or(0);
+        let own = node.ty.shape.numel().max(1);
+        let rows = group.structural && !group.contraction;
+        if op.flops() >= 10 && widest / own >= 4 && widest > SMALL && !rows {
+            return Err(Blocker::Expanded { times: widest / own });
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge(&self, kernel: &Kernel, roots: &[NodeId]) -> Result<(), Blocker> {
+        let capabilities = (self.context.capabilities)(self.graph.ty(roots[0]).device);
+        let found = kernel.inputs.len() + kernel.stores.len();
+        if found > capabilities.max_bindings && kernel.inputs.len() > 1 {
+            return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
+        }
+        let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
+        let stores_rows = kernel.contraction.is_none() && kernel.stores.iter().any(|s| s.level > 0);
+        if stores_rows && rows < 2 * capabilities.workers && rows.saturating_mul(extent) > SMALL {
+            return Err(Blocker::TooFewRows { rows, extent });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! Fusion: which nodes share a kernel.
+//!
+//! Nodes are taken consumers first. A node joins the one kernel that reads
+//! it where lowering the enlarged kernel succeeds and its cost is sound;
+//! kernels that read the same value merge where they can. What is read by
+//! several kernels is computed in each of them or stored, whichever moves
+//! fewer bytes. Every refusal is kept, for `why_not_fused`.
+
+mod finish;
+mod judge;
+mod merge;
+mod reach;
+
+use smallvec::SmallVec;
+
+use crate::base::Device;
+use crate::ir::{Graph, Layout, NodeId, Op};
+use crate::kernel::{Blocker, Kernel, Request, Role, lower};
+use crate::runtime::Capabilities;
+use crate::schedule::class::{Class, class};
+use crate::schedule::floor::Spans;
+
+/// Nodes one kernel may compute.
+const MAX_MEMBERS: usize = 256;
+
+/// Number of a group of nodes that run as one step.
+pub type GroupId = u32;
+type Readers = SmallVec<[GroupId; 4]>;
+
+/// Nodes that run as one step.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// The nodes computed, in the order they joined.
+    pub members: Vec<NodeId>,
+    /// The nodes stored, ascending.
+    pub roots: Vec<NodeId>,
+    /// The kernel; `None` for a step that is not a kernel.
+    pub kernel: Option<Kernel>,
+    structural: bool,
+    contraction: bool,
+}
+
+/// A refusal to compute two values in one kernel: one in the kernel that
+/// reads it, or values of two kernels that read the same.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The value that stayed apart.
+    pub producer: NodeId,
+    /// A value stored by the other kernel.
+    pub consumer: NodeId,
+    /// Why.
+    pub blocker: Blocker,
+}
+
+/// The result of fusion.
+#[derive(Clone, Debug, Default)]
+pub struct Fusion {
+    /// The steps, in no particular order.
+    pub groups: Vec<Group>,
+    /// Why things stayed apart.
+    pub refusals: Vec<Refusal>,
+}
+
+/// What fusion needs to know besides the graph.
+pub struct Context<'a> {
+    /// The graph, simplified.
+    pub graph: &'a Graph,
+    /// How parameters lie in memory, by number; dense where there is none.
+    pub layouts: &'a [Layout],
+    /// What each device can do.
+    pub capabilities: &'a dyn Fn(Device) -> Capabilities,
+}
+
+/// Groups the nodes of a graph into steps.
+pub fn fuse<'a>(context: &'a Context<'a>) -> Fusion {
+    let mut state = State::new(context);
+    for id in context.graph.ids().rev() {
+        state.visit(id);
+    }
+    state.merge_siblings();
+    state.finish()
+}
+
+struct State<'a> {
+    context: &'a Context<'a>,
+    graph: &'a Graph,
+    classes: Vec<Class>,
+    /// Uses per node, counting each operand slot.
+    uses: Vec<u32>,
+    group_of: Vec<Option<GroupId>>,
+    groups: Vec<Option<Group>>,
+    /// The lowest and the highest member of each group.
+    ends: Vec<(NodeId, NodeId)>,
+    spans: Spans,
+    readers: Vec<Readers>,
+    /// Whether the value must be in memory.
+    stored: Vec<bool>,
+    /// Whether readers compute the value themselves.
+    duplicated: Vec<bool>,
+    refusals: Vec<Refusal>,
+}
+
+impl<'a> State<'a> {
+    fn new(context: &'a Context<'a>) -> State<'a> {
+        let graph = context.graph;
+        let count = graph.nodes.len();
+        let same_device = |id: NodeId| {
+            graph.node(id).operands.first().is_some_and(|&o| graph.ty(o).device == graph.ty(id).device)
+        };
+        let classes = graph.ids().map(|id| class(graph.node(id), same_device(id))).collect();
+        let mut uses = vec![0; count];
+        let mut stored = vec![false; count];
+        graph.nodes.iter().flat_map(|node| &node.operands).for_each(|operand| uses[operand.index()] += 1);
+        graph.outputs.iter().for_each(|output| stored[output.index()] = true);
+        // A copy to its own device is a request to materialize.
+        let copies = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Copy(_)));
+        copies.for_each(|id| stored[id.index()] = true);
+        State {
+            context,
+            graph,
+            classes,
+            uses,
+            group_of: vec![None; count],
+            groups: Vec::new(),
+            ends: Vec::new(),
+            spans: Spans::new(count),
+            readers: vec![Readers::new(); count],
+            stored,
+            duplicated: vec![false; count],
+            refusals: Vec::new(),
+        }
+    }
+
+    fn visit(&mut self, id: NodeId) {
+        let stored = self.stored[id.index()];
+        if self.readers[id.index()].is_empty() && !stored {
+            return;
+        }
+        match self.classes[id.index()] {
+            Class::Input => {}
+            Class::Source if stored => self.new_group(id),
+            Class::Source => {}
+            Class::Movement if stored => self.place_moved(id),
+            Class::Movement => self.pass_on(id),
+            Class::Pointwise | Class::Structural => self.place(id),
+            Class::Scatter => {
+                self.new_group(id);
+                // The base is updated in its own memory, not read by the kernel.
+                let base = self.graph.node(id).operands[0];
+                let own = self.group_of[id.index()];
+                self.stored[base.index()] = true;
+                self.readers[base.index()].retain(|reader| Some(*reader) != own);
+            }
+            Class::Opaque => {
+                self.new_group(id);
+                for operand in &self.graph.node(id).operands {
+                    self.stored[operand.index()] = true;
+                }
+            }
+        }
+    }
+
+    /// A node that every reader computes hands its readers to its operands.
+    fn pass_on(&mut self, id: NodeId) {
+        let readers = self.readers[id.index()].clone();
+        for &operand in &self.graph.node(id).operands {
+            add_readers(&mut self.readers[operand.index()], &readers);
+        }
+    }
+
+    fn new_group(&mut self, id: NodeId) {
+        let number = self.groups.len() as GroupId;
+        self.groups.push(Some(Group { roots: vec![id], ..Group::default() }));
+        self.ends.push((id, id));
+        self.join(number, id);
+    }
+
+    fn join(&mut self, number: GroupId, id: NodeId) {
+        self.group_of[id.index()] = Some(number);
+        let structural = self.classes[id.index()] == Class::Structural;
+        let contraction = matches!(self.graph.node(id).op, Op::Contract(_));
+        let group = self.group_mut(number);
+        group.members.push(id);
+        group.structural |= structural;
+        group.contraction |= contraction;
+        let (low, high) = self.ends[number as usize];
+        self.extend(number, low.min(id), high.max(id));
+        for &operand in &self.graph.node(id).operands {
+            add_readers(&mut self.readers[operand.index()], &[number]);
+        }
+    }
+
+    fn extend(&mut self, number: GroupId, low: NodeId, high: NodeId) {
+        self.ends[number as usize] = (low, high);
+        self.spans.add(low, high);
+    }
+
+    fn group(&self, number: GroupId) -> &Group {
+        self.groups[number as usize].as_ref().unwrap_or_else(|| panic!("group {number} has merged away"))
+    }
+
+    fn group_mut(&mut self, number: GroupId) -> &mut Group {
+        self.groups[number as usize].as_mut().unwrap_or_else(|| panic!("group {number} has merged away"))
+    }
+
+    fn refuse(&mut self, producer: NodeId, number: GroupId, blocker: Blocker) {
+        let consumer = self.group(number).roots[0];
+        self.refusals.push(Refusal { producer, consumer, blocker });
+    }
+
+    /// Decides where a computed node runs.
+    fn place(&mut self, id: NodeId) {
+        let stored = self.stored[id.index()];
+        let mut readers = self.readers[id.index()].clone();
+        if readers.len() > 1 {
+            self.merge_readers(&mut readers);
+        }
+        if let [only] = readers[..] {
+            match self.try_join(only, id, stored) {
+                Ok(()) => return,
+                Err(blocker) => self.refuse(id, only, blocker),
+            }
+        } else if !stored && self.cheap_to_repeat(id, &readers) {
+            self.duplicated[id.index()] = true;
+            return self.pass_on(id);
+        } else if readers.len() > 1 && !self.stores_into_reader(id, &readers) {
+            let blocker = Blocker::Shared { readers: readers.len() };
+            readers.iter().for_each(|&reader| self.refuse(id, reader, blocker.clone()));
+        } else if readers.len() > 1 {
+            return;
+        }
+        self.stored[id.index()] = true;
+        self.new_group(id);
+    }
+
+    /// Stores a value that is only moved, from within a kernel that reads it
+    /// if one can.
+    fn place_moved(&mut self, id: NodeId) {
+        let readers = self.readers[id.index()].clone();
+        if !self.stores_into_reader(id, &readers) {
+            self.new_group(id);
+        }
+    }
+
+    /// Stores the value from within one of the kernels that read it.
+    fn stores_into_reader(&mut self, id: NodeId, readers: &Readers) -> bool {
+        // A contraction below takes this value and elementwise readers as its
+        // epilogue, but no kernel with rows.
+        let epilogue = self.fed_by_contraction(id);
+        for &reader in readers {
+            if epilogue && self.group(reader).structural {
+                continue;
+            }
+            let before_others = readers.iter().all(|&other| other == reader || !self.depends(reader, other));
+            if before_others && self.try_join(reader, id, true).is_ok() {
+                self.stored[id.index()] = true;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Computes a node in a kernel that reads it.
+    fn try_join(&mut self, number: GroupId, id: NodeId, store: bool) -> Result<(), Blocker> {
+        let group = self.group(number);
+        let leader = group.roots[0];
+        let leads = self.classes[leader.index()];
+        if leads == Class::Opaque || (leads == Class::Scatter && store) {
+            return Err(Blocker::Opaque(self.graph.node(leader).op.name()));
+        }
+        if self.graph.ty(leader).device != self.graph.ty(id).device {
+            return Err(Blocker::Opaque("copy"));
+        }
+        if group.members.len() >= MAX_MEMBERS {
+            return Err(Blocker::TooLarge(MAX_MEMBERS));
+        }
+        self.not_expanded(group, id)?;
+        if self.joins_freely(number, id, store) {
+            self.join(number, id);
+            return Ok(());
+        }
+        let mut roots = group.roots.clone();
+        if store {
+            let place = roots.partition_point(|&root| root < id);
+            roots.insert(place, id);
+        }
+        let kernel = self.lower(&[number], Some(id), &roots)?;
+        self.join(number, id);
+        let group = self.group_mut(number);
+        group.roots = roots;
+        group.kernel = Some(kernel);
+        Ok(())
+    }
+
+    /// Lowers the union of some groups and perhaps one more node, and judges
+    /// the kernel.
+    fn lower(&self, numbers: &[GroupId], extra: Option<NodeId>, roots: &[NodeId]) -> Result<Kernel, Blocker> {
+        let inside = |id: NodeId| {
+            let index = id.index();
+            let here = Some(id) == extra || self.group_of[index].is_some_and(|g| numbers.contains(&g));
+            let moves = self.classes[index] == Class::Movement && !self.stored[index];
+            here || moves || self.duplicated[index]
+        };
+        let role = |id: NodeId| if inside(id) { Role::Inside } else { Role::Buffer };
+        let request = Request { graph: self.graph, roots, role: &role, layouts: self.context.layouts };
+        let kernel = lower(&request)?;
+        self.judge(&kernel, roots)?;
+        Ok(kernel)
+    }
+}
+
+fn add_readers(readers: &mut Readers, more: &[GroupId]) {
+    for &reader in more {
+        if !readers.contains(&reader) {
+            readers.push(reader);
+        }
+    }
+}
