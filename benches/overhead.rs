@@ -20,7 +20,8 @@ fn main() {
     growth();
 }
 
-/// Time per node of building and dropping chains of elementwise operations.
+/// Time per node of building chains of elementwise operations, and of dropping
+/// them.
 fn build_nodes() {
     let (a, b) = (Tensor::ones([64, 64], ()), Tensor::ones([64, 64], ()));
     let chain = |with_scalar: bool| {
@@ -31,9 +32,13 @@ fn build_nodes() {
         x
     };
     drop(chain(false));
-    let tensors = nanoseconds(200, || drop(chain(false))) / 500.0;
-    let scalars = nanoseconds(200, || drop(chain(true))) / 1000.0;
-    println!("build and drop a node: {tensors:.0} ns (tensor operands), {scalars:.0} ns (scalar operands)");
+    for (operands, with_scalar, nodes) in [("tensor", false, 500), ("scalar", true, 1000)] {
+        let mut built = Vec::with_capacity(200);
+        let building = nanoseconds(200, || built.push(chain(with_scalar))) / nodes as f64;
+        let count = built.len() as f64;
+        let dropping = nanoseconds(1, || built.clear()) / count / nodes as f64;
+        println!("a node with {operands} operands: building {building:.0} ns, dropping {dropping:.0} ns");
+    }
 }
 
 /// Time of a realize whose plan is cached, and its parts.

@@ -40,6 +40,7 @@
 
 pub mod assert;
 pub mod base;
+pub mod grad;
 pub mod ir;
 pub mod kernel;
 pub mod plan;
@@ -49,6 +50,7 @@ pub mod schedule;
 pub mod tensor;
 
 pub use base::{DType, Device, Error, Result};
+pub use grad::{GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad};
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::{PlanReport, Separation};
@@ -60,3 +62,8 @@ pub use tensor::plan::plan;
 pub use tensor::random::{Generator, manual_seed};
 pub use tensor::read::realize;
 pub use tensor::var::Var;
+
+/// The README's programs, compiled and run with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["schedule"],
     &["plan"],
     &["tensor"],
+    &["grad"],
     &["assert", "prelude"],
 ];
 

@@ -48,6 +48,14 @@ pub fn lift(params: &[Arc<Node>], results: &[Arc<Node>]) -> Lifted {
 struct Visited {
     node: Arc<Node>,
     operands: Operands,
+    /// The inputs of the node's own gradient rule.
+    inputs: Operands,
+}
+
+impl Visited {
+    fn below(&self) -> impl DoubleEndedIterator<Item = &Arc<Node>> {
+        self.operands.iter().chain(&self.inputs)
+    }
 }
 
 /// How a node gets into the body.
@@ -71,7 +79,7 @@ struct Lifting {
 
 impl Lifting {
     fn bring_in(&mut self, visited: &Visited, class: Class) {
-        let Visited { node, operands } = visited;
+        let Visited { node, operands, .. } = visited;
         if self.inner.contains_key(&key(node)) {
             return;
         }
@@ -84,8 +92,8 @@ impl Lifting {
             }
             Class::Inner if operands.iter().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => node.clone(),
             Class::Inner | Class::Free | Class::View => {
-                let operands = operands.iter().map(|o| self.inner[&key(o)].clone()).collect();
-                Node::new(node.op().clone(), node.ty().clone(), operands, node.span())
+                let inner = |o: &Arc<Node>| self.inner[&key(o)].clone();
+                node.rebuilt(operands.iter().map(inner).collect(), &inner)
             }
         };
         self.inner.insert(key(node), copy);
@@ -105,26 +113,36 @@ fn key(node: &Arc<Node>) -> usize {
 fn post_order(results: &[Arc<Node>]) -> Vec<Visited> {
     let mut order = Vec::new();
     let mut seen: NodeMap<()> = NodeMap::default();
-    // `None` marks a node whose operands are still to be walked.
-    let mut pending: Vec<(Arc<Node>, Option<Operands>)> = Vec::new();
+    let mut pending: Vec<Walk> = Vec::new();
     for result in results {
-        pending.push((result.clone(), None));
-        while let Some((node, walked)) = pending.pop() {
-            if let Some(operands) = walked {
-                order.push(Visited { node, operands });
-            } else if seen.insert(key(&node), ()).is_none() {
-                let operands = node.operands().clone();
-                pending.push((node, Some(operands.clone())));
-                pending.extend(operands.into_iter().rev().map(|o| (o, None)));
+        pending.push(Walk::Enter(result.clone()));
+        while let Some(walk) = pending.pop() {
+            match walk {
+                Walk::Leave(visited) => order.push(visited),
+                Walk::Enter(node) if seen.insert(key(&node), ()).is_none() => {
+                    let operands = node.operands().clone();
+                    let inputs = node.rule().map(|given| given.inputs).unwrap_or_default();
+                    let visited = Visited { node, operands, inputs };
+                    let below: Vec<Walk> = visited.below().rev().cloned().map(Walk::Enter).collect();
+                    pending.push(Walk::Leave(visited));
+                    pending.extend(below);
+                }
+                Walk::Enter(_) => {}
             }
         }
     }
     order
 }
 
+/// A step of a walk in post-order.
+enum Walk {
+    Enter(Arc<Node>),
+    Leave(Visited),
+}
+
 fn classify(params: &[Arc<Node>], order: &[Visited]) -> NodeMap<Class> {
     let mut classes: NodeMap<Class> = params.iter().map(|p| (key(p), Class::Inner)).collect();
-    for Visited { node, operands } in order {
+    for Visited { node, operands, .. } in order {
         if classes.contains_key(&key(node)) {
             continue;
         }
@@ -165,13 +183,13 @@ fn view(free: bool) -> Class {
 fn needed(order: &[Visited], classes: &NodeMap<Class>, results: &[Arc<Node>]) -> Vec<usize> {
     let mut wanted: NodeMap<()> = results.iter().map(|result| (key(result), ())).collect();
     let mut needed = Vec::new();
-    for (i, Visited { node, operands }) in order.iter().enumerate().rev() {
-        if !wanted.contains_key(&key(node)) {
+    for (i, visited) in order.iter().enumerate().rev() {
+        if !wanted.contains_key(&key(&visited.node)) {
             continue;
         }
         needed.push(i);
-        if !matches!(classes[&key(node)], Class::Captured { .. }) {
-            wanted.extend(operands.iter().map(|o| (key(o), ())));
+        if !matches!(classes[&key(&visited.node)], Class::Captured { .. }) {
+            wanted.extend(visited.below().map(|o| (key(o), ())));
         }
     }
     needed.reverse();

@@ -10,6 +10,7 @@ pub mod alu;
 pub mod buffer;
 pub mod collect;
 pub mod graph;
+pub mod history;
 pub mod infer;
 pub mod lift;
 pub mod monoid;

@@ -57,6 +57,7 @@ pub mod read;
 pub mod rearrange;
 pub mod reduce;
 pub mod rounding;
+pub(crate) mod rule;
 pub mod scan;
 pub mod scatter;
 pub mod search;

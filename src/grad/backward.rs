@@ -1,0 +1,252 @@
+//! What users call: gradients of tensors with respect to tensors.
+
+use std::sync::Arc;
+
+use crate::base::{OpError, Result, Span};
+use crate::grad::mode::without_grad;
+use crate::grad::pull_back::{Flow, Tape, pull_back_along};
+use crate::ir::Node;
+use crate::ir::history::GradCell;
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::options::{options, some};
+use crate::tensor::rule::with_rule;
+
+options! {
+    /// How gradients are taken; see [`grad_with`].
+    GradOpts {
+        /// The cotangent of the output, of its shape and type. Without one
+        /// the output must have a single element, and it is 1.
+        cotangent: Option<Tensor> = None, &Tensor => some;
+        /// Zeros, instead of an error, for inputs that the output does not
+        /// depend on.
+        allow_unused: bool = false;
+        /// Whether gradients of this graph can be taken again after
+        /// [`Tensor::backward_with`].
+        retain_graph: bool = false;
+    }
+}
+
+/// The gradients of a tensor of one element with respect to tensors that
+/// [`Tensor::requires_grad`] marked or that depend on such. They are lazy
+/// tensors like any other, and have gradients themselves.
+///
+/// As in PyTorch, integer tensors have no gradient, and an input that the
+/// output does not depend on is a mistake (see [`GradOpts::allow_unused`]);
+/// every result is then an invalid tensor.
+///
+/// ```
+/// use kiln::prelude::*;
+/// # fn main() -> kiln::Result<()> {
+/// let x = Tensor::from_vec(vec![1.0f32, 2.0], [2], ()).requires_grad();
+/// let cubes = (&x * &x * &x).sum(..);
+/// let slope = kiln::grad(&cubes, &[&x]).remove(0);
+/// let curvature = kiln::grad(&slope.sum(..), &[&x]).remove(0);
+/// assert_eq!(slope.to_vec::<f32>()?, [3.0, 12.0]);
+/// assert_eq!(curvature.to_vec::<f32>()?, [6.0, 12.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn grad(output: &Tensor, inputs: &[&Tensor]) -> Vec<Tensor> {
+    let span = Span::caller();
+    gradients(span, output, inputs, &GradOpts::default()).unwrap_or_else(|error| invalid(error, inputs.len()))
+}
+
+/// [`grad`] with options.
+#[track_caller]
+pub fn grad_with(output: &Tensor, inputs: &[&Tensor], opts: GradOpts) -> Vec<Tensor> {
+    let span = Span::caller();
+    gradients(span, output, inputs, &opts).unwrap_or_else(|error| invalid(error, inputs.len()))
+}
+
+fn invalid(error: crate::base::Error, count: usize) -> Vec<Tensor> {
+    vec![Tensor::invalid(error); count]
+}
+
+fn gradients(span: Span, output: &Tensor, inputs: &[&Tensor], opts: &GradOpts) -> Result<Vec<Tensor>> {
+    let root = output.node()?;
+    let sources: Vec<Arc<Node>> = inputs.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
+    let seed = seed(span, output, opts)?;
+    if let Some(i) = sources.iter().position(|node| !node.is_tracked()) {
+        let expected = "inputs that require gradients";
+        let found = format!("input {i}, which neither does nor depends on one that does");
+        return Err(mistake(span, expected, found, inputs));
+    }
+    let tape = Tape::below(&[root], &[]);
+    not_released(span, &tape)?;
+    let flows = pull_back_along(&tape, &[(root, seed)], &sources)?;
+    let site = Site { name: "grad", span };
+    let settle = |(i, flow): (usize, Flow)| match flow {
+        Flow::Cotangent(gradient) => Ok(gradient),
+        Flow::Unused if !opts.allow_unused => {
+            let expected = "inputs that the output depends on (or `allow_unused`)";
+            Err(mistake(span, expected, format!("input {i}, on which it does not"), inputs))
+        }
+        Flow::Zero | Flow::Unused => Ok(zeros_like(site, inputs[i])),
+    };
+    flows.into_iter().enumerate().map(settle).collect()
+}
+
+fn mistake(
+    span: Span,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+    tensors: &[&Tensor],
+) -> crate::base::Error {
+    OpError::new("grad", span, expected, found).with_shapes(tensors.iter().map(|x| x.shape())).into()
+}
+
+fn zeros_like(site: Site, x: &Tensor) -> Tensor {
+    site.expand(&site.scalar(0.0, x.dtype(), x.device()), &x.shape())
+}
+
+/// The cotangent that flows in at the output.
+fn seed(span: Span, output: &Tensor, opts: &GradOpts) -> Result<Tensor> {
+    if !output.is_tracked() {
+        let found = format!("{} that does not depend on any", output.dtype());
+        return Err(mistake(span, "a tensor that depends on one that requires gradients", found, &[output]));
+    }
+    let Some(given) = &opts.cotangent else {
+        if output.numel() != 1 {
+            let expected = "an output of one element, or a cotangent of its shape";
+            return Err(mistake(span, expected, format!("shape {}", output.shape()), &[output]));
+        }
+        let site = Site { name: "grad", span };
+        return Ok(site.expand(&site.scalar(1.0, output.dtype(), output.device()), &output.shape()));
+    };
+    let (expected, found) = (output.node()?.ty(), given.node()?.ty());
+    if expected != found {
+        return Err(mistake(
+            span,
+            format!("a cotangent that is {expected}"),
+            found.to_string(),
+            &[output, given],
+        ));
+    }
+    Ok(given.clone())
+}
+
+fn not_released(span: Span, tape: &Tape) -> Result<()> {
+    if tape.nodes.iter().any(|node| node.is_released()) {
+        let expected = "a graph whose gradients have not been taken (or `retain_graph`)";
+        return Err(mistake(span, expected, "one that `backward` has been through", &[]));
+    }
+    Ok(())
+}
+
+/// Gradients of parameters.
+impl Tensor {
+    /// This tensor, as one that gradients are taken with respect to. Tensors
+    /// built from it from now on are tracked. Invalid for types that are not
+    /// floating.
+    #[track_caller]
+    pub fn requires_grad(self) -> Tensor {
+        let span = Span::caller();
+        let Ok(node) = self.node().cloned() else { return self };
+        if !node.ty().dtype.is_float() {
+            let error = OpError::new("requires_grad", span, "a floating type", node.ty().dtype.to_string());
+            return Tensor::invalid(error.with_shapes([self.shape()]));
+        }
+        node.set_grad_cell(Arc::default());
+        self
+    }
+
+    /// Whether gradients look at this tensor: it requires them or depends on
+    /// one that does.
+    pub fn is_tracked(&self) -> bool {
+        self.peek().is_some_and(|node| node.is_tracked())
+    }
+
+    /// The same values, as a constant for gradients.
+    #[track_caller]
+    pub fn detach(&self) -> Tensor {
+        self.detached(Span::caller())
+    }
+
+    /// Adds the gradients of this tensor of one element to [`Tensor::grad`]
+    /// of everything below it that requires them. They are lazy, and not
+    /// tracked themselves. The graph can be gone through once.
+    ///
+    /// # Errors
+    /// A recorded mistake; a tensor with more elements, or one that depends on
+    /// nothing that requires gradients, or whose graph has been gone through;
+    /// an operation without a gradient. No gradient then changes.
+    #[track_caller]
+    pub fn backward(&self) -> Result<()> {
+        backward(Span::caller(), self, &GradOpts::default())
+    }
+
+    /// [`Tensor::backward`] with options.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`], and a cotangent of another type.
+    #[track_caller]
+    pub fn backward_with(&self, opts: GradOpts) -> Result<()> {
+        backward(Span::caller(), self, &opts)
+    }
+
+    /// The sum of the gradients that [`Tensor::backward`] has left here.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.peek()?.grad_cell()?.get().map(Tensor::from_node)
+    }
+
+    /// Forgets the gradients so far.
+    pub fn zero_grad(&self) {
+        if let Some(cell) = self.peek().and_then(|node| node.grad_cell()) {
+            drop(cell.replace(None));
+        }
+    }
+}
+
+fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
+    let root = output.node()?;
+    let seed = seed(span, output, opts)?;
+    let tape = Tape::below(&[root], &[]);
+    not_released(span, &tape)?;
+    let sources: Vec<Arc<Node>> =
+        tape.nodes.iter().filter(|node| node.grad_cell().is_some()).cloned().collect();
+    let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
+    for (source, flow) in sources.iter().zip(flows) {
+        if let (Some(cell), Flow::Cotangent(gradient)) = (source.grad_cell(), flow) {
+            without_grad(|| accumulate(span, cell, gradient))?;
+        }
+    }
+    if !opts.retain_graph {
+        tape.nodes.iter().filter(|node| !node.history().is_empty()).for_each(|node| node.release_history());
+    }
+    Ok(())
+}
+
+fn accumulate(span: Span, cell: &GradCell, gradient: Tensor) -> Result<()> {
+    let sum = match cell.get() {
+        Some(sum) => Site { name: "grad", span }.add(Tensor::from_node(sum), gradient),
+        None => gradient,
+    };
+    drop(cell.replace(Some(sum.node()?.clone())));
+    Ok(())
+}
+
+/// `forward` of the inputs, with a gradient of the caller's: `rule` maps the
+/// inputs, the output and its cotangent to the inputs' cotangents, `None`
+/// where there is none.
+///
+/// ```
+/// use kiln::prelude::*;
+/// # fn main() -> kiln::Result<()> {
+/// // Rounds, and lets gradients pass as if it did not.
+/// let x = Tensor::from_vec(vec![0.2f32, 1.7], [2], ()).requires_grad();
+/// let y = kiln::custom_grad(&[&x], |x| x[0].round(), |_, _, g| vec![Some(g.clone())]);
+/// let gradient = kiln::grad(&y.sum(..), &[&x]).remove(0);
+/// assert_eq!(gradient.to_vec::<f32>()?, [1.0, 1.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub fn custom_grad(
+    inputs: &[&Tensor],
+    forward: impl FnOnce(&[Tensor]) -> Tensor,
+    rule: impl Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync + 'static,
+) -> Tensor {
+    let owned: Vec<Tensor> = inputs.iter().map(|&x| x.clone()).collect();
+    with_rule(forward(&owned), inputs, rule)
+}

@@ -1,0 +1,212 @@
+//! Repetitions and named operations, seen backwards.
+
+use std::sync::Arc;
+
+use crate::base::Result;
+use crate::grad::pull_back::{Flow, pull_back};
+use crate::grad::vjp::Pull;
+use crate::ir::collect::NodeMap;
+use crate::ir::{Body, Composite, LoopSpec, Node, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::control::scan_at;
+use crate::tensor::rule::identity;
+
+/// A body's results with its parameters replaced by `arguments`.
+pub(crate) fn instantiate(body: &Body, arguments: &[Tensor]) -> Result<Vec<Arc<Node>>> {
+    let arguments: Vec<Arc<Node>> = arguments.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
+    let mut done: NodeMap<Arc<Node>> = NodeMap::default();
+    let mut pending: Vec<(Arc<Node>, bool)> = body.results.iter().rev().map(|r| (r.clone(), false)).collect();
+    while let Some((node, expanded)) = pending.pop() {
+        if done.contains_key(&key(&node)) {
+            continue;
+        }
+        let operands = node.operands().clone();
+        let inputs = node.rule().map(|given| given.inputs).unwrap_or_default();
+        let copy = if let Op::Param(number, _) = node.op() {
+            arguments[*number as usize].clone()
+        } else if expanded {
+            let at = |o: &Arc<Node>| done[&key(o)].clone();
+            node.rebuilt(operands.iter().map(at).collect(), &at)
+        } else {
+            pending.push((node, true));
+            pending.extend(operands.into_iter().chain(inputs).map(|o| (o, false)));
+            continue;
+        };
+        done.insert(key(&node), copy);
+    }
+    Ok(body.results.iter().map(|result| done[&key(result)].clone()).collect())
+}
+
+fn key(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node) as usize
+}
+
+fn zeros_like(site: Site, x: &Tensor) -> Tensor {
+    site.expand(&site.scalar(0.0, x.dtype(), x.device()), &x.shape())
+}
+
+/// A named operation's gradient is its body's.
+pub(crate) fn composite(p: &Pull, composite: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
+    let own: Vec<Tensor> = p.x.iter().map(|x| source(p.site, x)).collect();
+    let results = instantiate(&composite.body, &own)?;
+    let sources: Vec<Arc<Node>> = own.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
+    let flows = pull_back(&[(&results[out as usize], p.g.clone())], &sources)?;
+    Ok(flows.into_iter().map(Flow::into_option).collect())
+}
+
+/// A repetition seen backwards is the reverse repetition: it carries the
+/// cotangents of the carries and sums those of the invariants. The forward
+/// values of the carries come from the repetition run again with its carries
+/// stacked.
+///
+/// `results` are the results that something depends on, with their
+/// cotangents.
+pub(crate) fn repetition(
+    results: &[(&Arc<Node>, Option<Tensor>)],
+    needs: &[bool],
+) -> Result<Vec<Option<Tensor>>> {
+    let node = results[0].0;
+    let Op::Loop(spec, _) = node.op() else { unreachable!("a repetition") };
+    let site = Site { name: "grad", span: node.span() };
+    let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
+    if results.iter().all(|(_, cotangent)| cotangent.is_none()) {
+        return Ok(vec![None; operands.len()]);
+    }
+    let mut cotangents: Vec<Option<Tensor>> = vec![None; spec.body.results.len()];
+    for (result, cotangent) in results {
+        if let Op::Loop(_, number) = result.op() {
+            cotangents[*number as usize] = cotangent.clone();
+        }
+    }
+    Backward { site, spec, operands: &operands, needs, cotangents: &cotangents }.run()
+}
+
+/// What a repetition's gradient is made from.
+struct Backward<'a> {
+    site: Site,
+    spec: &'a Arc<LoopSpec>,
+    operands: &'a [Tensor],
+    needs: &'a [bool],
+    /// By result.
+    cotangents: &'a [Option<Tensor>],
+}
+
+impl Backward<'_> {
+    fn run(&self) -> Result<Vec<Option<Tensor>>> {
+        let spec = self.spec;
+        let (carries, rest) = self.operands.split_at(spec.carries);
+        let (stacked, invariants) = rest.split_at(spec.stacked);
+        let floats: Vec<usize> = (0..carries.len()).filter(|&i| carries[i].dtype().is_float()).collect();
+        let offset = spec.carries + spec.stacked;
+        let summed: Vec<usize> = (0..invariants.len()).filter(|&i| self.needs[offset + i]).collect();
+        let slices: Vec<usize> = (0..stacked.len()).filter(|&i| self.needs[spec.carries + i]).collect();
+        let outputs: Vec<usize> =
+            (spec.carries..self.cotangents.len()).filter(|&i| self.cotangents[i].is_some()).collect();
+
+        let mut start: Vec<Tensor> = floats
+            .iter()
+            .map(|&i| self.cotangents[i].clone().unwrap_or_else(|| zeros_like(self.site, &carries[i])))
+            .collect();
+        start.extend(summed.iter().map(|&i| zeros_like(self.site, &invariants[i])));
+        let numbers = self.site.iota(spec.trips, crate::base::DType::I64, node_device(self.operands));
+        let mut walked: Vec<Tensor> = vec![numbers];
+        walked.extend(self.saved());
+        walked.extend(stacked.iter().cloned());
+        walked.extend(outputs.iter().filter_map(|&i| self.cotangents[i].clone()));
+
+        let mut failure = None;
+        let (last, ys) = scan_at(self.site, &start, &walked, !spec.reverse, |given, at| {
+            let arguments: Vec<Tensor> = at[..1 + offset].iter().chain(invariants).cloned().collect();
+            let step = Step { floats: &floats, summed: &summed, slices: &slices, outputs: &outputs };
+            self.step(&step, &arguments, given, &at[1 + offset..]).unwrap_or_else(|error| {
+                let invalid = Tensor::invalid(error.clone());
+                failure = Some(error);
+                (vec![invalid.clone(); given.len()], vec![invalid; slices.len()])
+            })
+        });
+        if let Some(error) = failure {
+            last.iter().chain(&ys).for_each(|x| drop(x.check()));
+            return Err(error);
+        }
+        let mut gradients = vec![None; self.operands.len()];
+        let (of_carries, of_invariants) = last.split_at(floats.len());
+        floats.iter().zip(of_carries).for_each(|(&i, g)| gradients[i] = Some(g.clone()));
+        summed.iter().zip(of_invariants).for_each(|(&i, g)| gradients[offset + i] = Some(g.clone()));
+        slices.iter().zip(&ys).for_each(|(&i, g)| gradients[spec.carries + i] = Some(g.clone()));
+        Ok(gradients)
+    }
+
+    /// The carries at the start of every iteration, stacked.
+    fn saved(&self) -> Vec<Tensor> {
+        let spec = self.spec;
+        let body = &spec.body;
+        let param = |number: usize| {
+            let ty = &body.params[number];
+            Node::new(
+                Op::Param(number as u32, Box::new(ty.clone())),
+                ty.clone(),
+                Default::default(),
+                self.site.span,
+            )
+        };
+        let mut results = body.results[..spec.carries].to_vec();
+        results.extend((1..=spec.carries).map(param));
+        let body = Body { params: body.params.clone(), results };
+        let (trips, carries, stacked) = (spec.trips, spec.carries, spec.stacked);
+        let spec = Arc::new(LoopSpec { body, trips, carries, stacked, reverse: spec.reverse });
+        let operands: Vec<&Tensor> = self.operands.iter().collect();
+        let apply = |n: usize| self.site.apply(Op::Loop(spec.clone(), n as u32), &operands);
+        (carries..2 * carries).map(apply).collect()
+    }
+
+    /// One iteration backwards: from the cotangents of its results to those
+    /// of its carries, sums so far and slices.
+    fn step(
+        &self,
+        step: &Step,
+        arguments: &[Tensor],
+        given: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+        let spec = self.spec;
+        let arguments: Vec<Tensor> = arguments.iter().map(|x| source(self.site, x)).collect();
+        let results = instantiate(&spec.body, &arguments)?;
+        let (of_carries, sums) = given.split_at(step.floats.len());
+        let mut roots: Vec<(&Arc<Node>, Tensor)> = Vec::new();
+        roots.extend(step.floats.iter().zip(of_carries).map(|(&i, g)| (&results[i], g.clone())));
+        roots.extend(step.outputs.iter().zip(outputs).map(|(&i, g)| (&results[i], g.clone())));
+        let sources: Vec<Arc<Node>> = arguments.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
+        let flows = pull_back(&roots, &sources)?;
+        let flow = |i: usize| {
+            let flow = flows[i].clone().into_option();
+            flow.unwrap_or_else(|| zeros_like(self.site, &arguments[i]))
+        };
+        let mut next: Vec<Tensor> = step.floats.iter().map(|&i| flow(1 + i)).collect();
+        let first = 1 + spec.carries + spec.stacked;
+        next.extend(step.summed.iter().zip(sums).map(|(&i, sum)| self.site.add(sum, &flow(first + i))));
+        let ys = step.slices.iter().map(|&i| flow(1 + spec.carries + i)).collect();
+        Ok((next, ys))
+    }
+}
+
+/// Which of a repetition's parts take part in its gradient, by number.
+struct Step<'a> {
+    floats: &'a [usize],
+    summed: &'a [usize],
+    slices: &'a [usize],
+    outputs: &'a [usize],
+}
+
+/// The same tensor under a node of its own, at which gradients end.
+fn source(site: Site, x: &Tensor) -> Tensor {
+    let own = identity(x, site.span);
+    if let Some(node) = own.peek().filter(|node| node.ty().dtype.is_float()) {
+        node.set_grad_cell(Arc::default());
+    }
+    own
+}
+
+fn node_device(operands: &[Tensor]) -> crate::base::Device {
+    operands.iter().map(Tensor::device).next().unwrap_or_else(crate::tensor::place::default_device)
+}

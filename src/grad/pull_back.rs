@@ -1,0 +1,205 @@
+//! Reverse mode: cotangents flow from roots to sources, against the edges.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::Result;
+use crate::grad::control;
+use crate::grad::vjp::{Pull, vjp};
+use crate::ir::collect::NodeMap;
+use crate::ir::{Node, Op};
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+
+/// What flowed back to a source.
+#[derive(Clone, Debug)]
+pub(crate) enum Flow {
+    /// The roots do not depend on the source.
+    Unused,
+    /// They depend on it in steps only, such as `floor`: the gradient is 0.
+    Zero,
+    /// The gradient.
+    Cotangent(Tensor),
+}
+
+impl Flow {
+    /// The gradient, if it is not 0.
+    pub(crate) fn into_option(self) -> Option<Tensor> {
+        match self {
+            Flow::Cotangent(tensor) => Some(tensor),
+            Flow::Unused | Flow::Zero => None,
+        }
+    }
+}
+
+/// The nodes below the roots, through which gradients look, in topological
+/// order.
+pub(crate) struct Tape {
+    pub nodes: Vec<Arc<Node>>,
+    /// By node: the places of what its gradient goes to.
+    inputs: Vec<SmallVec<[usize; 3]>>,
+}
+
+impl Tape {
+    /// Everything tracked below the roots, down to `ends`.
+    pub(crate) fn below(roots: &[&Arc<Node>], ends: &[Arc<Node>]) -> Tape {
+        let ends: NodeMap<()> = ends.iter().map(|end| (key(end), ())).collect();
+        let mut tape = Tape { nodes: Vec::new(), inputs: Vec::new() };
+        let mut places: NodeMap<Option<usize>> = NodeMap::default();
+        let mut pending: Vec<Walk> = Vec::new();
+        for root in roots {
+            pending.push(Walk::Enter((*root).clone()));
+            while let Some(walk) = pending.pop() {
+                match walk {
+                    Walk::Enter(node) if !places.contains_key(&key(&node)) => {
+                        places.insert(key(&node), None);
+                        let history =
+                            if ends.contains_key(&key(&node)) { SmallVec::new() } else { node.history() };
+                        let below: Vec<Walk> = history.iter().rev().cloned().map(Walk::Enter).collect();
+                        pending.push(Walk::Leave(node, history));
+                        pending.extend(below);
+                    }
+                    Walk::Enter(_) => {}
+                    Walk::Leave(node, history) => {
+                        let place = |input| places.get(&key(input)).copied().flatten().unwrap_or(usize::MAX);
+                        let inputs = history.iter().map(place).collect();
+                        places.insert(key(&node), Some(tape.nodes.len()));
+                        tape.nodes.push(node);
+                        tape.inputs.push(inputs);
+                    }
+                }
+            }
+        }
+        tape
+    }
+
+    /// By node: whether a source is reached from it.
+    fn leads_to(&self, sources: &NodeMap<usize>) -> Vec<bool> {
+        let mut leads: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        for (node, inputs) in self.nodes.iter().zip(&self.inputs) {
+            leads.push(sources.contains_key(&key(node)) || inputs.iter().any(|&input| leads[input]));
+        }
+        leads
+    }
+}
+
+/// A step of a walk in post-order.
+enum Walk {
+    Enter(Arc<Node>),
+    Leave(Arc<Node>, SmallVec<[Arc<Node>; 3]>),
+}
+
+fn key(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node) as usize
+}
+
+/// The cotangents of `sources`, given those of the roots, one each. Nothing
+/// below a source is looked at.
+///
+/// # Errors
+/// A mistake that a user's rule makes, and operations without a gradient.
+pub(crate) fn pull_back(roots: &[(&Arc<Node>, Tensor)], sources: &[Arc<Node>]) -> Result<Vec<Flow>> {
+    let nodes: Vec<&Arc<Node>> = roots.iter().map(|(node, _)| *node).collect();
+    pull_back_along(&Tape::below(&nodes, sources), roots, sources)
+}
+
+/// [`pull_back`] over a tape made before, which may go on below sources.
+pub(crate) fn pull_back_along(
+    tape: &Tape,
+    roots: &[(&Arc<Node>, Tensor)],
+    sources: &[Arc<Node>],
+) -> Result<Vec<Flow>> {
+    let wanted: NodeMap<usize> = sources.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
+    let leads = tape.leads_to(&wanted);
+    let places: NodeMap<usize> = tape.nodes.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
+    let groups = siblings(tape);
+    let mut cotangents: Vec<Option<Tensor>> = vec![None; tape.nodes.len()];
+    for (root, cotangent) in roots {
+        add(&mut cotangents[places[&key(root)]], cotangent.clone());
+    }
+    let mut found = vec![Flow::Unused; sources.len()];
+    for (place, node) in tape.nodes.iter().enumerate().rev() {
+        if !leads[place] {
+            continue;
+        }
+        let group = groups.get(&place).map(|group| &group[..]).unwrap_or(&[]);
+        // A repetition's results go together, once all that read them are through.
+        if group.first().is_some_and(|&first| first < place) {
+            continue;
+        }
+        if let Some(&source) = wanted.get(&key(node)) {
+            found[source] = cotangents[place].clone().map_or(Flow::Zero, Flow::Cotangent);
+        }
+        let needs: SmallVec<[bool; 3]> = tape.inputs[place].iter().map(|&input| leads[input]).collect();
+        if !needs.contains(&true) {
+            continue;
+        }
+        let gradients = if group.is_empty() {
+            match cotangents[place].take() {
+                Some(cotangent) => through(node, &cotangent, &needs)?,
+                None => continue,
+            }
+        } else {
+            let results: Vec<(&Arc<Node>, Option<Tensor>)> =
+                group.iter().map(|&sibling| (&tape.nodes[sibling], cotangents[sibling].take())).collect();
+            control::repetition(&results, &needs)?
+        };
+        for (&input, gradient) in tape.inputs[place].iter().zip(gradients) {
+            if let Some(gradient) = gradient.filter(|_| leads[input]) {
+                gradient.check()?;
+                add(&mut cotangents[input], gradient);
+            }
+        }
+    }
+    // A source with several duplicates in the list gets the same gradient.
+    let same = |i: usize| wanted[&key(&sources[i])];
+    Ok((0..sources.len()).map(|i| found[same(i)].clone()).collect())
+}
+
+fn add(sum: &mut Option<Tensor>, cotangent: Tensor) {
+    *sum = Some(match sum.take() {
+        Some(sum) => site_of(&sum).add(&sum, &cotangent),
+        None => cotangent,
+    });
+}
+
+/// Where a tensor was made.
+fn site_of(x: &Tensor) -> Site {
+    match x.node() {
+        Ok(node) => Site { name: "grad", span: node.span() },
+        Err(_) => Site::here("grad"),
+    }
+}
+
+/// By place of each result of a repetition: the places of all its results
+/// that are on the tape, ascending.
+fn siblings(tape: &Tape) -> NodeMap<SmallVec<[usize; 4]>> {
+    let mut groups: Vec<SmallVec<[usize; 4]>> = Vec::new();
+    let mut numbers: std::collections::HashMap<(usize, SmallVec<[usize; 3]>), usize> = Default::default();
+    for (place, node) in tape.nodes.iter().enumerate() {
+        let Op::Loop(spec, _) = node.op() else { continue };
+        if node.rule().is_some() || tape.inputs[place].is_empty() {
+            continue;
+        }
+        let identity = (Arc::as_ptr(spec) as usize, tape.inputs[place].clone());
+        let number = *numbers.entry(identity).or_insert_with(|| {
+            groups.push(SmallVec::new());
+            groups.len() - 1
+        });
+        groups[number].push(place);
+    }
+    groups.iter().flat_map(|group| group.iter().map(|&place| (place, group.clone()))).collect()
+}
+
+/// The cotangents of what a node was computed from.
+fn through(node: &Arc<Node>, cotangent: &Tensor, needs: &[bool]) -> Result<Vec<Option<Tensor>>> {
+    if let Some(given) = node.rule() {
+        let results = given.rule.pull_back(&given.inputs, node, cotangent.node()?)?;
+        return Ok(results.into_iter().map(|result| result.map(Tensor::from_node)).collect());
+    }
+    let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
+    let output = Tensor::from_node(node.clone());
+    let site = Site { name: "grad", span: node.span() };
+    vjp(node.op(), &Pull { site, x: &operands, y: &output, g: cotangent, needs })
+}

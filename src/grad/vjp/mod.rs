@@ -1,0 +1,70 @@
+//! The vector-Jacobian product of every primitive, stated once.
+//!
+//! Subgradients at ties and kinks are PyTorch's: `maximum` shares equally,
+//! reductions to an extreme share equally, `abs` has slope 0 at 0.
+
+mod alu;
+mod contract;
+mod index;
+mod movement;
+mod reduce;
+mod scan;
+
+use crate::base::{OpError, Result};
+use crate::grad::control;
+use crate::ir::Op;
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+
+/// One application of an operation, seen backwards.
+pub(crate) struct Pull<'a> {
+    /// The user's line of the operation.
+    pub site: Site,
+    /// The operands.
+    pub x: &'a [Tensor],
+    /// The result.
+    pub y: &'a Tensor,
+    /// The result's cotangent.
+    pub g: &'a Tensor,
+    /// Which operands' cotangents are wanted.
+    pub needs: &'a [bool],
+}
+
+/// The cotangents of the operands; `None` where there is none or it is 0.
+///
+/// # Errors
+/// An operation that has no gradient.
+pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
+    let each = |rule: &dyn Fn(usize) -> Option<Tensor>| -> Result<Vec<Option<Tensor>>> {
+        let wanted = |i: usize| p.needs.get(i).copied().unwrap_or(false);
+        Ok((0..p.x.len()).map(|i| if wanted(i) { rule(i) } else { None }).collect())
+    };
+    match op {
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => Ok(Vec::new()),
+        Op::Alu(op) => each(&|i| alu::alu(*op, p, i)),
+        Op::Cast(_) => each(&|_| p.x[0].dtype().is_float().then(|| p.site.cast(p.g, p.x[0].dtype()))),
+        Op::Bitcast(_) | Op::Sort { .. } => each(&|_| None),
+        Op::Reshape(_) => each(&|_| Some(p.site.reshape(p.g, &p.x[0].shape()))),
+        Op::Permute(order) => each(&|_| Some(movement::permute(p, order))),
+        Op::Expand(_) => each(&|_| Some(movement::expand(p))),
+        Op::Pad(axes) => each(&|i| Some(movement::pad(p, axes, i))),
+        Op::Slice(axes) => each(&|_| Some(movement::slice(p, axes))),
+        Op::Flip(axes) => each(&|_| Some(p.site.apply(Op::Flip(axes.clone()), &[p.g]))),
+        Op::Window(window) => {
+            each(&|_| Some(p.site.unwindow(p.g, *window, p.x[0].shape()[usize::from(window.axis)])))
+        }
+        Op::Unwindow(window, _) => each(&|_| Some(p.site.window(p.g, *window))),
+        Op::Reduce(monoid, axes) => each(&|_| reduce::reduce(p, *monoid, axes)),
+        Op::Scan(monoid, axis) => each(&|_| scan::scan(p, *monoid, usize::from(*axis))),
+        Op::Contract(dims) => each(&|i| Some(contract::contract(p, dims, i))),
+        Op::Gather(axis) => each(&|i| (i == 0).then(|| index::gather(p, usize::from(*axis)))),
+        Op::Scatter(axis, mode) => each(&|i| index::scatter(p, usize::from(*axis), *mode, i)),
+        Op::Copy(_) => each(&|_| Some(p.site.apply(Op::Copy(p.x[0].device()), &[p.g]))),
+        Op::Composite(composite, out) => control::composite(p, composite, *out),
+        Op::Loop(..) => unreachable!("the results of a repetition go together"),
+        Op::Custom(..) | Op::AllReduce(_) => {
+            let expected = "an operation with a gradient; give it one by `custom_grad`";
+            Err(OpError::new(op.name(), p.site.span, expected, op.name()).into())
+        }
+    }
+}

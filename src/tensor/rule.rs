@@ -1,0 +1,76 @@
+//! Gradient rules that stand in place of the primitives'.
+
+use std::sync::Arc;
+
+use crate::base::{Result, Span};
+use crate::ir::history::{Override, Rule, set_tracking};
+use crate::ir::{Node, Op};
+use crate::tensor::Tensor;
+
+/// A rule on tensors, as one on nodes.
+struct TensorRule<F>(F);
+
+impl<F> Rule for TensorRule<F>
+where
+    F: Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync,
+{
+    fn pull_back(
+        &self,
+        inputs: &[Arc<Node>],
+        output: &Arc<Node>,
+        cotangent: &Arc<Node>,
+    ) -> Result<Vec<Option<Arc<Node>>>> {
+        let inputs: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from_node).collect();
+        let (output, cotangent) = (Tensor::from_node(output.clone()), Tensor::from_node(cotangent.clone()));
+        let found = (self.0)(&inputs, &output, &cotangent);
+        found.into_iter().map(|x| x.map(|x| x.node().cloned()).transpose()).collect()
+    }
+}
+
+/// `result` as a function of `inputs` whose gradient is `rule`: from the
+/// inputs, the result and its cotangent to the inputs' cotangents.
+pub(crate) fn with_rule(
+    result: Tensor,
+    inputs: &[&Tensor],
+    rule: impl Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync + 'static,
+) -> Tensor {
+    let tracked = inputs.iter().any(|x| x.peek().is_some_and(|node| node.is_tracked()));
+    let Some(node) = result.peek().filter(|node| tracked && node.ty().dtype.is_float()) else {
+        return result;
+    };
+    // A node that is more than this result gets one of its own on top.
+    let shared =
+        node.value().is_some() || inputs.iter().any(|x| x.peek().is_some_and(|x| Arc::ptr_eq(x, node)));
+    let own = if shared { identity(&result, node.span()) } else { result.clone() };
+    let Some(node) = own.peek() else { return own };
+    let inputs = inputs.iter().filter_map(|x| x.peek().cloned()).collect();
+    Tensor::from_node(node.overridden(Override { inputs, rule: Arc::new(TensorRule(rule)) }))
+}
+
+/// The same tensor under a node of its own.
+pub(crate) fn identity(x: &Tensor, span: Span) -> Tensor {
+    Tensor::apply("identity", span, Op::Reshape(x.shape()), &[x])
+}
+
+impl Tensor {
+    /// The node, without looking at a mistake.
+    pub(crate) fn peek(&self) -> Option<&Arc<Node>> {
+        self.repr.as_ref().ok()
+    }
+
+    /// The same values, as a constant for gradients.
+    pub(crate) fn detached(&self, span: Span) -> Tensor {
+        match self.peek() {
+            Some(node) if node.is_tracked() => match node.value() {
+                Some(value) => Tensor::from_node(Node::leaf(node.ty().clone(), value.clone(), span)),
+                None => {
+                    let before = set_tracking(false);
+                    let own = identity(self, span);
+                    set_tracking(before);
+                    own
+                }
+            },
+            Some(_) | None => self.clone(),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Gradients against central differences, and what PyTorch users expect of
+//! `grad`, `backward` and `no_grad`.
+
+use kiln::prelude::*;
+use kiln::{GradOpts, custom_grad, fori_loop, grad, grad_with, no_grad, scan};
+
+type Function<'a> = &'a dyn Fn(&[Tensor]) -> Tensor;
+
+fn f64s(shape: &[usize], values: Vec<f64>) -> Tensor {
+    Tensor::from_vec(values, shape, ())
+}
+
+/// Values without ties, zeros or kinks, in both signs.
+fn smooth(shape: &[usize], seed: usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let value = |i: usize| ((i * 7 + seed * 13) % 23) as f64 / 9.0 - 1.27 + 0.01 * i as f64;
+    f64s(shape, (0..count).map(value).collect())
+}
+
+fn positive(shape: &[usize], seed: usize) -> Tensor {
+    let values = smooth(shape, seed).to_vec::<f64>().unwrap();
+    f64s(shape, values.into_iter().map(|v| v.abs() + 0.3).collect())
+}
+
+/// A number that depends on every element of `f`'s result in its own way.
+fn weighed(f: Function, inputs: &[Tensor]) -> Tensor {
+    let y = f(inputs);
+    let weights = smooth(&y.shape(), 5);
+    (&y * &weights).sum(..)
+}
+
+fn number(x: &Tensor) -> f64 {
+    x.item::<f64>().unwrap()
+}
+
+/// Central differences with respect to every element of input `which`.
+fn differences(f: Function, inputs: &[Tensor], which: usize) -> Vec<f64> {
+    let at = inputs[which].to_vec::<f64>().unwrap();
+    let step = 1e-5;
+    let moved = |i: usize, by: f64| {
+        let mut values = at.clone();
+        values[i] += by;
+        let mut inputs = inputs.to_vec();
+        inputs[which] = f64s(&inputs[which].shape(), values);
+        number(&weighed(f, &inputs))
+    };
+    (0..at.len()).map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step)).collect()
+}
+
+fn assert_close(what: &str, found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let bound = 1e-6 * (1.0 + expected.abs());
+        assert!((found - expected).abs() <= bound, "{what}: element {i} is {found}, expected {expected}");
+    }
+}
+
+/// First derivatives by every input, and second ones of a scalar made from
+/// them.
+#[track_caller]
+fn check(name: &str, inputs: &[Tensor], f: Function) {
+    let inputs: Vec<Tensor> = inputs.iter().map(|x| x.detach().requires_grad()).collect();
+    let refs: Vec<&Tensor> = inputs.iter().collect();
+    let opts = GradOpts::default().allow_unused(true);
+    let found = grad_with(&weighed(f, &inputs), &refs, opts.clone());
+    for (which, gradient) in found.iter().enumerate() {
+        let what = format!("{name}, input {which}");
+        assert_close(&what, &gradient.to_vec::<f64>().unwrap(), &differences(f, &inputs, which));
+    }
+    let slopes = |inputs: &[Tensor]| {
+        let inputs: Vec<Tensor> = inputs.iter().map(|x| x.clone().requires_grad()).collect();
+        let refs: Vec<&Tensor> = inputs.iter().collect();
+        let slopes = grad_with(&weighed(f, &inputs), &refs, GradOpts::default().allow_unused(true));
+        slopes.iter().map(|slope| slope.square().sum(..)).reduce(|a, b| a + b).unwrap()
+    };
+    let curved = slopes(&inputs);
+    if !curved.is_tracked() {
+        return;
+    }
+    for (which, gradient) in grad_with(&curved, &refs, opts.clone()).iter().enumerate() {
+        let what = format!("{name}, second derivative, input {which}");
+        let expected = differences(&slopes, &inputs, which);
+        let weight = smooth(&[], 5).to_vec::<f64>().unwrap()[0];
+        let scaled: Vec<f64> = gradient.to_vec::<f64>().unwrap().iter().map(|v| v * weight).collect();
+        for (i, (found, expected)) in scaled.iter().zip(expected).enumerate() {
+            let bound = 1e-4 * (1.0 + expected.abs());
+            assert!((found - expected).abs() <= bound, "{what}: element {i} is {found}, expected {expected}");
+        }
+    }
+}
+
+#[test]
+fn scalar_operations() {
+    let (a, b) = (smooth(&[2, 3], 1), positive(&[2, 3], 2));
+    let unary: &[(&str, fn(&Tensor) -> Tensor)] = &[
+        ("neg", |x| -x),
+        ("abs", |x| x.abs()),
+        ("reciprocal", |x| x.reciprocal()),
+        ("exp", |x| x.exp()),
+        ("exp2", |x| x.exp2()),
+        ("sin", |x| x.sin()),
+        ("cos", |x| x.cos()),
+        ("tanh", |x| x.tanh()),
+        ("erf", |x| x.erf()),
+        ("floor", |x| x.floor() + x),
+        ("sigmoid", |x| x.sigmoid()),
+        ("gelu", |x| x.gelu()),
+        ("silu", |x| x.silu()),
+        ("softplus", |x| x.softplus(1.0, 20.0)),
+    ];
+    for (name, f) in unary {
+        check(name, std::slice::from_ref(&a), &|x| f(&x[0]));
+    }
+    let of_positive: &[(&str, fn(&Tensor) -> Tensor)] =
+        &[("sqrt", |x| x.sqrt()), ("rsqrt", |x| x.rsqrt()), ("log", |x| x.log()), ("log2", |x| x.log2())];
+    for (name, f) in of_positive {
+        check(name, std::slice::from_ref(&b), &|x| f(&x[0]));
+    }
+    let two = [b.clone(), a.clone()];
+    check("add", &two, &|x| &x[0] + &x[1]);
+    check("sub", &two, &|x| &x[0] - &x[1]);
+    check("mul", &two, &|x| &x[0] * &x[1]);
+    check("div", &[a.clone(), b.clone()], &|x| &x[0] / &x[1]);
+    check("fmod", &[a.clone(), b.clone()], &|x| x[0].fmod(&x[1]));
+    check("maximum", &two, &|x| x[0].maximum(&x[1]));
+    check("minimum", &two, &|x| x[0].minimum(&x[1]));
+    check("pow", &two, &|x| x[0].pow(&x[1]));
+    check("where", &two, &|x| x[1].gt(0.0).select(&x[0], &x[1]));
+    check("broadcast", &[smooth(&[3], 1), smooth(&[2, 1], 2), smooth(&[], 3)], &|x| &x[0] * &x[1] + &x[2] * 2.0);
+}
+
+#[test]
+fn movement() {
+    let x = [smooth(&[3, 4], 1)];
+    check("reshape", &x, &|x| x[0].reshape([2, 6]));
+    check("permute", &x, &|x| x[0].permute([1, 0]));
+    check("expand", &x, &|x| x[0].unsqueeze(0).expand([2, 3, 4]));
+    check("slice", &x, &|x| x[0].i((r(1, 3), r(0, 4).step(3))));
+    check("slice to the end", &x, &|x| x[0].i((.., r(1, 4).step(2))));
+    check("flip", &x, &|x| x[0].flip([0, 1]));
+    check("pad", &x, &|x| x[0].pad(&[1, 2, -1, 1], 3.0));
+    check("cat", &[smooth(&[2, 2], 1), smooth(&[2, 3], 2)], &|x| Tensor::cat(&[&x[0], &x[1]], 1));
+    check("unfold", &x, &|x| x[0].unfold(1, 2, 1));
+    check("roll", &x, &|x| x[0].roll([1, 2], [0, 1]));
+    check("tril", &x, &|x| x[0].tril(0));
+}
+
+#[test]
+fn reductions_and_scans() {
+    let x = [smooth(&[3, 4], 1)];
+    check("sum", &x, &|x| x[0].sum(0));
+    check("mean", &x, &|x| x[0].mean([0, 1]));
+    check("prod", &x, &|x| x[0].prod(1));
+    check("max", &x, &|x| x[0].max(1));
+    check("min", &x, &|x| x[0].min([0, 1]));
+    check("var", &x, &|x| x[0].var(1));
+    check("std", &x, &|x| x[0].std(0));
+    check("logsumexp", &x, &|x| x[0].logsumexp(1));
+    check("softmax", &x, &|x| x[0].softmax(1));
+    check("log_softmax", &x, &|x| x[0].log_softmax(0));
+    check("norm", &x, &|x| x[0].norm(2.0, 1));
+    check("cumsum", &x, &|x| x[0].cumsum(1));
+    check("cumprod", &x, &|x| x[0].cumprod(0));
+    check("cummax", &x, &|x| x[0].cummax(1).0);
+    check("logcumsumexp", &x, &|x| x[0].logcumsumexp(1));
+    let zeros = [f64s(&[2, 4], vec![2.0, 0.0, 3.0, 0.5, 0.0, 0.0, 1.5, -2.0])];
+    check("prod with zeros", &zeros, &|x| x[0].prod(1));
+    let gradient = |f: Function| {
+        let x = zeros[0].detach().requires_grad();
+        grad(&weighed(f, std::slice::from_ref(&x)), &[&x]).remove(0).to_vec::<f64>().unwrap()
+    };
+    let cumprod = |x: &[Tensor]| x[0].cumprod(1);
+    assert_close("cumprod with zeros", &gradient(&cumprod), &differences(&cumprod, &zeros, 0));
+}
+
+#[test]
+fn products_and_indexing() {
+    check("matmul", &[smooth(&[2, 3], 1), smooth(&[3, 4], 2)], &|x| x[0].matmul(&x[1]));
+    check("batched", &[smooth(&[2, 2, 3], 1), smooth(&[3, 2], 2)], &|x| x[0].matmul(&x[1]));
+    check("einsum", &[smooth(&[2, 3, 2], 1), smooth(&[2, 2, 4], 2)], &|x| {
+        kiln::einsum("bij,jbk->kib", &[&x[0], &x[1]])
+    });
+    let index = Tensor::from_vec(vec![2i64, 0, 2, 1, 1, 0], [3, 2], ());
+    check("gather", &[smooth(&[3, 4], 1)], &|x| x[0].gather(0, &index));
+    let two = [smooth(&[3, 4], 1), smooth(&[3, 2], 2)];
+    check("scatter_add", &two, &|x| x[0].scatter_add(0, &index, &x[1]));
+    check("sort", &[smooth(&[3, 4], 1)], &|x| x[0].sort(1, false).0);
+    check("conv2d", &[smooth(&[1, 2, 4, 4], 1), smooth(&[2, 2, 3, 3], 2)], &|x| {
+        x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).stride(2))
+    });
+    check("layer_norm", &[smooth(&[2, 5], 1), smooth(&[5], 2), smooth(&[5], 3)], &|x| {
+        x[0].layer_norm([5], NormOpts::default().weight(&x[1]).bias(&x[2]))
+    });
+}
+
+#[test]
+fn repetitions_and_named_operations() {
+    check("fori_loop", &[smooth(&[2], 1), smooth(&[2, 2], 2)], &|x| {
+        fori_loop(3, &x[..1], |i, c| vec![(c[0].matmul(&x[1]) + i).tanh()]).remove(0)
+    });
+    let both = |x: &[Tensor]| {
+        let (last, ys) = scan(&x[..1], &x[1..2], |c, s| {
+            let next = (&c[0] * &x[2] + &s[0]).sin();
+            (vec![next.clone()], vec![&next * &next])
+        });
+        Tensor::cat(&[&last[0].unsqueeze(0), &ys[0]], 0)
+    };
+    check("scan", &[smooth(&[2], 1), smooth(&[3, 2], 2), smooth(&[2], 3)], &both);
+    check("composite", &[smooth(&[2, 3], 1), positive(&[2, 3], 2)], &|x| {
+        kiln::composite("scaled", &[], x, |x| vec![x[0].tanh() * &x[1]]).remove(0)
+    });
+}
+
+#[test]
+fn ties_are_as_in_pytorch() {
+    let gradient = |values: &[f64], f: Function| {
+        let x = f64s(&[values.len()], values.to_vec()).requires_grad();
+        grad(&f(std::slice::from_ref(&x)).sum(..), &[&x]).remove(0).to_vec::<f64>().unwrap()
+    };
+    assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].abs()), [-1.0, 0.0, 1.0]);
+    assert_eq!(gradient(&[1.0, 3.0, 3.0], &|x| x[0].max(0)), [0.0, 0.5, 0.5]);
+    assert_eq!(gradient(&[1.0, 3.0, 3.0], &|x| x[0].max_with_index(0).0), [0.0, 1.0, 0.0]);
+    assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].relu()), [0.0, 0.0, 1.0]);
+    assert_eq!(gradient(&[-1.0, 0.0, 2.0], &|x| x[0].clamp(0.0, 2.0)), [0.0, 1.0, 1.0]);
+    assert_eq!(gradient(&[1.0, 2.0], &|x| x[0].maximum(&f64s(&[2], vec![1.0, 0.0]))), [0.5, 1.0]);
+}
+
+#[test]
+fn gradients_accumulate_in_leaves() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    assert!(w.grad().is_none());
+    (&w * &w).sum(..).backward().unwrap();
+    (&w * 3.0).sum(..).backward().unwrap();
+    let sum = w.grad().unwrap();
+    assert_eq!(sum.to_vec::<f64>().unwrap(), [5.0, 7.0]);
+    assert!(!sum.is_tracked());
+    w.zero_grad();
+    assert!(w.grad().is_none());
+}
+
+#[test]
+fn a_graph_is_gone_through_once_unless_retained() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let loss = (&w * &w).sum(..);
+    loss.backward_with(GradOpts::default().retain_graph(true)).unwrap();
+    loss.backward().unwrap();
+    let error = loss.backward().unwrap_err().to_string();
+    assert!(error.contains("retain_graph") && error.contains("gradients.rs"), "{error}");
+    assert_eq!(w.grad().unwrap().to_vec::<f64>().unwrap(), [4.0, 8.0]);
+    assert_eq!(number(&loss), 5.0);
+}
+
+#[test]
+fn realized_tensors_keep_what_gradients_need() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let hidden = &w * &w;
+    let loss = (&hidden * &w).sum(..);
+    kiln::realize(&[&hidden, &loss]).unwrap();
+    assert_eq!(grad(&loss, &[&w, &hidden])[0].to_vec::<f64>().unwrap(), [3.0, 12.0]);
+}
+
+#[test]
+fn detached_and_untracked_tensors_are_constants() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let y = (&w * &w.detach() * &{
+        let _guard = no_grad();
+        &w + 0.0
+    })
+    .sum(..);
+    assert_eq!(grad(&y, &[&w])[0].to_vec::<f64>().unwrap(), [1.0, 4.0]);
+    let realized = (&w * 2.0).realize().unwrap().detach();
+    assert!(!realized.is_tracked() && realized.is_realized());
+}
+
+#[test]
+fn mistakes_say_what_was_expected() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let other = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let text = |x: &Tensor| x.check().unwrap_err().to_string();
+    let plain = f64s(&[2], vec![1.0, 2.0]);
+    assert!(text(&grad(&w.sum(..), &[&plain])[0]).contains("inputs that require gradients"));
+    assert!(text(&grad(&w.sum(..), &[&other])[0]).contains("allow_unused"));
+    assert!(text(&grad(&(&w * 2.0), &[&w])[0]).contains("one element"));
+    assert!(text(&grad(&plain.sum(..), &[&w])[0]).contains("requires gradients"));
+    assert!(text(&Tensor::arange(0, 3, 1, ()).requires_grad()).contains("floating"));
+    let wrong = GradOpts::default().cotangent(&f64s(&[3], vec![1.0; 3]));
+    assert!(text(&grad_with(&(&w * 2.0), &[&w], wrong)[0]).contains("cotangent"));
+    let zeros = grad_with(&w.sum(..), &[&other], GradOpts::default().allow_unused(true));
+    assert_eq!(zeros[0].to_vec::<f64>().unwrap(), [0.0, 0.0]);
+    assert!(plain.sum(..).backward().is_err());
+}
+
+#[test]
+fn a_given_cotangent_weighs_the_outputs() {
+    let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
+    let opts = GradOpts::default().cotangent(&f64s(&[2], vec![10.0, 0.5]));
+    assert_eq!(grad_with(&(&w * &w), &[&w], opts)[0].to_vec::<f64>().unwrap(), [20.0, 2.0]);
+}
+
+#[test]
+fn users_rules_replace_the_gradient() {
+    let x = f64s(&[2], vec![0.2, 1.7]).requires_grad();
+    let y = custom_grad(&[&x], |x| x[0].round(), |_, y, g| vec![Some(g * y)]);
+    assert_eq!(grad(&y.sum(..), &[&x])[0].to_vec::<f64>().unwrap(), [0.0, 2.0]);
+    let same = custom_grad(&[&x], |x| x[0].clone(), |_, _, g| vec![Some(g * 7.0)]);
+    assert_eq!(grad(&same.sum(..), &[&x])[0].to_vec::<f64>().unwrap(), [7.0, 7.0]);
+}
+
+#[test]
+fn a_chain_of_100_000_operations_has_a_gradient() {
+    let x = f64s(&[1], vec![1.0]).requires_grad();
+    let y = (0..100_000).fold(x.clone(), |y, _| y + 0.0 * &x);
+    assert!(grad(&y.sum(..), &[&x])[0].check().is_ok());
+}
