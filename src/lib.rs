@@ -50,7 +50,9 @@ pub mod schedule;
 pub mod tensor;
 
 pub use base::{DType, Device, Error, Result};
-pub use grad::{GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad};
+pub use grad::{
+    GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
+};
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::{PlanReport, Separation};

@@ -126,7 +126,9 @@ fn scalar_operations() {
     check("minimum", &two, &|x| x[0].minimum(&x[1]));
     check("pow", &two, &|x| x[0].pow(&x[1]));
     check("where", &two, &|x| x[1].gt(0.0).select(&x[0], &x[1]));
-    check("broadcast", &[smooth(&[3], 1), smooth(&[2, 1], 2), smooth(&[], 3)], &|x| &x[0] * &x[1] + &x[2] * 2.0);
+    check("broadcast", &[smooth(&[3], 1), smooth(&[2, 1], 2), smooth(&[], 3)], &|x| {
+        &x[0] * &x[1] + &x[2] * 2.0
+    });
 }
 
 #[test]
@@ -262,11 +264,13 @@ fn realized_tensors_keep_what_gradients_need() {
 #[test]
 fn detached_and_untracked_tensors_are_constants() {
     let w = f64s(&[2], vec![1.0, 2.0]).requires_grad();
-    let y = (&w * &w.detach() * &{
-        let _guard = no_grad();
-        &w + 0.0
-    })
-    .sum(..);
+    let y = (&w
+        * &w.detach()
+        * &{
+            let _guard = no_grad();
+            &w + 0.0
+        })
+        .sum(..);
     assert_eq!(grad(&y, &[&w])[0].to_vec::<f64>().unwrap(), [1.0, 4.0]);
     let realized = (&w * 2.0).realize().unwrap().detach();
     assert!(!realized.is_tracked() && realized.is_realized());

@@ -49,33 +49,59 @@ options! {
 /// ```
 #[track_caller]
 pub fn grad(output: &Tensor, inputs: &[&Tensor]) -> Vec<Tensor> {
-    let span = Span::caller();
-    gradients(span, output, inputs, &GradOpts::default()).unwrap_or_else(|error| invalid(error, inputs.len()))
+    grad_at(Span::caller(), output, inputs, &GradOpts::default())
 }
 
 /// [`grad`] with options.
 #[track_caller]
 pub fn grad_with(output: &Tensor, inputs: &[&Tensor], opts: GradOpts) -> Vec<Tensor> {
+    grad_at(Span::caller(), output, inputs, &opts)
+}
+
+/// The vector-Jacobian product: for pairs of an output and its cotangent, the
+/// cotangents of `inputs`. As [`grad`], but zeros for inputs that the outputs
+/// do not depend on, and outputs that depend on no input count for nothing.
+#[track_caller]
+pub fn vjp(outputs: &[(&Tensor, &Tensor)], inputs: &[&Tensor]) -> Vec<Tensor> {
     let span = Span::caller();
-    gradients(span, output, inputs, &opts).unwrap_or_else(|error| invalid(error, inputs.len()))
+    let roots = || -> Result<Vec<(&Arc<Node>, Tensor)>> {
+        let mut roots = Vec::new();
+        for (output, cotangent) in outputs.iter().filter(|(output, _)| output.is_tracked()) {
+            let opts = GradOpts::default().cotangent(cotangent);
+            roots.push((output.node()?, seed(span, output, &opts)?));
+        }
+        Ok(roots)
+    };
+    let opts = GradOpts::default().allow_unused(true);
+    all_or_error(roots().and_then(|roots| gradients(span, &roots, inputs, &opts)), inputs.len())
 }
 
-fn invalid(error: crate::base::Error, count: usize) -> Vec<Tensor> {
-    vec![Tensor::invalid(error); count]
+fn grad_at(span: Span, output: &Tensor, inputs: &[&Tensor], opts: &GradOpts) -> Vec<Tensor> {
+    let found = || gradients(span, &[(output.node()?, seed(span, output, opts)?)], inputs, opts);
+    all_or_error(found(), inputs.len())
 }
 
-fn gradients(span: Span, output: &Tensor, inputs: &[&Tensor], opts: &GradOpts) -> Result<Vec<Tensor>> {
-    let root = output.node()?;
+/// The tensors, or the mistake in place of each of them.
+fn all_or_error(found: Result<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
+    found.unwrap_or_else(|error| vec![Tensor::invalid(error); count])
+}
+
+fn gradients(
+    span: Span,
+    roots: &[(&Arc<Node>, Tensor)],
+    inputs: &[&Tensor],
+    opts: &GradOpts,
+) -> Result<Vec<Tensor>> {
     let sources: Vec<Arc<Node>> = inputs.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
-    let seed = seed(span, output, opts)?;
     if let Some(i) = sources.iter().position(|node| !node.is_tracked()) {
         let expected = "inputs that require gradients";
         let found = format!("input {i}, which neither does nor depends on one that does");
         return Err(mistake(span, expected, found, inputs));
     }
-    let tape = Tape::below(&[root], &[]);
+    let nodes: Vec<&Arc<Node>> = roots.iter().map(|(node, _)| *node).collect();
+    let tape = Tape::below(&nodes, &[]);
     not_released(span, &tape)?;
-    let flows = pull_back_along(&tape, &[(root, seed)], &sources)?;
+    let flows = pull_back_along(&tape, roots, &sources)?;
     let site = Site { name: "grad", span };
     let settle = |(i, flow): (usize, Flow)| match flow {
         Flow::Cotangent(gradient) => Ok(gradient),

@@ -16,5 +16,5 @@ mod mode;
 mod pull_back;
 mod vjp;
 
-pub use backward::{GradOpts, custom_grad, grad, grad_with};
+pub use backward::{GradOpts, custom_grad, grad, grad_with, vjp};
 pub use mode::{GradMode, enable_grad, is_grad_enabled, no_grad, with_grad, without_grad};

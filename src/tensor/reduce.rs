@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::Site;
 use crate::tensor::lane::{kept, one_lane, reduced};
+use crate::tensor::rule::picked;
 use crate::tensor::site::with_axis;
 use crate::tensor::spec::IntoShapeSpec;
 
@@ -282,10 +283,9 @@ fn with_index(
         let (row, axis) = site.lane(x, axis)?;
         nonempty(site, &row, &[axis])?;
         let shape = if keepdim { Some(kept(x, &[axis])) } else { None };
-        let finish = |monoid| {
-            let y = site.reduce(monoid, &row, &[axis]);
-            shape.as_ref().map_or_else(|| y.clone(), |shape| site.reshape(&y, shape))
-        };
+        let index = site.reduce(index, &row, &[axis]);
+        let value = picked(site, site.reduce(value, &row, &[axis]), &row, axis, &index);
+        let finish = |y: Tensor| shape.as_ref().map_or_else(|| y.clone(), |shape| site.reshape(&y, shape));
         Ok((finish(value), finish(index)))
     })
 }

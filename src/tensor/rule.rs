@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::base::{Result, Span};
 use crate::ir::history::{Override, Rule, set_tracking};
-use crate::ir::{Node, Op};
+use crate::ir::{Node, Op, ScatterMode};
 use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
 
 /// A rule on tensors, as one on nodes.
 struct TensorRule<F>(F);
@@ -45,6 +46,18 @@ pub(crate) fn with_rule(
     let Some(node) = own.peek() else { return own };
     let inputs = inputs.iter().filter_map(|x| x.peek().cloned()).collect();
     Tensor::from_node(node.overridden(Override { inputs, rule: Arc::new(TensorRule(rule)) }))
+}
+
+/// `result`, which holds the element at `index` of each row of `x`, as a
+/// function whose cotangent goes to those elements alone.
+pub(crate) fn picked(site: Site, result: Tensor, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+    let index = index.clone();
+    with_rule(result, &[x], move |inputs, _, cotangent| {
+        let zeros = site.expand(&site.scalar(0.0, cotangent.dtype(), cotangent.device()), &inputs[0].shape());
+        let along = |x: &Tensor| site.unsqueeze(x, axis);
+        let add = Op::Scatter(axis as u8, ScatterMode::Add);
+        vec![Some(site.apply(add, &[&zeros, &along(&index), &along(cotangent)]))]
+    })
 }
 
 /// The same tensor under a node of its own.
