@@ -4,6 +4,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, Op};
 use crate::tensor::compose::Site;
 use crate::tensor::operand::elementwise;
+use crate::tensor::rule::with_rule;
 use crate::tensor::term::{Term, float_formula, formula, formula_as};
 use crate::tensor::{Operand, Tensor};
 
@@ -75,7 +76,10 @@ impl Tensor {
         if !dtype.is_float() {
             return site.mistake("a floating type", dtype.name(), &[self, target]);
         }
-        formula_as(site, dtype, operands, |[x, target]| next_after(&x, &target, dtype))
+        let next = formula_as(site, dtype, operands, |[x, target]| next_after(&x, &target, dtype));
+        // A step of one unit of the last place moves along with this tensor.
+        let (shape, own) = (self.shape(), self.dtype());
+        with_rule(next, &[self], move |_, _, g| vec![Some(site.cast(&g.sum_to_size(&shape[..]), own))])
     }
 }
 

@@ -7,6 +7,7 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::scan_at;
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::options::options;
+use crate::tensor::rule::with_rule;
 
 options! {
     /// Options of [`Tensor::ctc_loss`].
@@ -150,7 +151,14 @@ fn log_sum_exp<const N: usize>(site: Site, terms: [&Tensor; N]) -> Tensor {
     let base = site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype());
     let power = |term: &Tensor| site.unary(AluOp::Exp, &site.sub(term, &base));
     let sum = terms[1..].iter().fold(power(terms[0]), |sum, term| site.add(sum, power(term)));
-    site.add(site.unary(AluOp::Log, &sum), &base)
+    let result = site.add(site.unary(AluOp::Log, &sum), &base);
+    // Each term's share of the sum; nothing where all are minus infinity.
+    with_rule(result, &terms, move |terms, y, g| {
+        let empty = site.eq(y, f64::NEG_INFINITY);
+        let share = |term: &Tensor| site.mul(g, site.unary(AluOp::Exp, &site.sub(term, y)));
+        let none = site.scalar(0.0, y.dtype(), y.device());
+        terms.iter().map(|term| Some(site.select(&empty, &none, share(term), y.dtype()))).collect()
+    })
 }
 
 #[cfg(test)]

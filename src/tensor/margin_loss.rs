@@ -7,6 +7,7 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::distance::{PairwiseDistanceOpts, float};
 use crate::tensor::loss::{Reduction, common, reduce, widen};
 use crate::tensor::options::{options, some};
+use crate::tensor::term::Term;
 
 options! {
     /// Options of losses with a margin; what the margin is unless given is
@@ -115,12 +116,9 @@ pub(crate) fn softplus(site: Site, x: &Tensor) -> Tensor {
     site.add(site.max(x, 0.0), log1p(site, &power))
 }
 
-/// `log(1 + x)`: the logarithm near 1 is corrected by the rounding of its
-/// argument (Kahan, in the HP-15C handbook, 1982).
+/// `log(1 + x)`.
 pub(crate) fn log1p(site: Site, x: &Tensor) -> Tensor {
-    let one = site.add(x, 1.0);
-    let ratio = site.div(site.unary(AluOp::Log, &one), site.sub(&one, 1.0));
-    site.select(&site.eq(&one, 1.0), x, site.mul(x, ratio), x.dtype())
+    Term::new(site, x.clone()).log1p().into_tensor()
 }
 
 /// `same` where the target is 1, `other` where it is -1, both summed

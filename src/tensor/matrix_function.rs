@@ -6,6 +6,7 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::loop_at;
 use crate::tensor::matmul::matmul;
+use crate::tensor::rule::with_rule;
 use crate::tensor::solve::{line, square_floats};
 
 impl Tensor {
@@ -32,6 +33,10 @@ fn cholesky(site: Site, x: &Tensor, upper: bool) -> Checked<Tensor> {
     let rank = wide.rank();
     let turn = |x: &Tensor| site.transpose(x, rank - 2, rank - 1);
     let lower = if upper { turn(&wide) } else { wide };
+    // One triangle is read, but both are the matrix: they share the gradient.
+    let lower = with_rule(lower.clone(), &[&lower], move |_, _, g| {
+        vec![Some(site.mul(site.add(g, site.transpose(g, rank - 2, rank - 1)), 0.5))]
+    });
     let dtype = lower.dtype();
     let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, x.device());
     let zeros = site.expand(&site.scalar(0.0, dtype, x.device()), &lower.shape());

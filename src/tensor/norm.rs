@@ -84,7 +84,7 @@ impl Tensor {
     pub fn native_layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> (Tensor, Tensor, Tensor) {
         let site = Site::here("native_layer_norm");
         match layer_norm(site, self, &shape.into(), &opts) {
-            Ok(all) => all,
+            Ok((y, mean, rstd)) => (y, mean.detached(site.span), rstd.detached(site.span)),
             Err(invalid) => (invalid.clone(), invalid.clone(), invalid),
         }
     }
