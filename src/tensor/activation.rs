@@ -8,6 +8,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use crate::base::{DType, Scalar};
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::rule::with_rule;
 use crate::tensor::term::{Term, float_formula, float_functions, formula, formula_as};
 use crate::tensor::{Operand, Tensor};
 
@@ -45,9 +46,14 @@ impl Tensor {
     /// The element, but not below 0. Integers stay integers.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        number_formula(Site::here("relu"), self, |x| {
+        let site = Site::here("relu");
+        let positive = number_formula(site, self, |x| {
             let zero = x.number(0);
             x.max(zero)
+        });
+        with_rule(positive, &[self], move |_, y, g| {
+            let none = site.scalar(0.0, g.dtype(), g.device());
+            vec![Some(site.select(&site.eq(y, 0.0), none, g, g.dtype()))]
         })
     }
 
@@ -182,7 +188,13 @@ impl Term {
 
     /// Between two numbers; at a bound the gradient is the bound's, 0.
     fn between(&self, min: Scalar, max: Scalar) -> Term {
-        self.max(self.number(min)).min(self.number(max))
+        let (site, x) = (self.site(), self.clone().into_tensor());
+        let y = self.max(self.number(min)).min(self.number(max)).into_tensor();
+        let y = with_rule(y, &[&x], move |x, _, g| {
+            let inside = site.and(site.lt(min, &x[0]), site.lt(&x[0], max));
+            vec![Some(site.select(&inside, g, site.scalar(0.0, g.dtype(), g.device()), g.dtype()))]
+        });
+        Term::new(site, y)
     }
 
     fn elu(&self, alpha: f64, slope: f64) -> Term {

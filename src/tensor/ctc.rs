@@ -1,7 +1,7 @@
 //! Connectionist temporal classification.
 
 use crate::base::DType;
-use crate::ir::{AluOp, PadAxis};
+use crate::ir::{AluOp, Monoid, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::scan_at;
@@ -56,7 +56,7 @@ fn ctc_loss(
     let [input_lengths, target_lengths] = lengths.map(|t| lead(t, 0));
     check(site, &x, &targets, [&input_lengths, &target_lengths])?;
     let trellis = Trellis::new(site, &targets, opts.blank);
-    let alpha = trellis.forward(&widen(site, &x), &input_lengths);
+    let alpha = trellis.forward(&normalized(site, widen(site, &x)), &input_lengths);
     let loss = site.unary(AluOp::Neg, &trellis.end(&alpha, &target_lengths));
     let loss = if opts.zero_infinity {
         site.select(&site.eq(&loss, f64::INFINITY), 0.0, &loss, loss.dtype())
@@ -69,6 +69,15 @@ fn ctc_loss(
     };
     let loss = reduce(site, &loss, opts.reduction, x.dtype());
     Ok(if lone && loss.rank() == 1 { site.squeeze(&loss, 0) } else { loss })
+}
+
+/// The same log-probabilities. PyTorch defines the loss's gradient for rows
+/// that stay probabilities: its part along their sum goes.
+fn normalized(site: Site, x: Tensor) -> Tensor {
+    with_rule(x.clone(), &[&x], move |x, _, g| {
+        let total = site.reduce_keepdim(Monoid::Sum, g, &[2]);
+        vec![Some(site.sub(g, site.mul(site.unary(AluOp::Exp, &x[0]), total)))]
+    })
 }
 
 fn check(site: Site, x: &Tensor, targets: &Tensor, lengths: [&Tensor; 2]) -> Checked<()> {

@@ -68,6 +68,10 @@ impl Term {
     pub(crate) fn into_tensor(self) -> Tensor {
         self.tensor
     }
+    /// The user's call.
+    pub(crate) fn site(&self) -> Site {
+        self.site
+    }
     /// The type of the elements.
     pub(crate) fn dtype(&self) -> DType {
         self.tensor.dtype()
