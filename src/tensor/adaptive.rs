@@ -58,7 +58,7 @@ macro_rules! adaptive {
         pub fn $indices(&self, size: impl Into<OutputSizes>) -> (Tensor, Tensor) {
             let site = Site::here(stringify!($max));
             match masked(site, $rank, self, &size.into()) {
-                Ok(windows) => (windows.max(site), windows.argmax(site)),
+                Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
             }
         }

@@ -367,3 +367,97 @@ fn gcd(a: &Term, b: &Term) -> Term {
     }
     a
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+
+    #[test]
+    fn alpha_scales_the_second_operand_within_its_category() {
+        let (a, b) = (i64s(&[2], &[1, 2]), i64s(&[2], &[10, 20]));
+        assert_close(&a.add_alpha(&b, 2), &[2], &[21.0, 42.0]);
+        assert_close(&a.sub_alpha(&b, 2), &[2], &[-19.0, -38.0]);
+        assert_close(&a.rsub_alpha(&b, 2), &[2], &[8.0, 16.0]);
+        assert!(mistake(&a.add_alpha(&b, 0.5)).contains("i64"));
+        assert!(mistake(&a.add_alpha(&b, true)).contains("i64"));
+    }
+
+    #[test]
+    fn extremes_treat_nan_as_they_say() {
+        let (a, b) = (f32s(&[3], &[1.0, NAN, 3.0]), f32s(&[3], &[2.0, 0.0, NAN]));
+        assert_close(&a.maximum(&b), &[3], &[2.0, NAN, NAN]);
+        assert_close(&a.minimum(&b), &[3], &[1.0, NAN, NAN]);
+        assert_close(&a.fmax(&b), &[3], &[2.0, 0.0, 3.0]);
+        assert_close(&a.fmin(&b), &[3], &[1.0, 0.0, 3.0]);
+        let truth = tensor(&[2], DType::Bool, &[1.0, 0.0]);
+        assert_close(&truth.maximum(&truth.logical_not()), &[2], &[1.0, 1.0]);
+    }
+
+    #[test]
+    fn bounds_may_be_numbers_or_tensors_and_the_upper_one_wins() {
+        let x = f32s(&[4], &[-2.0, 0.5, 3.0, NAN]);
+        assert_close(&x.clamp(-1, 1), &[4], &[-1.0, 0.5, 1.0, NAN]);
+        assert_close(&x.clamp(2.0, 1.0), &[4], &[1.0, 1.0, 1.0, NAN]);
+        let low = f32s(&[4], &[0.0, 1.0, NAN, 0.0]);
+        assert_close(&x.clamp_min(&low), &[4], &[0.0, 1.0, NAN, NAN]);
+        assert_close(&i64s(&[2], &[-5, 5]).clamp_max(1.5), &[2], &[-5.0, 1.5]);
+    }
+
+    #[test]
+    fn what_is_not_a_number_becomes_one() {
+        let x = f32s(&[3], &[NAN, INF, -INF]);
+        assert_close(&x.nan_to_num(), &[3], &[0.0, f64::from(f32::MAX), f64::from(f32::MIN)]);
+        let opts = NanToNumOpts::default().nan(1.0).posinf(2.0).neginf(3.0);
+        assert_close(&x.nan_to_num_with(opts), &[3], &[1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn interpolation_reaches_both_ends() {
+        let (a, b) = (f32s(&[2], &[1.0, 1e8]), f32s(&[2], &[3.0, 1.0]));
+        assert_close(&a.lerp(&b, 0.25), &[2], &[1.5, 75_000_000.25]);
+        assert_close(&a.lerp(&b, &f32s(&[2], &[0.0, 1.0])), &[2], &[1.0, 1.0]);
+        assert_close(&a.addcmul(&b, &b, 2.0), &[2], &[19.0, 1e8]);
+        assert!(
+            mistake(&i64s(&[1], &[1]).addcdiv(&i64s(&[1], &[1]), &i64s(&[1], &[1]), 1)).contains("floating")
+        );
+    }
+
+    #[test]
+    fn lengths_and_logarithms_do_not_overflow_on_the_way() {
+        let (a, b) = (f32s(&[5], &[3.0, 3e30, INF, 0.0, NAN]), f32s(&[5], &[4.0, 4e30, NAN, 0.0, 1.0]));
+        let scaled = a.hypot(&b) / f32s(&[5], &[1.0, 5e30, 1.0, 1.0, 1.0]);
+        assert_close(&scaled, &[5], &[5.0, 1.0, INF, 0.0, NAN]);
+        let (a, b) = (f32s(&[4], &[1000.0, INF, -INF, -INF]), f32s(&[4], &[1000.0, -INF, -INF, 1.0]));
+        assert_close(&a.logaddexp(&b), &[4], &[1000.0 + 2f64.ln(), INF, -INF, 1.0]);
+        assert_close(&a.logaddexp2(&b), &[4], &[1001.0, INF, -INF, 1.0]);
+    }
+
+    #[test]
+    fn nothing_times_an_infinite_logarithm_is_nothing() {
+        let (x, y) = (f32s(&[5], &[0.0, 0.0, 0.0, 0.0, 2.0]), f32s(&[5], &[0.0, -1.0, INF, NAN, 1.0]));
+        assert_close(&x.xlogy(&y), &[5], &[0.0, 0.0, 0.0, NAN, 0.0]);
+        assert_close(&x.xlog1py(&(&y - 1.0)), &[5], &[0.0, 0.0, 0.0, NAN, 0.0]);
+    }
+
+    #[test]
+    fn divisors_of_the_worst_and_the_least_case() {
+        // Consecutive Fibonacci numbers take the most steps.
+        let fibonacci = [(233, 144, DType::U8), (1_836_311_903, 1_134_903_170, DType::I32)];
+        for (a, b, dtype) in fibonacci {
+            let [a, b] = [a, b].map(|n| Tensor::full([1], n, dtype));
+            assert_close(&a.gcd(&b), &[1], &[1.0]);
+            assert_close(&b.gcd(&a), &[1], &[1.0]);
+        }
+        let (a, b) = (i64s(&[3], &[-12, 0, 0]), i64s(&[3], &[18, 5, 0]));
+        assert_close(&a.gcd(&b), &[3], &[6.0, 5.0, 0.0]);
+        assert_close(&a.lcm(&b), &[3], &[36.0, 0.0, 0.0]);
+        let [f92, f91] =
+            [7_540_113_804_746_346_429i64, 4_660_046_610_375_530_309].map(|n| Tensor::full([1], n, ()));
+        assert_close(&f91.gcd(&f92), &[1], &[1.0]);
+        assert!(mistake(&f91.gcd(&f32s(&[1], &[1.0]))).contains("integers"));
+    }
+}

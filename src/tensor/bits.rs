@@ -117,3 +117,52 @@ fn next_after(x: &Term, target: &Term, dtype: DType) -> Term {
     let same = x.choose(&x.eq(target), target, next);
     x.choose(&unordered, x + target, same)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor, values};
+
+    #[test]
+    fn signs_of_zeros_and_nan_are_seen() {
+        let x = f32s(&[4], &[-0.0, 0.0, -f64::NAN, 2.0]);
+        assert_close(&x.signbit(), &[4], &[1.0, 0.0, 1.0, 0.0]);
+        assert_close(&i64s(&[2], &[-1, 1]).signbit(), &[2], &[1.0, 0.0]);
+        assert_close(&tensor(&[1], DType::BF16, &[-0.0]).signbit(), &[1], &[1.0]);
+        let moved = values(&f32s(&[2], &[3.0, 0.0]).copysign(-0.0));
+        assert!(moved.iter().all(|x| x.is_sign_negative()));
+    }
+
+    #[test]
+    fn shifts_beyond_the_width_shift_everything_out() {
+        let x = tensor(&[4], DType::I32, &[1.0, -8.0, 1.0, -8.0]);
+        let by = tensor(&[4], DType::I32, &[31.0, 1.0, 32.0, 32.0]);
+        assert_close(&x.bitwise_left_shift(&by), &[4], &[-2_147_483_648.0, -16.0, 0.0, 0.0]);
+        assert_close(&x.bitwise_right_shift(&by), &[4], &[0.0, -4.0, 0.0, -1.0]);
+        assert!(mistake(&f32s(&[1], &[1.0]).bitwise_and(1)).contains("integer"));
+    }
+
+    #[test]
+    fn neighbours_are_one_unit_away_in_every_type() {
+        let next = |dtype, x: f64, target: f64| {
+            values(&tensor(&[1], dtype, &[x]).nextafter(&tensor(&[1], dtype, &[target])))[0]
+        };
+        for (dtype, unit, least, greatest) in [
+            (DType::F64, 2f64.powi(-52), f64::from_bits(1), f64::MAX),
+            (DType::F32, 2f64.powi(-23), 2f64.powi(-149), f64::from(f32::MAX)),
+            (DType::BF16, 2f64.powi(-7), 2f64.powi(-133), half::bf16::MAX.to_f64()),
+            (DType::F16, 2f64.powi(-10), 2f64.powi(-24), 65504.0),
+        ] {
+            assert_eq!(next(dtype, 1.0, 2.0), 1.0 + unit, "{dtype}");
+            assert_eq!(next(dtype, 1.0, 0.0), 1.0 - unit / 2.0, "{dtype}");
+            assert_eq!(next(dtype, -1.0, -2.0), -1.0 - unit, "{dtype}");
+            assert_eq!(next(dtype, 0.0, 1.0), least, "{dtype}");
+            assert_eq!(next(dtype, 0.0, -1.0), -least, "{dtype}");
+            assert_eq!(next(dtype, least, 0.0), 0.0, "{dtype}");
+            assert_eq!(next(dtype, greatest, f64::INFINITY), f64::INFINITY, "{dtype}");
+            assert_eq!(next(dtype, f64::INFINITY, 0.0), greatest, "{dtype}");
+            assert_eq!(next(dtype, 5.0, 5.0), 5.0, "{dtype}");
+            assert!(next(dtype, f64::NAN, 1.0).is_nan() && next(dtype, 1.0, f64::NAN).is_nan());
+        }
+    }
+}

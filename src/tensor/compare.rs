@@ -208,3 +208,73 @@ fn is_close(site: Site, a: &Tensor, b: &Tensor, opts: IsCloseOpts) -> Tensor {
         close.or(finite.and(difference.le(allowed)))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+
+    const NAN: f64 = f64::NAN;
+    const INF: f64 = f64::INFINITY;
+
+    #[test]
+    fn nan_is_unequal_and_unordered() {
+        let (a, b) = (f32s(&[4], &[1.0, 2.0, NAN, NAN]), f32s(&[4], &[2.0, 2.0, 1.0, NAN]));
+        assert_close(&a.eq(&b), &[4], &[0.0, 1.0, 0.0, 0.0]);
+        assert_close(&a.ne(&b), &[4], &[1.0, 0.0, 1.0, 1.0]);
+        assert_close(&a.lt(&b), &[4], &[1.0, 0.0, 0.0, 0.0]);
+        assert_close(&a.le(&b), &[4], &[1.0, 1.0, 0.0, 0.0]);
+        assert_close(&a.gt(&b), &[4], &[0.0; 4]);
+        assert_close(&a.ge(&b), &[4], &[0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(a.ge(1).dtype(), DType::Bool);
+    }
+
+    #[test]
+    fn integers_compare_exactly() {
+        let big = i64s(&[1], &[1 << 60]);
+        assert_close(&(&big + 1).le(&big), &[1], &[0.0]);
+        assert_close(&big.ge(&big), &[1], &[1.0]);
+    }
+
+    #[test]
+    fn every_number_has_its_class() {
+        let x = f32s(&[4], &[1.0, NAN, INF, -INF]);
+        assert_close(&x.isnan(), &[4], &[0.0, 1.0, 0.0, 0.0]);
+        assert_close(&x.isinf(), &[4], &[0.0, 0.0, 1.0, 1.0]);
+        assert_close(&x.isfinite(), &[4], &[1.0, 0.0, 0.0, 0.0]);
+        assert_close(&x.isposinf(), &[4], &[0.0, 0.0, 1.0, 0.0]);
+        assert_close(&x.isneginf(), &[4], &[0.0, 0.0, 0.0, 1.0]);
+        assert_close(&i64s(&[2], &[1, 2]).isfinite(), &[2], &[1.0, 1.0]);
+    }
+
+    #[test]
+    fn logic_asks_what_differs_from_zero() {
+        let (a, b) = (f32s(&[4], &[0.0, 0.0, NAN, 2.0]), i64s(&[4], &[0, 3, 0, 3]));
+        assert_close(&a.logical_and(&b), &[4], &[0.0, 0.0, 0.0, 1.0]);
+        assert_close(&a.logical_or(&b), &[4], &[0.0, 1.0, 1.0, 1.0]);
+        assert_close(&a.logical_xor(&b), &[4], &[0.0, 1.0, 1.0, 0.0]);
+        assert_close(&a.logical_not(), &[4], &[1.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn closeness_has_two_tolerances() {
+        let (a, b) = (f32s(&[4], &[1.0, 1.0, INF, NAN]), f32s(&[4], &[1.000_001, 1.1, INF, NAN]));
+        assert_close(&a.isclose(&b), &[4], &[1.0, 0.0, 1.0, 0.0]);
+        let wide = IsCloseOpts::default().rtol(0.2).equal_nan(true);
+        assert_close(&a.isclose_with(&b, wide), &[4], &[1.0; 4]);
+        assert!(mistake(&a.isclose_with(&b, IsCloseOpts::default().atol(NAN))).contains("at least 0"));
+        assert!(mistake(&a.isclose(&b.double())).contains("one type"));
+    }
+
+    #[test]
+    fn selection_broadcasts_and_promotes_its_values() {
+        let mask = tensor(&[2, 1], DType::Bool, &[1.0, 0.0]);
+        let chosen = mask.select(&i64s(&[2], &[1, 2]), 0.5);
+        assert_close(&chosen, &[2, 2], &[1.0, 2.0, 0.5, 0.5]);
+        assert!(mistake(&chosen.select(1, 2)).contains("bool"));
+        let filled = i64s(&[2], &[1, 2]).masked_fill(&mask, 9);
+        assert_close(&filled, &[2, 2], &[9.0, 9.0, 1.0, 2.0]);
+        assert_eq!(filled.dtype(), DType::I64);
+        assert!(mistake(&filled.masked_fill(&mask, &i64s(&[1], &[1]))).contains("rank 0"));
+    }
+}

@@ -161,3 +161,52 @@ fn power(site: Site, base: OperandValue, exponent: OperandValue) -> Tensor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+
+    #[test]
+    fn integers_become_f32_and_16_bit_floats_stay() {
+        assert_eq!(i64s(&[1], &[4]).sqrt().dtype(), DType::F32);
+        assert_close(&i64s(&[1], &[4]).rsqrt(), &[1], &[0.5]);
+        let half = tensor(&[1], DType::F16, &[1.0]);
+        assert_eq!(half.log1p().dtype(), DType::F16);
+        assert_eq!(half.float_power(2).dtype(), DType::F64);
+    }
+
+    #[test]
+    fn powers_of_integers_stay_integers() {
+        let x = i64s(&[4], &[2, -1, 0, 3]);
+        assert_close(&x.pow(3), &[4], &[8.0, -1.0, 0.0, 27.0]);
+        assert_close(&x.pow(&i64s(&[4], &[-1, -3, 0, 2])), &[4], &[0.0, -1.0, 1.0, 9.0]);
+        assert_close(&x.clamp_min(0).rpow(2), &[4], &[4.0, 1.0, 1.0, 8.0]);
+        assert_eq!(x.pow(0.5).dtype(), DType::F32);
+        assert!(mistake(&x.pow(-1)).contains("at least 0"));
+    }
+
+    #[test]
+    fn signs_are_numbers_of_the_same_type() {
+        assert_close(&f32s(&[4], &[-2.0, -0.0, 3.0, f64::NAN]).sign(), &[4], &[-1.0, 0.0, 1.0, 0.0]);
+        assert_eq!(tensor(&[1], DType::U8, &[7.0]).sgn().dtype(), DType::U8);
+        assert!(mistake(&tensor(&[1], DType::Bool, &[1.0]).neg()).contains("integer"));
+        assert_eq!(tensor(&[1], DType::Bool, &[1.0]).square().dtype(), DType::I64);
+    }
+
+    #[test]
+    fn crossing_bounds_of_logit_send_elements_to_the_far_one() {
+        let x = f32s(&[2], &[0.1, 0.9]);
+        let far = (0.6f64 / 0.4).ln();
+        assert_close(&x.logit_eps(0.6), &[2], &[far, -far]);
+        assert_close(&x.logit_eps(0.25), &[2], &[-(3f64.ln()), 3f64.ln()]);
+    }
+
+    #[test]
+    fn ldexp_scales_by_powers_of_two() {
+        let x = tensor(&[2], DType::BF16, &[1.5, -3.0]);
+        let scaled = x.ldexp(&i64s(&[2], &[3, -1]));
+        assert_eq!(scaled.dtype(), DType::BF16);
+        assert_close(&scaled, &[2], &[12.0, -1.5]);
+    }
+}

@@ -1,5 +1,7 @@
 //! Layer 7: what users write. Every method composes primitives; none runs.
 
+#[cfg(test)]
+mod accuracy;
 pub mod activation;
 pub mod adaptive;
 mod advanced;

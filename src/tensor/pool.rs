@@ -63,7 +63,7 @@ macro_rules! pools {
         pub fn $indices(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> (Tensor, Tensor) {
             let site = Site::here(stringify!($max));
             match max_windows(site, $rank, self, &kernel.into(), &opts) {
-                Ok(windows) => (windows.max(site), windows.argmax(site)),
+                Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
             }
         }
@@ -119,23 +119,31 @@ impl Windows {
         unbatched(site, &site.reduce(Monoid::Max, &self.tensor, &self.elements()), self.lone)
     }
 
-    /// The row-major positions of the largest elements in the spatial axes.
-    pub fn argmax(&self, site: Site) -> Tensor {
+    /// The largest elements, and their row-major positions in the spatial
+    /// axes: two reductions of one view, which one kernel can do.
+    pub fn max_and_position(&self, site: Site) -> (Tensor, Tensor) {
         let (shape, spatial) = (self.tensor.shape(), self.along.len());
         if self.tensor.ty().is_none() {
-            return self.tensor.clone();
+            return (self.tensor.clone(), self.tensor.clone());
         }
         let count = volume(&self.along.iter().map(|a| a.size).collect::<Vec<_>>());
         let flat = site.reshape(&self.tensor, &[&shape[..2 + spatial], &[count]].concat());
+        let max = site.reduce(Monoid::Max, &flat, &[2 + spatial]);
         let best = site.reduce(Monoid::ArgMax, &flat, &[2 + spatial]);
-        let mut position: Option<Tensor> = None;
-        let mut left = count;
+        let position = self.position(site, &best, count);
+        (unbatched(site, &max, self.lone), unbatched(site, &position, self.lone))
+    }
+
+    /// From the number of an element of its window to its row-major position
+    /// in the spatial axes.
+    fn position(&self, site: Site, best: &Tensor, count: usize) -> Tensor {
+        let (mut position, mut left): (Option<Tensor>, usize) = (None, count);
         for (i, along) in self.along.iter().enumerate() {
             left /= along.size;
-            let inside = site.div(&best, left as i64);
+            let inside = site.div(best, left as i64);
             let inside = if i == 0 { inside } else { site.binary(AluOp::Rem, inside, along.size as i64) };
-            let mut dims = vec![1; 2 + spatial];
-            dims[2 + i] = along.starts.numel();
+            let mut dims = vec![1; self.along.len() - i];
+            dims[0] = along.starts.numel();
             let at = site.add(site.reshape(&along.starts, &dims), site.mul(inside, along.dilation as i64));
             // Padding wins only where all of a window is the least value.
             let at = site.max(at, 0i64);
@@ -144,7 +152,7 @@ impl Windows {
                 None => at,
             });
         }
-        position.map_or(best, |position| unbatched(site, &position, self.lone))
+        position.unwrap_or_else(|| best.clone())
     }
 }
 

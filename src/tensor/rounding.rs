@@ -154,3 +154,47 @@ fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
         a.choose(&b.eq(0.0), &a / &b, quotient.round())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, values};
+
+    #[test]
+    fn halves_round_to_even_and_zeros_keep_their_sign() {
+        let x = f32s(&[8], &[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.499_999_97, 8_388_609.0]);
+        assert_close(&x.round(), &[8], &[-2.0, -2.0, 0.0, 0.0, 2.0, 2.0, 0.0, 8_388_609.0]);
+        let zeros = values(&f32s(&[2], &[-0.25, -0.0]).round());
+        assert!(zeros.iter().all(|zero| *zero == 0.0 && zero.is_sign_negative()));
+        assert_close(&f32s(&[2], &[1.2346, -15.0]).round_decimals(2), &[2], &[1.23, -15.0]);
+        assert_close(&f32s(&[2], &[1.2346, -15.0]).round_decimals(-1), &[2], &[0.0, -20.0]);
+        assert_close(&f32s(&[2], &[f64::NAN, f64::INFINITY]).round(), &[2], &[f64::NAN, f64::INFINITY]);
+    }
+
+    #[test]
+    fn integers_are_whole_and_truth_values_no_numbers() {
+        assert_eq!(i64s(&[1], &[7]).ceil().dtype(), DType::I64);
+        assert!(mistake(&i64s(&[1], &[7]).to_dtype(DType::Bool).floor()).contains("a number type"));
+        assert!(mistake(&i64s(&[1], &[7]).frac()).contains("a floating type"));
+        assert!(mistake(&i64s(&[1], &[7]).round_decimals(-1)).contains("floating"));
+    }
+
+    #[test]
+    fn remainders_take_the_sign_of_dividend_or_divisor() {
+        let (a, b) = (i64s(&[4], &[7, -7, 7, -7]), i64s(&[4], &[3, 3, -3, -3]));
+        assert_close(&a.fmod(&b), &[4], &[1.0, -1.0, 1.0, -1.0]);
+        assert_close(&a.remainder(&b), &[4], &[1.0, 2.0, -2.0, -1.0]);
+        assert_close(&a.remainder(-3), &[4], &[-2.0, -1.0, -2.0, -1.0]);
+        assert_close(&a.floor_divide(&b), &[4], &[2.0, -3.0, -3.0, 2.0]);
+        assert_close(&a.div_rounded(&b, Rounding::Trunc), &[4], &[2.0, -2.0, -2.0, 2.0]);
+        assert_close(&a.floor_divide(0), &[4], &[0.0; 4]);
+    }
+
+    #[test]
+    fn floor_division_of_floats_is_exact_where_the_quotient_is_not() {
+        let tenth = f64::from(0.1f32);
+        assert_close(&f32s(&[2], &[1.0, -1.0]).floor_divide(tenth), &[2], &[9.0, -10.0]);
+        let by = f32s(&[2], &[0.0, f64::INFINITY]);
+        assert_close(&f32s(&[2], &[-1.0, -1.0]).floor_divide(&by), &[2], &[f64::NEG_INFINITY, -1.0]);
+    }
+}

@@ -86,3 +86,33 @@ fn log_softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
     let total = site.reduce_keepdim(Monoid::Sum, &powers, &[axis]);
     site.sub(&shifted, site.unary(AluOp::Log, &total))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, values};
+
+    #[test]
+    fn a_number_alone_is_a_row_of_one() {
+        assert_close(&f32s(&[], &[3.0]).softmax(0), &[], &[1.0]);
+        assert_close(&f32s(&[], &[3.0]).log_softmax(-1), &[], &[0.0]);
+        assert!(mistake(&f32s(&[], &[3.0]).softmax(1)).contains("axis"));
+    }
+
+    #[test]
+    fn rows_may_lie_along_any_axis_and_be_empty() {
+        let x = f32s(&[2, 2], &[0.0, 0.0, 3f64.ln(), 0.0]);
+        assert_close(&x.softmax(0), &[2, 2], &[0.25, 0.5, 0.75, 0.5]);
+        assert_close(&x.softmin(0), &[2, 2], &[0.75, 0.5, 0.25, 0.5]);
+        assert_close(&f32s(&[2, 0], &[]).softmax(1), &[2, 0], &[]);
+        assert!(values(&f32s(&[1], &[f64::NEG_INFINITY]).softmax(0))[0].is_nan());
+    }
+
+    #[test]
+    fn the_type_may_be_chosen() {
+        let x = i64s(&[2], &[0, 0]);
+        assert_eq!(x.softmax(0).dtype(), DType::F32);
+        assert_eq!(x.softmax_as(0, DType::F64).dtype(), DType::F64);
+        assert!(mistake(&x.softmax_as(0, DType::I64)).contains("a floating type"));
+    }
+}

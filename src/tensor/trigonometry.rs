@@ -160,3 +160,23 @@ fn atan2(y: &Term, x: &Term) -> Term {
     let base = y.choose(&steep, FRAC_PI_2, level).negated_where(&y.sign_bit());
     y.choose(&steep, &base - &angle, &base + &angle)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::testing::{f32s, values};
+
+    #[test]
+    fn angles_are_right_in_all_quadrants_and_at_the_limits() {
+        let ends = [0.0, -0.0, 1.0, -1.0, 3.0, -1e30, f64::INFINITY, f64::NEG_INFINITY];
+        for y in ends {
+            for x in ends {
+                let found = values(&f32s(&[1], &[y]).atan2(&f32s(&[1], &[x])))[0];
+                let expected = y.atan2(x);
+                let close = (found - expected).abs() < 1e-6
+                    && found.is_sign_negative() == expected.is_sign_negative();
+                assert!(close, "atan2({y}, {x}) is {found}, not {expected}");
+            }
+        }
+        assert!(values(&f32s(&[1], &[f64::NAN]).atan2(&f32s(&[1], &[1.0])))[0].is_nan());
+    }
+}
