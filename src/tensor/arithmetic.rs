@@ -419,7 +419,7 @@ mod tests {
     fn interpolation_reaches_both_ends() {
         let (a, b) = (f32s(&[2], &[1.0, 1e8]), f32s(&[2], &[3.0, 1.0]));
         assert_close(&a.lerp(&b, 0.25), &[2], &[1.5, 75_000_000.25]);
-        assert_close(&a.lerp(&b, &f32s(&[2], &[0.0, 1.0])), &[2], &[1.0, 1.0]);
+        assert_close(&a.lerp(&b, f32s(&[2], &[0.0, 1.0])), &[2], &[1.0, 1.0]);
         assert_close(&a.addcmul(&b, &b, 2.0), &[2], &[19.0, 1e8]);
         assert!(
             mistake(&i64s(&[1], &[1]).addcdiv(&i64s(&[1], &[1]), &i64s(&[1], &[1]), 1)).contains("floating")

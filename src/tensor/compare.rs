@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn selection_broadcasts_and_promotes_its_values() {
         let mask = tensor(&[2, 1], DType::Bool, &[1.0, 0.0]);
-        let chosen = mask.select(&i64s(&[2], &[1, 2]), 0.5);
+        let chosen = mask.select(i64s(&[2], &[1, 2]), 0.5);
         assert_close(&chosen, &[2, 2], &[1.0, 2.0, 0.5, 0.5]);
         assert!(mistake(&chosen.select(1, 2)).contains("bool"));
         let filled = i64s(&[2], &[1, 2]).masked_fill(&mask, 9);
         assert_close(&filled, &[2, 2], &[9.0, 9.0, 1.0, 2.0]);
         assert_eq!(filled.dtype(), DType::I64);
-        assert!(mistake(&filled.masked_fill(&mask, &i64s(&[1], &[1]))).contains("rank 0"));
+        assert!(mistake(&filled.masked_fill(&mask, i64s(&[1], &[1]))).contains("rank 0"));
     }
 }

@@ -60,7 +60,8 @@ impl Tensor {
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let site = Site::here("masked_select");
-        (with_data(site, self)?, with_data(site, mask)?);
+        with_data(site, self)?;
+        with_data(site, mask)?;
         if mask.dtype() != DType::Bool {
             return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
         }
