@@ -5,14 +5,17 @@
 //! program, block by block, while it is in cache.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Problem};
+use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
 use crate::runtime::cpu::tile::space::{Group, regroup};
+use crate::runtime::cpu::tile::window::Window;
 
 /// A compiled contraction.
 #[derive(Debug)]
@@ -33,8 +36,17 @@ pub struct Product {
 enum Side {
     /// An input, read in place.
     Strided { input: u32, strides: Strides },
-    /// A tile program that writes blocks.
-    Packed { program: BlockProgram, order: Order },
+    /// Something that writes blocks.
+    Packed { writer: Writer, order: Order },
+}
+
+/// What writes blocks of an operand.
+#[derive(Debug)]
+enum Writer {
+    /// Copies of runs.
+    Window(Window),
+    /// A tile program.
+    Program(BlockProgram),
 }
 
 /// Where the result goes.
@@ -145,12 +157,48 @@ fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisI
     }
     // Blocks are written along whichever index memory is contiguous.
     if depth_is_contiguous(&depth_last, &axes) {
-        let program = BlockProgram::new(&depth_last, axes, Some(roots[0]));
-        return Side::Packed { program, order: Order::Depth };
+        return Side::Packed { writer: Writer::new(&depth_last, axes, roots[0]), order: Order::Depth };
     }
     let groups = [&contraction.batch[..], &contraction.k[..], rows];
     let (rows_last, axes, roots) = flat(&bare, groups, &[value]);
-    Side::Packed { program: BlockProgram::new(&rows_last, axes, Some(roots[0])), order: Order::Rows }
+    Side::Packed { writer: Writer::new(&rows_last, axes, roots[0]), order: Order::Rows }
+}
+
+impl Writer {
+    fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> Writer {
+        match Window::of(kernel, &axes, value) {
+            Some(window) => Writer::Window(window),
+            None => Writer::Program(BlockProgram::new(kernel, axes, Some(value))),
+        }
+    }
+
+    fn source(&self) -> String {
+        match self {
+            Writer::Window(window) => window.to_string(),
+            Writer::Program(program) => program.source(),
+        }
+    }
+
+    /// A function of batch, lines, elements of a line, and the block.
+    fn on<'a>(
+        &'a self,
+        bindings: &Bindings<'a>,
+    ) -> Box<dyn Fn(usize, Range<usize>, Range<usize>, Lines) + Sync + 'a> {
+        match self {
+            Writer::Window(window) => {
+                let memory = Memory::of(&bindings.inputs[window.input() as usize]);
+                Box::new(move |batch, lines, along, to| {
+                    // SAFETY: the kernel's accesses lie inside its buffers, and
+                    // the product hands out blocks that are its own.
+                    unsafe { window.write(memory, batch, lines, along, to) }
+                })
+            }
+            Writer::Program(program) => {
+                let launch = program.launch(bindings);
+                Box::new(move |batch, lines, along, to| launch.run(batch, lines, along, to))
+            }
+        }
+    }
 }
 
 /// How a value at this address lies, if one stride each describes rows and
@@ -267,8 +315,8 @@ impl Product {
                 Side::Strided { input, strides } => {
                     let _ = writeln!(text, "{operand}: in{input} in place, {}", strides.text());
                 }
-                Side::Packed { program, order } => {
-                    let _ = writeln!(text, "{operand}: packed by {order:?}\n{}", program.source());
+                Side::Packed { writer, order } => {
+                    let _ = writeln!(text, "{operand}: packed by {order:?}\n{}", writer.source());
                 }
             }
         }
@@ -292,8 +340,7 @@ impl Strides {
 }
 
 fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
-    let start = crate::runtime::cpu::memory::Memory::of(binding).start;
-    start.cast::<T>().wrapping_offset(offset as isize)
+    Memory::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
 }
 
 fn offsets(side: &Side) -> impl Fn(usize) -> isize + Sync + '_ {
@@ -307,14 +354,13 @@ fn filler<'a, T: gemm::Element>(
     side: &'a Side,
     bindings: &'a Bindings<'_>,
 ) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
-    let Side::Packed { program, order } = side else { return None };
-    let launch = program.launch(bindings);
-    let order = *order;
+    let Side::Packed { writer, order } = side else { return None };
+    let (write, order) = (writer.on(bindings), *order);
     Some(Box::new(move |fill: Fill<T>| {
         let to = Lines { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
         match order {
-            Order::Depth => launch.run(fill.batch, fill.rows, fill.depth, to),
-            Order::Rows => launch.run(fill.batch, fill.depth, fill.rows, to),
+            Order::Depth => write(fill.batch, fill.rows, fill.depth, to),
+            Order::Rows => write(fill.batch, fill.depth, fill.rows, to),
         }
     }))
 }

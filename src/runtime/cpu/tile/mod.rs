@@ -28,6 +28,7 @@ mod registers;
 mod run;
 pub mod space;
 mod tiling;
+pub mod window;
 
 pub use compile::compile;
 pub use program::Program;

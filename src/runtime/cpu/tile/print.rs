@@ -85,6 +85,7 @@ impl Program {
                 writeln!(f, "{how} out{out}[{at}] = {}", slot(store.from))
             }
             Step::FromBlock(block) => writeln!(f, "{} = block", slot(block.slot)),
+            Step::AimBlock(block) => writeln!(f, "{} at block", slot(block.slot)),
             Step::ToBlock(block) => writeln!(f, "block = {}", slot(block.slot)),
             Step::Scatter(scatter) => {
                 let (at, value) = (self.address_text(scatter.address), slot(scatter.value));

@@ -385,6 +385,8 @@ pub enum Step {
     Store(Box<Store>),
     /// A block that a product hands in.
     FromBlock(BlockStep),
+    /// Lets the next step write where a block would be copied to.
+    AimBlock(BlockStep),
     /// A block that a product asks for.
     ToBlock(BlockStep),
     /// A scatter.

@@ -206,7 +206,13 @@ impl Builder<'_> {
         let slot = self.widened(slot, class);
         self.read(slot);
         let lane = self.kernel.exprs[id.index()].dtype.compute().size();
-        self.push(Step::ToBlock(BlockStep { slot, class, lane }));
+        let block = BlockStep { slot, class, lane };
+        let steps = &mut self.top().steps;
+        let makes = |step: &Step| matches!(step, Step::Micro { to, .. } if *to == slot);
+        if let Some(at) = steps.iter().position(makes) {
+            steps.insert(at, Step::AimBlock(block));
+        }
+        self.push(Step::ToBlock(block));
     }
 }
 

@@ -58,7 +58,7 @@ impl Launch<'_> {
             range.end = range.end.min(lines.len);
             let first = frame.offset(bound.value) + line as i64 * lines.line_step;
             let step = if class == Class::SCALAR { 0 } else { lines.step };
-            let held = holds(first, step, bound);
+            let held = holds(first, step, bound.low, bound.high);
             range = range.start.max(held.start)..range.end.min(held.end);
         }
         if range.start < range.end { range } else { 0..0 }
@@ -117,22 +117,22 @@ pub fn element_of(class: Class, of: Class, line: usize, len: usize) -> (usize, u
     }
 }
 
-/// The counts `i` for which `first + i * step` lies within bounds.
-fn holds(first: i64, step: i64, bound: &Bound) -> Range<usize> {
-    let (low, high) = (bound.low, bound.high);
+/// The counts `i` for which `low <= first + i * step < high`.
+#[inline]
+pub fn holds(first: i64, step: i64, low: i64, high: i64) -> Range<usize> {
     if low >= high {
         return 0..0;
-    }
-    if step == 0 {
-        return if (low..high).contains(&first) { 0..usize::MAX } else { 0..0 };
     }
     // Smallest i with value >= low, and first i with value >= high; for a
     // negative step the roles of the bounds turn around.
     let above = |limit: i64, step: i64| (limit + step - 1).div_euclid(step).max(0) as usize;
-    if step > 0 {
-        above(low - first, step)..above(high - first, step)
-    } else {
-        above(first - high + 1, -step)..above(first - low + 1, -step)
+    match step {
+        0 if (low..high).contains(&first) => 0..usize::MAX,
+        0 => 0..0,
+        // The usual one, without divisions.
+        1 => (low - first).max(0) as usize..(high - first).max(0) as usize,
+        2.. => above(low - first, step)..above(high - first, step),
+        _ => above(first - high + 1, -step)..above(first - low + 1, -step),
     }
 }
 
@@ -146,8 +146,7 @@ mod tests {
             for step in -3..4 {
                 for low in -4..4 {
                     for high in -4..5 {
-                        let bound = Bound { value: AddressId(0), low, high };
-                        let range = holds(first, step, &bound);
+                        let range = holds(first, step, low, high);
                         for i in 0..10usize {
                             let value = first + i as i64 * step;
                             assert_eq!(

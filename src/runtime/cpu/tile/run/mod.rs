@@ -30,6 +30,7 @@ use crate::runtime::cpu::tile::program::{Body, Loops, Program, Sharing, Step, un
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use frame::{Block, Frame};
+pub use lines::holds;
 pub use scatter::{ScatterFn, scatter_function};
 
 /// A program and what one launch runs it on.
@@ -150,6 +151,7 @@ impl<'a> Launch<'a> {
                 Step::Aim(aim) => self.aim(frame, aim),
                 Step::Store(store) => self.store(frame, store),
                 Step::FromBlock(block) => self.from_block(frame, block),
+                Step::AimBlock(block) => self.aim_block(frame, block),
                 Step::ToBlock(block) => self.to_block(frame, block),
                 Step::Scatter(scatter) => self.scatter(frame, scatter),
                 Step::Update(number) => self.update(frame, *number),

@@ -47,10 +47,21 @@ impl Launch<'_> {
         }
     }
 
+    /// Lets the next step write a block's values in place, where they lie one
+    /// after another.
+    pub fn aim_block(&self, frame: &mut Frame, step: &BlockStep) {
+        let (rows, cols) = frame.tile();
+        let dense = rows == 1 || frame.block.line == cols;
+        frame.point(step.slot, if dense { frame.block.start } else { frame.home(step.slot) });
+    }
+
     /// The block that a product asks for.
     pub fn to_block(&self, frame: &mut Frame, step: &BlockStep) {
         let (rows, cols) = frame.tile();
         let (block, from) = (frame.block, frame.slot(step.slot).cast_const());
+        if from == block.start.cast_const() {
+            return;
+        }
         for row in 0..rows {
             // SAFETY: the program's contract; the block has `rows` lines.
             unsafe {

@@ -1,0 +1,239 @@
+//! Blocks of a matrix whose elements are those of one input, moved: the
+//! patches of a convolution, padding, any view that strides per matrix axis do
+//! not describe. Runs along the innermost axis are copied as runs.
+
+use std::fmt;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::base::DType;
+use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::memory::Memory;
+use crate::runtime::cpu::micro::{self, Lane, MicroFn, StridedFn};
+use crate::runtime::cpu::tile::product::Lines;
+use crate::runtime::cpu::tile::run::holds;
+
+/// Conditions that windows have room for without allocation: one per padded
+/// axis of an image.
+const CONDITIONS: usize = 3;
+
+/// A load over batches of matrices: their lines and the elements along a line
+/// are each a row-major run over some axes.
+#[derive(Debug)]
+pub struct Window {
+    input: u32,
+    dtype: DType,
+    batch: Vec<Axis>,
+    lines: Vec<Axis>,
+    along: Vec<Axis>,
+    /// The address where all axes are 0.
+    start: i64,
+    conditions: SmallVec<[Condition; CONDITIONS]>,
+    copy: Copying,
+}
+
+/// How a run gets from memory to a block.
+#[derive(Clone, Copy, Debug)]
+enum Copying {
+    /// As it is.
+    Bytes,
+    /// Widened.
+    Widen(MicroFn),
+    /// From elements at equal distances.
+    Strided(StridedFn),
+}
+
+/// An axis, with what a position along it adds to each value.
+#[derive(Debug)]
+struct Axis {
+    extent: usize,
+    step: Values,
+}
+
+/// An address, and the values that the conditions are about.
+#[derive(Clone, Debug, Default)]
+struct Values {
+    address: i64,
+    conditions: SmallVec<[i64; CONDITIONS]>,
+}
+
+/// `low <= value < high`; elements where it does not hold are 0.
+#[derive(Clone, Copy, Debug)]
+struct Condition {
+    start: i64,
+    low: i64,
+    high: i64,
+}
+
+/// Elements of a line along the innermost axis.
+#[derive(Debug)]
+struct Run {
+    /// The first one's place in the block's line.
+    place: usize,
+    len: usize,
+    values: Values,
+}
+
+impl Copying {
+    fn of(dtype: DType, step: i64) -> Copying {
+        match (step, micro::load(dtype)) {
+            (1, None) => Copying::Bytes,
+            (1, Some(function)) => Copying::Widen(function),
+            (_, _) => Copying::Strided(micro::load_strided(dtype)),
+        }
+    }
+}
+
+impl Values {
+    fn add(&mut self, step: &Values, times: i64) {
+        self.address += step.address * times;
+        for (value, step) in self.conditions.iter_mut().zip(&step.conditions) {
+            *value += step * times;
+        }
+    }
+}
+
+impl Window {
+    /// The window that a value is, if it is one: a kernel's axes, all of level
+    /// 0, are those of the batch, the lines and along them.
+    pub fn of(kernel: &Kernel, groups: &[Vec<AxisId>; 3], value: ExprId) -> Option<Window> {
+        let (input, access, guard) = match kernel.expr(value) {
+            Expr::Load(input, access, guard) => (*input, access, guard),
+            // Registers hold 16-bit floats as what this makes of them.
+            Expr::Cast(x) if widens(kernel.exprs[x.index()].dtype, kernel.exprs[value.index()].dtype) => {
+                return Window::of(kernel, groups, *x);
+            }
+            _ => return None,
+        };
+        if !access.dynamic.is_empty() || !guard.masks.is_empty() {
+            return None;
+        }
+        let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
+        let axis = |&axis: &AxisId| Axis {
+            extent: kernel.axes[axis.index()].extent,
+            step: Values {
+                address: step(&access.affine, axis),
+                conditions: guard.within.iter().map(|within| step(&within.value, axis)).collect(),
+            },
+        };
+        let [batch, lines, along] = [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<Axis>>());
+        let dtype = kernel.inputs[input as usize].dtype;
+        let copy = Copying::of(dtype, along.last().map_or(1, |axis| axis.step.address));
+        let condition =
+            |w: &crate::kernel::Within| Condition { start: w.value.offset, low: w.low, high: w.high };
+        let conditions = guard.within.iter().map(condition).collect();
+        Some(Window { input, dtype, batch, lines, along, start: access.affine.offset, conditions, copy })
+    }
+
+    /// Number of the input.
+    pub fn input(&self) -> u32 {
+        self.input
+    }
+
+    /// Writes a block: some lines, and some elements of each.
+    ///
+    /// # Safety
+    /// `memory` is the input's, which the window's kernel reads inside of; the
+    /// block is writable.
+    pub unsafe fn write(
+        &self,
+        memory: Memory,
+        batch: usize,
+        lines: Range<usize>,
+        along: Range<usize>,
+        block: Lines,
+    ) {
+        let start = Values {
+            address: self.start,
+            conditions: self.conditions.iter().map(|condition| condition.start).collect(),
+        };
+        let start = at(&self.batch, batch, &start);
+        let runs = self.runs(along);
+        for line in lines.clone() {
+            let values = at(&self.lines, line, &start);
+            let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
+            for run in &runs {
+                // SAFETY: the caller's promise.
+                unsafe { self.run(memory, &values, run, to.wrapping_add(run.place * block.lane)) };
+            }
+        }
+    }
+
+    /// The runs of some elements of a line; all lines have the same.
+    fn runs(&self, along: Range<usize>) -> SmallVec<[Run; 16]> {
+        let zero = Values { address: 0, conditions: self.conditions.iter().map(|_| 0).collect() };
+        let extent = self.along.last().map_or(1, |axis| axis.extent);
+        let mut runs = SmallVec::new();
+        let mut next = along.start;
+        while next < along.end {
+            let len = (extent - next % extent).min(along.end - next);
+            runs.push(Run { place: next - along.start, len, values: at(&self.along, next, &zero) });
+            next += len;
+        }
+        runs
+    }
+
+    /// # Safety
+    /// As [`Window::write`], for a run at `to`.
+    #[inline]
+    unsafe fn run(&self, memory: Memory, line: &Values, run: &Run, to: *mut u8) {
+        let steps = self.along.last().map(|axis| &axis.step);
+        let mut inside = 0..run.len;
+        for (i, condition) in self.conditions.iter().enumerate() {
+            let first = line.conditions[i] + run.values.conditions[i];
+            let held = holds(first, steps.map_or(0, |s| s.conditions[i]), condition.low, condition.high);
+            inside = inside.start.max(held.start)..inside.end.min(held.end);
+        }
+        let lane = Lane::of(self.dtype).size();
+        if inside.is_empty() {
+            // SAFETY: the caller's promise; zero bytes are 0 in every type.
+            return unsafe { to.write_bytes(0, run.len * lane) };
+        }
+        let step = steps.map_or(1, |s| s.address);
+        let first = line.address + run.values.address + inside.start as i64 * step;
+        let from = memory.start.wrapping_offset(first as isize * self.dtype.size() as isize).cast_const();
+        // SAFETY: the caller's promise.
+        unsafe {
+            to.write_bytes(0, inside.start * lane);
+            to.add(inside.end * lane).write_bytes(0, (run.len - inside.end) * lane);
+            let to = to.add(inside.start * lane);
+            match self.copy {
+                Copying::Bytes => to.copy_from_nonoverlapping(from, inside.len() * lane),
+                Copying::Widen(function) => function(to, from, from, from, inside.len()),
+                Copying::Strided(function) => function(to, from, step as isize, inside.len()),
+            }
+        }
+    }
+}
+
+/// The values at a position of a row-major run over axes.
+fn at(axes: &[Axis], position: usize, start: &Values) -> Values {
+    let (mut values, mut rest) = (start.clone(), position);
+    for axis in axes.iter().rev() {
+        values.add(&axis.step, (rest % axis.extent) as i64);
+        rest /= axis.extent;
+    }
+    values
+}
+
+/// Whether memory of one type becomes registers of the other as it is loaded.
+fn widens(from: DType, to: DType) -> bool {
+    matches!(from, DType::F16 | DType::BF16) && to == DType::F32
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Window { input, dtype, start, .. } = self;
+        writeln!(f, "window of in{input}: {dtype} from {start}")?;
+        for (name, axes) in [("batch", &self.batch), ("line", &self.lines), ("along", &self.along)] {
+            for Axis { extent, step } in axes {
+                writeln!(f, "  {name} of {extent}: {} apart, {:?}", step.address, step.conditions)?;
+            }
+        }
+        for Condition { start, low, high } in &self.conditions {
+            writeln!(f, "  if {low} <= {start} + .. < {high}")?;
+        }
+        Ok(())
+    }
+}
