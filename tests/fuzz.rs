@@ -18,7 +18,7 @@ use support::broken::{BrokenBackend, Bug};
 use support::census::{Census, required};
 use support::comparison::{alone, warm_and_cold};
 use support::device;
-use support::random_graph::{Program, Variant, programs};
+use support::random_graph::{Program, Size, Variant, programs, sized_programs};
 use support::random_leaf::Mode;
 
 /// Programs of each of the four properties.
@@ -72,6 +72,31 @@ fn reals_agree_within_bounds() {
 #[test]
 fn reals_nan_and_infinities_agree_within_bounds() {
     fuzz(Mode::Smooth, true);
+}
+
+/// Programs on values that fill several blocks and tiles, on any thread.
+fn fuzz_large(mode: Mode) {
+    let cases = device::setting("KILN_FUZZ_CASES", CASES) / 25;
+    let census = RefCell::new(Census::default());
+    let property = |program: Program| alone(&program, device::under_test(), &mut census.borrow_mut());
+    let programs = sized_programs(mode, false, Size::Large, 12);
+    if let Err(failure) = runner(cases, 6).run(&programs, property) {
+        panic!("{failure}");
+    }
+    let census = census.into_inner();
+    if cases >= ENOUGH / 25 {
+        census.require(1, ["contract", "expand", "permute", "where", "compared rank 2", "compared f32"]);
+    }
+}
+
+#[test]
+fn small_integers_in_large_values_agree_bit_by_bit() {
+    fuzz_large(Mode::Exact);
+}
+
+#[test]
+fn reals_in_large_values_agree_within_bounds() {
+    fuzz_large(Mode::Smooth);
 }
 
 #[test]

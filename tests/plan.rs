@@ -174,3 +174,14 @@ fn a_value_and_the_sums_of_its_rows_are_one_kernel() {
         assert_bytes_moved!(plan, == (2 * 256 * 100 + 256) * F32);
     });
 }
+
+#[test]
+fn an_empty_gather_below_a_sum_checks_no_index() {
+    on_each_device(|device| {
+        let x = -leaf([3], device);
+        let none = x.i(0..0);
+        let index = Tensor::from_vec(Vec::<i64>::new(), [0], device);
+        let sum = none.gather(0, &index).sum(0);
+        assert_eq!(sum.to_vec::<f32>().expect("nothing is out of range"), [0.0]);
+    });
+}

@@ -268,6 +268,10 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     /// or loaded, as its role says.
     pub(crate) fn value(&mut self, id: NodeId, at: &Positions, guard: usize) -> Lowered<ExprId> {
         let node = self.request.graph.node(id);
+        if node.ty.shape.numel() == 0 {
+            // Nothing reads it, but hoisted work may stand outside empty rows.
+            return Ok(self.builder.constant(Scalar::Int(0), node.ty.dtype));
+        }
         let always_inside = matches!(node.op, Op::Const(..) | Op::Arg(..) | Op::Iota(..));
         if !always_inside && (self.request.role)(id) == Role::Buffer {
             return Ok(self.load(id, at, guard));

@@ -118,11 +118,32 @@ pub struct Instruction {
     pub with: [u8; 4],
 }
 
+/// How large the values of a program are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// So small that many programs run in little time.
+    Small,
+    /// Large enough for several blocks and tiles, with odd rests.
+    Large,
+}
+
+impl Size {
+    /// Elements a value may have; what would have more is not built.
+    pub fn most(self) -> usize {
+        match self {
+            Size::Small => 4096,
+            Size::Large => 1 << 15,
+        }
+    }
+}
+
 /// A random program.
 #[derive(Clone)]
 pub struct Program {
     /// Which numbers it computes with.
     pub mode: Mode,
+    /// How large its values are.
+    pub size: Size,
     /// Whether its data holds NaN and infinities.
     pub special: bool,
     /// Its steps.
@@ -210,7 +231,7 @@ impl Program {
     }
 
     fn construct(&self, variant: Variant) -> Construction {
-        let mut construction = Construction::new(self.mode, self.special, variant);
+        let mut construction = Construction::new(self, variant);
         for (number, instruction) in self.instructions.iter().enumerate() {
             construction.step(number as u64, instruction);
         }
@@ -222,7 +243,8 @@ impl fmt::Debug for Program {
     /// The instructions and the graph they build, with the unasked values
     /// that a caller may keep among its results.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Program {{ mode: {:?}, special: {}, instructions: vec![", self.mode, self.special)?;
+        writeln!(f, "Program {{ mode: {:?}, size: {:?}, special: {},", self.mode, self.size, self.special)?;
+        writeln!(f, "instructions: vec![")?;
         for Instruction { kind, from, with } in &self.instructions {
             writeln!(f, "    Instruction {{ kind: Kind::{kind:?}, from: {from:?}, with: {with:?} }},")?;
         }
@@ -240,8 +262,18 @@ impl fmt::Debug for Program {
     }
 }
 
-/// Programs of one mode.
+/// Programs of one mode on small values.
 pub fn programs(mode: Mode, special: bool) -> impl Strategy<Value = Program> {
+    sized_programs(mode, special, Size::Small, 40)
+}
+
+/// Programs of one mode, of fewer than `length` instructions.
+pub fn sized_programs(
+    mode: Mode,
+    special: bool,
+    size: Size,
+    length: usize,
+) -> impl Strategy<Value = Program> {
     let kind = prop::sample::select(
         WEIGHTS.iter().flat_map(|&(weight, kind)| vec![kind; weight as usize]).collect::<Vec<_>>(),
     );
@@ -249,9 +281,9 @@ pub fn programs(mode: Mode, special: bool) -> impl Strategy<Value = Program> {
     let from = prop::array::uniform3(prop_oneof![3 => 0..3u8, 1 => any::<u8>()]);
     let instruction =
         (kind, from, any::<[u8; 4]>()).prop_map(|(kind, from, with)| Instruction { kind, from, with });
-    let instructions = prop::collection::vec(instruction, 1..40);
+    let instructions = prop::collection::vec(instruction, 1..length);
     (instructions, prop::collection::vec(any::<u8>(), 0..3))
-        .prop_map(move |(instructions, outputs)| Program { mode, special, instructions, outputs })
+        .prop_map(move |(instructions, outputs)| Program { mode, size, special, instructions, outputs })
 }
 
 /// Programs of either mode, with and without special numbers.

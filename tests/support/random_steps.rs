@@ -6,11 +6,9 @@ use kiln::base::{DType, Dims, Kind as TypeKind, Scalar, Shape, Span};
 use kiln::ir::{AluOp, Buffer, Node, Op, SliceAxis, Type, infer};
 
 use super::device;
-use super::random_graph::{Instruction, Kind, Variant};
+use super::random_graph::{Instruction, Kind, Program, Size, Variant};
 use super::random_leaf::{Buffers, Mode, Numbers};
 
-/// Elements a value may have; what would have more is not built.
-pub const MOST_ELEMENTS: usize = 4096;
 /// Axes a value may have.
 const MOST_AXES: usize = 6;
 
@@ -44,6 +42,7 @@ impl Entry {
 /// A program being built.
 pub struct Construction {
     pub(super) mode: Mode,
+    pub(super) size: Size,
     special: bool,
     pub(super) variant: Variant,
     buffers: Buffers,
@@ -55,9 +54,11 @@ pub struct Construction {
 
 impl Construction {
     /// An empty program.
-    pub fn new(mode: Mode, special: bool, variant: Variant) -> Construction {
+    pub fn new(program: &Program, variant: Variant) -> Construction {
+        let Program { mode, size, special, .. } = *program;
         let buffers = Buffers::new(variant.sharing, variant.offset);
-        Construction { mode, special, variant, buffers, leaves: Vec::new(), stack: Vec::new(), number: 0 }
+        let (leaves, stack) = (Vec::new(), Vec::new());
+        Construction { mode, size, special, variant, buffers, leaves, stack, number: 0 }
     }
 
     /// The memory of the leaves that may share it.
@@ -135,7 +136,7 @@ impl Construction {
     pub(super) fn node(&self, op: Op, operands: &[&Arc<Node>]) -> Option<Arc<Node>> {
         let types: Vec<&Type> = operands.iter().map(|o| o.ty()).collect();
         let ty = infer(&op, &types).unwrap_or_else(|e| panic!("{op:?} on {types:?}: {e:?}"));
-        let fits = ty.shape.numel() <= MOST_ELEMENTS && ty.shape.rank() <= MOST_AXES;
+        let fits = ty.shape.numel() <= self.size.most() && ty.shape.rank() <= MOST_AXES;
         fits.then(|| Node::new(op, ty, operands.iter().map(|&o| o.clone()).collect(), Span::caller()))
     }
 
@@ -177,7 +178,10 @@ impl Construction {
 
     pub(super) fn leaf(&mut self, with: [u8; 4]) -> Entry {
         let mut numbers = Numbers(u64::from(u32::from_le_bytes(with)));
-        let extents = [1, 2, 3, 4, 5, 7, 1, 2, 3, 4, 8, 16, 17, 33, 130, 0];
+        let extents = match self.size {
+            Size::Small => [1, 2, 3, 4, 5, 7, 1, 2, 3, 4, 8, 16, 17, 33, 130, 0],
+            Size::Large => [1, 2, 64, 65, 33, 31, 100, 8, 3, 48, 7, 200, 513, 1030, 4, 0],
+        };
         let rank = [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6][usize::from(with[0]) % 14];
         let mut dims = Dims::new();
         for _ in 0..rank {
@@ -186,7 +190,7 @@ impl Construction {
             let extent = extents[numbers.below(choices)];
             dims.push(if extent > 1 { extent + self.variant.sizes } else { extent });
         }
-        while Shape(dims.clone()).numel() > MOST_ELEMENTS / 4 {
+        while Shape(dims.clone()).numel() > self.size.most() / 4 {
             dims.pop();
         }
         let dtype = dtype(with[1]);

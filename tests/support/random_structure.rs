@@ -6,7 +6,7 @@ use kiln::base::{DType, Dims, Scalar, Shape};
 use kiln::ir::{AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type};
 
 use super::random_leaf::{Buffers, Mode, Numbers, Sharing};
-use super::random_steps::{Construction, Entry, MOST_ELEMENTS, exact_limit, largest};
+use super::random_steps::{Construction, Entry, exact_limit, largest};
 
 impl Construction {
     /// `a`, small enough that this many of its elements can be added.
@@ -99,7 +99,7 @@ impl Construction {
         let mut dims = like.0.clone();
         dims[axis] = count;
         let ty = Type::new(Shape(dims), DType::I64, self.variant.device);
-        if ty.shape.numel() > MOST_ELEMENTS {
+        if ty.shape.numel() > self.size.most() {
             return None;
         }
         let device = self.variant.device;
