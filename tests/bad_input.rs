@@ -9,6 +9,7 @@ use kiln::tensor::diagonal::DiagonalOpts;
 use kiln::tensor::im2col::Im2colOpts;
 use kiln::tensor::increment::DiffOpts;
 use kiln::tensor::interpolate::InterpolateOpts;
+use kiln::tensor::multihead::HeadProjections;
 use kiln::tensor::norm::NormOpts;
 use kiln::tensor::pad::PadMode;
 use kiln::tensor::statistics::QuantileOpts;
@@ -195,6 +196,76 @@ mod wrong_device {
         refused(here!(a.gather(0, &b.to_dtype(DType::I64))), "gather", expected, found);
         (&a.to(Device::null()) + &b).check().expect("moved, they mix");
         (&b + 1).check().expect("numbers have no device");
+    }
+
+    /// Operations of several tensors, one of them on another device.
+    #[test]
+    fn one_operand_elsewhere_is_refused_by_all() {
+        let (x, y) = (floats([4, 4]), Tensor::ones([4, 4], Device::null()));
+        let (image, filter) = (floats([1, 4, 4, 4]), Tensor::ones([4, 4, 1, 1], Device::null()));
+        let (row, away) = (ints([0, 1, 2, 3]), Tensor::zeros([4], (Device::null(), DType::I64)));
+        let row_away = Tensor::ones([4], Device::null());
+        let projections = HeadProjections {
+            input_weight: Tensor::ones([12, 4], Device::null()),
+            input_bias: None,
+            output_weight: Tensor::ones([4, 4], Device::null()),
+            output_bias: None,
+        };
+        all_refused([
+            ("linear", x.linear(&y, None)),
+            ("bilinear", x.bilinear(&y, &floats([2, 4, 4]), None)),
+            ("addmm", x.addmm(&x, &y, Default::default())),
+            ("tensordot", x.tensordot(&y, 1)),
+            ("solve", x.solve(&y)),
+            ("cdist", x.cdist(&y, 2.0)),
+            ("cosine similarity", x.cosine_similarity(&y, 1, 1e-8)),
+            ("dist", x.dist(&y, 2.0)),
+            ("conv2d", image.conv2d(&filter, None, ConvOpts::default())),
+            ("transposed", image.conv_transpose2d(&filter, None, ConvTransposeOpts::default())),
+            ("a bias", image.conv2d(&filter.to(Device::cpu()), Some(&row_away), ConvOpts::default())),
+            (
+                "grid_sample",
+                image.grid_sample(&Tensor::ones([1, 2, 2, 2], Device::null()), Default::default()),
+            ),
+            ("layer_norm", x.layer_norm([4], NormOpts::default().weight(&row_away))),
+            ("batch_norm", x.batch_norm(RunningNormOpts::training().weight(&row_away))),
+            (
+                "attention",
+                image.scaled_dot_product_attention(
+                    &image,
+                    &Tensor::ones([1, 4, 4, 4], Device::null()),
+                    Default::default(),
+                ),
+            ),
+            ("multi-head", x.multi_head_attention_forward(&x, &x, 2, &projections, Default::default()).0),
+            ("cross entropy", x.cross_entropy(&away, Default::default())),
+            ("nll", x.nll_loss(&away, Default::default())),
+            ("embedding", away.embedding(&x)),
+            ("embedding_bag", away.reshape([1, 4]).embedding_bag(&x, Default::default())),
+            ("index", x.i(&away)),
+            ("index_put", x.index_put(&[Some(&row)], &y, false)),
+            ("index_add", x.index_add(0, &away, &x, 1)),
+            ("scatter", x.scatter(0, &away.reshape([4, 1]), 1.0)),
+            ("scatter_add", x.scatter_add(0, &row.reshape([4, 1]), &y)),
+            ("take_along_dim", x.take_along_dim(&away.reshape([4, 1]), 1)),
+            ("searchsorted", row.searchsorted(&away, Default::default())),
+            ("isin", row.isin(&away)),
+            ("bincount", row.bincount(Some(&row_away), 4)),
+            ("masked_fill", x.masked_fill(&y.gt(0), 1.0)),
+            ("masked_scatter", x.masked_scatter(&y.gt(0), &x)),
+            ("select", x.gt(0).select(&y, &x)),
+            ("lerp", x.lerp(&x, &y)),
+            ("quantile", x.quantile(&row_away, 0, QuantileOpts::default())),
+            ("block_diag", Tensor::block_diag(&[&x, &y])),
+            (
+                "meshgrid",
+                Tensor::meshgrid(&[&row, &away], Default::default()).pop().unwrap_or_else(|| &row + &away),
+            ),
+            (
+                "scan",
+                kiln::scan(&[x.clone()], &[y.clone()], |c, s| (vec![&c[0] + &s[0]], vec![])).0[0].clone(),
+            ),
+        ]);
     }
 
     #[test]

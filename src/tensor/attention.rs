@@ -87,12 +87,18 @@ fn check(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -
             ("heads of the query a multiple of the keys' and values'".into(), format!("{heads} and {shared}"))
         })?;
     }
-    let Some(mask) = &opts.mask else { return Ok(()) };
-    site.require(!opts.causal, &all, || ("a mask or causal".into(), "both".into()))?;
+    match &opts.mask {
+        Some(mask) => check_mask(site, mask, q, last(k, 2), opts.causal),
+        None => Ok(()),
+    }
+}
+
+fn check_mask(site: Site, mask: &Tensor, q: &Tensor, keys: usize, causal: bool) -> Checked<()> {
+    site.require(!causal, &[q, mask], || ("a mask or causal".into(), "both".into()))?;
     site.require(mask.dtype() == DType::Bool || mask.dtype() == q.dtype(), &[mask], || {
         (format!("a bool or {} mask", q.dtype()), mask.dtype().to_string())
     })?;
-    let scores = [&q.shape()[..q.rank() - 1], &[last(k, 2)]].concat();
+    let scores = [&q.shape()[..q.rank() - 1], &[keys]].concat();
     let fits = mask.shape().broadcast(&Shape::from(&scores[..])) == Some(Shape::from(&scores[..]));
     site.require(fits, &[mask], || {
         (format!("a mask that broadcasts to {scores:?}"), mask.shape().to_string())

@@ -152,7 +152,8 @@ impl Site {
     }
 }
 
-/// Movement.
+/// Movement. Helpers that look at an operand's axes hand an invalid one on,
+/// which has none.
 impl Site {
     /// The same elements under another shape; the same node when it has it.
     pub fn reshape(self, x: &Tensor, dims: &[usize]) -> Tensor {
@@ -170,6 +171,9 @@ impl Site {
     }
     /// Two axes exchanged.
     pub fn transpose(self, x: &Tensor, a: usize, b: usize) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let mut order: Vec<usize> = (0..x.rank()).collect();
         order.swap(a, b);
         self.permute(x, &order)
@@ -180,12 +184,18 @@ impl Site {
     }
     /// A new axis of extent 1.
     pub fn unsqueeze(self, x: &Tensor, axis: usize) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let mut dims = x.shape().to_vec();
         dims.insert(axis, 1);
         self.reshape(x, &dims)
     }
     /// An axis of extent 1 removed.
     pub fn squeeze(self, x: &Tensor, axis: usize) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let mut dims = x.shape().to_vec();
         dims.remove(axis);
         self.reshape(x, &dims)
@@ -235,6 +245,9 @@ impl Site {
     }
     /// The diagonal of two axes of one extent, as a new last axis.
     pub fn diagonal(self, x: &Tensor, a: usize, b: usize) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let shape = x.shape();
         let mut order: Vec<usize> = (0..x.rank()).filter(|&i| i != a && i != b).collect();
         let mut dims: Vec<usize> = order.iter().map(|&i| shape[i]).collect();
@@ -267,6 +280,9 @@ impl Site {
     }
     /// Mean over axes, which stay with extent 1; of no elements, NaN.
     pub fn mean_keepdim(self, x: &Tensor, axes: &[usize]) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let count = reduce::count(x, axes);
         self.div(self.reduce_keepdim(Monoid::Sum, x, axes), count as f64)
     }
@@ -288,6 +304,9 @@ impl Site {
     /// Elements along an axis at the positions a rank-1 `index` gives, the
     /// same for all other coordinates.
     pub fn take(self, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+        if x.ty().is_none() {
+            return x.clone();
+        }
         let mut dims = x.shape().to_vec();
         let mut along = vec![1; dims.len()];
         (dims[axis], along[axis]) = (index.numel(), index.numel());

@@ -77,6 +77,7 @@ fn forward(
     let [q, k, v] = project(site, &inputs, projections, channels);
     let k = with_row(site, &k, opts.key_bias.as_ref())?;
     let v = with_row(site, &v, opts.value_bias.as_ref())?;
+    site.valid(&[&q, &k, &v])?;
     let (batch, width) = (q.shape()[1], channels / heads);
     // [l, n, e] to [n, heads, l, e / heads].
     let split = |t: &Tensor| {
@@ -85,26 +86,30 @@ fn forward(
     };
     let zero = |t: Tensor| if opts.add_zero_attn { padded(site, &t, 2, 1) } else { t };
     let (q, k, v) = (split(&q), zero(split(&k)), zero(split(&v)));
-    let scale = 1.0 / (width as f64).sqrt();
-    let scores = matmul(site, &site.mul(q, scale), &site.transpose(&k, 2, 3));
-    let extra = k.shape()[2] - inputs[1].shape()[0];
-    let scores = masked(site, scores, opts, extra)?;
-    // As in PyTorch, a query that may look nowhere gets NaN.
-    let weights = softmax(site, &scores, false);
+    let weights = weights(site, &q, &k, opts, inputs[1].shape()[0])?;
     let joined = site.permute(&matmul(site, &weights, &v), &[2, 0, 1, 3]);
     let rows = site.reshape(&joined, &[joined.shape()[0], batch, channels]);
     let y = affine(site, &rows, &projections.output_weight, projections.output_bias.as_ref());
-    let dtype = inputs[0].dtype();
     let weights = if opts.average_weights {
         site.div(site.reduce(Monoid::Sum, &weights, &[1]), heads as f64)
     } else {
         weights
     };
     let result = |t: &Tensor, axis: usize| {
-        let t = site.cast(t, dtype);
+        let t = site.cast(t, inputs[0].dtype());
         if lone && t.ty().is_some() { site.squeeze(&t, axis) } else { t }
     };
     Ok((result(&y, 1), result(&weights, 0)))
+}
+
+/// How much each query looks at each key, `[n, heads, l, s]`; keys beyond
+/// `given` were appended.
+fn weights(site: Site, q: &Tensor, k: &Tensor, opts: &MultiHeadOpts, given: usize) -> Checked<Tensor> {
+    let scale = 1.0 / (q.shape()[3] as f64).sqrt();
+    let scores = matmul(site, &site.mul(q, scale), &site.transpose(k, 2, 3));
+    let scores = masked(site, scores, opts, k.shape()[2] - given)?;
+    // As in PyTorch, a query that may look nowhere gets NaN.
+    Ok(softmax(site, &scores, false))
 }
 
 fn check(site: Site, inputs: &[Tensor; 3], heads: usize, projections: &HeadProjections) -> Checked<usize> {

@@ -38,7 +38,24 @@ impl Site {
     ) -> R {
         match operands.iter().find(|operand| operand.ty().is_none()) {
             Some(invalid) => spread((*invalid).clone()),
-            None => body().unwrap_or_else(|error| spread(Tensor::invalid(error))),
+            None => self
+                .together(operands)
+                .and_then(|()| body())
+                .unwrap_or_else(|error| spread(Tensor::invalid(error))),
+        }
+    }
+
+    /// Fails for operands with axes on different devices, before a body looks
+    /// at the axes of what it makes of them.
+    fn together(self, operands: &[&Tensor]) -> Result<()> {
+        let mut ranked = operands.iter().filter(|operand| operand.rank() > 0);
+        let Some(first) = ranked.next().map(|operand| operand.device()) else { return Ok(()) };
+        match ranked.find(|operand| operand.device() != first) {
+            None => Ok(()),
+            Some(other) => {
+                let found = format!("{first} and {}", other.device());
+                Err(self.fault("all tensors on the same device", found, operands))
+            }
         }
     }
 
