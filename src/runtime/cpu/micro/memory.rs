@@ -92,6 +92,20 @@ pub fn nt_fence() {
     }
 }
 
+/// Asks for memory that will be read soon. Any address will do: nothing is
+/// read where there is none.
+pub fn prefetch(start: *const u8, bytes: usize) {
+    const LINE: usize = 64;
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..bytes).step_by(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch has no effect but on time, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, bytes, LINE);
+}
+
 /// Strided memory to a register.
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {

@@ -33,7 +33,7 @@ pub use fused::{Fused, NormalizeFn, fused, normalize_affine};
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
-pub use memory::{copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, store, store_nt};
+pub use memory::{copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, store, store_nt};
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, reduce, scan};
 pub use transpose::{TransposeFn, load_tile_transposed};

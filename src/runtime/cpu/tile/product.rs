@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use crate::kernel::{AxisId, ExprId, Kernel};
 use crate::runtime::Bindings;
+use crate::runtime::cpu::micro;
 use crate::runtime::cpu::tile::analysis;
 use crate::runtime::cpu::tile::build::Root;
 use crate::runtime::cpu::tile::compile::assemble;
-use crate::runtime::cpu::tile::program::Program;
+use crate::runtime::cpu::tile::program::{Body, Line, Program, Step};
 use crate::runtime::cpu::tile::run::{Block, Frame, Launch, frame};
 use crate::runtime::cpu::tile::tiling::Tiling;
 
@@ -92,6 +93,7 @@ impl BlockLaunch<'_> {
                     let start = block.start.wrapping_add(element * block.lane);
                     frame.block = Block { start, line: block.line };
                     frame.jump(program, body, rows, cols);
+                    self.prefetch(frame, body, rows);
                     self.launch.hoisted(frame, body, 0);
                     self.launch.steps(frame, &body.steps);
                     at += cols;
@@ -99,6 +101,28 @@ impl BlockLaunch<'_> {
                 line += rows;
             }
         });
+    }
+
+    /// Asks for what the tile some lines on will read: a block's lines are
+    /// short pieces of memory's, too short for the hardware to foresee.
+    fn prefetch(&self, frame: &Frame, body: &Body, lines: usize) {
+        let next = self.program.lines.last().copied();
+        let program = &self.program.program;
+        for step in &body.steps {
+            if let Step::Load(load) = step
+                && load.class.cols()
+                && matches!(load.line, Line::Unit(_))
+            {
+                let apart = program.step_along(load.address, next) * lines as i64;
+                let element = frame.offset(load.address) + apart;
+                let size = load.dtype.size();
+                let start = self.launch.memory[load.memory as usize].start;
+                micro::prefetch(
+                    start.wrapping_offset(element as isize * size as isize),
+                    frame.tile().1 * size,
+                );
+            }
+        }
     }
 }
 
