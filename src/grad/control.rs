@@ -184,7 +184,7 @@ impl Backward<'_> {
         };
         let mut next: Vec<Tensor> = step.floats.iter().map(|&i| flow(1 + i)).collect();
         let first = 1 + spec.carries + spec.stacked;
-        next.extend(step.summed.iter().zip(sums).map(|(&i, sum)| self.site.add(sum, &flow(first + i))));
+        next.extend(step.summed.iter().zip(sums).map(|(&i, sum)| self.site.add(sum, flow(first + i))));
         let ys = step.slices.iter().map(|&i| flow(1 + spec.carries + i)).collect();
         Ok((next, ys))
     }

@@ -1,0 +1,96 @@
+//! Convolutions.
+
+use crate::module;
+use crate::nn::init;
+use crate::nn::module::Layer;
+use crate::nn::param::Param;
+use crate::tensor::conv::{ConvOpts, ConvTransposeOpts};
+use crate::tensor::{Place, Tensor};
+
+macro_rules! convolution {
+    ($($conv:ident $transposed:ident $method:ident $transposed_method:ident $rank:literal;)*) => {$(
+        #[doc = concat!("Convolution over ", stringify!($rank), " axes; see [`Tensor::", stringify!($method), "`].")]
+        #[derive(Debug)]
+        pub struct $conv {
+            /// `[out, in / groups, kernel ..]`.
+            pub weight: Param,
+            /// `[out]`.
+            pub bias: Option<Param>,
+            opts: ConvOpts,
+        }
+        module!($conv { weight, bias; skip opts });
+
+        impl $conv {
+            /// With a bias; both uniform within one over the root of the
+            /// elements that one output sums, as in PyTorch.
+            #[track_caller]
+            pub fn new(
+                inputs: usize,
+                outputs: usize,
+                kernel: [usize; $rank],
+                opts: ConvOpts,
+                place: impl Into<Place>,
+            ) -> $conv {
+                let place = place.into();
+                let mut shape = vec![outputs, inputs / opts.groups.max(1)];
+                shape.extend(kernel);
+                let fan_in = shape[1..].iter().product();
+                let bias = Some(Param::new(init::fan_in_uniform([outputs], fan_in, place)));
+                $conv { weight: Param::new(init::fan_in_uniform(shape, fan_in, place)), bias, opts }
+            }
+        }
+
+        impl Layer for $conv {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                let bias = self.bias.as_ref().map(Param::get);
+                x.$method(&self.weight.get(), bias.as_ref(), self.opts.clone())
+            }
+        }
+
+        #[doc = concat!("Transposed convolution over ", stringify!($rank), " axes; see [`Tensor::", stringify!($transposed_method), "`].")]
+        #[derive(Debug)]
+        pub struct $transposed {
+            /// `[in, out / groups, kernel ..]`.
+            pub weight: Param,
+            /// `[out]`.
+            pub bias: Option<Param>,
+            opts: ConvTransposeOpts,
+        }
+        module!($transposed { weight, bias; skip opts });
+
+        impl $transposed {
+            /// With a bias; both uniform within one over the root of the
+            /// extents of the weight's axes but the first, as in PyTorch.
+            #[track_caller]
+            pub fn new(
+                inputs: usize,
+                outputs: usize,
+                kernel: [usize; $rank],
+                opts: ConvTransposeOpts,
+                place: impl Into<Place>,
+            ) -> $transposed {
+                let place = place.into();
+                let mut shape = vec![inputs, outputs / opts.groups.max(1)];
+                shape.extend(kernel);
+                let fan_in = shape[1..].iter().product();
+                let bias = Some(Param::new(init::fan_in_uniform([outputs], fan_in, place)));
+                $transposed { weight: Param::new(init::fan_in_uniform(shape, fan_in, place)), bias, opts }
+            }
+        }
+
+        impl Layer for $transposed {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Tensor {
+                let bias = self.bias.as_ref().map(Param::get);
+                x.$transposed_method(&self.weight.get(), bias.as_ref(), self.opts.clone())
+            }
+        }
+    )*};
+}
+
+convolution! {
+    Conv1d ConvTranspose1d conv1d conv_transpose1d 1;
+    Conv2d ConvTranspose2d conv2d conv_transpose2d 2;
+    Conv3d ConvTranspose3d conv3d conv_transpose3d 3;
+}

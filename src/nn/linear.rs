@@ -1,0 +1,93 @@
+//! Affine maps.
+
+use crate::module;
+use crate::nn::init;
+use crate::nn::module::Layer;
+use crate::nn::param::Param;
+use crate::tensor::{Place, Tensor};
+
+/// `x weight^T + bias` over the last axis: `[.., in]` to `[.., out]`.
+#[derive(Debug)]
+pub struct Linear {
+    /// `[out, in]`.
+    pub weight: Param,
+    /// `[out]`.
+    pub bias: Option<Param>,
+}
+module!(Linear { weight, bias });
+
+impl Linear {
+    /// With a bias; both uniform within `1 / sqrt(in)`, as in PyTorch.
+    #[track_caller]
+    pub fn new(inputs: usize, outputs: usize, place: impl Into<Place>) -> Linear {
+        let place = place.into();
+        let bias = Some(Param::new(init::fan_in_uniform([outputs], inputs, place)));
+        Linear { bias, ..Linear::without_bias(inputs, outputs, place) }
+    }
+
+    /// Without a bias.
+    #[track_caller]
+    pub fn without_bias(inputs: usize, outputs: usize, place: impl Into<Place>) -> Linear {
+        let weight = Param::new(init::fan_in_uniform([outputs, inputs], inputs, place.into()));
+        Linear { weight, bias: None }
+    }
+}
+
+impl Layer for Linear {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.linear(&self.weight.get(), self.bias.as_ref().map(Param::get).as_ref())
+    }
+}
+
+/// `x1^T weight[o] x2 + bias[o]` over the last axes: `[.., in1]` and
+/// `[.., in2]` to `[.., out]`.
+#[derive(Debug)]
+pub struct Bilinear {
+    /// `[out, in1, in2]`.
+    pub weight: Param,
+    /// `[out]`.
+    pub bias: Option<Param>,
+}
+module!(Bilinear { weight, bias });
+
+impl Bilinear {
+    /// With a bias; both uniform within `1 / sqrt(in1)`, as in PyTorch.
+    #[track_caller]
+    pub fn new(inputs: (usize, usize), outputs: usize, place: impl Into<Place>) -> Bilinear {
+        let place = place.into();
+        let weight = Param::new(init::fan_in_uniform([outputs, inputs.0, inputs.1], inputs.0, place));
+        let bias = Some(Param::new(init::fan_in_uniform([outputs], inputs.0, place)));
+        Bilinear { weight, bias }
+    }
+
+    /// The output for a pair of inputs.
+    #[track_caller]
+    pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
+        x1.bilinear(x2, &self.weight.get(), self.bias.as_ref().map(Param::get).as_ref())
+    }
+}
+
+/// Rows of a table by number.
+#[derive(Debug)]
+pub struct Embedding {
+    /// `[entries, width]`.
+    pub weight: Param,
+}
+module!(Embedding { weight });
+
+impl Embedding {
+    /// A table of standard normal numbers.
+    #[track_caller]
+    pub fn new(entries: usize, width: usize, place: impl Into<Place>) -> Embedding {
+        Embedding { weight: Param::new(Tensor::randn([entries, width], place)) }
+    }
+}
+
+impl Layer for Embedding {
+    /// Integers `[..]` to `[.., width]`.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.embedding(&self.weight.get())
+    }
+}

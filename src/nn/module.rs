@@ -1,0 +1,295 @@
+//! Modules: things that hold parameters, and what can be done with them.
+
+use crate::base::{DType, Device, Error, OpError, Result, Span};
+use crate::nn::param::{Buffer, Param, Training};
+use crate::tensor::Tensor;
+
+/// Walks through a module's parts, by name.
+pub trait Visitor {
+    /// A parameter.
+    fn param(&mut self, name: &str, param: &Param);
+    /// A buffer.
+    fn buffer(&mut self, name: &str, buffer: &Buffer);
+    /// A switch between training and evaluation.
+    fn training(&mut self, training: &Training);
+    /// A module inside; its names are prefixed by this one.
+    fn child(&mut self, name: &str, module: &dyn Module);
+}
+
+/// A part of a module that [`module!`](crate::module!) visits.
+pub trait Part {
+    /// Visits this part under its name.
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor);
+}
+
+impl Part for Param {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.param(name, self);
+    }
+}
+impl Part for Buffer {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.buffer(name, self);
+    }
+}
+impl Part for Training {
+    fn visit_as(&self, _name: &str, visitor: &mut dyn Visitor) {
+        visitor.training(self);
+    }
+}
+impl<M: Module> Part for M {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.child(name, self);
+    }
+}
+impl<P: Part> Part for Option<P> {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        if let Some(part) = self {
+            part.visit_as(name, visitor);
+        }
+    }
+}
+impl<P: Part> Part for Vec<P> {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        for (number, part) in self.iter().enumerate() {
+            part.visit_as(&format!("{name}.{number}"), visitor);
+        }
+    }
+}
+impl<P: Part + ?Sized> Part for Box<P> {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        (**self).visit_as(name, visitor);
+    }
+}
+impl Part for dyn Layer {
+    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
+        visitor.child(name, self);
+    }
+}
+
+/// Something that holds parameters, buffers and other modules. Implement it
+/// by [`module!`](crate::module!).
+pub trait Module {
+    /// Shows every part to the visitor, in the order of declaration.
+    fn visit(&self, visitor: &mut dyn Visitor);
+}
+
+/// A module that maps a tensor to a tensor.
+pub trait Layer: Module {
+    /// The output for an input. Mistakes name the caller's line.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor;
+}
+
+/// What can be done with any module.
+pub trait ModuleExt: Module {
+    /// The parameters by name, such as `encoder.0.weight`; one that is shared
+    /// appears under its first name only.
+    fn named_parameters(&self) -> Vec<(String, Param)> {
+        let mut found: Vec<(String, Param)> = Vec::new();
+        self.each(&mut |name, part| {
+            if let Found::Param(param) = part
+                && !found.iter().any(|(_, known)| known.ptr_eq(param))
+            {
+                found.push((name.to_string(), param.clone()));
+            }
+        });
+        found
+    }
+
+    /// The parameters, each once.
+    fn parameters(&self) -> Vec<Param> {
+        self.named_parameters().into_iter().map(|(_, param)| param).collect()
+    }
+
+    /// The buffers by name.
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        let mut found = Vec::new();
+        self.each(&mut |name, part| {
+            if let Found::Buffer(buffer) = part {
+                found.push((name.to_string(), buffer.clone()));
+            }
+        });
+        found
+    }
+
+    /// Calls `look` with every part and its full name.
+    fn each(&self, look: &mut dyn FnMut(&str, Found)) {
+        self.visit(&mut Walk { prefix: String::new(), look });
+    }
+
+    /// Number of elements of the parameters.
+    fn num_params(&self) -> usize {
+        self.parameters().iter().map(|param| param.shape().numel()).sum()
+    }
+
+    /// Switches to training: dropout drops, batch normalization uses and
+    /// gathers the batch's statistics.
+    fn train(&self) {
+        self.set_training(true);
+    }
+
+    /// Switches to evaluation.
+    fn eval(&self) {
+        self.set_training(false);
+    }
+
+    /// Switches to training or evaluation.
+    fn set_training(&self, on: bool) {
+        self.each(&mut |_, part| {
+            if let Found::Training(training) = part {
+                training.set(on);
+            }
+        });
+    }
+
+    /// Forgets the gradients of all parameters.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(Param::zero_grad);
+    }
+
+    /// Moves parameters and buffers to a device.
+    ///
+    /// # Errors
+    /// The mistake recorded in a parameter.
+    #[track_caller]
+    fn to_device(&self, device: Device) -> Result<()> {
+        let span = Span::caller();
+        self.replace_all(span, &|x| if x.device() == device { x.clone() } else { x.to(device) })
+    }
+
+    /// Converts floating parameters and buffers to a floating type.
+    ///
+    /// # Errors
+    /// A type that is not floating, or the mistake recorded in a parameter.
+    #[track_caller]
+    fn to_dtype(&self, dtype: DType) -> Result<()> {
+        let span = Span::caller();
+        if !dtype.is_float() {
+            return Err(OpError::new("to_dtype", span, "a floating type", dtype.to_string()).into());
+        }
+        self.replace_all(span, &|x| if x.dtype().is_float() { x.to_dtype(dtype) } else { x.clone() })
+    }
+
+    #[doc(hidden)]
+    fn replace_all(&self, span: Span, map: &dyn Fn(&Tensor) -> Tensor) -> Result<()> {
+        let mut result = Ok(());
+        self.each(&mut |_, part| {
+            let replaced = match part {
+                Found::Param(param) => param.replace(&map(&param.get()), span),
+                Found::Buffer(buffer) => buffer.replace(&map(&buffer.get()), span),
+                Found::Training(_) => Ok(()),
+            };
+            if result.is_ok() {
+                result = replaced;
+            }
+        });
+        result
+    }
+
+    /// Fails unless everything is on one device, which it returns; the CPU
+    /// for a module that holds nothing.
+    ///
+    /// # Errors
+    /// Two parts on different devices, by name.
+    #[track_caller]
+    fn check_device(&self) -> Result<Device> {
+        let span = Span::caller();
+        let mut first: Option<(String, Device)> = None;
+        let mut result: Result<(), Error> = Ok(());
+        self.each(&mut |name, part| {
+            let device = match part {
+                Found::Param(param) => param.device(),
+                Found::Buffer(buffer) => buffer.get().device(),
+                Found::Training(_) => return,
+            };
+            match &first {
+                None => first = Some((name.to_string(), device)),
+                Some((known, at)) if *at != device && result.is_ok() => {
+                    let expected = format!("all parts on {at}, where {known} is");
+                    result =
+                        Err(OpError::new("check_device", span, expected, format!("{name} on {device}")).into());
+                }
+                Some(_) => {}
+            }
+        });
+        result.map(|()| first.map_or(Device::cpu(), |(_, device)| device))
+    }
+}
+
+impl<M: Module + ?Sized> ModuleExt for M {}
+
+/// A part of a module that [`ModuleExt::each`] meets.
+pub enum Found<'a> {
+    /// A parameter.
+    Param(&'a Param),
+    /// A buffer.
+    Buffer(&'a Buffer),
+    /// A switch between training and evaluation.
+    Training(&'a Training),
+}
+
+struct Walk<'a> {
+    prefix: String,
+    look: &'a mut dyn FnMut(&str, Found),
+}
+
+impl Walk<'_> {
+    fn full(&self, name: &str) -> String {
+        if self.prefix.is_empty() { name.to_string() } else { format!("{}.{name}", self.prefix) }
+    }
+}
+
+impl Visitor for Walk<'_> {
+    fn param(&mut self, name: &str, param: &Param) {
+        let name = self.full(name);
+        (self.look)(&name, Found::Param(param));
+    }
+    fn buffer(&mut self, name: &str, buffer: &Buffer) {
+        let name = self.full(name);
+        (self.look)(&name, Found::Buffer(buffer));
+    }
+    fn training(&mut self, training: &Training) {
+        let name = self.prefix.clone();
+        (self.look)(&name, Found::Training(training));
+    }
+    fn child(&mut self, name: &str, module: &dyn Module) {
+        let prefix = self.full(name);
+        let before = std::mem::replace(&mut self.prefix, prefix);
+        module.visit(self);
+        self.prefix = before;
+    }
+}
+
+/// Implements [`Module`](crate::nn::Module) for a struct, naming all its
+/// fields: the parts in order, then behind `skip` those that are none. A
+/// field that is forgotten does not compile.
+///
+/// ```
+/// use kiln::nn::{Layer, Linear, ModuleExt};
+/// use kiln::prelude::*;
+///
+/// struct Mlp { l1: Linear, l2: Linear, slope: f64 }
+/// kiln::module!(Mlp { l1, l2; skip slope });
+///
+/// impl Layer for Mlp {
+///     fn forward(&self, x: &Tensor) -> Tensor {
+///         self.l2.forward(&self.l1.forward(x).leaky_relu(self.slope))
+///     }
+/// }
+///
+/// let mlp = Mlp { l1: Linear::new(4, 8, ()), l2: Linear::new(8, 2, ()), slope: 0.1 };
+/// assert_eq!(mlp.num_params(), 4 * 8 + 8 + 8 * 2 + 2);
+/// assert_eq!(mlp.named_parameters()[3].0, "l2.bias");
+/// ```
+#[macro_export]
+macro_rules! module {
+    ($name:ident { $($part:ident),* $(,)? $(; skip $($skipped:ident),* $(,)?)? }) => {
+        impl $crate::nn::Module for $name {
+            fn visit(&self, visitor: &mut dyn $crate::nn::Visitor) {
+                let $name { $($part,)* $($($skipped: _,)*)? } = self;
+                $($crate::nn::Part::visit_as($part, stringify!($part), visitor);)*
+            }
+        }
+    };
+}

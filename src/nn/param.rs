@@ -1,0 +1,169 @@
+//! Cells of modules: parameters, buffers, and the switch between training and
+//! evaluation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::{DType, Device, Result, Shape, Span};
+use crate::ir::history::GradCell;
+use crate::tensor::Tensor;
+use crate::tensor::var::Var;
+
+/// A trainable tensor. Clones are the same parameter: a module that holds a
+/// clone of another's parameter shares its weights.
+///
+/// [`Param::get`] is the tensor of the moment; gradients taken with respect
+/// to any of these tensors accumulate in the parameter.
+#[derive(Clone, Debug)]
+pub struct Param {
+    var: Var,
+    cell: Arc<GradCell>,
+    trained: Arc<AtomicBool>,
+}
+
+impl Param {
+    /// A parameter that starts as `tensor`, whose shape, type and device it
+    /// keeps. What the tensor was computed from gets no gradient.
+    #[track_caller]
+    pub fn new(tensor: Tensor) -> Param {
+        let cell = Arc::default();
+        let var = Var::new(marked(&tensor, Some(&cell), Span::caller()));
+        Param { var, cell, trained: Arc::new(AtomicBool::new(true)) }
+    }
+
+    /// The tensor held now.
+    pub fn get(&self) -> Tensor {
+        self.var.get()
+    }
+
+    /// Puts `tensor` in; what it was computed from gets no gradient.
+    ///
+    /// # Errors
+    /// As [`Var::set`].
+    #[track_caller]
+    pub fn set(&self, tensor: &Tensor) -> Result<()> {
+        self.var.set(marked(tensor, self.wanted(), Span::caller()))
+    }
+
+    /// Puts a tensor in that may be of another type or device.
+    pub(crate) fn replace(&self, tensor: &Tensor, span: Span) -> Result<()> {
+        self.var.replace(marked(tensor, self.wanted(), span))
+    }
+
+    fn wanted(&self) -> Option<&Arc<GradCell>> {
+        self.requires_grad().then_some(&self.cell)
+    }
+
+    /// Whether gradients are taken with respect to it.
+    pub fn requires_grad(&self) -> bool {
+        self.trained.load(Ordering::Relaxed)
+    }
+
+    /// Freezes the parameter, or trains it again; for tensors that
+    /// [`Param::get`] gives from now on.
+    #[track_caller]
+    pub fn set_requires_grad(&self, wanted: bool) {
+        self.trained.store(wanted, Ordering::Relaxed);
+        // The same tensor again, marked anew: nothing to refuse.
+        let _ = self.set(&self.get());
+    }
+
+    /// The sum of the gradients so far.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.cell.get().map(Tensor::from_node)
+    }
+
+    /// Replaces the sum of the gradients.
+    ///
+    /// # Errors
+    /// The mistake recorded in the tensor. The sum stays.
+    pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {
+        let node = gradient.map(|g| g.detach().node().cloned()).transpose()?;
+        drop(self.cell.replace(node));
+        Ok(())
+    }
+
+    /// Forgets the gradients so far.
+    pub fn zero_grad(&self) {
+        drop(self.cell.replace(None));
+    }
+
+    /// The extents of the axes.
+    pub fn shape(&self) -> Shape {
+        self.var.shape()
+    }
+    /// Type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.var.dtype()
+    }
+    /// Where it is.
+    pub fn device(&self) -> Device {
+        self.var.device()
+    }
+    /// Whether both are the same parameter.
+    pub fn ptr_eq(&self, other: &Param) -> bool {
+        self.var.ptr_eq(&other.var)
+    }
+}
+
+/// The tensor as a node of its own, at which gradients end, in `cell` if any.
+fn marked(tensor: &Tensor, cell: Option<&Arc<GradCell>>, span: Span) -> Tensor {
+    let own = tensor.alone(span);
+    if let (Some(node), Some(cell)) = (own.peek().filter(|node| node.ty().dtype.is_float()), cell) {
+        node.set_grad_cell(cell.clone());
+    }
+    own
+}
+
+/// State that is not trained: running statistics, a cache. Clones are the
+/// same buffer.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    var: Var,
+}
+
+impl Buffer {
+    /// A buffer that starts as `tensor`.
+    #[track_caller]
+    pub fn new(tensor: Tensor) -> Buffer {
+        Buffer { var: Var::new(tensor.alone(Span::caller())) }
+    }
+    /// The tensor held now.
+    pub fn get(&self) -> Tensor {
+        self.var.get()
+    }
+    /// Puts `tensor` in; gradients do not look through it.
+    ///
+    /// # Errors
+    /// As [`Var::set`].
+    #[track_caller]
+    pub fn set(&self, tensor: &Tensor) -> Result<()> {
+        self.var.set(tensor.alone(Span::caller()))
+    }
+    /// Puts a tensor in that may be of another type or device.
+    pub(crate) fn replace(&self, tensor: &Tensor, span: Span) -> Result<()> {
+        self.var.replace(tensor.alone(span))
+    }
+}
+
+/// Whether a module trains or is evaluated: dropout and batch normalization
+/// ask.
+#[derive(Debug)]
+pub struct Training(AtomicBool);
+
+impl Default for Training {
+    fn default() -> Training {
+        Training(AtomicBool::new(true))
+    }
+}
+
+impl Training {
+    /// Whether it trains.
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Trains, or is evaluated, from now on.
+    pub fn set(&self, on: bool) {
+        self.0.store(on, Ordering::Relaxed);
+    }
+}
