@@ -43,6 +43,7 @@ pub mod base;
 pub mod grad;
 pub mod ir;
 pub mod kernel;
+pub mod nn;
 pub mod plan;
 pub mod prelude;
 pub mod runtime;

@@ -14,6 +14,8 @@ const LAYERS: &[&[&str]] = &[
     &["plan"],
     &["tensor"],
     &["grad"],
+    &["nn"],
+    &["optim"],
     &["assert", "prelude"],
 ];
 

@@ -56,17 +56,6 @@ impl<P: Part> Part for Vec<P> {
         }
     }
 }
-impl<P: Part + ?Sized> Part for Box<P> {
-    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
-        (**self).visit_as(name, visitor);
-    }
-}
-impl Part for dyn Layer {
-    fn visit_as(&self, name: &str, visitor: &mut dyn Visitor) {
-        visitor.child(name, self);
-    }
-}
-
 /// Something that holds parameters, buffers and other modules. Implement it
 /// by [`module!`](crate::module!).
 pub trait Module {
@@ -208,7 +197,8 @@ pub trait ModuleExt: Module {
                 Some((known, at)) if *at != device && result.is_ok() => {
                     let expected = format!("all parts on {at}, where {known} is");
                     result =
-                        Err(OpError::new("check_device", span, expected, format!("{name} on {device}")).into());
+                        Err(OpError::new("check_device", span, expected, format!("{name} on {device}"))
+                            .into());
                 }
                 Some(_) => {}
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::nn::module::{Layer, Module, Part, Visitor};
+use crate::nn::module::{Layer, Module, Visitor};
 use crate::tensor::Tensor;
 
 /// Layers one after the other; their names are their numbers.
@@ -38,7 +38,7 @@ impl fmt::Debug for Sequential {
 impl Module for Sequential {
     fn visit(&self, visitor: &mut dyn Visitor) {
         for (number, layer) in self.layers.iter().enumerate() {
-            layer.visit_as(&number.to_string(), visitor);
+            visitor.child(&number.to_string(), &**layer);
         }
     }
 }

@@ -73,17 +73,20 @@ impl Tensor {
 
     /// The same values, as a constant for gradients.
     pub(crate) fn detached(&self, span: Span) -> Tensor {
-        match self.peek() {
-            Some(node) if node.is_tracked() => match node.value() {
-                Some(value) => Tensor::from_node(Node::leaf(node.ty().clone(), value.clone(), span)),
-                None => {
-                    let before = set_tracking(false);
-                    let own = identity(self, span);
-                    set_tracking(before);
-                    own
-                }
-            },
-            Some(_) | None => self.clone(),
+        let tracked = self.peek().is_some_and(|node| node.is_tracked());
+        if tracked { self.alone(span) } else { self.clone() }
+    }
+
+    /// The same values under a node that is nobody else's, a constant for
+    /// gradients.
+    pub(crate) fn alone(&self, span: Span) -> Tensor {
+        let Some(node) = self.peek() else { return self.clone() };
+        if let Some(value) = node.value() {
+            return Tensor::from_node(Node::leaf(node.ty().clone(), value.clone(), span));
         }
+        let before = set_tracking(false);
+        let own = identity(self, span);
+        set_tracking(before);
+        own
     }
 }

@@ -51,6 +51,14 @@ impl Var {
         Ok(())
     }
 
+    /// Puts a tensor in that may be of another shape, type or device.
+    pub(crate) fn replace(&self, tensor: Tensor) -> Result<()> {
+        tensor.check()?;
+        let old = std::mem::replace(&mut *self.lock(), tensor);
+        drop(old);
+        Ok(())
+    }
+
     /// Computes the value held, unless it is in memory.
     ///
     /// # Errors
