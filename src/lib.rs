@@ -46,6 +46,7 @@ pub mod kernel;
 pub mod nn;
 pub mod plan;
 pub mod prelude;
+pub mod render;
 pub mod runtime;
 pub mod schedule;
 pub mod tensor;

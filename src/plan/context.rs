@@ -145,6 +145,15 @@ impl Context {
         Ok(())
     }
 
+    /// Starts what is enqueued on any device.
+    ///
+    /// # Errors
+    /// The first driver's failure.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let backends: Vec<Arc<dyn Backend>> = lock(&self.backends).values().cloned().collect();
+        backends.iter().try_for_each(|backend| backend.flush())
+    }
+
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
         let cache = lock(&self.plans);
         let lifted: Vec<bool> = values.scalars.iter().map(|scalar| scalar.always_argument).collect();
@@ -220,7 +229,10 @@ fn open(device: Device) -> Result<Arc<dyn Backend>> {
         DeviceKind::Cpu => Ok(Arc::new(crate::runtime::cpu::CpuBackend::new())),
         DeviceKind::Null => Ok(Arc::new(null::NullBackend::new(null::CAPABILITIES))),
         DeviceKind::Meta => unavailable("the meta device has no memory and runs nothing"),
-        DeviceKind::Wgpu => unavailable("this build has no wgpu backend"),
+        #[cfg(feature = "wgpu")]
+        DeviceKind::Wgpu => Ok(Arc::new(crate::runtime::wgpu::WgpuBackend::open(device)?)),
+        #[cfg(not(feature = "wgpu"))]
+        DeviceKind::Wgpu => unavailable("this build of kiln is without the feature wgpu"),
         DeviceKind::Cuda => unavailable("this build has no CUDA backend"),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 
 use crate::base::{Device, DeviceKind};
 use crate::plan::context::{Context, current};
+use crate::runtime::Backend;
 use crate::runtime::cpu::{micro, threads};
 
 /// What [`doctor`] found. Prints one line a device.
@@ -42,7 +43,7 @@ fn examine(context: &Context, device: Device) -> Finding {
         (kind, Ok(backend)) => {
             let limit = backend.memory().limit;
             let limit = if limit == u64::MAX { String::new() } else { format!(", at most {limit} bytes") };
-            found(presence(kind) + &limit)
+            found(presence(kind, backend.as_ref()) + &limit)
         }
         (kind, Err(error)) => {
             Finding { device, available: false, what: error.to_string(), mend: mend(kind).into() }
@@ -50,7 +51,7 @@ fn examine(context: &Context, device: Device) -> Finding {
     }
 }
 
-fn presence(kind: DeviceKind) -> String {
+fn presence(kind: DeviceKind, backend: &dyn Backend) -> String {
     match kind {
         DeviceKind::Cpu => {
             let threads = threads::count();
@@ -58,7 +59,7 @@ fn presence(kind: DeviceKind) -> String {
             format!("{threads} thread{plural}, {}", instruction_set())
         }
         DeviceKind::Null => "runs nothing, reports everything; for tests of plans".into(),
-        DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Meta => "ready".into(),
+        DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Meta => backend.describe(),
     }
 }
 
@@ -74,7 +75,11 @@ fn instruction_set() -> String {
 
 fn mend(kind: DeviceKind) -> &'static str {
     match kind {
-        DeviceKind::Wgpu | DeviceKind::Cuda => "use a version of kiln built with this backend",
+        #[cfg(feature = "wgpu")]
+        DeviceKind::Wgpu => crate::runtime::wgpu::adapter::MEND,
+        #[cfg(not(feature = "wgpu"))]
+        DeviceKind::Wgpu => "build kiln with the feature wgpu",
+        DeviceKind::Cuda => "use a version of kiln built with this backend",
         DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => "",
     }
 }

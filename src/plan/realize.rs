@@ -34,6 +34,7 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
         let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
         run(&context, &plan, &leaves, &scalars, &|id| line(&plan, &collected, id))?
     };
+    context.flush()?;
     for (node, value) in wanted.iter().zip(values) {
         node.set_value(value);
     }

@@ -8,7 +8,7 @@ use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
-use crate::runtime::{Binding, Bindings, IndexStatus, Program};
+use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Program};
 use crate::schedule::{Place, Step};
 
 /// The user's line behind a node of the plan's graph, if there is one.
@@ -126,7 +126,7 @@ impl<'a> Execution<'a> {
         let inputs: Vec<Binding<'_>> = step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
         let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
         let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
-        let status = IndexStatus::default();
+        let status = IndexStatus::at(self.site(step));
         let clock = debug::clock();
         program.launch(&Bindings {
             inputs: &inputs,
@@ -143,18 +143,20 @@ impl<'a> Execution<'a> {
         self.check_indices(step, &status)
     }
 
-    fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {
-        let Some((index, extent)) = status.take() else { return Ok(()) };
+    /// The operation of a step that uses indices.
+    fn site(&self, step: &Step) -> Option<IndexSite> {
         let graph = &self.plan.schedule.graph;
         let indexes = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
-        let id = step.members.iter().find(indexes).copied().unwrap_or(step.outputs[0]);
+        let id = step.members.iter().find(indexes).copied()?;
         let node = graph.node(id);
-        Err(Error::IndexOutOfRange {
-            op: node.op.name(),
-            index,
-            extent,
-            span: (self.line)(id).unwrap_or(node.span),
-        })
+        Some(IndexSite { op: node.op.name(), span: (self.line)(id).unwrap_or(node.span) })
+    }
+
+    fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {
+        let Some((index, extent)) = status.take() else { return Ok(()) };
+        let node = self.plan.schedule.graph.node(step.outputs[0]);
+        let site = status.site().unwrap_or(IndexSite { op: node.op.name(), span: node.span });
+        Err(Error::IndexOutOfRange { op: site.op, index, extent, span: site.span })
     }
 
     fn transfer(&self, step: &Step) -> Result<()> {

@@ -7,13 +7,15 @@
 pub mod cpu;
 pub mod host;
 pub mod null;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::{DType, Device, Result};
+use crate::base::{DType, Device, Result, Span};
 use crate::ir::Buffer;
 use crate::kernel::Work;
 
@@ -55,14 +57,33 @@ pub struct Bindings<'a> {
     pub status: &'a IndexStatus,
 }
 
+/// The operation that uses an index, for devices that report a bad one after
+/// the launch.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexSite {
+    /// The operation's name.
+    pub op: &'static str,
+    /// The user's line.
+    pub span: Span,
+}
+
 /// The first index out of range that a kernel met.
 #[derive(Debug, Default)]
 pub struct IndexStatus {
+    site: Option<IndexSite>,
     failed: AtomicBool,
     first: Mutex<Option<(i64, usize)>>,
 }
 
 impl IndexStatus {
+    /// A status for a launch whose indices a known operation uses.
+    pub fn at(site: Option<IndexSite>) -> IndexStatus {
+        IndexStatus { site, ..IndexStatus::default() }
+    }
+    /// The operation that uses the indices, if known.
+    pub fn site(&self) -> Option<IndexSite> {
+        self.site
+    }
     /// Records an index outside `0..extent`; the first one stays.
     #[cold]
     pub fn record(&self, index: i64, extent: usize) {
@@ -123,7 +144,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The bytes `start..start + out.len()` of a buffer, waiting for them.
     ///
     /// # Errors
-    /// The driver's failure.
+    /// The driver's failure; an index out of range that an earlier launch met.
     fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()>;
     /// Copies bytes within the device.
     ///
@@ -135,10 +156,22 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the compiler said.
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>>;
+    /// Starts everything enqueued, without waiting.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+    /// What the device is, in words.
+    fn describe(&self) -> String {
+        "ready".into()
+    }
     /// Waits for everything enqueued.
     ///
     /// # Errors
-    /// The first failure since the last wait.
+    /// The first failure since the last wait: an index out of range, a
+    /// driver's failure.
     fn sync(&self) -> Result<()>;
     /// What the pool holds.
     fn memory(&self) -> MemoryStats;

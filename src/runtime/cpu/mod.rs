@@ -172,4 +172,4 @@ impl Program for CustomProgram {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::runtime) mod tests;

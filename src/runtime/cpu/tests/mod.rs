@@ -1,7 +1,7 @@
 //! Tile programs against the point-by-point reference, on hand-built and on
 //! random kernels.
 
-mod random;
+pub(in crate::runtime) mod random;
 
 use crate::base::{DType, Scalar};
 use crate::ir::{Buffer, NodeId};
@@ -11,12 +11,12 @@ use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
 
 /// What a launch leaves: the outputs' elements, and the first bad index.
 #[derive(Debug)]
-struct Outcome {
-    outputs: Vec<Vec<Scalar>>,
-    bad_index: bool,
+pub(in crate::runtime) struct Outcome {
+    pub outputs: Vec<Vec<Scalar>>,
+    pub bad_index: bool,
 }
 
-fn elements(data: &[u8], dtype: DType) -> Vec<Scalar> {
+pub(in crate::runtime) fn elements(data: &[u8], dtype: DType) -> Vec<Scalar> {
     let element = |raw: &[u8]| {
         let mut bits = [0; 8];
         bits[..raw.len()].copy_from_slice(raw);
@@ -26,21 +26,21 @@ fn elements(data: &[u8], dtype: DType) -> Vec<Scalar> {
 }
 
 /// A buffer of some elements.
-fn buffer(values: &[Scalar], dtype: DType) -> Buffer {
+pub(in crate::runtime) fn buffer(values: &[Scalar], dtype: DType) -> Buffer {
     let raw = values.iter().flat_map(|v| v.to_bits(dtype).to_le_bytes()[..dtype.size()].to_vec());
     host::upload(&raw.collect::<Vec<u8>>()).unwrap()
 }
 
 /// How to run a kernel.
 #[derive(Clone, Copy)]
-enum By {
+pub(in crate::runtime) enum By {
     Reference,
     /// As the device does, with the output perhaps over an input.
     Device(Option<u32>),
 }
 
 /// Runs a kernel.
-fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Outcome {
+pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Outcome {
     let outs: Vec<(usize, DType)> = match &kernel.scatter {
         Some(scatter) => vec![(scatter.numel, scatter.dtype)],
         None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
@@ -82,7 +82,7 @@ fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Outcome {
 
 /// Whether two numbers agree within a relative tolerance. With one, infinity
 /// and NaN count as equal: moments of infinity are either.
-fn close(a: Scalar, b: Scalar, tolerance: f64) -> bool {
+pub(in crate::runtime) fn close(a: Scalar, b: Scalar, tolerance: f64) -> bool {
     let (x, y) = (a.as_f64(), b.as_f64());
     let neither = tolerance > 1e-4 && !x.is_finite() && !y.is_finite();
     neither

@@ -34,18 +34,18 @@ impl Choices {
 }
 
 /// A kernel under construction, with its inputs' contents.
-struct Case {
+pub(in crate::runtime) struct Case {
     choices: Choices,
-    kernel: Kernel,
-    data: Vec<(DType, Vec<Scalar>)>,
+    pub kernel: Kernel,
+    pub data: Vec<(DType, Vec<Scalar>)>,
     /// Whether results are not exact.
-    rounds: bool,
+    pub rounds: bool,
     /// Whether inputs have infinities and NaN.
     special: bool,
     /// Expressions before this one are not used again.
     first: usize,
     /// The input that the output is written over.
-    overwritten: Option<u32>,
+    pub overwritten: Option<u32>,
 }
 
 const EXTENTS: [usize; 12] = [2, 3, 1, 5, 4, 7, 16, 9, 33, 70, 20, 130];

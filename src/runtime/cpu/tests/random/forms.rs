@@ -7,7 +7,7 @@ use crate::runtime::cpu::tests::random::{Case, DTYPES};
 
 impl Case {
     /// A kernel with stores at any level.
-    pub(super) fn rows(numbers: Vec<u32>) -> Case {
+    pub fn rows(numbers: Vec<u32>) -> Case {
         let mut case = Case::new(numbers);
         let depth = case.choices.below(4).min(2) as u8;
         case.axes(0, 3);
@@ -41,7 +41,7 @@ impl Case {
     }
 
     /// A kernel that contracts two values.
-    pub(super) fn contraction(numbers: Vec<u32>) -> Case {
+    pub fn contraction(numbers: Vec<u32>) -> Case {
         const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::I64, DType::F16, DType::I32, DType::BF16];
         let mut case = Case::new(numbers);
         let [batch, m, n, k] = [0, 0, 0, 1].map(|level| {
@@ -97,7 +97,7 @@ impl Case {
     }
 
     /// A kernel that scatters.
-    pub(super) fn scatter(numbers: Vec<u32>) -> Case {
+    pub fn scatter(numbers: Vec<u32>) -> Case {
         let mut case = Case::new(numbers);
         case.axes(0, 3);
         case.steps(0);

@@ -1,0 +1,156 @@
+//! Where loads and stores go.
+
+use crate::base::DType;
+use crate::kernel::{Access, Affine, ExprId, Guard, Within};
+use crate::render::c_like::emit::position;
+use crate::render::c_like::emit::{Emitter, GROUPS, Lane};
+
+impl Emitter<'_> {
+    /// Whether a condition on the axes holds; `None` if it always does.
+    pub(super) fn inside(&self, within: &Within, lane: Lane) -> Option<String> {
+        let (low, high) = within.value.range(&self.kernel.axes);
+        let value = self.affine(&within.value, lane);
+        let below = (low < within.low).then(|| format!("{value} >= {}", position(within.low)));
+        let above = (high >= within.high).then(|| format!("{value} < {}", position(within.high)));
+        match (below, above) {
+            (None, None) => None,
+            (Some(one), None) | (None, Some(one)) => Some(format!("({one})")),
+            (Some(below), Some(above)) => Some(format!("({below} && {above})")),
+        }
+    }
+
+    /// When a load may happen; `None` if always.
+    fn open(&self, guard: &Guard, lane: Lane) -> Option<String> {
+        let mut parts: Vec<String> = guard.within.iter().filter_map(|w| self.inside(w, lane)).collect();
+        parts.extend(guard.masks.iter().map(|&mask| self.name(mask, lane)));
+        (!parts.is_empty()).then(|| parts.join(" && "))
+    }
+
+    /// Defines what a load gives.
+    pub(super) fn load(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard) {
+        if self.by_four.0[slot as usize]
+            && let Some(group) = self.four_group(&access.affine)
+            && access.dynamic.is_empty()
+        {
+            return self.load_fours(id, slot, access, guard, group);
+        }
+        for lane in self.all_lanes(self.mask(id)) {
+            let value = self.load_one(slot, access, guard, lane);
+            self.definition(id, lane, &value);
+        }
+    }
+
+    /// The group whose lanes are neighbours in memory at this address.
+    pub fn four_group(&self, address: &Affine) -> Option<usize> {
+        (0..GROUPS)
+            .find(|&group| self.lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))
+    }
+
+    fn load_one(&mut self, slot: u32, access: &Access, guard: &Guard, lane: Lane) -> String {
+        let dtype = self.kernel.inputs[slot as usize].dtype;
+        let zero = self.dialect.constant(dtype, 0);
+        if self.kernel.inputs[slot as usize].numel == 0 {
+            return zero;
+        }
+        let open = self.open(guard, lane).map(|condition| {
+            let name = self.fresh("open");
+            let line = self.dialect.define(&name, self.dialect.register(DType::Bool), &condition);
+            self.out.line(line);
+            name
+        });
+        let mut address = self.affine(&access.affine, lane);
+        for part in &access.dynamic {
+            let wide = self.name(part.index, lane);
+            let index = if part.checked {
+                self.checked(&wide, part.extent, open.as_deref())
+            } else {
+                self.dialect.narrow(&wide)
+            };
+            address = format!("{address} + {index} * {}", position(part.stride));
+        }
+        match open {
+            None => self.dialect.load(slot, &address),
+            Some(open) => {
+                let safe = self.dialect.select(&open, &address, "0");
+                let value = self.dialect.load(slot, &safe);
+                self.dialect.select(&open, &value, &zero)
+            }
+        }
+    }
+
+    /// The name of an index clamped to its axis, reported if that changed it.
+    fn checked(&mut self, wide: &str, extent: usize, open: Option<&str>) -> String {
+        let name = self.fresh("at");
+        let position = self.dialect.register(DType::I32);
+        let clamped = self.dialect.clamp(wide, extent);
+        let line = self.dialect.define(&name, position, &clamped);
+        self.out.line(line);
+        let changed = format!("{wide} != {}", self.dialect.widen(&name));
+        let condition = open.map_or(changed.clone(), |open| format!("{open} && {changed}"));
+        self.out.open(format!("if ({condition})"));
+        let report = self.dialect.report(wide, extent);
+        self.out.line(report);
+        self.out.close();
+        name
+    }
+
+    /// Loads neighbours by fours. The guard, if any, is the same for all of
+    /// a group's lanes.
+    fn load_fours(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard, group: usize) {
+        let dtype = self.kernel.inputs[slot as usize].dtype;
+        let zero = self.dialect.constant(dtype, 0);
+        let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % 4 == 0);
+        for first in firsts.collect::<Vec<Lane>>() {
+            let address = self.affine(&access.affine, first);
+            let open = self.open(guard, first);
+            let safe = open.as_ref().map_or(address.clone(), |open| self.dialect.select(open, &address, "0"));
+            let name = self.fresh("four");
+            let ty = self.dialect.register4(dtype);
+            let value = self.dialect.load4(slot, &format!("({safe}) / 4"));
+            let line = self.dialect.define(&name, &ty, &value);
+            self.out.line(line);
+            for (offset, part) in ["x", "y", "z", "w"].iter().enumerate() {
+                let mut lane = first;
+                lane[group] += offset;
+                let value = format!("{name}.{part}");
+                let value =
+                    open.as_ref().map_or(value.clone(), |open| self.dialect.select(open, &value, &zero));
+                self.definition(id, lane, &value);
+            }
+        }
+    }
+
+    /// Writes a store in all lanes, those for which `alive` gives a condition
+    /// only where it holds.
+    pub fn store(&mut self, number: usize, alive: &dyn Fn(Lane) -> Option<String>) {
+        let store = &self.kernel.stores[number];
+        let mask = self.mask(store.value) | self.affine_mask(&store.address);
+        let four = self.by_four.1[number].then(|| self.four_group(&store.address)).flatten();
+        for lane in self.all_lanes(mask) {
+            let line = match four {
+                Some(group) if lane[group] % 4 != 0 => continue,
+                Some(group) => {
+                    let value = |offset: usize| {
+                        let mut lane = lane;
+                        lane[group] += offset;
+                        self.name(store.value, lane)
+                    };
+                    let quad = format!("({}) / 4", self.affine(&store.address, lane));
+                    self.dialect.store4(number, &quad, &[value(0), value(1), value(2), value(3)])
+                }
+                None => {
+                    let address = self.affine(&store.address, lane);
+                    self.dialect.store(number, &address, &self.name(store.value, lane))
+                }
+            };
+            match alive(lane) {
+                None => self.out.line(line),
+                Some(condition) => {
+                    self.out.open(format!("if ({condition})"));
+                    self.out.line(line);
+                    self.out.close();
+                }
+            }
+        }
+    }
+}

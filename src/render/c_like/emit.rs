@@ -1,0 +1,353 @@
+//! Expressions as definitions, once per lane they vary along.
+//!
+//! An invocation may compute several neighbouring points at once: its
+//! *lanes*, in up to three groups (points or rows of a matrix tile; rows of a
+//! loop or columns of the tile; steps of a contraction). An expression that
+//! depends on no axis of a group is computed once for all lanes of it.
+
+use crate::base::DType;
+use crate::ir::AluOp;
+use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
+use crate::render::c_like::Dialect;
+use crate::render::c_like::writer::Writer;
+
+/// The lane groups.
+pub const GROUPS: usize = 3;
+
+/// A lane: a number in each group.
+pub type Lane = [usize; GROUPS];
+
+/// How many lanes there are, and which axes differ between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// Lanes in each group.
+    pub count: Lane,
+    /// For each axis, the group in which its position differs.
+    pub group: Vec<Option<u8>>,
+    /// For each group, the axis along which its lanes are neighbours, and
+    /// the first lane a multiple of four.
+    pub consecutive: [Option<AxisId>; GROUPS],
+}
+
+impl Lanes {
+    /// One lane.
+    pub fn single(kernel: &Kernel) -> Lanes {
+        Lanes { count: [1; GROUPS], group: vec![None; kernel.axes.len()], consecutive: [None; GROUPS] }
+    }
+}
+
+/// A kernel's program under construction.
+pub struct Emitter<'k> {
+    /// The language.
+    pub dialect: &'k dyn Dialect,
+    /// The kernel.
+    pub kernel: &'k Kernel,
+    /// The text.
+    pub out: Writer,
+    /// The lanes.
+    pub lanes: Lanes,
+    /// How many invocations share a point's rows.
+    pub team: usize,
+    /// Whether each of a team takes neighbouring rows.
+    pub blocked: bool,
+    /// For each input and each output, whether it is accessed by fours.
+    pub by_four: (Vec<bool>, Vec<bool>),
+    /// Which groups each expression's value differs in, as bits.
+    masks: Vec<u8>,
+    defined: Vec<bool>,
+    scope: Vec<ExprId>,
+    /// The running state of each scan in the open loops.
+    pub(super) scans: Vec<Option<String>>,
+    /// Arrays that the workgroup shares: name and type of the elements.
+    pub shared: Vec<(String, &'static str)>,
+    pub(super) counter: usize,
+}
+
+impl<'k> Emitter<'k> {
+    /// An emitter that has written nothing.
+    pub fn new(dialect: &'k dyn Dialect, kernel: &'k Kernel, lanes: Lanes) -> Emitter<'k> {
+        let masks = masks(kernel, &lanes);
+        let count = kernel.exprs.len();
+        Emitter {
+            dialect,
+            kernel,
+            out: Writer::default(),
+            lanes,
+            team: 1,
+            blocked: false,
+            by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
+            masks,
+            defined: vec![false; count],
+            scope: Vec::new(),
+            scans: vec![None; count],
+            shared: Vec::new(),
+            counter: 0,
+        }
+    }
+
+    /// The groups in which an expression differs.
+    pub fn mask(&self, id: ExprId) -> u8 {
+        self.masks[id.index()]
+    }
+
+    /// The groups in which an affine combination differs.
+    pub fn affine_mask(&self, affine: &Affine) -> u8 {
+        affine_mask(&self.lanes, affine)
+    }
+
+    /// All lanes of the groups in a mask; 0 in the others.
+    pub fn all_lanes(&self, mask: u8) -> Vec<Lane> {
+        let count = |group: usize| if mask >> group & 1 == 1 { self.lanes.count[group] } else { 1 };
+        let mut all = Vec::new();
+        for x in 0..count(0) {
+            for y in 0..count(1) {
+                all.extend((0..count(2)).map(|z| [x, y, z]));
+            }
+        }
+        all
+    }
+
+    /// The name of an expression's value in a lane.
+    pub fn name(&self, id: ExprId, lane: Lane) -> String {
+        format!("v{}{}", id.0, suffix(self.mask(id), lane))
+    }
+
+    /// The name of an axis's position in a lane.
+    pub fn axis(&self, axis: AxisId, lane: Lane) -> String {
+        match self.lanes.group[axis.index()] {
+            Some(group) if self.lanes.count[group as usize] > 1 => {
+                format!("i{}_{}", axis.0, lane[group as usize])
+            }
+            Some(_) | None => format!("i{}", axis.0),
+        }
+    }
+
+    /// A name nothing else has.
+    pub(super) fn fresh(&mut self, prefix: &str) -> String {
+        self.counter += 1;
+        format!("{prefix}{}", self.counter)
+    }
+
+    /// An affine combination of positions, as a signed 32-bit expression.
+    pub fn affine(&self, affine: &Affine, lane: Lane) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for &(axis, c) in &affine.terms {
+            let name = self.axis(axis, lane);
+            parts.push(if c == 1 { name } else { format!("{name} * {}", position(c)) });
+        }
+        if affine.offset != 0 || parts.is_empty() {
+            parts.push(position(affine.offset));
+        }
+        parts.join(" + ")
+    }
+
+    /// Whether a value was defined and is in scope.
+    pub fn is_defined(&self, id: ExprId) -> bool {
+        self.defined[id.index()]
+    }
+
+    /// A mark to which [`Emitter::forget`] goes back.
+    pub fn mark(&self) -> usize {
+        self.scope.len()
+    }
+
+    /// What was defined since the mark is out of scope.
+    pub fn forget(&mut self, mark: usize) {
+        for id in self.scope.drain(mark..) {
+            self.defined[id.index()] = false;
+        }
+    }
+
+    /// Takes an expression as defined: its definition was written by other means.
+    pub fn assume(&mut self, id: ExprId) {
+        self.set_defined(id);
+    }
+
+    pub(super) fn set_defined(&mut self, id: ExprId) {
+        self.defined[id.index()] = true;
+        self.scope.push(id);
+    }
+
+    /// What must be defined for some values to be, operands first: without
+    /// what is defined already and what lies behind it.
+    pub fn needed(&self, targets: &[ExprId]) -> Vec<ExprId> {
+        let mut wanted = vec![false; self.kernel.exprs.len()];
+        targets.iter().for_each(|id| wanted[id.index()] = true);
+        for i in (0..wanted.len()).rev() {
+            if self.defined[i] {
+                wanted[i] = false;
+            }
+            if wanted[i] {
+                self.operands(ExprId(i as u32), &mut |x| wanted[x.index()] = true);
+            }
+        }
+        (0..wanted.len()).filter(|&i| wanted[i]).map(|i| ExprId(i as u32)).collect()
+    }
+
+    /// The operands whose definitions an expression's own refers to: a cast
+    /// of a position does without the position as `I64`.
+    fn operands(&self, id: ExprId, visit: &mut dyn FnMut(ExprId)) {
+        if self.cast_position(id).is_none() {
+            self.kernel.expr(id).operands(visit);
+        }
+    }
+
+    /// The position of which an expression is a cast to 32 bits.
+    fn cast_position(&self, id: ExprId) -> Option<&'k Affine> {
+        let node = &self.kernel.exprs[id.index()];
+        let Expr::Cast(x) = node.expr else { return None };
+        let narrow = matches!(node.dtype, DType::I32 | DType::U32 | DType::F32);
+        match &self.kernel.exprs[x.index()].expr {
+            Expr::Index(affine) if narrow && self.is_position(affine) => Some(affine),
+            _ => None,
+        }
+    }
+
+    /// Whether all values of an affine combination fit 32 bits.
+    pub fn is_position(&self, affine: &Affine) -> bool {
+        let (low, high) = affine.range(&self.kernel.axes);
+        low >= i64::from(i32::MIN) && high <= i64::from(i32::MAX)
+    }
+
+    /// Defines what is needed for some values, in order.
+    pub fn define_all(&mut self, targets: &[ExprId]) {
+        for id in self.needed(targets) {
+            self.define(id);
+        }
+    }
+
+    /// Defines one expression, whose operands are.
+    pub(super) fn define(&mut self, id: ExprId) {
+        match &self.kernel.expr(id) {
+            Expr::Load(slot, access, guard) => self.load(id, *slot, access, guard),
+            Expr::Scan(monoid, x, _) => self.scan_step(id, *monoid, *x),
+            Expr::Reduce(..) => panic!("reduction %{} is used before its rows are combined", id.0),
+            Expr::Accumulator => panic!("the accumulator is used before it is finished"),
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Index(_)
+            | Expr::Inside(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_) => {
+                for lane in self.all_lanes(self.mask(id)) {
+                    let value = self.value(id, lane);
+                    self.definition(id, lane, &value);
+                }
+            }
+        }
+        self.set_defined(id);
+    }
+
+    /// Writes the definition of a value in a lane.
+    pub(super) fn definition(&mut self, id: ExprId, lane: Lane, value: &str) {
+        let ty = self.dialect.register(self.kernel.exprs[id.index()].dtype);
+        let line = self.dialect.define(&self.name(id, lane), ty, value);
+        self.out.line(line);
+    }
+
+    /// The right side of a definition.
+    fn value(&self, id: ExprId, lane: Lane) -> String {
+        let node = &self.kernel.exprs[id.index()];
+        let dtype_of = |x: ExprId| self.kernel.exprs[x.index()].dtype;
+        let dialect = self.dialect;
+        if let Some(affine) = self.cast_position(id) {
+            let position = self.affine(affine, lane);
+            return dialect.cast(DType::I32, node.dtype, &format!("({position})"));
+        }
+        match &node.expr {
+            Expr::Const(bits) => dialect.constant(node.dtype, *bits),
+            Expr::Arg(slot) => dialect.argument(*slot, node.dtype),
+            Expr::Index(affine) => self.wide(affine, lane),
+            Expr::Inside(within) => self.inside(within, lane).unwrap_or_else(|| "true".into()),
+            Expr::Alu(op, x) => {
+                let operands: Vec<String> = x[..op.arity()].iter().map(|&x| self.name(x, lane)).collect();
+                dialect.alu(*op, dtype_of(values_operand(*op, x)), &operands)
+            }
+            Expr::Cast(x) => dialect.cast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
+            Expr::Bitcast(x) => dialect.bitcast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
+            Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) | Expr::Accumulator => {
+                panic!("%{} has no spelling of its own", id.0)
+            }
+        }
+    }
+
+    /// An affine combination as `I64`.
+    fn wide(&self, affine: &Affine, lane: Lane) -> String {
+        if self.is_position(affine) {
+            return self.dialect.widen(&self.affine(affine, lane));
+        }
+        let mut sum = self.dialect.constant(DType::I64, affine.offset as u64);
+        for &(axis, c) in &affine.terms {
+            let step = self.dialect.constant(DType::I64, c as u64);
+            sum = format!("{sum} + {} * {step}", self.dialect.widen(&self.axis(axis, lane)));
+        }
+        sum
+    }
+}
+
+/// The operand whose type says what an operation works on.
+fn values_operand(op: AluOp, x: &[ExprId; 3]) -> ExprId {
+    x[op.arity() - 1]
+}
+
+/// A position as a literal; those that 32 bits do not hold wrap, as sums of
+/// addresses do.
+pub fn position(value: i64) -> String {
+    match value as i32 {
+        i32::MIN => "(-2147483647 - 1)".into(),
+        value if value < 0 => format!("({value})"),
+        value => value.to_string(),
+    }
+}
+
+/// What distinguishes the names of a value's lanes.
+pub(super) fn suffix(mask: u8, lane: Lane) -> String {
+    (0..GROUPS).filter(|group| mask >> group & 1 == 1).map(|group| format!("_{}", lane[group])).collect()
+}
+
+fn affine_mask(lanes: &Lanes, affine: &Affine) -> u8 {
+    affine.terms.iter().fold(0, |mask, term| mask | axis_mask(lanes, term.0))
+}
+
+fn axis_mask(lanes: &Lanes, axis: AxisId) -> u8 {
+    match lanes.group[axis.index()] {
+        Some(group) if lanes.count[group as usize] > 1 => 1 << group,
+        Some(_) | None => 0,
+    }
+}
+
+/// The groups each expression differs in. A reduction or scan combines the
+/// lanes of its rows.
+fn masks(kernel: &Kernel, lanes: &Lanes) -> Vec<u8> {
+    let mut masks: Vec<u8> = Vec::with_capacity(kernel.exprs.len());
+    let of_level = |level: u8| {
+        let axes = kernel.level_axes(level);
+        axes.fold(0u8, |mask, axis| mask | axis_mask(lanes, axis))
+    };
+    for node in &kernel.exprs {
+        let mut mask = 0;
+        node.expr.operands(|x| mask |= masks[x.index()]);
+        mask |= match &node.expr {
+            Expr::Index(affine) => affine_mask(lanes, affine),
+            Expr::Inside(within) => affine_mask(lanes, &within.value),
+            Expr::Load(_, access, guard) => {
+                let within = guard.within.iter().map(|w| affine_mask(lanes, &w.value));
+                within.fold(affine_mask(lanes, &access.affine), |mask, w| mask | w)
+            }
+            Expr::Accumulator => of_level(0),
+            Expr::Scan(_, _, axis) => axis_mask(lanes, *axis),
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..) => 0,
+        };
+        if let Expr::Reduce(..) = node.expr {
+            mask &= !of_level(node.level + 1);
+        }
+        masks.push(mask);
+    }
+    masks
+}

@@ -1,0 +1,283 @@
+//! The states of reductions and scans: variables, how they take an element
+//! in, how two merge, and what they finish as.
+
+use crate::base::{DType, Kind};
+use crate::ir::monoid::int_range;
+use crate::ir::{AluOp, Monoid};
+use crate::kernel::{Expr, ExprId};
+use crate::render::c_like::Dialect;
+use crate::render::c_like::emit::{Emitter, Lane};
+
+/// One variable of a state: its type and what it is for no elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// The variable's type.
+    pub dtype: DType,
+    /// The bits, as that type, of the state of no elements.
+    pub identity: u64,
+}
+
+/// A monoid over elements of a type, in a language.
+#[derive(Clone, Copy)]
+pub struct Fold<'d> {
+    /// The language.
+    pub dialect: &'d dyn Dialect,
+    /// What combines.
+    pub monoid: Monoid,
+    /// The elements' type.
+    pub dtype: DType,
+}
+
+impl Fold<'_> {
+    /// The type that sums and products are kept in.
+    fn accumulator(&self) -> DType {
+        match self.dtype {
+            DType::U8 => DType::U32,
+            DType::Bool
+            | DType::I32
+            | DType::U32
+            | DType::I64
+            | DType::F16
+            | DType::BF16
+            | DType::F32
+            | DType::F64 => self.dtype.compute(),
+        }
+    }
+
+    /// The integers by whose order elements are compared.
+    fn rank(&self) -> DType {
+        match self.dtype {
+            DType::F16 | DType::BF16 | DType::F32 => DType::I32,
+            DType::F64 => DType::I64,
+            DType::Bool | DType::U8 => DType::U32,
+            DType::I32 | DType::U32 | DType::I64 => self.dtype,
+        }
+    }
+
+    /// The variables of a state.
+    pub fn components(&self) -> Vec<Component> {
+        let float = |dtype: DType, x: f64| Component {
+            dtype,
+            identity: crate::base::Scalar::Float(x).to_bits(dtype),
+        };
+        let int = |dtype: DType, x: i64| Component { dtype, identity: x as u64 };
+        let of = self.accumulator();
+        match self.monoid {
+            Monoid::Sum => vec![int(of, 0)],
+            Monoid::Prod if of.is_float() => vec![float(of, 1.0)],
+            Monoid::Prod => vec![int(of, 1)],
+            Monoid::Max => vec![int(self.rank(), self.extreme(true))],
+            Monoid::Min => vec![int(self.rank(), self.extreme(false))],
+            Monoid::ArgMax | Monoid::ArgMin => vec![int(self.rank(), 0), int(DType::I32, -1)],
+            Monoid::M2 => vec![float(of, 0.0), float(of, 0.0), float(of, 0.0)],
+            Monoid::LogSumExp => vec![float(of, f64::NEG_INFINITY), float(of, 0.0)],
+        }
+    }
+
+    /// The rank of the identity of the maximum (`least`) or the minimum.
+    fn extreme(&self, least: bool) -> i64 {
+        match self.dtype {
+            // Ranks of infinities: their bits as integers, mirrored if negative.
+            DType::F16 | DType::BF16 | DType::F32 => {
+                if least {
+                    i64::from(!0x7f80_0000i32)
+                } else {
+                    0x7f80_0000
+                }
+            }
+            DType::F64 => {
+                if least {
+                    !0x7ff0_0000_0000_0000i64
+                } else {
+                    0x7ff0_0000_0000_0000
+                }
+            }
+            DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 => {
+                let (low, high) = int_range(self.dtype);
+                if least { low } else { high }
+            }
+        }
+    }
+
+    /// An element as what it is compared by. `Max` and `Min` tell zeros
+    /// apart; the arguments of extremes do not.
+    fn ranked(&self, x: &str) -> String {
+        let function = match self.monoid {
+            Monoid::Max => "rank_max",
+            Monoid::Min => "rank_min",
+            Monoid::ArgMax => "rank_argmax",
+            Monoid::ArgMin => "rank_argmin",
+            Monoid::Sum | Monoid::Prod | Monoid::M2 | Monoid::LogSumExp => {
+                panic!("{} compares nothing", self.monoid.name())
+            }
+        };
+        match self.dtype.kind() {
+            Kind::Float => self.dialect.call(function, self.dtype, &[x]),
+            Kind::Bool => self.dialect.cast(DType::Bool, DType::U32, x),
+            Kind::Int => x.to_string(),
+        }
+    }
+
+    fn alu(&self, op: AluOp, dtype: DType, a: &str, b: &str) -> String {
+        self.dialect.alu(op, dtype, &[a.to_string(), b.to_string()])
+    }
+
+    /// The statements by which a state takes in the element `x`, which is at
+    /// `index` in the row.
+    pub fn update(&self, state: &[String], x: &str, index: &str) -> Vec<String> {
+        let of = self.accumulator();
+        let assign = |to: &str, value: String| format!("{to} = {value};");
+        match self.monoid {
+            Monoid::Sum | Monoid::Prod => {
+                let op = if self.monoid == Monoid::Sum { AluOp::Add } else { AluOp::Mul };
+                vec![assign(&state[0], self.alu(op, of, &state[0], x))]
+            }
+            Monoid::Max | Monoid::Min => {
+                let op = if self.monoid == Monoid::Max { AluOp::Max } else { AluOp::Min };
+                vec![assign(&state[0], self.alu(op, self.rank(), &state[0], &self.ranked(x)))]
+            }
+            Monoid::ArgMax | Monoid::ArgMin => {
+                let better = if self.monoid == Monoid::ArgMax { ">" } else { "<" };
+                let (best, at, rank) = (&state[0], &state[1], self.ranked(x));
+                vec![format!(
+                    "if ({at} < 0 || {rank} {better} {best}) {{ {best} = {rank}; {at} = {index}; }}"
+                )]
+            }
+            Monoid::M2 => {
+                let one = self.dialect.constant(of, crate::base::Scalar::Float(1.0).to_bits(of));
+                let [count, mean, squares] = [&state[0], &state[1], &state[2]];
+                let gap = self.alu(AluOp::Sub, of, x, mean);
+                let step = self.alu(AluOp::Div, of, &gap, count);
+                // With the mean before, the squares grow by the gap before
+                // and after; so the squares come first.
+                let after = self.alu(AluOp::Sub, of, &gap, &step);
+                let product = self.alu(AluOp::Mul, of, &gap, &after);
+                vec![
+                    assign(count, self.alu(AluOp::Add, of, count, &one)),
+                    assign(squares, self.alu(AluOp::Add, of, squares, &product)),
+                    assign(mean, self.alu(AluOp::Add, of, mean, &step)),
+                ]
+            }
+            Monoid::LogSumExp => {
+                let one = self.dialect.constant(of, crate::base::Scalar::Float(1.0).to_bits(of));
+                self.merge_exponentials(state, x, &one)
+            }
+        }
+    }
+
+    fn merge_exponentials(&self, state: &[String], largest: &str, sum: &str) -> Vec<String> {
+        let of = self.accumulator();
+        let most = self.alu(AluOp::Max, of, &state[0], largest);
+        let own = self.dialect.call("weight", of, &[&state[0], &most]);
+        let other = self.dialect.call("weight", of, &[largest, &most]);
+        let own = self.alu(AluOp::Mul, of, &state[1], &own);
+        let other = self.alu(AluOp::Mul, of, sum, &other);
+        vec![
+            format!("{} = {};", state[1], self.alu(AluOp::Add, of, &own, &other)),
+            format!("{} = {most};", state[0]),
+        ]
+    }
+
+    /// The statements by which a state takes in another.
+    pub fn merge(&self, state: &[String], other: &[String]) -> Vec<String> {
+        let of = self.accumulator();
+        match self.monoid {
+            Monoid::Sum | Monoid::Prod => {
+                let op = if self.monoid == Monoid::Sum { AluOp::Add } else { AluOp::Mul };
+                vec![format!("{} = {};", state[0], self.alu(op, of, &state[0], &other[0]))]
+            }
+            Monoid::Max | Monoid::Min => {
+                let op = if self.monoid == Monoid::Max { AluOp::Max } else { AluOp::Min };
+                vec![format!("{} = {};", state[0], self.alu(op, self.rank(), &state[0], &other[0]))]
+            }
+            Monoid::ArgMax | Monoid::ArgMin => {
+                let better = if self.monoid == Monoid::ArgMax { ">" } else { "<" };
+                let [best, at, rank, index] = [&state[0], &state[1], &other[0], &other[1]];
+                vec![format!(
+                    "if ({index} >= 0 && ({at} < 0 || {rank} {better} {best} || ({rank} == {best} && {index} < {at}))) {{ {best} = {rank}; {at} = {index}; }}"
+                )]
+            }
+            Monoid::M2 => {
+                let names: Vec<&str> = state.iter().chain(other).map(String::as_str).collect();
+                let merged = |part: &str| self.dialect.call(part, of, &names);
+                vec![
+                    format!("{} = {};", state[2], merged("merged_squares")),
+                    format!("{} = {};", state[1], merged("merged_mean")),
+                    format!("{} = {};", state[0], self.alu(AluOp::Add, of, &state[0], &other[0])),
+                ]
+            }
+            Monoid::LogSumExp => self.merge_exponentials(state, &other[0], &other[1]),
+        }
+    }
+
+    /// The result of a state, as elements of type `to`.
+    pub fn finish(&self, state: &[String], to: DType) -> String {
+        match self.monoid {
+            Monoid::Sum | Monoid::Prod => self.dialect.cast(self.accumulator(), to.compute(), &state[0]),
+            Monoid::Max | Monoid::Min => match self.dtype.kind() {
+                Kind::Float => self.dialect.call("unrank", self.dtype, &[&state[0]]),
+                Kind::Bool => self.dialect.cast(DType::U32, DType::Bool, &state[0]),
+                Kind::Int => state[0].clone(),
+            },
+            Monoid::ArgMax | Monoid::ArgMin => {
+                let first = self.alu(AluOp::Max, DType::I32, &state[1], "0");
+                self.dialect.cast(DType::I32, to, &first)
+            }
+            Monoid::M2 => state[2].clone(),
+            Monoid::LogSumExp => self.dialect.call("finish_logsumexp", self.dtype, &[&state[0], &state[1]]),
+        }
+    }
+}
+
+impl<'k> Emitter<'k> {
+    /// The monoid of a reduction or scan over `x`.
+    pub(super) fn fold(&self, monoid: Monoid, x: ExprId) -> Fold<'k> {
+        Fold { dialect: self.dialect, monoid, dtype: self.kernel.exprs[x.index()].dtype }
+    }
+
+    /// Declares a state's variables for all lanes of a mask; gives the
+    /// prefix of their names.
+    pub(super) fn declare_state(&mut self, fold: Fold<'k>, mask: u8) -> String {
+        let prefix = self.fresh("s");
+        for lane in self.all_lanes(mask) {
+            let names = self.state_names(fold, &prefix, mask, lane);
+            for (component, name) in fold.components().iter().zip(names) {
+                let ty = self.dialect.register(component.dtype);
+                let value = self.dialect.constant(component.dtype, component.identity);
+                let line = self.dialect.variable(&name, ty, &value);
+                self.out.line(line);
+            }
+        }
+        prefix
+    }
+
+    /// The names of a state's variables in a lane.
+    pub(super) fn state_names(&self, fold: Fold<'k>, prefix: &str, mask: u8, lane: Lane) -> Vec<String> {
+        let suffix = super::emit::suffix(mask, lane);
+        (0..fold.components().len()).map(|k| format!("{prefix}{}{suffix}", ["a", "b", "c"][k])).collect()
+    }
+
+    /// One step of a scan: takes the element in and defines the running result.
+    pub(super) fn scan_step(&mut self, id: ExprId, monoid: Monoid, x: ExprId) {
+        let fold = self.fold(monoid, x);
+        let Some(prefix) = self.scans[id.index()].clone() else { panic!("%{} scans outside its rows", id.0) };
+        let level = self.kernel.exprs[id.index()].level;
+        let state_mask = self.mask(id) & !self.level_mask(level);
+        let to = self.kernel.exprs[id.index()].dtype;
+        for lane in self.all_lanes(self.mask(id)) {
+            let names = self.state_names(fold, &prefix, state_mask, lane);
+            let index = self.row_index(level, lane);
+            for line in fold.update(&names, &self.name(x, lane), &index) {
+                self.out.line(line);
+            }
+            let value = fold.finish(&names, to);
+            self.definition(id, lane, &value);
+        }
+    }
+
+    /// The operand and monoid of a reduction.
+    pub(super) fn reduction(&self, id: ExprId) -> (Monoid, ExprId) {
+        let Expr::Reduce(monoid, x) = self.kernel.expr(id) else { panic!("%{} is no reduction", id.0) };
+        (*monoid, *x)
+    }
+}

@@ -1,0 +1,77 @@
+//! What the GPU languages share: the program of a kernel, as text.
+//!
+//! - [`writer`]: lines and indentation.
+//! - [`emit`]: expressions, one definition each; positions; lanes.
+//! - [`address`]: where loads and stores go.
+//! - [`nest`]: loops over rows, reductions in stages, stores.
+//! - [`fold`]: the states of reductions and scans.
+//!
+//! A language is a [`Dialect`]: how it spells types, numbers, operations and
+//! declarations. Everything else is stated here, once.
+
+pub mod address;
+pub mod emit;
+pub mod fold;
+pub mod nest;
+pub mod writer;
+
+pub use emit::{Emitter, Lane, Lanes};
+
+use crate::base::DType;
+use crate::ir::AluOp;
+
+/// How a language spells things.
+///
+/// Values have register types: `F16` and `BF16` values are `F32`, `U8` is a
+/// 32-bit unsigned integer below 256, the others are themselves. What a
+/// spelling gives can be an operand of another as it is.
+/// Positions are signed 32-bit integers.
+pub trait Dialect {
+    /// The register type that holds values of a type.
+    fn register(&self, dtype: DType) -> &'static str;
+    /// The number whose bits, as `dtype`, these are.
+    fn constant(&self, dtype: DType, bits: u64) -> String;
+    /// A scalar argument of the launch.
+    fn argument(&self, slot: u32, dtype: DType) -> String;
+    /// An operation on operands of type `dtype` (for `Where`, of the values).
+    fn alu(&self, op: AluOp, dtype: DType, x: &[String]) -> String;
+    /// A conversion.
+    fn cast(&self, from: DType, to: DType, x: &str) -> String;
+    /// The same bits as another type of that width.
+    fn bitcast(&self, from: DType, to: DType, x: &str) -> String;
+    /// One of two values.
+    fn select(&self, condition: &str, yes: &str, no: &str) -> String;
+    /// A position as `I64`.
+    fn widen(&self, position: &str) -> String;
+    /// An `I64` known to be a position.
+    fn narrow(&self, wide: &str) -> String;
+    /// A position clamped to `0..extent`.
+    fn clamp(&self, wide: &str, extent: usize) -> String;
+    /// A position, never negative, over a constant.
+    fn quotient(&self, position: &str, by: usize) -> String;
+    /// The remainder of a position, never negative, by a constant.
+    fn remainder(&self, position: &str, by: usize) -> String;
+    /// Reports an index outside `0..extent`, as a statement.
+    fn report(&self, wide: &str, extent: usize) -> String;
+    /// A constant definition, as a statement.
+    fn define(&self, name: &str, ty: &str, value: &str) -> String;
+    /// A variable's definition, as a statement.
+    fn variable(&self, name: &str, ty: &str, value: &str) -> String;
+    /// The head of a loop over `start`, `start + step`, ... below `end`.
+    fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String;
+    /// An element of an input.
+    fn load(&self, input: u32, address: &str) -> String;
+    /// Four neighbours of an input, from four times this position on.
+    fn load4(&self, input: u32, quad: &str) -> String;
+    /// The type of four neighbours.
+    fn register4(&self, dtype: DType) -> String;
+    /// Writes an element of an output, as a statement.
+    fn store(&self, output: usize, address: &str, value: &str) -> String;
+    /// Writes four neighbours of an output.
+    fn store4(&self, output: usize, quad: &str, values: &[String; 4]) -> String;
+    /// A call of a function of the language's prelude, in its version for a
+    /// type.
+    fn call(&self, function: &str, dtype: DType, operands: &[&str]) -> String;
+    /// Waits until all of a workgroup have come here, as a statement.
+    fn barrier(&self) -> String;
+}

@@ -1,0 +1,290 @@
+//! Loops over rows: reductions in stages, scans, and stores of rows.
+//!
+//! Inside a point of levels up to `l`, the reductions that give values of
+//! level `l` run in stages, since one may depend on another (the sum of a
+//! softmax on its maximum). Each stage is one loop over the rows of level
+//! `l + 1`, whose body is again a scope, of level `l + 1`. Stores of rows
+//! happen in the last loop: nothing is read again after it, so that an output
+//! may lie in the memory of an input read exactly where it is written.
+
+use crate::kernel::{Affine, AxisId, Expr, ExprId};
+use crate::render::c_like::emit::{Emitter, Lane};
+
+impl Emitter<'_> {
+    /// The program of one grid point: all stores, from the outermost inwards.
+    pub fn point(&mut self, alive: &dyn Fn(Lane) -> Option<String>) {
+        let outer: Vec<usize> = self.stores_at(0);
+        let targets: Vec<ExprId> = outer.iter().map(|&s| self.kernel.stores[s].value).collect();
+        self.scope(0, &targets, true);
+        self.define_all(&targets);
+        if outer.is_empty() {
+            return;
+        }
+        if self.team > 1 {
+            self.out.open("if (lane == 0)");
+        }
+        outer.iter().for_each(|&store| self.store(store, alive));
+        if self.team > 1 {
+            self.out.close();
+        }
+    }
+
+    fn stores_at(&self, level: u8) -> Vec<usize> {
+        (0..self.kernel.stores.len()).filter(|&s| self.kernel.stores[s].level == level).collect()
+    }
+
+    /// Runs the loops that reductions to `level` need for the targets, and
+    /// with `stores` those of the stores deeper than that.
+    fn scope(&mut self, level: u8, targets: &[ExprId], stores: bool) {
+        let deep: Vec<ExprId> = match stores {
+            true => self.kernel.stores.iter().filter(|s| s.level > level).map(|s| s.value).collect(),
+            false => Vec::new(),
+        };
+        let stages = self.stages(level, &[targets, &deep].concat());
+        let count = stages.iter().map(|(_, stage)| stage + 1).max().unwrap_or(0);
+        let stored = self.stages(level, &deep).iter().map(|(_, stage)| stage + 1).max().unwrap_or(0);
+        let loops = if deep.is_empty() { count } else { count.max(stored + 1) };
+        for stage in 0..loops {
+            let reductions: Vec<ExprId> =
+                stages.iter().filter(|(_, at)| *at == stage).map(|(id, _)| *id).collect();
+            self.rows(level + 1, &reductions, !deep.is_empty() && stage + 1 == loops);
+        }
+    }
+
+    /// The reductions to a level that targets need, each with its stage.
+    fn stages(&self, level: u8, targets: &[ExprId]) -> Vec<(ExprId, usize)> {
+        let mut stages: Vec<(ExprId, usize)> = Vec::new();
+        let is_own = |id: &ExprId| {
+            let node = &self.kernel.exprs[id.index()];
+            node.level == level && matches!(node.expr, Expr::Reduce(..))
+        };
+        // Operands have lower numbers, so those a reduction needs come first.
+        for id in self.needed(targets).into_iter().filter(is_own) {
+            let behind = self.needed(&[id]);
+            let before = stages.iter().filter(|(other, _)| behind.contains(other));
+            let stage = before.map(|(_, stage)| stage + 1).max().unwrap_or(0);
+            stages.push((id, stage));
+        }
+        stages
+    }
+
+    /// The groups in which axes of a level differ.
+    pub(super) fn level_mask(&self, level: u8) -> u8 {
+        self.kernel.level_axes(level).fold(0, |mask, axis| mask | self.affine_mask(&Affine::axis(axis)))
+    }
+
+    /// The position in row-major order among the rows of a level.
+    pub(super) fn row_index(&self, level: u8, lane: Lane) -> String {
+        let mut index = Affine::default();
+        let mut stride = 1;
+        for axis in self.wide_axes(level).into_iter().rev() {
+            index = index.plus(&Affine::axis(axis).times(stride));
+            stride *= self.kernel.axes[axis.index()].extent as i64;
+        }
+        self.affine(&index, lane)
+    }
+
+    fn wide_axes(&self, level: u8) -> Vec<AxisId> {
+        self.kernel.level_axes(level).filter(|axis| self.kernel.axes[axis.index()].extent != 1).collect()
+    }
+
+    /// One loop over the rows of a level.
+    fn rows(&mut self, level: u8, reductions: &[ExprId], stores: bool) {
+        let mut targets: Vec<ExprId> = reductions.iter().map(|&id| self.reduction(id).1).collect();
+        let deep = self.kernel.stores.iter().filter(|store| stores && store.level >= level);
+        let all: Vec<ExprId> = targets.iter().copied().chain(deep.map(|store| store.value)).collect();
+        let own = if stores { self.stores_at(level) } else { Vec::new() };
+        targets.extend(own.iter().map(|&s| self.kernel.stores[s].value));
+        let needed = self.needed(&all);
+        self.hoist(level, &needed);
+        let states = self.open_states(level, reductions, &needed);
+        let blocks = self.open_rows(level);
+        let mark = self.mark();
+        self.scope(level, &targets, stores);
+        self.define_all(&targets);
+        self.take_in(level, reductions, &states);
+        own.iter().for_each(|&store| self.store(store, &|_| None));
+        self.forget(mark);
+        (0..blocks).for_each(|_| self.out.close());
+        self.finish(level, reductions, &states);
+    }
+
+    /// Defines what a loop needs that does not vary in it.
+    fn hoist(&mut self, level: u8, needed: &[ExprId]) {
+        for &id in needed {
+            if self.kernel.exprs[id.index()].level < level {
+                self.define(id);
+            }
+        }
+    }
+
+    /// Declares the states of a loop's reductions and scans.
+    fn open_states(&mut self, level: u8, reductions: &[ExprId], needed: &[ExprId]) -> Vec<String> {
+        for &id in needed.iter().filter(|id| self.kernel.exprs[id.index()].level == level) {
+            if let Expr::Scan(monoid, x, _) = self.kernel.expr(id) {
+                let mask = self.mask(id) & !self.level_mask(level);
+                self.scans[id.index()] = Some(self.declare_state(self.fold(*monoid, *x), mask));
+            }
+        }
+        let declare = |this: &mut Self, id: &ExprId| {
+            let (monoid, x) = this.reduction(*id);
+            this.declare_state(this.fold(monoid, x), this.mask(*id))
+        };
+        reductions.iter().map(|id| declare(self, id)).collect()
+    }
+
+    /// Updates the states of reductions with the rows of all lanes.
+    fn take_in(&mut self, level: u8, reductions: &[ExprId], states: &[String]) {
+        for (&id, prefix) in reductions.iter().zip(states) {
+            let (monoid, x) = self.reduction(id);
+            let (fold, mask) = (self.fold(monoid, x), self.mask(id));
+            for lane in self.all_lanes(mask | self.level_mask(level)) {
+                let names = self.state_names(fold, prefix, mask, lane);
+                let index = self.row_index(level, lane);
+                for line in fold.update(&names, &self.name(x, lane), &index) {
+                    self.out.line(line);
+                }
+            }
+        }
+    }
+
+    /// Defines the results of a loop's reductions.
+    fn finish(&mut self, level: u8, reductions: &[ExprId], states: &[String]) {
+        for (&id, prefix) in reductions.iter().zip(states) {
+            let (monoid, x) = self.reduction(id);
+            let (fold, mask) = (self.fold(monoid, x), self.mask(id));
+            let to = self.kernel.exprs[id.index()].dtype;
+            for lane in self.all_lanes(mask) {
+                let names = self.state_names(fold, prefix, mask, lane);
+                if level == 1 && self.team > 1 {
+                    self.join_team(fold, &names);
+                }
+                let value = fold.finish(&names, to);
+                self.definition(id, lane, &value);
+            }
+            self.set_defined(id);
+        }
+    }
+
+    /// Merges the states of a team, in a tree; all have the result then.
+    fn join_team(&mut self, fold: crate::render::c_like::fold::Fold<'_>, names: &[String]) {
+        let components = fold.components();
+        let shared: Vec<String> = (components.iter().enumerate())
+            .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
+            .collect();
+        let barrier = self.dialect.barrier();
+        let put = |this: &mut Self| {
+            for (array, name) in shared.iter().zip(names) {
+                this.out.line(format!("{array}[lane] = {name};"));
+            }
+        };
+        put(self);
+        self.out.line(&barrier);
+        let mut step = self.team / 2;
+        while step > 0 {
+            self.out.open(format!("if (lane < {step})"));
+            let other: Vec<String> = shared.iter().map(|array| format!("{array}[lane + {step}]")).collect();
+            for line in fold.merge(names, &other) {
+                self.out.line(line);
+            }
+            put(self);
+            self.out.close();
+            self.out.line(&barrier);
+            step /= 2;
+        }
+        for (array, name) in shared.iter().zip(names) {
+            self.out.line(format!("{name} = {array}[0];"));
+        }
+        self.out.line(&barrier);
+    }
+
+    /// An array that the workgroup shares, with one element an invocation.
+    fn shared(&mut self, component: usize, ty: &'static str) -> String {
+        let name = format!("shared_{ty}_{component}");
+        if !self.shared.iter().any(|(known, _)| *known == name) {
+            self.shared.push((name.clone(), ty));
+        }
+        name
+    }
+
+    /// Opens the loops over the rows of a level and defines the axes'
+    /// positions; gives the number of blocks opened.
+    fn open_rows(&mut self, level: u8) -> usize {
+        let axes = self.wide_axes(level);
+        if axes.is_empty() {
+            self.out.open(if self.team > 1 && level == 1 { "if (lane == 0)" } else { "" });
+            return 1;
+        }
+        let lanes: usize = self.lanes_of(level);
+        if level == 1 && (self.team > 1 || lanes > 1) {
+            self.open_linear(level, &axes, lanes);
+            return 1;
+        }
+        for &axis in &axes {
+            let extent = self.kernel.axes[axis.index()].extent.to_string();
+            let head = self.dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1);
+            self.out.open(head);
+        }
+        axes.len()
+    }
+
+    /// Lanes along the rows of a level.
+    fn lanes_of(&self, level: u8) -> usize {
+        let axes = self.wide_axes(level);
+        let group = axes.last().and_then(|axis| self.lanes.group[axis.index()]);
+        group.map_or(1, |group| self.lanes.count[group as usize])
+    }
+
+    /// One loop over the rows of level 1 in row-major order, shared by the team.
+    fn open_linear(&mut self, level: u8, axes: &[AxisId], lanes: usize) {
+        let rows = self.kernel.level_points(level);
+        let head = if self.team > 1 && self.blocked {
+            let each = rows.div_ceil(self.team).next_multiple_of(lanes);
+            let ends = self.fresh("end");
+            let end = format!("min(lane * {each} + {each}, {rows})");
+            let line = self.dialect.define(&ends, self.dialect.register(crate::base::DType::I32), &end);
+            self.out.line(line);
+            self.dialect.for_loop("row", &format!("lane * {each}"), &ends, lanes)
+        } else if self.team > 1 {
+            self.dialect.for_loop("row", &format!("lane * {lanes}"), &rows.to_string(), self.team * lanes)
+        } else {
+            self.dialect.for_loop("row", "0", &rows.to_string(), lanes)
+        };
+        self.out.open(head);
+        self.positions("row", axes, lanes);
+    }
+
+    /// Defines the positions of axes from their row-major index `linear`; the
+    /// innermost axis differs in the lanes.
+    pub fn positions(&mut self, linear: &str, axes: &[AxisId], lanes: usize) {
+        let ty = self.dialect.register(crate::base::DType::I32);
+        let mut below: usize = axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
+        for (k, &axis) in axes.iter().enumerate() {
+            let extent = self.kernel.axes[axis.index()].extent;
+            below /= extent.max(1);
+            let (mut value, wraps) = (linear.to_string(), k > 0 && extent > 1);
+            if below > 1 {
+                value = self.dialect.quotient(&value, below);
+            }
+            if wraps {
+                value = self.dialect.remainder(&value, extent);
+            }
+            let last = k + 1 == axes.len();
+            if last && lanes > 1 {
+                for number in 0..lanes {
+                    let mut lane: Lane = Default::default();
+                    let Some(group) = self.lanes.group[axis.index()] else {
+                        panic!("i{} has no lanes", axis.0)
+                    };
+                    lane[group as usize] = number;
+                    let name = self.axis(axis, lane);
+                    let line = self.dialect.define(&name, ty, &format!("{value} + {number}"));
+                    self.out.line(line);
+                }
+            } else {
+                let line = self.dialect.define(&format!("i{}", axis.0), ty, &value);
+                self.out.line(line);
+            }
+        }
+    }
+}

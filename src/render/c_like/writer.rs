@@ -1,0 +1,36 @@
+//! Lines of text, indented by blocks.
+
+use std::fmt::Write;
+
+/// Text under construction.
+#[derive(Clone, Debug, Default)]
+pub struct Writer {
+    text: String,
+    depth: usize,
+}
+
+impl Writer {
+    /// No lines yet, the first of them inside this many blocks.
+    pub fn inside(depth: usize) -> Writer {
+        Writer { text: String::new(), depth }
+    }
+    /// Adds a line.
+    pub fn line(&mut self, line: impl AsRef<str>) {
+        let _ = writeln!(self.text, "{:indent$}{}", "", line.as_ref(), indent = 4 * self.depth);
+    }
+    /// Opens a block after `head`.
+    pub fn open(&mut self, head: impl AsRef<str>) {
+        let head = head.as_ref();
+        self.line(if head.is_empty() { "{".into() } else { format!("{head} {{") });
+        self.depth += 1;
+    }
+    /// Closes the innermost block.
+    pub fn close(&mut self) {
+        self.depth -= 1;
+        self.line("}");
+    }
+    /// The text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}

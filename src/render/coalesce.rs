@@ -1,0 +1,114 @@
+//! Neighbouring axes that every address runs through as one become one axis.
+//!
+//! A kernel of `[8, 16]` whose loads and stores all step by 16 along the
+//! first axis and by 1 along the second is a kernel of `[128]`: no division
+//! recovers positions, and vectors find longer rows.
+
+use crate::kernel::{Affine, Axis, AxisId, Expr, Kernel, Within};
+
+/// The same kernel with as few axes as its addresses allow.
+#[must_use]
+pub fn coalesce(kernel: &Kernel) -> Kernel {
+    let mut kernel = kernel.clone();
+    while let Some((outer, inner)) = pair(&kernel) {
+        merge(&mut kernel, outer, inner);
+    }
+    kernel
+}
+
+/// Two neighbours of one level, outer and inner, that can become one.
+fn pair(kernel: &Kernel) -> Option<(AxisId, AxisId)> {
+    let lists: Vec<Vec<AxisId>> = match (&kernel.contraction, &kernel.scatter) {
+        (Some(c), _) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
+        // A scatter's own axis is walked in order, apart from the others.
+        (None, Some(scatter)) => {
+            let mut lists = vec![Vec::new()];
+            for axis in kernel.level_axes(0) {
+                if scatter.axis == Some(axis) {
+                    lists.push(Vec::new());
+                } else if let Some(list) = lists.last_mut() {
+                    list.push(axis);
+                }
+            }
+            lists
+        }
+        (None, None) => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
+    };
+    let wide = |axis: &AxisId| kernel.axes[axis.index()].extent > 1;
+    for list in lists {
+        let list: Vec<AxisId> = list.into_iter().filter(wide).collect();
+        let found = list.windows(2).find(|pair| joins(kernel, pair[0], pair[1]));
+        if let Some(&[outer, inner]) = found {
+            return Some((outer, inner));
+        }
+    }
+    None
+}
+
+fn joins(kernel: &Kernel, outer: AxisId, inner: AxisId) -> bool {
+    let extent = kernel.axes[inner.index()].extent as i64;
+    let mut all = true;
+    each(kernel, &mut |affine| {
+        all &= affine.coefficient(outer) == affine.coefficient(inner).wrapping_mul(extent);
+    });
+    all && !kernel
+        .exprs
+        .iter()
+        .any(|node| matches!(node.expr, Expr::Scan(_, _, axis) if axis == outer || axis == inner))
+}
+
+/// Visits every affine combination of axes in a kernel.
+fn each(kernel: &Kernel, visit: &mut dyn FnMut(&Affine)) {
+    for node in &kernel.exprs {
+        match &node.expr {
+            Expr::Index(affine) => visit(affine),
+            Expr::Inside(within) => visit(&within.value),
+            Expr::Load(_, access, guard) => {
+                visit(&access.affine);
+                guard.within.iter().for_each(|within: &Within| visit(&within.value));
+            }
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => {}
+        }
+    }
+    kernel.stores.iter().for_each(|store| visit(&store.address));
+    kernel.scatter.iter().for_each(|scatter| visit(&scatter.address));
+}
+
+/// The outer axis takes the inner one's place; the outer is left with one
+/// position, so that numbers stay.
+fn merge(kernel: &mut Kernel, outer: AxisId, inner: AxisId) {
+    let extent = kernel.axes[outer.index()].extent;
+    kernel.axes[inner.index()].extent *= extent;
+    let level = kernel.axes[outer.index()].level;
+    kernel.axes[outer.index()] = Axis { extent: 1, level };
+    let forget = |affine: &mut Affine| affine.terms.retain(|term| term.0 != outer);
+    for node in &mut kernel.exprs {
+        match &mut node.expr {
+            Expr::Index(affine) => forget(affine),
+            Expr::Inside(within) => forget(&mut within.value),
+            Expr::Load(_, access, guard) => {
+                forget(&mut access.affine);
+                guard.within.iter_mut().for_each(|within| forget(&mut within.value));
+            }
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => {}
+        }
+    }
+    kernel.stores.iter_mut().for_each(|store| forget(&mut store.address));
+    if let Some(scatter) = &mut kernel.scatter {
+        forget(&mut scatter.address);
+    }
+}

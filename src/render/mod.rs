@@ -1,0 +1,21 @@
+//! Layer 3: kernels as text in a GPU's language.
+//!
+//! A renderer takes a kernel and a [`Target`] and gives a [`Shader`]: source
+//! texts and what a launch must know. It talks to no driver.
+//!
+//! - [`target`]: what is known of the device rendered for.
+//! - [`shader`]: what a renderer gives.
+//! - [`coalesce`]: axes that memory runs through as one become one.
+//! - [`tile`]: which axes go to threads, lanes of vectors and loops.
+//! - [`c_like`]: the program of a kernel, in any C-like language.
+//! - [`wgsl`]: WGSL.
+
+pub mod c_like;
+pub mod coalesce;
+pub mod shader;
+pub mod target;
+pub mod tile;
+pub mod wgsl;
+
+pub use shader::{Memory, Pass, Shader, Slot, Unsupported};
+pub use target::{Adapter, Target};

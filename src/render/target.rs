@@ -1,0 +1,69 @@
+//! What a renderer knows of the device.
+
+/// The kinds of adapter, which like kernels of different shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Adapter {
+    /// A GPU with memory of its own.
+    Discrete,
+    /// A GPU that shares the host's memory.
+    Integrated,
+    /// A driver that runs shaders on the host's processor.
+    Cpu,
+}
+
+/// What a renderer may use, and what it must keep to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The kind of adapter.
+    pub adapter: Adapter,
+    /// Whether there are 64-bit integers.
+    pub int64: bool,
+    /// Whether there are 64-bit floats.
+    pub float64: bool,
+    /// Whether inputs start at multiples of four elements.
+    pub aligned: bool,
+    /// Invocations in a workgroup, at most.
+    pub max_workgroup: u32,
+    /// Bytes of memory that a workgroup shares, at most.
+    pub workgroup_bytes: u32,
+    /// Storage buffers that one shader binds, at most.
+    pub max_buffers: usize,
+    /// Bytes that one binding shows, at most.
+    pub max_binding: u64,
+    /// Iterations of one invocation, counted over all its loops, at most.
+    pub max_iterations: u64,
+}
+
+impl Target {
+    /// What every WebGPU implementation offers, as a discrete GPU.
+    pub fn webgpu() -> Target {
+        Target {
+            adapter: Adapter::Discrete,
+            int64: false,
+            float64: false,
+            aligned: true,
+            max_workgroup: 256,
+            workgroup_bytes: 16 << 10,
+            max_buffers: 8,
+            max_binding: 128 << 20,
+            max_iterations: u64::MAX,
+        }
+    }
+
+    /// Mesa's software driver: the adapter that is there without a GPU, and
+    /// the one that goldens are rendered for.
+    pub fn software() -> Target {
+        Target {
+            adapter: Adapter::Cpu,
+            int64: true,
+            float64: true,
+            aligned: true,
+            max_workgroup: 1024,
+            workgroup_bytes: 32 << 10,
+            max_buffers: 32,
+            max_binding: 128 << 20,
+            // It stops an invocation after 65,535 iterations, silently.
+            max_iterations: 60_000,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Which axes of a kernel go to invocations, teams, lanes and loops.
+
+use crate::kernel::{Access, Affine, AxisId, Expr, Guard, Kernel};
+use crate::render::c_like::Lanes;
+use crate::render::c_like::emit::GROUPS;
+use crate::render::shader::Unsupported;
+use crate::render::target::{Adapter, Target};
+
+/// More definitions than this are not multiplied by lanes: drivers take about
+/// half a second to compile a thousand.
+const MOST_LINES: usize = 160;
+
+/// How a kernel is laid out on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Points, rows or steps that one invocation computes together.
+    pub lanes: Lanes,
+    /// Invocations that share the rows of a point: a workgroup, or 1.
+    pub team: usize,
+    /// Whether each of a team takes neighbouring rows.
+    pub blocked: bool,
+    /// Invocations in a workgroup.
+    pub workgroup: u32,
+    /// For each input and each output, whether it is accessed by fours.
+    pub by_four: (Vec<bool>, Vec<bool>),
+}
+
+/// The layout of a kernel without a contraction.
+///
+/// # Errors
+/// More iterations than the device carries out.
+pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
+    let mut lanes = Lanes::single(kernel);
+    let small = kernel.exprs.len() * 4 <= MOST_LINES;
+    let (outer, inner) = (innermost(kernel, 0), innermost(kernel, 1));
+    let streams = |axis: AxisId| {
+        small && kernel.axes[axis.index()].extent.max(1) % 4 == 0 && is_neighbourly(kernel, axis)
+    };
+    match (inner.filter(|&axis| streams(axis)), outer.filter(|&axis| streams(axis))) {
+        (Some(axis), _) => give_lanes(&mut lanes, 1, axis, 4),
+        (None, Some(axis)) => give_lanes(&mut lanes, 0, axis, 4),
+        (None, None) => {}
+    }
+    let points = kernel.level_points(0) / lanes.count[0];
+    let team = team(kernel, target, points, lanes.count[1])?;
+    let by_four = by_four(kernel, &lanes, target);
+    let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
+    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four })
+}
+
+fn single_workgroup(target: &Target) -> u32 {
+    match target.adapter {
+        Adapter::Cpu => 64,
+        Adapter::Discrete | Adapter::Integrated => 256.min(target.max_workgroup),
+    }
+}
+
+/// Gives an axis the lanes of a group.
+pub fn give_lanes(lanes: &mut Lanes, group: u8, axis: AxisId, count: usize) {
+    lanes.count[group as usize] = count;
+    lanes.group[axis.index()] = Some(group);
+    if count % 4 == 0 {
+        lanes.consecutive[group as usize] = Some(axis);
+    }
+}
+
+/// The last axis of a level with more than one position.
+fn innermost(kernel: &Kernel, level: u8) -> Option<AxisId> {
+    kernel.level_axes(level).filter(|axis| kernel.axes[axis.index()].extent != 1).last()
+}
+
+/// Whether some load or store runs along an axis through memory.
+fn is_neighbourly(kernel: &Kernel, axis: AxisId) -> bool {
+    let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
+    let mut addresses =
+        loads.map(|(_, access)| &access.affine).chain(kernel.stores.iter().map(|s| &s.address));
+    addresses.any(|address| address.coefficient(axis) == 1)
+}
+
+/// How many invocations share the rows of a point.
+fn team(kernel: &Kernel, target: &Target, points: usize, lanes: usize) -> Result<usize, Unsupported> {
+    let rows = kernel.level_points(1);
+    if kernel.depth() == 0 || rows <= lanes {
+        return Ok(1);
+    }
+    let most = rows.div_ceil(lanes).next_power_of_two().min(target.max_workgroup as usize);
+    let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
+    let mut team = if scans { 1 } else { wanted_team(target, points, rows, lanes).min(most) };
+    let iterations = |team: usize| iterations(kernel, rows.div_ceil(team * lanes));
+    while !scans && team < most && iterations(team) > target.max_iterations {
+        team *= 2;
+    }
+    if iterations(team) > target.max_iterations {
+        return Err(Unsupported::Iterations { found: iterations(team), limit: target.max_iterations });
+    }
+    Ok(team)
+}
+
+fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usize {
+    let steps = rows.div_ceil(lanes);
+    match target.adapter {
+        // Eight lanes of a vector, few threads; barriers are dear.
+        Adapter::Cpu if points >= 32 || steps < 32 => 1,
+        Adapter::Cpu => (steps / 8).next_power_of_two().min(64),
+        Adapter::Discrete | Adapter::Integrated if steps <= 16 || (points >= 1 << 16 && steps <= 64) => 1,
+        Adapter::Discrete | Adapter::Integrated => (steps / 4).next_power_of_two().clamp(32, 256),
+    }
+}
+
+/// Iterations of one invocation, at most: one loop per reduction and one for
+/// stores, each with the loops inside.
+fn iterations(kernel: &Kernel, steps: usize) -> u64 {
+    let loops = |level: u8| {
+        let own = |node: &&crate::kernel::ExprNode| {
+            node.level + 1 == level && matches!(node.expr, Expr::Reduce(..))
+        };
+        1 + kernel.exprs.iter().filter(own).count() as u64
+    };
+    let inner = if kernel.depth() >= 2 { loops(2) * kernel.level_points(2) as u64 } else { 0 };
+    loops(1) * steps as u64 * (1 + inner)
+}
+
+/// Which inputs and outputs are accessed by fours: where every access is to
+/// four neighbours from a multiple of four on.
+pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
+    let mut inputs =
+        vec![target.aligned && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
+    for node in &kernel.exprs {
+        if let Expr::Load(slot, access, guard) = &node.expr {
+            inputs[*slot as usize] &= loads_fours(access, guard, lanes);
+        }
+    }
+    let outputs = kernel.stores.iter().map(|store| four_axis(&store.address, lanes).is_some());
+    (inputs, outputs.collect())
+}
+
+fn loads_fours(access: &Access, guard: &Guard, lanes: &Lanes) -> bool {
+    let Some(axis) = four_axis(&access.affine, lanes) else { return false };
+    let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
+    access.dynamic.is_empty() && guard.masks.is_empty() && same
+}
+
+/// The axis along which an address gives aligned fours.
+fn four_axis(address: &Affine, lanes: &Lanes) -> Option<AxisId> {
+    let group = (0..GROUPS)
+        .find(|&group| lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))?;
+    let axis = lanes.consecutive[group]?;
+    let aligned = address.terms.iter().all(|&(other, c)| other == axis || c % 4 == 0);
+    (aligned && address.offset % 4 == 0).then_some(axis)
+}
+
+/// The layout of a contraction: a tile of the product per invocation.
+pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
+    let mut lanes = Lanes::single(kernel);
+    let Some(c) = &kernel.contraction else { panic!("a contraction's tiling without one") };
+    let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
+    let side = match target.adapter {
+        Adapter::Cpu if after <= 4 => 8,
+        Adapter::Cpu | Adapter::Discrete | Adapter::Integrated => 4,
+    };
+    for (group, axes, most) in [(0, &c.m, side), (1, &c.n, side), (2, &c.k, 4)] {
+        let wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
+        if let Some(axis) = wide.last() {
+            let extent = kernel.axes[axis.index()].extent;
+            let count = [8, 4, 2].into_iter().find(|&n| n <= most && extent.max(1) % n == 0).unwrap_or(1);
+            give_lanes(&mut lanes, group, axis, count);
+        }
+    }
+    let by_four = by_four(kernel, &lanes, target);
+    let workgroup = if target.adapter == Adapter::Cpu { 32 } else { 64 };
+    Tiling { lanes, team: 1, blocked: false, workgroup, by_four }
+}

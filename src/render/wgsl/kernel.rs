@@ -1,0 +1,299 @@
+//! The shaders of kernels.
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::ir::{AluOp, ScatterMode};
+use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::{Dialect, Emitter};
+use crate::render::shader::{FIRST, Memory, Pass, Unsupported, block_words};
+use crate::render::target::Target;
+use crate::render::tile::{self, Tiling};
+use crate::render::wgsl::dialect::{Wgsl, word};
+use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
+use crate::render::wgsl::{Parts, module, reports};
+
+/// A kernel of points and rows.
+pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
+    let tiling = tile::rows(kernel, target)?;
+    let dialect = Wgsl { inputs: kernel.inputs.len() };
+    let points = kernel.level_points(0) / tiling.lanes.count[0];
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    if tiling.team > 1 {
+        emitter.out.line("let point = i32(group.y * groups.x + group.x);");
+        emitter.out.line("let lane = i32(local);");
+    } else {
+        emitter.out.line(format!(
+            "let point = i32((group.y * groups.x + group.x) * {}u + local);",
+            tiling.workgroup
+        ));
+    }
+    emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+    let axes = wide(kernel, kernel.level_axes(0));
+    grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
+    emitter.point(&|_| None);
+    let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
+    finish(kernel, target, &tiling, emitter, (points as u64).div_ceil(per_group))
+}
+
+/// The axes with more than one position.
+fn wide(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
+    axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
+}
+
+fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
+    let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
+    emitter.team = tiling.team;
+    emitter.blocked = tiling.blocked;
+    emitter.by_four = tiling.by_four.clone();
+    // The body of a function.
+    emitter.out = crate::render::c_like::writer::Writer::inside(1);
+    emitter
+}
+
+/// Defines the positions of axes from an index of groups of `lanes` points.
+fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
+    if lanes == 1 {
+        return emitter.positions(index, axes, 1);
+    }
+    let first = format!("{index}_first");
+    emitter.out.line(format!("let {first} = {index} * {lanes};"));
+    emitter.positions(&first, axes, lanes);
+}
+
+/// Puts a shader together around an emitted body.
+fn finish(
+    kernel: &Kernel,
+    target: &Target,
+    tiling: &Tiling,
+    emitter: Emitter<'_>,
+    groups: u64,
+) -> Result<Pass, Unsupported> {
+    let mut bindings = Bindings::new(target);
+    if reports(kernel) {
+        bindings.status();
+    }
+    bind_inputs(kernel, &tiling.by_four.0, &mut bindings)?;
+    for (number, store) in kernel.stores.iter().enumerate() {
+        if store.numel > i32::MAX as usize {
+            return Err(Unsupported::Elements(store.numel));
+        }
+        bindings.view(&View {
+            name: format!("out{number}"),
+            memory: Memory::Output(number),
+            dtype: store.dtype,
+            elements: store.numel as u64,
+            four: tiling.by_four.1[number],
+            access: Access::Write,
+        });
+    }
+    let mut pass = pass(kernel, bindings, &emitter, tiling.workgroup, groups);
+    pass.fours = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]).collect();
+    Ok(pass)
+}
+
+fn bind_inputs(kernel: &Kernel, by_four: &[bool], bindings: &mut Bindings) -> Result<(), Unsupported> {
+    for (slot, (input, reach)) in kernel.inputs.iter().zip(reaches(kernel)?).enumerate() {
+        bindings.view(&View {
+            name: format!("in{slot}"),
+            memory: Memory::Input(slot),
+            dtype: input.dtype,
+            elements: reach,
+            four: by_four[slot],
+            access: Access::Read,
+        });
+    }
+    Ok(())
+}
+
+fn pass(kernel: &Kernel, bindings: Bindings, emitter: &Emitter<'_>, workgroup: u32, groups: u64) -> Pass {
+    let mut declarations = String::new();
+    for (name, ty) in &emitter.shared {
+        let _ = writeln!(declarations, "var<workgroup> {name}: array<{ty}, {}>;", emitter.team);
+    }
+    let source = module(&Parts {
+        title: &kernel.name,
+        inputs: kernel.inputs.len(),
+        arguments: kernel.args.len(),
+        bindings: &bindings.text,
+        declarations,
+        workgroup,
+        body: emitter.out.text(),
+    });
+    let words = block_words(kernel.inputs.len(), kernel.args.len());
+    Pass { source, groups, chunk: 0, chunks_end: 0, slots: bindings.slots, words, fours: Vec::new() }
+}
+
+/// A contraction: a tile of the product per invocation, in registers.
+pub fn contraction(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
+    let Some(c) = &kernel.contraction else { panic!("a contraction's shader without one") };
+    let tiling = tile::contraction(kernel, target);
+    let count = tiling.lanes.count;
+    let size =
+        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
+    let steps = (size(&c.k) / count[2]) as u64;
+    if steps > target.max_iterations {
+        return Err(Unsupported::Iterations { found: steps, limit: target.max_iterations });
+    }
+    let tiles = size(&c.batch) * rows * columns;
+    let dialect = Wgsl { inputs: kernel.inputs.len() };
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    emitter
+        .out
+        .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
+    emitter.out.line(format!("if (tile >= {tiles}) {{ return; }}"));
+    let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
+    let (rest, column) = split("tile", columns.max(1));
+    let (batch, row) = split("rest", rows.max(1));
+    for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
+        emitter.out.line(format!("let {name} = {value};"));
+    }
+    emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
+    grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
+    grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
+    product(&mut emitter, c);
+    let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
+    finish(kernel, target, &tiling, emitter, groups)
+}
+
+/// The sum over k, and the stores that see it.
+fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
+    let kernel = emitter.kernel;
+    let dialect = emitter.dialect;
+    let count = emitter.lanes.count;
+    let sum = |i: usize, j: usize| format!("sum_{i}_{j}");
+    let (ty, zero) = (dialect.register(c.dtype), dialect.constant(c.dtype, 0));
+    for (i, j) in pairs(count) {
+        let line = dialect.variable(&sum(i, j), ty, &zero);
+        emitter.out.line(line);
+    }
+    let needed = emitter.needed(&[c.a, c.b]);
+    for id in needed.into_iter().filter(|id| kernel.exprs[id.index()].level == 0) {
+        emitter.define_all(&[id]);
+    }
+    let axes = wide(kernel, c.k.iter().copied());
+    let steps: usize = axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+    let head = dialect.for_loop("step", "0", &steps.to_string(), count[2]);
+    emitter.out.open(head);
+    emitter.positions("step", &axes, count[2]);
+    let mark = emitter.mark();
+    emitter.define_all(&[c.a, c.b]);
+    for k in 0..count[2] {
+        for (i, j) in pairs(count) {
+            let lane: Lane = [i, j, k];
+            let (a, b) = (emitter.name(c.a, lane), emitter.name(c.b, lane));
+            // The order of rounding is free here, so nothing hides the sum
+            // from the compiler, which may fuse it with the product.
+            emitter.out.line(format!("{0} = {0} + {a} * {b};", sum(i, j)));
+        }
+    }
+    emitter.forget(mark);
+    emitter.out.close();
+    finish_product(emitter, &sum);
+}
+
+fn finish_product(emitter: &mut Emitter<'_>, sum: &dyn Fn(usize, usize) -> String) {
+    let count = emitter.lanes.count;
+    let kernel = emitter.kernel;
+    let accumulators =
+        (0..kernel.exprs.len()).filter(|&i| kernel.exprs[i].expr == crate::kernel::Expr::Accumulator);
+    for id in accumulators.map(|i| ExprId(i as u32)) {
+        for (i, j) in pairs(count) {
+            let masked = kernel.exprs[id.index()].dtype == DType::U8;
+            let value = if masked { format!("({} & 0xffu)", sum(i, j)) } else { sum(i, j) };
+            emitter.out.line(format!("let {} = {value};", emitter.name(id, [i, j, 0])));
+        }
+        emitter.assume(id);
+    }
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    emitter.define_all(&values);
+    for store in 0..kernel.stores.len() {
+        emitter.store(store, &|_| None);
+    }
+}
+
+/// The places in a tile.
+fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
+    (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
+}
+
+/// A scatter: updates that may meet are made by one invocation, in order, in
+/// several launches if there are many.
+pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+    let dialect = Wgsl { inputs: kernel.inputs.len() };
+    let mut tiling = tile::rows(kernel, target)?;
+    tiling.lanes = crate::render::c_like::Lanes::single(kernel);
+    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    let extent = scatter.axis.map_or(1, |axis| kernel.axes[axis.index()].extent);
+    let points = kernel.level_points(0) / extent.max(1);
+    let most = target.max_iterations.min(1 << 30) as usize;
+    emitter
+        .out
+        .line(format!("let point = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
+    emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+    let axes = wide(kernel, kernel.level_axes(0).filter(|&axis| scatter.axis != Some(axis)));
+    emitter.positions("point", &axes, 1);
+    if let Some(axis) = scatter.axis.filter(|_| extent != 1) {
+        emitter.out.line(format!("let first = i32({});", word(FIRST)));
+        let end = format!("min(first + {most}, {extent})");
+        let head = dialect.for_loop(&format!("i{}", axis.0), "first", &end, 1);
+        emitter.out.open(head);
+        update(&mut emitter, scatter);
+        emitter.out.close();
+    } else {
+        update(&mut emitter, scatter);
+    }
+    let mut bindings = Bindings::new(target);
+    bindings.status();
+    bind_inputs(kernel, &tiling.by_four.0, &mut bindings)?;
+    bindings.view(&View {
+        name: "out0".into(),
+        memory: Memory::Output(0),
+        dtype: scatter.dtype,
+        elements: scatter.numel as u64,
+        four: false,
+        access: Access::Update,
+    });
+    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
+    let mut pass = pass(kernel, bindings, &emitter, tiling.workgroup, groups);
+    if extent > most {
+        (pass.chunk, pass.chunks_end) = (most as u32, extent as u32);
+    }
+    Ok(pass)
+}
+
+fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
+    let dialect = emitter.dialect;
+    emitter.define_all(&[scatter.index, scatter.value]);
+    let lane = Lane::default();
+    let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
+    // Not as two comparisons: lavapipe 22.3 compiles those of a widened
+    // position wrongly.
+    emitter.out.line(format!("let inside = {};", dialect.clamp(&index, scatter.extent)));
+    emitter.out.open(format!("if ({index} != {})", dialect.widen("inside")));
+    emitter.out.line(dialect.report(&index, scatter.extent));
+    emitter.out.close();
+    emitter.out.open("else");
+    let base: &Affine = &scatter.address;
+    let stride = crate::render::c_like::emit::position(scatter.stride);
+    emitter.out.line(format!("let target_at = {} + inside * {stride};", emitter.affine(base, lane)));
+    let op = match scatter.mode {
+        ScatterMode::Set => None,
+        ScatterMode::Add => Some(AluOp::Add),
+        ScatterMode::Mul => Some(AluOp::Mul),
+        ScatterMode::Max => Some(AluOp::Max),
+        ScatterMode::Min => Some(AluOp::Min),
+    };
+    let merged = match op {
+        None => value,
+        Some(op) => {
+            let dtype: DType = scatter.dtype.compute();
+            dialect.alu(op, dtype, &["old_out0(target_at)".to_string(), value])
+        }
+    };
+    emitter.out.line(format!("out0(target_at, {merged});"));
+    emitter.out.close();
+}

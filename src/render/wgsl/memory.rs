@@ -1,0 +1,344 @@
+//! Bindings, and the functions that read and write elements through them.
+//!
+//! Every storage buffer is declared `read_write`, since wgpu tracks the use
+//! of a whole buffer, and an input may be an output's memory. Types below 32
+//! bits lie packed in words: where whole words are not at hand, an element is
+//! written by atomic operations on its own bits. Memory larger than one
+//! binding is several bindings.
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{Expr, Kernel};
+use crate::render::shader::{Memory, OFFSETS, Slot, Unsupported};
+use crate::render::target::Target;
+use crate::render::wgsl::dialect::word;
+
+/// Bytes by which a binding may start before the kernel's element 0.
+const SLACK: u64 = 256;
+
+/// How a function gets at memory.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The function's name.
+    pub name: String,
+    /// What it reads or writes.
+    pub memory: Memory,
+    /// The elements' type.
+    pub dtype: DType,
+    /// One past the last element.
+    pub elements: u64,
+    /// Whether it takes four neighbours.
+    pub four: bool,
+    /// What it does.
+    pub access: Access,
+}
+
+/// What a view is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Both, by one invocation per element.
+    Update,
+}
+
+/// Declarations under construction.
+#[derive(Debug)]
+pub struct Bindings {
+    /// The declarations and functions.
+    pub text: String,
+    /// What they bind.
+    pub slots: Vec<Slot>,
+    window: u64,
+}
+
+impl Bindings {
+    /// None yet.
+    pub fn new(target: &Target) -> Bindings {
+        // Windows start at multiples of every alignment.
+        Bindings { text: String::new(), slots: Vec::new(), window: target.max_binding / 1024 * 1024 }
+    }
+
+    /// Binds memory, in as many pieces as it takes; gives their names and the
+    /// elements (of `bytes` each) of a piece.
+    fn bind(&mut self, view: &View, element: &str, bytes: u64) -> (Vec<String>, u64) {
+        let total = view.elements.max(1) * view.dtype.size() as u64 + SLACK;
+        let pieces = total.div_ceil(self.window);
+        let names = (0..pieces).map(|piece| {
+            let name = format!("{}_{piece}", view.name);
+            self.slots.push(Slot { memory: view.memory, start: piece * self.window });
+            let number = self.slots.len();
+            let _ = writeln!(
+                self.text,
+                "@group(0) @binding({number}) var<storage, read_write> {name}: array<{element}>;"
+            );
+            name
+        });
+        (names.collect(), self.window / bytes)
+    }
+
+    /// Declares where bad indices are reported.
+    pub fn status(&mut self) {
+        self.slots.push(Slot { memory: Memory::Status, start: 0 });
+        let number = self.slots.len();
+        let _ = writeln!(
+            self.text,
+            "@group(0) @binding({number}) var<storage, read_write> status: array<atomic<u32>>;"
+        );
+    }
+
+    /// Declares a view and its function.
+    pub fn view(&mut self, view: &View) {
+        match (view.access, view.four) {
+            (Access::Read, false) => self.read(view),
+            (Access::Read, true) => self.read_four(view),
+            (Access::Write, false) => self.write(view, false),
+            (Access::Write, true) => self.write_four(view),
+            (Access::Update, _) => self.write(view, true),
+        }
+    }
+
+    fn read(&mut self, view: &View) {
+        let (element, per_word) = storage(view.dtype);
+        let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
+        let offset = offset(view.memory);
+        let ty = register(view.dtype);
+        let body = pieces(&names, "e", window, per_word, &|place| {
+            format!("return {};", unpack(view.dtype, place, "e"))
+        });
+        let _ = writeln!(
+            self.text,
+            "fn {}(at: i32) -> {ty} {{\n    let e = u32(at){offset};\n{body}}}",
+            view.name
+        );
+    }
+
+    fn read_four(&mut self, view: &View) {
+        let ty = register(view.dtype);
+        let dtype = view.dtype;
+        let (element, bytes) = match dtype {
+            DType::Bool | DType::U8 => ("u32".to_string(), 4),
+            DType::F16 | DType::BF16 => ("vec2<u32>".into(), 8),
+            DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>"), 16),
+            DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
+        };
+        let (names, window) = self.bind(view, &element, bytes);
+        let offset = offset_four(view.memory);
+        let each = |x: [String; 4]| format!("return vec4<{ty}>({});", x.join(", "));
+        let place = |place: &str| match dtype {
+            DType::Bool => each([0, 8, 16, 24].map(|s| format!("(({place} >> {s}u) & 0xffu) != 0u"))),
+            DType::U8 => each([0, 8, 16, 24].map(|s| format!("({place} >> {s}u) & 0xffu"))),
+            DType::F16 | DType::BF16 => {
+                let widen = if dtype == DType::F16 { "widen_f16" } else { "widen_bf16" };
+                let half = |part: &str| {
+                    [format!("{widen}({place}.{part} & 0xffffu)"), format!("{widen}({place}.{part} >> 16u)")]
+                };
+                let ([a, b], [c, d]) = (half("x"), half("y"));
+                each([a, b, c, d])
+            }
+            DType::I32 | DType::U32 | DType::F32 => format!("return {place};"),
+            DType::I64 | DType::F64 => String::new(),
+        };
+        let body = if matches!(dtype, DType::I64 | DType::F64) {
+            let low = pieces_value(&names, "e * 2u", window);
+            let high = pieces_value(&names, "e * 2u + 1u", window);
+            format!("    return vec4<{ty}>({low}, {high});\n")
+        } else {
+            pieces(&names, "e", window, 1, &place)
+        };
+        let _ = writeln!(
+            self.text,
+            "fn {}(quad: i32) -> vec4<{ty}> {{\n    let e = u32(quad){offset};\n{body}}}",
+            view.name
+        );
+    }
+
+    fn write(&mut self, view: &View, update: bool) {
+        let (element, per_word) = storage(view.dtype);
+        let packed = per_word > 1;
+        let element = if packed { "atomic<u32>" } else { element };
+        let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
+        let (name, ty) = (&view.name, register(view.dtype));
+        let put = |place: &str| {
+            if !packed {
+                return format!("{place} = x;");
+            }
+            let (mask, shift) = bits(view.dtype);
+            format!(
+                "atomicAnd(&{place}, ~({mask} << {shift})); atomicOr(&{place}, {} << {shift});",
+                pack(view.dtype, "x")
+            )
+        };
+        let body = pieces(&names, "e", window, per_word, &put);
+        let _ = writeln!(self.text, "fn {name}(at: i32, x: {ty}) {{\n    let e = u32(at);\n{body}}}");
+        if update {
+            let get = |place: &str| {
+                let place = if packed { format!("atomicLoad(&{place})") } else { place.into() };
+                format!("return {};", unpack(view.dtype, &place, "e"))
+            };
+            let body = pieces(&names, "e", window, per_word, &get);
+            let _ = writeln!(self.text, "fn old_{name}(at: i32) -> {ty} {{\n    let e = u32(at);\n{body}}}");
+        }
+    }
+
+    fn write_four(&mut self, view: &View) {
+        let ty = register(view.dtype);
+        let dtype = view.dtype;
+        let (element, bytes) = match dtype {
+            DType::Bool | DType::U8 => ("u32".to_string(), 4),
+            DType::F16 | DType::BF16 => ("vec2<u32>".into(), 8),
+            DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>"), 16),
+            DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
+        };
+        let (names, window) = self.bind(view, &element, bytes);
+        let p = |x: &str| pack(dtype, x);
+        let (value, halves) = match dtype {
+            DType::Bool | DType::U8 => {
+                (format!("{} | ({} << 8u) | ({} << 16u) | ({} << 24u)", p("a"), p("b"), p("c"), p("d")), None)
+            }
+            DType::F16 | DType::BF16 => (
+                format!("vec2<u32>({} | ({} << 16u), {} | ({} << 16u))", p("a"), p("b"), p("c"), p("d")),
+                None,
+            ),
+            DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>(a, b, c, d)"), None),
+            DType::I64 | DType::F64 => (format!("vec2<{ty}>(a, b)"), Some(format!("vec2<{ty}>(c, d)"))),
+        };
+        let body = match halves {
+            None => pieces(&names, "e", window, 1, &|place| format!("{place} = {value};")),
+            Some(second) => {
+                pieces(&names, "(e * 2u)", window, 1, &|place| format!("{place} = {value};"))
+                    + &pieces(&names, "(e * 2u + 1u)", window, 1, &|place| format!("{place} = {second};"))
+            }
+        };
+        let _ = writeln!(
+            self.text,
+            "fn {}(quad: i32, a: {ty}, b: {ty}, c: {ty}, d: {ty}) {{\n    let e = u32(quad);\n{body}}}",
+            view.name
+        );
+    }
+}
+
+/// The statement for an element, in whichever of the pieces it lies.
+fn pieces(names: &[String], e: &str, window: u64, per_word: u64, body: &dyn Fn(&str) -> String) -> String {
+    let index = |base: u64| {
+        let word = if per_word == 1 { e.to_string() } else { format!("({e} / {per_word}u)") };
+        if base == 0 { word } else { format!("{word} - {base}u") }
+    };
+    let last = names.len() - 1;
+    let mut text = String::new();
+    for (number, name) in names.iter().enumerate() {
+        let base = number as u64 * window;
+        let statement = body(&format!("{name}[{}]", index(base)));
+        if number == last {
+            let _ = writeln!(
+                text,
+                "    {}{statement}{}",
+                if last > 0 { "{ " } else { "" },
+                if last > 0 { " }" } else { "" }
+            );
+        } else {
+            let _ = write!(text, "    if ({} < {}u) {{ {statement} }} else", index(0), base + window);
+        }
+    }
+    text
+}
+
+/// The value of a word in whichever of the pieces it lies.
+fn pieces_value(names: &[String], e: &str, window: u64) -> String {
+    let mut value = format!("{}[{e} - {}u]", names[names.len() - 1], (names.len() as u64 - 1) * window);
+    for (number, name) in names[..names.len() - 1].iter().enumerate().rev() {
+        let base = number as u64 * window;
+        // Both are read; the one outside its piece reads that piece's start.
+        let own = format!("({e} >= {base}u && {e} < {}u)", base + window);
+        value = format!("select({value}, {name}[select(0u, {e} - {base}u, {own})], {own})");
+    }
+    value
+}
+
+/// The type of a word of memory, and elements in it.
+fn storage(dtype: DType) -> (&'static str, u64) {
+    match dtype {
+        DType::Bool | DType::U8 => ("u32", 4),
+        DType::F16 | DType::BF16 => ("u32", 2),
+        DType::I32 => ("i32", 1),
+        DType::U32 => ("u32", 1),
+        DType::F32 => ("f32", 1),
+        DType::I64 => ("i64", 1),
+        DType::F64 => ("f64", 1),
+    }
+}
+
+fn register(dtype: DType) -> &'static str {
+    use crate::render::c_like::Dialect;
+    super::dialect::Wgsl { inputs: 0 }.register(dtype)
+}
+
+/// The mask of an element's bits and their place in its word.
+fn bits(dtype: DType) -> (&'static str, &'static str) {
+    match dtype.size() {
+        1 => ("0xffu", "((e & 3u) * 8u)"),
+        _ => ("0xffffu", "((e & 1u) * 16u)"),
+    }
+}
+
+/// An element from the word that holds it.
+fn unpack(dtype: DType, word: &str, _e: &str) -> String {
+    let (mask, shift) = bits(dtype);
+    let raw = format!("(({word} >> {shift}) & {mask})");
+    match dtype {
+        DType::Bool => format!("{raw} != 0u"),
+        DType::U8 => raw,
+        DType::F16 => format!("widen_f16({raw})"),
+        DType::BF16 => format!("widen_bf16({raw})"),
+        DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => word.into(),
+    }
+}
+
+/// The bits of an element, at the low end of a word.
+fn pack(dtype: DType, x: &str) -> String {
+    match dtype {
+        DType::Bool => format!("select(0u, 1u, {x})"),
+        DType::F16 => format!("narrow_f16({x})"),
+        DType::BF16 => format!("narrow_bf16({x})"),
+        DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => x.into(),
+    }
+}
+
+/// What is added to an element's number: inputs may start anywhere.
+fn offset(memory: Memory) -> String {
+    match memory {
+        Memory::Input(slot) => format!(" + {}", word(OFFSETS + slot)),
+        Memory::Output(_) | Memory::Scratch(_) | Memory::Status => String::new(),
+    }
+}
+
+fn offset_four(memory: Memory) -> String {
+    match memory {
+        Memory::Input(slot) => format!(" + {} / 4u", word(OFFSETS + slot)),
+        Memory::Output(_) | Memory::Scratch(_) | Memory::Status => String::new(),
+    }
+}
+
+/// One past the last element that loads of each input reach.
+///
+/// # Errors
+/// More elements than 32-bit addresses reach.
+pub fn reaches(kernel: &Kernel) -> Result<Vec<u64>, Unsupported> {
+    let mut reaches: Vec<u64> = vec![1; kernel.inputs.len()];
+    for node in &kernel.exprs {
+        let Expr::Load(slot, access, _) = &node.expr else { continue };
+        let mut high = access.affine.range(&kernel.axes).1;
+        for part in &access.dynamic {
+            high += part.stride.max(0) * (part.extent as i64 - 1).max(0);
+        }
+        let reach = &mut reaches[*slot as usize];
+        *reach = (*reach).max((high + 1).max(1) as u64);
+    }
+    match reaches.iter().find(|&&reach| reach > i32::MAX as u64) {
+        Some(&reach) => Err(Unsupported::Elements(reach as usize)),
+        None => Ok(reaches),
+    }
+}

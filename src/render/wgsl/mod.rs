@@ -1,0 +1,124 @@
+//! WGSL for kernels.
+//!
+//! - [`dialect`]: how it spells things.
+//! - [`prelude`]: functions that kernels call, those that a text needs.
+//! - [`memory`]: bindings and access to elements.
+//! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`mod@sort`]: sorting permutations.
+
+pub mod dialect;
+pub mod kernel;
+pub mod memory;
+pub mod prelude;
+pub mod sort;
+
+use crate::base::DType;
+use crate::kernel::{Expr, Kernel, Work};
+use crate::render::shader::{Shader, Unsupported, block_words};
+use crate::render::target::Target;
+
+/// The shaders of a generated kernel.
+///
+/// # Errors
+/// What the device lacks.
+pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
+    check_types(kernel, target)?;
+    let kernel = crate::render::coalesce::coalesce(kernel);
+    let pass = match (&kernel.contraction, &kernel.scatter) {
+        (Some(_), _) => kernel::contraction(&kernel, target)?,
+        (None, Some(scatter)) => kernel::scatter(&kernel, scatter, target)?,
+        (None, None) => kernel::rows(&kernel, target)?,
+    };
+    if pass.slots.len() > target.max_buffers {
+        return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+    }
+    Ok(Shader { name: kernel.name.clone(), passes: vec![pass], scratch: Vec::new() })
+}
+
+/// Whether the device has the types of a kernel. Positions that only 32-bit
+/// casts read are no 64-bit values.
+fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
+    let stores = kernel.stores.iter().map(|store| store.dtype);
+    let inputs = kernel.inputs.iter().map(|input| input.dtype);
+    let values = kernel.exprs.iter().filter(|node| !matches!(node.expr, Expr::Index(_)));
+    for dtype in values.map(|node| node.dtype).chain(stores).chain(inputs) {
+        check_type(dtype, target)?;
+    }
+    Ok(())
+}
+
+/// Whether the device has a type.
+///
+/// # Errors
+/// Which feature it lacks.
+pub fn check_type(dtype: DType, target: &Target) -> Result<(), Unsupported> {
+    let lacking = match dtype {
+        DType::I64 if !target.int64 => Some(("SHADER_INT64", DType::I32)),
+        // Its bits are 64-bit integers.
+        DType::F64 if !target.float64 => Some(("SHADER_F64", DType::F32)),
+        DType::F64 if !target.int64 => Some(("SHADER_INT64", DType::F32)),
+        DType::Bool
+        | DType::U8
+        | DType::I32
+        | DType::U32
+        | DType::I64
+        | DType::F16
+        | DType::BF16
+        | DType::F32
+        | DType::F64 => None,
+    };
+    match lacking {
+        Some((feature, instead)) => Err(Unsupported::Type { dtype, feature, instead }),
+        None => Ok(()),
+    }
+}
+
+/// What a shader is made of.
+struct Parts<'a> {
+    /// Comment lines at the top.
+    title: &'a str,
+    inputs: usize,
+    arguments: usize,
+    bindings: &'a str,
+    /// Module-level declarations besides.
+    declarations: String,
+    workgroup: u32,
+    /// The body of `main`, indented.
+    body: &'a str,
+}
+
+/// The text of a shader: header, bindings, the prelude it needs, `main`.
+fn module(parts: &Parts<'_>) -> String {
+    let blocks = block_words(parts.inputs, parts.arguments) / 4;
+    let own = format!(
+        "{}{}\n@compute @workgroup_size({})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
+         @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n) {{\n{}}}\n",
+        parts.bindings, parts.declarations, parts.workgroup, parts.body
+    );
+    let prelude = prelude::needed(&own);
+    format!(
+        "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {blocks}>;\n{}{own}",
+        parts.title.replace('\n', " "),
+        prelude
+    )
+}
+
+/// Whether a kernel may meet an index out of range.
+fn reports(kernel: &Kernel) -> bool {
+    let checked = |node: &crate::kernel::ExprNode| {
+        node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| part.checked))
+    };
+    kernel.scatter.is_some() || kernel.exprs.iter().any(checked)
+}
+
+/// The shaders of any work, but for a user's kernel: `None`.
+///
+/// # Errors
+/// What the device lacks.
+pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsupported> {
+    match work {
+        Work::Kernel(kernel) => render(kernel, target).map(Some),
+        Work::Sort(sort) => sort::render(sort, target).map(Some),
+        Work::Custom(..) => Ok(None),
+    }
+}

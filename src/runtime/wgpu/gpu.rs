@@ -1,0 +1,151 @@
+//! A device with everything that goes with it, and its errors.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::{Device, Error, Result};
+use crate::render::Target;
+use crate::runtime::wgpu::adapter::{self, Opened};
+use crate::runtime::wgpu::memory::Blocks;
+use crate::runtime::wgpu::pipeline::Pipelines;
+use crate::runtime::wgpu::queue::Recorder;
+
+/// An opened device.
+pub struct Gpu {
+    /// kiln's name for it.
+    pub name: Device,
+    /// wgpu's device.
+    pub device: wgpu::Device,
+    /// Its queue.
+    pub queue: wgpu::Queue,
+    /// What the adapter is.
+    pub info: wgpu::AdapterInfo,
+    /// What kernels may use.
+    pub target: Target,
+    /// Compiled shaders.
+    pub pipelines: Pipelines,
+    /// Memory. Locked before the recorder where both are.
+    pub blocks: Mutex<Blocks>,
+    /// What is recorded but not submitted.
+    pub recorder: Mutex<Recorder>,
+    /// Held while submitting.
+    pub submission: Mutex<()>,
+    faults: Arc<Faults>,
+}
+
+/// What went wrong outside any call.
+#[derive(Debug, Default)]
+struct Faults {
+    /// Why the device is lost, once it is.
+    lost: Mutex<Option<String>>,
+    /// The first error that no scope caught.
+    stray: Mutex<Option<String>>,
+}
+
+impl Gpu {
+    /// Opens the adapter of that number.
+    ///
+    /// # Errors
+    /// No such adapter, or its driver refuses.
+    pub fn open(name: Device) -> Result<Arc<Gpu>> {
+        let Opened { device, queue, info, target } = adapter::open(name)?;
+        let faults = Arc::new(Faults::default());
+        let own = faults.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            lock(&own.lost).get_or_insert(format!("the device is lost ({reason:?}): {message}"));
+        });
+        let own = faults.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            lock(&own.stray).get_or_insert(error.to_string());
+        }));
+        let recorder = Recorder::new(&device);
+        let blocks = Blocks::new(&device, &info);
+        let pipelines = Pipelines::default();
+        Ok(Arc::new(Gpu {
+            name,
+            device,
+            queue,
+            info,
+            target,
+            pipelines,
+            blocks: Mutex::new(blocks),
+            recorder: Mutex::new(recorder),
+            submission: Mutex::new(()),
+            faults,
+        }))
+    }
+
+    /// Whether the device can no longer be used.
+    pub fn is_lost(&self) -> bool {
+        lock(&self.faults.lost).is_some()
+    }
+
+    /// Fails if the device is lost or an error went unnoticed.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&self) -> Result<()> {
+        if let Some(reason) = &*lock(&self.faults.lost) {
+            return Err(Error::DeviceUnavailable { device: self.name, reason: reason.clone() });
+        }
+        match lock(&self.faults.stray).take() {
+            Some(message) => Err(self.error("", message)),
+            None => Ok(()),
+        }
+    }
+
+    /// A driver's failure in a kernel, or in none.
+    pub fn error(&self, kernel: &str, message: String) -> Error {
+        let kernel = if kernel.is_empty() { "(none)" } else { kernel };
+        Error::Kernel { kernel: kernel.into(), device: self.name, message }
+    }
+
+    /// Runs calls of the driver, and gives their error if there is one.
+    ///
+    /// # Errors
+    /// What the driver reported, or that the device is lost.
+    pub fn scoped<T>(&self, what: &str, calls: impl FnOnce() -> T) -> Result<T> {
+        self.check()?;
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let result = calls();
+        let validation = pollster::block_on(validation.pop());
+        let memory = pollster::block_on(memory.pop());
+        let internal = pollster::block_on(internal.pop());
+        match validation.or(internal).or(memory) {
+            None => self.check().map(|()| result),
+            Some(wgpu::Error::OutOfMemory { .. }) => {
+                let stats = lock(&self.blocks).stats();
+                Err(Error::OutOfMemory {
+                    device: self.name,
+                    requested: 0,
+                    in_use: stats.reserved,
+                    limit: stats.limit,
+                })
+            }
+            Some(error) => Err(self.error(what, error.to_string())),
+        }
+    }
+
+    /// Waits for everything submitted.
+    ///
+    /// # Errors
+    /// The driver's failure, or that the device is lost.
+    pub fn wait(&self) -> Result<()> {
+        let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
+        self.check()?;
+        polled.map(|_| ()).map_err(|error| self.error("", error.to_string()))
+    }
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gpu({}, {})", self.name, adapter::describe(&self.info))
+    }
+}
+
+/// Locks; what is behind is consistent between statements, so that a poisoned
+/// lock is usable.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! The portable GPU device, through wgpu: Vulkan, Metal, DX12. The only
+//! folder that knows wgpu.
+//!
+//! - [`adapter`]: which adapters there are, and what they can do.
+//! - [`gpu`]: an opened device and its errors.
+//! - [`memory`]: blocks, pooled.
+//! - [`pipeline`]: compiled shaders.
+//! - [`queue`]: what is recorded, submitted, read back.
+//! - [`program`]: kernels, launched.
+//! - [`custom`]: users' kernels, on the host.
+
+pub mod adapter;
+pub mod custom;
+pub mod gpu;
+pub mod memory;
+pub mod pipeline;
+pub mod program;
+pub mod queue;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use crate::base::{DType, Device, Result};
+use crate::ir::Buffer;
+use crate::kernel::Work;
+use crate::render::Adapter;
+use crate::runtime::wgpu::custom::HostProgram;
+use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::program::ShaderProgram;
+use crate::runtime::wgpu::queue::Reports;
+use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
+
+/// An adapter as a device.
+#[derive(Debug)]
+pub struct WgpuBackend {
+    gpu: Arc<Gpu>,
+    reports: Arc<Reports>,
+    capabilities: Capabilities,
+}
+
+impl WgpuBackend {
+    /// The device of that number; the process opens each adapter once, and
+    /// again if it was lost.
+    ///
+    /// # Errors
+    /// No such adapter, or its driver refuses.
+    pub fn open(name: Device) -> Result<WgpuBackend> {
+        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<Gpu>>>> = LazyLock::new(Mutex::default);
+        let known = lock(&OPEN).get(&name).filter(|gpu| !gpu.is_lost()).cloned();
+        let gpu = match known {
+            Some(gpu) => gpu,
+            None => {
+                let gpu = Gpu::open(name)?;
+                lock(&OPEN).insert(name, gpu.clone());
+                gpu
+            }
+        };
+        Ok(WgpuBackend::of(gpu))
+    }
+
+    /// A backend of an opened device.
+    pub fn of(gpu: Arc<Gpu>) -> WgpuBackend {
+        // Room for the report of bad indices and the outputs' own pieces.
+        let max_bindings = gpu.target.max_buffers.saturating_sub(1).max(4);
+        let missing: &'static [DType] = match (gpu.target.int64, gpu.target.float64) {
+            (true, true) => &[],
+            (true, false) => &[DType::F64],
+            // The bits of 64-bit floats are 64-bit integers.
+            (false, _) => &[DType::I64, DType::F64],
+        };
+        let (workers, row_bytes) = match gpu.target.adapter {
+            Adapter::Cpu => (std::thread::available_parallelism().map_or(1, usize::from), 128 << 10),
+            Adapter::Integrated => (256, 32 << 10),
+            Adapter::Discrete => (2048, 32 << 10),
+        };
+        let reports = Arc::new(Reports::new(&gpu.device));
+        WgpuBackend {
+            gpu,
+            reports,
+            capabilities: Capabilities { max_bindings, workers, row_bytes, templates: &[], missing },
+        }
+    }
+
+    /// The opened device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+}
+
+impl Backend for WgpuBackend {
+    fn device(&self) -> Device {
+        self.gpu.name
+    }
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        memory::allocate(&self.gpu, bytes)
+    }
+    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+        let buffer = self.allocate(data.len())?;
+        if !data.is_empty() {
+            let block = lock(&self.gpu.blocks).get(&buffer);
+            self.gpu.write(&block, data)?;
+        }
+        Ok(buffer)
+    }
+    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let block = lock(&self.gpu.blocks).get(buffer);
+        self.gpu.read(&self.reports, &block, start as u64, out)
+    }
+    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (source, target) = {
+            let blocks = lock(&self.gpu.blocks);
+            (blocks.get(from.buffer), blocks.get(to.buffer))
+        };
+        let whole = from.offset % 4 == 0 && to.offset % 4 == 0 && bytes % 4 == 0;
+        if whole && source != target {
+            let (from, to) = ((&source, from.offset as u64), (&target, to.offset as u64));
+            return self.gpu.record_copy(from, to, bytes as u64);
+        }
+        program::copy_bytes(&self.gpu, from, to, bytes)
+    }
+    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+        if let Work::Custom(custom, inputs, outputs) = work {
+            return Ok(Arc::new(HostProgram {
+                gpu: self.gpu.clone(),
+                reports: self.reports.clone(),
+                custom: custom.clone(),
+                inputs: inputs.clone(),
+                outputs: outputs.clone(),
+            }));
+        }
+        Ok(Arc::new(ShaderProgram::new(self.gpu.clone(), self.reports.clone(), work.clone())?))
+    }
+    fn describe(&self) -> String {
+        adapter::describe(&self.gpu.info)
+    }
+    fn flush(&self) -> Result<()> {
+        self.gpu.submit()
+    }
+    fn sync(&self) -> Result<()> {
+        self.gpu.finish(&self.reports)
+    }
+    fn memory(&self) -> MemoryStats {
+        lock(&self.gpu.blocks).stats()
+    }
+    fn set_memory_limit(&self, bytes: u64) {
+        lock(&self.gpu.blocks).set_limit(bytes);
+    }
+    fn empty_cache(&self) {
+        lock(&self.gpu.blocks).empty_cache();
+    }
+}

@@ -1,0 +1,245 @@
+//! Compiled work, and how it is launched.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::base::{Error, Result};
+use crate::kernel::Work;
+use crate::render::shader::{FIRST, LAUNCH, OFFSETS, argument_word};
+use crate::render::{Memory, Pass, Shader, Target, Unsupported, wgsl};
+use crate::runtime::wgpu::adapter::describe;
+use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::memory::allocate;
+use crate::runtime::wgpu::pipeline::Pipeline;
+use crate::runtime::wgpu::queue::{Launch, Reports, STATUS_BYTES};
+use crate::runtime::{Binding, Bindings, Program};
+
+/// A kernel as shaders. Where inputs do not start at multiples of four
+/// elements, in a second version that needs no such thing.
+pub struct ShaderProgram {
+    gpu: Arc<Gpu>,
+    reports: Arc<Reports>,
+    work: Work,
+    aligned: Compiled,
+    unaligned: OnceLock<Compiled>,
+}
+
+/// A shader with its pipelines.
+#[derive(Debug)]
+struct Compiled {
+    shader: Shader,
+    pipelines: Vec<Arc<Pipeline>>,
+}
+
+impl ShaderProgram {
+    /// Renders and compiles.
+    ///
+    /// # Errors
+    /// What the adapter lacks; what the compiler said.
+    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work) -> Result<ShaderProgram> {
+        let aligned = compile(&gpu, &work, &gpu.target)?;
+        Ok(ShaderProgram { gpu, reports, work, aligned, unaligned: OnceLock::new() })
+    }
+
+    /// The version for these bindings.
+    fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
+        let fours = self.aligned.shader.passes.iter().flat_map(|pass| &pass.fours);
+        let aligned = |slot: &usize| {
+            let size = element_size(&self.work, *slot);
+            bindings.inputs[*slot].offset % (4 * size) == 0
+        };
+        if fours.into_iter().all(aligned) {
+            return Ok(&self.aligned);
+        }
+        if let Some(known) = self.unaligned.get() {
+            return Ok(known);
+        }
+        let target = Target { aligned: false, ..self.gpu.target.clone() };
+        let compiled = compile(&self.gpu, &self.work, &target)?;
+        Ok(self.unaligned.get_or_init(|| compiled))
+    }
+}
+
+fn compile(gpu: &Gpu, work: &Work, target: &Target) -> Result<Compiled> {
+    let shader = wgsl::render_work(work, target).map_err(|reason| unsupported(gpu, work, &reason))?;
+    let shader = shader.unwrap_or_else(|| panic!("work without shaders: {work:?}"));
+    let compile = |pass: &Pass| gpu.pipeline(&shader.name, &pass.source, pass.slots.len());
+    let pipelines = shader.passes.iter().map(compile).collect::<Result<_>>()?;
+    Ok(Compiled { shader, pipelines })
+}
+
+/// The error for work that the adapter cannot run.
+pub fn unsupported(gpu: &Gpu, work: &Work, reason: &Unsupported) -> Error {
+    gpu.error(work_name(work), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
+}
+
+fn work_name(work: &Work) -> &str {
+    match work {
+        Work::Kernel(kernel) => &kernel.name,
+        Work::Sort(_) => "sort",
+        Work::Custom(custom, ..) => custom.name(),
+    }
+}
+
+/// Bytes of an input's elements.
+fn element_size(work: &Work, slot: usize) -> usize {
+    match work {
+        Work::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
+        Work::Sort(sort) => sort.dtype.size(),
+        Work::Custom(_, inputs, _) => inputs[slot].dtype.size(),
+    }
+}
+
+impl Program for ShaderProgram {
+    fn source(&self) -> String {
+        self.aligned.shader.passes.iter().map(|pass| pass.source.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        let compiled = self.version(bindings)?;
+        let mut scratch = Vec::new();
+        for &bytes in &compiled.shader.scratch {
+            scratch.push(allocate(&self.gpu, bytes)?);
+        }
+        let scratch: Vec<Binding<'_>> = scratch.iter().map(|buffer| Binding { buffer, offset: 0 }).collect();
+        for (pass, pipeline) in compiled.shader.passes.iter().zip(&compiled.pipelines) {
+            self.launch_pass(pass, pipeline, bindings, &scratch)?;
+        }
+        Ok(())
+    }
+}
+
+impl ShaderProgram {
+    fn launch_pass(
+        &self,
+        pass: &Pass,
+        pipeline: &Pipeline,
+        bindings: &Bindings<'_>,
+        scratch: &[Binding<'_>],
+    ) -> Result<()> {
+        if pass.groups == 0 {
+            return Ok(());
+        }
+        let limits = self.gpu.device.limits();
+        let Some(groups) = grid(pass.groups, limits.max_compute_workgroups_per_dimension) else {
+            let message = format!("{} workgroups are too many", pass.groups);
+            return Err(self.gpu.error(work_name(&self.work), message));
+        };
+        let alignment = u64::from(limits.min_storage_buffer_offset_alignment);
+        let mut words = self.words(pass, bindings, alignment);
+        let storage = self.storage(pass, bindings, scratch, alignment);
+        let mut first = 0;
+        loop {
+            words[FIRST] = first;
+            let launch = Launch { pipeline, words: words.clone(), storage: storage.clone(), groups };
+            self.gpu.launch(&launch)?;
+            first += pass.chunk;
+            if first >= pass.chunks_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The launch words.
+    fn words(&self, pass: &Pass, bindings: &Bindings<'_>, alignment: u64) -> Vec<u32> {
+        let mut words = vec![0u32; pass.words];
+        if pass.slots.iter().any(|slot| slot.memory == Memory::Status) {
+            words[LAUNCH] = self.reports.site(bindings.status.site());
+        }
+        for (slot, binding) in bindings.inputs.iter().enumerate() {
+            let size = element_size(&self.work, slot) as u64;
+            words[OFFSETS + slot] = ((binding.offset as u64 % alignment) / size) as u32;
+        }
+        for (number, bits) in bindings.scalars.iter().enumerate() {
+            let at = argument_word(bindings.inputs.len(), number);
+            (words[at], words[at + 1]) = (*bits as u32, (*bits >> 32) as u32);
+        }
+        words
+    }
+
+    /// What a pass binds: blocks with start and size.
+    fn storage(
+        &self,
+        pass: &Pass,
+        bindings: &Bindings<'_>,
+        scratch: &[Binding<'_>],
+        alignment: u64,
+    ) -> Vec<(wgpu::Buffer, u64, u64)> {
+        let blocks = lock(&self.gpu.blocks);
+        let window = self.gpu.target.max_binding / 1024 * 1024;
+        let of = |binding: &Binding<'_>, start: u64| {
+            let block = blocks.get(binding.buffer);
+            let from = binding.offset as u64 / alignment * alignment + start;
+            // A piece beyond the block is never read; it must only be there.
+            let from = if from < block.size() { from } else { 0 };
+            let size = (block.size() - from).min(window);
+            (block, from, size)
+        };
+        (pass.slots.iter())
+            .map(|slot| match slot.memory {
+                Memory::Status => (self.reports.status.clone(), 0, STATUS_BYTES),
+                Memory::Input(number) => of(&bindings.inputs[number], slot.start),
+                Memory::Output(number) => of(&bindings.outputs[number], slot.start),
+                Memory::Scratch(number) => of(&scratch[number], slot.start),
+            })
+            .collect()
+    }
+}
+
+/// Copies any bytes: what is not whole words, or within one block.
+///
+/// # Errors
+/// The driver's failure.
+pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+    const PIECE: usize = 32 << 20;
+    let source = include_str!("copy.wgsl");
+    let pipeline = gpu.pipeline("copy", source, 2)?;
+    let (read, written) = {
+        let blocks = lock(&gpu.blocks);
+        (blocks.get(from.buffer), blocks.get(to.buffer))
+    };
+    for start in (0..bytes).step_by(PIECE) {
+        let count = PIECE.min(bytes - start);
+        let at = |block: &wgpu::Buffer, offset: usize| {
+            let first = offset / 256 * 256;
+            let size = (block.size() - first as u64).min(gpu.target.max_binding / 1024 * 1024);
+            ((block.clone(), first as u64, size), (offset - first) as u32)
+        };
+        let (read, skip) = at(&read, from.offset + start);
+        let (written, into) = at(&written, to.offset + start);
+        let words = vec![skip, into, count as u32, 0];
+        let groups = ((into as u64 + count as u64).div_ceil(4)).div_ceil(64);
+        let Some(groups) = grid(groups, gpu.device.limits().max_compute_workgroups_per_dimension) else {
+            return Err(gpu.error("copy", "too many workgroups".into()));
+        };
+        gpu.launch(&Launch { pipeline: &pipeline, words, storage: vec![read, written], groups })?;
+    }
+    Ok(())
+}
+
+/// Workgroups in two dimensions of at most `most`, not many more than asked for.
+fn grid(groups: u64, most: u32) -> Option<(u32, u32)> {
+    let rows = groups.div_ceil(u64::from(most));
+    let columns = groups.div_ceil(rows.max(1));
+    (rows <= u64::from(most)).then_some((columns as u32, rows as u32))
+}
+
+impl std::fmt::Debug for ShaderProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.source())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grid;
+
+    #[test]
+    fn a_grid_covers_its_groups_within_the_limit() {
+        for groups in [1, 65_535, 65_536, 1 << 20, (1 << 31) + 7] {
+            let (x, y) = grid(groups, 65_535).unwrap();
+            let there = u64::from(x) * u64::from(y);
+            assert!(x <= 65_535 && there >= groups && there - groups < u64::from(y), "{groups} {x} {y}");
+        }
+        assert_eq!(grid(1 << 40, 65_535), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! What is recorded: launches and copies go into one encoder, submitted when
+//! a plan has been run, when the host reads, or when the block of launch words
+//! is full.
+
+use std::sync::{Mutex, MutexGuard};
+
+use crate::base::{Error, Result};
+use crate::runtime::IndexSite;
+use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::memory;
+use crate::runtime::wgpu::pipeline::Pipeline;
+
+/// Bytes of launch words in one submission.
+const BLOCK: u64 = 256 << 10;
+/// Launches of one submission.
+const MOST_LAUNCHES: usize = 512;
+/// Bytes of the words that report bad indices.
+pub const STATUS_BYTES: u64 = 32;
+/// Uploads up to this size travel with the launch words.
+const SMALL_UPLOAD: usize = 4096;
+
+/// Commands not yet submitted.
+pub struct Recorder {
+    encoder: Option<wgpu::CommandEncoder>,
+    pass: Option<wgpu::ComputePass<'static>>,
+    /// What the block holds at the next submission.
+    words: Vec<u8>,
+    block: wgpu::Buffer,
+    alignment: usize,
+    launches: usize,
+}
+
+/// Where the kernels of one backend report bad indices: a context's launches
+/// are no other's business.
+#[derive(Debug)]
+pub struct Reports {
+    /// The status words.
+    pub status: wgpu::Buffer,
+    /// The user's lines of launches that may report, by launch number.
+    sites: Mutex<Vec<Option<IndexSite>>>,
+}
+
+impl Reports {
+    /// Nothing reported.
+    pub fn new(device: &wgpu::Device) -> Reports {
+        let status = device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            // Fresh buffers are zero.
+            size: STATUS_BYTES,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: false,
+        });
+        Reports { status, sites: Mutex::default() }
+    }
+
+    /// Keeps the line of a launch that may report a bad index; gives its
+    /// number.
+    pub fn site(&self, site: Option<IndexSite>) -> u32 {
+        let mut sites = lock(&self.sites);
+        sites.push(site);
+        sites.len() as u32 - 1
+    }
+}
+
+impl Recorder {
+    /// Nothing recorded.
+    pub fn new(device: &wgpu::Device) -> Recorder {
+        let buffer = |size: u64, usage: wgpu::BufferUsages| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let copies = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+        Recorder {
+            encoder: None,
+            pass: None,
+            words: Vec::new(),
+            block: buffer(BLOCK, wgpu::BufferUsages::UNIFORM | copies),
+            alignment: device.limits().min_uniform_buffer_offset_alignment.max(16) as usize,
+            launches: 0,
+        }
+    }
+
+    /// Puts bytes into the block; gives where.
+    fn put(&mut self, bytes: &[u8]) -> u64 {
+        self.words.resize(self.words.len().next_multiple_of(self.alignment), 0);
+        let at = self.words.len() as u64;
+        self.words.extend_from_slice(bytes);
+        at
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.launches < MOST_LAUNCHES
+            && self.words.len().next_multiple_of(self.alignment) + bytes <= BLOCK as usize
+    }
+
+    /// The encoder, outside any pass.
+    fn encoder(&mut self, device: &wgpu::Device) -> &mut wgpu::CommandEncoder {
+        self.pass = None;
+        self.encoder.get_or_insert_with(|| {
+            device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None })
+        })
+    }
+
+    fn pass(&mut self, device: &wgpu::Device) -> &mut wgpu::ComputePass<'static> {
+        if self.pass.is_none() {
+            let encoder = self.encoder(device);
+            let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: None };
+            let pass = encoder.begin_compute_pass(&descriptor).forget_lifetime();
+            return self.pass.insert(pass);
+        }
+        match &mut self.pass {
+            Some(pass) => pass,
+            None => unreachable!("just begun"),
+        }
+    }
+}
+
+/// A launch ready to be recorded.
+pub struct Launch<'a> {
+    /// The shader.
+    pub pipeline: &'a Pipeline,
+    /// The launch words.
+    pub words: Vec<u32>,
+    /// The storage buffers: block, start and size in bytes.
+    pub storage: Vec<(wgpu::Buffer, u64, u64)>,
+    /// Workgroups in two dimensions.
+    pub groups: (u32, u32),
+}
+
+impl Gpu {
+    /// The recorder, with room for more words.
+    fn room(&self, bytes: usize) -> Result<MutexGuard<'_, Recorder>> {
+        loop {
+            let recorder = lock(&self.recorder);
+            if recorder.has_room(bytes) {
+                return Ok(recorder);
+            }
+            drop(recorder);
+            self.submit()?;
+        }
+    }
+
+    /// Records a launch.
+    ///
+    /// # Errors
+    /// The driver's failure in submitting what came before.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        self.check()?;
+        let bytes: &[u8] = bytemuck::cast_slice(&launch.words);
+        let mut recorder = self.room(bytes.len())?;
+        let at = recorder.put(bytes);
+        let binding = |buffer, offset: u64, size: u64| {
+            wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer,
+                offset,
+                size: std::num::NonZeroU64::new(size),
+            })
+        };
+        let mut entries = vec![wgpu::BindGroupEntry {
+            binding: 0,
+            resource: binding(&recorder.block, at, bytes.len() as u64),
+        }];
+        for (number, (buffer, offset, size)) in launch.storage.iter().enumerate() {
+            let resource = binding(buffer, *offset, *size);
+            entries.push(wgpu::BindGroupEntry { binding: number as u32 + 1, resource });
+        }
+        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &launch.pipeline.layout.group,
+            entries: &entries,
+        });
+        let pass = recorder.pass(&self.device);
+        pass.set_pipeline(&launch.pipeline.pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(launch.groups.0, launch.groups.1, 1);
+        recorder.launches += 1;
+        Ok(())
+    }
+
+    /// Records a copy; offsets and size are multiples of 4, the blocks differ.
+    ///
+    /// # Errors
+    /// That the device is lost.
+    pub fn record_copy(
+        &self,
+        from: (&wgpu::Buffer, u64),
+        to: (&wgpu::Buffer, u64),
+        bytes: u64,
+    ) -> Result<()> {
+        self.check()?;
+        let mut recorder = lock(&self.recorder);
+        recorder.encoder(&self.device).copy_buffer_to_buffer(from.0, from.1, to.0, to.1, bytes);
+        recorder.launches += 1;
+        Ok(())
+    }
+
+    /// Writes bytes to the start of a block, after everything recorded.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn write(&self, to: &wgpu::Buffer, data: &[u8]) -> Result<()> {
+        let padded = data.len().next_multiple_of(4);
+        if data.len() <= SMALL_UPLOAD {
+            let mut recorder = self.room(padded)?;
+            let at = recorder.put(data);
+            recorder.words.resize(at as usize + padded, 0);
+            let block = recorder.block.clone();
+            recorder.encoder(&self.device).copy_buffer_to_buffer(&block, at, to, 0, padded as u64);
+            recorder.launches += 1;
+            return Ok(());
+        }
+        // The queue writes before the next submission, so what is recorded goes first.
+        self.submit()?;
+        let whole = data.len() / 4 * 4;
+        self.scoped("", || {
+            self.queue.write_buffer(to, 0, &data[..whole]);
+            if whole < data.len() {
+                let mut tail = [0; 4];
+                tail[..data.len() - whole].copy_from_slice(&data[whole..]);
+                self.queue.write_buffer(to, whole as u64, &tail);
+            }
+        })
+    }
+
+    /// Submits what is recorded.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn submit(&self) -> Result<()> {
+        // What was recorded first is submitted first.
+        let _order = lock(&self.submission);
+        let (words, block, commands) = {
+            let mut recorder = lock(&self.recorder);
+            recorder.pass = None;
+            recorder.launches = 0;
+            let words = std::mem::take(&mut recorder.words);
+            (words, recorder.block.clone(), recorder.encoder.take())
+        };
+        let Some(encoder) = commands else { return self.check() };
+        self.scoped("", || {
+            if !words.is_empty() {
+                let mut words = words;
+                words.resize(words.len().next_multiple_of(4), 0);
+                self.queue.write_buffer(&block, 0, &words);
+            }
+            self.queue.submit([encoder.finish()]);
+        })
+    }
+
+    /// Reads bytes of a block, with the report of bad indices.
+    ///
+    /// # Errors
+    /// A bad index that an earlier launch met; the driver's failure.
+    pub fn read(&self, reports: &Reports, from: &wgpu::Buffer, start: u64, out: &mut [u8]) -> Result<()> {
+        let first = start / 4 * 4;
+        let end = (start + out.len() as u64).next_multiple_of(4);
+        let staging = memory::staging(self, end - first + STATUS_BYTES)?;
+        self.record_copy((from, first), (&staging, STATUS_BYTES), end - first)?;
+        let skip = STATUS_BYTES as usize + (start - first) as usize;
+        let mut status = [0u32; STATUS_BYTES as usize / 4];
+        self.collect(reports, &staging, end - first + STATUS_BYTES, &mut |bytes| {
+            bytemuck::cast_slice_mut::<u32, u8>(&mut status).copy_from_slice(&bytes[..STATUS_BYTES as usize]);
+            out.copy_from_slice(&bytes[skip..skip + out.len()]);
+        })?;
+        memory::give_staging_back(self, staging);
+        self.report(reports, status)
+    }
+
+    /// Waits for everything, and reports bad indices.
+    ///
+    /// # Errors
+    /// A bad index that a launch met; the driver's failure.
+    pub fn finish(&self, reports: &Reports) -> Result<()> {
+        if lock(&reports.sites).is_empty() {
+            self.submit()?;
+            return self.wait();
+        }
+        let staging = memory::staging(self, STATUS_BYTES)?;
+        let mut status = [0u32; STATUS_BYTES as usize / 4];
+        self.collect(reports, &staging, STATUS_BYTES, &mut |bytes| {
+            bytemuck::cast_slice_mut::<u32, u8>(&mut status).copy_from_slice(bytes);
+        })?;
+        memory::give_staging_back(self, staging);
+        self.report(reports, status)
+    }
+
+    /// Submits, with the report copied to the start of a staging block, waits
+    /// and shows the block's bytes.
+    fn collect(
+        &self,
+        reports: &Reports,
+        staging: &wgpu::Buffer,
+        bytes: u64,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        self.record_copy((&reports.status, 0), (staging, 0), STATUS_BYTES)?;
+        self.submit()?;
+        let failed = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let slot = failed.clone();
+        let range = staging.slice(..bytes);
+        self.scoped("", || {
+            range.map_async(wgpu::MapMode::Read, move |result| *lock(&slot) = result.err());
+        })?;
+        self.wait()?;
+        if let Some(error) = lock(&failed).take() {
+            return Err(self.error("", format!("reading back: {error}")));
+        }
+        let view = range.get_mapped_range().map_err(|error| self.error("", error.to_string()))?;
+        show(&view);
+        drop(view);
+        staging.unmap();
+        Ok(())
+    }
+
+    /// The error that the status words say, which are then cleared.
+    fn report(&self, reports: &Reports, status: [u32; STATUS_BYTES as usize / 4]) -> Result<()> {
+        // Launches that other threads recorded since keep their numbers.
+        let idle = lock(&self.recorder).encoder.is_none();
+        let mut sites = lock(&reports.sites);
+        let site = sites.get(status[1] as usize).copied().flatten();
+        if idle {
+            sites.clear();
+        }
+        drop(sites);
+        if status[0] == 0 {
+            return Ok(());
+        }
+        lock(&self.recorder).encoder(&self.device).clear_buffer(&reports.status, 0, None);
+        let index = (u64::from(status[3]) << 32 | u64::from(status[2])) as i64;
+        let Some(site) = site else {
+            return Err(self.error("", format!("index {index} out of range for an axis of {}", status[4])));
+        };
+        Err(Error::IndexOutOfRange { op: site.op, index, extent: status[4] as usize, span: site.span })
+    }
+}
