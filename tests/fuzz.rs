@@ -18,11 +18,13 @@ use support::broken::{BrokenBackend, Bug};
 use support::census::{Census, required};
 use support::comparison::{alone, warm_and_cold};
 use support::device;
-use support::random_graph::{Program, Size, Variant, programs, sized_programs};
+use support::random_graph::{Program, Size, Variant, programs, programs_with_gradients, sized_programs};
 use support::random_leaf::Mode;
 
 /// Programs of each of the four properties.
 const CASES: u32 = 1500;
+/// Programs whose gradients are compared.
+const GRADIENT_CASES: u32 = 1000;
 /// With fewer programs than this, rare things may be missing.
 const ENOUGH: u32 = 1000;
 
@@ -97,6 +99,19 @@ fn small_integers_in_large_values_agree_bit_by_bit() {
 #[test]
 fn reals_in_large_values_agree_within_bounds() {
     fuzz_large(Mode::Smooth);
+}
+
+/// Programs whose results include the gradients of their leaves.
+#[test]
+fn gradients_agree_within_bounds() {
+    let cases = device::setting("KILN_FUZZ_CASES", GRADIENT_CASES);
+    let census = RefCell::new(Census::default());
+    let property = |program: Program| alone(&program, device::under_test(), &mut census.borrow_mut());
+    if let Err(failure) = runner(cases, 7).run(&programs_with_gradients(), property) {
+        panic!("{failure}");
+    }
+    let compared = census.into_inner().count("gradients");
+    assert!(compared > u64::from(cases) * 5, "only {compared} gradients were compared");
 }
 
 #[test]

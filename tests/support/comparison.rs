@@ -59,6 +59,7 @@ fn agrees(program: &Program, variant: Variant, census: &mut Census) -> Checked<V
     census.add("aliased leaves", u64::from(found.leaf_count > found.memory.len()));
     census.add("leaf kept", found.leaves.len() as u64);
     census.add("leaf overwritten", overwritten(&found, &memory));
+    census.add("gradients", found.gradients as u64);
     census.add("unasked value kept", found.inner.len() as u64);
     // What the caller kept is computed from what is left.
     run(&found.inner)?;

@@ -146,6 +146,8 @@ pub struct Program {
     pub size: Size,
     /// Whether its data holds NaN and infinities.
     pub special: bool,
+    /// Whether the leaves' gradients are among its results.
+    pub gradients: bool,
     /// Its steps.
     pub instructions: Vec<Instruction>,
     /// The results besides the last, counted from the top of the stack.
@@ -192,6 +194,8 @@ pub struct Built {
     pub memory: Vec<Weak<Buffer>>,
     /// How many leaves share that memory.
     pub leaf_count: usize,
+    /// How many of the results are gradients that are no plain number.
+    pub gradients: usize,
 }
 
 impl Program {
@@ -199,7 +203,13 @@ impl Program {
     /// different nodes, on the current context's devices.
     pub fn build(&self, variant: Variant) -> Built {
         let mut construction = self.construct(variant);
-        let outputs = construction.outputs(&self.outputs);
+        let mut outputs = construction.outputs(&self.outputs);
+        let mut gradient_count = 0;
+        if self.gradients {
+            let found = gradients(&outputs, &construction.leaves);
+            gradient_count = found.iter().filter(|node| node.depth() > 1).count();
+            outputs.extend(found);
+        }
         let mut numbers = Numbers(variant.keep);
         let mut chosen = |one_in: usize| variant.keep != 0 && numbers.below(one_in) == 0;
         let mut leaves = Vec::new();
@@ -222,6 +232,7 @@ impl Program {
             inner: tensors(inner),
             memory,
             leaf_count,
+            gradients: gradient_count,
         }
     }
 
@@ -237,6 +248,17 @@ impl Program {
         }
         construction
     }
+}
+
+/// The gradients of the leaves, for cotangents of ones.
+fn gradients(outputs: &[Arc<Node>], leaves: &[Arc<Node>]) -> Vec<Arc<Node>> {
+    let tensors = |nodes: &[Arc<Node>]| nodes.iter().cloned().map(Tensor::from_node).collect::<Vec<_>>();
+    let outputs = tensors(outputs);
+    let ones: Vec<Tensor> = outputs.iter().map(|y| Tensor::ones(y.shape(), y)).collect();
+    let pairs: Vec<(&Tensor, &Tensor)> = outputs.iter().zip(&ones).collect();
+    let tracked: Vec<Tensor> = tensors(leaves).into_iter().filter(Tensor::is_tracked).collect();
+    let found = kiln::vjp(&pairs, &tracked.iter().collect::<Vec<_>>());
+    found.iter().map(|gradient| gradient.node().expect("every primitive has a gradient").clone()).collect()
 }
 
 impl fmt::Debug for Program {
@@ -282,8 +304,15 @@ pub fn sized_programs(
     let instruction =
         (kind, from, any::<[u8; 4]>()).prop_map(|(kind, from, with)| Instruction { kind, from, with });
     let instructions = prop::collection::vec(instruction, 1..length);
-    (instructions, prop::collection::vec(any::<u8>(), 0..3))
-        .prop_map(move |(instructions, outputs)| Program { mode, size, special, instructions, outputs })
+    (instructions, prop::collection::vec(any::<u8>(), 0..3)).prop_map(move |(instructions, outputs)| {
+        Program { mode, size, special, gradients: false, instructions, outputs }
+    })
+}
+
+/// Programs of reals whose results include gradients.
+pub fn programs_with_gradients() -> impl Strategy<Value = Program> {
+    sized_programs(Mode::Smooth, false, Size::Small, 20)
+        .prop_map(|program| Program { gradients: true, ..program })
 }
 
 /// Programs of either mode, with and without special numbers.

@@ -44,6 +44,7 @@ pub struct Construction {
     pub(super) mode: Mode,
     pub(super) size: Size,
     special: bool,
+    gradients: bool,
     pub(super) variant: Variant,
     buffers: Buffers,
     /// The data in memory.
@@ -55,10 +56,10 @@ pub struct Construction {
 impl Construction {
     /// An empty program.
     pub fn new(program: &Program, variant: Variant) -> Construction {
-        let Program { mode, size, special, .. } = *program;
+        let Program { mode, size, special, gradients, .. } = *program;
         let buffers = Buffers::new(variant.sharing, variant.offset);
         let (leaves, stack) = (Vec::new(), Vec::new());
-        Construction { mode, size, special, variant, buffers, leaves, stack, number: 0 }
+        Construction { mode, size, special, gradients, variant, buffers, leaves, stack, number: 0 }
     }
 
     /// The memory of the leaves that may share it.
@@ -198,6 +199,9 @@ impl Construction {
         let (mode, special) = (self.mode, self.special);
         let ty = Type::new(Shape(dims), dtype, self.variant.device);
         let node = self.buffers.leaf(ty, with[2], || data.element(dtype, mode, special));
+        if self.gradients && dtype.is_float() {
+            node.set_grad_cell(Arc::default());
+        }
         self.leaves.push(node.clone());
         // Numbers of an unsigned type reach 8.
         Entry { node, bound: 8.0, special: special && dtype.is_float(), stored: true }
