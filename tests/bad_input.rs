@@ -22,6 +22,7 @@ macro_rules! here {
     };
 }
 
+#[track_caller]
 fn floats<const N: usize>(dims: [usize; N]) -> Tensor {
     let count: usize = dims.iter().product();
     Tensor::from_vec((0..count).map(|i| i as f32).collect(), dims, ())
@@ -188,12 +189,16 @@ mod wrong_device {
 
     #[test]
     fn tensors_on_two_devices_do_not_mix() {
-        let (a, b) = (floats([2, 2]), Tensor::ones([2, 2], Device::null()));
-        let (expected, found) = ("all tensors on the same device", "cpu and null");
-        refused(here!(&a + &b), "add", expected, found);
-        refused(here!(a.matmul(&b)), "matmul", expected, found);
-        refused(here!(Tensor::cat(&[&a, &b], 0)), "cat", expected, found);
-        refused(here!(a.gather(0, &b.to_dtype(DType::I64))), "gather", expected, found);
+        let (a, made) = here!(floats([2, 2]));
+        let b = Tensor::ones([2, 2], Device::null());
+        let expected = "all tensors on the same device";
+        let found = format!("cpu (made at {0}:{made}) and null (made at {0}:{1})", file!(), made + 1);
+        refused(here!(&a + &b), "add", expected, &found);
+        refused(here!(a.matmul(&b)), "matmul", expected, &found);
+        refused(here!(Tensor::cat(&[&a, &b], 0)), "cat", expected, &found);
+        let (index, cast) = here!(b.to_dtype(DType::I64));
+        let found = found.replace(&format!(":{})", made + 1), &format!(":{cast})"));
+        refused(here!(a.gather(0, &index)), "gather", expected, &found);
         (&a.to(Device::null()) + &b).check().expect("moved, they mix");
         (&b + 1).check().expect("numbers have no device");
     }
@@ -277,7 +282,7 @@ mod wrong_device {
         assert!(!reason.is_empty());
         let error = "cuda:x".parse::<Device>().unwrap_err();
         let Error::Parse { what: "device", expected, found } = &error else { panic!("{error}") };
-        assert_eq!((&expected[..], &found[..]), ("cpu, wgpu:N, cuda:N, meta or null", "cuda:x"));
+        assert_eq!((&expected[..], &found[..]), ("cpu, wgpu:N, cuda:N, mps, meta or null", "cuda:x"));
     }
 
     #[test]

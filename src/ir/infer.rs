@@ -10,6 +10,9 @@ use crate::ir::alu::{AluOp, ResultType};
 use crate::ir::node::Type;
 use crate::ir::op::{Axes, ContractDims, LoopSpec, Op, PadAxis, SliceAxis, WindowAxis};
 
+/// What operations of several tensors ask of them.
+pub const ON_ONE_DEVICE: &str = "all tensors on the same device";
+
 /// A type rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -17,12 +20,14 @@ pub struct Mismatch {
     pub expected: String,
     /// What the operands are.
     pub found: String,
+    /// Whether the operands are on different devices.
+    pub apart: bool,
 }
 
 impl Mismatch {
     /// A mismatch from its two halves.
     pub fn new(expected: impl Into<String>, found: impl Into<String>) -> Mismatch {
-        Mismatch { expected: expected.into(), found: found.into() }
+        Mismatch { expected: expected.into(), found: found.into(), apart: false }
     }
 }
 
@@ -181,7 +186,8 @@ fn same_device(operands: &[&Type]) -> Result<Device, Mismatch> {
     match operands.iter().find(|t| t.device != first) {
         None => Ok(first),
         Some(other) => {
-            Err(Mismatch::new("all tensors on the same device", format!("{first} and {}", other.device)))
+            let found = format!("{first} and {}", other.device);
+            Err(Mismatch { apart: true, ..Mismatch::new(ON_ONE_DEVICE, found) })
         }
     }
 }

@@ -7,9 +7,10 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::base::{Device, DeviceKind, Error, Result};
+use crate::base::{Device, DeviceKind, Error, Result, config};
 use crate::plan::build::Plan;
 use crate::plan::key::{Skeleton, Values};
+use crate::runtime::cpu::CpuBackend;
 use crate::runtime::{Backend, MemoryStats, Program, null};
 
 /// Plans kept before the oldest skeletons are forgotten.
@@ -18,6 +19,8 @@ const MAX_PLANS: usize = 4096;
 /// Devices, plan and kernel caches, counters.
 #[derive(Debug, Default)]
 pub struct Context {
+    /// How many devices of a family are simulated.
+    simulated: HashMap<DeviceKind, u16>,
     backends: Mutex<HashMap<Device, Arc<dyn Backend>>>,
     plans: Mutex<PlanCache>,
     programs: Mutex<HashMap<(Device, String), Arc<dyn Program>>>,
@@ -81,9 +84,28 @@ pub(crate) enum Lookup {
 }
 
 impl Context {
-    /// A context with empty caches and its own devices' memory.
+    /// A context with empty caches and its own devices' memory. Virtual
+    /// devices are those of `KILN_VIRTUAL_DEVICES`.
     pub fn new() -> Arc<Context> {
-        Arc::new(Context::default())
+        Context::with_virtual_devices(&config::config().virtual_devices)
+    }
+
+    /// A context where some families have this many devices, simulated by the
+    /// host processor: programs for several devices run and are tested
+    /// without them. The null family's run nothing as ever; the first of the
+    /// CPU's is the CPU.
+    pub fn with_virtual_devices(devices: &[(DeviceKind, u16)]) -> Arc<Context> {
+        Arc::new(Context { simulated: devices.iter().copied().collect(), ..Context::default() })
+    }
+
+    /// How many devices of a family can be used, numbered from 0.
+    pub fn device_count(&self, kind: DeviceKind) -> usize {
+        match kind {
+            DeviceKind::Meta => 1,
+            DeviceKind::Cpu | DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Null => {
+                (0..u16::MAX).take_while(|&index| self.backend(kind.device(index)).is_ok()).count()
+            }
+        }
     }
 
     /// What the context has done.
@@ -115,8 +137,34 @@ impl Context {
         if let Some(backend) = lock(&self.backends).get(&device) {
             return Ok(backend.clone());
         }
-        let backend = open(device)?;
+        let backend = self.open(device)?;
         Ok(lock(&self.backends).entry(device).or_insert(backend).clone())
+    }
+
+    fn open(&self, device: Device) -> Result<Arc<dyn Backend>> {
+        let simulated = self.simulated.get(&device.kind).copied();
+        let unavailable = |reason: String| Err(Error::DeviceUnavailable { device, reason });
+        match (device.kind, simulated) {
+            (DeviceKind::Wgpu, _) if device.is_absent_metal() => {
+                unavailable("this system has no Metal; wgpu:0 is its first adapter".into())
+            }
+            (DeviceKind::Wgpu | DeviceKind::Cuda, Some(count)) if device.index < count => {
+                Ok(Arc::new(CpuBackend::named(device)))
+            }
+            (DeviceKind::Wgpu | DeviceKind::Cuda, None) | (DeviceKind::Meta, _) => open(device),
+            (DeviceKind::Cpu | DeviceKind::Null, _) if device.index == 0 => open(device),
+            (DeviceKind::Cpu, Some(count)) if device.index < count => Ok(Arc::new(CpuBackend::named(device))),
+            (DeviceKind::Null, Some(count)) if device.index < count => {
+                Ok(Arc::new(null::NullBackend::named(device, null::CAPABILITIES)))
+            }
+            (kind, count) => {
+                let count = count.unwrap_or(1);
+                unavailable(format!(
+                    "there are {count} {kind} devices; KILN_VIRTUAL_DEVICES={kind}={} makes it one",
+                    u32::from(device.index) + 1
+                ))
+            }
+        }
     }
 
     /// Uses `backend` for its device from now on: a simulator, say, or a
@@ -226,7 +274,7 @@ impl Specialisation {
 fn open(device: Device) -> Result<Arc<dyn Backend>> {
     let unavailable = |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into() });
     match device.kind {
-        DeviceKind::Cpu => Ok(Arc::new(crate::runtime::cpu::CpuBackend::new())),
+        DeviceKind::Cpu => Ok(Arc::new(CpuBackend::new())),
         DeviceKind::Null => Ok(Arc::new(null::NullBackend::new(null::CAPABILITIES))),
         DeviceKind::Meta => unavailable("the meta device has no memory and runs nothing"),
         #[cfg(feature = "wgpu")]

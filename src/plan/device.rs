@@ -1,7 +1,35 @@
 //! Which devices there are.
 
-use crate::base::{Device, Result};
+use crate::base::{Device, DeviceKind, Result};
 use crate::plan::context;
+use crate::runtime::Properties;
+
+/// The families of GPUs, the ones preferred first.
+const GPUS: [DeviceKind; 2] = [DeviceKind::Cuda, DeviceKind::Wgpu];
+
+impl DeviceKind {
+    /// How many devices of the family can be used, numbered from 0. Opens
+    /// them.
+    pub fn count(self) -> usize {
+        context::current().device_count(self)
+    }
+
+    /// Whether the family's first device can be used.
+    pub fn is_available(self) -> bool {
+        self.device(0).probe().is_ok()
+    }
+
+    /// Makes a device the one that the family's name alone (`"cuda"`) means
+    /// on this thread.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceUnavailable`]; the current device then stays.
+    pub fn set_current(self, index: u16) -> Result<()> {
+        self.device(index).probe()?;
+        self.make_current(index);
+        Ok(())
+    }
+}
 
 impl Device {
     /// The fastest device there is, never a software adapter; the CPU if
@@ -14,6 +42,31 @@ impl Device {
         Device::cpu()
     }
 
+    /// Every device of a family that can be used.
+    pub fn all(kind: DeviceKind) -> Vec<Device> {
+        (0..kind.count() as u16).map(|index| kind.device(index)).collect()
+    }
+
+    /// Every device of a family that can be used; the CPU alone if there is
+    /// none.
+    pub fn all_or_cpu(kind: DeviceKind) -> Vec<Device> {
+        let all = Device::all(kind);
+        if all.is_empty() { vec![Device::cpu()] } else { all }
+    }
+
+    /// The `index`-th GPU, CUDA's before wgpu's, never a software adapter;
+    /// the CPU if there is none of that number.
+    pub fn try_gpu(index: u16) -> Device {
+        let family = GPUS.into_iter().find(|kind| kind.device(0).is_gpu());
+        let gpu = family.map(|kind| kind.device(index));
+        gpu.filter(|gpu| gpu.is_gpu()).unwrap_or(Device::cpu())
+    }
+
+    /// Whether the device is there, and hardware or a virtual GPU.
+    fn is_gpu(self) -> bool {
+        self.properties().is_ok_and(|properties| properties.simulated || !is_software(self))
+    }
+
     /// Whether the device can be used.
     ///
     /// # Errors
@@ -21,4 +74,30 @@ impl Device {
     pub fn probe(self) -> Result<()> {
         if self.is_meta() { Ok(()) } else { context::current().backend(self).map(|_| ()) }
     }
+
+    /// What the device is: its name, memory, workers, driver, limits, types.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceUnavailable`].
+    pub fn properties(self) -> Result<Properties> {
+        Ok(context::current().backend(self)?.properties())
+    }
+
+    /// The product's name.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceUnavailable`].
+    pub fn name(self) -> Result<String> {
+        Ok(self.properties()?.name)
+    }
+}
+
+/// Whether a device is an adapter that the host processor emulates.
+fn is_software(device: Device) -> bool {
+    #[cfg(feature = "wgpu")]
+    if device.kind == DeviceKind::Wgpu {
+        return crate::runtime::wgpu::adapter::is_software(device.index) == Some(true);
+    }
+    let _ = device;
+    false
 }

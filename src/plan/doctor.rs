@@ -58,8 +58,7 @@ fn presence(kind: DeviceKind, backend: &dyn Backend) -> String {
             let plural = if threads == 1 { "" } else { "s" };
             format!("{threads} thread{plural}, {}", instruction_set())
         }
-        DeviceKind::Null => "runs nothing, reports everything; for tests of plans".into(),
-        DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Meta => backend.describe(),
+        DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Meta | DeviceKind::Null => backend.describe(),
     }
 }
 

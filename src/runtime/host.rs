@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::base::{Device, Result};
+use crate::base::{Device, DeviceKind, Result};
 use crate::ir::Buffer;
 use crate::runtime::cpu::pool::Pool;
 
@@ -25,7 +25,15 @@ pub fn allocate(bytes: usize) -> Result<Buffer> {
 /// # Errors
 /// As [`allocate`].
 pub fn upload(data: &[u8]) -> Result<Buffer> {
-    let buffer = allocate(data.len())?;
+    upload_to(pool(), data)
+}
+
+/// A block of a pool of host memory, holding a copy of `data`.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn upload_to(pool: &Pool, data: &[u8]) -> Result<Buffer> {
+    let buffer = pool.allocate(data.len())?;
     // SAFETY: the block is fresh, of `data.len()` bytes, and ours alone.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.handle as *mut u8, data.len()) };
     Ok(buffer)
@@ -36,8 +44,32 @@ pub fn upload(data: &[u8]) -> Result<Buffer> {
 /// Blocks are written only by the realize that creates them, before anything
 /// else can see them.
 pub fn bytes(buffer: &Buffer) -> &[u8] {
-    debug_assert_eq!(buffer.device, Device::cpu());
-    // SAFETY: the handle of a CPU buffer is the address of `bytes` bytes that
+    assert_eq!(buffer.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
+    bytes_of_pool(buffer)
+}
+
+/// The bytes of a block that a pool of host memory made, whatever its device
+/// is called.
+pub(in crate::runtime) fn bytes_of_pool(buffer: &Buffer) -> &[u8] {
+    // SAFETY: the handle of such a block is the address of `bytes` bytes that
     // live as long as the buffer.
     unsafe { std::slice::from_raw_parts(buffer.handle as *const u8, buffer.bytes) }
+}
+
+/// What the system says of its memory: bytes free for programs, and bytes in
+/// all. `None` where it does not say.
+pub fn system_memory() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
+    };
+    Some((field("MemAvailable:")?, field("MemTotal:")?))
+}
+
+/// The processor's name, where the system says.
+pub fn processor() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string())
 }

@@ -7,6 +7,7 @@
 pub mod cpu;
 pub mod host;
 pub mod null;
+pub mod properties;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::{DType, Device, Result, Span};
 use crate::ir::Buffer;
 use crate::kernel::Work;
+
+pub use properties::Properties;
 
 /// What a device can do, as far as planning asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -173,6 +176,15 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The first failure since the last wait: an index out of range, a
     /// driver's failure.
     fn sync(&self) -> Result<()>;
+    /// What the device is.
+    fn properties(&self) -> Properties {
+        Properties { name: self.describe(), ..Properties::of(self.capabilities()) }
+    }
+    /// What the driver says of the device's memory, all programs counted:
+    /// bytes free, and bytes in all. `None` where it does not say.
+    fn driver_memory(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// What the pool holds.
     fn memory(&self) -> MemoryStats;
     /// Sets the most bytes that may be allocated at once.

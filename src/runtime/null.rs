@@ -11,6 +11,7 @@ use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Prog
 /// A device whose memory is a count and whose data are zeros.
 #[derive(Debug)]
 pub struct NullBackend {
+    name: Device,
     capabilities: Capabilities,
     memory: Arc<Counted>,
 }
@@ -40,16 +41,20 @@ pub const CAPABILITIES: Capabilities =
     Capabilities { max_bindings: 64, workers: 2, row_bytes: 128 << 10, templates: &[], missing: &[] };
 
 impl NullBackend {
-    /// A null device with the given capabilities.
+    /// The first null device, with the given capabilities.
     pub fn new(capabilities: Capabilities) -> NullBackend {
+        NullBackend::named(Device::null(), capabilities)
+    }
+    /// A null device in the place of `name`.
+    pub fn named(name: Device, capabilities: Capabilities) -> NullBackend {
         let stats = MemoryStats { limit: u64::MAX, ..MemoryStats::default() };
-        NullBackend { capabilities, memory: Arc::new(Counted(Mutex::new(stats))) }
+        NullBackend { name, capabilities, memory: Arc::new(Counted(Mutex::new(stats))) }
     }
 }
 
 impl Backend for NullBackend {
     fn device(&self) -> Device {
-        Device::null()
+        self.name
     }
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -59,7 +64,7 @@ impl Backend for NullBackend {
         let allocated = stats.allocated.saturating_add(bytes as u64);
         if allocated > stats.limit {
             return Err(Error::OutOfMemory {
-                device: Device::null(),
+                device: self.name,
                 requested: bytes as u64,
                 in_use: stats.allocated,
                 limit: stats.limit,
@@ -68,7 +73,7 @@ impl Backend for NullBackend {
         stats.allocated = allocated;
         stats.reserved = allocated;
         stats.peak = stats.peak.max(allocated);
-        Ok(Buffer::new(Device::null(), bytes, 0, self.memory.clone()))
+        Ok(Buffer::new(self.name, bytes, 0, self.memory.clone()))
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
         self.allocate(data.len())
@@ -82,6 +87,9 @@ impl Backend for NullBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(Arc::new(NullProgram(format!("{work:#?}"))))
+    }
+    fn describe(&self) -> String {
+        "runs nothing, reports everything; for tests of plans".into()
     }
     fn sync(&self) -> Result<()> {
         Ok(())

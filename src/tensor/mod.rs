@@ -5,6 +5,7 @@ mod accuracy;
 pub mod activation;
 pub mod adaptive;
 mod advanced;
+mod apart;
 pub mod arithmetic;
 pub mod attention;
 pub mod axis;
@@ -89,7 +90,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Device, Error, OpError, Result, Scalar, Shape, Span, config};
+use crate::base::{DType, Device, DeviceKind, Error, OpError, Result, Scalar, Shape, Span, config};
 use crate::ir::node::Operands;
 use crate::ir::{self, Node, Op, Type};
 
@@ -190,7 +191,8 @@ impl Tensor {
             Ok(ty) => Tensor::from_node(Node::new(op, ty, nodes, span)),
             Err(mismatch) => {
                 let shapes = nodes.iter().map(|node| node.ty().shape.clone());
-                let error = OpError::new(name, span, mismatch.expected, mismatch.found);
+                let made = if mismatch.apart { apart::found(&nodes, span) } else { None };
+                let error = OpError::new(name, span, mismatch.expected, made.unwrap_or(mismatch.found));
                 Tensor::invalid(error.with_shapes(shapes))
             }
         }
@@ -299,7 +301,7 @@ impl Tensor {
 
 /// The elements of a leaf in CPU memory.
 fn read_host(leaf: &ir::Leaf, ty: &Type) -> Result<ir::oracle::Value> {
-    if leaf.buffer.device != Device::cpu() {
+    if leaf.buffer.device.kind != DeviceKind::Cpu {
         let reason = "the oracle reads CPU memory only".into();
         return Err(Error::DeviceUnavailable { device: leaf.buffer.device, reason });
     }

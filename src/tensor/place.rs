@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::base::{DType, Device, config};
+use crate::base::{DType, Device, DeviceKind, config};
 use crate::tensor::Tensor;
 
 /// A device and an element type, either of which may be left to the default.
@@ -57,11 +58,33 @@ thread_local! {
     static DEFAULT: Cell<Option<Device>> = const { Cell::new(None) };
 }
 
+/// The process's default plus one, as [`encode`] writes it; 0 for none.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn encode(device: Device) -> u32 {
+    ((device.kind as u32) << 16 | u32::from(device.index)) + 1
+}
+
+fn decode(number: u32) -> Option<Device> {
+    let number = number.checked_sub(1)?;
+    Some(DeviceKind::ALL[(number >> 16) as usize].device(number as u16))
+}
+
 /// The device that creation uses on this thread when none is named: the
-/// innermost [`device_scope`], else `KILN_DEVICE`, else the CPU.
+/// innermost [`device_scope`], else what [`Device::set_default`] set, else
+/// `KILN_DEVICE`, else the CPU.
 pub fn default_device() -> Device {
     let named = || config::config().device.as_deref().and_then(|name| name.parse().ok());
-    DEFAULT.get().or_else(named).unwrap_or(Device::cpu())
+    let process = || decode(PROCESS.load(Ordering::Relaxed));
+    DEFAULT.get().or_else(process).or_else(named).unwrap_or(Device::cpu())
+}
+
+impl Device {
+    /// Makes this the device that creation uses on every thread when none is
+    /// named; a [`device_scope`] goes before it.
+    pub fn set_default(self) {
+        PROCESS.store(encode(self), Ordering::Relaxed);
+    }
 }
 
 /// Restores the previous default device when dropped.
@@ -87,5 +110,18 @@ pub fn with_device<R>(device: Device, body: impl FnOnce() -> R) -> R {
 impl Drop for DeviceScope {
     fn drop(&mut self) {
         DEFAULT.set(self.previous);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_is_found_again() {
+        for device in DeviceKind::ALL.into_iter().flat_map(|kind| [kind.device(0), kind.device(u16::MAX)]) {
+            assert_eq!(decode(encode(device)), Some(device));
+        }
+        assert_eq!(decode(0), None);
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-use crate::base::{DType, Device, Error, Result, Scalar, Shape};
+use crate::base::{DType, Device, DeviceKind, Error, Result, Scalar, Shape};
 use crate::ir::{Layout, Leaf, Node, Type};
 use crate::plan;
 use crate::plan::view::view;
@@ -150,7 +150,8 @@ const PREFIX: &str = "tensor(";
 /// The text of a node whose value is in host memory or a view of it.
 fn text_in_memory(node: &std::sync::Arc<Node>, opts: PrintOpts) -> Option<String> {
     let Leaf { buffer, layout } = view(node)?;
-    (buffer.device == Device::cpu()).then(|| text_of_bytes(node.ty(), host::bytes(&buffer), &layout, opts))
+    (buffer.device.kind == DeviceKind::Cpu)
+        .then(|| text_of_bytes(node.ty(), host::bytes(&buffer), &layout, opts))
 }
 
 fn text_of_bytes(ty: &Type, bytes: &[u8], layout: &Layout, opts: PrintOpts) -> String {

@@ -4,10 +4,11 @@
 use smallvec::SmallVec;
 
 use crate::base::{DType, Error, OpError, Result, Scalar, Shape};
+use crate::ir::infer::ON_ONE_DEVICE;
 use crate::ir::{AluOp, Op};
 use crate::tensor::compose::Site;
 use crate::tensor::operand::{OperandList, OperandValue};
-use crate::tensor::{Tensor, axis, operand};
+use crate::tensor::{Tensor, apart, axis, operand};
 
 /// Bodies and their mistakes.
 impl Site {
@@ -48,14 +49,10 @@ impl Site {
     /// Fails for operands with axes on different devices, before a body looks
     /// at the axes of what it makes of them.
     fn together(self, operands: &[&Tensor]) -> Result<()> {
-        let mut ranked = operands.iter().filter(|operand| operand.rank() > 0);
-        let Some(first) = ranked.next().map(|operand| operand.device()) else { return Ok(()) };
-        match ranked.find(|operand| operand.device() != first) {
+        let ranked = operands.iter().filter(|operand| operand.rank() > 0);
+        match apart::found(ranked.filter_map(|operand| operand.node().ok()), self.span) {
             None => Ok(()),
-            Some(other) => {
-                let found = format!("{first} and {}", other.device());
-                Err(self.fault("all tensors on the same device", found, operands))
-            }
+            Some(found) => Err(self.fault(ON_ONE_DEVICE, found, operands)),
         }
     }
 

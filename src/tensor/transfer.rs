@@ -15,6 +15,18 @@ impl Tensor {
         Tensor::apply("to", Span::caller(), Op::Copy(device), &[self])
     }
 
+    /// The same elements in host memory: [`Tensor::to`] the CPU.
+    #[track_caller]
+    pub fn cpu(&self) -> Tensor {
+        self.to(Device::cpu())
+    }
+
+    /// The same elements on a CUDA device: [`Tensor::to`] that device.
+    #[track_caller]
+    pub fn cuda(&self, index: u16) -> Tensor {
+        self.to(Device::cuda(index))
+    }
+
     /// The same elements, put into row-major memory of their own where the
     /// plan would otherwise compute them again or leave them as a view.
     #[track_caller]

@@ -17,18 +17,31 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::{Sort, Work};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program, host};
+use crate::runtime::cpu::pool::Pool;
+use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program, Properties, host};
 
 /// The host processor as a device. Launches run at once, on the calling
 /// thread and rayon's.
 #[derive(Debug)]
 pub struct CpuBackend {
+    name: Device,
+    pool: Pool,
     capabilities: Capabilities,
 }
 
 impl CpuBackend {
     /// The device, with host memory's pool.
     pub fn new() -> CpuBackend {
+        CpuBackend::with_pool(Device::cpu(), host::pool().clone())
+    }
+
+    /// A virtual device: the host processor under another name, with a pool
+    /// of its own. Another family's name makes it a simulator of that device.
+    pub fn named(name: Device) -> CpuBackend {
+        CpuBackend::with_pool(name, Pool::new(name))
+    }
+
+    fn with_pool(name: Device, pool: Pool) -> CpuBackend {
         let capabilities = Capabilities {
             max_bindings: 64,
             workers: threads::count(),
@@ -36,7 +49,7 @@ impl CpuBackend {
             templates: &[],
             missing: &[],
         };
-        CpuBackend { capabilities }
+        CpuBackend { name, pool, capabilities }
     }
 }
 
@@ -48,19 +61,19 @@ impl Default for CpuBackend {
 
 impl Backend for CpuBackend {
     fn device(&self) -> Device {
-        Device::cpu()
+        self.name
     }
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
     fn allocate(&self, bytes: usize) -> Result<Buffer> {
-        host::allocate(bytes)
+        self.pool.allocate(bytes)
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
-        host::upload(data)
+        host::upload_to(&self.pool, data)
     }
     fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
-        out.copy_from_slice(&host::bytes(buffer)[start..start + out.len()]);
+        out.copy_from_slice(&host::bytes_of_pool(buffer)[start..start + out.len()]);
         Ok(())
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
@@ -90,14 +103,37 @@ impl Backend for CpuBackend {
     fn sync(&self) -> Result<()> {
         Ok(())
     }
+    fn describe(&self) -> String {
+        self.properties().name
+    }
+    fn properties(&self) -> Properties {
+        let level = match micro::level() {
+            micro::Level::Base => "",
+            micro::Level::Avx2 => "AVX2",
+            micro::Level::Avx512 => "AVX-512",
+        };
+        let processor = host::processor().unwrap_or_else(|| std::env::consts::ARCH.into());
+        let simulated = self.name != Device::cpu();
+        Properties {
+            name: if simulated { format!("virtual device on {processor}") } else { processor },
+            capability: format!("{} {level}", std::env::consts::ARCH).trim_end().into(),
+            driver: format!("kiln {}", env!("CARGO_PKG_VERSION")),
+            total_memory: host::system_memory().map(|(_, total)| total),
+            simulated,
+            ..Properties::of(&self.capabilities)
+        }
+    }
+    fn driver_memory(&self) -> Option<(u64, u64)> {
+        host::system_memory()
+    }
     fn memory(&self) -> MemoryStats {
-        host::pool().stats()
+        self.pool.stats()
     }
     fn set_memory_limit(&self, bytes: u64) {
-        host::pool().set_limit(bytes);
+        self.pool.set_limit(bytes);
     }
     fn empty_cache(&self) {
-        host::pool().empty_cache();
+        self.pool.empty_cache();
     }
 }
 
