@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use kiln::prelude::*;
+use kiln::render::{Target, wgsl};
 use kiln::tensor::cross_entropy::NllLossOpts;
 use kiln::tensor::interpolate::InterpolateOpts;
 use kiln::tensor::moments::VarOpts;
@@ -40,7 +41,52 @@ fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
         let report = kiln::plan(&outputs.iter().collect::<Vec<_>>()).expect("a plan");
         compare(name, "ir", &report.graph_text());
         compare(name, "plan", &format!("{}\n{}", totals(&report), report.steps_text()));
+        compare(name, "wgsl", &shaders(&report));
     });
+}
+
+/// The WGSL of the plan's kernels, for Mesa's software driver; valid, and
+/// accepted by the writers for Vulkan, Metal and DirectX.
+fn shaders(report: &PlanReport) -> String {
+    let mut text = String::new();
+    for kernel in &report.kernels {
+        let shader = wgsl::render_work(kernel.work(), &Target::software())
+            .expect("a kernel that the software driver runs");
+        for pass in shader.iter().flat_map(|shader| &shader.passes) {
+            portable(&pass.source);
+            text += &pass.source;
+            text += "\n";
+        }
+    }
+    text
+}
+
+fn portable(source: &str) {
+    let fail = |what: &str, error: String| -> ! { panic!("{what}: {error}\n{source}") };
+    let module =
+        naga::front::wgsl::parse_str(source).unwrap_or_else(|e| fail("WGSL", e.emit_to_string(source)));
+    let mut validator =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
+    let info = validator.validate(&module).unwrap_or_else(|e| fail("validation", e.emit_to_string(source)));
+    let spv = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
+    naga::back::spv::write_vec(&module, &info, &spv, None).unwrap_or_else(|e| fail("SPIR-V", e.to_string()));
+    // Metal and DirectX have no 64-bit floats.
+    if source.contains("f64") {
+        return;
+    }
+    let msl =
+        naga::back::msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..Default::default() };
+    naga::back::msl::write_string(&module, &info, &msl, &Default::default())
+        .unwrap_or_else(|e| fail("MSL", e.to_string()));
+    let hlsl = naga::back::hlsl::Options {
+        shader_model: naga::back::hlsl::ShaderModel::V6_0,
+        fake_missing_bindings: true,
+        ..Default::default()
+    };
+    let pipeline = naga::back::hlsl::PipelineOptions::default();
+    let mut out = String::new();
+    let mut writer = naga::back::hlsl::Writer::new(&mut out, &hlsl, &pipeline);
+    writer.write(&module, &info, None).unwrap_or_else(|e| fail("HLSL", e.to_string()));
 }
 
 fn totals(report: &PlanReport) -> String {

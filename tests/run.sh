@@ -56,6 +56,12 @@ RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features
 step "tests"
 cargo test --all-features --no-fail-fast
 
+if [ "${KILN_REQUIRE:-}" = wgpu ]; then
+    step "500 random programs and the corpus on wgpu"
+    KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=80 cargo test --all-features --test fuzz
+    KILN_CORPUS_DEVICE=wgpu cargo test --all-features --test corpus
+fi
+
 step "examples"
 cargo build --quiet --release --examples
 cargo run --quiet --release --example quickstart

@@ -140,6 +140,10 @@ impl KernelReport {
         }
         Ok(program(&context, self.device, &self.work)?.source())
     }
+    /// What is compiled for the device.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
     /// The kernel before it is rendered for its device: axes, index
     /// expressions, scalar operations.
     pub fn text(&self) -> String {

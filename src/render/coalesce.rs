@@ -18,21 +18,9 @@ pub fn coalesce(kernel: &Kernel) -> Kernel {
 
 /// Two neighbours of one level, outer and inner, that can become one.
 fn pair(kernel: &Kernel) -> Option<(AxisId, AxisId)> {
-    let lists: Vec<Vec<AxisId>> = match (&kernel.contraction, &kernel.scatter) {
-        (Some(c), _) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
-        // A scatter's own axis is walked in order, apart from the others.
-        (None, Some(scatter)) => {
-            let mut lists = vec![Vec::new()];
-            for axis in kernel.level_axes(0) {
-                if scatter.axis == Some(axis) {
-                    lists.push(Vec::new());
-                } else if let Some(list) = lists.last_mut() {
-                    list.push(axis);
-                }
-            }
-            lists
-        }
-        (None, None) => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
+    let lists: Vec<Vec<AxisId>> = match &kernel.contraction {
+        Some(c) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
+        None => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
     };
     let wide = |axis: &AxisId| kernel.axes[axis.index()].extent > 1;
     for list in lists {

@@ -30,6 +30,8 @@ pub struct Target {
     pub max_buffers: usize,
     /// Bytes that one binding shows, at most.
     pub max_binding: u64,
+    /// Workgroups along one dimension of a launch, at most.
+    pub max_groups: u32,
     /// Iterations of one invocation, counted over all its loops, at most.
     pub max_iterations: u64,
 }
@@ -46,6 +48,7 @@ impl Target {
             workgroup_bytes: 16 << 10,
             max_buffers: 8,
             max_binding: 128 << 20,
+            max_groups: 65_535,
             max_iterations: u64::MAX,
         }
     }
@@ -62,6 +65,7 @@ impl Target {
             workgroup_bytes: 32 << 10,
             max_buffers: 32,
             max_binding: 128 << 20,
+            max_groups: 65_535,
             // It stops an invocation after 65,535 iterations, silently.
             max_iterations: 60_000,
         }

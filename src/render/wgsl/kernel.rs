@@ -227,24 +227,29 @@ pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Resu
     tiling.lanes = crate::render::c_like::Lanes::single(kernel);
     tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
     let mut emitter = emitter(&dialect, kernel, &tiling);
-    let extent = scatter.axis.map_or(1, |axis| kernel.axes[axis.index()].extent);
-    let points = kernel.level_points(0) / extent.max(1);
+    // Updates meet only along the axes that their address does not depend on.
+    let all = wide(kernel, kernel.level_axes(0));
+    let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
+        all.into_iter().partition(|&axis| scatter.address.coefficient(axis) == 0);
+    let size =
+        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let (updates, points) = (size(&meeting), size(&apart));
     let most = target.max_iterations.min(1 << 30) as usize;
     emitter
         .out
         .line(format!("let point = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
     emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
-    let axes = wide(kernel, kernel.level_axes(0).filter(|&axis| scatter.axis != Some(axis)));
-    emitter.positions("point", &axes, 1);
-    if let Some(axis) = scatter.axis.filter(|_| extent != 1) {
+    emitter.positions("point", &apart, 1);
+    if meeting.is_empty() {
+        update(&mut emitter, scatter);
+    } else {
         emitter.out.line(format!("let first = i32({});", word(FIRST)));
-        let end = format!("min(first + {most}, {extent})");
-        let head = dialect.for_loop(&format!("i{}", axis.0), "first", &end, 1);
+        let end = format!("min(first + {most}, {updates})");
+        let head = dialect.for_loop("step", "first", &end, 1);
         emitter.out.open(head);
+        emitter.positions("step", &meeting, 1);
         update(&mut emitter, scatter);
         emitter.out.close();
-    } else {
-        update(&mut emitter, scatter);
     }
     let mut bindings = Bindings::new(target);
     bindings.status();
@@ -259,8 +264,8 @@ pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Resu
     });
     let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
     let mut pass = pass(kernel, bindings, &emitter, tiling.workgroup, groups);
-    if extent > most {
-        (pass.chunk, pass.chunks_end) = (most as u32, extent as u32);
+    if updates > most {
+        (pass.chunk, pass.chunks_end) = (most as u32, updates as u32);
     }
     Ok(pass)
 }

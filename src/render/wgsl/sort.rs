@@ -31,10 +31,11 @@ struct Sizes {
 pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
     check_type(sort.dtype, target)?;
     check_type(DType::I64, target)?;
-    let length = sort.shape[sort.axis];
-    let inner = sort.shape[sort.axis + 1..].iter().product();
+    // Nothing is launched for no elements, but the text must be valid.
+    let length = sort.shape[sort.axis].max(1);
+    let inner = sort.shape[sort.axis + 1..].iter().product::<usize>().max(1);
     let padded = length.next_power_of_two();
-    let sizes = Sizes { length, padded, inner, lines: sort.shape.numel() / length.max(1) };
+    let sizes = Sizes { length, padded, inner, lines: sort.shape.numel() / length };
     let total = sizes.lines * padded;
     if total > i32::MAX as usize {
         return Err(Unsupported::Elements(total));

@@ -118,6 +118,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_buffers: limits.max_storage_buffers_per_shader_stage as usize,
         max_binding: limits.max_storage_buffer_binding_size.min(1 << 31),
+        max_groups: limits.max_compute_workgroups_per_dimension,
         max_iterations: if adapter == Class::Cpu { SOFTWARE_ITERATIONS } else { u64::MAX },
     }
 }

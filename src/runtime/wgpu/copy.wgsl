@@ -17,8 +17,8 @@ fn main(
     for (var k = 0u; k < 4u; k += 1u) {
         let at = word * 4u + k;
         if (at >= launch[0].y && at < end) {
-            let from = at - launch[0].y + launch[0].x;
-            let byte = (source[from / 4u] >> ((from & 3u) * 8u)) & 0xffu;
+            let place = at - launch[0].y + launch[0].x;
+            let byte = (source[place / 4u] >> ((place & 3u) * 8u)) & 0xffu;
             value = (value & ~(0xffu << (k * 8u))) | (byte << (k * 8u));
         }
     }

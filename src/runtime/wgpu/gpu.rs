@@ -112,7 +112,13 @@ impl Gpu {
         let validation = pollster::block_on(validation.pop());
         let memory = pollster::block_on(memory.pop());
         let internal = pollster::block_on(internal.pop());
-        match validation.or(internal).or(memory) {
+        let error = validation.or(internal).or(memory);
+        if error.is_some() {
+            // A lost device says so only when it is polled.
+            let _ = self.device.poll(wgpu::PollType::Poll);
+            self.check()?;
+        }
+        match error {
             None => self.check().map(|()| result),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 let stats = lock(&self.blocks).stats();

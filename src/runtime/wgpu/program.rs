@@ -120,7 +120,7 @@ impl ShaderProgram {
             return Ok(());
         }
         let limits = self.gpu.device.limits();
-        let Some(groups) = grid(pass.groups, limits.max_compute_workgroups_per_dimension) else {
+        let Some(groups) = grid(pass.groups, self.gpu.target.max_groups) else {
             let message = format!("{} workgroups are too many", pass.groups);
             return Err(self.gpu.error(work_name(&self.work), message));
         };
@@ -208,7 +208,7 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
         let (written, into) = at(&written, to.offset + start);
         let words = vec![skip, into, count as u32, 0];
         let groups = ((into as u64 + count as u64).div_ceil(4)).div_ceil(64);
-        let Some(groups) = grid(groups, gpu.device.limits().max_compute_workgroups_per_dimension) else {
+        let Some(groups) = grid(groups, gpu.target.max_groups) else {
             return Err(gpu.error("copy", "too many workgroups".into()));
         };
         gpu.launch(&Launch { pipeline: &pipeline, words, storage: vec![read, written], groups })?;

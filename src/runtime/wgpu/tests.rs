@@ -1,13 +1,17 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
+use std::sync::{Arc, LazyLock};
+
 use proptest::prelude::*;
 
 use crate::base::{DType, Device, Error, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::{Kernel, Work};
+use crate::render::Target;
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::wgpu::WgpuBackend;
+use crate::runtime::wgpu::gpu::Gpu;
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
 
 /// The first adapter. Without one the test is skipped, unless `KILN_REQUIRE`
@@ -34,7 +38,11 @@ fn run_there(
 ) -> Option<Outcome> {
     let program = match backend.compile(&Work::Kernel(kernel.clone())) {
         Ok(program) => program,
-        Err(Error::Kernel { message, .. }) if message.contains("needs the feature") => return None,
+        Err(Error::Kernel { message, .. })
+            if message.contains(", which ") || message.contains(", more than ") =>
+        {
+            return None;
+        }
         Err(error) => panic!("{error}\n{}", crate::kernel::print::text(kernel)),
     };
     let outs: Vec<(usize, DType)> = match &kernel.scatter {
@@ -97,11 +105,11 @@ fn difference(backend: &WgpuBackend, case: &Case) -> Option<String> {
     None
 }
 
-fn check(case: &Case) -> Result<(), TestCaseError> {
+fn check(backend: Option<WgpuBackend>, case: &Case) -> Result<(), TestCaseError> {
     if case.kernel.stores.is_empty() && case.kernel.scatter.is_none() {
         return Ok(());
     }
-    let Some(backend) = device() else { return Ok(()) };
+    let Some(backend) = backend else { return Ok(()) };
     match difference(&backend, case) {
         None => Ok(()),
         Some(difference) => {
@@ -110,6 +118,20 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             Err(TestCaseError::fail(format!("{difference}\n{text}\n{}", program.source())))
         }
     }
+}
+
+/// A device of its own with less of everything, so that kernels meet limits:
+/// small bindings, few workgroups a dimension, few iterations.
+fn cramped() -> Option<WgpuBackend> {
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+        device()?;
+        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        let own = Arc::get_mut(&mut gpu).expect("the only handle");
+        let target = own.target.clone();
+        own.target = Target { max_binding: 64 << 10, max_groups: 40, max_iterations: 100, ..target };
+        Some(gpu)
+    });
+    GPU.clone().map(WgpuBackend::of)
 }
 
 fn numbers() -> impl Strategy<Value = Vec<u32>> {
@@ -126,16 +148,93 @@ proptest! {
 
     #[test]
     fn rows_agree_with_the_reference(numbers in numbers()) {
-        check(&Case::rows(numbers))?;
+        check(device(), &Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn a_cramped_device_runs_rows_all_the_same(numbers in numbers()) {
+        check(cramped(), &Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn a_cramped_device_scatters_all_the_same(numbers in numbers()) {
+        check(cramped(), &Case::scatter(numbers))?;
     }
 
     #[test]
     fn scatters_agree_with_the_reference(numbers in numbers()) {
-        check(&Case::scatter(numbers))?;
+        check(device(), &Case::scatter(numbers))?;
     }
 
     #[test]
     fn contractions_agree_with_the_reference(numbers in numbers()) {
-        check(&Case::contraction(numbers))?;
+        check(device(), &Case::contraction(numbers))?;
+    }
+}
+
+/// A device that only one test uses.
+fn own_device() -> Option<WgpuBackend> {
+    device()?;
+    Some(WgpuBackend::of(Gpu::open(Device::wgpu(0)).expect("another device of one adapter")))
+}
+
+#[test]
+fn a_lost_device_is_an_error_and_leaves_others_alone() {
+    let (Some(lost), Some(other)) = (own_device(), device()) else { return };
+    let buffer = lost.upload(&[1, 2, 3, 4]).expect("memory");
+    lost.gpu().device.destroy();
+    let mut out = [0; 4];
+    assert!(lost.download(&buffer, 0, &mut out).is_err());
+    assert!(matches!(lost.allocate(16), Err(Error::DeviceUnavailable { .. })));
+    assert!(lost.upload(&[0; 10_000]).is_err());
+    assert!(lost.sync().is_err());
+    drop(buffer);
+    let buffer = other.upload(&[5, 6, 7, 8]).expect("memory of another device");
+    other.download(&buffer, 0, &mut out).expect("another device");
+    assert_eq!(out, [5, 6, 7, 8]);
+}
+
+#[test]
+fn the_budget_refuses_and_leaves_the_rest_usable() {
+    let Some(backend) = own_device() else { return };
+    backend.set_memory_limit(10_000);
+    let held = backend.allocate(8_000).expect("within the budget");
+    let refused = backend.allocate(4_000);
+    assert!(
+        matches!(refused, Err(Error::OutOfMemory { requested: 4_000, limit: 10_000, .. })),
+        "{refused:?}"
+    );
+    drop(held);
+    assert!(backend.allocate(4_000).is_ok());
+    // What no driver gives is refused before it is asked.
+    backend.set_memory_limit(u64::MAX);
+    assert!(matches!(backend.allocate(1 << 45), Err(Error::OutOfMemory { .. })));
+    assert_eq!(backend.memory().allocated, 0);
+}
+
+#[test]
+fn a_shader_that_does_not_compile_is_an_error_with_its_text() {
+    let Some(backend) = device() else { return };
+    let error = backend.gpu().pipeline("broken", "fn main( {", 1).expect_err("no such syntax");
+    let Error::Kernel { kernel, message, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(kernel, "broken");
+    assert!(message.contains("fn main( {"), "{message}");
+    assert!(backend.upload(&[1; 64]).is_ok());
+}
+
+#[test]
+fn bytes_are_copied_wherever_they_lie() {
+    let Some(backend) = device() else { return };
+    let data: Vec<u8> = (0..1000u32).map(|i| (i * 7) as u8).collect();
+    let from = backend.upload(&data).expect("memory");
+    for (start, at, count) in [(0, 0, 1000), (3, 0, 10), (5, 6, 301), (4, 1, 4), (1, 3, 1), (8, 12, 400)] {
+        let to = backend.upload(&[9; 1000]).expect("memory");
+        let bind = |buffer, offset| Binding { buffer, offset };
+        backend.copy(bind(&from, start), bind(&to, at), count.min(1000 - start.max(at))).expect("a copy");
+        let mut out = [0; 1000];
+        backend.download(&to, 0, &mut out).expect("a download");
+        let count = count.min(1000 - start.max(at));
+        assert_eq!(out[at..at + count], data[start..start + count], "{start} {at} {count}");
+        assert!(out[..at].iter().chain(&out[at + count..]).all(|&byte| byte == 9), "{start} {at} {count}");
     }
 }

@@ -1,0 +1,176 @@
+// sum_div_sub_mul_add_sqrt[8, 4, 6, 6]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn negate_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+}
+fn subtract_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + negate_f32(y));
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn divide_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x / y);
+}
+fn reciprocal_f32(x: f32) -> f32 {
+    return opaque_f32(number_f32(0x3f800000u) / x);
+}
+fn root_f32(x: f32) -> f32 {
+    return opaque_f32(sqrt(x));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+var<workgroup> shared_f32_0: array<f32, 16>;
+
+@compute @workgroup_size(16)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32(group.y * groups.x + group.x);
+    let lane = i32(local);
+    if (point >= 4) { return; }
+    let i1 = point;
+    var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
+    let end2 = min(lane * 20 + 20, 288);
+    for (var row: i32 = lane * 20; row < end2; row += 4) {
+        let i0 = i32(u32(row) / 36u);
+        let i3_0 = i32(u32(row) % 36u) + 0;
+        let i3_1 = i32(u32(row) % 36u) + 1;
+        let i3_2 = i32(u32(row) % 36u) + 2;
+        let i3_3 = i32(u32(row) % 36u) + 3;
+        let four3 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four3.x;
+        let v0_1 = four3.y;
+        let v0_2 = four3.z;
+        let v0_3 = four3.w;
+        s1a = add_f32(s1a, v0_0);
+        s1a = add_f32(s1a, v0_1);
+        s1a = add_f32(s1a, v0_2);
+        s1a = add_f32(s1a, v0_3);
+    }
+    shared_f32_0[lane] = s1a;
+    workgroupBarrier();
+    if (lane < 8) {
+        s1a = add_f32(s1a, shared_f32_0[lane + 8]);
+        shared_f32_0[lane] = s1a;
+    }
+    workgroupBarrier();
+    if (lane < 4) {
+        s1a = add_f32(s1a, shared_f32_0[lane + 4]);
+        shared_f32_0[lane] = s1a;
+    }
+    workgroupBarrier();
+    if (lane < 2) {
+        s1a = add_f32(s1a, shared_f32_0[lane + 2]);
+        shared_f32_0[lane] = s1a;
+    }
+    workgroupBarrier();
+    if (lane < 1) {
+        s1a = add_f32(s1a, shared_f32_0[lane + 1]);
+        shared_f32_0[lane] = s1a;
+    }
+    workgroupBarrier();
+    s1a = shared_f32_0[0];
+    workgroupBarrier();
+    let v1 = s1a;
+    let v2 = number_f32(0x43900000u /* 288.0 */);
+    let v3 = divide_f32(v1, v2);
+    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
+    let end5 = min(lane * 20 + 20, 288);
+    for (var row: i32 = lane * 20; row < end5; row += 4) {
+        let i0 = i32(u32(row) / 36u);
+        let i3_0 = i32(u32(row) % 36u) + 0;
+        let i3_1 = i32(u32(row) % 36u) + 1;
+        let i3_2 = i32(u32(row) % 36u) + 2;
+        let i3_3 = i32(u32(row) % 36u) + 3;
+        let four6 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four6.x;
+        let v0_1 = four6.y;
+        let v0_2 = four6.z;
+        let v0_3 = four6.w;
+        let v4_0 = subtract_f32(v0_0, v3);
+        let v4_1 = subtract_f32(v0_1, v3);
+        let v4_2 = subtract_f32(v0_2, v3);
+        let v4_3 = subtract_f32(v0_3, v3);
+        let v5_0 = multiply_f32(v4_0, v4_0);
+        let v5_1 = multiply_f32(v4_1, v4_1);
+        let v5_2 = multiply_f32(v4_2, v4_2);
+        let v5_3 = multiply_f32(v4_3, v4_3);
+        s4a = add_f32(s4a, v5_0);
+        s4a = add_f32(s4a, v5_1);
+        s4a = add_f32(s4a, v5_2);
+        s4a = add_f32(s4a, v5_3);
+    }
+    shared_f32_0[lane] = s4a;
+    workgroupBarrier();
+    if (lane < 8) {
+        s4a = add_f32(s4a, shared_f32_0[lane + 8]);
+        shared_f32_0[lane] = s4a;
+    }
+    workgroupBarrier();
+    if (lane < 4) {
+        s4a = add_f32(s4a, shared_f32_0[lane + 4]);
+        shared_f32_0[lane] = s4a;
+    }
+    workgroupBarrier();
+    if (lane < 2) {
+        s4a = add_f32(s4a, shared_f32_0[lane + 2]);
+        shared_f32_0[lane] = s4a;
+    }
+    workgroupBarrier();
+    if (lane < 1) {
+        s4a = add_f32(s4a, shared_f32_0[lane + 1]);
+        shared_f32_0[lane] = s4a;
+    }
+    workgroupBarrier();
+    s4a = shared_f32_0[0];
+    workgroupBarrier();
+    let v6 = s4a;
+    let v7 = divide_f32(v6, v2);
+    let v8 = number_f32(0x3727c5acu /* 1e-5 */);
+    let v9 = add_f32(v7, v8);
+    let v10 = root_f32(v9);
+    let v11 = reciprocal_f32(v10);
+    let end7 = min(lane * 20 + 20, 288);
+    for (var row: i32 = lane * 20; row < end7; row += 4) {
+        let i0 = i32(u32(row) / 36u);
+        let i3_0 = i32(u32(row) % 36u) + 0;
+        let i3_1 = i32(u32(row) % 36u) + 1;
+        let i3_2 = i32(u32(row) % 36u) + 2;
+        let i3_3 = i32(u32(row) % 36u) + 3;
+        let four8 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four8.x;
+        let v0_1 = four8.y;
+        let v0_2 = four8.z;
+        let v0_3 = four8.w;
+        let v4_0 = subtract_f32(v0_0, v3);
+        let v4_1 = subtract_f32(v0_1, v3);
+        let v4_2 = subtract_f32(v0_2, v3);
+        let v4_3 = subtract_f32(v0_3, v3);
+        let v12_0 = multiply_f32(v4_0, v11);
+        let v12_1 = multiply_f32(v4_1, v11);
+        let v12_2 = multiply_f32(v4_2, v11);
+        let v12_3 = multiply_f32(v4_3, v11);
+        out0((i0 * 144 + i1 * 36 + i3_0) / 4, v12_0, v12_1, v12_2, v12_3);
+    }
+}
+

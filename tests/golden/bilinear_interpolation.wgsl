@@ -1,0 +1,104 @@
+// mul_div_minimum_gather[1, 2, 16, 16]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn report(index: i64, extent: u32) {
+    if (atomicOr(&status[0], 1u) == 0u) {
+        let bits = bitcast<u64>(index);
+        atomicStore(&status[1], launch[0].y);
+        atomicStore(&status[2], u32(bits & 0xfffffffflu));
+        atomicStore(&status[3], u32(bits >> 32u));
+        atomicStore(&status[4], extent);
+    }
+}
+fn quotient_i64(x: i64, y: i64) -> i64 {
+    let safe = select(y, 1li, y == 0li || y == -1li);
+    return select(select(x / safe, 0li - x, y == -1li), 0li, y == 0li);
+}
+@group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> in0_0: array<f32>;
+fn in0(at: i32) -> f32 {
+    let e = u32(at) + launch[1].x;
+    return in0_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 128) { return; }
+    let point_first = point * 4;
+    let i0 = i32(u32(point_first) / 256u);
+    let i1 = i32(u32(i32(u32(point_first) / 16u)) % 16u);
+    let i2_0 = i32(u32(point_first) % 16u) + 0;
+    let i2_1 = i32(u32(point_first) % 16u) + 1;
+    let i2_2 = i32(u32(point_first) % 16u) + 2;
+    let i2_3 = i32(u32(point_first) % 16u) + 3;
+    let v0_0 = i64(i2_0);
+    let v0_1 = i64(i2_1);
+    let v0_2 = i64(i2_2);
+    let v0_3 = i64(i2_3);
+    let v1 = 8li;
+    let v2_0 = (v0_0 * v1);
+    let v2_1 = (v0_1 * v1);
+    let v2_2 = (v0_2 * v1);
+    let v2_3 = (v0_3 * v1);
+    let v3 = 16li;
+    let v4_0 = quotient_i64(v2_0, v3);
+    let v4_1 = quotient_i64(v2_1, v3);
+    let v4_2 = quotient_i64(v2_2, v3);
+    let v4_3 = quotient_i64(v2_3, v3);
+    let v5 = 7li;
+    let v6_0 = min(v4_0, v5);
+    let v6_1 = min(v4_1, v5);
+    let v6_2 = min(v4_2, v5);
+    let v6_3 = min(v4_3, v5);
+    let v7 = i64(i1);
+    let v8 = (v7 * v1);
+    let v9 = quotient_i64(v8, v3);
+    let v10 = min(v9, v5);
+    let at1 = i32(clamp(v10, 0li, 7li));
+    if (v10 != i64(at1)) {
+        report(v10, 8u);
+    }
+    let at2 = i32(clamp(v6_0, 0li, 7li));
+    if (v6_0 != i64(at2)) {
+        report(v6_0, 8u);
+    }
+    let v11_0 = in0(i0 * 64 + at1 * 8 + at2 * 1);
+    let at3 = i32(clamp(v10, 0li, 7li));
+    if (v10 != i64(at3)) {
+        report(v10, 8u);
+    }
+    let at4 = i32(clamp(v6_1, 0li, 7li));
+    if (v6_1 != i64(at4)) {
+        report(v6_1, 8u);
+    }
+    let v11_1 = in0(i0 * 64 + at3 * 8 + at4 * 1);
+    let at5 = i32(clamp(v10, 0li, 7li));
+    if (v10 != i64(at5)) {
+        report(v10, 8u);
+    }
+    let at6 = i32(clamp(v6_2, 0li, 7li));
+    if (v6_2 != i64(at6)) {
+        report(v6_2, 8u);
+    }
+    let v11_2 = in0(i0 * 64 + at5 * 8 + at6 * 1);
+    let at7 = i32(clamp(v10, 0li, 7li));
+    if (v10 != i64(at7)) {
+        report(v10, 8u);
+    }
+    let at8 = i32(clamp(v6_3, 0li, 7li));
+    if (v6_3 != i64(at8)) {
+        report(v6_3, 8u);
+    }
+    let v11_3 = in0(i0 * 64 + at7 * 8 + at8 * 1);
+    out0((i0 * 256 + i1 * 16 + i2_0) / 4, v11_0, v11_1, v11_2, v11_3);
+}
+

@@ -1,0 +1,172 @@
+// max_sum_add_lt_where_sub[16, 16]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn negate_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+}
+fn subtract_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + negate_f32(y));
+}
+fn divide_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x / y);
+}
+fn rank_max_f32(x: f32) -> i32 {
+    let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
+    return bits ^ ((bits >> 31u) & 0x7fffffff);
+}
+fn unrank_f32(rank: i32) -> f32 {
+    return bitcast<f32>(rank ^ ((rank >> 31u) & 0x7fffffff));
+}
+fn scale_f32(x: f32, n: i32) -> f32 {
+    let half = n >> 1u;
+    let other = n - half;
+    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
+}
+fn exp_f32(x: f32) -> f32 {
+    let c = min(max(x, -104.0), 89.0);
+    let n = round(c * 1.4426950);
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
+    let y = 1.0 + (p * (r * r) + r);
+    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
+    return select(value, x, nan_f32(x));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 16) { return; }
+    let i0 = point;
+    let v3 = (i0);
+    let v4 = i32(1);
+    let v5 = (v3 + v4);
+    let v8 = number_f32(0x00000000u /* 0.0 */);
+    var s1a: i32 = i32(-2139095041);
+    for (var row: i32 = 0; row < 16; row += 4) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let v1_0 = (i1_0);
+        let v1_1 = (i1_1);
+        let v1_2 = (i1_2);
+        let v1_3 = (i1_3);
+        let v6_0 = (v1_0 < v5);
+        let v6_1 = (v1_1 < v5);
+        let v6_2 = (v1_2 < v5);
+        let v6_3 = (v1_3 < v5);
+        let four2 = in0((i0 * 16 + i1_0) / 4);
+        let v7_0 = four2.x;
+        let v7_1 = four2.y;
+        let v7_2 = four2.z;
+        let v7_3 = four2.w;
+        let v9_0 = select(v8, v7_0, v6_0);
+        let v9_1 = select(v8, v7_1, v6_1);
+        let v9_2 = select(v8, v7_2, v6_2);
+        let v9_3 = select(v8, v7_3, v6_3);
+        s1a = max(s1a, rank_max_f32(v9_0));
+        s1a = max(s1a, rank_max_f32(v9_1));
+        s1a = max(s1a, rank_max_f32(v9_2));
+        s1a = max(s1a, rank_max_f32(v9_3));
+    }
+    let v10 = unrank_f32(s1a);
+    var s3a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 16; row += 4) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let v1_0 = (i1_0);
+        let v1_1 = (i1_1);
+        let v1_2 = (i1_2);
+        let v1_3 = (i1_3);
+        let v6_0 = (v1_0 < v5);
+        let v6_1 = (v1_1 < v5);
+        let v6_2 = (v1_2 < v5);
+        let v6_3 = (v1_3 < v5);
+        let four4 = in0((i0 * 16 + i1_0) / 4);
+        let v7_0 = four4.x;
+        let v7_1 = four4.y;
+        let v7_2 = four4.z;
+        let v7_3 = four4.w;
+        let v9_0 = select(v8, v7_0, v6_0);
+        let v9_1 = select(v8, v7_1, v6_1);
+        let v9_2 = select(v8, v7_2, v6_2);
+        let v9_3 = select(v8, v7_3, v6_3);
+        let v11_0 = subtract_f32(v9_0, v10);
+        let v11_1 = subtract_f32(v9_1, v10);
+        let v11_2 = subtract_f32(v9_2, v10);
+        let v11_3 = subtract_f32(v9_3, v10);
+        let v12_0 = exp_f32(v11_0);
+        let v12_1 = exp_f32(v11_1);
+        let v12_2 = exp_f32(v11_2);
+        let v12_3 = exp_f32(v11_3);
+        s3a = add_f32(s3a, v12_0);
+        s3a = add_f32(s3a, v12_1);
+        s3a = add_f32(s3a, v12_2);
+        s3a = add_f32(s3a, v12_3);
+    }
+    let v13 = s3a;
+    for (var row: i32 = 0; row < 16; row += 4) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let v1_0 = (i1_0);
+        let v1_1 = (i1_1);
+        let v1_2 = (i1_2);
+        let v1_3 = (i1_3);
+        let v6_0 = (v1_0 < v5);
+        let v6_1 = (v1_1 < v5);
+        let v6_2 = (v1_2 < v5);
+        let v6_3 = (v1_3 < v5);
+        let four5 = in0((i0 * 16 + i1_0) / 4);
+        let v7_0 = four5.x;
+        let v7_1 = four5.y;
+        let v7_2 = four5.z;
+        let v7_3 = four5.w;
+        let v9_0 = select(v8, v7_0, v6_0);
+        let v9_1 = select(v8, v7_1, v6_1);
+        let v9_2 = select(v8, v7_2, v6_2);
+        let v9_3 = select(v8, v7_3, v6_3);
+        let v11_0 = subtract_f32(v9_0, v10);
+        let v11_1 = subtract_f32(v9_1, v10);
+        let v11_2 = subtract_f32(v9_2, v10);
+        let v11_3 = subtract_f32(v9_3, v10);
+        let v12_0 = exp_f32(v11_0);
+        let v12_1 = exp_f32(v11_1);
+        let v12_2 = exp_f32(v11_2);
+        let v12_3 = exp_f32(v11_3);
+        let v14_0 = divide_f32(v12_0, v13);
+        let v14_1 = divide_f32(v12_1, v13);
+        let v14_2 = divide_f32(v12_2, v13);
+        let v14_3 = divide_f32(v12_3, v13);
+        out0((i0 * 16 + i1_0) / 4, v14_0, v14_1, v14_2, v14_3);
+    }
+}
+

@@ -1,0 +1,127 @@
+// mul_add_tanh_sub_div[32, 64]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn negate_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+}
+fn subtract_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + negate_f32(y));
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn divide_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x / y);
+}
+fn magnitude_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu);
+}
+fn scale_f32(x: f32, n: i32) -> f32 {
+    let half = n >> 1u;
+    let other = n - half;
+    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
+}
+fn exp_f32(x: f32) -> f32 {
+    let c = min(max(x, -104.0), 89.0);
+    let n = round(c * 1.4426950);
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
+    let y = 1.0 + (p * (r * r) + r);
+    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
+    return select(value, x, nan_f32(x));
+}
+fn with_sign_f32(x: f32, sign: f32) -> f32 {
+    return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
+}
+fn tanh_f32(x: f32) -> f32 {
+    let a = magnitude_f32(x);
+    let z = a * a;
+    let p = (((-0.0057170433 * z + 0.020650586) * z - 0.053743497) * z + 0.13331491) * z - 0.33333284;
+    let near = p * z * a + a;
+    let far = 1.0 - 2.0 / (exp_f32(2.0 * min(a, 10.0)) + 1.0);
+    let value = with_sign_f32(select(far, near, a < 0.625), x);
+    return select(value, x, nan_f32(x));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+fn in1(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].y / 4u;
+    return in1_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 512) { return; }
+    let point_first = point * 4;
+    let i1_0 = point_first + 0;
+    let i1_1 = point_first + 1;
+    let i1_2 = point_first + 2;
+    let i1_3 = point_first + 3;
+    let four1 = in0((i1_0) / 4);
+    let v0_0 = four1.x;
+    let v0_1 = four1.y;
+    let v0_2 = four1.z;
+    let v0_3 = four1.w;
+    let v1 = number_f32(0x40000000u /* 2.0 */);
+    let v2_0 = multiply_f32(v0_0, v1);
+    let v2_1 = multiply_f32(v0_1, v1);
+    let v2_2 = multiply_f32(v0_2, v1);
+    let v2_3 = multiply_f32(v0_3, v1);
+    let four2 = in1((i1_0) / 4);
+    let v3_0 = four2.x;
+    let v3_1 = four2.y;
+    let v3_2 = four2.z;
+    let v3_3 = four2.w;
+    let v4_0 = add_f32(v2_0, v3_0);
+    let v4_1 = add_f32(v2_1, v3_1);
+    let v4_2 = add_f32(v2_2, v3_2);
+    let v4_3 = add_f32(v2_3, v3_3);
+    let v5_0 = tanh_f32(v4_0);
+    let v5_1 = tanh_f32(v4_1);
+    let v5_2 = tanh_f32(v4_2);
+    let v5_3 = tanh_f32(v4_3);
+    let v6_0 = subtract_f32(v5_0, v3_0);
+    let v6_1 = subtract_f32(v5_1, v3_1);
+    let v6_2 = subtract_f32(v5_2, v3_2);
+    let v6_3 = subtract_f32(v5_3, v3_3);
+    let v7_0 = multiply_f32(v0_0, v0_0);
+    let v7_1 = multiply_f32(v0_1, v0_1);
+    let v7_2 = multiply_f32(v0_2, v0_2);
+    let v7_3 = multiply_f32(v0_3, v0_3);
+    let v8 = number_f32(0x3f800000u /* 1.0 */);
+    let v9_0 = add_f32(v7_0, v8);
+    let v9_1 = add_f32(v7_1, v8);
+    let v9_2 = add_f32(v7_2, v8);
+    let v9_3 = add_f32(v7_3, v8);
+    let v10_0 = divide_f32(v6_0, v9_0);
+    let v10_1 = divide_f32(v6_1, v9_1);
+    let v10_2 = divide_f32(v6_2, v9_2);
+    let v10_3 = divide_f32(v6_3, v9_3);
+    out0((i1_0) / 4, v10_0, v10_1, v10_2, v10_3);
+}
+

@@ -1,0 +1,80 @@
+// gather_mul[4, 16, 32]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn report(index: i64, extent: u32) {
+    if (atomicOr(&status[0], 1u) == 0u) {
+        let bits = bitcast<u64>(index);
+        atomicStore(&status[1], launch[0].y);
+        atomicStore(&status[2], u32(bits & 0xfffffffflu));
+        atomicStore(&status[3], u32(bits >> 32u));
+        atomicStore(&status[4], extent);
+    }
+}
+@group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
+fn in0(at: i32) -> i64 {
+    let e = u32(at) + launch[1].x;
+    return in0_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+fn in1(at: i32) -> f32 {
+    let e = u32(at) + launch[1].y;
+    return in1_0[e];
+}
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 512) { return; }
+    let point_first = point * 4;
+    let i1 = i32(u32(point_first) / 32u);
+    let i2_0 = i32(u32(point_first) % 32u) + 0;
+    let i2_1 = i32(u32(point_first) % 32u) + 1;
+    let i2_2 = i32(u32(point_first) % 32u) + 2;
+    let i2_3 = i32(u32(point_first) % 32u) + 3;
+    let v0 = in0(i1);
+    let at1 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at1)) {
+        report(v0, 100u);
+    }
+    let v1_0 = in1(i2_0 + at1 * 32);
+    let at2 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at2)) {
+        report(v0, 100u);
+    }
+    let v1_1 = in1(i2_1 + at2 * 32);
+    let at3 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at3)) {
+        report(v0, 100u);
+    }
+    let v1_2 = in1(i2_2 + at3 * 32);
+    let at4 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at4)) {
+        report(v0, 100u);
+    }
+    let v1_3 = in1(i2_3 + at4 * 32);
+    let v2 = number_f32(0x3f000000u /* 0.5 */);
+    let v3_0 = multiply_f32(v1_0, v2);
+    let v3_1 = multiply_f32(v1_1, v2);
+    let v3_2 = multiply_f32(v1_2, v2);
+    let v3_3 = multiply_f32(v1_3, v2);
+    out0((i1 * 32 + i2_0) / 4, v3_0, v3_1, v3_2, v3_3);
+}
+

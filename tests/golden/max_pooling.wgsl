@@ -1,0 +1,60 @@
+// max[2, 4, 8, 8]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn rank_max_f32(x: f32) -> i32 {
+    let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
+    return bits ^ ((bits >> 31u) & 0x7fffffff);
+}
+fn unrank_f32(rank: i32) -> f32 {
+    return bitcast<f32>(rank ^ ((rank >> 31u) & 0x7fffffff));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+fn in0(at: i32) -> f32 {
+    let e = u32(at) + launch[1].x;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 128) { return; }
+    let point_first = point * 4;
+    let i2 = i32(u32(point_first) / 8u);
+    let i3_0 = i32(u32(point_first) % 8u) + 0;
+    let i3_1 = i32(u32(point_first) % 8u) + 1;
+    let i3_2 = i32(u32(point_first) % 8u) + 2;
+    let i3_3 = i32(u32(point_first) % 8u) + 3;
+    var s1a_0: i32 = i32(-2139095041);
+    var s1a_1: i32 = i32(-2139095041);
+    var s1a_2: i32 = i32(-2139095041);
+    var s1a_3: i32 = i32(-2139095041);
+    for (var i4: i32 = 0; i4 < 2; i4 += 1) {
+        for (var i5: i32 = 0; i5 < 2; i5 += 1) {
+            let v0_0 = in0(i2 * 32 + i3_0 * 2 + i4 * 16 + i5);
+            let v0_1 = in0(i2 * 32 + i3_1 * 2 + i4 * 16 + i5);
+            let v0_2 = in0(i2 * 32 + i3_2 * 2 + i4 * 16 + i5);
+            let v0_3 = in0(i2 * 32 + i3_3 * 2 + i4 * 16 + i5);
+            s1a_0 = max(s1a_0, rank_max_f32(v0_0));
+            s1a_1 = max(s1a_1, rank_max_f32(v0_1));
+            s1a_2 = max(s1a_2, rank_max_f32(v0_2));
+            s1a_3 = max(s1a_3, rank_max_f32(v0_3));
+        }
+    }
+    let v1_0 = unrank_f32(s1a_0);
+    let v1_1 = unrank_f32(s1a_1);
+    let v1_2 = unrank_f32(s1a_2);
+    let v1_3 = unrank_f32(s1a_3);
+    out0((i2 * 8 + i3_0) / 4, v1_0, v1_1, v1_2, v1_3);
+}
+

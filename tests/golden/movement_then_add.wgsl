@@ -1,0 +1,54 @@
+// add[16, 24]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+fn in0(at: i32) -> f32 {
+    let e = u32(at) + launch[1].x;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+fn in1(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].y / 4u;
+    return in1_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 96) { return; }
+    let point_first = point * 4;
+    let i0 = i32(u32(point_first) / 24u);
+    let i2_0 = i32(u32(point_first) % 24u) + 0;
+    let i2_1 = i32(u32(point_first) % 24u) + 1;
+    let i2_2 = i32(u32(point_first) % 24u) + 2;
+    let i2_3 = i32(u32(point_first) % 24u) + 3;
+    let v0_0 = in0(i0 * 24 + i2_0 * (-1) + 23);
+    let v0_1 = in0(i0 * 24 + i2_1 * (-1) + 23);
+    let v0_2 = in0(i0 * 24 + i2_2 * (-1) + 23);
+    let v0_3 = in0(i0 * 24 + i2_3 * (-1) + 23);
+    let four1 = in1((i0 * 24 + i2_0) / 4);
+    let v1_0 = four1.x;
+    let v1_1 = four1.y;
+    let v1_2 = four1.z;
+    let v1_3 = four1.w;
+    let v2_0 = add_f32(v0_0, v1_0);
+    let v2_1 = add_f32(v0_1, v1_1);
+    let v2_2 = add_f32(v0_2, v1_2);
+    let v2_3 = add_f32(v0_3, v1_3);
+    out0((i0 * 24 + i2_0) / 4, v2_0, v2_1, v2_2, v2_3);
+}
+

@@ -1,0 +1,62 @@
+// scan_mul[32, 64]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 32) { return; }
+    let i0 = point;
+    let v2 = number_f32(0x40000000u /* 2.0 */);
+    var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 64; row += 4) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let four2 = in0((i0 * 64 + i1_0) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
+        s1a = add_f32(s1a, v0_0);
+        let v1_0 = s1a;
+        s1a = add_f32(s1a, v0_1);
+        let v1_1 = s1a;
+        s1a = add_f32(s1a, v0_2);
+        let v1_2 = s1a;
+        s1a = add_f32(s1a, v0_3);
+        let v1_3 = s1a;
+        let v3_0 = multiply_f32(v1_0, v2);
+        let v3_1 = multiply_f32(v1_1, v2);
+        let v3_2 = multiply_f32(v1_2, v2);
+        let v3_3 = multiply_f32(v1_3, v2);
+        out0((i0 * 64 + i1_0) / 4, v3_0, v3_1, v3_2, v3_3);
+    }
+}
+

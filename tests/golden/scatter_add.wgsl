@@ -1,0 +1,97 @@
+// copy[10, 8]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 20) { return; }
+    let point_first = point * 4;
+    let i1_0 = point_first + 0;
+    let i1_1 = point_first + 1;
+    let i1_2 = point_first + 2;
+    let i1_3 = point_first + 3;
+    let four1 = in0((i1_0) / 4);
+    let v0_0 = four1.x;
+    let v0_1 = four1.y;
+    let v0_2 = four1.z;
+    let v0_3 = four1.w;
+    out0((i1_0) / 4, v0_0, v0_1, v0_2, v0_3);
+}
+
+// scatter[10, 8]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn report(index: i64, extent: u32) {
+    if (atomicOr(&status[0], 1u) == 0u) {
+        let bits = bitcast<u64>(index);
+        atomicStore(&status[1], launch[0].y);
+        atomicStore(&status[2], u32(bits & 0xfffffffflu));
+        atomicStore(&status[3], u32(bits >> 32u));
+        atomicStore(&status[4], extent);
+    }
+}
+@group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
+fn in0(at: i32) -> i64 {
+    let e = u32(at) + launch[1].x;
+    return in0_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+fn in1(at: i32) -> f32 {
+    let e = u32(at) + launch[1].y;
+    return in1_0[e];
+}
+@group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
+fn out0(at: i32, x: f32) {
+    let e = u32(at);
+    out0_0[e] = x;
+}
+fn old_out0(at: i32) -> f32 {
+    let e = u32(at);
+    return out0_0[e];
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 8) { return; }
+    let i1 = point;
+    let first = i32(launch[0].z);
+    for (var step: i32 = first; step < min(first + 60000, 6); step += 1) {
+        let i0 = step;
+        let v0 = in0(i0 * 8 + i1);
+        let v1 = in1(i0 * 8 + i1);
+        let inside = i32(clamp(v0, 0li, 9li));
+        if (v0 != i64(inside)) {
+            report(v0, 10u);
+        }
+        else {
+            let target_at = i1 + inside * 8;
+            out0(target_at, add_f32(old_out0(target_at), v1));
+        }
+    }
+}
+

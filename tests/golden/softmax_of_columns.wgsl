@@ -1,0 +1,136 @@
+// max_sum_sub_exp_div[64, 128]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn negate_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ (0x80000000u ^ launch[0].x));
+}
+fn subtract_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + negate_f32(y));
+}
+fn divide_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x / y);
+}
+fn rank_max_f32(x: f32) -> i32 {
+    let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
+    return bits ^ ((bits >> 31u) & 0x7fffffff);
+}
+fn unrank_f32(rank: i32) -> f32 {
+    return bitcast<f32>(rank ^ ((rank >> 31u) & 0x7fffffff));
+}
+fn scale_f32(x: f32, n: i32) -> f32 {
+    let half = n >> 1u;
+    let other = n - half;
+    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
+}
+fn exp_f32(x: f32) -> f32 {
+    let c = min(max(x, -104.0), 89.0);
+    let n = round(c * 1.4426950);
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
+    let y = 1.0 + (p * (r * r) + r);
+    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
+    return select(value, x, nan_f32(x));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 32) { return; }
+    let point_first = point * 4;
+    let i1_0 = point_first + 0;
+    let i1_1 = point_first + 1;
+    let i1_2 = point_first + 2;
+    let i1_3 = point_first + 3;
+    var s1a_0: i32 = i32(-2139095041);
+    var s1a_1: i32 = i32(-2139095041);
+    var s1a_2: i32 = i32(-2139095041);
+    var s1a_3: i32 = i32(-2139095041);
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four2 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
+        s1a_0 = max(s1a_0, rank_max_f32(v0_0));
+        s1a_1 = max(s1a_1, rank_max_f32(v0_1));
+        s1a_2 = max(s1a_2, rank_max_f32(v0_2));
+        s1a_3 = max(s1a_3, rank_max_f32(v0_3));
+    }
+    let v1_0 = unrank_f32(s1a_0);
+    let v1_1 = unrank_f32(s1a_1);
+    let v1_2 = unrank_f32(s1a_2);
+    let v1_3 = unrank_f32(s1a_3);
+    var s3a_0: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s3a_1: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s3a_2: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s3a_3: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four4 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four4.x;
+        let v0_1 = four4.y;
+        let v0_2 = four4.z;
+        let v0_3 = four4.w;
+        let v2_0 = subtract_f32(v0_0, v1_0);
+        let v2_1 = subtract_f32(v0_1, v1_1);
+        let v2_2 = subtract_f32(v0_2, v1_2);
+        let v2_3 = subtract_f32(v0_3, v1_3);
+        let v3_0 = exp_f32(v2_0);
+        let v3_1 = exp_f32(v2_1);
+        let v3_2 = exp_f32(v2_2);
+        let v3_3 = exp_f32(v2_3);
+        s3a_0 = add_f32(s3a_0, v3_0);
+        s3a_1 = add_f32(s3a_1, v3_1);
+        s3a_2 = add_f32(s3a_2, v3_2);
+        s3a_3 = add_f32(s3a_3, v3_3);
+    }
+    let v4_0 = s3a_0;
+    let v4_1 = s3a_1;
+    let v4_2 = s3a_2;
+    let v4_3 = s3a_3;
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four5 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four5.x;
+        let v0_1 = four5.y;
+        let v0_2 = four5.z;
+        let v0_3 = four5.w;
+        let v2_0 = subtract_f32(v0_0, v1_0);
+        let v2_1 = subtract_f32(v0_1, v1_1);
+        let v2_2 = subtract_f32(v0_2, v1_2);
+        let v2_3 = subtract_f32(v0_3, v1_3);
+        let v3_0 = exp_f32(v2_0);
+        let v3_1 = exp_f32(v2_1);
+        let v3_2 = exp_f32(v2_2);
+        let v3_3 = exp_f32(v2_3);
+        let v5_0 = divide_f32(v3_0, v4_0);
+        let v5_1 = divide_f32(v3_1, v4_1);
+        let v5_2 = divide_f32(v3_2, v4_2);
+        let v5_3 = divide_f32(v3_3, v4_3);
+        out0((i0 * 128 + i1_0) / 4, v5_0, v5_1, v5_2, v5_3);
+    }
+}
+

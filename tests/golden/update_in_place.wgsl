@@ -1,0 +1,65 @@
+// mul_add[1000]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return in0_0[e];
+}
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+fn in1(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].y / 4u;
+    return in1_0[e];
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = vec4<f32>(a, b, c, d);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 250) { return; }
+    let point_first = point * 4;
+    let i0_0 = point_first + 0;
+    let i0_1 = point_first + 1;
+    let i0_2 = point_first + 2;
+    let i0_3 = point_first + 3;
+    let four1 = in0((i0_0) / 4);
+    let v0_0 = four1.x;
+    let v0_1 = four1.y;
+    let v0_2 = four1.z;
+    let v0_3 = four1.w;
+    let v1 = number_f32(0x3f666666u /* 0.9 */);
+    let v2_0 = multiply_f32(v0_0, v1);
+    let v2_1 = multiply_f32(v0_1, v1);
+    let v2_2 = multiply_f32(v0_2, v1);
+    let v2_3 = multiply_f32(v0_3, v1);
+    let four2 = in1((i0_0) / 4);
+    let v3_0 = four2.x;
+    let v3_1 = four2.y;
+    let v3_2 = four2.z;
+    let v3_3 = four2.w;
+    let v4_0 = add_f32(v2_0, v3_0);
+    let v4_1 = add_f32(v2_1, v3_1);
+    let v4_2 = add_f32(v2_2, v3_2);
+    let v4_3 = add_f32(v2_3, v3_3);
+    out0((i0_0) / 4, v4_0, v4_1, v4_2, v4_3);
+}
+
