@@ -214,6 +214,18 @@ fn repetitions_and_named_operations() {
 }
 
 #[test]
+fn a_repetition_runs_forward_once_for_its_value_and_its_gradient() {
+    let x = smooth(&[4], 1).requires_grad();
+    let y = fori_loop(5, std::slice::from_ref(&x), |_, c| vec![c[0].sin()]).remove(0).sum(..);
+    let gradient = grad(&y, &[&x]).remove(0);
+    let together = kiln::plan(&[&y, &gradient]).unwrap();
+    let alone = kiln::plan(&[&gradient]).unwrap();
+    let launches = |plan: &PlanReport| plan.kernels.iter().map(|k| k.launches).sum::<u64>();
+    // The value adds its sum; its loop is the one whose carries the gradient reads.
+    assert_eq!(launches(&together), launches(&alone) + 1, "{together}\n{alone}");
+}
+
+#[test]
 fn ties_are_as_in_pytorch() {
     let gradient = |values: &[f64], f: Function| {
         let x = f64s(&[values.len()], values.to_vec()).requires_grad();

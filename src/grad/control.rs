@@ -137,27 +137,35 @@ impl Backward<'_> {
         Ok(gradients)
     }
 
-    /// The carries at the start of every iteration, stacked.
+    /// The carries at the start of every iteration, stacked: further results
+    /// of the repetition if it has them, else those of one that has.
     fn saved(&self) -> Vec<Tensor> {
         let spec = self.spec;
-        let body = &spec.body;
-        let param = |number: usize| {
-            let ty = &body.params[number];
-            Node::new(
-                Op::Param(number as u32, Box::new(ty.clone())),
-                ty.clone(),
-                Default::default(),
-                self.site.span,
-            )
+        let is_carry = |number: usize, result: &Arc<Node>| matches!(result.op(), Op::Param(param, _) if *param as usize == number);
+        let stacked = &spec.body.results[spec.carries..];
+        let place = |number| Some(spec.carries + stacked.iter().position(|r| is_carry(number, r))?);
+        let places: Option<Vec<usize>> = (1..=spec.carries).map(place).collect();
+        let (spec, places) = match places {
+            Some(places) => (spec.clone(), places),
+            None => (self.keeping_carries(), (spec.carries..2 * spec.carries).collect()),
         };
-        let mut results = body.results[..spec.carries].to_vec();
-        results.extend((1..=spec.carries).map(param));
-        let body = Body { params: body.params.clone(), results };
-        let (trips, carries, stacked) = (spec.trips, spec.carries, spec.stacked);
-        let spec = Arc::new(LoopSpec { body, trips, carries, stacked, reverse: spec.reverse });
         let operands: Vec<&Tensor> = self.operands.iter().collect();
         let apply = |n: usize| self.site.apply(Op::Loop(spec.clone(), n as u32), &operands);
-        (carries..2 * carries).map(apply).collect()
+        places.into_iter().map(apply).collect()
+    }
+
+    /// The repetition with nothing but its carries stacked.
+    fn keeping_carries(&self) -> Arc<LoopSpec> {
+        let LoopSpec { body, trips, carries, stacked, reverse } = &**self.spec;
+        let param = |number: usize| {
+            let ty = body.params[number].clone();
+            let op = Op::Param(number as u32, Box::new(ty.clone()));
+            Node::new(op, ty, Default::default(), self.site.span)
+        };
+        let mut results = body.results[..*carries].to_vec();
+        results.extend((1..=*carries).map(param));
+        let body = Body { params: body.params.clone(), results };
+        Arc::new(LoopSpec { body, trips: *trips, carries: *carries, stacked: *stacked, reverse: *reverse })
     }
 
     /// One iteration backwards: from the cotangents of its results to those

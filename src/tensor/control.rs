@@ -198,9 +198,14 @@ fn repeat(
     let (next, ys) = body(&params[0], given, slices);
     check_carries(site, carries, &next)?;
     let results: Vec<Tensor> = next.into_iter().chain(ys).collect();
-    let (body, invariants) = close(&params, &results)?;
-    let spec = Arc::new(LoopSpec { body, trips, carries: carries.len(), stacked: xs.len(), reverse });
+    let (mut body, invariants) = close(&params, &results)?;
     let operands: Vec<&Tensor> = carries.iter().chain(xs).chain(&invariants).collect();
+    if operands.iter().any(|x| x.peek().is_some_and(|node| node.is_tracked())) {
+        // Gradients ask for every carry that an iteration began with. Nobody
+        // else does, and a result that nobody asks for costs nothing.
+        body.results.extend(given.iter().filter_map(|carry| carry.peek().cloned()));
+    }
+    let spec = Arc::new(LoopSpec { body, trips, carries: carries.len(), stacked: xs.len(), reverse });
     let apply = |n| Tensor::apply(site.name, site.span, Op::Loop(spec.clone(), n as u32), &operands);
     let mut all: Vec<Tensor> = (0..results.len()).map(apply).collect();
     let ys = all.split_off(carries.len());
