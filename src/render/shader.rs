@@ -59,7 +59,7 @@ pub enum Memory {
 // combined with it bitwise stay what they are, and algebra that holds only for
 // ordinary numbers finds no pattern to work on.
 
-/// The launch word that holds the launch's number, for reports.
+/// The launch word that holds where the launch reports: a number of four words.
 pub const LAUNCH: usize = 1;
 /// The launch word that holds the first position of a chunk.
 pub const FIRST: usize = 2;

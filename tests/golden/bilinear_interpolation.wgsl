@@ -1,12 +1,12 @@
 // mul_div_minimum_gather[1, 2, 16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn report(index: i64, extent: u32) {
-    if (atomicOr(&status[0], 1u) == 0u) {
+    let own = launch[0].y * 4u;
+    if (atomicOr(&status[own], 1u) == 0u) {
         let bits = bitcast<u64>(index);
-        atomicStore(&status[1], launch[0].y);
-        atomicStore(&status[2], u32(bits & 0xfffffffflu));
-        atomicStore(&status[3], u32(bits >> 32u));
-        atomicStore(&status[4], extent);
+        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
+        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 3u], extent);
     }
 }
 fn quotient_i64(x: i64, y: i64) -> i64 {

@@ -41,12 +41,12 @@ fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
 fn report(index: i64, extent: u32) {
-    if (atomicOr(&status[0], 1u) == 0u) {
+    let own = launch[0].y * 4u;
+    if (atomicOr(&status[own], 1u) == 0u) {
         let bits = bitcast<u64>(index);
-        atomicStore(&status[1], launch[0].y);
-        atomicStore(&status[2], u32(bits & 0xfffffffflu));
-        atomicStore(&status[3], u32(bits >> 32u));
-        atomicStore(&status[4], extent);
+        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
+        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 3u], extent);
     }
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;

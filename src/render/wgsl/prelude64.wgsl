@@ -8,14 +8,15 @@ fn wide_i64(low: u32, high: u32) -> i64 {
     return bitcast<i64>(wide_u64(low, high));
 }
 
-// Keeps the first index out of range: its launch, itself, the axis's extent.
+// Keeps the launch's first index out of range and the axis's extent, in the
+// launch's own words.
 fn report(index: i64, extent: u32) {
-    if (atomicOr(&status[0], 1u) == 0u) {
+    let own = launch[0].y * 4u;
+    if (atomicOr(&status[own], 1u) == 0u) {
         let bits = bitcast<u64>(index);
-        atomicStore(&status[1], launch[0].y);
-        atomicStore(&status[2], u32(bits & 0xfffffffflu));
-        atomicStore(&status[3], u32(bits >> 32u));
-        atomicStore(&status[4], extent);
+        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
+        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 3u], extent);
     }
 }
 

@@ -125,7 +125,13 @@ impl ShaderProgram {
             return Err(self.gpu.error(work_name(&self.work), message));
         };
         let alignment = u64::from(limits.min_storage_buffer_offset_alignment);
+        let reports = pass.slots.iter().any(|slot| slot.memory == Memory::Status);
+        let site = match reports {
+            true => Some(self.gpu.site(&self.reports, bindings.status.site())?),
+            false => None,
+        };
         let mut words = self.words(pass, bindings, alignment);
+        words[LAUNCH] = site.as_ref().map_or(0, |site| site.number);
         let storage = self.storage(pass, bindings, scratch, alignment);
         let mut first = 0;
         loop {
@@ -142,9 +148,6 @@ impl ShaderProgram {
     /// The launch words.
     fn words(&self, pass: &Pass, bindings: &Bindings<'_>, alignment: u64) -> Vec<u32> {
         let mut words = vec![0u32; pass.words];
-        if pass.slots.iter().any(|slot| slot.memory == Memory::Status) {
-            words[LAUNCH] = self.reports.site(bindings.status.site());
-        }
         for (slot, binding) in bindings.inputs.iter().enumerate() {
             let size = element_size(&self.work, slot) as u64;
             words[OFFSETS + slot] = ((binding.offset as u64 % alignment) / size) as u32;

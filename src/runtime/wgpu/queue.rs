@@ -3,6 +3,7 @@
 //! is full.
 
 use std::sync::{Mutex, MutexGuard};
+use std::thread::ThreadId;
 
 use crate::base::{Error, Result};
 use crate::runtime::IndexSite;
@@ -14,8 +15,12 @@ use crate::runtime::wgpu::pipeline::Pipeline;
 const BLOCK: u64 = 256 << 10;
 /// Launches of one submission.
 const MOST_LAUNCHES: usize = 512;
+/// Launches whose reports are kept apart.
+const SITES: usize = 1024;
+/// Bytes of one launch's report.
+const REPORT_BYTES: u64 = 16;
 /// Bytes of the words that report bad indices.
-pub const STATUS_BYTES: u64 = 32;
+pub const STATUS_BYTES: u64 = SITES as u64 * REPORT_BYTES;
 /// Uploads up to this size travel with the launch words.
 const SMALL_UPLOAD: usize = 4096;
 
@@ -28,38 +33,6 @@ pub struct Recorder {
     block: wgpu::Buffer,
     alignment: usize,
     launches: usize,
-}
-
-/// Where the kernels of one backend report bad indices: a context's launches
-/// are no other's business.
-#[derive(Debug)]
-pub struct Reports {
-    /// The status words.
-    pub status: wgpu::Buffer,
-    /// The user's lines of launches that may report, by launch number.
-    sites: Mutex<Vec<Option<IndexSite>>>,
-}
-
-impl Reports {
-    /// Nothing reported.
-    pub fn new(device: &wgpu::Device) -> Reports {
-        let status = device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            // Fresh buffers are zero.
-            size: STATUS_BYTES,
-            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
-        Reports { status, sites: Mutex::default() }
-    }
-
-    /// Keeps the line of a launch that may report a bad index; gives its
-    /// number.
-    pub fn site(&self, site: Option<IndexSite>) -> u32 {
-        let mut sites = lock(&self.sites);
-        sites.push(site);
-        sites.len() as u32 - 1
-    }
 }
 
 impl Recorder {
@@ -115,6 +88,68 @@ impl Recorder {
         match &mut self.pass {
             Some(pass) => pass,
             None => unreachable!("just begun"),
+        }
+    }
+}
+
+/// Where the kernels of one backend report bad indices. Each launch has words
+/// of its own, so that a thread learns of its launches only.
+#[derive(Debug)]
+pub struct Reports {
+    /// The status words.
+    pub status: wgpu::Buffer,
+    state: Mutex<Pending>,
+}
+
+/// Launches that may report, and reports that their threads have not seen.
+#[derive(Debug, Default)]
+struct Pending {
+    /// By number; `None` once the report was taken.
+    sites: Vec<Option<(ThreadId, Option<IndexSite>)>>,
+    errors: Vec<(ThreadId, Error)>,
+    /// Launches that have words but are not recorded yet.
+    open: usize,
+}
+
+/// A launch's words, while it is being recorded.
+#[derive(Debug)]
+pub struct Site<'a> {
+    reports: &'a Reports,
+    /// The number of its words.
+    pub number: u32,
+}
+
+impl Drop for Site<'_> {
+    fn drop(&mut self) {
+        lock(&self.reports.state).open -= 1;
+    }
+}
+
+impl Reports {
+    /// Nothing reported.
+    pub fn new(device: &wgpu::Device) -> Reports {
+        let status = device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            // Fresh buffers are zero.
+            size: STATUS_BYTES,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: false,
+        });
+        Reports { status, state: Mutex::default() }
+    }
+
+    /// Launches that may have reported, so far.
+    fn launches(&self) -> usize {
+        lock(&self.state).sites.len()
+    }
+
+    /// The first report of this thread's launches.
+    fn take(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        let own = std::thread::current().id();
+        match state.errors.iter().position(|(thread, _)| *thread == own) {
+            Some(at) => Err(state.errors.remove(at).1),
+            None => Ok(()),
         }
     }
 }
@@ -251,55 +286,58 @@ impl Gpu {
         })
     }
 
-    /// Reads bytes of a block, with the report of bad indices.
+    /// Keeps the line of a launch that may report a bad index.
     ///
     /// # Errors
-    /// A bad index that an earlier launch met; the driver's failure.
+    /// The driver's failure, where the words have to be emptied first.
+    pub fn site<'a>(&self, reports: &'a Reports, site: Option<IndexSite>) -> Result<Site<'a>> {
+        loop {
+            let mut state = lock(&reports.state);
+            if state.sites.len() < SITES {
+                state.sites.push(Some((std::thread::current().id(), site)));
+                state.open += 1;
+                return Ok(Site { reports, number: state.sites.len() as u32 - 1 });
+            }
+            drop(state);
+            self.gather(reports)?;
+        }
+    }
+
+    /// Reads bytes of a block.
+    ///
+    /// # Errors
+    /// A bad index that an earlier launch of this thread met; the driver's failure.
     pub fn read(&self, reports: &Reports, from: &wgpu::Buffer, start: u64, out: &mut [u8]) -> Result<()> {
+        if reports.launches() > 0 {
+            self.gather(reports)?;
+        }
+        reports.take()?;
         let first = start / 4 * 4;
         let end = (start + out.len() as u64).next_multiple_of(4);
-        let staging = memory::staging(self, end - first + STATUS_BYTES)?;
-        self.record_copy((from, first), (&staging, STATUS_BYTES), end - first)?;
-        let skip = STATUS_BYTES as usize + (start - first) as usize;
-        let mut status = [0u32; STATUS_BYTES as usize / 4];
-        self.collect(reports, &staging, end - first + STATUS_BYTES, &mut |bytes| {
-            bytemuck::cast_slice_mut::<u32, u8>(&mut status).copy_from_slice(&bytes[..STATUS_BYTES as usize]);
-            out.copy_from_slice(&bytes[skip..skip + out.len()]);
-        })?;
-        memory::give_staging_back(self, staging);
-        self.report(reports, status)
+        let skip = (start - first) as usize;
+        self.show(from, first, end - first, &mut |bytes| out.copy_from_slice(&bytes[skip..skip + out.len()]))
     }
 
     /// Waits for everything, and reports bad indices.
     ///
     /// # Errors
-    /// A bad index that a launch met; the driver's failure.
+    /// A bad index that a launch of this thread met; the driver's failure.
     pub fn finish(&self, reports: &Reports) -> Result<()> {
-        if lock(&reports.sites).is_empty() {
+        if reports.launches() > 0 {
+            self.gather(reports)?;
+        } else {
             self.submit()?;
-            return self.wait();
+            self.wait()?;
         }
-        let staging = memory::staging(self, STATUS_BYTES)?;
-        let mut status = [0u32; STATUS_BYTES as usize / 4];
-        self.collect(reports, &staging, STATUS_BYTES, &mut |bytes| {
-            bytemuck::cast_slice_mut::<u32, u8>(&mut status).copy_from_slice(bytes);
-        })?;
-        memory::give_staging_back(self, staging);
-        self.report(reports, status)
+        reports.take()
     }
 
-    /// Submits, with the report copied to the start of a staging block, waits
-    /// and shows the block's bytes.
-    fn collect(
-        &self,
-        reports: &Reports,
-        staging: &wgpu::Buffer,
-        bytes: u64,
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<()> {
-        self.record_copy((&reports.status, 0), (staging, 0), STATUS_BYTES)?;
+    /// Shows a block's bytes to the host, after everything recorded.
+    fn show(&self, from: &wgpu::Buffer, start: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let staging = memory::staging(self, bytes)?;
+        self.record_copy((from, start), (&staging, 0), bytes)?;
         self.submit()?;
-        let failed = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let failed = std::sync::Arc::new(Mutex::new(None));
         let slot = failed.clone();
         let range = staging.slice(..bytes);
         self.scoped("", || {
@@ -313,27 +351,45 @@ impl Gpu {
         show(&view);
         drop(view);
         staging.unmap();
+        memory::give_staging_back(self, staging);
         Ok(())
     }
 
-    /// The error that the status words say, which are then cleared.
-    fn report(&self, reports: &Reports, status: [u32; STATUS_BYTES as usize / 4]) -> Result<()> {
-        // Launches that other threads recorded since keep their numbers.
-        let idle = lock(&self.recorder).encoder.is_none();
-        let mut sites = lock(&reports.sites);
-        let site = sites.get(status[1] as usize).copied().flatten();
-        if idle {
-            sites.clear();
-        }
-        drop(sites);
-        if status[0] == 0 {
+    /// Moves the reports of finished launches to the host; their words are
+    /// free again if nothing was launched meanwhile.
+    fn gather(&self, reports: &Reports) -> Result<()> {
+        let count = reports.launches();
+        if count == 0 {
             return Ok(());
         }
-        lock(&self.recorder).encoder(&self.device).clear_buffer(&reports.status, 0, None);
-        let index = (u64::from(status[3]) << 32 | u64::from(status[2])) as i64;
-        let Some(site) = site else {
-            return Err(self.error("", format!("index {index} out of range for an axis of {}", status[4])));
-        };
-        Err(Error::IndexOutOfRange { op: site.op, index, extent: status[4] as usize, span: site.span })
+        let mut words = vec![0u32; 4 * count];
+        self.show(&reports.status, 0, REPORT_BYTES * count as u64, &mut |bytes| {
+            bytemuck::cast_slice_mut::<u32, u8>(&mut words).copy_from_slice(bytes);
+        })?;
+        let mut state = lock(&reports.state);
+        let mut any = false;
+        for (number, report) in words.chunks_exact(4).enumerate().filter(|(_, report)| report[0] != 0) {
+            any = true;
+            let Some((thread, site)) = state.sites.get_mut(number).and_then(Option::take) else { continue };
+            state.errors.push((thread, self.bad_index(site, report)));
+        }
+        if state.sites.len() == count && state.open == 0 {
+            state.sites.clear();
+            if any {
+                let mut recorder = lock(&self.recorder);
+                recorder.encoder(&self.device).clear_buffer(&reports.status, 0, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_index(&self, site: Option<IndexSite>, report: &[u32]) -> Error {
+        let index = (u64::from(report[2]) << 32 | u64::from(report[1])) as i64;
+        match site {
+            Some(site) => {
+                Error::IndexOutOfRange { op: site.op, index, extent: report[3] as usize, span: site.span }
+            }
+            None => self.error("", format!("index {index} out of range for an axis of {}", report[3])),
+        }
     }
 }

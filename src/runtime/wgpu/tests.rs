@@ -238,3 +238,26 @@ fn bytes_are_copied_wherever_they_lie() {
         assert!(out[..at].iter().chain(&out[at + count..]).all(|&byte| byte == 9), "{start} {at} {count}");
     }
 }
+
+#[test]
+fn a_thread_hears_of_its_own_bad_indices_only() {
+    let Some(backend) = device() else { return };
+    let context = crate::plan::context::Context::new();
+    let gather = |index: i64| {
+        crate::plan::context::with_context(&context, || {
+            let x = crate::tensor::Tensor::from_vec(vec![1f32, 2.0, 3.0], [3], backend.device());
+            let at = crate::tensor::Tensor::from_vec(vec![index], [1], backend.device());
+            let y = x.gather(0, &at);
+            y.realize()?;
+            Ok::<_, Error>(y)
+        })
+    };
+    // Launched, not read: nothing is known yet.
+    let bad = gather(7).expect("a launch");
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| gather(2).and_then(|y| y.to_vec::<f32>()));
+        assert_eq!(other.join().expect("no panic").expect("a good index"), [3.0]);
+    });
+    let error = crate::plan::context::with_context(&context, || bad.to_vec::<f32>());
+    assert!(matches!(error, Err(Error::IndexOutOfRange { index: 7, extent: 3, .. })), "{error:?}");
+}
