@@ -44,6 +44,7 @@ pub mod grad;
 pub mod ir;
 pub mod kernel;
 pub mod nn;
+pub mod optim;
 pub mod plan;
 pub mod prelude;
 pub mod render;

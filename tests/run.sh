@@ -67,6 +67,9 @@ cargo build --quiet --release --examples
 cargo run --quiet --release --example quickstart
 cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
+cargo run --quiet --release --example digits_mlp -- --device cpu --out target/digits_mlp.svg | tee target/digits_mlp.txt
+awk '/^test accuracy/ { accuracy = $3 } /^plans built/ { plans = $3 }
+    END { exit !(accuracy >= 0.92 && plans >= 1 && plans <= 3) }' target/digits_mlp.txt
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu

@@ -7,6 +7,7 @@ use crate::grad::mode::without_grad;
 use crate::grad::pull_back::{Flow, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::history::GradCell;
+use crate::ir::pending::{Pending, register};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::options::{options, some};
@@ -192,7 +193,9 @@ impl Tensor {
 
     /// Adds the gradients of this tensor of one element to [`Tensor::grad`]
     /// of everything below it that requires them. They are lazy, and not
-    /// tracked themselves. The graph can be gone through once.
+    /// tracked themselves; whatever is computed next from the same work
+    /// computes them, and this tensor, with it. The graph can be gone through
+    /// once.
     ///
     /// # Errors
     /// A recorded mistake; a tensor with more elements, or one that depends on
@@ -238,6 +241,9 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
             without_grad(|| accumulate(span, cell, gradient))?;
         }
     }
+    let cells = sources.iter().filter_map(|source| source.grad_cell());
+    let gradients = cells.map(|cell| Pending::Held(Arc::<GradCell>::downgrade(cell)));
+    register(gradients.chain([Pending::Node(Arc::downgrade(root))]));
     if !opts.retain_graph {
         tape.nodes.iter().filter(|node| !node.history().is_empty()).for_each(|node| node.release_history());
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::Result;
 use crate::ir::node::{Node, Operands};
+use crate::ir::pending::Holder;
 
 /// A vector-Jacobian product in place of the primitives' own.
 pub trait Rule: Send + Sync {
@@ -54,6 +55,12 @@ impl GradCell {
     /// dropped under the lock.
     pub fn replace(&self, sum: Option<Arc<Node>>) -> Option<Arc<Node>> {
         std::mem::replace(&mut *self.sum.lock().unwrap_or_else(PoisonError::into_inner), sum)
+    }
+}
+
+impl Holder for GradCell {
+    fn held(&self) -> Option<Arc<Node>> {
+        self.get()
     }
 }
 

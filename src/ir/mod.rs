@@ -17,6 +17,7 @@ pub mod monoid;
 pub mod node;
 pub mod op;
 pub mod oracle;
+pub mod pending;
 pub mod print;
 pub mod rewrite;
 pub mod simplify;

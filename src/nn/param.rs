@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, Result, Shape, Span};
 use crate::ir::history::GradCell;
+use crate::ir::pending::{Pending, register};
 use crate::tensor::Tensor;
 use crate::tensor::var::Var;
 
@@ -80,6 +81,7 @@ impl Param {
     pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {
         let node = gradient.map(|g| g.detach().node().cloned()).transpose()?;
         drop(self.cell.replace(node));
+        register([Pending::Held(Arc::<GradCell>::downgrade(&self.cell))]);
         Ok(())
     }
 

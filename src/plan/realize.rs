@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
 use crate::ir::collect::{Collected, collect};
-use crate::ir::{Leaf, Node, NodeId, Type};
+use crate::ir::{Leaf, Node, NodeId, Type, pending};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::debug;
@@ -13,8 +13,9 @@ use crate::plan::key::key;
 use crate::plan::run::run;
 use crate::plan::view::view;
 
-/// Computes the values of some nodes, together, in one plan. Nodes that have
-/// values are left alone.
+/// Computes the values of some nodes, together, in one plan; with them, what
+/// the thread means to compute from the same work ([`pending`]). Nodes that
+/// have values are left alone.
 ///
 /// # Errors
 /// A node on the meta device, an absent device, out of memory, an index out
@@ -22,7 +23,7 @@ use crate::plan::view::view;
 /// have before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let context = context::current();
-    let wanted = unsettled(nodes);
+    let wanted = to_compute(nodes);
     if wanted.is_empty() {
         return Ok(());
     }
@@ -47,9 +48,15 @@ fn line(plan: &Plan, collected: &Collected, id: NodeId) -> Option<Span> {
     nodes.find(|(_, to)| **to == Some(id)).map(|(node, _)| node.span)
 }
 
-/// The nodes that have no value yet.
-pub(crate) fn unsettled(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
-    nodes.iter().filter(|node| !settle_view(node)).cloned().collect()
+/// The nodes that have no value yet, and what else is to be computed with
+/// them.
+pub(crate) fn to_compute(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+    let unsettled = |nodes: &[Arc<Node>]| -> Vec<Arc<Node>> {
+        nodes.iter().filter(|node| !settle_view(node)).cloned().collect()
+    };
+    let mut wanted = unsettled(nodes);
+    wanted.extend(unsettled(&pending::sharing(&wanted)));
+    wanted
 }
 
 /// Whether a node has a value, perhaps since it turned out to be a view.

@@ -15,7 +15,7 @@ use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
-use crate::plan::realize::{Prepared, prepare, unsettled};
+use crate::plan::realize::{Prepared, prepare, to_compute};
 use crate::schedule::class::{Class, class};
 use crate::schedule::{Action, Step};
 
@@ -201,7 +201,7 @@ impl PlanReport {
 /// What computing some nodes together would do. Nothing runs, nothing is
 /// compiled; devices that are not there are planned for as well.
 pub fn report(nodes: &[Arc<Node>]) -> PlanReport {
-    let wanted = unsettled(nodes);
+    let wanted = to_compute(nodes);
     if wanted.is_empty() {
         return PlanReport::default();
     }

@@ -80,6 +80,11 @@ impl Site {
     pub fn scalar(self, value: impl Into<Scalar>, dtype: DType, device: Device) -> Tensor {
         Tensor::constant(value.into(), dtype, device, self.span)
     }
+    /// A rank-0 number that is no part of the plan: another one is another
+    /// argument, never another kernel.
+    pub fn argument(self, value: impl Into<Scalar>, dtype: DType, device: Device) -> Tensor {
+        self.apply(Op::Arg(value.into().cast(dtype), dtype, device), &[])
+    }
     /// `0, 1, 2, ...`
     pub fn iota(self, extent: usize, dtype: DType, device: Device) -> Tensor {
         self.apply(Op::Iota(extent, dtype, device), &[])

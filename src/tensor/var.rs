@@ -5,23 +5,41 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
+use crate::ir::Node;
+use crate::ir::pending::{Holder, Pending, register};
 use crate::tensor::Tensor;
 
 /// A cell that holds a tensor. Tensors never change; a `Var` does: reading
 /// takes a snapshot, [`Var::set`] puts another tensor in. Clones are the
 /// same cell.
 ///
-/// Setting computes nothing. When the new value is computed and nobody else
-/// holds the old one, it is written into the old one's memory.
+/// Setting computes nothing. The new value is computed with whatever is next
+/// computed from the same work; if nobody else holds the old one then, it is
+/// written into the old one's memory.
 #[derive(Clone)]
 pub struct Var {
-    cell: Arc<Mutex<Tensor>>,
+    cell: Arc<Cell>,
+}
+
+struct Cell(Mutex<Tensor>);
+
+impl Cell {
+    fn lock(&self) -> MutexGuard<'_, Tensor> {
+        // The cell is replaced whole, so a poisoned lock holds a whole tensor.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Holder for Cell {
+    fn held(&self) -> Option<Arc<Node>> {
+        self.lock().peek().cloned()
+    }
 }
 
 impl Var {
     /// A cell holding `tensor`, whose shape, type and device it keeps.
     pub fn new(tensor: Tensor) -> Var {
-        Var { cell: Arc::new(Mutex::new(tensor)) }
+        Var { cell: Arc::new(Cell(Mutex::new(tensor))) }
     }
 
     /// The tensor held now; what is set later does not change it.
@@ -48,7 +66,14 @@ impl Var {
         let old = std::mem::replace(&mut *held, tensor);
         drop(held);
         drop(old);
+        self.to_be_computed();
         Ok(())
+    }
+
+    /// What is computed from the same work as the value held computes it, too.
+    fn to_be_computed(&self) {
+        let cell: Arc<dyn Holder> = self.cell.clone();
+        register([Pending::Held(Arc::downgrade(&cell))]);
     }
 
     /// Puts a tensor in that may be of another shape, type or device.
@@ -87,8 +112,7 @@ impl Var {
     }
 
     fn lock(&self) -> MutexGuard<'_, Tensor> {
-        // The cell is replaced whole, so a poisoned lock holds a whole tensor.
-        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cell.lock()
     }
 }
 

@@ -1,0 +1,148 @@
+//! Trains a small network on handwritten digits: Adam, one plan per step.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use flate2::read::GzDecoder;
+use indicatif::{ProgressBar, ProgressStyle};
+use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
+use kiln::optim::{Adam, AdamOpts, Optimizer};
+use kiln::prelude::*;
+use plotters::prelude::*;
+
+const PIXELS: usize = 64;
+const TRAINING: usize = 1000;
+const BATCH: usize = 100;
+const EPOCHS: usize = 60;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Trains 64-128-10 on the first 1,000 of 1,797 handwritten digits and tests
+/// it on the others.
+#[derive(Parser)]
+struct Arguments {
+    /// Device to run on: cpu, cuda:0, wgpu:0.
+    #[arg(long, default_value = "cpu")]
+    device: Device,
+    /// Writes the loss by epoch as an SVG picture to this file.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() {
+    if let Err(error) = run(&Arguments::parse()) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    kiln::manual_seed(0);
+    let digits = Digits::load()?;
+    let model = Sequential::new()
+        .push(Linear::new(PIXELS, 128, arguments.device))
+        .then(Tensor::relu)
+        .push(Linear::new(128, 10, arguments.device));
+    let losses = train(&model, &digits, arguments.device)?;
+    println!("loss {:.4} after {EPOCHS} epochs of {} steps", losses[EPOCHS - 1], TRAINING / BATCH);
+    println!("test accuracy {:.4}", accuracy(&model, &digits, arguments.device)?);
+    println!("plans built {}", kiln::context().counters().plans_built);
+    if let Some(path) = &arguments.out {
+        draw(path, &losses)?;
+        println!("loss curve: {}", path.display());
+    }
+    Ok(())
+}
+
+/// The mean loss of each epoch.
+fn train(model: &Sequential, digits: &Digits, device: Device) -> Result<Vec<f64>, Failure> {
+    let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+    let style = "{bar:40} epoch {pos}/{len} {msg}";
+    let bar = ProgressBar::new(EPOCHS as u64).with_style(ProgressStyle::with_template(style)?);
+    let mut losses = Vec::with_capacity(EPOCHS);
+    for epoch in 0..EPOCHS {
+        let mut sum = 0.0;
+        for batch in shuffled(epoch).chunks(BATCH) {
+            let (images, labels) = digits.batch(batch, device);
+            optimizer.zero_grad();
+            let loss = model.forward(&images).cross_entropy(&labels, Default::default());
+            loss.backward()?;
+            optimizer.step()?;
+            sum += loss.item::<f64>()?; // the step has computed it
+        }
+        losses.push(sum / (TRAINING / BATCH) as f64);
+        bar.set_message(format!("loss {:.4}", losses[epoch]));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(losses)
+}
+
+/// The numbers of the training images in an order of the epoch's own.
+fn shuffled(epoch: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..TRAINING).collect();
+    let mut state = epoch as u64 + 1;
+    for last in (1..TRAINING).rev() {
+        // A linear congruential generator (Knuth's constants) is enough here.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        order.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    order
+}
+
+/// Share of the test images that are recognised.
+fn accuracy(model: &Sequential, digits: &Digits, device: Device) -> Result<f64, Failure> {
+    model.eval();
+    let tests: Vec<usize> = (TRAINING..digits.labels.len()).collect();
+    let (images, labels) = digits.batch(&tests, device);
+    let right = model.forward(&images).argmax(1).eq(&labels).to_dtype(DType::F32);
+    Ok(right.mean(..).item()?)
+}
+
+struct Digits {
+    images: Vec<f32>,
+    labels: Vec<i64>,
+}
+
+impl Digits {
+    fn load() -> Result<Digits, Failure> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/digits.csv.gz");
+        let mut text = String::new();
+        GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut text)?;
+        let mut digits = Digits { images: Vec::new(), labels: Vec::new() };
+        for line in text.lines() {
+            let numbers = line.split(',').map(str::parse).collect::<Result<Vec<f32>, _>>()?;
+            let (pixels, label) = numbers.split_at(PIXELS);
+            digits.images.extend(pixels.iter().map(|pixel| pixel / 16.0));
+            digits.labels.push(label[0] as i64);
+        }
+        Ok(digits)
+    }
+
+    /// Images `[n, 64]` and labels `[n]`.
+    fn batch(&self, numbers: &[usize], device: Device) -> (Tensor, Tensor) {
+        let image = |&n: &usize| &self.images[n * PIXELS..(n + 1) * PIXELS];
+        let pixels: Vec<f32> = numbers.iter().flat_map(image).copied().collect();
+        let labels: Vec<i64> = numbers.iter().map(|&n| self.labels[n]).collect();
+        let count = numbers.len();
+        (Tensor::from_vec(pixels, [count, PIXELS], device), Tensor::from_vec(labels, [count], device))
+    }
+}
+
+fn draw(path: &Path, losses: &[f64]) -> Result<(), Failure> {
+    let area = SVGBackend::new(path, (640, 400)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let most = losses.iter().copied().fold(0.0, f64::max);
+    let mut chart = ChartBuilder::on(&area)
+        .caption("mean training loss by epoch", ("sans-serif", 18))
+        .margin(16)
+        .x_label_area_size(32)
+        .y_label_area_size(48)
+        .build_cartesian_2d(1..losses.len(), 0.0..most * 1.05)?;
+    chart.configure_mesh().x_desc("epoch").y_desc("cross-entropy").draw()?;
+    let points = losses.iter().enumerate().map(|(epoch, &loss)| (epoch + 1, loss));
+    chart.draw_series(LineSeries::new(points, BLUE.stroke_width(2)))?;
+    area.present()?;
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Adagrad.
+
+use crate::optim::descent::Descent;
+use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field};
+use crate::tensor::options::options;
+
+/// Steps by the gradient over the root of the sum of all its squares (Duchi et
+/// al. 2011).
+pub type Adagrad = Descent<AdagradOpts>;
+
+options! {
+    /// Options of [`Adagrad`].
+    AdagradOpts {
+        /// Learning rate.
+        lr: f64 = 1e-2;
+        /// After `n` steps the learning rate is divided by `1 + n lr_decay`.
+        lr_decay: f64 = 0.0;
+        /// Adds this times the parameter to its gradient.
+        weight_decay: f64 = 0.0;
+        /// What the sums of squares start as.
+        initial_accumulator: f64 = 0.0;
+        /// Added to the denominator.
+        eps: f64 = 1e-10;
+    }
+}
+
+impl Rule for AdagradOpts {
+    lr_is_a_field!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        vec![("sum", self.initial_accumulator)]
+    }
+
+    fn numbers(&self, step: u64) -> Vec<f64> {
+        vec![self.lr / (1.0 + (step - 1) as f64 * self.lr_decay)]
+    }
+
+    fn moved(&self, at: &Moving) -> Moved {
+        let grad = at.decayed_grad(self.weight_decay);
+        let sum = &at.state[0] + &grad * &grad;
+        let param = at.param - &at.numbers[0] * grad / (sum.sqrt() + self.eps);
+        Moved { param, state: vec![sum] }
+    }
+}

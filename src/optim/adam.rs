@@ -1,0 +1,118 @@
+//! Adam and AdamW.
+
+use crate::optim::descent::Descent;
+use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field};
+use crate::tensor::Tensor;
+use crate::tensor::options::options;
+
+/// Steps by the ratio of the gradient's mean and root mean square (Kingma and
+/// Ba 2015).
+pub type Adam = Descent<AdamOpts>;
+
+/// [`Adam`] whose weight decay is apart from the gradient (Loshchilov and
+/// Hutter 2019).
+pub type AdamW = Descent<AdamWOpts>;
+
+options! {
+    /// Options of [`Adam`].
+    AdamOpts {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// How much of the mean, and of the mean square, of earlier gradients
+        /// is kept at each step.
+        betas: (f64, f64) = (0.9, 0.999);
+        /// Added to the denominator.
+        eps: f64 = 1e-8;
+        /// Adds this times the parameter to its gradient.
+        weight_decay: f64 = 0.0;
+        /// Uses the largest mean square so far (Reddi et al. 2018).
+        amsgrad: bool = false;
+    }
+}
+
+options! {
+    /// Options of [`AdamW`].
+    AdamWOpts {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// How much of the mean, and of the mean square, of earlier gradients
+        /// is kept at each step.
+        betas: (f64, f64) = (0.9, 0.999);
+        /// Added to the denominator.
+        eps: f64 = 1e-8;
+        /// Share of the parameter, times the learning rate, that each step
+        /// takes away.
+        weight_decay: f64 = 1e-2;
+        /// Uses the largest mean square so far (Reddi et al. 2018).
+        amsgrad: bool = false;
+    }
+}
+
+impl Rule for AdamOpts {
+    lr_is_a_field!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        state(self.amsgrad)
+    }
+
+    fn numbers(&self, step: u64) -> Vec<f64> {
+        let (size, root) = corrections(self.lr, self.betas, step);
+        vec![size, root]
+    }
+
+    fn moved(&self, at: &Moving) -> Moved {
+        let grad = at.decayed_grad(self.weight_decay);
+        let moments = moments(&grad, at.state, self.betas);
+        let param = at.param - direction(&moments, &at.numbers[1], self.eps) * &at.numbers[0];
+        Moved { param, state: moments }
+    }
+}
+
+impl Rule for AdamWOpts {
+    lr_is_a_field!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        state(self.amsgrad)
+    }
+
+    fn numbers(&self, step: u64) -> Vec<f64> {
+        let (size, root) = corrections(self.lr, self.betas, step);
+        vec![size, root, 1.0 - self.lr * self.weight_decay]
+    }
+
+    fn moved(&self, at: &Moving) -> Moved {
+        let moments = moments(at.grad, at.state, self.betas);
+        let kept = at.param * &at.numbers[2];
+        let param = kept - direction(&moments, &at.numbers[1], self.eps) * &at.numbers[0];
+        Moved { param, state: moments }
+    }
+}
+
+fn state(amsgrad: bool) -> Vec<(&'static str, f64)> {
+    let mut names = vec![("exp_avg", 0.0), ("exp_avg_sq", 0.0)];
+    if amsgrad {
+        names.push(("max_exp_avg_sq", 0.0));
+    }
+    names
+}
+
+/// The length of a step, and the root by which the mean square is too small:
+/// the means start at 0.
+fn corrections(lr: f64, betas: (f64, f64), step: u64) -> (f64, f64) {
+    let missing = |beta: f64| 1.0 - beta.powf(step as f64);
+    (lr / missing(betas.0), missing(betas.1).sqrt())
+}
+
+/// The mean, the mean square, and its largest value if that is kept.
+fn moments(grad: &Tensor, state: &[Tensor], betas: (f64, f64)) -> Vec<Tensor> {
+    let mean = blend(&state[0], grad, 1.0 - betas.0);
+    let square = blend(&state[1], &(grad * grad), 1.0 - betas.1);
+    let most = state.get(2).map(|most| most.maximum(&square));
+    [Some(mean), Some(square), most].into_iter().flatten().collect()
+}
+
+/// The mean over the root of the mean square, or of the largest so far.
+fn direction(moments: &[Tensor], root: &Tensor, eps: f64) -> Tensor {
+    let square = moments.get(2).unwrap_or(&moments[1]);
+    &moments[0] / (square.sqrt() / root + eps)
+}

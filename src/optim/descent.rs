@@ -1,0 +1,262 @@
+//! The machinery that all optimizers share.
+
+use std::sync::{Arc, Weak};
+
+use crate::base::{DType, Device, OpError, Result, Span};
+use crate::grad::without_grad;
+use crate::ir::Node;
+use crate::nn::Param;
+use crate::optim::rule::{Moved, Moving, Rule};
+use crate::plan;
+use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+
+/// Something that moves parameters against their gradients.
+pub trait Optimizer {
+    /// Moves every parameter that has a gradient, and computes everything that
+    /// was meant to be computed from the same work: gradients, the loss,
+    /// running statistics. One plan.
+    ///
+    /// # Errors
+    /// A mistake recorded in a gradient, or what
+    /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
+    /// are then as they were.
+    #[track_caller]
+    fn step(&mut self) -> Result<()>;
+    /// The parameters, group after group.
+    fn parameters(&self) -> Vec<Param>;
+    /// Number of groups of parameters.
+    fn groups(&self) -> usize;
+    /// The learning rate of a group; NaN for one that there is not.
+    fn lr(&self, group: usize) -> f64;
+    /// Sets the learning rate of a group, if there is one of this number.
+    fn set_lr(&mut self, group: usize, lr: f64);
+    /// Forgets all gradients.
+    fn zero_grad(&self) {
+        self.parameters().iter().for_each(Param::zero_grad);
+    }
+}
+
+/// Moves parameters by a rule.
+#[derive(Debug)]
+pub struct Descent<R> {
+    groups: Vec<Group<R>>,
+}
+
+/// Parameters that move by one rule.
+#[derive(Debug)]
+pub struct Group<R> {
+    /// The rule: the options of the optimizer.
+    pub rule: R,
+    slots: Vec<Slot>,
+}
+
+/// A parameter, and what is remembered of its steps.
+#[derive(Debug)]
+struct Slot {
+    param: Param,
+    /// Empty before the first step.
+    state: Vec<Tensor>,
+    steps: u64,
+}
+
+impl<R: Rule> Descent<R> {
+    /// Moves these parameters; one that appears twice counts once.
+    pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> Descent<R> {
+        let mut descent = Descent { groups: vec![Group { rule, slots: Vec::new() }] };
+        for param in params {
+            if !descent.holds(&param) {
+                descent.groups[0].slots.push(Slot { param, state: Vec::new(), steps: 0 });
+            }
+        }
+        descent
+    }
+
+    /// Moves these parameters too, by a rule of their own.
+    ///
+    /// # Errors
+    /// A parameter that is there already. Nothing is then added.
+    #[track_caller]
+    pub fn add_group(&mut self, params: impl IntoIterator<Item = Param>, rule: R) -> Result<()> {
+        let span = Span::caller();
+        let params: Vec<Param> = params.into_iter().collect();
+        if let Some(at) = params.iter().position(|param| self.holds(param)) {
+            let expected = "parameters that are in no group yet";
+            let error = OpError::new("add_group", span, expected, format!("parameter {at}, which is in one"));
+            return Err(error.with_shapes([params[at].shape()]).into());
+        }
+        let slots = params.into_iter().map(|param| Slot { param, state: Vec::new(), steps: 0 }).collect();
+        self.groups.push(Group { rule, slots });
+        Ok(())
+    }
+
+    /// The groups.
+    pub fn groups_mut(&mut self) -> &mut [Group<R>] {
+        &mut self.groups
+    }
+
+    fn holds(&self, param: &Param) -> bool {
+        self.groups.iter().flat_map(|group| &group.slots).any(|slot| slot.param.ptr_eq(param))
+    }
+}
+
+impl<R: Rule> Optimizer for Descent<R> {
+    #[track_caller]
+    fn step(&mut self) -> Result<()> {
+        let site = Site::here("step");
+        without_grad(|| {
+            let steps = self.groups.iter().map(|group| group.planned(site)).collect::<Result<Vec<_>>>()?;
+            let slots = self.groups.iter_mut().flat_map(|group| &mut group.slots);
+            let mut done = Vec::new();
+            let mut wanted = Vec::new();
+            let mut gradients = Vec::new();
+            for (slot, moved) in slots.zip(steps.into_iter().flatten()) {
+                let Some(moved) = moved else { continue };
+                let undo = Undo::after(slot, moved, site.span)?;
+                wanted.push(undo.slot.param.get().node()?.clone());
+                for state in &undo.slot.state {
+                    wanted.push(state.node()?.clone());
+                }
+                if let Some(gradient) = undo.slot.param.grad() {
+                    gradients.push(gradient.node()?.clone());
+                }
+                done.push(undo);
+            }
+            wanted.extend(gradients);
+            let result = plan::realize(&wanted, site.span);
+            if result.is_err() {
+                done.into_iter().for_each(|undo| undo.run(site.span));
+            }
+            result
+        })
+    }
+
+    fn parameters(&self) -> Vec<Param> {
+        self.groups.iter().flat_map(|group| &group.slots).map(|slot| slot.param.clone()).collect()
+    }
+    fn groups(&self) -> usize {
+        self.groups.len()
+    }
+    fn lr(&self, group: usize) -> f64 {
+        self.groups.get(group).map_or(f64::NAN, |group| group.rule.lr())
+    }
+    fn set_lr(&mut self, group: usize, lr: f64) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.rule.set_lr(lr);
+        }
+    }
+}
+
+impl<R: Rule> Group<R> {
+    /// Where each parameter moves, in order; `None` for one without a gradient.
+    fn planned(&self, site: Site) -> Result<Vec<Option<Moved>>> {
+        let mut numbers = Numbers { site, rule: &self.rule, known: Vec::new() };
+        let mut planned = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            let Some(grad) = slot.param.grad() else {
+                planned.push(None);
+                continue;
+            };
+            let param = slot.param.get();
+            param.check()?;
+            let state = slot.state_beside(&param, &self.rule);
+            let numbers = numbers.at(slot.steps + 1, &param);
+            let moved =
+                self.rule.moved(&Moving { param: &param, grad: &grad, state: &state, numbers: &numbers });
+            // Numbers of a wider type must not widen what they change.
+            let narrow = |x: Tensor| site.cast(&x, param.dtype());
+            let moved =
+                Moved { param: narrow(moved.param), state: moved.state.into_iter().map(narrow).collect() };
+            fits(site, &param, &moved)?;
+            planned.push(Some(moved));
+        }
+        Ok(planned)
+    }
+}
+
+/// Fails unless what a rule made is of the parameter's type.
+fn fits(site: Site, param: &Tensor, moved: &Moved) -> Result<()> {
+    let expected = param.node()?.ty();
+    for made in std::iter::once(&moved.param).chain(&moved.state) {
+        let found = made.node()?.ty();
+        if expected != found {
+            let error = OpError::new(
+                site.name,
+                site.span,
+                format!("a rule that makes {expected}"),
+                found.to_string(),
+            );
+            return Err(error.with_shapes([expected.shape.clone(), found.shape.clone()]).into());
+        }
+    }
+    Ok(())
+}
+
+impl Slot {
+    /// What is remembered, in the parameter's type and on its device.
+    fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
+        if self.state.is_empty() {
+            return rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect();
+        }
+        let beside = |x: &Tensor| {
+            let there = if x.device() == param.device() { x.clone() } else { x.to(param.device()) };
+            there.to_dtype(param.dtype())
+        };
+        self.state.iter().map(beside).collect()
+    }
+}
+
+/// The numbers of a step as arguments, shared by parameters that are equally
+/// far.
+struct Numbers<'a, R> {
+    site: Site,
+    rule: &'a R,
+    known: Vec<((u64, DType, Device), Vec<Tensor>)>,
+}
+
+impl<R: Rule> Numbers<'_, R> {
+    fn at(&mut self, step: u64, beside: &Tensor) -> Vec<Tensor> {
+        let key = (step, beside.dtype().compute(), beside.device());
+        if let Some((_, numbers)) = self.known.iter().find(|(known, _)| *known == key) {
+            return numbers.clone();
+        }
+        let argument = |number: f64| self.site.argument(number, key.1, key.2);
+        let numbers: Vec<Tensor> = self.rule.numbers(step).into_iter().map(argument).collect();
+        self.known.push((key, numbers.clone()));
+        numbers
+    }
+}
+
+/// How to take back one parameter's step.
+///
+/// What the parameter and its state were is held weakly: the new values,
+/// while they are not computed, hold it; and a value that only they hold can
+/// be overwritten by them.
+struct Undo<'a> {
+    slot: &'a mut Slot,
+    param: Weak<Node>,
+    state: Vec<Weak<Node>>,
+}
+
+impl Undo<'_> {
+    /// Puts in what has moved.
+    fn after(slot: &mut Slot, moved: Moved, span: Span) -> Result<Undo<'_>> {
+        let weak = |x: &Tensor| x.node().map(Arc::downgrade);
+        let param = weak(&slot.param.get())?;
+        let state = slot.state.iter().map(weak).collect::<Result<_>>()?;
+        slot.param.replace(&moved.param, span)?;
+        slot.state = moved.state;
+        slot.steps += 1;
+        Ok(Undo { slot, param, state })
+    }
+
+    fn run(self, span: Span) {
+        let Undo { slot, param, state } = self;
+        if let Some(param) = param.upgrade() {
+            // What it held before has no mistake to refuse.
+            let _ = slot.param.replace(&Tensor::from_node(param), span);
+        }
+        slot.state = state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
+        slot.steps -= 1;
+    }
+}

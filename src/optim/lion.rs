@@ -1,0 +1,41 @@
+//! Lion.
+
+use crate::optim::descent::Descent;
+use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field};
+use crate::tensor::options::options;
+
+/// Steps of one length along the sign of a mean of the gradients (Chen et al.
+/// 2023).
+pub type Lion = Descent<LionOpts>;
+
+options! {
+    /// Options of [`Lion`].
+    LionOpts {
+        /// Learning rate.
+        lr: f64 = 1e-4;
+        /// How much of the mean counts against the gradient for the direction,
+        /// and for what is remembered.
+        betas: (f64, f64) = (0.9, 0.99);
+        /// Share of the parameter, times the learning rate, that each step
+        /// takes away.
+        weight_decay: f64 = 0.0;
+    }
+}
+
+impl Rule for LionOpts {
+    lr_is_a_field!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        vec![("exp_avg", 0.0)]
+    }
+
+    fn numbers(&self, _step: u64) -> Vec<f64> {
+        vec![self.lr, 1.0 - self.lr * self.weight_decay]
+    }
+
+    fn moved(&self, at: &Moving) -> Moved {
+        let direction = blend(&at.state[0], at.grad, 1.0 - self.betas.0).sign();
+        let param = at.param * &at.numbers[1] - direction * &at.numbers[0];
+        Moved { param, state: vec![blend(&at.state[0], at.grad, 1.0 - self.betas.1)] }
+    }
+}

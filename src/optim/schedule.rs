@@ -1,0 +1,174 @@
+//! Learning rates that change as training goes on. Values are PyTorch's.
+
+use std::f64::consts::PI;
+
+use crate::optim::descent::Optimizer;
+
+/// A learning rate as a function of time.
+pub trait Schedule {
+    /// The learning rate after `step` steps, from the one at the start.
+    fn lr(&self, start: f64, step: u64) -> f64;
+}
+
+/// Multiplies by `factor` after every `every` steps.
+#[derive(Clone, Copy, Debug)]
+pub struct StepDecay {
+    /// Steps between two changes.
+    pub every: u64,
+    /// What the learning rate is multiplied by.
+    pub factor: f64,
+}
+
+impl Schedule for StepDecay {
+    fn lr(&self, start: f64, step: u64) -> f64 {
+        start * self.factor.powf((step / self.every.max(1)) as f64)
+    }
+}
+
+/// Half a cosine from the learning rate at the start to `floor` after `steps`
+/// steps (Loshchilov and Hutter 2017), and `floor` from then on.
+#[derive(Clone, Copy, Debug)]
+pub struct Cosine {
+    /// Steps until the floor.
+    pub steps: u64,
+    /// The least learning rate.
+    pub floor: f64,
+}
+
+impl Schedule for Cosine {
+    fn lr(&self, start: f64, step: u64) -> f64 {
+        cosine(start, self.floor, step as f64 / self.steps.max(1) as f64)
+    }
+}
+
+/// From one number to another along half a cosine.
+fn cosine(from: f64, to: f64, share: f64) -> f64 {
+    to + (from - to) * (1.0 + (PI * share.min(1.0)).cos()) / 2.0
+}
+
+/// Grows evenly from `factor` of the learning rate to all of it within `steps`
+/// steps; from there on `then` counts from 0.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmUp<S> {
+    /// Steps until the whole learning rate.
+    pub steps: u64,
+    /// Share of the learning rate at the start.
+    pub factor: f64,
+    /// What follows.
+    pub then: S,
+}
+
+impl<S: Schedule> Schedule for WarmUp<S> {
+    fn lr(&self, start: f64, step: u64) -> f64 {
+        if step >= self.steps {
+            return self.then.lr(start, step - self.steps);
+        }
+        start * (self.factor + (1.0 - self.factor) * step as f64 / self.steps as f64)
+    }
+}
+
+/// Up along half a cosine to `most`, then down to almost nothing (Smith and
+/// Topin 2018). The learning rate at the start plays no part.
+#[derive(Clone, Copy, Debug)]
+pub struct OneCycle {
+    /// The largest learning rate.
+    pub most: f64,
+    /// All steps of the cycle.
+    pub steps: u64,
+    /// Share of the steps on which it grows.
+    pub growing: f64,
+    /// The first learning rate is `most` over this.
+    pub first_divisor: f64,
+    /// The last learning rate is the first over this.
+    pub last_divisor: f64,
+}
+
+impl OneCycle {
+    /// PyTorch's defaults: grows on 0.3 of the steps, from a 25th, and ends at
+    /// a 10,000th of that.
+    pub fn new(most: f64, steps: u64) -> OneCycle {
+        OneCycle { most, steps, growing: 0.3, first_divisor: 25.0, last_divisor: 1e4 }
+    }
+}
+
+impl Schedule for OneCycle {
+    fn lr(&self, _start: f64, step: u64) -> f64 {
+        let first = self.most / self.first_divisor;
+        let (step, end) = (step as f64, self.steps.max(1) as f64 - 1.0);
+        let top = self.growing * self.steps as f64 - 1.0;
+        if step <= top {
+            return cosine(first, self.most, step / top);
+        }
+        cosine(self.most, first / self.last_divisor, (step - top) / (end - top))
+    }
+}
+
+/// Applies a schedule to every group of an optimizer.
+#[derive(Clone, Debug)]
+pub struct Scheduler<S> {
+    schedule: S,
+    start: Vec<f64>,
+    step: u64,
+}
+
+impl<S: Schedule> Scheduler<S> {
+    /// Starts at the groups' present learning rates, and sets the first ones.
+    pub fn new(optimizer: &mut dyn Optimizer, schedule: S) -> Scheduler<S> {
+        let start = (0..optimizer.groups()).map(|group| optimizer.lr(group)).collect();
+        let scheduler = Scheduler { schedule, start, step: 0 };
+        scheduler.apply(optimizer);
+        scheduler
+    }
+
+    /// Goes on by a step. Call it after the optimizer's.
+    pub fn step(&mut self, optimizer: &mut dyn Optimizer) {
+        self.step += 1;
+        self.apply(optimizer);
+    }
+
+    fn apply(&self, optimizer: &mut dyn Optimizer) {
+        for (group, &start) in self.start.iter().enumerate() {
+            optimizer.set_lr(group, self.schedule.lr(start, self.step));
+        }
+    }
+}
+
+/// Multiplies every group's learning rate by `factor` once a number, such as
+/// the validation loss, has not fallen for more than `patience` steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Plateau {
+    /// What the learning rate is multiplied by.
+    pub factor: f64,
+    /// Steps without improvement that are borne.
+    pub patience: u64,
+    /// The relative fall that counts as one.
+    pub threshold: f64,
+    /// The least learning rate.
+    pub floor: f64,
+    least: f64,
+    bad: u64,
+}
+
+impl Default for Plateau {
+    /// PyTorch's: a tenth, after more than 10 steps without a fall by 1e-4.
+    fn default() -> Plateau {
+        Plateau { factor: 0.1, patience: 10, threshold: 1e-4, floor: 0.0, least: f64::INFINITY, bad: 0 }
+    }
+}
+
+impl Plateau {
+    /// Takes note of a number.
+    pub fn step(&mut self, number: f64, optimizer: &mut dyn Optimizer) {
+        if number < self.least * (1.0 - self.threshold) || self.least == f64::INFINITY {
+            (self.least, self.bad) = (number, 0);
+        } else {
+            self.bad += 1;
+        }
+        if self.bad > self.patience {
+            self.bad = 0;
+            for group in 0..optimizer.groups() {
+                optimizer.set_lr(group, (optimizer.lr(group) * self.factor).max(self.floor));
+            }
+        }
+    }
+}

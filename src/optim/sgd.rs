@@ -1,0 +1,48 @@
+//! Gradient descent.
+
+use crate::optim::descent::Descent;
+use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field};
+use crate::tensor::options::options;
+
+/// Gradient descent, with momentum if wanted (Sutskever et al. 2013).
+pub type Sgd = Descent<SgdOpts>;
+
+options! {
+    /// Options of [`Sgd`].
+    SgdOpts {
+        /// Learning rate.
+        lr: f64 = 1e-3;
+        /// Share of the last direction that is kept.
+        momentum: f64 = 0.0;
+        /// Share of the gradient, from the second step on, that does not
+        /// enter the direction.
+        dampening: f64 = 0.0;
+        /// Adds this times the parameter to its gradient.
+        weight_decay: f64 = 0.0;
+        /// Nesterov's momentum: looks one step ahead along the direction.
+        nesterov: bool = false;
+    }
+}
+
+impl Rule for SgdOpts {
+    lr_is_a_field!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        if self.momentum == 0.0 { Vec::new() } else { vec![("momentum_buffer", 0.0)] }
+    }
+
+    fn numbers(&self, step: u64) -> Vec<f64> {
+        vec![self.lr, if step == 1 { 1.0 } else { 1.0 - self.dampening }]
+    }
+
+    fn moved(&self, at: &Moving) -> Moved {
+        let (lr, undamped) = (&at.numbers[0], &at.numbers[1]);
+        let grad = at.decayed_grad(self.weight_decay);
+        let [direction] = at.state else {
+            return Moved { param: at.param - lr * grad, state: Vec::new() };
+        };
+        let direction = direction * self.momentum + undamped * &grad;
+        let step = if self.nesterov { grad + &direction * self.momentum } else { direction.clone() };
+        Moved { param: at.param - lr * step, state: vec![direction] }
+    }
+}
