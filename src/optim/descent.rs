@@ -95,6 +95,28 @@ impl<R: Rule> Descent<R> {
         &mut self.groups
     }
 
+    /// Moves every parameter that has a gradient, without computing anything:
+    /// what is to be computed, and how to take it back.
+    fn moved(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Vec<Undo<'_>>)> {
+        let steps = self.groups.iter().map(|group| group.planned(site)).collect::<Result<Vec<_>>>()?;
+        let slots = self.groups.iter_mut().flat_map(|group| &mut group.slots);
+        let (mut wanted, mut gradients, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        for (slot, moved) in slots.zip(steps.into_iter().flatten()) {
+            let Some(moved) = moved else { continue };
+            let undo = Undo::after(slot, moved, site.span)?;
+            let slot = &undo.slot;
+            for tensor in std::iter::once(&slot.param.get()).chain(&slot.state) {
+                wanted.push(tensor.node()?.clone());
+            }
+            if let Some(gradient) = slot.param.grad() {
+                gradients.push(gradient.node()?.clone());
+            }
+            done.push(undo);
+        }
+        wanted.extend(gradients);
+        Ok((wanted, done))
+    }
+
     fn holds(&self, param: &Param) -> bool {
         self.groups.iter().flat_map(|group| &group.slots).any(|slot| slot.param.ptr_eq(param))
     }
@@ -105,24 +127,7 @@ impl<R: Rule> Optimizer for Descent<R> {
     fn step(&mut self) -> Result<()> {
         let site = Site::here("step");
         without_grad(|| {
-            let steps = self.groups.iter().map(|group| group.planned(site)).collect::<Result<Vec<_>>>()?;
-            let slots = self.groups.iter_mut().flat_map(|group| &mut group.slots);
-            let mut done = Vec::new();
-            let mut wanted = Vec::new();
-            let mut gradients = Vec::new();
-            for (slot, moved) in slots.zip(steps.into_iter().flatten()) {
-                let Some(moved) = moved else { continue };
-                let undo = Undo::after(slot, moved, site.span)?;
-                wanted.push(undo.slot.param.get().node()?.clone());
-                for state in &undo.slot.state {
-                    wanted.push(state.node()?.clone());
-                }
-                if let Some(gradient) = undo.slot.param.grad() {
-                    gradients.push(gradient.node()?.clone());
-                }
-                done.push(undo);
-            }
-            wanted.extend(gradients);
+            let (wanted, done) = self.moved(site)?;
             let result = plan::realize(&wanted, site.span);
             if result.is_err() {
                 done.into_iter().for_each(|undo| undo.run(site.span));
@@ -258,5 +263,42 @@ impl Undo<'_> {
         }
         slot.state = state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
         slot.steps -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::{Layer, Linear, ModuleExt, Sequential};
+    use crate::optim::{Adam, AdamOpts};
+    use crate::plan::context::{Context, with_context};
+    use crate::plan::report::report;
+
+    #[test]
+    fn parameters_and_state_are_written_over_the_old_ones() {
+        with_context(&Context::new(), || {
+            let model = Sequential::new().push(Linear::new(24, 32, ())).then(Tensor::relu).push(Linear::new(
+                32,
+                8,
+                (),
+            ));
+            let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+            let x = Tensor::linspace(-1.0, 1.0, 16 * 24, ()).reshape([16, 24]);
+            x.realize().unwrap();
+            for step in 0..3 {
+                optimizer.zero_grad();
+                let loss = model.forward(&x).square().mean(..);
+                loss.backward().unwrap();
+                let (wanted, _) = optimizer.moved(Site::here("step")).unwrap();
+                let report = report(&wanted);
+                if step > 0 {
+                    // New memory: the gradients, the loss, and what belongs to
+                    // the last bias, whose kernel stores rows as well.
+                    let bytes = 4 * (model.num_params() + 1 + 3 * 8) as u64;
+                    assert_eq!(report.memory[0].results, bytes, "{report}");
+                }
+                plan::realize(&wanted, Span::caller()).unwrap();
+            }
+        });
     }
 }

@@ -35,6 +35,10 @@ pub struct Capabilities {
     pub templates: &'static [&'static str],
     /// The element types it cannot compute with.
     pub missing: &'static [DType],
+    /// Whether a kernel with several outputs may write them over inputs that
+    /// it reads only there, as one with a single output always may: it then
+    /// reads everything at a point before it writes anything there.
+    pub several_in_place: bool,
 }
 
 /// A buffer as a kernel sees it.

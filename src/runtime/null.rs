@@ -37,8 +37,14 @@ impl Reclaim for Counted {
 
 /// What the null device pretends to be, and what planning assumes of a
 /// device that is not there: a small machine with many bindings.
-pub const CAPABILITIES: Capabilities =
-    Capabilities { max_bindings: 64, workers: 2, row_bytes: 128 << 10, templates: &[], missing: &[] };
+pub const CAPABILITIES: Capabilities = Capabilities {
+    max_bindings: 64,
+    workers: 2,
+    row_bytes: 128 << 10,
+    templates: &[],
+    missing: &[],
+    several_in_place: true,
+};
 
 impl NullBackend {
     /// The first null device, with the given capabilities.
@@ -122,8 +128,7 @@ mod tests {
 
     #[test]
     fn it_counts_what_it_does_not_hold() {
-        let capabilities =
-            Capabilities { max_bindings: 8, workers: 1, row_bytes: 0, templates: &[], missing: &[] };
+        let capabilities = Capabilities { max_bindings: 8, workers: 1, row_bytes: 0, ..CAPABILITIES };
         let null = NullBackend::new(capabilities);
         let buffer = null.allocate(1 << 40).unwrap();
         assert_eq!(null.memory().allocated, 1 << 40);

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::Kernel;
+use crate::kernel::{Expr, Kernel, Store};
 use crate::schedule::class::{Class, class};
 use crate::schedule::memory::{ALIGN, Memory, Place};
 use crate::schedule::order::Step;
@@ -137,7 +137,7 @@ pub fn check_memory(
                     wrong.push(format!("step {now} writes {output:?} over {other:?}, which is still needed"));
                 } else if last[other.index()] == Some(now)
                     && step.inputs.contains(&other)
-                    && !(alive[&other] == new && in_place(graph, step, other))
+                    && !(alive[&other] == new && in_place(graph, step, other, output))
                 {
                     wrong.push(format!("step {now} writes {output:?} over {other:?} while reading it"));
                 }
@@ -204,14 +204,20 @@ fn misplaced(
     wrong
 }
 
-/// Whether a step may write where it reads `input`: it scatters into it, or
-/// stores one value and reads each element of the input only to replace it.
-fn in_place(graph: &Graph, step: &Step, input: NodeId) -> bool {
+/// Whether a step may write `output` where it reads `input`: it scatters into
+/// it, or reads each element of the input only to replace it; if it has other
+/// outputs, it writes all of them when everything is computed.
+fn in_place(graph: &Graph, step: &Step, input: NodeId, output: NodeId) -> bool {
     let Some(kernel) = step.kernel() else { return false };
     if let Some(scatter) = &kernel.scatter {
         return graph.node(scatter.node).operands[0] == input;
     }
-    let [store] = &kernel.stores[..] else { return false };
+    let Some(store) = kernel.stores.iter().find(|store| store.node == output) else { return false };
+    let copied = |store: &Store| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
+    let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
+    if kernel.stores.len() > 1 && (sum || kernel.stores.iter().any(|s| s.level > 0 || copied(s))) {
+        return false;
+    }
     let slots: Vec<usize> =
         (0..kernel.inputs.len()).filter(|&slot| kernel.inputs[slot].node == input).collect();
     let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));

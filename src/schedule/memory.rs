@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::{Kernel, Store};
+use crate::kernel::{Expr, Kernel, Store};
 use crate::schedule::order::Step;
 
 /// Every storage starts at a multiple of this many bytes.
@@ -75,8 +75,15 @@ pub struct Storage {
     newest_last: usize,
 }
 
-/// Assigns memory. `donated(n)` says whether parameter `n` may be overwritten.
-pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Memory {
+/// Assigns memory. `donated(n)` says whether parameter `n` may be overwritten,
+/// `several_in_place` whether a device's kernels with several outputs may
+/// write over inputs.
+pub fn plan(
+    graph: &Graph,
+    steps: &[Step],
+    donated: &dyn Fn(u32) -> bool,
+    several_in_place: &dyn Fn(Device) -> bool,
+) -> Memory {
     let last_uses = last_uses(graph, steps);
     // Overwriting a parameter is safe only once nothing can fail any more:
     // after an error, the graph must still compute the same.
@@ -84,10 +91,15 @@ pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Mem
     let mut storages: Vec<Storage> = Vec::new();
     let mut storage_of: HashMap<NodeId, usize> = HashMap::new();
     for (now, step) in steps.iter().enumerate() {
-        let mut taken: Vec<usize> = Vec::new();
+        let mut taken: Vec<Source> = Vec::new();
+        let several = several_in_place(step.device);
         for &output in &step.outputs {
-            let found = shared(graph, step, now, &storages, &storage_of, &last_uses, donated)
-                .filter(|source| !matches!(source, Source::Storage(s) if taken.contains(s)));
+            let result = graph.outputs.contains(&output);
+            let donated = |param: u32| result && now >= safe_from && donated(param);
+            let look =
+                Look { graph, step, now, last_uses: &last_uses, donated: &donated, several, taken: &taken };
+            let found = look.shared(output, &storages, &storage_of);
+            taken.extend(found);
             let fresh = Storage {
                 nodes: vec![output],
                 device: graph.ty(output).device,
@@ -96,7 +108,7 @@ pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Mem
                 last: last_uses[output.index()],
                 offset: 0,
                 donated: None,
-                result: graph.outputs.contains(&output),
+                result,
                 newest_last: last_uses[output.index()],
             };
             let number = match found {
@@ -108,16 +120,15 @@ pub fn plan(graph: &Graph, steps: &[Step], donated: &dyn Fn(u32) -> bool) -> Mem
                     storage.result |= fresh.result;
                     number
                 }
-                Some(Source::Param(param)) if fresh.result && now >= safe_from => {
+                Some(Source::Param(param)) => {
                     storages.push(Storage { donated: Some(param), ..fresh });
                     storages.len() - 1
                 }
-                Some(Source::Param(_)) | None => {
+                None => {
                     storages.push(fresh);
                     storages.len() - 1
                 }
             };
-            taken.push(number);
             storage_of.insert(output, number);
         }
     }
@@ -142,48 +153,74 @@ fn fallible(step: &Step) -> bool {
     kernel.scatter.is_some() || accesses.any(|(_, access)| access.dynamic.iter().any(|part| part.checked))
 }
 
+/// Memory that an output takes over.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Storage(usize),
     Param(u32),
 }
 
-/// Memory that an output takes over from an input of the same step.
-fn shared(
-    graph: &Graph,
-    step: &Step,
+/// Where an output of a step could go.
+struct Look<'a> {
+    graph: &'a Graph,
+    step: &'a Step,
     now: usize,
-    storages: &[Storage],
-    storage_of: &HashMap<NodeId, usize>,
-    last_uses: &[usize],
-    donated: &dyn Fn(u32) -> bool,
-) -> Option<Source> {
-    let kernel = step.kernel()?;
-    if kernel.scatter.is_some() {
-        let base = graph.node(step.outputs[0]).operands[0];
-        return storage_of.get(&base).map(|&number| Source::Storage(number));
-    }
-    // With several stores, one could overwrite what another still reads.
-    let [store] = &kernel.stores[..] else { return None };
-    for (number, input) in kernel.inputs.iter().enumerate() {
-        let ty = graph.ty(input.node);
-        let fits = ty.bytes() == graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
-        if !fits || last_uses[input.node.index()] != now || !read_where_written(kernel, number as u32, store)
-        {
-            continue;
+    last_uses: &'a [usize],
+    /// Whether the output may take over a parameter.
+    donated: &'a dyn Fn(u32) -> bool,
+    /// Whether kernels with several outputs may write over inputs.
+    several: bool,
+    /// What the step's other outputs take over.
+    taken: &'a [Source],
+}
+
+impl Look<'_> {
+    /// Memory that an output takes over from an input of the same step.
+    fn shared(
+        &self,
+        output: NodeId,
+        storages: &[Storage],
+        storage_of: &HashMap<NodeId, usize>,
+    ) -> Option<Source> {
+        let kernel = self.step.kernel()?;
+        if kernel.scatter.is_some() {
+            let base = self.graph.node(self.step.outputs[0]).operands[0];
+            return storage_of.get(&base).map(|&number| Source::Storage(number));
         }
-        if let Op::Param(param, _) = graph.node(input.node).op {
-            if donated(param) {
-                return Some(Source::Param(param));
-            }
-        } else if let Some(&number) = storage_of.get(&input.node) {
-            let storage = &storages[number];
-            // A storage that another, still living value shares stays as it is.
-            if storage.newest_last == now && !storage.result {
-                return Some(Source::Storage(number));
-            }
+        let store = kernel.stores.iter().find(|store| store.node == output)?;
+        // A sum that goes to memory as it is may be written block by block.
+        let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
+        if kernel.stores.len() > 1 && (sum || !self.several || !writes_last(kernel)) {
+            return None;
         }
+        let mut inputs = kernel.inputs.iter().enumerate();
+        inputs.find_map(|(number, input)| {
+            let ty = self.graph.ty(input.node);
+            let fits =
+                ty.bytes() == self.graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
+            let dies = self.last_uses[input.node.index()] == self.now;
+            if !fits || !dies || !read_where_written(kernel, number as u32, store) {
+                return None;
+            }
+            let source = match self.graph.node(input.node).op {
+                Op::Param(param, _) => (self.donated)(param).then_some(Source::Param(param)),
+                _ => storage_of.get(&input.node).copied().map(Source::Storage).filter(|source| {
+                    // A storage that another, still living value shares stays as it is.
+                    let Source::Storage(number) = source else { return false };
+                    storages[*number].newest_last == self.now && !storages[*number].result
+                }),
+            };
+            source.filter(|source| !self.taken.contains(source))
+        })
     }
-    None
+}
+
+/// Whether a kernel with several outputs can write them after reading all
+/// that is at their points: none is written between its stages, and none is a
+/// copy of what another may overwrite.
+fn writes_last(kernel: &Kernel) -> bool {
+    let copies = |store: &Store| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
+    kernel.stores.iter().all(|store| store.level == 0 && !copies(store))
 }
 
 /// Whether a kernel reads an input only at the element it then writes, so

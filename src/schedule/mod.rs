@@ -67,7 +67,8 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let steps = order::order(&graph, fusion.groups);
     debug_check(&check::check_steps(&graph, &steps), &graph);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
-    let memory = memory::plan(&graph, &steps, &donated);
+    let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
+    let memory = memory::plan(&graph, &steps, &donated, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &donated), &graph);
     Schedule { graph, steps, memory, refusals: fusion.refusals, map }
 }

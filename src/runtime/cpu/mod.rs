@@ -48,6 +48,7 @@ impl CpuBackend {
             row_bytes: 128 << 10,
             templates: &[],
             missing: &[],
+            several_in_place: true,
         };
         CpuBackend { name, pool, capabilities }
     }

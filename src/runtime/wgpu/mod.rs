@@ -80,7 +80,14 @@ impl WgpuBackend {
         WgpuBackend {
             gpu,
             reports,
-            capabilities: Capabilities { max_bindings, workers, row_bytes, templates: &[], missing },
+            capabilities: Capabilities {
+                max_bindings,
+                workers,
+                row_bytes,
+                templates: &[],
+                missing,
+                several_in_place: false,
+            },
         }
     }
 

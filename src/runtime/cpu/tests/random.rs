@@ -409,6 +409,11 @@ proptest! {
     }
 
     #[test]
+    fn several_outputs_over_inputs_agree_with_the_reference(numbers in numbers()) {
+        Case::several_in_place(numbers).check()?;
+    }
+
+    #[test]
     fn scatters_agree_with_the_reference(numbers in numbers()) {
         Case::scatter(numbers).check()?;
     }

@@ -186,7 +186,7 @@ pub struct Store {
 pub struct Aim {
     /// The store.
     pub store: Store,
-    /// What that step reads.
+    /// What that step, and where it matters any after it, reads.
     pub operands: SmallVec<[Slot; 3]>,
 }
 

@@ -40,6 +40,37 @@ impl Case {
         case
     }
 
+    /// A kernel with several stores at level 0, one of them over an input read
+    /// just where it is written.
+    pub(super) fn several_in_place(numbers: Vec<u32>) -> Case {
+        let mut case = Case::new(numbers);
+        let depth = case.choices.below(2) as u8;
+        (0..=depth).for_each(|level| case.axes(level, 2));
+        let dtype = case.choices.of(&DTYPES);
+        let (address, numel) = case.bijection(0);
+        let slot = case.input(dtype, numel);
+        let access = Access { affine: address.clone(), ..Access::default() };
+        case.push(Expr::Load(slot, access, Guard::default()), dtype, 0);
+        case.steps(depth);
+        for _ in 0..2 + case.choices.below(2) {
+            let computed = |node: &crate::kernel::ExprNode| {
+                node.dtype == dtype && node.level == 0 && !matches!(node.expr, Expr::Load(..))
+            };
+            let Some(value) = case.any(computed) else { return case };
+            let store = Store {
+                node: NodeId(100 + case.kernel.stores.len() as u32),
+                dtype,
+                value,
+                level: 0,
+                address: address.clone(),
+                numel,
+            };
+            case.kernel.stores.push(store);
+        }
+        case.overwritten = Some(slot);
+        case
+    }
+
     /// A kernel that contracts two values.
     pub fn contraction(numbers: Vec<u32>) -> Case {
         const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::I64, DType::F16, DType::I32, DType::BF16];

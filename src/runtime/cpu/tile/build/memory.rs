@@ -154,6 +154,7 @@ impl Builder<'_> {
             return;
         }
         let aimed = |step: &Step| matches!(step, Step::Aim(aim) if aim.store.from == store.from);
+        let kernel_stores = self.kernel.stores.len();
         let steps = &mut self.top().steps;
         if steps.iter().any(aimed) {
             return;
@@ -164,8 +165,37 @@ impl Builder<'_> {
             _ => None,
         };
         let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
-        let Some((at, operands)) = found else { return };
+        let Some((at, mut operands)) = found else { return };
+        // Where it writes may be an input that steps after it still read: any
+        // of them if there are several stores, else the step alone.
+        if kernel_stores > 1 {
+            for step in &steps[at + 1..] {
+                let Some(read) = reads(step) else { return };
+                operands.extend(read.into_iter().filter(|slot| *slot != store.from));
+            }
+        }
         steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands })));
+    }
+}
+
+/// The slots that a step between loads and stores reads; `None` for steps that
+/// read memory.
+fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
+    match step {
+        Step::Micro { from, .. } => Some(SmallVec::from_slice(from)),
+        Step::Normalize { from, .. } => Some(SmallVec::from_slice(from)),
+        Step::Expand { from, .. } => Some(SmallVec::from_slice(&[*from])),
+        Step::Aim(_) | Step::Index { .. } | Step::Inside { .. } => Some(SmallVec::new()),
+        Step::Store(store) => Some(SmallVec::from_slice(&[store.from])),
+        Step::Load(_)
+        | Step::Gather(_)
+        | Step::FromBlock(_)
+        | Step::AimBlock(_)
+        | Step::ToBlock(_)
+        | Step::Scatter(_)
+        | Step::Update(_)
+        | Step::Scan(_)
+        | Step::Nest { .. } => None,
     }
 }
 
