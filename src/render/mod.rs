@@ -7,8 +7,8 @@
 //! - [`shader`]: what a renderer gives.
 //! - [`coalesce`]: axes that memory runs through as one become one.
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
-//! - [`c_like`]: the program of a kernel, in any C-like language.
-//! - [`wgsl`]: WGSL.
+//! - [`mod@c_like`]: the program of a kernel, in any C-like language.
+//! - [`mod@wgsl`]: WGSL, the portable language.
 
 pub mod c_like;
 pub mod coalesce;

@@ -34,7 +34,7 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let small = kernel.exprs.len() * 4 <= MOST_LINES;
     let (outer, inner) = (innermost(kernel, 0), innermost(kernel, 1));
     let streams = |axis: AxisId| {
-        small && kernel.axes[axis.index()].extent.max(1) % 4 == 0 && is_neighbourly(kernel, axis)
+        small && kernel.axes[axis.index()].extent.max(1).is_multiple_of(4) && is_neighbourly(kernel, axis)
     };
     match (inner.filter(|&axis| streams(axis)), outer.filter(|&axis| streams(axis))) {
         (Some(axis), _) => give_lanes(&mut lanes, 1, axis, 4),
@@ -59,7 +59,7 @@ fn single_workgroup(target: &Target) -> u32 {
 pub fn give_lanes(lanes: &mut Lanes, group: u8, axis: AxisId, count: usize) {
     lanes.count[group as usize] = count;
     lanes.group[axis.index()] = Some(group);
-    if count % 4 == 0 {
+    if count.is_multiple_of(4) {
         lanes.consecutive[group as usize] = Some(axis);
     }
 }
@@ -159,10 +159,11 @@ pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
         Adapter::Cpu | Adapter::Discrete | Adapter::Integrated => 4,
     };
     for (group, axes, most) in [(0, &c.m, side), (1, &c.n, side), (2, &c.k, 4)] {
-        let wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
-        if let Some(axis) = wide.last() {
+        let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
+        if let Some(axis) = wide.next_back() {
             let extent = kernel.axes[axis.index()].extent;
-            let count = [8, 4, 2].into_iter().find(|&n| n <= most && extent.max(1) % n == 0).unwrap_or(1);
+            let count =
+                [8, 4, 2].into_iter().find(|&n| n <= most && extent.max(1).is_multiple_of(n)).unwrap_or(1);
             give_lanes(&mut lanes, group, axis, count);
         }
     }

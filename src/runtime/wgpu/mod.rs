@@ -130,7 +130,7 @@ impl Backend for WgpuBackend {
             let blocks = lock(&self.gpu.blocks);
             (blocks.get(from.buffer), blocks.get(to.buffer))
         };
-        let whole = from.offset % 4 == 0 && to.offset % 4 == 0 && bytes % 4 == 0;
+        let whole = from.offset.is_multiple_of(4) && to.offset.is_multiple_of(4) && bytes.is_multiple_of(4);
         if whole && source != target {
             let (from, to) = ((&source, from.offset as u64), (&target, to.offset as u64));
             return self.gpu.record_copy(from, to, bytes as u64);

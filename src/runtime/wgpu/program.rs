@@ -45,7 +45,7 @@ impl ShaderProgram {
         let fours = self.aligned.shader.passes.iter().flat_map(|pass| &pass.fours);
         let aligned = |slot: &usize| {
             let size = element_size(&self.work, *slot);
-            bindings.inputs[*slot].offset % (4 * size) == 0
+            bindings.inputs[*slot].offset.is_multiple_of(4 * size)
         };
         if fours.into_iter().all(aligned) {
             return Ok(&self.aligned);
