@@ -122,3 +122,36 @@ fn what_shares_no_work_is_left_alone() {
         assert!(model.parameters().iter().all(|param| !param.grad().unwrap().is_realized()));
     });
 }
+
+#[test]
+fn a_hundred_parameters_are_updated_beside_their_gradients() {
+    let context = Context::new();
+    with_context(&context, || {
+        kiln::manual_seed(5);
+        let mut model = Sequential::new();
+        for _ in 0..50 {
+            model = model.push(Linear::new(8, 8, ())).then(Tensor::tanh);
+        }
+        assert_eq!(model.parameters().len(), 100);
+        let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+        let x = Tensor::linspace(-1.0, 1.0, 32, ()).reshape([4, 8]);
+        let mut launched = |update: bool| {
+            optimizer.zero_grad();
+            let before = context.counters().kernels_launched;
+            let loss = model.forward(&x).square().mean(..);
+            loss.backward().unwrap();
+            if update {
+                optimizer.step().unwrap()
+            } else {
+                loss.item::<f64>().map(|_| ()).unwrap()
+            }
+            context.counters().kernels_launched - before
+        };
+        launched(true);
+        let (alone, with_update) = (launched(false), launched(true));
+        assert!(
+            with_update <= alone + 4,
+            "{alone} kernels for loss and gradients, {with_update} with the update"
+        );
+    });
+}

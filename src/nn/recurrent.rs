@@ -1,0 +1,214 @@
+//! Recurrent layers, on loops inside the graph: the time axis is a number, not
+//! nodes.
+
+use crate::base::{Device, Result};
+use crate::nn::init;
+use crate::nn::module::{Module, Visitor};
+use crate::nn::param::Param;
+use crate::tensor::compose::Site;
+use crate::tensor::control::scan_at;
+use crate::tensor::{Place, Tensor};
+
+/// What a recurrent layer computes at each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tanh,
+    Lstm,
+    Gru,
+}
+
+impl Kind {
+    /// Rows of a weight for each row of the state.
+    fn gates(self) -> usize {
+        match self {
+            Kind::Tanh => 1,
+            Kind::Lstm => 4,
+            Kind::Gru => 3,
+        }
+    }
+
+    /// Number of tensors in the state.
+    fn states(self) -> usize {
+        match self {
+            Kind::Tanh | Kind::Gru => 1,
+            Kind::Lstm => 2,
+        }
+    }
+
+    /// The next state. `x` is the input's share of the gates, `h` the state's.
+    fn next(self, x: &Tensor, h: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
+        match self {
+            Kind::Tanh => vec![(x + h).tanh()],
+            Kind::Lstm => {
+                let gates = (x + h).chunk(4, -1);
+                let [input, forget, new, output] = &gates[..] else { return vec![x + h; 2] };
+                let cell = forget.sigmoid() * &state[1] + input.sigmoid() * new.tanh();
+                vec![output.sigmoid() * cell.tanh(), cell]
+            }
+            Kind::Gru => {
+                let (x, h) = (x.chunk(3, -1), h.chunk(3, -1));
+                let ([x_reset, x_update, x_new], [h_reset, h_update, h_new]) = (&x[..], &h[..]) else {
+                    return vec![&x[0] + &h[0]];
+                };
+                let update = (x_update + h_update).sigmoid();
+                let new = (x_new + (x_reset + h_reset).sigmoid() * h_new).tanh();
+                vec![&new + &update * (&state[0] - &new)]
+            }
+        }
+    }
+}
+
+/// The weights of one layer; the gates' rows follow each other.
+#[derive(Debug)]
+struct Weights {
+    input: Param,
+    hidden: Param,
+    input_bias: Param,
+    hidden_bias: Param,
+}
+
+#[derive(Debug)]
+struct Stack {
+    kind: Kind,
+    hidden: usize,
+    layers: Vec<Weights>,
+}
+
+impl Module for Stack {
+    fn visit(&self, visitor: &mut dyn Visitor) {
+        for (number, layer) in self.layers.iter().enumerate() {
+            visitor.param(&format!("weight_ih_l{number}"), &layer.input);
+            visitor.param(&format!("weight_hh_l{number}"), &layer.hidden);
+            visitor.param(&format!("bias_ih_l{number}"), &layer.input_bias);
+            visitor.param(&format!("bias_hh_l{number}"), &layer.hidden_bias);
+        }
+    }
+}
+
+impl Stack {
+    fn new(kind: Kind, inputs: usize, hidden: usize, layers: usize, place: Place) -> Stack {
+        let rows = kind.gates() * hidden;
+        let uniform = |shape: &[usize]| Param::new(init::fan_in_uniform(shape, hidden, place));
+        let layer = |number| Weights {
+            input: uniform(&[rows, if number == 0 { inputs } else { hidden }]),
+            hidden: uniform(&[rows, hidden]),
+            input_bias: uniform(&[rows]),
+            hidden_bias: uniform(&[rows]),
+        };
+        Stack { kind, hidden, layers: (0..layers).map(layer).collect() }
+    }
+
+    /// The last layer's states `[l, n, hidden]`, and the states at the end,
+    /// each `[layers, n, hidden]`.
+    fn forward(&self, site: Site, x: &Tensor, start: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+        let [_, batch, _] = self.dims(site, x)?;
+        let zeros = || x.new_zeros([batch, self.hidden]);
+        let mut y = x.clone();
+        let mut ends = vec![Vec::new(); self.kind.states()];
+        for (number, layer) in self.layers.iter().enumerate() {
+            let own = |state: &Tensor| site.select_index(state, 0, number);
+            let state: Vec<Tensor> = match start {
+                [] => (0..self.kind.states()).map(|_| zeros()).collect(),
+                given => given.iter().map(own).collect(),
+            };
+            // The input's share of all times is one product.
+            let gates = y.linear(&layer.input.get(), Some(&layer.input_bias.get()));
+            let (weight, bias) = (layer.hidden.get(), layer.hidden_bias.get());
+            let (last, stacked) = scan_at(site, &state, &[gates], false, |state, at| {
+                let next = self.kind.next(&at[0], &state[0].linear(&weight, Some(&bias)), state);
+                (next.clone(), vec![next[0].clone()])
+            });
+            ends.iter_mut().zip(last).for_each(|(ends, last)| ends.push(last));
+            y = stacked[0].clone();
+        }
+        y.check()?;
+        Ok((y, ends.iter().map(|ends| Tensor::stack(ends, 0)).collect()))
+    }
+
+    fn dims(&self, site: Site, x: &Tensor) -> Result<[usize; 3]> {
+        x.check()?;
+        let (shape, expected) = (x.shape(), self.layers.first().map_or(0, |l| l.input.shape()[1]));
+        match shape[..] {
+            [length, batch, inputs] if inputs == expected => Ok([length, batch, inputs]),
+            _ => {
+                let expected = format!("[length, batch, {expected}]");
+                Err(site.fault(expected, shape.to_string(), &[x]))
+            }
+        }
+    }
+}
+
+/// What a forward pass gives: all outputs and the states at the end, or the
+/// mistake in place of each.
+fn settle(found: Result<(Tensor, Vec<Tensor>)>, states: usize) -> (Tensor, Vec<Tensor>) {
+    found.unwrap_or_else(|error| {
+        let invalid = Tensor::invalid(error);
+        (invalid.clone(), vec![invalid; states])
+    })
+}
+
+macro_rules! recurrent {
+    ($($(#[doc = $doc:literal])+ $name:ident $kind:ident $call:literal ($($state:ident: $part:ident),+);)*) => {$(
+        $(#[doc = $doc])+
+        ///
+        /// Parameters are named and laid out as in PyTorch: `weight_ih_l0`,
+        /// `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, and so on by layer.
+        #[derive(Debug)]
+        pub struct $name {
+            stack: Stack,
+        }
+
+        impl $name {
+            /// `layers` layers, each on the states of the one below. All
+            /// parameters are uniform within one over the root of `hidden`, as
+            /// in PyTorch.
+            #[track_caller]
+            pub fn new(inputs: usize, hidden: usize, layers: usize, place: impl Into<Place>) -> $name {
+                $name { stack: Stack::new(Kind::$kind, inputs, hidden, layers, place.into()) }
+            }
+
+            /// From inputs `[l, n, inputs]`, and states `[layers, n, hidden]`
+            /// at the start (zeros if there are none), to the last layer's
+            /// states at all times, `[l, n, hidden]`, and the states at the
+            /// end. Invalid where shapes do not fit.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor, start: Option<recurrent!(@given $($part),+)>) -> (Tensor, recurrent!(@made $($part),+)) {
+                let site = Site::here($call);
+                let start: Vec<Tensor> = start.map_or_else(Vec::new, |recurrent!(@names $($state),+)| vec![$($state.clone()),+]);
+                let (y, ends) = settle(self.stack.forward(site, x, &start), Kind::$kind.states());
+                let mut ends = ends.into_iter();
+                $(let $state = ends.next().unwrap_or_else(|| y.clone());)+
+                (y, recurrent!(@names $($state),+))
+            }
+
+            /// Where the parameters are.
+            pub fn device(&self) -> Device {
+                self.stack.layers.first().map_or(Device::cpu(), |layer| layer.input.device())
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, visitor: &mut dyn Visitor) {
+                self.stack.visit(visitor);
+            }
+        }
+    )*};
+    (@given $a:ident) => { &$a };
+    (@given $a:ident, $b:ident) => { (&$a, &$b) };
+    (@made $a:ident) => { $a };
+    (@made $a:ident, $b:ident) => { ($a, $b) };
+    (@names $a:ident) => { $a };
+    (@names $a:ident, $b:ident) => { ($a, $b) };
+}
+
+recurrent! {
+    /// The hyperbolic tangent of an affine map of input and state (Elman
+    /// 1990).
+    Rnn Tanh "rnn" (hidden: Tensor);
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997); its state is
+    /// the output and the cell.
+    Lstm Lstm "lstm" (hidden: Tensor, cell: Tensor);
+    /// Gated recurrent units (Cho et al. 2014), with the reset after the
+    /// product as in PyTorch.
+    Gru Gru "gru" (hidden: Tensor);
+}

@@ -1,0 +1,142 @@
+//! Recurrent and attention layers against PyTorch, as recorded by
+//! `tests/nn/record.py`.
+
+use std::path::Path;
+
+use kiln::nn::{
+    AttentionLayerOpts, Gru, Layer, Lstm, Module, ModuleExt, MultiheadAttention, Rnn,
+    TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts,
+};
+use kiln::prelude::*;
+use serde_json::Value;
+
+fn recorded(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nn/recorded.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()[name].take()
+}
+
+fn tensor(value: &Value) -> Tensor {
+    let list = |key: &str| value[key].as_array().unwrap().iter();
+    let shape: Vec<usize> = list("shape").map(|n| n.as_u64().unwrap() as usize).collect();
+    Tensor::from_vec(list("values").map(|n| n.as_f64().unwrap()).collect::<Vec<f64>>(), shape, ())
+}
+
+/// Puts the recorded parameters in; all of them, and no others.
+fn load(module: &dyn Module, recorded: &Value) {
+    module.to_dtype(DType::F64).unwrap();
+    let params = recorded["params"].as_object().unwrap();
+    let own = module.named_parameters();
+    assert_eq!(own.len(), params.len(), "{:?}", own.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    for (name, param) in own {
+        param.set(&tensor(params.get(&name).unwrap_or_else(|| panic!("{name} is not recorded")))).unwrap();
+    }
+    module.eval();
+}
+
+#[track_caller]
+fn assert_close(what: &str, found: &Tensor, expected: &Value) {
+    let expected = tensor(expected);
+    assert_eq!(found.shape(), expected.shape(), "{what}");
+    let (found, expected) = (found.to_vec::<f64>().unwrap(), expected.to_vec::<f64>().unwrap());
+    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert!((found - expected).abs() <= 1e-9, "{what}: element {i} is {found}, recorded {expected}");
+    }
+}
+
+fn check_recurrent(
+    name: &str,
+    layer: &dyn Module,
+    weight: &str,
+    forward: impl Fn(&Tensor, &[Tensor]) -> (Tensor, Vec<Tensor>),
+) {
+    let recorded = recorded(name);
+    load(layer, &recorded);
+    let start: Vec<Tensor> = recorded["start"].as_array().unwrap().iter().map(tensor).collect();
+    let (y, end) = forward(&tensor(&recorded["x"]), &start);
+    assert_close(name, &y, &recorded["y"]);
+    for (end, expected) in end.iter().zip(recorded["end"].as_array().unwrap()) {
+        assert_close(name, end, expected);
+    }
+    y.square().sum(..).backward().unwrap();
+    let weight = layer.named_parameters().into_iter().find(|(name, _)| name == weight).unwrap().1;
+    assert_close(&format!("{name}'s gradient"), &weight.grad().unwrap(), &recorded["gradient"]);
+}
+
+#[test]
+fn recurrent_layers_are_pytorchs() {
+    let rnn = Rnn::new(3, 4, 2, ());
+    check_recurrent("rnn", &rnn, "weight_hh_l0", |x, start| {
+        let (y, h) = rnn.forward(x, Some(&start[0]));
+        (y, vec![h])
+    });
+    let gru = Gru::new(3, 4, 2, ());
+    check_recurrent("gru", &gru, "weight_hh_l0", |x, start| {
+        let (y, h) = gru.forward(x, Some(&start[0]));
+        (y, vec![h])
+    });
+    let lstm = Lstm::new(3, 4, 2, ());
+    check_recurrent("lstm", &lstm, "weight_hh_l0", |x, start| {
+        let (y, (h, c)) = lstm.forward(x, Some((&start[0], &start[1])));
+        (y, vec![h, c])
+    });
+}
+
+#[test]
+fn recurrent_layers_start_from_zeros_and_name_a_wrong_input() {
+    let lstm = Lstm::new(3, 4, 1, ());
+    let x = Tensor::randn([6, 2, 3], ());
+    let zeros = Tensor::zeros([1, 2, 4], ());
+    let (y, _) = lstm.forward(&x, None);
+    let (same, _) = lstm.forward(&x, Some((&zeros, &zeros)));
+    assert_eq!(y.to_vec::<f32>().unwrap(), same.to_vec::<f32>().unwrap());
+    let error = lstm.forward(&Tensor::ones([6, 2, 5], ()), None).0.check().unwrap_err().to_string();
+    assert!(
+        error.contains("lstm: expected [length, batch, 3]") && error.contains("nn_recorded.rs"),
+        "{error}"
+    );
+}
+
+#[test]
+fn attention_is_pytorchs() {
+    let recorded = recorded("attention");
+    let layer = MultiheadAttention::new(8, 2, AttentionLayerOpts::default(), ());
+    load(&layer, &recorded);
+    assert_close("attention", &layer.forward(&tensor(&recorded["x"][0])), &recorded["y"]);
+}
+
+#[test]
+fn transformer_blocks_are_pytorchs() {
+    let opts = TransformerOpts::default().feed_forward(12).dropout(0.0);
+    let causal = opts.clone().attention(AttentionLayerOpts::default().causal(true));
+    for (name, opts) in [
+        ("encoder", opts.clone()),
+        ("encoder_norm_first_gelu_causal", causal.clone().norm_first(true).gelu(true)),
+    ] {
+        let recorded = recorded(name);
+        let layer = TransformerEncoderLayer::new(8, 2, opts, ());
+        load(&layer, &recorded);
+        assert_close(name, &layer.forward(&tensor(&recorded["x"][0])), &recorded["y"]);
+    }
+    let recorded = recorded("decoder");
+    let layer = TransformerDecoderLayer::new(8, 2, causal, ());
+    load(&layer, &recorded);
+    let y = layer.forward(&tensor(&recorded["x"][0]), &tensor(&recorded["x"][1]));
+    assert_close("decoder", &y, &recorded["y"]);
+}
+
+#[test]
+fn heads_that_are_shared_or_turned_train_too() {
+    let opts = AttentionLayerOpts::default().causal(true).kv_heads(2).rotary(1e4);
+    let layer = MultiheadAttention::new(16, 4, opts, ());
+    assert_eq!(layer.k_proj.weight.shape()[..], [8, 16]);
+    let x = Tensor::randn([2, 5, 16], ());
+    let y = layer.forward(&x);
+    y.square().sum(..).backward().unwrap();
+    assert!(layer.parameters().iter().all(|param| param.grad().is_some()));
+    // What is behind a position does not reach it.
+    let changed = Tensor::cat(&[&x.i((.., r(0, 4))), &Tensor::ones([2, 1, 16], ())], 1);
+    let first = |x: &Tensor| layer.forward(x).i((.., r(0, 4))).to_vec::<f32>().unwrap();
+    let (a, b) = (first(&x), first(&changed));
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+}
