@@ -52,12 +52,14 @@ pub mod runtime;
 pub mod schedule;
 pub mod tensor;
 
-pub use base::{DType, Device, Error, Result};
+pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
 pub use grad::{
     GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
 };
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
+pub use plan::guard::{deny_sync, deny_transfers};
+pub use plan::memory::{MemoryChange, MemoryTracker};
 pub use plan::{PlanReport, Separation};
 pub use tensor::Tensor;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};

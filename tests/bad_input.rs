@@ -550,7 +550,9 @@ mod too_large {
         context().set_memory_limit(cpu, limit).unwrap();
         let large = Tensor::ones([4 << 20], ()) + &held.i(0);
         let error = large.realize().unwrap_err();
-        let Error::OutOfMemory { device, requested, in_use, limit: set } = error else { panic!("{error}") };
+        let Error::OutOfMemory { device, requested, in_use, limit: set, .. } = error else {
+            panic!("{error}")
+        };
         assert_eq!((device, requested, set), (cpu, 16 * MIB, limit));
         assert!((MIB..=limit).contains(&in_use), "{in_use}");
         let data = Tensor::from_vec(vec![0u8; 16 << 20], [16 << 20], ());
@@ -577,7 +579,9 @@ mod too_large {
             let null = Device::null();
             context().set_memory_limit(null, 1000).unwrap();
             let error = (Tensor::ones([300], null) * 2.0).realize().unwrap_err();
-            let Error::OutOfMemory { device, requested, in_use, limit } = error else { panic!("{error}") };
+            let Error::OutOfMemory { device, requested, in_use, limit, .. } = error else {
+                panic!("{error}")
+            };
             assert_eq!((device, requested, in_use, limit), (null, 1200, 0, 1000));
             let error = context().set_memory_limit(Device::meta(), 1).unwrap_err();
             assert!(matches!(error, Error::DeviceUnavailable { device, .. } if device == Device::meta()));

@@ -65,6 +65,8 @@ fi
 step "examples"
 cargo build --quiet --release --examples
 cargo run --quiet --release --example quickstart
+KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
+cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
 cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
 cargo run --quiet --release --example digits_mlp -- --device cpu --out target/digits_mlp.svg | tee target/digits_mlp.txt

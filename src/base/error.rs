@@ -68,6 +68,44 @@ impl fmt::Display for OpError {
     }
 }
 
+/// A tensor in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveTensor {
+    /// The operation that made it, or the kind of memory.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Bytes it occupies.
+    pub bytes: u64,
+    /// The user's line, if there is one.
+    pub at: Option<Span>,
+}
+
+impl fmt::Display for LiveTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes: {}{}", self.bytes, self.name, self.shape)?;
+        self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
+    }
+}
+
+/// What would fit, and what is in the way.
+fn shortage(requested: u64, in_use: u64, limit: u64, largest: &[LiveTensor]) -> String {
+    let mut text = String::new();
+    let free = limit.saturating_sub(in_use);
+    if limit != u64::MAX {
+        let parts = if free > 0 { requested.div_ceil(free) } else { 0 };
+        text += &match parts {
+            2.. => format!("; {free} bytes would fit: split it in {parts}, or free {}", requested - free),
+            _ => format!("; free {} bytes to make it fit", requested.saturating_sub(free)),
+        };
+    }
+    if !largest.is_empty() {
+        text += "\nthe largest tensors in memory:";
+        largest.iter().for_each(|tensor| text += &format!("\n  {tensor}"));
+    }
+    text
+}
+
 /// Everything that can go wrong through a user, a driver, a file or memory.
 /// A broken invariant inside the compiler is a panic instead.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -111,7 +149,10 @@ pub enum Error {
         reason: String,
     },
     /// An allocation over the limit or refused by the driver.
-    #[error("out of memory on {device}: {requested} bytes asked for, {in_use} in use, limit {limit}")]
+    #[error(
+        "out of memory on {device}: {requested} bytes asked for, {in_use} in use, limit {limit}{}",
+        shortage(*requested, *in_use, *limit, largest)
+    )]
     OutOfMemory {
         /// The device.
         device: Device,
@@ -121,6 +162,9 @@ pub enum Error {
         in_use: u64,
         /// The limit in force (`u64::MAX` if none is set).
         limit: u64,
+        /// The largest tensors in memory at the time, largest first, where
+        /// the device's pool knows them.
+        largest: Arc<[LiveTensor]>,
     },
     /// An index computed on a device lay outside its axis.
     #[error("{op}: index {index} out of range for an axis of {extent}\n  at {span}")]
@@ -143,6 +187,28 @@ pub enum Error {
         device: Device,
         /// What the compiler, driver or user code said.
         message: String,
+    },
+    /// A transfer where [`deny_transfers`](crate::deny_transfers) is in force.
+    #[error("transfers are denied here, and this would move {bytes} bytes from {from} to {to}\n  at {span}")]
+    TransferDenied {
+        /// From where.
+        from: Device,
+        /// To where.
+        to: Device,
+        /// Bytes it would move.
+        bytes: u64,
+        /// The user's line that asked for it.
+        span: Span,
+    },
+    /// A wait for a device where [`deny_sync`](crate::deny_sync) is in force.
+    #[error("waiting for a device is denied here, and {call} waits for {device}\n  at {span}")]
+    SyncDenied {
+        /// The call.
+        call: &'static str,
+        /// The device.
+        device: Device,
+        /// The user's line.
+        span: Span,
     },
     /// Text that names nothing.
     #[error("cannot parse {what}: expected {expected}, found {found:?}")]

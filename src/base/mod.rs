@@ -3,6 +3,7 @@
 
 pub mod config;
 pub mod device;
+pub mod direction;
 pub mod dtype;
 pub mod error;
 pub mod scalar;
@@ -10,6 +11,7 @@ pub mod shape;
 pub mod span;
 
 pub use device::{Device, DeviceKind};
+pub use direction::Direction;
 pub use dtype::{DType, Element, Kind};
 pub use error::{Error, OpError, Result};
 pub use scalar::Scalar;

@@ -12,6 +12,7 @@ pub mod collect;
 pub mod graph;
 pub mod history;
 pub mod infer;
+pub mod lazy;
 pub mod lift;
 pub mod monoid;
 pub mod node;

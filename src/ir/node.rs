@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Device, Shape, Span};
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
+use crate::ir::lazy;
 use crate::ir::op::Op;
 
 /// What is known of a tensor without running anything.
@@ -73,6 +74,9 @@ impl Node {
 
     fn unshared(op: Op, ty: Type, operands: Operands, span: Span, tracked: bool) -> Node {
         let depth = operands.iter().map(|o| o.depth + 1).max().unwrap_or(0);
+        if !operands.is_empty() {
+            lazy::count(1);
+        }
         let (value, history, grad) = (OnceLock::new(), Mutex::default(), OnceLock::new());
         Node { op, ty, span, depth, tracked, operands: Mutex::new(operands), value, history, grad }
     }
@@ -138,6 +142,9 @@ impl Node {
         // One lock over both, so that operands are always found on one side.
         let mut history = self.lock_history();
         let operands = std::mem::take(&mut *self.operands());
+        if !operands.is_empty() {
+            lazy::count(-1);
+        }
         if self.tracked && history.is_none() {
             *history = Some(Box::new(History::Operands(operands)));
         } else {
@@ -212,6 +219,9 @@ impl Node {
     /// Moves everything below the node into `pending`.
     fn release(&mut self, pending: &mut Vec<Arc<Node>>) {
         let operands = self.operands.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !operands.is_empty() {
+            lazy::count(-1);
+        }
         pending.extend(std::mem::take(operands));
         match self.history.get_mut().unwrap_or_else(PoisonError::into_inner).take().map(|history| *history) {
             Some(History::Operands(operands)) => pending.extend(operands),

@@ -108,6 +108,11 @@ impl Builder {
         self.add_node(GraphNode { op, ty, operands: operands.into(), span })
     }
 
+    /// A node of a known type: one copied from another graph.
+    pub fn keep(&mut self, op: Op, ty: Type, operands: &[NodeId], span: Span) -> NodeId {
+        self.add_node(GraphNode { op, ty, operands: operands.into(), span })
+    }
+
     /// A scalar operation.
     pub fn alu(&mut self, op: AluOp, operands: &[NodeId], span: Span) -> NodeId {
         self.add(Op::Alu(op), operands, span)

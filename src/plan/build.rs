@@ -61,6 +61,11 @@ impl Plan {
     }
 }
 
+/// The plans of a plan's repetitions.
+pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
+    plan.bodies.values()
+}
+
 /// Schedules a collected graph. Scalars marked `lifted` become arguments,
 /// numbered in the order of all the graph's scalars.
 pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], donated: &[bool]) -> Plan {

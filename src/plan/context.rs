@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::base::{Device, DeviceKind, Error, Result, config};
+use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
 use crate::plan::build::Plan;
 use crate::plan::key::{Skeleton, Values};
 use crate::runtime::cpu::CpuBackend;
@@ -40,8 +40,12 @@ pub struct Counters {
     pub kernels_launched: u64,
     /// Bytes that kernels loaded and stored.
     pub bytes_moved: u64,
-    /// Bytes copied between devices, or between a device and the host.
-    pub bytes_transferred: u64,
+    /// Bytes copied from the host's memory to devices.
+    pub bytes_to_device: u64,
+    /// Bytes copied from devices to the host's memory, to be read there.
+    pub bytes_to_host: u64,
+    /// Bytes copied from one device to another.
+    pub bytes_between_devices: u64,
     /// Times the host waited for a device.
     pub host_waits: u64,
 }
@@ -53,8 +57,29 @@ pub(crate) struct Counts {
     pub kernels_compiled: AtomicU64,
     pub kernels_launched: AtomicU64,
     pub bytes_moved: AtomicU64,
-    pub bytes_transferred: AtomicU64,
+    pub bytes_to_device: AtomicU64,
+    pub bytes_to_host: AtomicU64,
+    pub bytes_between_devices: AtomicU64,
     pub host_waits: AtomicU64,
+}
+
+impl Counters {
+    /// Bytes copied between devices, or between a device and the host.
+    pub fn bytes_transferred(&self) -> u64 {
+        self.bytes_to_device + self.bytes_to_host + self.bytes_between_devices
+    }
+}
+
+impl Counts {
+    /// Counts a copy from one device to another.
+    pub(crate) fn transferred(&self, from: Device, to: Device, bytes: usize) {
+        let counter = match Direction::of(from, to) {
+            Direction::ToDevice => &self.bytes_to_device,
+            Direction::ToHost => &self.bytes_to_host,
+            Direction::BetweenDevices => &self.bytes_between_devices,
+        };
+        add(counter, bytes as u64);
+    }
 }
 
 pub(crate) fn add(counter: &AtomicU64, n: u64) {
@@ -118,7 +143,9 @@ impl Context {
             kernels_compiled: read(&counts.kernels_compiled),
             kernels_launched: read(&counts.kernels_launched),
             bytes_moved: read(&counts.bytes_moved),
-            bytes_transferred: read(&counts.bytes_transferred),
+            bytes_to_device: read(&counts.bytes_to_device),
+            bytes_to_host: read(&counts.bytes_to_host),
+            bytes_between_devices: read(&counts.bytes_between_devices),
             host_waits: read(&counts.host_waits),
         }
     }

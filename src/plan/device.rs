@@ -1,7 +1,8 @@
 //! Which devices there are.
 
-use crate::base::{Device, DeviceKind, Result};
-use crate::plan::context;
+use crate::base::{Device, DeviceKind, Result, Span};
+use crate::plan::context::{self, add};
+use crate::plan::guard;
 use crate::runtime::Properties;
 
 /// The families of GPUs, the ones preferred first.
@@ -73,6 +74,26 @@ impl Device {
     /// What is missing, and what mends it.
     pub fn probe(self) -> Result<()> {
         if self.is_meta() { Ok(()) } else { context::current().backend(self).map(|_| ()) }
+    }
+
+    /// Waits until everything started on the device is done.
+    ///
+    /// `realize` returns when the work is started; on the CPU, when it is
+    /// done. Reading values waits by itself, so this is for measuring time
+    /// and for finding a failure where it happened. It does not run what is
+    /// still lazy.
+    ///
+    /// # Errors
+    /// The first failure since the last wait; an absent device;
+    /// [`crate::Error::SyncDenied`].
+    #[track_caller]
+    pub fn synchronize(self) -> Result<()> {
+        guard::may_wait("synchronize", self, Span::caller())?;
+        let context = context::current();
+        let backend = context.backend(self)?;
+        add(&context.counts.host_waits, 1);
+        backend.flush()?;
+        backend.sync()
     }
 
     /// What the device is: its name, memory, workers, driver, limits, types.

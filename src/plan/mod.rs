@@ -4,7 +4,10 @@
 //! - [`context`]: devices, caches and counters.
 //! - [`build`]: from a graph to a plan: scheduled, compiled.
 //! - [`run`]: a plan on data.
+//! - [`transfer`]: data out of a device, or to another.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
+//! - [`memory`]: what devices hold; [`history`] writes its record to files.
+//! - [`guard`]: scopes that deny transfers or waiting.
 //! - [`doctor`]: which devices there are.
 //! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
 
@@ -15,12 +18,16 @@ pub mod device;
 pub mod doctor;
 pub mod donate;
 pub mod dot;
+pub mod guard;
+pub mod history;
 pub mod key;
+pub mod memory;
 pub mod realize;
 pub mod report;
 pub mod run;
 #[cfg(test)]
 mod tests;
+pub mod transfer;
 pub mod view;
 
 pub use build::Plan;

@@ -1,14 +1,16 @@
 //! `realize`: collect, find or build the plan, run it, record the values.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
 use crate::ir::collect::{Collected, collect};
-use crate::ir::{Leaf, Node, NodeId, Type, pending};
+use crate::ir::{Leaf, Node, NodeId, pending};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::debug;
 use crate::plan::donate::donated;
+use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
 use crate::plan::run::run;
 use crate::plan::view::view;
@@ -32,8 +34,12 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     }
     let values = {
         let Prepared { plan, collected, scalars } = prepare(&context, &wanted);
+        may_transfer(&plan, &|id| transfer_line(&plan, &collected, id))?;
         let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
-        run(&context, &plan, &leaves, &scalars, &|id| line(&plan, &collected, id))?
+        let lines = OnceCell::new();
+        run(&context, &plan, &leaves, &scalars, &|id| {
+            lines.get_or_init(|| lines_of(&plan, &collected))[id.index()]
+        })?
     };
     context.flush()?;
     for (node, value) in wanted.iter().zip(values) {
@@ -42,10 +48,24 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     Ok(())
 }
 
-/// The user's line that asked for a value of the plan's graph.
-fn line(plan: &Plan, collected: &Collected, id: NodeId) -> Option<Span> {
-    let mut nodes = collected.graph.nodes.iter().zip(&plan.schedule.map);
-    nodes.find(|(_, to)| **to == Some(id)).map(|(node, _)| node.span)
+/// For each value of the plan's graph, the user's line that asked for it: the
+/// first, if there are several.
+fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
+    let mut lines = vec![None; plan.schedule.graph.nodes.len()];
+    for (node, id) in collected.graph.nodes.iter().zip(&plan.schedule.map).rev() {
+        if let Some(id) = id {
+            lines[id.index()] = Some(node.span);
+        }
+    }
+    lines
+}
+
+/// The user's line that asked for a transfer.
+pub(crate) fn transfer_line(plan: &Plan, collected: &Collected, id: NodeId) -> Span {
+    match plan.schedule.transfers.get(&id) {
+        Some(moved) => collected.graph.node(moved.asked).span,
+        None => plan.schedule.graph.node(id).span,
+    }
 }
 
 /// The nodes that have no value yet, and what else is to be computed with
@@ -95,40 +115,4 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
         }
     };
     Prepared { plan, collected, scalars }
-}
-
-/// The elements of a leaf in row-major order, as bytes.
-///
-/// # Errors
-/// The driver's failure.
-pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
-    let size = ty.dtype.size();
-    let mut bytes = vec![0; ty.shape.numel() * size];
-    if bytes.is_empty() {
-        return Ok(bytes);
-    }
-    let backend = context.backend(leaf.buffer.device)?;
-    add(&context.counts.host_waits, 1);
-    add(&context.counts.bytes_transferred, bytes.len() as u64);
-    if leaf.layout.is_contiguous(&ty.shape) {
-        backend.download(&leaf.buffer, leaf.layout.offset as usize * size, &mut bytes)?;
-        return Ok(bytes);
-    }
-    let mut whole = vec![0; leaf.buffer.bytes];
-    backend.download(&leaf.buffer, 0, &mut whole)?;
-    let strides = &leaf.layout.strides;
-    let mut index = vec![0usize; ty.shape.rank()];
-    for element in bytes.chunks_exact_mut(size) {
-        let at = index.iter().zip(strides).fold(leaf.layout.offset, |at, (&i, &s)| at + i as i64 * s);
-        let at = at as usize * size;
-        element.copy_from_slice(&whole[at..at + size]);
-        for axis in (0..index.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < ty.shape[axis] {
-                break;
-            }
-            index[axis] = 0;
-        }
-    }
-    Ok(bytes)
 }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-use crate::base::{Device, Result, Shape, Span};
+use crate::base::{Device, Direction, Result, Shape, Span};
 use crate::ir::collect::Collected;
 use crate::ir::{Graph, Node, NodeId, Op};
 use crate::kernel::Work;
@@ -17,7 +17,7 @@ use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
 use crate::plan::realize::{Prepared, prepare, to_compute};
 use crate::schedule::class::{Class, class};
-use crate::schedule::{Action, Step};
+use crate::schedule::{Action, Reason, Step};
 
 mod apart;
 mod table;
@@ -34,6 +34,9 @@ pub struct PlanReport {
     pub kernels: Vec<KernelReport>,
     /// What crosses between devices.
     pub transfers: Vec<TransferReport>,
+    /// Transfers that were written and do not happen: round trips, what the
+    /// other device makes itself, what crosses already.
+    pub dropped_transfers: Vec<DroppedTransfer>,
     /// Memory by device.
     pub memory: Vec<MemoryReport>,
     /// Values that several kernels compute, each for itself.
@@ -83,9 +86,27 @@ pub struct TransferReport {
     pub from: Device,
     /// To where.
     pub to: Device,
+    /// Which way.
+    pub direction: Direction,
+    /// Why these bytes, where others were written.
+    pub reason: Reason,
     /// How often: once, or once a trip of its repetition.
     pub times: u64,
     /// The user's line that asked for it.
+    pub at: Span,
+}
+
+/// A transfer that was written and does not happen.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DroppedTransfer {
+    /// Bytes it would have moved.
+    pub bytes: u64,
+    /// From where.
+    pub from: Device,
+    /// To where.
+    pub to: Device,
+    /// The user's line.
     pub at: Span,
 }
 
@@ -172,6 +193,10 @@ impl PlanReport {
     pub fn flops(&self) -> u64 {
         self.total(|kernel| kernel.flops)
     }
+    /// What crosses between devices, with bytes, direction, reason and line.
+    pub fn transfers(&self) -> &[TransferReport] {
+        &self.transfers
+    }
     /// Bytes that cross between devices.
     pub fn bytes_transferred(&self) -> u64 {
         let each = self.transfers.iter().map(|t| t.bytes.saturating_mul(t.times));
@@ -221,6 +246,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
         ..Default::default()
     };
     add_steps(&mut report, plan, &spans, 1);
+    report.dropped_transfers = dropped_transfers(plan, &collected.graph);
     add_inputs(&mut report, collected);
     add_memory(&mut report, plan, 1);
     report.recomputed = recomputed(plan, &spans);
@@ -236,6 +262,9 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
         if let Some(id) = id {
             spans[id.index()] = node.span;
         }
+    }
+    for (id, moved) in &plan.schedule.transfers {
+        spans[id.index()] = collected.graph.node(moved.asked).span;
     }
     spans
 }
@@ -253,6 +282,8 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
                     bytes: graph.ty(output).bytes() as u64,
                     from: *from,
                     to: step.device,
+                    direction: Direction::of(*from, step.device),
+                    reason: plan.schedule.transfers.get(&output).map_or(Reason::Asked, |moved| moved.reason),
                     times: launches,
                     at: spans[output.index()],
                 });
@@ -264,6 +295,19 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
             }
         }
     }
+}
+
+/// Transfers of the graph as it was built that no step of the plan makes.
+fn dropped_transfers(plan: &Plan, built: &Graph) -> Vec<DroppedTransfer> {
+    let made: HashSet<NodeId> = plan.schedule.transfers.values().map(|moved| moved.asked).collect();
+    let transfer = |id: NodeId| {
+        let node = built.node(id);
+        let Op::Copy(to) = node.op else { return None };
+        let from = built.ty(node.operands[0]).device;
+        let gone = from != to && !made.contains(&id) && !to.is_meta() && !from.is_meta();
+        gone.then(|| DroppedTransfer { bytes: node.ty.bytes() as u64, from, to, at: node.span })
+    };
+    built.ids().filter_map(transfer).collect()
 }
 
 fn kernel_report(

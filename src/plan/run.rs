@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::{Device, Error, Result, Span};
+use crate::base::{Device, Error, Result, Shape, Span};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
+use crate::plan::transfer::transfer;
+use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Program};
 use crate::schedule::{Place, Step};
 
@@ -56,17 +58,29 @@ impl<'a> Execution<'a> {
         line: Line<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
-        let allocate = |device, bytes| context.backend(device)?.allocate(bytes).map(Arc::new);
+        let allocate = |label: Label, device, bytes| {
+            let backend = context.backend(device)?;
+            label::allocating(label, || backend.allocate(bytes)).map(Arc::new)
+        };
+        let graph = &plan.schedule.graph;
         let mut results = Vec::with_capacity(memory.results.len());
         for result in &memory.results {
             results.push(match result.donated {
                 Some(param) => leaves[param as usize].buffer.clone(),
-                None => allocate(result.device, result.bytes)?,
+                None => {
+                    let node = graph.node(result.node);
+                    let span = line(result.node).unwrap_or(node.span);
+                    let label =
+                        Label { name: node.op.name(), shape: node.ty.shape.clone(), span: Some(span) };
+                    allocate(label, result.device, result.bytes)?
+                }
             });
         }
         let mut arenas = HashMap::new();
         for &(device, bytes) in &memory.arenas {
-            arenas.insert(device, allocate(device, bytes)?);
+            let span = graph.outputs.first().and_then(|&output| line(output));
+            let label = Label { name: "between kernels", shape: Shape::from(bytes), span };
+            arenas.insert(device, allocate(label, device, bytes)?);
         }
         Ok(Execution { context, plan, leaves, scalars, line, results, arenas })
     }
@@ -161,13 +175,8 @@ impl<'a> Execution<'a> {
 
     fn transfer(&self, step: &Step) -> Result<()> {
         let (from, to) = (step.inputs[0], step.outputs[0]);
-        let graph = &self.plan.schedule.graph;
-        let source = self.leaf(from);
-        let bytes = crate::plan::realize::read_dense(self.context, graph.ty(from), &source)?;
-        let staged = self.context.backend(step.device)?;
-        let uploaded = staged.upload(&bytes)?;
-        add(&self.context.counts.bytes_transferred, bytes.len() as u64);
-        staged.copy(Binding { buffer: &uploaded, offset: 0 }, self.binding(to), bytes.len())
+        let ty = self.plan.schedule.graph.ty(from);
+        transfer(self.context, ty, &self.leaf(from), self.binding(to), step.device)
     }
 
     /// Runs a loop's body once per trip. Carries are values that the body's
@@ -229,7 +238,7 @@ impl<'a> Execution<'a> {
             let offset = value.layout.offset as usize * ty.dtype.size();
             return backend.copy(Binding { buffer: &value.buffer, offset }, to, ty.bytes());
         }
-        let dense = crate::plan::realize::read_dense(self.context, ty, value)?;
+        let dense = crate::plan::transfer::read_dense(self.context, ty, value)?;
         let uploaded = backend.upload(&dense)?;
         backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
     }

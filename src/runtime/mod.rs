@@ -6,6 +6,8 @@
 
 pub mod cpu;
 pub mod host;
+pub mod label;
+pub mod ledger;
 pub mod null;
 pub mod properties;
 #[cfg(feature = "wgpu")]
@@ -20,6 +22,8 @@ use crate::base::{DType, Device, Result, Span};
 use crate::ir::Buffer;
 use crate::kernel::Work;
 
+pub use label::Label;
+pub use ledger::Ledger;
 pub use properties::Properties;
 
 /// What a device can do, as far as planning asks.
@@ -130,6 +134,8 @@ pub struct MemoryStats {
     pub peak: u64,
     /// The limit in force; `u64::MAX` if none.
     pub limit: u64,
+    /// Buffers handed out so far, where the pool counts them.
+    pub allocations: u64,
 }
 
 /// A device.
@@ -158,6 +164,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// The driver's failure.
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()>;
+    /// Puts bytes of the host's into memory of the device.
+    ///
+    /// # Errors
+    /// As [`Backend::upload`].
+    fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
+        let staged = self.upload(data)?;
+        self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
+    }
     /// A program for the work.
     ///
     /// # Errors
@@ -191,6 +205,11 @@ pub trait Backend: Send + Sync + fmt::Debug {
     }
     /// What the pool holds.
     fn memory(&self) -> MemoryStats;
+    /// Shows the pool's books to `look`; whether there are any.
+    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
+        let _ = look;
+        false
+    }
     /// Sets the most bytes that may be allocated at once.
     fn set_memory_limit(&self, bytes: u64);
     /// Gives cached memory back to the system.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::kernel::Work;
-use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program};
+use crate::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 
 /// A device whose memory is a count and whose data are zeros.
 #[derive(Debug)]
@@ -16,22 +16,22 @@ pub struct NullBackend {
     memory: Arc<Counted>,
 }
 
-/// The bytes handed out.
+/// The books, and the number of the next buffer.
 #[derive(Debug)]
-struct Counted(Mutex<MemoryStats>);
+struct Counted(Mutex<(Ledger, u64)>);
 
 impl Counted {
-    fn lock(&self) -> MutexGuard<'_, MemoryStats> {
+    fn lock(&self) -> MutexGuard<'_, (Ledger, u64)> {
         // The numbers change only by steps that cannot panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reclaim for Counted {
-    fn reclaim(&self, _handle: u64, bytes: usize) {
-        let mut stats = self.lock();
-        stats.allocated -= bytes as u64;
-        stats.reserved = stats.allocated;
+    fn reclaim(&self, handle: u64, bytes: usize) {
+        let ledger = &mut self.lock().0;
+        ledger.freed(handle, bytes as u64);
+        ledger.release(bytes as u64);
     }
 }
 
@@ -53,8 +53,7 @@ impl NullBackend {
     }
     /// A null device in the place of `name`.
     pub fn named(name: Device, capabilities: Capabilities) -> NullBackend {
-        let stats = MemoryStats { limit: u64::MAX, ..MemoryStats::default() };
-        NullBackend { name, capabilities, memory: Arc::new(Counted(Mutex::new(stats))) }
+        NullBackend { name, capabilities, memory: Arc::new(Counted(Mutex::new((Ledger::new(), 0)))) }
     }
 }
 
@@ -66,20 +65,21 @@ impl Backend for NullBackend {
         &self.capabilities
     }
     fn allocate(&self, bytes: usize) -> Result<Buffer> {
-        let mut stats = self.memory.lock();
-        let allocated = stats.allocated.saturating_add(bytes as u64);
-        if allocated > stats.limit {
+        let (ledger, next) = &mut *self.memory.lock();
+        if !ledger.admits(bytes as u64) {
+            let MemoryStats { allocated, limit, .. } = ledger.stats();
             return Err(Error::OutOfMemory {
                 device: self.name,
                 requested: bytes as u64,
-                in_use: stats.allocated,
-                limit: stats.limit,
+                in_use: allocated,
+                limit,
+                largest: ledger.largest(Ledger::NAMED).into(),
             });
         }
-        stats.allocated = allocated;
-        stats.reserved = allocated;
-        stats.peak = stats.peak.max(allocated);
-        Ok(Buffer::new(self.name, bytes, 0, self.memory.clone()))
+        *next += 1;
+        ledger.reserve(bytes as u64);
+        ledger.allocated(*next, bytes as u64);
+        Ok(Buffer::new(self.name, bytes, *next, self.memory.clone()))
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
         self.allocate(data.len())
@@ -89,6 +89,9 @@ impl Backend for NullBackend {
         Ok(())
     }
     fn copy(&self, _from: Binding<'_>, _to: Binding<'_>, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+    fn write(&self, _to: Binding<'_>, _data: &[u8]) -> Result<()> {
         Ok(())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
@@ -101,10 +104,14 @@ impl Backend for NullBackend {
         Ok(())
     }
     fn memory(&self) -> MemoryStats {
-        *self.memory.lock()
+        self.memory.lock().0.stats()
+    }
+    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
+        look(&mut self.memory.lock().0);
+        true
     }
     fn set_memory_limit(&self, bytes: u64) {
-        self.memory.lock().limit = bytes;
+        self.memory.lock().0.set_limit(bytes);
     }
     fn empty_cache(&self) {}
 }

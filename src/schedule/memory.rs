@@ -31,6 +31,8 @@ pub enum Place {
 /// A result buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultBuffer {
+    /// The value that is there in the end.
+    pub node: NodeId,
     /// Where it is allocated.
     pub device: Device,
     /// Its size.
@@ -261,7 +263,8 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>) -> Memory {
     for storage in &storages {
         let place = if storage.result {
             let (device, bytes) = (storage.device, storage.bytes);
-            memory.results.push(ResultBuffer { device, bytes, donated: storage.donated });
+            let node = storage.nodes[storage.nodes.len() - 1];
+            memory.results.push(ResultBuffer { node, device, bytes, donated: storage.donated });
             Place::Result(memory.results.len() as u32 - 1)
         } else {
             Place::Arena(storage.offset)

@@ -11,6 +11,9 @@ pub mod fuse;
 pub mod memory;
 pub mod order;
 pub mod place;
+pub mod transfer;
+
+use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId};
@@ -19,6 +22,7 @@ use crate::runtime::Capabilities;
 pub use fuse::Refusal;
 pub use memory::{Memory, Place};
 pub use order::{Action, Step};
+pub use transfer::{Moved, Reason};
 
 /// What scheduling needs to know besides the graph.
 pub struct Environment<'a> {
@@ -39,6 +43,9 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Where values are.
     pub memory: Memory,
+    /// The transfers, by the value that arrives. `asked` is a node of the
+    /// graph given.
+    pub transfers: HashMap<NodeId, Moved>,
     /// Why things were not fused.
     pub refusals: Vec<Refusal>,
     /// For each node of the graph given, the node that now has its value;
@@ -50,17 +57,30 @@ pub struct Schedule {
 ///
 /// 1. `expand`: composites without a template become their bodies.
 /// 2. `simplify`: one node per value, algebra.
-/// 3. `place`: scatters get a base of their own.
-/// 4. `fuse`: nodes into groups, each lowered to a kernel.
-/// 5. `order`: groups into steps.
-/// 6. `memory`: values into storages and offsets.
+/// 3. `transfer`: what crosses between devices, as few bytes as can be.
+/// 4. `place`: scatters get a base of their own.
+/// 5. `fuse`: nodes into groups, each lowered to a kernel.
+/// 6. `order`: groups into steps.
+/// 7. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let template =
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
     let (graph, expanded) = expand::expand(graph, &template);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
+    let mut maps = vec![expanded, simplified];
+    let mut transfers = HashMap::new();
+    let graph = if transfer::has_any(&graph) {
+        let (graph, kept) = move_less(&graph, environment, &mut maps);
+        transfers = kept;
+        graph
+    } else {
+        graph
+    };
     let (graph, placed) = place::place(&graph, environment.layouts);
-    let map = follow(&[expanded, simplified, placed]);
+    let transfers = transfers.into_iter().map(|(id, moved): (NodeId, Moved)| (placed[id.index()], moved));
+    let transfers = transfers.collect();
+    maps.push(placed);
+    let map = follow(&maps);
     let context =
         fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
@@ -70,7 +90,28 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &donated, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &donated), &graph);
-    Schedule { graph, steps, memory, refusals: fusion.refusals, map }
+    Schedule { graph, steps, memory, transfers, refusals: fusion.refusals, map }
+}
+
+/// Places the transfers of a graph and simplifies what that has uncovered.
+/// Gives the transfers left, as asked for in the graph that `maps` start from.
+fn move_less(
+    graph: &Graph,
+    environment: &Environment<'_>,
+    maps: &mut Vec<Vec<NodeId>>,
+) -> (Graph, HashMap<NodeId, Moved>) {
+    let given = follow(maps);
+    let origin = |id: NodeId| given.iter().position(|to| *to == Some(id)).map(|at| NodeId(at as u32));
+    let placed = transfer::place(graph, environment.capabilities);
+    let (graph, simplified) = crate::ir::simplify::simplify(&placed.graph);
+    let kept = placed.transfers.iter().filter_map(|(id, moved)| {
+        let now = simplified[id.index()];
+        let asked = origin(moved.asked)?;
+        (now != crate::ir::rewrite::DROPPED).then_some((now, Moved { asked, ..*moved }))
+    });
+    let kept = kept.collect();
+    maps.extend([placed.map, simplified]);
+    (graph, kept)
 }
 
 /// One map from several in a row.

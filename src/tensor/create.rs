@@ -3,6 +3,7 @@
 use crate::base::{DType, Device, Dims, Element, Scalar, Shape, Span};
 use crate::ir::{Layout, Leaf, Node, Op, Type};
 use crate::runtime::host;
+use crate::runtime::label::{self, Label};
 use crate::tensor::compose::Site;
 use crate::tensor::{Place, Tensor};
 
@@ -205,7 +206,9 @@ pub(crate) fn from_data<T: Element>(
     }
     Tensor::build(|| {
         let layout = Layout::contiguous(&shape);
-        let leaf = Leaf { buffer: host::upload(bytemuck::cast_slice(data))?.into(), layout };
+        let label = Label { name, shape: shape.clone(), span: Some(span) };
+        let buffer = label::allocating(label, || host::upload(bytemuck::cast_slice(data)))?;
+        let leaf = Leaf { buffer: buffer.into(), layout };
         let node = Node::leaf(Type::new(shape, T::DTYPE, Device::cpu()), leaf, span);
         let tensor = Tensor::from_node(node).cast_as(name, dtype, span);
         Ok(if device == Device::cpu() {

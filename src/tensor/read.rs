@@ -91,9 +91,10 @@ impl Tensor {
         if node.ty().device.is_meta() {
             return Err(Error::NoData { call, shape: node.ty().shape.clone(), span });
         }
+        plan::guard::may_wait(call, node.ty().device, span)?;
         plan::realize(std::slice::from_ref(node), span)?;
         match node.value() {
-            Some(leaf) => plan::realize::read_dense(&plan::context::current(), node.ty(), leaf),
+            Some(leaf) => plan::transfer::read(&plan::context::current(), node.ty(), leaf),
             None => panic!("a realized node has no value: {node:?}"),
         }
     }

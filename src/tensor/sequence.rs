@@ -190,7 +190,13 @@ fn triangle(
 fn out_of_memory(bytes: usize) -> Tensor {
     let MemoryStats { allocated, limit, .. } = host::pool().stats();
     let requested = bytes as u64;
-    Tensor::invalid(Error::OutOfMemory { device: Device::cpu(), requested, in_use: allocated, limit })
+    Tensor::invalid(Error::OutOfMemory {
+        device: Device::cpu(),
+        requested,
+        in_use: allocated,
+        limit,
+        largest: [].into(),
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 
 use crate::plan::report::{KernelReport, PlanReport};
+use crate::schedule::Reason;
 
 impl Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,7 +16,11 @@ impl Display for PlanReport {
         write_table(f, &rows)?;
         for t in &self.transfers {
             let times = times(t.times);
-            writeln!(f, "transfer{times} {} -> {}: {} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
+            let reason = if t.reason == Reason::Asked { String::new() } else { format!(" ({})", t.reason) };
+            writeln!(f, "transfer{times} {} -> {}: {}{reason} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
+        }
+        for t in &self.dropped_transfers {
+            writeln!(f, "no transfer {} -> {}: {} saved at {}", t.from, t.to, bytes(t.bytes), t.at)?;
         }
         for r in &self.recomputed {
             writeln!(f, "recomputed in {} kernels: {}{} at {}", r.times, r.name, r.shape, r.at)?;

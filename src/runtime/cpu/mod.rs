@@ -18,7 +18,9 @@ use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::{Sort, Work};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::pool::Pool;
-use crate::runtime::{Backend, Binding, Bindings, Capabilities, MemoryStats, Program, Properties, host};
+use crate::runtime::{
+    Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program, Properties, host,
+};
 
 /// The host processor as a device. Launches run at once, on the calling
 /// thread and rayon's.
@@ -87,6 +89,16 @@ impl Backend for CpuBackend {
         }
         Ok(())
     }
+    fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
+        assert!(to.offset + data.len() <= to.buffer.bytes);
+        // SAFETY: the range is inside the block, as just checked, and no part
+        // of what the host lends.
+        unsafe {
+            let target = (to.buffer.handle as *mut u8).add(to.offset);
+            std::ptr::copy_nonoverlapping(data.as_ptr(), target, data.len());
+        }
+        Ok(())
+    }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
             Work::Kernel(kernel) => match &kernel.contraction {
@@ -129,6 +141,10 @@ impl Backend for CpuBackend {
     }
     fn memory(&self) -> MemoryStats {
         self.pool.stats()
+    }
+    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
+        self.pool.with_ledger(look);
+        true
     }
     fn set_memory_limit(&self, bytes: u64) {
         self.pool.set_limit(bytes);

@@ -127,6 +127,7 @@ impl Gpu {
                     requested: 0,
                     in_use: stats.reserved,
                     limit: stats.limit,
+                    largest: [].into(),
                 })
             }
             Some(error) => Err(self.error(what, error.to_string())),

@@ -67,7 +67,13 @@ impl Blocks {
     /// Whether a block of this size may be handed out.
     fn admit(&mut self, gpu: &Gpu, bytes: u64, class: u64) -> Result<()> {
         let refuse = |limit: u64, stats: &MemoryStats| {
-            Err(Error::OutOfMemory { device: gpu.name, requested: bytes, in_use: stats.allocated, limit })
+            Err(Error::OutOfMemory {
+                device: gpu.name,
+                requested: bytes,
+                in_use: stats.allocated,
+                limit,
+                largest: [].into(),
+            })
         };
         if class > self.largest {
             return refuse(self.largest, &self.stats);
@@ -129,6 +135,7 @@ fn create(gpu: &Gpu, class: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buff
                 requested: class,
                 in_use: stats.reserved,
                 limit: stats.limit,
+                largest: [].into(),
             }
         }
         other => other,

@@ -1,0 +1,93 @@
+//! Data out of a device, and from one device to another.
+
+use crate::base::{Device, Result};
+use crate::ir::{Leaf, Type};
+use crate::plan::context::{Context, add};
+use crate::runtime::{Binding, host};
+
+/// Bytes that pass through the host at once on the way from one device to
+/// another.
+const CHUNK: usize = 4 << 20;
+
+/// Copies a value into memory of another device, row-major.
+///
+/// # Errors
+/// Either driver's failure; the source stays as it is.
+pub(crate) fn transfer(
+    context: &Context,
+    ty: &Type,
+    value: &Leaf,
+    to: Binding<'_>,
+    device: Device,
+) -> Result<()> {
+    let target = context.backend(device)?;
+    let count = ty.bytes();
+    context.counts.transferred(ty.device, device, count);
+    if count == 0 {
+        return Ok(());
+    }
+    if !value.layout.is_contiguous(&ty.shape) {
+        return target.write(to, &read_dense(context, ty, value)?);
+    }
+    let start = value.layout.offset as usize * ty.dtype.size();
+    if value.buffer.device == Device::cpu() {
+        return target.write(to, &host::bytes(&value.buffer)[start..start + count]);
+    }
+    let source = context.backend(value.buffer.device)?;
+    add(&context.counts.host_waits, 1);
+    let mut staged = vec![0; count.min(CHUNK)];
+    for at in (0..count).step_by(CHUNK) {
+        let piece = &mut staged[..CHUNK.min(count - at)];
+        source.download(&value.buffer, start + at, piece)?;
+        target.write(Binding { buffer: to.buffer, offset: to.offset + at }, piece)?;
+    }
+    Ok(())
+}
+
+/// The elements of a value for the host to read, row-major, as bytes. Counts
+/// what crosses to the host.
+///
+/// # Errors
+/// The driver's failure.
+pub(crate) fn read(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+    let bytes = read_dense(context, ty, leaf)?;
+    if ty.device != Device::cpu() {
+        context.counts.transferred(ty.device, Device::cpu(), bytes.len());
+    }
+    Ok(bytes)
+}
+
+/// The elements of a leaf in row-major order, as bytes.
+///
+/// # Errors
+/// The driver's failure.
+pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
+    let size = ty.dtype.size();
+    let mut bytes = vec![0; ty.shape.numel() * size];
+    if bytes.is_empty() {
+        return Ok(bytes);
+    }
+    let backend = context.backend(leaf.buffer.device)?;
+    add(&context.counts.host_waits, 1);
+    if leaf.layout.is_contiguous(&ty.shape) {
+        backend.download(&leaf.buffer, leaf.layout.offset as usize * size, &mut bytes)?;
+        return Ok(bytes);
+    }
+    let mut whole = vec![0; leaf.buffer.bytes];
+    backend.download(&leaf.buffer, 0, &mut whole)?;
+    let strides = &leaf.layout.strides;
+    let mut index = vec![0usize; ty.shape.rank()];
+    for element in bytes.chunks_exact_mut(size) {
+        let at = index.iter().zip(strides).fold(leaf.layout.offset, |at, (&i, &s)| at + i as i64 * s);
+        let at = at as usize * size;
+        element.copy_from_slice(&whole[at..at + size]);
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < ty.shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+    Ok(bytes)
+}
