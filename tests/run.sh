@@ -26,6 +26,24 @@ else
     echo "skipped: no Vulkan driver, so tests of wgpu devices are skipped"
 fi
 
+step "NVIDIA's compiler and a simulated CUDA device"
+# Both serve machines without a GPU. The compiler is a Python wheel of 90 MB.
+sim="$PWD/target/cuda_sim" wheel="$PWD/target/nvrtc" cuda_proofs=()
+if command -v g++ >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    bash tests/cuda_sim/build.sh "$sim"
+    cuda_proofs+=(cudasim)
+else
+    echo "skipped: no g++ on x86-64, so CUDA kernels are not run"
+fi
+if [ ! -d "$wheel/nvidia" ]; then
+    python3 -m pip install --quiet --no-deps --target "$wheel" nvidia-cuda-nvrtc==13.0.88 || rm -rf "$wheel"
+fi
+if [ -d "$wheel/nvidia" ]; then
+    cuda_proofs+=(nvrtc)
+else
+    echo "skipped: no NVRTC wheel, so CUDA kernels are not compiled for GPUs"
+fi
+
 step "clippy, every target"
 cargo clippy --quiet --all-targets -- -D warnings
 
@@ -61,6 +79,19 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=80 cargo test --all-features --test fuzz
     KILN_CORPUS_DEVICE=wgpu cargo test --all-features --test corpus
 fi
+
+for proof in "${cuda_proofs[@]}"; do
+    step "CUDA: $proof"
+    case "$proof" in
+    cudasim)
+        KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
+        KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=40 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz
+        ;;
+    nvrtc)
+        KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib" cargo test --all-features --lib runtime::cuda::tests::compiler
+        ;;
+    esac
+done
 
 step "examples"
 cargo build --quiet --release --examples

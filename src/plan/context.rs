@@ -308,7 +308,10 @@ fn open(device: Device) -> Result<Arc<dyn Backend>> {
         DeviceKind::Wgpu => Ok(Arc::new(crate::runtime::wgpu::WgpuBackend::open(device)?)),
         #[cfg(not(feature = "wgpu"))]
         DeviceKind::Wgpu => unavailable("this build of kiln is without the feature wgpu"),
-        DeviceKind::Cuda => unavailable("this build has no CUDA backend"),
+        #[cfg(feature = "cuda")]
+        DeviceKind::Cuda => Ok(Arc::new(crate::runtime::cuda::CudaBackend::open(device)?)),
+        #[cfg(not(feature = "cuda"))]
+        DeviceKind::Cuda => unavailable("this build of kiln is without the feature cuda"),
     }
 }
 

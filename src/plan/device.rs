@@ -36,6 +36,10 @@ impl Device {
     /// The fastest device there is, never a software adapter; the CPU if
     /// there is nothing faster.
     pub fn best() -> Device {
+        #[cfg(feature = "cuda")]
+        if crate::runtime::cuda::is_present() {
+            return Device::cuda(0);
+        }
         #[cfg(feature = "wgpu")]
         if crate::runtime::wgpu::adapter::is_software(0) == Some(false) {
             return Device::wgpu(0);

@@ -78,7 +78,10 @@ fn mend(kind: DeviceKind) -> &'static str {
         DeviceKind::Wgpu => crate::runtime::wgpu::adapter::MEND,
         #[cfg(not(feature = "wgpu"))]
         DeviceKind::Wgpu => "build kiln with the feature wgpu",
-        DeviceKind::Cuda => "use a version of kiln built with this backend",
+        #[cfg(feature = "cuda")]
+        DeviceKind::Cuda => crate::runtime::cuda::driver::MEND,
+        #[cfg(not(feature = "cuda"))]
+        DeviceKind::Cuda => "build kiln with the feature cuda",
         DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => "",
     }
 }

@@ -9,9 +9,11 @@
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
+//! - [`mod@cuda`]: CUDA C.
 
 pub mod c_like;
 pub mod coalesce;
+pub mod cuda;
 pub mod shader;
 pub mod target;
 pub mod tile;

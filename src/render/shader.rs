@@ -14,10 +14,13 @@ pub struct Shader {
 /// One compute shader and how it is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// The text; its entry point is `main`.
+    /// The text; its entry point is `main`, in CUDA C
+    /// [`ENTRY`](crate::render::cuda::ENTRY).
     pub source: String,
     /// Workgroups there must be at least.
     pub groups: u64,
+    /// Invocations of a workgroup.
+    pub workgroup: u32,
     /// What each launch after the first adds to the word [`FIRST`], and the
     /// word's end. One launch if they are equal.
     pub chunk: u32,

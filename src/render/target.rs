@@ -53,6 +53,23 @@ impl Target {
         }
     }
 
+    /// A CUDA device of compute capability 8.0 or later.
+    pub fn cuda() -> Target {
+        Target {
+            adapter: Adapter::Discrete,
+            int64: true,
+            float64: true,
+            aligned: true,
+            max_workgroup: 1024,
+            workgroup_bytes: 48 << 10,
+            // Pointers in the 4 KB that a launch's parameters may take.
+            max_buffers: 256,
+            max_binding: u64::MAX,
+            max_groups: i32::MAX as u32,
+            max_iterations: u64::MAX,
+        }
+    }
+
     /// Mesa's software driver: the adapter that is there without a GPU, and
     /// the one that goldens are rendered for.
     pub fn software() -> Target {

@@ -5,6 +5,8 @@
 //! [`Program`] launches itself on [`Bindings`].
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod host;
 pub mod label;
 pub mod ledger;

@@ -2,7 +2,6 @@
 
 use crate::base::DType;
 use crate::kernel::{Access, Affine, ExprId, Guard, Within};
-use crate::render::c_like::emit::position;
 use crate::render::c_like::emit::{Emitter, GROUPS, Lane};
 
 impl Emitter<'_> {
@@ -10,8 +9,9 @@ impl Emitter<'_> {
     pub(super) fn inside(&self, within: &Within, lane: Lane) -> Option<String> {
         let (low, high) = within.value.range(&self.kernel.axes);
         let value = self.affine(&within.value, lane);
-        let below = (low < within.low).then(|| format!("{value} >= {}", position(within.low)));
-        let above = (high >= within.high).then(|| format!("{value} < {}", position(within.high)));
+        let below = (low < within.low).then(|| format!("{value} >= {}", self.dialect.position(within.low)));
+        let above =
+            (high >= within.high).then(|| format!("{value} < {}", self.dialect.position(within.high)));
         match (below, above) {
             (None, None) => None,
             (Some(one), None) | (None, Some(one)) => Some(format!("({one})")),
@@ -66,7 +66,7 @@ impl Emitter<'_> {
             } else {
                 self.dialect.narrow(&wide)
             };
-            address = format!("{address} + {index} * {}", position(part.stride));
+            address = format!("{address} + {index} * {}", self.dialect.position(part.stride));
         }
         match open {
             None => self.dialect.load(slot, &address),
@@ -81,7 +81,7 @@ impl Emitter<'_> {
     /// The name of an index clamped to its axis, reported if that changed it.
     fn checked(&mut self, wide: &str, extent: usize, open: Option<&str>) -> String {
         let name = self.fresh("at");
-        let position = self.dialect.register(DType::I32);
+        let position = self.dialect.position_type();
         let clamped = self.dialect.clamp(wide, extent);
         let line = self.dialect.define(&name, position, &clamped);
         self.out.line(line);

@@ -133,10 +133,10 @@ impl<'k> Emitter<'k> {
         let mut parts: Vec<String> = Vec::new();
         for &(axis, c) in &affine.terms {
             let name = self.axis(axis, lane);
-            parts.push(if c == 1 { name } else { format!("{name} * {}", position(c)) });
+            parts.push(if c == 1 { name } else { format!("{name} * {}", self.dialect.position(c)) });
         }
         if affine.offset != 0 || parts.is_empty() {
-            parts.push(position(affine.offset));
+            parts.push(self.dialect.position(affine.offset));
         }
         parts.join(" + ")
     }

@@ -4,6 +4,7 @@
 //! - [`emit`]: expressions, one definition each; positions; lanes.
 //! - [`address`]: where loads and stores go.
 //! - [`nest`]: loops over rows, reductions in stages, stores.
+//! - [`team`]: the states of a team become one.
 //! - [`fold`]: the states of reductions and scans.
 //!
 //! A language is a [`Dialect`]: how it spells types, numbers, operations and
@@ -13,6 +14,7 @@ pub mod address;
 pub mod emit;
 pub mod fold;
 pub mod nest;
+pub mod team;
 pub mod writer;
 
 pub use emit::{Emitter, Lane, Lanes};
@@ -25,10 +27,18 @@ use crate::ir::AluOp;
 /// Values have register types: `F16` and `BF16` values are `F32`, `U8` is a
 /// 32-bit unsigned integer below 256, the others are themselves. What a
 /// spelling gives can be an operand of another as it is.
-/// Positions are signed 32-bit integers.
+/// Positions are signed integers, of 32 bits unless a language says otherwise.
 pub trait Dialect {
     /// The register type that holds values of a type.
     fn register(&self, dtype: DType) -> &'static str;
+    /// The type of positions.
+    fn position_type(&self) -> &'static str {
+        self.register(DType::I32)
+    }
+    /// A position as a literal.
+    fn position(&self, value: i64) -> String {
+        emit::position(value)
+    }
     /// The number whose bits, as `dtype`, these are.
     fn constant(&self, dtype: DType, bits: u64) -> String;
     /// A scalar argument of the launch.
@@ -74,4 +84,17 @@ pub trait Dialect {
     fn call(&self, function: &str, dtype: DType, operands: &[&str]) -> String;
     /// Waits until all of a workgroup have come here, as a statement.
     fn barrier(&self) -> String;
+    /// Invocations that exchange values without memory, if there are such.
+    fn warp(&self) -> Option<usize> {
+        None
+    }
+    /// In a language with warps: the value of the lane `distance` above,
+    /// where so many lanes of the warp take part.
+    fn lane_above(&self, _lanes: usize, _value: &str, _distance: usize) -> String {
+        panic!("a language without warps")
+    }
+    /// In a language with warps: the value of the warp's first lane.
+    fn first_lane(&self, _lanes: usize, _value: &str) -> String {
+        panic!("a language without warps")
+    }
 }

@@ -166,47 +166,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// Merges the states of a team, in a tree; all have the result then.
-    fn join_team(&mut self, fold: crate::render::c_like::fold::Fold<'_>, names: &[String]) {
-        let components = fold.components();
-        let shared: Vec<String> = (components.iter().enumerate())
-            .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
-            .collect();
-        let barrier = self.dialect.barrier();
-        let put = |this: &mut Self| {
-            for (array, name) in shared.iter().zip(names) {
-                this.out.line(format!("{array}[lane] = {name};"));
-            }
-        };
-        put(self);
-        self.out.line(&barrier);
-        let mut step = self.team / 2;
-        while step > 0 {
-            self.out.open(format!("if (lane < {step})"));
-            let other: Vec<String> = shared.iter().map(|array| format!("{array}[lane + {step}]")).collect();
-            for line in fold.merge(names, &other) {
-                self.out.line(line);
-            }
-            put(self);
-            self.out.close();
-            self.out.line(&barrier);
-            step /= 2;
-        }
-        for (array, name) in shared.iter().zip(names) {
-            self.out.line(format!("{name} = {array}[0];"));
-        }
-        self.out.line(&barrier);
-    }
-
-    /// An array that the workgroup shares, with one element an invocation.
-    fn shared(&mut self, component: usize, ty: &'static str) -> String {
-        let name = format!("shared_{ty}_{component}");
-        if !self.shared.iter().any(|(known, _)| *known == name) {
-            self.shared.push((name.clone(), ty));
-        }
-        name
-    }
-
     /// Opens the loops over the rows of a level and defines the axes'
     /// positions; gives the number of blocks opened.
     fn open_rows(&mut self, level: u8) -> usize {
@@ -242,7 +201,7 @@ impl Emitter<'_> {
             let each = rows.div_ceil(self.team).next_multiple_of(lanes);
             let ends = self.fresh("end");
             let end = format!("min(lane * {each} + {each}, {rows})");
-            let line = self.dialect.define(&ends, self.dialect.register(crate::base::DType::I32), &end);
+            let line = self.dialect.define(&ends, self.dialect.position_type(), &end);
             self.out.line(line);
             self.dialect.for_loop("row", &format!("lane * {each}"), &ends, lanes)
         } else if self.team > 1 {
@@ -257,7 +216,7 @@ impl Emitter<'_> {
     /// Defines the positions of axes from their row-major index `linear`; the
     /// innermost axis differs in the lanes.
     pub fn positions(&mut self, linear: &str, axes: &[AxisId], lanes: usize) {
-        let ty = self.dialect.register(crate::base::DType::I32);
+        let ty = self.dialect.position_type();
         let mut below: usize = axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
         for (k, &axis) in axes.iter().enumerate() {
             let extent = self.kernel.axes[axis.index()].extent;

@@ -122,7 +122,16 @@ fn pass(kernel: &Kernel, bindings: Bindings, emitter: &Emitter<'_>, workgroup: u
         body: emitter.out.text(),
     });
     let words = block_words(kernel.inputs.len(), kernel.args.len());
-    Pass { source, groups, chunk: 0, chunks_end: 0, slots: bindings.slots, words, fours: Vec::new() }
+    Pass {
+        source,
+        groups,
+        workgroup,
+        chunk: 0,
+        chunks_end: 0,
+        slots: bindings.slots,
+        words,
+        fours: Vec::new(),
+    }
 }
 
 /// A contraction: a tile of the product per invocation, in registers.

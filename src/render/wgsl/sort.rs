@@ -89,7 +89,16 @@ fn pass(title: &str, bindings: Bindings, invocations: usize, body: &str) -> Pass
     });
     let groups = (invocations as u64).div_ceil(u64::from(WORKGROUP));
     let words = block_words(1, 0);
-    Pass { source, groups, chunk: 0, chunks_end: 0, slots: bindings.slots, words, fours: Vec::new() }
+    Pass {
+        source,
+        groups,
+        workgroup: WORKGROUP,
+        chunk: 0,
+        chunks_end: 0,
+        slots: bindings.slots,
+        words,
+        fours: Vec::new(),
+    }
 }
 
 /// Where the element of a line and a position along it lies.

@@ -23,7 +23,7 @@ impl Case {
     }
 
     /// A kernel with one store, over an input read just where it is written.
-    pub(super) fn in_place(numbers: Vec<u32>) -> Case {
+    pub fn in_place(numbers: Vec<u32>) -> Case {
         let mut case = Case::new(numbers);
         let depth = case.choices.below(3) as u8;
         (0..=depth).for_each(|level| case.axes(level, 2));

@@ -1,0 +1,113 @@
+//! The states of a team: merged into one that every invocation then has.
+
+use crate::render::c_like::emit::Emitter;
+use crate::render::c_like::fold::Fold;
+
+impl Emitter<'_> {
+    /// Merges the states of a team, in a tree; all have the result then.
+    pub(super) fn join_team(&mut self, fold: Fold<'_>, names: &[String]) {
+        if let Some(warp) = self.dialect.warp() {
+            return self.join_warps(fold, names, warp);
+        }
+        let components = fold.components();
+        let shared: Vec<String> = (components.iter().enumerate())
+            .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
+            .collect();
+        let barrier = self.dialect.barrier();
+        let put = |this: &mut Self| {
+            for (array, name) in shared.iter().zip(names) {
+                this.out.line(format!("{array}[lane] = {name};"));
+            }
+        };
+        put(self);
+        self.out.line(&barrier);
+        let mut step = self.team / 2;
+        while step > 0 {
+            self.out.open(format!("if (lane < {step})"));
+            let other: Vec<String> = shared.iter().map(|array| format!("{array}[lane + {step}]")).collect();
+            for line in fold.merge(names, &other) {
+                self.out.line(line);
+            }
+            put(self);
+            self.out.close();
+            self.out.line(&barrier);
+            step /= 2;
+        }
+        for (array, name) in shared.iter().zip(names) {
+            self.out.line(format!("{name} = {array}[0];"));
+        }
+        self.out.line(&barrier);
+    }
+
+    /// An array that the workgroup shares, with one element an invocation.
+    fn shared(&mut self, component: usize, ty: &'static str) -> String {
+        let name = format!("shared_{ty}_{component}");
+        if !self.shared.iter().any(|(known, _)| *known == name) {
+            self.shared.push((name.clone(), ty));
+        }
+        name
+    }
+
+    /// Merges by exchange within each warp, then the first lanes' results
+    /// through shared memory.
+    fn join_warps(&mut self, fold: Fold<'_>, names: &[String], warp: usize) {
+        let lanes = self.team.min(warp);
+        let mut distance = lanes / 2;
+        while distance > 0 {
+            let other =
+                self.exchange(&fold, names, &|this, name| this.dialect.lane_above(lanes, name, distance));
+            fold.merge(names, &other).iter().for_each(|line| self.out.line(line));
+            self.out.close();
+            distance /= 2;
+        }
+        if self.team > warp {
+            self.join_first_lanes(&fold, names, warp);
+        } else {
+            for name in names {
+                let first = self.dialect.first_lane(lanes, name);
+                self.out.line(format!("{name} = {first};"));
+            }
+        }
+    }
+
+    /// Opens a block in which the values that others hold have names.
+    fn exchange(
+        &mut self,
+        fold: &Fold<'_>,
+        names: &[String],
+        value: &dyn Fn(&Self, &str) -> String,
+    ) -> Vec<String> {
+        self.out.open("");
+        let mut other = Vec::new();
+        for (component, name) in fold.components().iter().zip(names) {
+            let (own, ty) = (format!("other_{name}"), self.dialect.register(component.dtype));
+            let line = self.dialect.define(&own, ty, &value(self, name));
+            self.out.line(line);
+            other.push(own);
+        }
+        other
+    }
+
+    /// Every lane merges the results of all warps, in their order.
+    fn join_first_lanes(&mut self, fold: &Fold<'_>, names: &[String], warp: usize) {
+        let shared: Vec<String> = (fold.components().iter().enumerate())
+            .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
+            .collect();
+        let barrier = self.dialect.barrier();
+        self.out.open(format!("if (lane % {warp} == 0)"));
+        for (array, name) in shared.iter().zip(names) {
+            self.out.line(format!("{array}[lane / {warp}] = {name};"));
+        }
+        self.out.close();
+        self.out.line(&barrier);
+        for (array, name) in shared.iter().zip(names) {
+            self.out.line(format!("{name} = {array}[0];"));
+        }
+        let head = self.dialect.for_loop("other", "1", &(self.team / warp).to_string(), 1);
+        self.out.open(head);
+        let other: Vec<String> = shared.iter().map(|array| format!("{array}[other]")).collect();
+        fold.merge(names, &other).iter().for_each(|line| self.out.line(line));
+        self.out.close();
+        self.out.line(&barrier);
+    }
+}

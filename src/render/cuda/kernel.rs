@@ -1,0 +1,274 @@
+//! The functions of kernels.
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::ir::{AluOp, ScatterMode};
+use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel, ScatterStore};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::{Dialect, Emitter};
+use crate::render::cuda::dialect::Cuda;
+use crate::render::cuda::{Parameters, function, pass};
+use crate::render::shader::{Pass, Unsupported};
+use crate::render::target::Target;
+use crate::render::tile::{self, Tiling};
+
+/// A kernel of points and rows.
+pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
+    let tiling = tile::rows(kernel, target)?;
+    let points = kernel.level_points(0) / tiling.lanes.count[0];
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    let point = if tiling.team > 1 {
+        emitter.out.line("const i32 lane = threadIdx.x;");
+        "blockIdx.x".to_string()
+    } else {
+        invocation(&dialect, tiling.workgroup)
+    };
+    start(&mut emitter, "point", &point, points);
+    let axes = wide_axes(kernel, kernel.level_axes(0));
+    grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
+    emitter.point(&|_| None);
+    let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
+    Ok(finish(kernel, &tiling, &emitter, (points as u64).div_ceil(per_group)))
+}
+
+/// Whether some position exceeds 32 bits.
+fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
+    // Rows are numbered in 32 bits, for the places of extremes.
+    for level in 1..=kernel.depth() {
+        if kernel.level_points(level) > i32::MAX as usize {
+            return Err(Unsupported::Elements(kernel.level_points(level)));
+        }
+    }
+    // Groups round up to whole workgroups and teams.
+    let most = i64::from(i32::MAX) - 4096;
+    let mut wide = kernel.level_points(0) as i64 > most;
+    for node in &kernel.exprs {
+        let Expr::Load(_, access, _) = &node.expr else { continue };
+        let (mut low, mut high) = access.affine.range(&kernel.axes);
+        for part in &access.dynamic {
+            let reach = part.stride * (part.extent as i64 - 1).max(0);
+            (low, high) = (low + reach.min(0), high + reach.max(0));
+        }
+        wide |= low < -most || high > most;
+    }
+    wide |= kernel.stores.iter().any(|store| store.numel as i64 > most);
+    wide |= kernel.scatter.as_ref().is_some_and(|scatter| scatter.numel as i64 > most);
+    Ok(wide)
+}
+
+/// The axes with more than one position.
+fn wide_axes(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
+    axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
+}
+
+fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
+    let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
+    emitter.team = tiling.team;
+    emitter.blocked = tiling.blocked;
+    emitter.by_four = tiling.by_four.clone();
+    // The body of a function.
+    emitter.out = crate::render::c_like::writer::Writer::inside(1);
+    emitter
+}
+
+/// The number of an invocation among all.
+fn invocation(dialect: &Cuda, workgroup: u32) -> String {
+    let block = if dialect.wide { "(i64)blockIdx.x" } else { "blockIdx.x" };
+    format!("{block} * {workgroup} + threadIdx.x")
+}
+
+/// Defines an index; invocations beyond its end have nothing to do.
+fn start(emitter: &mut Emitter<'_>, name: &str, value: &str, end: usize) {
+    let ty = emitter.dialect.position_type();
+    let line = emitter.dialect.define(name, ty, value);
+    emitter.out.line(line);
+    emitter.out.line(format!("if ({name} >= {end}) return;"));
+}
+
+/// Defines the positions of axes from an index of groups of `lanes` points.
+fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
+    if lanes == 1 {
+        return emitter.positions(index, axes, 1);
+    }
+    let first = format!("{index}_first");
+    let ty = emitter.dialect.position_type();
+    let line = emitter.dialect.define(&first, ty, &format!("{index} * {lanes}"));
+    emitter.out.line(line);
+    emitter.positions(&first, axes, lanes);
+}
+
+/// Whether a kernel may meet an index out of range.
+fn reports(kernel: &Kernel) -> bool {
+    let checked = |node: &crate::kernel::ExprNode| {
+        node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| part.checked))
+    };
+    kernel.scatter.is_some() || kernel.exprs.iter().any(checked)
+}
+
+/// Puts a pass together around an emitted body.
+fn finish(kernel: &Kernel, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
+    let mut parameters = Parameters::default();
+    if reports(kernel) {
+        parameters.status();
+    }
+    for (slot, input) in kernel.inputs.iter().enumerate() {
+        parameters.input(slot, input.dtype);
+    }
+    match &kernel.scatter {
+        Some(scatter) => parameters.output(0, scatter.dtype),
+        None => {
+            for (number, store) in kernel.stores.iter().enumerate() {
+                parameters.output(number, store.dtype);
+            }
+        }
+    }
+    let mut body = String::new();
+    for (name, ty) in &emitter.shared {
+        let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(32));
+    }
+    body += emitter.out.text();
+    let source = function(&kernel.name, &parameters, kernel.args.len(), tiling.workgroup, &body);
+    let mut pass = pass(source, parameters, tiling.workgroup, groups);
+    pass.fours = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]).collect();
+    pass
+}
+
+/// A contraction: a tile of the product per invocation, in registers.
+pub fn contraction(kernel: &Kernel, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+    let tiling = tile::contraction(kernel, target);
+    let count = tiling.lanes.count;
+    let size =
+        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
+    let tiles = size(&c.batch) * rows * columns;
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    start(&mut emitter, "tile", &invocation(&dialect, tiling.workgroup), tiles);
+    let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
+    let (rest, column) = split("tile", columns.max(1));
+    let (batch, row) = split("rest", rows.max(1));
+    for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
+        emitter.out.line(dialect.define(name, dialect.position_type(), &value));
+    }
+    emitter.positions("batch", &wide_axes(kernel, c.batch.iter().copied()), 1);
+    grid(&mut emitter, "row", &wide_axes(kernel, c.m.iter().copied()), count[0]);
+    grid(&mut emitter, "column", &wide_axes(kernel, c.n.iter().copied()), count[1]);
+    product(&mut emitter, c);
+    let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
+    Ok(finish(kernel, &tiling, &emitter, groups))
+}
+
+fn sum(i: usize, j: usize) -> String {
+    format!("sum_{i}_{j}")
+}
+
+/// The sum over k, and the stores that see it.
+fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
+    let kernel = emitter.kernel;
+    let dialect = emitter.dialect;
+    let count = emitter.lanes.count;
+    let (ty, zero) = (dialect.register(c.dtype), dialect.constant(c.dtype, 0));
+    for (i, j) in pairs(count) {
+        emitter.out.line(dialect.variable(&sum(i, j), ty, &zero));
+    }
+    let needed = emitter.needed(&[c.a, c.b]);
+    for id in needed.into_iter().filter(|id| kernel.exprs[id.index()].level == 0) {
+        emitter.define_all(&[id]);
+    }
+    let axes = wide_axes(kernel, c.k.iter().copied());
+    let steps: usize = axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+    emitter.out.open(dialect.for_loop("step", "0", &steps.to_string(), count[2]));
+    emitter.positions("step", &axes, count[2]);
+    let mark = emitter.mark();
+    emitter.define_all(&[c.a, c.b]);
+    for k in 0..count[2] {
+        for (i, j) in pairs(count) {
+            let lane: Lane = [i, j, k];
+            let (a, b) = (emitter.name(c.a, lane), emitter.name(c.b, lane));
+            emitter.out.line(format!("{0} = multiply_add({a}, {b}, {0});", sum(i, j)));
+        }
+    }
+    emitter.forget(mark);
+    emitter.out.close();
+    finish_product(emitter, c.dtype);
+}
+
+fn finish_product(emitter: &mut Emitter<'_>, dtype: DType) {
+    let (kernel, dialect, count) = (emitter.kernel, emitter.dialect, emitter.lanes.count);
+    let accumulators = (0..kernel.exprs.len()).filter(|&i| kernel.exprs[i].expr == Expr::Accumulator);
+    for id in accumulators.map(|i| ExprId(i as u32)) {
+        for (i, j) in pairs(count) {
+            let value = if dtype == DType::U8 { format!("({} & 0xffu)", sum(i, j)) } else { sum(i, j) };
+            let name = emitter.name(id, [i, j, 0]);
+            emitter.out.line(dialect.define(&name, dialect.register(dtype), &value));
+        }
+        emitter.assume(id);
+    }
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    emitter.define_all(&values);
+    for store in 0..kernel.stores.len() {
+        emitter.store(store, &|_| None);
+    }
+}
+
+/// The places in a tile.
+fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
+    (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
+}
+
+/// A scatter: updates that may meet are made by one invocation, in order.
+pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+    let mut tiling = tile::rows(kernel, target)?;
+    tiling.lanes = crate::render::c_like::Lanes::single(kernel);
+    tiling.team = 1;
+    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let mut emitter = emitter(&dialect, kernel, &tiling);
+    let extent = scatter.axis.map_or(1, |axis| kernel.axes[axis.index()].extent);
+    let points = kernel.level_points(0) / extent.max(1);
+    start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
+    let axes = wide_axes(kernel, kernel.level_axes(0).filter(|&axis| scatter.axis != Some(axis)));
+    emitter.positions("point", &axes, 1);
+    if let Some(axis) = scatter.axis.filter(|_| extent != 1) {
+        let head = dialect.for_loop(&format!("i{}", axis.0), "0", &extent.to_string(), 1);
+        emitter.out.open(head);
+        update(&mut emitter, &dialect, scatter);
+        emitter.out.close();
+    } else {
+        update(&mut emitter, &dialect, scatter);
+    }
+    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
+    Ok(finish(kernel, &tiling, &emitter, groups))
+}
+
+fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore) {
+    emitter.define_all(&[scatter.index, scatter.value]);
+    let lane = Lane::default();
+    let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
+    emitter.out.open(format!("if ({index} < 0 || {index} >= {})", scatter.extent));
+    emitter.out.line(dialect.report(&index, scatter.extent));
+    emitter.out.close();
+    emitter.out.open("else");
+    let stride = dialect.position(scatter.stride);
+    let base = emitter.affine(&scatter.address, lane);
+    let at = format!("{base} + {} * {stride}", dialect.narrow(&index));
+    emitter.out.line(dialect.define("target", dialect.position_type(), &at));
+    let op = match scatter.mode {
+        ScatterMode::Set => None,
+        ScatterMode::Add => Some(AluOp::Add),
+        ScatterMode::Mul => Some(AluOp::Mul),
+        ScatterMode::Max => Some(AluOp::Max),
+        ScatterMode::Min => Some(AluOp::Min),
+    };
+    let merged = match op {
+        None => value,
+        Some(op) => {
+            let dtype: DType = scatter.dtype.compute();
+            dialect.alu(op, dtype, &[dialect.element(0, "target"), value])
+        }
+    };
+    emitter.out.line(dialect.store(0, "target", &merged));
+    emitter.out.close();
+}

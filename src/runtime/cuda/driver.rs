@@ -1,0 +1,381 @@
+//! The driver, made safe: a device with a stream, memory in the order of that
+//! stream, modules, launches. Everything unsafe of this backend but the
+//! compiler's calls is here.
+
+use std::ffi::{CString, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cudarc::driver::{result, sys};
+use sys::CUresult as Code;
+
+/// What to do where there is no driver.
+pub const MEND: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The device has no such amount of memory left.
+    OutOfMemory,
+    /// The device can no longer be used by this process.
+    Lost(String),
+    /// Something else.
+    Other(String),
+}
+
+/// Results of the driver's calls.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The product's name.
+    pub name: String,
+    /// Compute capability: major, minor.
+    pub capability: (i32, i32),
+    /// Multiprocessors.
+    pub processors: usize,
+    /// Bytes of memory.
+    pub bytes: usize,
+    /// The driver's CUDA version: major, minor.
+    pub driver: (i32, i32),
+}
+
+/// A device's stream, and what belongs to it.
+#[derive(Debug)]
+pub struct Driver {
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    pool: sys::CUmemoryPool,
+    /// What the device is.
+    pub info: Info,
+    lost: Mutex<Option<String>>,
+}
+
+// SAFETY: contexts, streams and pools are handles that any thread may use;
+// every call here makes the context its thread's current one first.
+unsafe impl Send for Driver {}
+// SAFETY: as above; the driver locks internally.
+unsafe impl Sync for Driver {}
+
+/// A compiled function, loaded.
+#[derive(Debug)]
+pub struct Function {
+    module: sys::CUmodule,
+    function: sys::CUfunction,
+}
+
+// SAFETY: handles, used with the context current. A module stays loaded as
+// long as the process, so that launches that wait never lose their code.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// Starts the driver once; says what is missing. Never panics.
+///
+/// # Errors
+/// What is missing, in words.
+pub fn start() -> Result<usize, String> {
+    static STARTED: OnceLock<Result<usize, String>> = OnceLock::new();
+    STARTED
+        .get_or_init(|| {
+            // SAFETY: loading the driver's library runs its constructors.
+            if !unsafe { sys::is_culib_present() } {
+                return Err("the driver's library libcuda was not found".into());
+            }
+            result::init().map_err(|error| describe(error.0))?;
+            let count = result::device::get_count().map_err(|error| describe(error.0))?;
+            Ok(usize::try_from(count).unwrap_or(0))
+        })
+        .clone()
+}
+
+fn describe(code: Code) -> String {
+    let error = result::DriverError(code);
+    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    format!("{code:?}: {}", text.unwrap_or_else(|_| "unknown to this driver".into()))
+}
+
+/// Whether nothing works in the process any more after this failure.
+fn is_sticky(code: Code) -> bool {
+    matches!(
+        code,
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Code::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | Code::CUDA_ERROR_ASSERT
+            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Code::CUDA_ERROR_INVALID_PC
+            | Code::CUDA_ERROR_LAUNCH_FAILED
+            | Code::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Code::CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | Code::CUDA_ERROR_DEVICE_UNAVAILABLE
+            | Code::CUDA_ERROR_UNKNOWN
+    )
+}
+
+impl Driver {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// What is missing or unfit, in words.
+    pub fn open(ordinal: i32) -> Result<Driver, String> {
+        let words = |error: result::DriverError| describe(error.0);
+        let device = result::device::get(ordinal).map_err(words)?;
+        let info = info(device)?;
+        if info.capability < (8, 0) {
+            let (major, minor) = info.capability;
+            return Err(format!("{} has compute capability {major}.{minor}, below 8.0", info.name));
+        }
+        // SAFETY: the device is there; the context is never released, so all
+        // handles stay valid. The attribute is a 64-bit number.
+        unsafe {
+            let context = result::primary_ctx::retain(device).map_err(words)?;
+            result::ctx::set_current(context).map_err(words)?;
+            let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(words)?;
+            let pool = result::device::get_default_mem_pool(device).map_err(words)?;
+            // Memory stays with the pool at every wait, or it would go back.
+            let mut keep = u64::MAX;
+            let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+            let value = (&raw mut keep).cast::<c_void>();
+            result::mem_pool::set_attribute(pool, attribute, value).map_err(words)?;
+            Ok(Driver { context, stream, pool, info, lost: Mutex::new(None) })
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Option<String>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the device is lost, if it is.
+    pub fn loss(&self) -> Option<String> {
+        self.lost().clone()
+    }
+
+    /// A call's failure, remembered if it is the last.
+    fn fail(&self, error: result::DriverError) -> Failure {
+        if error.0 == Code::CUDA_ERROR_OUT_OF_MEMORY {
+            return Failure::OutOfMemory;
+        }
+        let words = describe(error.0);
+        if is_sticky(error.0) {
+            self.lost().get_or_insert_with(|| words.clone());
+            return Failure::Lost(words);
+        }
+        Failure::Other(words)
+    }
+
+    /// Makes the context this thread's current one.
+    fn enter(&self) -> Outcome<()> {
+        if let Some(reason) = self.loss() {
+            return Err(Failure::Lost(reason));
+        }
+        // SAFETY: the context is never released.
+        unsafe { result::ctx::set_current(self.context) }.map_err(|error| self.fail(error))
+    }
+
+    /// Runs calls with the context current.
+    fn call<T>(&self, calls: impl FnOnce() -> Result<T, result::DriverError>) -> Outcome<T> {
+        self.enter()?;
+        calls().map_err(|error| self.fail(error))
+    }
+
+    /// Memory, in the order of the stream.
+    ///
+    /// # Errors
+    /// Refusal, or another failure.
+    pub fn allocate(&self, bytes: usize) -> Outcome<u64> {
+        // SAFETY: the stream lives; contents are unspecified, as promised.
+        self.call(|| unsafe { result::malloc_async(self.stream, bytes) })
+    }
+
+    /// Gives memory back, after all that was enqueued before. Memory of a lost
+    /// device is gone anyway.
+    pub fn free(&self, pointer: u64) {
+        // SAFETY: called once for each allocation, by its owner's drop.
+        let _ = self.call(|| unsafe { result::free_async(pointer, self.stream) });
+    }
+
+    /// Copies from the host. The data may change once this returns.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn write(&self, to: u64, data: &[u8]) -> Outcome<()> {
+        // SAFETY: the caller's buffer holds `data.len()` bytes. The driver
+        // copies pageable memory before it returns.
+        self.call(|| unsafe { result::memcpy_htod_async(to, data, self.stream) })
+    }
+
+    /// Copies to the host, waiting.
+    ///
+    /// # Errors
+    /// The driver's failure, of this or of earlier work.
+    pub fn read(&self, from: u64, out: &mut [u8]) -> Outcome<()> {
+        // SAFETY: the buffer holds as many bytes; the slice outlives the wait.
+        self.call(|| unsafe {
+            result::memcpy_dtoh_async(out, from, self.stream)?;
+            result::stream::synchronize(self.stream)
+        })
+    }
+
+    /// Copies within the device.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn copy(&self, from: u64, to: u64, bytes: usize) -> Outcome<()> {
+        // SAFETY: both ranges lie in buffers of the caller's.
+        self.call(|| unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) })
+    }
+
+    /// Waits for everything enqueued.
+    ///
+    /// # Errors
+    /// The first failure of what was enqueued.
+    pub fn wait(&self) -> Outcome<()> {
+        // SAFETY: the stream lives.
+        self.call(|| unsafe { result::stream::synchronize(self.stream) })
+    }
+
+    /// Loads machine code and finds its function.
+    ///
+    /// # Errors
+    /// The driver refuses the code, or there is no such function.
+    pub fn load(&self, code: &[u8], entry: &str) -> Outcome<Function> {
+        let name = CString::new(entry).map_err(|error| Failure::Other(error.to_string()))?;
+        // SAFETY: the image is whole (a CUBIN states its own size).
+        self.call(|| unsafe {
+            let module = result::module::load_data(code.as_ptr().cast())?;
+            Ok(Function { module, function: result::module::get_function(module, name)? })
+        })
+    }
+
+    /// Enqueues a launch. Each parameter is given as 8 bytes, of which the
+    /// function takes as many as it declares.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    pub fn launch(
+        &self,
+        function: &Function,
+        groups: u32,
+        workgroup: u32,
+        parameters: &mut [u64],
+    ) -> Outcome<()> {
+        let mut places: Vec<*mut c_void> =
+            parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
+        let (grid, block) = ((groups, 1, 1), (workgroup, 1, 1));
+        // SAFETY: the renderer gives one parameter for each the function
+        // declares, and kernels keep to their buffers by construction; the
+        // driver copies parameters before it returns.
+        self.call(|| unsafe {
+            result::launch_kernel(function.function, grid, block, 0, self.stream, &mut places)
+        })
+    }
+
+    /// Bytes that the pool holds.
+    pub fn reserved(&self) -> u64 {
+        let mut bytes = 0u64;
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
+        let value = (&raw mut bytes).cast::<c_void>();
+        // SAFETY: the attribute is a 64-bit number.
+        let known = self.call(|| unsafe { result::mem_pool::get_attribute(self.pool, attribute, value) });
+        known.map_or(0, |()| bytes)
+    }
+
+    /// Gives the pool's free memory back to the system.
+    pub fn trim(&self) {
+        // SAFETY: the pool lives. What fails here fails again where it matters.
+        let _ = self.call(|| unsafe {
+            result::stream::synchronize(self.stream)?;
+            result::mem_pool::trim_to(self.pool, 0)
+        });
+    }
+
+    /// Words in the host's memory that kernels write too, all 0.
+    ///
+    /// # Errors
+    /// Refusal.
+    pub fn shared_words(&self, count: usize) -> Outcome<SharedWords> {
+        let bytes = 4 * count;
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: fresh memory of that size, page-aligned.
+        self.call(|| unsafe {
+            let host = result::malloc_host(bytes, flags)?;
+            std::ptr::write_bytes(host.cast::<u8>(), 0, bytes);
+            let mut device = 0;
+            sys::cuMemHostGetDevicePointer_v2(&mut device, host, 0).result()?;
+            Ok(SharedWords { host: host.cast(), device, count })
+        })
+    }
+}
+
+/// Words in the host's memory that kernels write too. They stay for the life
+/// of the process: a launch that still waits may write them.
+#[derive(Debug)]
+pub struct SharedWords {
+    host: *mut u32,
+    /// Where kernels find them.
+    pub device: u64,
+    count: usize,
+}
+
+// SAFETY: the words are read and written by volatile accesses only.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// The words as they are; of finished launches, once they were waited for.
+    pub fn read(&self) -> Vec<u32> {
+        // SAFETY: there are `count` words.
+        (0..self.count).map(|i| unsafe { self.host.add(i).read_volatile() }).collect()
+    }
+
+    /// Makes all words 0.
+    pub fn clear(&self) {
+        for i in (0..self.count).rev() {
+            // SAFETY: there are `count` words.
+            unsafe { self.host.add(i).write_volatile(0) };
+        }
+    }
+}
+
+fn info(device: sys::CUdevice) -> Result<Info, String> {
+    use sys::CUdevice_attribute as Attribute;
+    let words = |error: result::DriverError| describe(error.0);
+    let attribute = |which: Attribute| {
+        // SAFETY: the device is there.
+        unsafe { result::device::get_attribute(device, which) }.map_err(words)
+    };
+    let mut driver = 0;
+    // SAFETY: the pointer is to a live integer.
+    unsafe { sys::cuDriverGetVersion(&mut driver) }.result().map_err(words)?;
+    if driver < 12_000 {
+        return Err(format!(
+            "the driver is for CUDA {}.{}, older than 12.0",
+            driver / 1000,
+            driver % 1000 / 10
+        ));
+    }
+    Ok(Info {
+        name: result::device::get_name(device).map_err(words)?,
+        capability: (
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        processors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+        // SAFETY: the device is there.
+        bytes: unsafe { result::device::total_mem(device) }.map_err(words)?,
+        driver: (driver / 1000, driver % 1000 / 10),
+    })
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        // Launches may still wait for the code, and a backend keeps what it
+        // loaded for the process's life; there is nothing to do.
+        let _ = self.module;
+    }
+}

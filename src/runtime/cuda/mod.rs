@@ -1,0 +1,144 @@
+//! NVIDIA GPUs, through CUDA's driver and NVRTC, both loaded at run time. The
+//! only folder that knows cudarc.
+//!
+//! - [`driver`]: the driver's calls, made safe.
+//! - [`nvrtc`]: the compiler.
+//! - [`gpu`]: an opened device, its memory, its errors.
+//! - [`reports`]: bad indices.
+//! - [`program`]: kernels, launched; users' kernels, on the host.
+
+pub mod driver;
+pub mod gpu;
+pub mod nvrtc;
+pub mod program;
+pub mod reports;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::base::{Device, Result};
+use crate::ir::Buffer;
+use crate::kernel::Work;
+use crate::runtime::cuda::gpu::Gpu;
+use crate::runtime::cuda::program::{CudaProgram, HostProgram};
+use crate::runtime::cuda::reports::Reports;
+use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program, Properties};
+
+/// An NVIDIA GPU as a device.
+#[derive(Debug)]
+pub struct CudaBackend {
+    gpu: Arc<Gpu>,
+    reports: Arc<Reports>,
+    capabilities: Capabilities,
+}
+
+/// Whether the first device can be used.
+pub fn is_present() -> bool {
+    Gpu::open(Device::cuda(0)).is_ok()
+}
+
+impl CudaBackend {
+    /// The device of that name; the process opens each once.
+    ///
+    /// # Errors
+    /// What is missing, and what mends it.
+    pub fn open(name: Device) -> Result<CudaBackend> {
+        let gpu = Gpu::open(name)?;
+        let reports = Arc::new(Reports::new(&gpu)?);
+        // A multiprocessor holds 2048 threads at once.
+        let workers = gpu.driver.info.processors * 2048;
+        let capabilities = Capabilities {
+            max_bindings: 128,
+            workers,
+            row_bytes: 32 << 10,
+            templates: &[],
+            missing: &[],
+            several_in_place: false,
+        };
+        Ok(CudaBackend { gpu, reports, capabilities })
+    }
+
+    /// The opened device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    fn at(binding: Binding<'_>) -> u64 {
+        binding.buffer.handle + binding.offset as u64
+    }
+}
+
+impl Backend for CudaBackend {
+    fn device(&self) -> Device {
+        self.gpu.name
+    }
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+    fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        gpu::allocate(&self.gpu, bytes)
+    }
+    fn upload(&self, data: &[u8]) -> Result<Buffer> {
+        let buffer = self.allocate(data.len())?;
+        if !data.is_empty() {
+            self.gpu.driver.write(buffer.handle, data).map_err(|failure| self.gpu.error("", failure))?;
+        }
+        Ok(buffer)
+    }
+    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.reports.after(&self.gpu, || {
+            let read = self.gpu.driver.read(buffer.handle + start as u64, out);
+            read.map_err(|failure| self.gpu.error("", failure))
+        })
+    }
+    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let copied = self.gpu.driver.copy(Self::at(from), Self::at(to), bytes);
+        copied.map_err(|failure| self.gpu.error("", failure))
+    }
+    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+        let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
+        if let Work::Custom(custom, inputs, outputs) = work {
+            let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
+            return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
+        }
+        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone())?))
+    }
+    fn describe(&self) -> String {
+        let info = &self.gpu.driver.info;
+        let ((major, minor), (cuda, point)) = (info.capability, info.driver);
+        format!("{} (sm_{major}{minor}, {} MiB, CUDA {cuda}.{point})", info.name, info.bytes >> 20)
+    }
+    fn properties(&self) -> Properties {
+        let info = &self.gpu.driver.info;
+        let ((major, minor), (cuda, point)) = (info.capability, info.driver);
+        Properties {
+            name: info.name.clone(),
+            capability: format!("{major}.{minor}"),
+            driver: format!("CUDA {cuda}.{point}"),
+            compute_units: info.processors,
+            total_memory: Some(info.bytes as u64),
+            ..Properties::of(&self.capabilities)
+        }
+    }
+    fn sync(&self) -> Result<()> {
+        self.reports
+            .after(&self.gpu, || self.gpu.driver.wait().map_err(|failure| self.gpu.error("", failure)))
+    }
+    fn memory(&self) -> MemoryStats {
+        self.gpu.memory()
+    }
+    fn set_memory_limit(&self, bytes: u64) {
+        self.gpu.set_memory_limit(bytes);
+    }
+    fn empty_cache(&self) {
+        self.gpu.driver.trim();
+    }
+}

@@ -1,0 +1,190 @@
+//! Compiled work, and how it is launched.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::base::Result;
+use crate::ir::{Custom, Type};
+use crate::kernel::Work;
+use crate::render::{Memory, Pass, Shader, Target, cuda};
+use crate::runtime::cuda::driver::Function;
+use crate::runtime::cuda::gpu::{Gpu, allocate};
+use crate::runtime::cuda::reports::Reports;
+use crate::runtime::{Binding, Bindings, Program};
+
+/// A kernel as functions. Where inputs do not start at multiples of four
+/// elements, in a second version that needs no such thing.
+pub struct CudaProgram {
+    gpu: Arc<Gpu>,
+    reports: Arc<Reports>,
+    work: Work,
+    aligned: Compiled,
+    unaligned: OnceLock<Compiled>,
+}
+
+/// A shader with its functions.
+#[derive(Debug)]
+struct Compiled {
+    shader: Shader,
+    functions: Vec<Arc<Function>>,
+}
+
+impl CudaProgram {
+    /// Renders and compiles.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work) -> Result<CudaProgram> {
+        let aligned = compile(&gpu, &work, &Target::cuda())?;
+        Ok(CudaProgram { gpu, reports, work, aligned, unaligned: OnceLock::new() })
+    }
+
+    /// The version for these bindings.
+    fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
+        let mut fours = self.aligned.shader.passes.iter().flat_map(|pass| &pass.fours);
+        if fours.all(|&slot| bindings.inputs[slot].offset.is_multiple_of(4 * element_size(&self.work, slot)))
+        {
+            return Ok(&self.aligned);
+        }
+        if let Some(known) = self.unaligned.get() {
+            return Ok(known);
+        }
+        let compiled = compile(&self.gpu, &self.work, &Target { aligned: false, ..Target::cuda() })?;
+        Ok(self.unaligned.get_or_init(|| compiled))
+    }
+
+    fn launch_pass(
+        &self,
+        pass: &Pass,
+        function: &Function,
+        bindings: &Bindings<'_>,
+        scratch: &[Binding<'_>],
+    ) -> Result<()> {
+        if pass.groups == 0 {
+            return Ok(());
+        }
+        let name = work_name(&self.work);
+        let groups = i32::try_from(pass.groups)
+            .map_err(|_| self.gpu.refusal(name, format!("{} blocks are too many", pass.groups)))?;
+        let at = |binding: &Binding<'_>| binding.buffer.handle + binding.offset as u64;
+        let mut number = 0;
+        let mut parameters: Vec<u64> = Vec::new();
+        for slot in &pass.slots {
+            parameters.push(match slot.memory {
+                Memory::Status => {
+                    number = self.reports.site(bindings.status.site());
+                    self.reports.pointer()
+                }
+                Memory::Input(slot) => at(&bindings.inputs[slot]),
+                Memory::Output(slot) => at(&bindings.outputs[slot]),
+                Memory::Scratch(slot) => at(&scratch[slot]),
+            });
+        }
+        let first = parameters.len() + 1;
+        parameters.extend([u64::from(number), 0]);
+        parameters.extend_from_slice(bindings.scalars);
+        loop {
+            self.gpu
+                .driver
+                .launch(function, groups as u32, pass.workgroup, &mut parameters)
+                .map_err(|failure| self.gpu.error(name, failure))?;
+            parameters[first] += u64::from(pass.chunk);
+            if parameters[first] >= u64::from(pass.chunks_end) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn compile(gpu: &Gpu, work: &Work, target: &Target) -> Result<Compiled> {
+    let shader = cuda::render_work(work, target).map_err(|reason| {
+        gpu.refusal(work_name(work), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
+    })?;
+    let shader = shader.unwrap_or_else(|| panic!("work without functions: {work:?}"));
+    let compile = |pass: &Pass| gpu.function(&shader.name, &pass.source);
+    let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
+    Ok(Compiled { shader, functions })
+}
+
+fn work_name(work: &Work) -> &str {
+    match work {
+        Work::Kernel(kernel) => &kernel.name,
+        Work::Sort(_) => "sort",
+        Work::Custom(custom, ..) => custom.name(),
+    }
+}
+
+/// Bytes of an input's elements.
+fn element_size(work: &Work, slot: usize) -> usize {
+    match work {
+        Work::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
+        Work::Sort(sort) => sort.dtype.size(),
+        Work::Custom(_, inputs, _) => inputs[slot].dtype.size(),
+    }
+}
+
+impl Program for CudaProgram {
+    fn source(&self) -> String {
+        self.aligned.shader.passes.iter().map(|pass| pass.source.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        let compiled = self.version(bindings)?;
+        let mut scratch = Vec::new();
+        for &bytes in &compiled.shader.scratch {
+            scratch.push(allocate(&self.gpu, bytes)?);
+        }
+        let scratch: Vec<Binding<'_>> = scratch.iter().map(|buffer| Binding { buffer, offset: 0 }).collect();
+        for (pass, function) in compiled.shader.passes.iter().zip(&compiled.functions) {
+            self.launch_pass(pass, function, bindings, &scratch)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for CudaProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.source())
+    }
+}
+
+/// A user's kernel: reads the operands, runs on the host, writes the results.
+#[derive(Debug)]
+pub struct HostProgram {
+    /// The device.
+    pub gpu: Arc<Gpu>,
+    /// Where kernels before it report bad indices.
+    pub reports: Arc<Reports>,
+    /// The kernel.
+    pub custom: Arc<dyn Custom>,
+    /// Types of the operands.
+    pub inputs: Vec<Type>,
+    /// Types of the results.
+    pub outputs: Vec<Type>,
+}
+
+impl Program for HostProgram {
+    fn source(&self) -> String {
+        format!("custom {}, on the host", self.custom.name())
+    }
+
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        let (gpu, name) = (&self.gpu, self.custom.name());
+        let mut operands: Vec<Vec<u8>> = self.inputs.iter().map(|ty| vec![0; ty.bytes()]).collect();
+        self.reports.after(gpu, || {
+            for (binding, bytes) in bindings.inputs.iter().zip(&mut operands).filter(|(_, b)| !b.is_empty()) {
+                let read = gpu.driver.read(binding.buffer.handle + binding.offset as u64, bytes);
+                read.map_err(|failure| gpu.error(name, failure))?;
+            }
+            Ok(())
+        })?;
+        let mut results: Vec<Vec<u8>> = self.outputs.iter().map(|ty| vec![0; ty.bytes()]).collect();
+        let slices: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+        let mut out: Vec<&mut [u8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+        self.custom.run_cpu(&slices, &mut out).map_err(|message| gpu.refusal(name, message))?;
+        for (binding, bytes) in bindings.outputs.iter().zip(&results).filter(|(_, bytes)| !bytes.is_empty()) {
+            let written = gpu.driver.write(binding.buffer.handle + binding.offset as u64, bytes);
+            written.map_err(|failure| gpu.error(name, failure))?;
+        }
+        Ok(())
+    }
+}

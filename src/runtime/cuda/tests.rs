@@ -1,0 +1,152 @@
+//! Random kernels on a device against the point-by-point reference: on a GPU,
+//! or on the simulated device of `tests/cuda_sim` where that is on the library
+//! path.
+
+mod compiler;
+
+use proptest::prelude::*;
+
+use crate::base::{DType, Device, Scalar};
+use crate::ir::Buffer;
+use crate::kernel::{Kernel, Work};
+use crate::runtime::cpu::tests::random::Case;
+use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
+use crate::runtime::cuda::CudaBackend;
+use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
+
+/// Whether `KILN_REQUIRE` names a proof, so that it must not be skipped.
+fn is_required(proof: &str) -> bool {
+    std::env::var("KILN_REQUIRE").is_ok_and(|list| list.split(',').any(|it| it == proof))
+}
+
+/// The first device. Without one the test is skipped, unless `KILN_REQUIRE`
+/// asks for one.
+fn device() -> Option<CudaBackend> {
+    match CudaBackend::open(Device::cuda(0)) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            assert!(!is_required("cudasim"), "KILN_REQUIRE asks for a CUDA device: {error}");
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// What a program leaves on the device.
+fn run_there(
+    backend: &CudaBackend,
+    program: &dyn Program,
+    kernel: &Kernel,
+    inputs: &[Buffer],
+    overwritten: Option<u32>,
+) -> Result<Outcome, String> {
+    let outs: Vec<(usize, DType)> = match &kernel.scatter {
+        Some(scatter) => vec![(scatter.numel, scatter.dtype)],
+        None => kernel.stores.iter().map(|store| (store.numel, store.dtype)).collect(),
+    };
+    let start = |dtype: DType, i: usize| {
+        Scalar::Int(if kernel.scatter.is_some() { i as i64 % 3 } else { 77 }).cast(dtype)
+    };
+    let upload = |bytes: &[u8]| backend.upload(bytes).expect("memory for a test");
+    let there: Vec<Buffer> = inputs.iter().map(|input| upload(host::bytes(input))).collect();
+    let mut outputs: Vec<Buffer> = (outs.iter())
+        .map(|&(numel, dtype)| {
+            let values: Vec<Scalar> = (0..numel).map(|i| start(dtype, i)).collect();
+            upload(host::bytes(&buffer(&values, dtype)))
+        })
+        .collect();
+    let bind = |buffer| Binding { buffer, offset: 0 };
+    if let Some(input) = overwritten {
+        outputs[0] = upload(host::bytes(&inputs[input as usize]));
+    }
+    let mut bound: Vec<Binding<'_>> = there.iter().map(bind).collect();
+    if let Some(input) = overwritten {
+        bound[input as usize] = bind(&outputs[0]);
+    }
+    let status = IndexStatus::default();
+    let launched = program.launch(&Bindings {
+        inputs: &bound,
+        outputs: &outputs.iter().map(bind).collect::<Vec<_>>(),
+        scalars: &[],
+        status: &status,
+    });
+    launched.map_err(|error| error.to_string())?;
+    let bad_index = backend.sync().is_err();
+    let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| {
+        let mut bytes = vec![0; buffer.bytes];
+        backend.download(buffer, 0, &mut bytes).expect("a download");
+        elements(&bytes, *dtype)
+    };
+    Ok(Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index })
+}
+
+/// The first difference between the reference and the device.
+fn difference(backend: &CudaBackend, program: &dyn Program, case: &Case) -> Option<String> {
+    let inputs: Vec<Buffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
+    let tolerance = if case.rounds { 1e-2 } else { 1e-5 };
+    let have = match run_there(backend, program, &case.kernel, &inputs, case.overwritten) {
+        Ok(outcome) => outcome,
+        Err(error) => return Some(error),
+    };
+    let want = run(&case.kernel, &inputs, By::Reference);
+    if want.bad_index != have.bad_index {
+        return Some(format!("bad index {} instead of {}", have.bad_index, want.bad_index));
+    }
+    for (number, (want, have)) in want.outputs.iter().zip(&have.outputs).enumerate() {
+        let wrong = want.iter().zip(have).position(|(&w, &h)| !close(w, h, tolerance));
+        if let Some(at) = wrong {
+            return Some(format!("output {number} at {at}: {} instead of {}", have[at], want[at]));
+        }
+    }
+    None
+}
+
+fn check(case: &Case) -> Result<(), TestCaseError> {
+    if case.kernel.stores.is_empty() && case.kernel.scatter.is_none() {
+        return Ok(());
+    }
+    let Some(backend) = device() else { return Ok(()) };
+    let text = || crate::kernel::print::text(&case.kernel);
+    let program = backend
+        .compile(&Work::Kernel(case.kernel.clone()))
+        .map_err(|error| TestCaseError::fail(format!("{error}\n{}", text())))?;
+    match difference(&backend, program.as_ref(), case) {
+        None => Ok(()),
+        Some(difference) => {
+            Err(TestCaseError::fail(format!("{difference}\n{}\n{}", text(), program.source())))
+        }
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(0u32..100_000, 40..240)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("CASES").map_or(60, |n| n.parse().expect("CASES is a number")),
+        failure_persistence: None,
+        max_shrink_iters: 60,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn rows_agree_with_the_reference(numbers in numbers()) {
+        check(&Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn outputs_written_over_inputs_agree_with_the_reference(numbers in numbers()) {
+        check(&Case::in_place(numbers))?;
+    }
+
+    #[test]
+    fn scatters_agree_with_the_reference(numbers in numbers()) {
+        check(&Case::scatter(numbers))?;
+    }
+
+    #[test]
+    fn contractions_agree_with_the_reference(numbers in numbers()) {
+        check(&Case::contraction(numbers))?;
+    }
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Builds the simulated CUDA device (a libcuda and a libnvrtc) into a folder,
+# to be put on LD_LIBRARY_PATH where there is no GPU. Needs g++ on x86-64.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+out="${1:?usage: build.sh FOLDER}"
+mkdir -p "$out"
+cp "$here/device.h" "$out/"
+flags=(-std=c++17 -O2 -march=x86-64-v3 -fPIC -shared -Wall -Wno-attributes)
+g++ "${flags[@]}" -Wl,-soname,libcuda.so.1 "$here/machine.cpp" "$here/driver.cpp" -o "$out/libcuda.so.1" -ldl
+g++ "${flags[@]}" -Wl,-soname,libnvrtc.so.13 "$here/compiler.cpp" -o "$out/libnvrtc.so.13" -ldl

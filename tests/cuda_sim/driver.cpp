@@ -1,0 +1,244 @@
+// A libcuda for machines without a GPU: one device whose memory is the host's
+// and whose kernels the simulated machine runs, in several orders of threads
+// and blocks. A launch whose orders disagree in any byte, or that writes
+// outside its buffers, fails as an illegal access does.
+//
+// Environment:
+//   KILN_CUDA_SIM_ORDERS  orders per launch (3)
+//   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `launch` or
+//                         `wait` (from 1) fails with that code; `launch` and
+//                         `wait` go on failing if the code is sticky
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device.h"
+
+namespace {
+using Result = int;
+constexpr Result OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, NOT_FOUND = 500,
+                 ILLEGAL_ADDRESS = 700;
+constexpr size_t GUARD = 256;
+constexpr unsigned char GUARD_BYTE = 0xa5;
+
+struct Block {
+    size_t bytes;
+    bool is_device;
+};
+
+struct Module {
+    void* library;
+};
+
+struct Function {
+    int (*launch)(void**, unsigned, unsigned, unsigned);
+    int arity;
+};
+
+std::recursive_mutex one;
+std::map<char*, Block> blocks;
+size_t allocated;
+Result lost;
+
+size_t memory_bytes() { return 4ull << 30; }
+
+// The code of the fault that this call meets.
+Result fault(const char* call) {
+    static const char* wanted = getenv("KILN_CUDA_SIM_FAULT");
+    static std::map<std::string, int> calls;
+    if (lost) return lost;
+    if (!wanted) return OK;
+    char name[32];
+    int at = 0, code = 0;
+    if (sscanf(wanted, "%31[a-z]:%d:%d", name, &at, &code) != 3 || strcmp(name, call)) return OK;
+    if (++calls[call] != at) return OK;
+    if (code >= 700) lost = code;
+    return code;
+}
+
+char* take(size_t bytes, bool is_device) {
+    char* start = (char*)aligned_alloc(GUARD, (bytes + 3 * GUARD) / GUARD * GUARD);
+    memset(start, GUARD_BYTE, GUARD);
+    // Fresh memory is NaN, so that what nothing wrote shows.
+    memset(start + GUARD, 0xff, bytes);
+    memset(start + GUARD + bytes, GUARD_BYTE, GUARD);
+    blocks[start + GUARD] = {bytes, is_device};
+    return start + GUARD;
+}
+
+bool is_whole(const char* start, const Block& block) {
+    for (size_t i = 1; i <= GUARD; i++)
+        if ((unsigned char)start[-(long)i] != GUARD_BYTE || (unsigned char)start[block.bytes + i - 1] != GUARD_BYTE) return false;
+    return true;
+}
+
+Result give_back(char* start) {
+    auto found = blocks.find(start);
+    if (found == blocks.end()) return INVALID_VALUE;
+    const bool whole = is_whole(start, found->second);
+    blocks.erase(found);
+    free(start - GUARD);
+    return whole ? OK : ILLEGAL_ADDRESS;
+}
+
+// The blocks that a launch's arguments lead to.
+std::map<char*, Block> reached(void** arguments, int count) {
+    std::map<char*, Block> found;
+    for (int i = 0; i < count; i++) {
+        char* pointer = *(char**)arguments[i];
+        auto after = blocks.upper_bound(pointer);
+        if (after == blocks.begin()) continue;
+        auto block = std::prev(after);
+        if (block->second.is_device && pointer < block->first + block->second.bytes) found.insert(*block);
+    }
+    return found;
+}
+
+using Contents = std::vector<std::vector<char>>;
+
+Contents copy_of(const std::map<char*, Block>& some) {
+    Contents all;
+    for (auto& [start, block] : some) all.emplace_back(start, start + block.bytes);
+    return all;
+}
+
+void restore(const std::map<char*, Block>& some, const Contents& contents) {
+    size_t i = 0;
+    for (auto& [start, block] : some) memcpy(start, contents[i++].data(), block.bytes);
+}
+
+Result complain(const char* what) {
+    fprintf(stderr, "simulated device: %s\n", what);
+    return ILLEGAL_ADDRESS;
+}
+
+Result run(const Function& function, void** arguments, unsigned groups, unsigned workgroup) {
+    static const char* wanted = getenv("KILN_CUDA_SIM_ORDERS");
+    const unsigned orders = wanted ? atoi(wanted) : 3;
+    const auto buffers = reached(arguments, function.arity);
+    const Contents before = orders > 1 ? copy_of(buffers) : Contents{};
+    Contents first;
+    for (unsigned order = 0; order < orders; order++) {
+        if (order > 0) restore(buffers, before);
+        if (function.launch(arguments, groups, workgroup, order)) return complain(cuda_sim::cuda_sim_error());
+        for (auto& [start, block] : buffers)
+            if (!is_whole(start, block)) return complain("a kernel wrote outside its buffers");
+        if (order == 0)
+            first = orders > 1 ? copy_of(buffers) : Contents{};
+        else if (copy_of(buffers) != first)
+            return complain("results depend on the order of threads");
+    }
+    return OK;
+}
+}  // namespace
+
+#define LOCKED std::lock_guard<std::recursive_mutex> guard(one)
+
+extern "C" {
+Result cuInit(unsigned) { return OK; }
+Result cuDriverGetVersion(int* version) { return *version = 13000, OK; }
+Result cuGetErrorName(Result, const char** name) { return *name = "CUDA_ERROR_SIMULATED", OK; }
+Result cuGetErrorString(Result, const char** text) { return *text = "simulated", OK; }
+
+Result cuDeviceGetCount(int* count) { return *count = 1, OK; }
+Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? OK : INVALID_DEVICE; }
+Result cuDeviceGetName(char* name, int bytes, int) { return snprintf(name, bytes, "simulated device"), OK; }
+Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_bytes(), OK; }
+Result cuDeviceGetAttribute(int* value, int attribute, int) {
+    constexpr int MAJOR = 75, MINOR = 76, PROCESSORS = 16;
+    *value = attribute == MAJOR ? 9 : attribute == MINOR ? 0 : attribute == PROCESSORS ? 4 : 0;
+    return OK;
+}
+
+Result cuDevicePrimaryCtxRetain(void** context, int) { return *context = (void*)1, OK; }
+Result cuCtxSetCurrent(void*) { return OK; }
+Result cuStreamCreate(void** stream, unsigned) { return *stream = (void*)1, OK; }
+Result cuStreamSynchronize(void*) {
+    LOCKED;
+    return fault("wait");
+}
+
+Result cuDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, OK; }
+Result cuMemPoolSetAttribute(void*, int, void*) { return OK; }
+Result cuMemPoolGetAttribute(void*, int, void* value) {
+    LOCKED;
+    *(uint64_t*)value = allocated;
+    return OK;
+}
+Result cuMemPoolTrimTo(void*, size_t) { return OK; }
+
+Result cuMemAllocAsync(uint64_t* pointer, size_t bytes, void*) {
+    LOCKED;
+    if (Result code = fault("allocate")) return code;
+    if (allocated + bytes > memory_bytes()) return OUT_OF_MEMORY;
+    allocated += bytes;
+    *pointer = (uint64_t)take(bytes, true);
+    return OK;
+}
+Result cuMemFreeAsync(uint64_t pointer, void*) {
+    LOCKED;
+    auto found = blocks.find((char*)pointer);
+    if (found != blocks.end()) allocated -= found->second.bytes;
+    return give_back((char*)pointer);
+}
+// What the host and kernels share changes in no fixed order, and is not compared.
+Result cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
+    LOCKED;
+    *pointer = take(bytes, false);
+    return OK;
+}
+Result cuMemFreeHost(void* pointer) {
+    LOCKED;
+    return give_back((char*)pointer);
+}
+Result cuMemHostGetDevicePointer_v2(uint64_t* device, void* host, unsigned) { return *device = (uint64_t)host, OK; }
+
+Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
+    LOCKED;
+    return lost ? lost : (memcpy((void*)to, from, bytes), OK);
+}
+Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
+    LOCKED;
+    return lost ? lost : (memcpy(to, (void*)from, bytes), OK);
+}
+Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+    LOCKED;
+    return lost ? lost : (memmove((void*)to, (void*)from, bytes), OK);
+}
+
+Result cuModuleLoadData(Module** module, const void* image) {
+    LOCKED;
+    constexpr char MARK[] = "CUDA_SIM:";
+    if (strncmp((const char*)image, MARK, sizeof MARK - 1)) return INVALID_IMAGE;
+    void* library = dlopen((const char*)image + sizeof MARK - 1, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fprintf(stderr, "simulated device: %s\n", dlerror());
+        return INVALID_IMAGE;
+    }
+    *module = new Module{library};
+    return OK;
+}
+Result cuModuleGetFunction(Function** function, Module* module, const char*) {
+    LOCKED;
+    void* launch = dlsym(module->library, "cuda_sim_launch");
+    const int* arity = (const int*)dlsym(module->library, "cuda_sim_arity");
+    if (!launch || !arity) return NOT_FOUND;
+    *function = new Function{(int (*)(void**, unsigned, unsigned, unsigned))launch, *arity};
+    return OK;
+}
+Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                      unsigned shared, void*, void** arguments, void**) {
+    LOCKED;
+    if (Result code = fault("launch")) return code;
+    if (gy != 1 || gz != 1 || by != 1 || bz != 1 || shared != 0) return INVALID_VALUE;
+    const Result code = run(*function, arguments, gx, bx);
+    if (code) lost = code;
+    return code;
+}
+}
