@@ -7,6 +7,8 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "cuda")]
+pub mod disk_cache;
 pub mod host;
 pub mod label;
 pub mod ledger;

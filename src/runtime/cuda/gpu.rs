@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::render::cuda;
 use crate::runtime::MemoryStats;
 use crate::runtime::cuda::driver::{self, Driver, Failure, Function};
 use crate::runtime::cuda::nvrtc;
+use crate::runtime::disk_cache::cached;
 
 /// An opened device. The process opens each once.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl Gpu {
         }
         let (major, minor) = self.driver.info.capability;
         let unit = cuda::translation_unit(source);
-        let code = nvrtc::cubin(&unit, &format!("{major}{minor}"), &[])
+        let code = machine_code(&unit, &format!("{major}{minor}"))
             .map_err(|message| self.refusal(kernel, format!("{message}\nin\n{source}")))?;
         let function = self.driver.load(&code, cuda::ENTRY).map_err(|failure| self.error(kernel, failure))?;
         Ok(lock(&self.functions).entry(source.into()).or_insert(Arc::new(function)).clone())
@@ -163,4 +165,12 @@ impl Reclaim for Owner {
 /// lock is usable.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Machine code, from the folder of compiled kernels where one is set.
+fn machine_code(unit: &str, arch: &str) -> std::result::Result<Vec<u8>, String> {
+    let compile = || nvrtc::cubin(unit, arch, &[]);
+    let Some(folder) = &config().cache_dir else { return compile() };
+    let (major, minor) = nvrtc::version()?;
+    cached(folder, &format!("nvrtc {major}.{minor}, sm_{arch}\n{unit}"), compile)
 }
