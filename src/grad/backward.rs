@@ -110,7 +110,7 @@ fn gradients(
             let expected = "inputs that the output depends on (or `allow_unused`)";
             Err(mistake(span, expected, format!("input {i}, on which it does not"), inputs))
         }
-        Flow::Zero | Flow::Unused => Ok(zeros_like(site, inputs[i])),
+        Flow::Zero | Flow::Unused => Ok(site.zeros_like(inputs[i])),
     };
     flows.into_iter().enumerate().map(settle).collect()
 }
@@ -122,10 +122,6 @@ fn mistake(
     tensors: &[&Tensor],
 ) -> crate::base::Error {
     OpError::new("grad", span, expected, found).with_shapes(tensors.iter().map(|x| x.shape())).into()
-}
-
-fn zeros_like(site: Site, x: &Tensor) -> Tensor {
-    site.expand(&site.scalar(0.0, x.dtype(), x.device()), &x.shape())
 }
 
 /// The cotangent that flows in at the output.

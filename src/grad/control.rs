@@ -42,10 +42,6 @@ fn key(node: &Arc<Node>) -> usize {
     Arc::as_ptr(node) as usize
 }
 
-fn zeros_like(site: Site, x: &Tensor) -> Tensor {
-    site.expand(&site.scalar(0.0, x.dtype(), x.device()), &x.shape())
-}
-
 /// A named operation's gradient is its body's.
 pub(crate) fn composite(p: &Pull, composite: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
     let own: Vec<Tensor> = p.x.iter().map(|x| source(p.site, x)).collect();
@@ -106,9 +102,9 @@ impl Backward<'_> {
 
         let mut start: Vec<Tensor> = floats
             .iter()
-            .map(|&i| self.cotangents[i].clone().unwrap_or_else(|| zeros_like(self.site, &carries[i])))
+            .map(|&i| self.cotangents[i].clone().unwrap_or_else(|| self.site.zeros_like(&carries[i])))
             .collect();
-        start.extend(summed.iter().map(|&i| zeros_like(self.site, &invariants[i])));
+        start.extend(summed.iter().map(|&i| self.site.zeros_like(&invariants[i])));
         let numbers = self.site.iota(spec.trips, crate::base::DType::I64, node_device(self.operands));
         let mut walked: Vec<Tensor> = vec![numbers];
         walked.extend(self.saved());
@@ -188,7 +184,7 @@ impl Backward<'_> {
         let flows = pull_back(&roots, &sources)?;
         let flow = |i: usize| {
             let flow = flows[i].clone().into_option();
-            flow.unwrap_or_else(|| zeros_like(self.site, &arguments[i]))
+            flow.unwrap_or_else(|| self.site.zeros_like(&arguments[i]))
         };
         let mut next: Vec<Tensor> = step.floats.iter().map(|&i| flow(1 + i)).collect();
         let first = 1 + spec.carries + spec.stacked;

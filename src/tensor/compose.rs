@@ -85,6 +85,10 @@ impl Site {
     pub fn argument(self, value: impl Into<Scalar>, dtype: DType, device: Device) -> Tensor {
         self.apply(Op::Arg(value.into().cast(dtype), dtype, device), &[])
     }
+    /// Zeros of the shape and type of another.
+    pub fn zeros_like(self, x: &Tensor) -> Tensor {
+        self.expand(&self.scalar(0.0, x.dtype(), x.device()), &x.shape())
+    }
     /// `0, 1, 2, ...`
     pub fn iota(self, extent: usize, dtype: DType, device: Device) -> Tensor {
         self.apply(Op::Iota(extent, dtype, device), &[])

@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 
 /// Each element's cotangent goes back to where it was taken, summing.
 pub(super) fn gather(p: &Pull, axis: usize) -> Tensor {
-    let zeros = zeros_like(p, &p.x[0]);
+    let zeros = p.site.zeros_like(&p.x[0]);
     p.site.apply(Op::Scatter(axis as u8, ScatterMode::Add), &[&zeros, &p.x[1], p.g])
 }
 
@@ -19,7 +19,7 @@ pub(super) fn scatter(p: &Pull, axis: usize, mode: ScatterMode, i: usize) -> Opt
     let zero = s.scalar(0.0, p.g.dtype(), p.g.device());
     Some(match (mode, i) {
         (_, 1) => return None,
-        (ScatterMode::Set, 0) => scattered(ScatterMode::Set, p.g, &zeros_like(p, updates)),
+        (ScatterMode::Set, 0) => scattered(ScatterMode::Set, p.g, &p.site.zeros_like(updates)),
         (ScatterMode::Set | ScatterMode::Add, 2) => taken(p.g),
         (ScatterMode::Add, _) => p.g.clone(),
         (ScatterMode::Mul, 0) => scattered(ScatterMode::Mul, p.g, updates),
@@ -30,7 +30,7 @@ pub(super) fn scatter(p: &Pull, axis: usize, mode: ScatterMode, i: usize) -> Opt
             let others = s.select(&is_zero, &one, updates, updates.dtype());
             let product = scattered(ScatterMode::Mul, base, &others);
             let zeros = s.cast(&is_zero, updates.dtype());
-            let count = scattered(ScatterMode::Add, &zeros_like(p, base), &zeros);
+            let count = scattered(ScatterMode::Add, &p.site.zeros_like(base), &zeros);
             let left = s.sub(taken(&count), &zeros);
             let slope = s.select(&s.eq(&left, 0.0), s.div(taken(&product), &others), &zero, updates.dtype());
             s.mul(taken(p.g), slope)
@@ -44,8 +44,4 @@ pub(super) fn scatter(p: &Pull, axis: usize, mode: ScatterMode, i: usize) -> Opt
         }
         (ScatterMode::Set, _) => unreachable!("a scatter has three operands"),
     })
-}
-
-fn zeros_like(p: &Pull, x: &Tensor) -> Tensor {
-    p.site.expand(&p.site.scalar(0.0, x.dtype(), x.device()), &x.shape())
 }

@@ -56,7 +56,7 @@ fn extreme(p: &Pull, axis: usize) -> Tensor {
     let places = s.expand(&places, &x.shape());
     let nowhere = s.scalar(0, DType::I64, x.device());
     let last = running(s, Monoid::Max, &s.select(&met, places, nowhere, DType::I64), axis);
-    let zeros = s.expand(&s.scalar(0.0, x.dtype(), x.device()), &x.shape());
+    let zeros = s.zeros_like(x);
     s.apply(Op::Scatter(axis as u8, ScatterMode::Add), &[&zeros, &last, p.g])
 }
 
