@@ -1,4 +1,5 @@
-//! What kiln itself costs: building nodes, planning, realizing a cached plan.
+//! What kiln itself costs: building nodes, realizing a cached plan, planning.
+//! Arguments name the parts to run: `nodes`, `realize`, `growth`.
 
 use std::time::Instant;
 
@@ -13,15 +14,22 @@ fn nanoseconds(repetitions: usize, mut body: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    build_nodes();
-    for adds in [1, 10, 100] {
-        cached_realize(adds);
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let wanted = |part: &str| named.is_empty() || named.iter().any(|name| name == part);
+    if wanted("nodes") {
+        build_nodes();
     }
-    growth();
+    if wanted("realize") {
+        [1, 10, 100].into_iter().for_each(cached_realize);
+    }
+    if wanted("growth") {
+        growth();
+    }
 }
 
-/// Time per node of building chains of elementwise operations, and of dropping
-/// them.
+/// Time per node of building chains of elementwise operations and of dropping
+/// them: one after the other in the same memory, and all at once in memory
+/// that is fresh from the system.
 fn build_nodes() {
     let (a, b) = (Tensor::ones([64, 64], ()), Tensor::ones([64, 64], ()));
     let chain = |with_scalar: bool| {
@@ -31,13 +39,22 @@ fn build_nodes() {
         }
         x
     };
-    drop(chain(false));
-    for (operands, with_scalar, nodes) in [("tensor", false, 500), ("scalar", true, 1000)] {
-        let mut built = Vec::with_capacity(200);
-        let building = nanoseconds(200, || built.push(chain(with_scalar))) / nodes as f64;
-        let count = built.len() as f64;
-        let dropping = nanoseconds(1, || built.clear()) / count / nodes as f64;
-        println!("a node with {operands} operands: building {building:.0} ns, dropping {dropping:.0} ns");
+    for (operands, with_scalar, nodes) in [("tensor", false, 500.0), ("scalar", true, 1000.0)] {
+        for (memory, chains) in [("warm", 1), ("fresh", 1000)] {
+            let (mut building, mut dropping) = (0.0, 0.0);
+            let rounds = 2000 / chains;
+            for _ in 0..rounds {
+                let mut built = Vec::with_capacity(chains);
+                building += nanoseconds(chains, || built.push(chain(with_scalar)));
+                dropping += nanoseconds(1, || built.clear()) / chains as f64;
+            }
+            let count = rounds as f64 * nodes;
+            println!(
+                "a node with {operands} operands, {memory} memory: building {:.0} ns, dropping {:.0} ns",
+                building / count,
+                dropping / count
+            );
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::base::device::DeviceKind;
+use crate::base::device::{Device, DeviceKind};
 use crate::base::error::{Error, Result};
 
 /// What the environment says; see the table in README.
@@ -12,10 +12,9 @@ pub struct Config {
     /// `KILN_DEBUG`: 0 silent, 1 plan summaries, 2 kernels with times,
     /// 3 schedule reasons, 4 sources, 5 index expressions.
     pub debug: u8,
-    /// `KILN_DEVICE`: the default device's name, if set.
-    pub device: Option<String>,
-    /// `KILN_VIRTUAL_DEVICES`: devices to simulate, by family. A text that
-    /// cannot be read is reported once and counts as none.
+    /// `KILN_DEVICE`: the default device, if set.
+    pub device: Option<Device>,
+    /// `KILN_VIRTUAL_DEVICES`: devices to simulate, by family.
     pub virtual_devices: Vec<(DeviceKind, u16)>,
     /// `KILN_STRICT=1`: panic where an invalid tensor is born.
     pub strict: bool,
@@ -25,21 +24,17 @@ pub struct Config {
     pub threads: usize,
 }
 
-/// The process's configuration.
+/// The process's configuration. A variable that cannot be read is reported
+/// once, on standard error, and counts as not set.
 pub fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| Config {
-        debug: number("KILN_DEBUG").min(5) as u8,
-        device: text("KILN_DEVICE"),
-        virtual_devices: text("KILN_VIRTUAL_DEVICES").map_or_else(Vec::new, |text| {
-            virtual_devices(&text).unwrap_or_else(|error| {
-                eprintln!("kiln: KILN_VIRTUAL_DEVICES: {error}");
-                Vec::new()
-            })
-        }),
-        strict: number("KILN_STRICT") != 0,
+        debug: variable("KILN_DEBUG", whole_number).unwrap_or(0).min(5) as u8,
+        device: variable("KILN_DEVICE", str::parse),
+        virtual_devices: variable("KILN_VIRTUAL_DEVICES", virtual_devices).unwrap_or_default(),
+        strict: variable("KILN_STRICT", whole_number).unwrap_or(0) != 0,
         cache_dir: text("KILN_CACHE_DIR").map(PathBuf::from),
-        threads: number("KILN_THREADS"),
+        threads: variable("KILN_THREADS", whole_number).unwrap_or(0),
     })
 }
 
@@ -47,8 +42,17 @@ fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn number(name: &str) -> usize {
-    text(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+fn variable<T>(name: &str, read: impl Fn(&str) -> Result<T>) -> Option<T> {
+    let report = |error| eprintln!("kiln: {name}: {error}; going on without it");
+    read(&text(name)?).map_err(report).ok()
+}
+
+fn whole_number(text: &str) -> Result<usize> {
+    text.parse().map_err(|_| Error::Parse {
+        what: "number",
+        expected: "0, 1, 2, ..".into(),
+        found: text.into(),
+    })
 }
 
 /// Reads `cpu=4,wgpu=2`.
@@ -75,6 +79,14 @@ fn unreadable(text: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_whole_numbers() {
+        assert_eq!(whole_number("3").unwrap(), 3);
+        for wrong in ["", "-1", "two", "1.5"] {
+            assert!(whole_number(wrong).unwrap_err().to_string().contains("0, 1, 2"), "{wrong}");
+        }
+    }
 
     #[test]
     fn numbers_of_devices_by_family() {

@@ -13,8 +13,22 @@ pub type Dims = SmallVec<[usize; 4]>;
 
 /// The extents of a tensor's axes. Rank 0 (a single element) and extents of
 /// 0 (no elements) are shapes like any other. Derefs to `[usize]`.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(pub Dims);
+
+impl Clone for Shape {
+    /// Every node clones a shape, and the list's own `clone` goes one extent
+    /// at a time.
+    #[inline]
+    fn clone(&self) -> Shape {
+        if self.0.spilled() {
+            return Shape(self.0.clone());
+        }
+        let mut inline = [0; 4];
+        inline.iter_mut().zip(&self.0).for_each(|(copy, &extent)| *copy = extent);
+        Shape(Dims::from_buf_and_len(inline, self.0.len()))
+    }
+}
 
 impl Shape {
     /// The shape of a single element.

@@ -1,32 +1,56 @@
 //! How many operations have been built and neither computed nor dropped.
 //!
-//! Threads count apart, since nodes are built by the million: one shared
-//! number would travel between their caches. A node may be dropped by
-//! another thread, so that one count alone means nothing; their sum does.
+//! Nodes are built by the million, so each thread has a count that only it
+//! writes: no number travels between caches, and no instruction is locked. A
+//! node may be dropped by another thread, so one count alone means nothing;
+//! their sum does.
 
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-const COUNTERS: usize = 16;
+/// The counts of all threads, and the sum of those that have ended.
+struct Counts {
+    threads: Vec<Arc<AtomicIsize>>,
+    ended: isize,
+}
 
-/// A counter with a cache line of its own.
-#[repr(align(128))]
-struct Counter(AtomicIsize);
-
-static COUNTS: [Counter; COUNTERS] = [const { Counter(AtomicIsize::new(0)) }; COUNTERS];
-static NEXT: AtomicUsize = AtomicUsize::new(0);
+static COUNTS: Mutex<Counts> = Mutex::new(Counts { threads: Vec::new(), ended: 0 });
 
 thread_local! {
-    static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % COUNTERS;
+    static OWN: Arc<AtomicIsize> = with_counts(|counts| {
+        let own = Arc::new(AtomicIsize::new(0));
+        counts.threads.push(own.clone());
+        own
+    });
+}
+
+fn with_counts<R>(body: impl FnOnce(&mut Counts) -> R) -> R {
+    // Every change is one push or one addition, so a poisoned lock holds whole counts.
+    body(&mut COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Counts operations built (or, below 0, computed or dropped).
 pub(super) fn count(change: isize) {
+    let own = OWN.try_with(|own| own.store(own.load(Ordering::Relaxed) + change, Ordering::Relaxed));
     // A thread that is ending drops nodes too.
-    let own = OWN.try_with(|own| *own).unwrap_or(0);
-    COUNTS[own].0.fetch_add(change, Ordering::Relaxed);
+    if own.is_err() {
+        with_counts(|counts| counts.ended += change);
+    }
 }
 
 /// Operations of the whole program that are neither computed nor dropped.
 pub fn lazy_nodes() -> usize {
-    COUNTS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum::<isize>().max(0) as usize
+    let sum = with_counts(|counts| {
+        let Counts { threads, ended } = counts;
+        // Only this list holds the count of a thread that has ended.
+        threads.retain_mut(|count| match Arc::get_mut(count) {
+            Some(last) => {
+                *ended += *last.get_mut();
+                false
+            }
+            None => true,
+        });
+        *ended + threads.iter().map(|count| count.load(Ordering::Relaxed)).sum::<isize>()
+    });
+    sum.max(0) as usize
 }

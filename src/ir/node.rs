@@ -1,5 +1,6 @@
 //! Persistent graph nodes, as users build them.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
@@ -46,10 +47,29 @@ pub struct Node {
     span: Span,
     depth: u32,
     tracked: bool,
-    operands: Mutex<Operands>,
-    value: OnceLock<Leaf>,
-    history: Mutex<Option<Box<History>>>,
+    edges: Mutex<Edges>,
+    // Boxed: most nodes of a fused graph never have a value.
+    value: OnceLock<Box<Leaf>>,
     grad: OnceLock<Arc<GradCell>>,
+}
+
+/// What lies below a node.
+#[derive(Debug)]
+struct Edges {
+    /// What the node is computed from; empty once it is.
+    operands: Operands,
+    /// What gradients look through, where that is not the operands.
+    history: Option<Box<History>>,
+}
+
+/// The operands of a node, which stay as they are while this is held.
+pub struct OperandsGuard<'a>(MutexGuard<'a, Edges>);
+
+impl Deref for OperandsGuard<'_> {
+    type Target = Operands;
+    fn deref(&self) -> &Operands {
+        &self.0.operands
+    }
 }
 
 /// The edges gradients look through, where they are not the operands.
@@ -69,42 +89,44 @@ impl Node {
     pub fn new(op: Op, ty: Type, operands: Operands, span: Span) -> Arc<Node> {
         let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
         let tracked = passes && ty.dtype.is_float() && tracking();
-        Arc::new(Node::unshared(op, ty, operands, span, tracked))
+        Arc::new(Node::unshared(op, ty, span, tracked, Edges { operands, history: None }))
     }
 
-    fn unshared(op: Op, ty: Type, operands: Operands, span: Span, tracked: bool) -> Node {
-        let depth = operands.iter().map(|o| o.depth + 1).max().unwrap_or(0);
-        if !operands.is_empty() {
+    fn unshared(op: Op, ty: Type, span: Span, tracked: bool, edges: Edges) -> Node {
+        let depth = edges.operands.iter().map(|o| o.depth + 1).max().unwrap_or(0);
+        if !edges.operands.is_empty() {
             lazy::count(1);
         }
-        let (value, history, grad) = (OnceLock::new(), Mutex::default(), OnceLock::new());
-        Node { op, ty, span, depth, tracked, operands: Mutex::new(operands), value, history, grad }
+        let (value, grad) = (OnceLock::new(), OnceLock::new());
+        Node { op, ty, span, depth, tracked, edges: Mutex::new(edges), value, grad }
     }
 
     /// A node that has its value from the start.
     pub fn leaf(ty: Type, value: Leaf, span: Span) -> Arc<Node> {
         let op = Op::Leaf(Box::new(ty.clone()));
-        let mut node = Node::unshared(op, ty, Operands::new(), span, false);
-        node.value = OnceLock::from(value);
+        let edges = Edges { operands: Operands::new(), history: None };
+        let mut node = Node::unshared(op, ty, span, false, edges);
+        node.value = OnceLock::from(Box::new(value));
         Arc::new(node)
     }
 
     /// The same operation, with a rule of its own for gradients.
     pub fn overridden(&self, given: Override) -> Arc<Node> {
         let operands = self.operands().clone();
-        let mut node = Node::unshared(self.op.clone(), self.ty.clone(), operands, self.span, self.tracked);
-        node.history = Mutex::new(Some(Box::new(History::Override(given))));
-        Arc::new(node)
+        self.with_edges(Edges { operands, history: Some(Box::new(History::Override(given))) })
     }
 
     /// A copy of a node, its operands and the inputs of its rule replaced.
     pub fn rebuilt(&self, operands: Operands, map: &dyn Fn(&Arc<Node>) -> Arc<Node>) -> Arc<Node> {
-        let mut node = Node::unshared(self.op.clone(), self.ty.clone(), operands, self.span, self.tracked);
-        node.history = Mutex::new(self.rule().map(|given| {
+        let history = self.rule().map(|given| {
             let inputs = given.inputs.iter().map(map).collect();
             Box::new(History::Override(Override { inputs, rule: given.rule }))
-        }));
-        Arc::new(node)
+        });
+        self.with_edges(Edges { operands, history })
+    }
+
+    fn with_edges(&self, edges: Edges) -> Arc<Node> {
+        Arc::new(Node::unshared(self.op.clone(), self.ty.clone(), self.span, self.tracked, edges))
     }
 
     /// The operation.
@@ -125,31 +147,34 @@ impl Node {
     }
     /// The value, once realized.
     pub fn value(&self) -> Option<&Leaf> {
-        self.value.get()
+        self.value.get().map(Box::as_ref)
     }
     /// The operands; empty once realized. Hold the guard briefly.
-    pub fn operands(&self) -> MutexGuard<'_, Operands> {
-        // A panic while the lock is held cannot leave the list half-changed.
-        self.operands.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn operands(&self) -> OperandsGuard<'_> {
+        OperandsGuard(self.edges())
+    }
+
+    fn edges(&self) -> MutexGuard<'_, Edges> {
+        // Each half is replaced whole, so a poisoned lock holds whole edges.
+        self.edges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the value and lets go of the operands, which a tracked node
     /// keeps as its history. A value that another thread recorded first stays.
     pub fn set_value(&self, value: Leaf) {
-        if self.value.set(value).is_err() {
+        if self.value.set(Box::new(value)).is_err() {
             return;
         }
-        // One lock over both, so that operands are always found on one side.
-        let mut history = self.lock_history();
-        let operands = std::mem::take(&mut *self.operands());
+        let mut edges = self.edges();
+        let operands = std::mem::take(&mut edges.operands);
         if !operands.is_empty() {
             lazy::count(-1);
         }
-        if self.tracked && history.is_none() {
-            *history = Some(Box::new(History::Operands(operands)));
+        if self.tracked && edges.history.is_none() {
+            edges.history = Some(Box::new(History::Operands(operands)));
         } else {
-            drop(history);
-            drop_chain(operands);
+            drop(edges);
+            drop_all(operands.into_iter().collect());
         }
     }
 
@@ -168,7 +193,7 @@ impl Node {
     }
     /// The rule that stands in place of the primitive's.
     pub fn rule(&self) -> Option<Override> {
-        match self.lock_history().as_deref() {
+        match self.edges().history.as_deref() {
             Some(History::Override(given)) => Some(given.clone()),
             Some(History::Operands(_) | History::Released) | None => None,
         }
@@ -179,37 +204,33 @@ impl Node {
         if !self.tracked {
             return Operands::new();
         }
-        let history = self.lock_history();
-        match history.as_deref() {
+        let edges = self.edges();
+        match edges.history.as_deref() {
             Some(History::Override(given)) => given.inputs.clone(),
             Some(History::Operands(operands)) => operands.clone(),
             Some(History::Released) => Operands::new(),
-            None => self.operands().clone(),
+            None => edges.operands.clone(),
         }
     }
     /// Lets go of the history, once gradients have been taken.
     pub fn release_history(&self) {
-        let history = self.lock_history().replace(Box::new(History::Released));
-        match history.map(|history| *history) {
-            Some(History::Operands(operands)) => drop_chain(operands),
-            Some(History::Override(given)) => drop_chain(given.inputs),
-            Some(History::Released) | None => {}
-        }
+        let history = self.edges().history.replace(Box::new(History::Released));
+        let mut pending = Pending::new();
+        release_history(history, &mut pending);
+        drop_all(pending);
     }
     /// Whether gradients have been taken and the history is gone.
     pub fn is_released(&self) -> bool {
-        matches!(self.lock_history().as_deref(), Some(History::Released))
-    }
-
-    fn lock_history(&self) -> MutexGuard<'_, Option<Box<History>>> {
-        // Replaced whole, so a poisoned lock holds a whole history.
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        matches!(self.edges().history.as_deref(), Some(History::Released))
     }
 }
 
+/// Nodes that are let go of; few at a time unless a graph is wide.
+type Pending = SmallVec<[Arc<Node>; 8]>;
+
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut pending = Vec::new();
+        let mut pending = Pending::new();
         self.release(&mut pending);
         drop_all(pending);
     }
@@ -217,27 +238,27 @@ impl Drop for Node {
 
 impl Node {
     /// Moves everything below the node into `pending`.
-    fn release(&mut self, pending: &mut Vec<Arc<Node>>) {
-        let operands = self.operands.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !operands.is_empty() {
+    fn release(&mut self, pending: &mut Pending) {
+        let edges = self.edges.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !edges.operands.is_empty() {
             lazy::count(-1);
+            pending.extend(edges.operands.drain(..));
         }
-        pending.extend(std::mem::take(operands));
-        match self.history.get_mut().unwrap_or_else(PoisonError::into_inner).take().map(|history| *history) {
-            Some(History::Operands(operands)) => pending.extend(operands),
-            Some(History::Override(given)) => pending.extend(given.inputs),
-            Some(History::Released) | None => {}
-        }
+        release_history(edges.history.take(), pending);
     }
 }
 
-fn drop_chain(operands: Operands) {
-    drop_all(operands.into_vec());
+fn release_history(history: Option<Box<History>>, pending: &mut Pending) {
+    match history.map(|history| *history) {
+        Some(History::Operands(operands)) => pending.extend(operands),
+        Some(History::Override(given)) => pending.extend(given.inputs),
+        Some(History::Released) | None => {}
+    }
 }
 
 /// Drops nodes without recursion, so that a graph's depth is not bounded by
 /// the stack.
-fn drop_all(mut pending: Vec<Arc<Node>>) {
+fn drop_all(mut pending: Pending) {
     while let Some(node) = pending.pop() {
         if let Some(mut node) = Arc::into_inner(node) {
             node.release(&mut pending);

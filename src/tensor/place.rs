@@ -74,9 +74,8 @@ fn decode(number: u32) -> Option<Device> {
 /// innermost [`device_scope`], else what [`Device::set_default`] set, else
 /// `KILN_DEVICE`, else the CPU.
 pub fn default_device() -> Device {
-    let named = || config::config().device.as_deref().and_then(|name| name.parse().ok());
     let process = || decode(PROCESS.load(Ordering::Relaxed));
-    DEFAULT.get().or_else(process).or_else(named).unwrap_or(Device::cpu())
+    DEFAULT.get().or_else(process).or(config::config().device).unwrap_or(Device::cpu())
 }
 
 impl Device {
