@@ -41,6 +41,7 @@
 pub mod assert;
 pub mod base;
 pub mod grad;
+pub mod io;
 pub mod ir;
 pub mod kernel;
 pub mod nn;
@@ -56,6 +57,7 @@ pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
 pub use grad::{
     GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
 };
+pub use io::StateDict;
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};
@@ -66,7 +68,7 @@ pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;
 pub use tensor::place::{default_device, device_scope, with_device};
 pub use tensor::plan::plan;
-pub use tensor::random::{Generator, manual_seed};
+pub use tensor::random::{Generator, generator, manual_seed, set_generator};
 pub use tensor::read::realize;
 pub use tensor::var::Var;
 

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["plan"],
     &["tensor"],
     &["grad"],
+    &["io"],
     &["nn"],
     &["optim"],
     &["assert", "prelude"],

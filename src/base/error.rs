@@ -7,6 +7,7 @@ use crate::base::device::Device;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::base::span::Span;
+use crate::base::state_problem::StateProblem;
 
 /// `Result` with kiln's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -86,6 +87,11 @@ impl fmt::Display for LiveTensor {
         write!(f, "{} bytes: {}{}", self.bytes, self.name, self.shape)?;
         self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
     }
+}
+
+/// Each problem on a line of its own.
+fn listed(problems: &[StateProblem]) -> String {
+    problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }
 
 /// What would fit, and what is in the way.
@@ -227,6 +233,14 @@ pub enum Error {
         path: String,
         /// The reason.
         message: String,
+    },
+    /// A saved state that does not fit; all that is wrong with it.
+    #[error("{from} cannot be loaded:{}", listed(problems))]
+    State {
+        /// Where the state comes from: a file, or the call.
+        from: String,
+        /// What does not fit.
+        problems: Arc<[StateProblem]>,
     },
     /// An argument of a call outside the graph.
     #[error("{call}: expected {expected}, found {found}")]

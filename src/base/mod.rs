@@ -6,9 +6,11 @@ pub mod device;
 pub mod direction;
 pub mod dtype;
 pub mod error;
+pub mod file;
 pub mod scalar;
 pub mod shape;
 pub mod span;
+pub mod state_problem;
 
 pub use device::{Device, DeviceKind};
 pub use direction::Direction;
@@ -17,3 +19,4 @@ pub use error::{Error, OpError, Result};
 pub use scalar::Scalar;
 pub use shape::{Dims, Shape};
 pub use span::Span;
+pub use state_problem::StateProblem;

@@ -1,6 +1,11 @@
 //! Modules: things that hold parameters, and what can be done with them.
 
+use std::collections::BTreeSet;
+#[cfg(feature = "safetensors")]
+use std::path::Path;
+
 use crate::base::{DType, Device, Error, OpError, Result, Span};
+use crate::io::{StateDict, Wanted};
 use crate::nn::param::{Buffer, Param, Training};
 use crate::tensor::Tensor;
 
@@ -176,6 +181,58 @@ pub trait ModuleExt: Module {
         result
     }
 
+    /// Parameters and buffers by name.
+    ///
+    /// # Errors
+    /// The mistake recorded in one of them, or a name that two have.
+    fn state_dict(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        for (name, cell) in cells(self) {
+            state.insert(name, &cell.get())?;
+        }
+        Ok(state)
+    }
+
+    /// Puts parameters and buffers in, on a device: also into a module that
+    /// was built on the meta device. Gradients are forgotten.
+    ///
+    /// # Errors
+    /// [`Error::State`] with every name that is missing or not expected and
+    /// every type and shape that differs; the mistake recorded in a parameter;
+    /// what realizing them says. The module is then as it was.
+    #[track_caller]
+    fn load_state_dict(&self, state: &StateDict, device: Device) -> Result<()> {
+        let span = Span::caller();
+        put(self, device, span, |wanted| state.take(wanted, "the state", vec![], &BTreeSet::new(), span))
+    }
+
+    /// Writes [`ModuleExt::state_dict`] to a file: see [`StateDict::save`].
+    ///
+    /// # Errors
+    /// As both.
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.state_dict()?.save(path)
+    }
+
+    /// Loads a file of the safetensors format, or an index and its files, onto
+    /// a device: as [`ModuleExt::load_state_dict`].
+    ///
+    /// # Errors
+    /// One with everything that is wrong with the files, and everything in
+    /// them that does not fit. The module is then as it was.
+    #[cfg(feature = "safetensors")]
+    #[track_caller]
+    fn load(&self, path: impl AsRef<Path>, device: Device) -> Result<()> {
+        let (path, span) = (path.as_ref(), Span::caller());
+        let reading = crate::io::read(path, span)?;
+        let from = path.display().to_string();
+        put(self, device, span, |wanted| {
+            reading.state.take(wanted, &from, reading.problems, &reading.unread, span)
+        })
+    }
+
     /// Fails unless everything is on one device, which it returns; the CPU
     /// for a module that holds nothing.
     ///
@@ -208,6 +265,57 @@ pub trait ModuleExt: Module {
 }
 
 impl<M: Module + ?Sized> ModuleExt for M {}
+
+/// What a module holds a tensor in.
+enum Cell {
+    Param(Param),
+    Buffer(Buffer),
+}
+
+impl Cell {
+    fn get(&self) -> Tensor {
+        match self {
+            Cell::Param(param) => param.get(),
+            Cell::Buffer(buffer) => buffer.get(),
+        }
+    }
+
+    fn put(&self, tensor: &Tensor, span: Span) -> Result<()> {
+        match self {
+            Cell::Param(param) => {
+                param.zero_grad();
+                param.replace(tensor, span)
+            }
+            Cell::Buffer(buffer) => buffer.replace(tensor, span),
+        }
+    }
+}
+
+/// Parameters, each once, and buffers.
+fn cells<M: Module + ?Sized>(module: &M) -> Vec<(String, Cell)> {
+    let params = module.named_parameters().into_iter().map(|(name, param)| (name, Cell::Param(param)));
+    let buffers = module.named_buffers().into_iter().map(|(name, buffer)| (name, Cell::Buffer(buffer)));
+    params.chain(buffers).collect()
+}
+
+/// Puts in what `take` finds for the module's cells, on a device; nothing
+/// unless it finds all.
+fn put<M: Module + ?Sized>(
+    module: &M,
+    device: Device,
+    span: Span,
+    take: impl FnOnce(&[Wanted]) -> Result<Vec<Tensor>>,
+) -> Result<()> {
+    let cells = cells(module);
+    let mut wanted = Vec::with_capacity(cells.len());
+    for (name, cell) in &cells {
+        let held = cell.get();
+        held.check()?;
+        wanted.push(Wanted { device, ..Wanted::like(name.clone(), &held) });
+    }
+    let tensors = take(&wanted)?;
+    cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, span))
+}
 
 /// A part of a module that [`ModuleExt::each`] meets.
 pub enum Found<'a> {

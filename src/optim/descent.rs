@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{DType, Device, OpError, Result, Span};
 use crate::grad::without_grad;
+use crate::io::StateDict;
 use crate::ir::Node;
 use crate::nn::Param;
 use crate::optim::rule::{Moved, Moving, Rule};
@@ -31,6 +32,21 @@ pub trait Optimizer {
     fn lr(&self, group: usize) -> f64;
     /// Sets the learning rate of a group, if there is one of this number.
     fn set_lr(&mut self, group: usize, lr: f64);
+    /// The learning rates, and of each parameter, by number, its steps and what
+    /// the rule remembers: `groups.0.lr`, `groups.0.params.3.exp_avg`.
+    ///
+    /// # Errors
+    /// The mistake recorded in a parameter.
+    fn state_dict(&self) -> Result<StateDict>;
+    /// Goes on from a saved state. Load the parameters first: the state goes
+    /// where they are.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) with every name that is missing
+    /// or not expected and every type and shape that differs; what realizing
+    /// the state says. The optimizer is then as it was.
+    #[track_caller]
+    fn load_state_dict(&mut self, state: &StateDict) -> Result<()>;
     /// Forgets all gradients.
     fn zero_grad(&self) {
         self.parameters().iter().for_each(Param::zero_grad);
@@ -40,7 +56,7 @@ pub trait Optimizer {
 /// Moves parameters by a rule.
 #[derive(Debug)]
 pub struct Descent<R> {
-    groups: Vec<Group<R>>,
+    pub(super) groups: Vec<Group<R>>,
 }
 
 /// Parameters that move by one rule.
@@ -48,16 +64,16 @@ pub struct Descent<R> {
 pub struct Group<R> {
     /// The rule: the options of the optimizer.
     pub rule: R,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
 }
 
 /// A parameter, and what is remembered of its steps.
 #[derive(Debug)]
-struct Slot {
-    param: Param,
+pub(super) struct Slot {
+    pub(super) param: Param,
     /// Empty before the first step.
-    state: Vec<Tensor>,
-    steps: u64,
+    pub(super) state: Vec<Tensor>,
+    pub(super) steps: u64,
 }
 
 impl<R: Rule> Descent<R> {
@@ -150,6 +166,15 @@ impl<R: Rule> Optimizer for Descent<R> {
             group.rule.set_lr(lr);
         }
     }
+
+    fn state_dict(&self) -> Result<StateDict> {
+        self.saved()
+    }
+
+    #[track_caller]
+    fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        self.resume(state, Span::caller())
+    }
 }
 
 impl<R: Rule> Group<R> {
@@ -199,7 +224,7 @@ fn fits(site: Site, param: &Tensor, moved: &Moved) -> Result<()> {
 
 impl Slot {
     /// What is remembered, in the parameter's type and on its device.
-    fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
+    pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
         if self.state.is_empty() {
             return rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect();
         }

@@ -42,6 +42,7 @@ mod rmsprop;
 mod rule;
 mod schedule;
 mod sgd;
+mod state;
 
 pub use adagrad::{Adagrad, AdagradOpts};
 pub use adam::{Adam, AdamOpts, AdamW, AdamWOpts};

@@ -107,8 +107,8 @@ impl Schedule for OneCycle {
 #[derive(Clone, Debug)]
 pub struct Scheduler<S> {
     schedule: S,
-    start: Vec<f64>,
-    step: u64,
+    pub(super) start: Vec<f64>,
+    pub(super) step: u64,
 }
 
 impl<S: Schedule> Scheduler<S> {
@@ -145,8 +145,8 @@ pub struct Plateau {
     pub threshold: f64,
     /// The least learning rate.
     pub floor: f64,
-    least: f64,
-    bad: u64,
+    pub(super) least: f64,
+    pub(super) bad: u64,
 }
 
 impl Default for Plateau {

@@ -7,8 +7,9 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+
+use crate::base::file::{Durability, replace};
 
 const MAGIC: &[u8; 8] = b"kilnbin1";
 
@@ -55,20 +56,15 @@ fn unpack(file: &[u8], key: &str) -> Option<Vec<u8>> {
     whole.then(|| code.to_vec())
 }
 
-fn write(folder: &Path, path: &PathBuf, file: &[u8]) -> std::io::Result<()> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+fn write(folder: &Path, path: &Path, file: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
-    let own = format!(".{}-{}.tmp", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    let temporary = folder.join(own);
-    let done = fs::write(&temporary, file).and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    done
+    replace(path, &[file], Durability::Cache)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     /// A folder that goes when the test ends.

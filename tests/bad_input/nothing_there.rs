@@ -16,7 +16,7 @@ fn sums_and_products_of_nothing_are_their_neutral_element() {
     let none = floats([0, 3]);
     assert_eq!(values(&none.sum(..)), [0.0]);
     assert_eq!(values(&none.prod(0)), [1.0; 3]);
-    assert_eq!(values(&none.sum(1)), []);
+    assert!(values(&none.sum(1)).is_empty());
     assert_eq!(values(&none.ne(0).any(..)), [0.0]);
     assert_eq!(values(&none.ne(0).all(..)), [1.0]);
     assert!(values(&none.mean(..))[0].is_nan());
@@ -44,13 +44,14 @@ fn operations_on_nothing_give_nothing() {
         none.matmul(&floats([3, 3])),
     ];
     for (i, tensor) in same.iter().enumerate() {
-        assert_eq!(tensor.to_vec::<f32>().unwrap_or_else(|e| panic!("{i}: {e}")), [], "{i}");
+        let found = tensor.to_vec::<f32>().unwrap_or_else(|e| panic!("{i}: {e}"));
+        assert!(found.is_empty(), "{i}");
         assert_eq!(tensor.shape()[..], [0, 3], "{i}");
     }
     assert_eq!(none.amax(1).shape()[..], [0]);
     assert_eq!(none.nonzero().unwrap().shape()[..], [0, 2]);
     let images = floats([0, 3, 8, 8]).conv2d(&floats([5, 3, 3, 3]), None, ConvOpts::default());
-    assert_eq!(images.to_vec::<f32>().unwrap(), []);
+    assert!(images.to_vec::<f32>().unwrap().is_empty());
     assert_eq!(images.shape()[..], [0, 5, 6, 6]);
 }
 

@@ -129,7 +129,7 @@ fn randperm_is_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..1000).collect::<Vec<i64>>());
     assert!(x.iter().enumerate().filter(|&(i, &v)| i as i64 == v).count() < 10);
-    assert_eq!(Tensor::randperm(0, DType::I32).to_vec::<i32>().expect("none"), []);
+    assert!(Tensor::randperm(0, DType::I32).to_vec::<i32>().expect("none").is_empty());
 }
 
 #[test]

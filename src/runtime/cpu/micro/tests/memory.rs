@@ -175,7 +175,7 @@ fn streaming_stores_copy() {
         nt_fence();
         assert_eq!(
             bytemuck::cast_slice::<u64, u32>(&y)[offset..offset + 397],
-            bytemuck::cast_slice(&x)[..397]
+            bytemuck::cast_slice::<_, u32>(&x)[..397]
         );
     }
 }

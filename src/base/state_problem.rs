@@ -1,0 +1,59 @@
+//! What can be wrong with a saved state.
+
+use std::fmt;
+
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
+
+/// One thing that does not fit between a saved state and what it is loaded
+/// into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateProblem {
+    /// A file that is damaged or not what its name says.
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A tensor that is needed and not there.
+    Missing {
+        /// Its name.
+        name: String,
+        /// Its type and shape.
+        expected: (DType, Shape),
+    },
+    /// A tensor that nothing asks for.
+    Unexpected {
+        /// Its name.
+        name: String,
+        /// Its type and shape.
+        found: (DType, Shape),
+    },
+    /// A tensor of another type or shape.
+    Mismatch {
+        /// Its name.
+        name: String,
+        /// What is needed.
+        expected: (DType, Shape),
+        /// What is there.
+        found: (DType, Shape),
+    },
+}
+
+impl fmt::Display for StateProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateProblem::File { path, message } => write!(f, "{path}: {message}"),
+            StateProblem::Missing { name, expected: (dtype, shape) } => {
+                write!(f, "{name}: expected {dtype}{shape}, found nothing")
+            }
+            StateProblem::Unexpected { name, found: (dtype, shape) } => {
+                write!(f, "{name}: expected nothing, found {dtype}{shape}")
+            }
+            StateProblem::Mismatch { name, expected, found } => {
+                write!(f, "{name}: expected {}{}, found {}{}", expected.0, expected.1, found.0, found.1)
+            }
+        }
+    }
+}

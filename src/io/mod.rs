@@ -1,0 +1,39 @@
+//! States with names, in memory and in files.
+//!
+//! A [`StateDict`] holds named tensors: the state of a module, an optimizer,
+//! a generator, or all of them under prefixes. It is saved as a file of the
+//! safetensors format, or several with an index, and opened again without
+//! reading more than the names: the data are mapped into memory.
+//!
+//! ```
+//! use kiln::nn::{Linear, ModuleExt};
+//! use kiln::optim::{Adam, AdamOpts, Optimizer};
+//! use kiln::prelude::*;
+//! use kiln::StateDict;
+//! # fn main() -> kiln::Result<()> {
+//! let model = Linear::new(4, 2, ());
+//! let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+//! let mut state = StateDict::new();
+//! state.extend("model", model.state_dict()?)?;
+//! state.extend("optimizer", optimizer.state_dict()?)?;
+//! state.extend("generator", kiln::generator().state_dict()?)?;
+//! // state.save("training.safetensors")?, and StateDict::open gives it back:
+//! model.load_state_dict(&state.part("model"), Device::cpu())?;
+//! optimizer.load_state_dict(&state.part("optimizer"))?;
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(feature = "safetensors")]
+mod file;
+mod generator;
+#[cfg(feature = "safetensors")]
+mod mapped;
+#[cfg(feature = "safetensors")]
+mod shards;
+mod state_dict;
+
+#[cfg(feature = "safetensors")]
+pub(crate) use shards::read;
+pub use state_dict::StateDict;
+pub(crate) use state_dict::Wanted;

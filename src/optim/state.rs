@@ -1,0 +1,130 @@
+//! Saving optimizers and schedules.
+
+use crate::base::{Device, Element, Result, Span};
+use crate::io::StateDict;
+use crate::optim::descent::{Descent, Group};
+use crate::optim::rule::Rule;
+use crate::optim::schedule::{Plateau, Scheduler};
+use crate::tensor::Tensor;
+
+/// A number as a tensor in host memory.
+fn number<T: Element>(number: T) -> Tensor {
+    Tensor::from_vec(vec![number], (), Device::cpu())
+}
+
+impl<R: Rule> Descent<R> {
+    pub(super) fn saved(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        for (at, group) in self.groups.iter().enumerate() {
+            state.extend(&group_name(at), group.saved()?)?;
+        }
+        Ok(state)
+    }
+
+    /// Reads everything before it changes anything, since reading can fail.
+    pub(super) fn resume(&mut self, state: &StateDict, span: Span) -> Result<()> {
+        let state = state.fitted(&self.saved()?.wanted(), "an optimizer's state", span)?;
+        let read = |(at, group): (usize, &Group<R>)| group.read(&state.part(&group_name(at)));
+        let loaded = self.groups.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
+        self.groups.iter_mut().zip(loaded).for_each(|(group, loaded)| group.put(loaded));
+        Ok(())
+    }
+}
+
+fn group_name(at: usize) -> String {
+    format!("groups.{at}")
+}
+
+/// A group's state, read.
+struct Loaded {
+    lr: f64,
+    /// Steps and what the rule remembers, by parameter.
+    slots: Vec<(u64, Vec<Tensor>)>,
+}
+
+impl<R: Rule> Group<R> {
+    fn saved(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        state.insert("lr", &number(self.rule.lr()))?;
+        for (at, slot) in self.slots.iter().enumerate() {
+            state.insert(format!("params.{at}.steps"), &number(slot.steps as i64))?;
+            let remembered = slot.state_beside(&slot.param.get(), &self.rule);
+            for ((name, _), tensor) in self.rule.state().iter().zip(&remembered) {
+                state.insert(format!("params.{at}.{name}"), tensor)?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// What [`Group::saved`] wrote, of a state that holds it all.
+    fn read(&self, state: &StateDict) -> Result<Loaded> {
+        let names = self.rule.state();
+        let slot = |at: usize| {
+            let remembered = |(name, _): &(&str, f64)| state.get(&format!("params.{at}.{name}")).cloned();
+            let steps = state.number::<i64>(&format!("params.{at}.steps"))? as u64;
+            Ok((steps, names.iter().filter_map(remembered).collect()))
+        };
+        let slots = (0..self.slots.len()).map(slot).collect::<Result<_>>()?;
+        Ok(Loaded { lr: state.number("lr")?, slots })
+    }
+
+    fn put(&mut self, loaded: Loaded) {
+        self.rule.set_lr(loaded.lr);
+        for (slot, (steps, state)) in self.slots.iter_mut().zip(loaded.slots) {
+            (slot.steps, slot.state) = (steps, state);
+        }
+    }
+}
+
+impl<S> Scheduler<S> {
+    /// The step, and the learning rates at the start.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn state_dict(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        state.insert("step", &number(self.step as i64))?;
+        state.insert("start", &Tensor::from_vec(self.start.clone(), [self.start.len()], Device::cpu()))?;
+        Ok(state)
+    }
+
+    /// Goes on from a saved state. The optimizer's own holds the learning
+    /// rates of the moment.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) with everything that does not
+    /// fit. The schedule is then as it was.
+    #[track_caller]
+    pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        let state = state.fitted(&self.state_dict()?.wanted(), "a schedule's state", Span::caller())?;
+        let step = state.number::<i64>("step")? as u64;
+        self.start = state.get("start").map_or(Ok(Vec::new()), Tensor::to_vec)?;
+        self.step = step;
+        Ok(())
+    }
+}
+
+impl Plateau {
+    /// The least number so far, and the steps since.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn state_dict(&self) -> Result<StateDict> {
+        let mut state = StateDict::new();
+        state.insert("least", &number(self.least))?;
+        state.insert("bad", &number(self.bad as i64))?;
+        Ok(state)
+    }
+
+    /// Goes on from a saved state.
+    ///
+    /// # Errors
+    /// [`Error::State`](crate::Error::State) with everything that does not
+    /// fit. The schedule is then as it was.
+    #[track_caller]
+    pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
+        let state = state.fitted(&self.state_dict()?.wanted(), "a schedule's state", Span::caller())?;
+        (self.least, self.bad) = (state.number("least")?, state.number::<i64>("bad")? as u64);
+        Ok(())
+    }
+}
