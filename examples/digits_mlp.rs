@@ -1,4 +1,6 @@
-//! Trains a small network on handwritten digits: Adam, one plan per step.
+//! Trains a small network on handwritten digits: Adam, one plan per step. Then
+//! saves it, loads it into a model built without memory, and compares what
+//! both predict.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use flate2::read::GzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
+use kiln::data::{Batch, DataLoader, Dataset, LoadError, LoaderOpts};
 use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer};
 use kiln::prelude::*;
@@ -16,7 +19,7 @@ const TRAINING: usize = 1000;
 const BATCH: usize = 100;
 const EPOCHS: usize = 60;
 
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Trains 64-128-10 on the first 1,000 of 1,797 handwritten digits and tests
 /// it on the others.
@@ -25,6 +28,9 @@ struct Arguments {
     /// Device to run on: cpu, cuda:0, wgpu:0.
     #[arg(long, default_value = "cpu")]
     device: Device,
+    /// Keeps the trained model in this file of the safetensors format.
+    #[arg(long)]
+    save: Option<PathBuf>,
     /// Writes the loss by epoch as an SVG picture to this file.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -40,14 +46,19 @@ fn main() {
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     kiln::manual_seed(0);
     let digits = Digits::load()?;
-    let model = Sequential::new()
-        .push(Linear::new(PIXELS, 128, arguments.device))
-        .then(Tensor::relu)
-        .push(Linear::new(128, 10, arguments.device));
+    let model = with_device(arguments.device, network);
     let losses = train(&model, &digits, arguments.device)?;
     println!("loss {:.4} after {EPOCHS} epochs of {} steps", losses[EPOCHS - 1], TRAINING / BATCH);
-    println!("test accuracy {:.4}", accuracy(&model, &digits, arguments.device)?);
+    let tests: Vec<usize> = (TRAINING..digits.labels.len()).collect();
+    let (images, labels) = digits.batch(&tests)?;
+    let predicted = predictions(&model, &images.to(arguments.device))?;
+    println!("test accuracy {:.4}", share_equal(&predicted, &labels.to_vec()?));
     println!("plans built {}", kiln::context().counters().plans_built);
+    let reloaded = reload(&model, arguments)?;
+    if predictions(&reloaded, &images.to(arguments.device))? != predicted {
+        return Err("the reloaded model predicts something else".into());
+    }
+    println!("saved and reloaded: identical predictions");
     if let Some(path) = &arguments.out {
         draw(path, &losses)?;
         println!("loss curve: {}", path.display());
@@ -55,23 +66,30 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// 64-128-10, on the default device.
+fn network() -> Sequential {
+    Sequential::new().push(Linear::new(PIXELS, 128, ())).then(Tensor::relu).push(Linear::new(128, 10, ()))
+}
+
 /// The mean loss of each epoch.
 fn train(model: &Sequential, digits: &Digits, device: Device) -> Result<Vec<f64>, Failure> {
+    let opts = LoaderOpts::default().batch_size(BATCH).shuffle(true);
+    let loader = DataLoader::new(Training(digits.clone()), opts)?;
     let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
     let style = "{bar:40} epoch {pos}/{len} {msg}";
     let bar = ProgressBar::new(EPOCHS as u64).with_style(ProgressStyle::with_template(style)?);
     let mut losses = Vec::with_capacity(EPOCHS);
     for epoch in 0..EPOCHS {
         let mut sum = 0.0;
-        for batch in shuffled(epoch).chunks(BATCH) {
-            let (images, labels) = digits.batch(batch, device);
+        for batch in loader.epoch(epoch as u64) {
+            let (images, labels) = batch?.to(device);
             optimizer.zero_grad();
             let loss = model.forward(&images).cross_entropy(&labels, Default::default());
             loss.backward()?;
             optimizer.step()?;
             sum += loss.item::<f64>()?; // the step has computed it
         }
-        losses.push(sum / (TRAINING / BATCH) as f64);
+        losses.push(sum / loader.len() as f64);
         bar.set_message(format!("loss {:.4}", losses[epoch]));
         bar.inc(1);
     }
@@ -79,27 +97,30 @@ fn train(model: &Sequential, digits: &Digits, device: Device) -> Result<Vec<f64>
     Ok(losses)
 }
 
-/// The numbers of the training images in an order of the epoch's own.
-fn shuffled(epoch: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..TRAINING).collect();
-    let mut state = epoch as u64 + 1;
-    for last in (1..TRAINING).rev() {
-        // A linear congruential generator (Knuth's constants) is enough here.
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        order.swap(last, (state >> 33) as usize % (last + 1));
-    }
-    order
-}
-
-/// Share of the test images that are recognised.
-fn accuracy(model: &Sequential, digits: &Digits, device: Device) -> Result<f64, Failure> {
+/// The digit that each image is taken for.
+fn predictions(model: &Sequential, images: &Tensor) -> Result<Vec<i64>, Failure> {
     model.eval();
-    let tests: Vec<usize> = (TRAINING..digits.labels.len()).collect();
-    let (images, labels) = digits.batch(&tests, device);
-    let right = model.forward(&images).argmax(1).eq(&labels).to_dtype(DType::F32);
-    Ok(right.mean(..).item()?)
+    Ok(model.forward(images).argmax(1).to_vec()?)
 }
 
+fn share_equal(a: &[i64], b: &[i64]) -> f64 {
+    a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len() as f64
+}
+
+/// The model from a file that it was saved to.
+fn reload(model: &Sequential, arguments: &Arguments) -> Result<Sequential, Failure> {
+    let own = || std::env::temp_dir().join(format!("digits_mlp-{}.safetensors", std::process::id()));
+    let path = arguments.save.clone().unwrap_or_else(own);
+    model.save(&path)?;
+    let reloaded = with_device(Device::meta(), network);
+    reloaded.load(&path, arguments.device)?;
+    if arguments.save.is_none() {
+        std::fs::remove_file(&path)?;
+    }
+    Ok(reloaded)
+}
+
+#[derive(Clone)]
 struct Digits {
     images: Vec<f32>,
     labels: Vec<i64>,
@@ -121,12 +142,27 @@ impl Digits {
     }
 
     /// Images `[n, 64]` and labels `[n]`.
-    fn batch(&self, numbers: &[usize], device: Device) -> (Tensor, Tensor) {
+    fn batch(&self, numbers: &[usize]) -> Result<(Tensor, Tensor), LoadError> {
         let image = |&n: &usize| &self.images[n * PIXELS..(n + 1) * PIXELS];
         let pixels: Vec<f32> = numbers.iter().flat_map(image).copied().collect();
         let labels: Vec<i64> = numbers.iter().map(|&n| self.labels[n]).collect();
         let count = numbers.len();
-        (Tensor::from_vec(pixels, [count, PIXELS], device), Tensor::from_vec(labels, [count], device))
+        let images = Tensor::from_vec(pixels, [count, PIXELS], Device::cpu());
+        Ok((images, Tensor::from_vec(labels, [count], Device::cpu())))
+    }
+}
+
+/// The digits to train on.
+struct Training(Digits);
+
+impl Dataset for Training {
+    type Batch = (Tensor, Tensor);
+
+    fn len(&self) -> usize {
+        TRAINING
+    }
+    fn batch(&self, numbers: &[usize]) -> Result<(Tensor, Tensor), LoadError> {
+        self.0.batch(numbers)
     }
 }
 

@@ -40,6 +40,7 @@
 
 pub mod assert;
 pub mod base;
+pub mod data;
 pub mod grad;
 pub mod io;
 pub mod ir;

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["io"],
     &["nn"],
     &["optim"],
+    &["data"],
     &["assert", "prelude"],
 ];
 

@@ -103,14 +103,18 @@ KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_i
 cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
 cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
-cargo run --quiet --release --example digits_mlp -- --device cpu --out target/digits_mlp.svg | tee target/digits_mlp.txt
-awk '/^test accuracy/ { accuracy = $3 } /^plans built/ { plans = $3 }
-    END { exit !(accuracy >= 0.92 && plans >= 1 && plans <= 3) }' target/digits_mlp.txt
+digits_mlp() {
+    cargo run --quiet --release --example digits_mlp -- --device "$1" --out "target/digits_mlp_$1.svg" | tee "target/digits_mlp_$1.txt"
+    awk '/^test accuracy/ { accuracy = $3 } /^plans built/ { plans = $3 } /identical predictions/ { same = 1 }
+        END { exit !(accuracy >= 0.92 && plans >= 1 && plans <= 3 && same) }' "target/digits_mlp_$1.txt"
+}
+digits_mlp cpu
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu
     cargo run --quiet --release --example digits_knn -- --device wgpu | tee target/digits_knn_wgpu.txt
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
+    digits_mlp wgpu
 fi
 
 step "benchmarks compile and agree on a short run"

@@ -242,6 +242,14 @@ pub enum Error {
         /// What does not fit.
         problems: Arc<[StateProblem]>,
     },
+    /// A batch that a data loader's worker could not make.
+    #[error("batch {batch} could not be made: {message}")]
+    Data {
+        /// The number of the batch in its epoch.
+        batch: usize,
+        /// What the dataset said, or its panic.
+        message: String,
+    },
     /// An argument of a call outside the graph.
     #[error("{call}: expected {expected}, found {found}")]
     Argument {

@@ -1,0 +1,161 @@
+//! Loaders: batches of a dataset, made ahead by threads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use crate::base::{Error, Result, Span};
+use crate::data::dataset::Dataset;
+use crate::data::order::Order;
+use crate::data::scopes::Scopes;
+use crate::data::worker::{State, Work};
+use crate::tensor::options::options;
+
+options! {
+    /// Options of [`DataLoader`].
+    LoaderOpts {
+        /// Samples in a batch.
+        batch_size: usize = 1;
+        /// Another order of the samples in every epoch.
+        shuffle: bool = false;
+        /// What orders, and random tensors drawn while batches are made,
+        /// follow from, with the epoch.
+        seed: u64 = 0;
+        /// Leave out a last batch of fewer samples.
+        drop_last: bool = false;
+        /// Threads that make batches; the caller's own if 0. What is made does
+        /// not depend on it.
+        workers: usize = 1;
+        /// Batches that are begun or finished before they are asked for; at
+        /// least 1 with workers.
+        prefetch: usize = 2;
+    }
+}
+
+/// Batches of a dataset, made by worker threads ahead of their use, handed out
+/// in order.
+#[derive(Debug)]
+pub struct DataLoader<D> {
+    data: Arc<D>,
+    opts: LoaderOpts,
+}
+
+impl<D: Dataset + 'static> DataLoader<D> {
+    /// A loader of this dataset.
+    ///
+    /// # Errors
+    /// A batch size of 0.
+    pub fn new(data: D, opts: LoaderOpts) -> Result<DataLoader<D>> {
+        if opts.batch_size == 0 {
+            let (expected, found) = ("a batch size of at least 1".into(), "0".into());
+            return Err(Error::Argument { call: "DataLoader::new", expected, found });
+        }
+        Ok(DataLoader { data: Arc::new(data), opts })
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &D {
+        &self.data
+    }
+
+    /// Number of batches in an epoch.
+    pub fn len(&self) -> usize {
+        let (samples, size) = (self.data.len(), self.opts.batch_size);
+        if self.opts.drop_last { samples / size } else { samples.div_ceil(size) }
+    }
+
+    /// Whether an epoch has no batches.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The batches of an epoch. The same number gives the same batches.
+    #[track_caller]
+    pub fn epoch(&self, epoch: u64) -> Batches<D> {
+        self.epoch_from(epoch, 0)
+    }
+
+    /// The batches of an epoch but the first `start`, which are not made: to
+    /// go on where a run was stopped.
+    ///
+    /// Workers have the context, default device and gradient mode that this
+    /// thread has now.
+    #[track_caller]
+    pub fn epoch_from(&self, epoch: u64, start: usize) -> Batches<D> {
+        let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, .. } = self.opts;
+        let work = Arc::new(Work {
+            data: self.data.clone(),
+            order: Order::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
+            scopes: Scopes::here(),
+            span: Span::caller(),
+            ahead: prefetch.max(1),
+            state: Mutex::new(State { next: start, wanted: start, stopped: false, done: BTreeMap::new() }),
+            changed: Condvar::new(),
+        });
+        let spawn = |number: usize| {
+            let work = work.clone();
+            Builder::new().name(format!("kiln-loader-{number}")).spawn(move || work.run())
+        };
+        // Where the system gives no thread, fewer will do, or the caller's.
+        let threads = (0..workers).map_while(|number| spawn(number).ok()).collect();
+        Batches { work, threads }
+    }
+}
+
+/// The batches of an epoch, in order. An error takes the place of its batch;
+/// those after it follow. Dropping it ends the threads and waits for them.
+pub struct Batches<D: Dataset> {
+    work: Arc<Work<D>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<D: Dataset> Iterator for Batches<D> {
+    type Item = Result<D::Batch>;
+
+    fn next(&mut self) -> Option<Result<D::Batch>> {
+        let mut state = self.work.lock();
+        let number = state.wanted;
+        if number >= self.work.order.batches {
+            return None;
+        }
+        if self.threads.is_empty() {
+            state.wanted += 1;
+            drop(state);
+            return Some(self.work.make(number));
+        }
+        loop {
+            if let Some(batch) = state.done.remove(&number) {
+                state.wanted += 1;
+                drop(state);
+                self.work.changed.notify_all();
+                return Some(batch);
+            }
+            state = self.work.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.work.order.batches.saturating_sub(self.work.lock().wanted);
+        (left, Some(left))
+    }
+}
+
+impl<D: Dataset> ExactSizeIterator for Batches<D> {}
+
+impl<D: Dataset> Drop for Batches<D> {
+    fn drop(&mut self) {
+        self.work.lock().stopped = true;
+        self.work.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic has become its batch's error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<D: Dataset> fmt::Debug for Batches<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batches({} to come, {} threads)", self.len(), self.threads.len())
+    }
+}

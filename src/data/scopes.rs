@@ -1,0 +1,47 @@
+//! The scopes of the thread that asks for batches, for those that make them.
+
+use std::sync::Arc;
+
+use crate::base::Device;
+use crate::grad::{enable_grad, is_grad_enabled, no_grad};
+use crate::plan::context::{Context, context_scope, current};
+use crate::tensor::place::{default_device, device_scope};
+use crate::tensor::random::{Generator, set_generator};
+
+/// A thread's context, default device and gradient mode.
+#[derive(Clone)]
+pub struct Scopes {
+    context: Arc<Context>,
+    device: Device,
+    grad: bool,
+}
+
+impl Scopes {
+    /// This thread's.
+    pub fn here() -> Scopes {
+        Scopes { context: current(), device: default_device(), grad: is_grad_enabled() }
+    }
+
+    /// Runs the body in these scopes.
+    pub fn enter<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _context = context_scope(self.context.clone());
+        let _device = device_scope(self.device);
+        let _grad = if self.grad { enable_grad() } else { no_grad() };
+        body()
+    }
+}
+
+/// Runs the body with another default generator, and puts this thread's back,
+/// also when the body panics.
+pub fn with_generator<R>(generator: Generator, body: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Generator>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            if let Some(generator) = self.0.take() {
+                set_generator(generator);
+            }
+        }
+    }
+    let _restore = Restore(Some(set_generator(generator)));
+    body()
+}

@@ -1,0 +1,117 @@
+//! What the threads of a loader share.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::base::{Error, Result, Span};
+use crate::data::batch::Batch;
+use crate::data::dataset::{Dataset, LoadError};
+use crate::data::order::Order;
+use crate::data::scopes::{Scopes, with_generator};
+use crate::ir::Node;
+use crate::plan;
+
+/// The making of an epoch's batches.
+pub struct Work<D: Dataset> {
+    pub data: Arc<D>,
+    pub order: Order,
+    pub scopes: Scopes,
+    /// The line that asked for the epoch.
+    pub span: Span,
+    /// Batches that may be finished or begun before they are wanted.
+    pub ahead: usize,
+    pub state: Mutex<State<D::Batch>>,
+    pub changed: Condvar,
+}
+
+/// How far the making is.
+pub struct State<B> {
+    /// The next batch to be begun.
+    pub next: usize,
+    /// The next batch to be handed out.
+    pub wanted: usize,
+    /// Whether nobody wants any more.
+    pub stopped: bool,
+    pub done: BTreeMap<usize, Result<B>>,
+}
+
+impl<D: Dataset> Work<D> {
+    pub fn lock(&self) -> MutexGuard<'_, State<D::Batch>> {
+        // Nothing that can panic runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes batches until there are no more to make.
+    pub fn run(&self) {
+        while let Some(number) = self.claim() {
+            let batch = self.make(number);
+            let mut state = self.lock();
+            state.done.insert(number, batch);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next batch to make, once it may be begun.
+    fn claim(&self) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped || state.next >= self.order.batches {
+                return None;
+            }
+            if state.next < state.wanted + self.ahead {
+                state.next += 1;
+                return Some(state.next - 1);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A batch, its tensors computed; or what went wrong, a panic included.
+    pub fn make(&self, number: usize) -> Result<D::Batch> {
+        let make = || -> Result<D::Batch, LoadError> {
+            let batch = self.data.batch(self.order.samples(number))?;
+            Ok(computed(batch, self.span)?)
+        };
+        let generator = self.order.generator(number);
+        let made = catch_unwind(AssertUnwindSafe(|| self.scopes.enter(|| with_generator(generator, make))));
+        match made {
+            Ok(made) => made.map_err(|error| named(number, error)),
+            Err(panic) => Err(Error::Data { batch: number, message: format!("panicked: {}", text(&*panic)) }),
+        }
+    }
+}
+
+/// The library's own errors as they are, others with the batch's number.
+fn named(batch: usize, error: LoadError) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(other) => Error::Data { batch, message: other.to_string() },
+    }
+}
+
+/// What a panic said.
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
+/// The batch, its tensors computed together.
+fn computed<B: Batch>(batch: B, span: Span) -> Result<B> {
+    let mut nodes: Vec<Arc<Node>> = Vec::new();
+    let mut mistake = None;
+    let batch = batch.map(&mut |x| {
+        match x.node() {
+            Ok(node) if node.ty().device.is_meta() => {}
+            Ok(node) => nodes.push(node.clone()),
+            Err(error) => mistake = Some(error),
+        }
+        x.clone()
+    });
+    match mistake {
+        Some(error) => Err(error),
+        None => plan::realize(&nodes, span).map(|()| batch),
+    }
+}
