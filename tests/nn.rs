@@ -1,8 +1,9 @@
 //! Modules: what they hold, under which names, and how it changes.
 
 use kiln::nn::{
-    BatchNorm, Bilinear, Buffer, Conv2d, ConvTranspose2d, Dropout, Embedding, GroupNorm, Layer, LayerNorm,
-    Linear, ModuleExt, Param, RMSNorm, Sequential,
+    AttentionLayerOpts, BatchNorm, Bilinear, Buffer, Conv1d, Conv2d, ConvTranspose2d, Dropout, Embedding,
+    Flatten, GroupNorm, Layer, LayerNorm, Linear, MaxPool2d, ModuleExt, MultiheadAttention, Param, RMSNorm,
+    Sequential, TransformerEncoderLayer, TransformerOpts,
 };
 use kiln::prelude::*;
 use kiln::{Context, with_context};
@@ -199,4 +200,100 @@ fn a_mistake_names_the_callers_line() {
     let layer = Linear::new(3, 2, ());
     let error = layer.forward(&Tensor::ones([4, 5], ())).check().unwrap_err().to_string();
     assert!(error.contains("linear") && error.contains("tests/nn.rs"), "{error}");
+}
+
+#[test]
+fn lazy_layers_take_their_inputs_from_the_first_one() {
+    kiln::manual_seed(2);
+    let model = Sequential::new()
+        .push(Conv2d::lazy(6, [3, 3], ConvOpts::default().groups(2), ()))
+        .push(MaxPool2d::new(2, MaxPoolOpts::default()))
+        .push(Flatten::default())
+        .push(Linear::lazy(5, ()));
+    let parameters = model.parameters();
+    assert_eq!(parameters[0].shape()[..], [6, 0, 3, 3]);
+    // A pass that is not computed settles everything.
+    let y = model.forward(&Tensor::ones([2, 4, 8, 8], ()));
+    assert_eq!(y.shape()[..], [2, 5]);
+    let shapes: Vec<Vec<usize>> = parameters.iter().map(|param| param.shape().to_vec()).collect();
+    assert_eq!(shapes, [vec![6, 2, 3, 3], vec![6], vec![5, 54], vec![5]]);
+    let most = parameters[2].get().abs().max(..).item::<f64>().unwrap();
+    assert!(most <= 54f64.sqrt().recip() && most > 0.1, "{most}");
+    y.sum(..).backward().unwrap();
+    assert!(parameters.iter().all(|param| param.grad().is_some()), "parameters keep their identity");
+    // From then on it is a layer of that many inputs.
+    assert!(model.forward(&Tensor::ones([2, 6, 8, 8], ())).check().is_err());
+    let conv = Conv1d::lazy(3, [2], ConvOpts::default(), ());
+    assert_eq!(conv.forward(&Tensor::ones([4, 9], ())).shape()[..], [3, 8]);
+    assert!(Linear::lazy(3, ()).forward(&Tensor::ones((), ())).check().is_err());
+}
+
+#[test]
+fn attention_starts_as_pytorchs() {
+    let layer = MultiheadAttention::new(64, 4, AttentionLayerOpts::default(), ());
+    for (name, param) in layer.named_parameters() {
+        let most = param.get().abs().max(..).item::<f64>().unwrap();
+        let bound = match name.as_str() {
+            "q_proj.weight" | "k_proj.weight" | "v_proj.weight" => (6.0 / 256f64).sqrt(),
+            "out_proj.weight" => 0.125,
+            _ => 0.0,
+        };
+        assert!(most <= bound && most >= 0.98 * bound, "{name}: {most} for {bound}");
+    }
+}
+
+/// The outputs of a layer for a sequence given in pieces of these lengths.
+fn in_pieces(layer: &TransformerEncoderLayer, x: &Tensor, lengths: &[usize]) -> Vec<f32> {
+    let (cache, mut start, mut pieces) = (layer.cache(2, 9), 0, Vec::new());
+    for &length in lengths {
+        let piece = layer.forward_cached(&x.i((.., r(start as i64, (start + length) as i64))), &cache);
+        piece.realize().unwrap();
+        start += length;
+        assert_eq!(cache.len(), start);
+        pieces.push(piece);
+    }
+    Tensor::cat(&pieces, 1).to_vec().unwrap()
+}
+
+#[test]
+fn a_cache_gives_what_a_pass_over_everything_does() {
+    kiln::manual_seed(8);
+    for opts in [
+        AttentionLayerOpts::default().causal(true),
+        AttentionLayerOpts::default().causal(true).rotary(100.0).kv_heads(2),
+    ] {
+        let opts = TransformerOpts::default().attention(opts).feed_forward(8);
+        let layer = TransformerEncoderLayer::new(16, 4, opts, ());
+        layer.eval();
+        let x = Tensor::randn([2, 8, 16], ());
+        let expected = layer.forward(&x).to_vec::<f32>().unwrap();
+        for lengths in [&[8][..], &[1; 8], &[3, 1, 4]] {
+            for (found, expected) in in_pieces(&layer, &x, lengths).iter().zip(&expected) {
+                assert!((found - expected).abs() < 2e-5, "{lengths:?}: {found} for {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cache_is_filled_by_one_plan_and_refuses_what_does_not_fit() {
+    let context = Context::new();
+    with_context(&context, || {
+        let opts = AttentionLayerOpts::default().causal(true).rotary(1e4);
+        let layer = MultiheadAttention::new(8, 2, opts, ());
+        let cache = layer.cache(1, 6);
+        let x = Tensor::linspace(-1.0, 1.0, 8, ()).reshape([1, 1, 8]);
+        let _no_grad = kiln::no_grad();
+        let mut plans = Vec::new();
+        for _ in 0..6 {
+            layer.attend_cached(&x, &cache).realize().unwrap();
+            plans.push(context.counters().plans_built);
+        }
+        assert_eq!(plans[1..], [plans[1]; 5], "from the second on, no position needs a new plan");
+        let error = layer.attend_cached(&x, &cache).check().unwrap_err().to_string();
+        assert!(error.contains("at most 0 positions") && error.contains("tests/nn.rs"), "{error}");
+        assert_eq!((cache.len(), cache.capacity()), (6, 6));
+        cache.clear();
+        assert!(cache.is_empty() && layer.attend_cached(&x, &cache).check().is_ok());
+    });
 }

@@ -4,8 +4,11 @@
 use std::path::Path;
 
 use kiln::nn::{
-    AttentionLayerOpts, Gru, Layer, Lstm, Module, ModuleExt, MultiheadAttention, Rnn,
-    TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts,
+    AdaptiveAvgPool2d, AdaptiveMaxPool2d, AttentionLayerOpts, AvgPool2d, Celu, Elu, Flatten, Gelu, GeluTanh,
+    Glu, Gru, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, InstanceNorm, Layer, LeakyRelu, LogSigmoid,
+    LogSoftmax, Lstm, MaxPool2d, Mish, Module, ModuleExt, MultiheadAttention, Prelu, Relu6, Rnn, Selu, Silu,
+    Softmax, Softmin, Softplus, Softshrink, Softsign, Tanhshrink, TransformerDecoderLayer,
+    TransformerEncoderLayer, TransformerOpts,
 };
 use kiln::prelude::*;
 use serde_json::Value;
@@ -139,4 +142,48 @@ fn heads_that_are_shared_or_turned_train_too() {
     let first = |x: &Tensor| layer.forward(x).i((.., r(0, 4))).to_vec::<f32>().unwrap();
     let (a, b) = (first(&x), first(&changed));
     assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+}
+
+#[test]
+fn layers_of_one_input_are_pytorchs() {
+    let shared = AttentionLayerOpts::default().causal(true).kv_heads(2).rotary(1e4);
+    let avg = AvgPoolOpts::default().stride(1).count_include_pad(false);
+    let layers: Vec<(&str, Box<dyn Layer>)> = vec![
+        ("shared_rotary", Box::new(MultiheadAttention::new(16, 4, shared, ()))),
+        ("instance_norm", Box::new(InstanceNorm::new())),
+        ("instance_norm_affine", Box::new(InstanceNorm::affine(3, ()))),
+        ("prelu", Box::new(Prelu::new(3, ()))),
+        ("max_pool", Box::new(MaxPool2d::new(3, MaxPoolOpts::default().stride(2).padding(1)))),
+        ("avg_pool", Box::new(AvgPool2d::new(2, avg))),
+        ("adaptive_avg_pool", Box::new(AdaptiveAvgPool2d::new([3, 2]))),
+        ("adaptive_max_pool", Box::new(AdaptiveMaxPool2d::new(2))),
+        ("relu6", Box::new(Relu6)),
+        ("gelu", Box::new(Gelu)),
+        ("gelu_tanh", Box::new(GeluTanh)),
+        ("silu", Box::new(Silu)),
+        ("mish", Box::new(Mish)),
+        ("hardswish", Box::new(Hardswish)),
+        ("hardsigmoid", Box::new(Hardsigmoid)),
+        ("softsign", Box::new(Softsign)),
+        ("tanhshrink", Box::new(Tanhshrink)),
+        ("log_sigmoid", Box::new(LogSigmoid)),
+        ("selu", Box::new(Selu)),
+        ("leaky_relu", Box::new(LeakyRelu::default())),
+        ("elu", Box::new(Elu::default())),
+        ("celu", Box::new(Celu::default())),
+        ("softplus", Box::new(Softplus::default())),
+        ("hardtanh", Box::new(Hardtanh::default())),
+        ("hardshrink", Box::new(Hardshrink::default())),
+        ("softshrink", Box::new(Softshrink::default())),
+        ("softmax", Box::new(Softmax::default())),
+        ("log_softmax", Box::new(LogSoftmax::default())),
+        ("softmin", Box::new(Softmin::default())),
+        ("glu", Box::new(Glu::default())),
+        ("flatten", Box::new(Flatten::default())),
+    ];
+    for (name, layer) in layers {
+        let recorded = recorded(name);
+        load(&*layer, &recorded);
+        assert_close(name, &layer.forward(&tensor(&recorded["x"][0])), &recorded["y"]);
+    }
 }

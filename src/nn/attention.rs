@@ -1,10 +1,14 @@
 //! Attention between positions, with several heads.
 
-use crate::base::{DType, Result};
+use crate::base::Result;
 use crate::module;
+use crate::nn::cache::KvCache;
+use crate::nn::init;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
+use crate::nn::param::Param;
 use crate::tensor::attention::AttentionOpts;
+use crate::tensor::compose::Site;
 use crate::tensor::options::{options, some};
 use crate::tensor::{Place, Tensor};
 
@@ -51,7 +55,8 @@ pub struct MultiheadAttention {
 module!(MultiheadAttention { q_proj, k_proj, v_proj, out_proj; skip heads, opts });
 
 impl MultiheadAttention {
-    /// `heads` equal parts of `width` channels. Forward passes are invalid if
+    /// `heads` equal parts of `width` channels, with PyTorch's start: biases are
+    /// zeros. Forward passes are invalid if
     /// the heads do not divide the channels.
     #[track_caller]
     pub fn new(
@@ -62,11 +67,18 @@ impl MultiheadAttention {
     ) -> MultiheadAttention {
         let place = place.into();
         let narrow = opts.kv_heads.unwrap_or(heads) * (width / heads.max(1));
+        let zeros = |outputs| Some(Param::new(Tensor::zeros([outputs], place)));
+        // One matrix of queries, keys and values, after Glorot and Bengio.
+        let bound = init::xavier_bound(width + 2 * narrow, width);
+        let inward = |outputs| Linear {
+            weight: Param::new(Tensor::uniform(-bound, bound, [outputs, width], place)),
+            bias: zeros(outputs),
+        };
         MultiheadAttention {
-            q_proj: Linear::new(width, width, place),
-            k_proj: Linear::new(width, narrow, place),
-            v_proj: Linear::new(width, narrow, place),
-            out_proj: Linear::new(width, width, place),
+            q_proj: inward(width),
+            k_proj: inward(narrow),
+            v_proj: inward(narrow),
+            out_proj: Linear { bias: zeros(width), ..Linear::without_bias(width, width, place) },
             heads,
             opts,
         }
@@ -76,18 +88,59 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend(&self, x: &Tensor, input: AttentionInput) -> Tensor {
         let memory = input.memory.as_ref().unwrap_or(x);
-        let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
-        let mut q = split(&self.q_proj.forward(x), self.heads);
-        let mut k = split(&self.k_proj.forward(memory), kv_heads);
-        let v = split(&self.v_proj.forward(memory), kv_heads);
-        if let Some(base) = self.opts.rotary {
-            q = rotated(&q, base);
-            k = rotated(&k, base);
-        }
-        let mut opts = AttentionOpts::default().causal(self.opts.causal).enable_gqa(kv_heads != self.heads);
+        let [q, k, v] = self.parts(x, memory, None);
+        let mut opts = self.scores().causal(self.opts.causal);
         opts.mask = input.mask;
         let y = q.scaled_dot_product_attention(&k, &v, opts);
         self.out_proj.forward(&joined(&y))
+    }
+
+    /// The output for positions `[n, l, width]` that follow those in the cache,
+    /// to which they are added. A causal layer looks back only.
+    ///
+    /// Invalid, with the cache as it was, where the positions do not fit in
+    /// it, or `n`, type or device differ.
+    #[track_caller]
+    pub fn attend_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
+        let site = Site::here("attend_cached");
+        let attend = || -> Result<Tensor> {
+            let [_, length, _] = x.dims::<3>()?;
+            let start = cache.room(site, x, length)?;
+            let [q, k, v] = self.parts(x, x, Some(&start));
+            let (k, v) = cache.append(site, &k, &v, &start)?;
+            let mask = cache.visible(&start, length, self.opts.causal);
+            let y = q.scaled_dot_product_attention(&k, &v, self.scores().mask(&mask));
+            Ok(self.out_proj.forward(&joined(&y)))
+        };
+        Tensor::build(attend)
+    }
+
+    /// An empty cache for [`MultiheadAttention::attend_cached`]: `batch`
+    /// sequences of up to `capacity` positions.
+    #[track_caller]
+    pub fn cache(&self, batch: usize, capacity: usize) -> KvCache {
+        let heads = self.opts.kv_heads.unwrap_or(self.heads);
+        let weight = &self.k_proj.weight;
+        let width = weight.shape().first().copied().unwrap_or(0) / heads.max(1);
+        KvCache::new([batch, heads, capacity, width], (weight.device(), weight.dtype()))
+    }
+
+    /// Queries, keys and values by head; positions count from `start`.
+    #[track_caller]
+    fn parts(&self, x: &Tensor, memory: &Tensor, start: Option<&Tensor>) -> [Tensor; 3] {
+        let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
+        let q = split(&self.q_proj.forward(x), self.heads);
+        let k = split(&self.k_proj.forward(memory), kv_heads);
+        let v = split(&self.v_proj.forward(memory), kv_heads);
+        match self.opts.rotary {
+            Some(base) => [rotated(&q, base, start), rotated(&k, base, start), v],
+            None => [q, k, v],
+        }
+    }
+
+    fn scores(&self) -> AttentionOpts {
+        let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
+        AttentionOpts::default().enable_gqa(kv_heads != self.heads)
     }
 }
 
@@ -117,13 +170,14 @@ fn joined(x: &Tensor) -> Tensor {
     }
 }
 
-/// The halves of each head's channels as planes, turned by the position times
-/// the plane's frequency.
+/// The halves of each head's channels as planes, turned by the position, from
+/// `start` or 0 on, times the plane's frequency.
 #[track_caller]
-fn rotated(x: &Tensor, base: f64) -> Tensor {
+fn rotated(x: &Tensor, base: f64, start: Option<&Tensor>) -> Tensor {
     let turn = |[_, _, length, width]: [usize; 4]| -> Result<Tensor> {
-        let place = (x.device(), DType::F32);
+        let place = (x.device(), x.dtype().compute());
         let positions = Tensor::arange(0, length as i64, 1, place).unsqueeze(1);
+        let positions = start.map_or(positions.clone(), |start| positions + start.to_dtype(place.1));
         let planes = Tensor::arange(0, (width / 2) as i64, 1, place);
         let angles = positions * (planes * (-2.0 * base.ln() / width as f64)).exp();
         let (cos, sin) = (angles.cos().to_dtype(x.dtype()), angles.sin().to_dtype(x.dtype()));
@@ -136,14 +190,15 @@ fn rotated(x: &Tensor, base: f64) -> Tensor {
 
 #[cfg(test)]
 mod tests {
-    use super::rotated;
+    use super::{Tensor, rotated};
     use crate::tensor::testing::{pattern, values};
 
     #[test]
     fn turned_queries_and_keys_meet_at_their_distance() {
         // One query and one key, each at all of six positions.
         let (q, k) = (pattern(&[1, 1, 1, 4], 3), pattern(&[1, 1, 1, 4], 8));
-        let (q, k) = (rotated(&q.expand([1, 1, 6, 4]), 1e4), rotated(&k.expand([1, 1, 6, 4]), 1e4));
+        let turned = |x: Tensor| rotated(&x.expand([1, 1, 6, 4]), 1e4, None);
+        let (q, k) = (turned(q), turned(k));
         let scores = values(&q.matmul(&k.transpose(-1, -2)));
         for (i, j) in [(2, 1), (4, 3), (5, 4)] {
             assert!((scores[i * 6 + j] - scores[6]).abs() < 1e-5, "{scores:?}");

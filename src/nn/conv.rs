@@ -1,11 +1,19 @@
 //! Convolutions.
 
+use crate::base::{Result, Span};
 use crate::module;
 use crate::nn::init;
 use crate::nn::module::Layer;
 use crate::nn::param::Param;
 use crate::tensor::conv::{ConvOpts, ConvTransposeOpts};
 use crate::tensor::{Place, Tensor};
+
+/// Channels of `[n, c, ..]` or `[c, ..]` with so many axes after them; 0 where
+/// there are none.
+fn channels(x: &Tensor, spatial: usize) -> usize {
+    let shape = x.shape();
+    shape.rank().checked_sub(spatial + 1).map_or(0, |axis| shape[axis])
+}
 
 macro_rules! convolution {
     ($($conv:ident $transposed:ident $method:ident $transposed_method:ident $rank:literal;)*) => {$(
@@ -38,11 +46,36 @@ macro_rules! convolution {
                 let bias = Some(Param::new(init::fan_in_uniform([outputs], fan_in, place)));
                 $conv { weight: Param::new(init::fan_in_uniform(shape, fan_in, place)), bias, opts }
             }
+
+            /// As [`Self::new`], with as many inputs as the first input has
+            /// channels: until then the weight's second extent is 0.
+            #[track_caller]
+            pub fn lazy(
+                outputs: usize,
+                kernel: [usize; $rank],
+                opts: ConvOpts,
+                place: impl Into<Place>,
+            ) -> $conv {
+                $conv::new(0, outputs, kernel, opts, place)
+            }
+
+            /// Starts the parameters if the inputs were not known before.
+            fn settle(&self, x: &Tensor, span: Span) -> Result<()> {
+                let (mut shape, channels) = (self.weight.shape(), channels(x, $rank));
+                if shape.get(1) != Some(&0) || channels == 0 {
+                    return Ok(());
+                }
+                shape.0[1] = channels / self.opts.groups.max(1);
+                init::start_late(&self.weight, self.bias.as_ref(), &shape, span)
+            }
         }
 
         impl Layer for $conv {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Tensor {
+                if let Err(error) = self.settle(x, Span::caller()) {
+                    return Tensor::invalid(error);
+                }
                 let bias = self.bias.as_ref().map(Param::get);
                 x.$method(&self.weight.get(), bias.as_ref(), self.opts.clone())
             }

@@ -1,5 +1,6 @@
 //! Affine maps.
 
+use crate::base::Span;
 use crate::module;
 use crate::nn::init;
 use crate::nn::module::Layer;
@@ -25,6 +26,14 @@ impl Linear {
         Linear { bias, ..Linear::without_bias(inputs, outputs, place) }
     }
 
+    /// With a bias, and as many inputs as the first input has: until then the
+    /// weight is `[out, 0]`. A pass that is not computed is enough to settle
+    /// it; parameters do not change their identity.
+    #[track_caller]
+    pub fn lazy(outputs: usize, place: impl Into<Place>) -> Linear {
+        Linear::new(0, outputs, place)
+    }
+
     /// Without a bias.
     #[track_caller]
     pub fn without_bias(inputs: usize, outputs: usize, place: impl Into<Place>) -> Linear {
@@ -36,6 +45,12 @@ impl Linear {
 impl Layer for Linear {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        if let ([outputs, 0], Some(&inputs)) = (&self.weight.shape()[..], x.shape().last())
+            && let Err(error) =
+                init::start_late(&self.weight, self.bias.as_ref(), &[*outputs, inputs], Span::caller())
+        {
+            return Tensor::invalid(error);
+        }
         x.linear(&self.weight.get(), self.bias.as_ref().map(Param::get).as_ref())
     }
 }

@@ -3,9 +3,12 @@
 //! A module is a struct of parameters, buffers and other modules;
 //! [`module!`](crate::module!) lists its fields once, without a derive. A
 //! [`Param`] is a cell with an identity: clones share weights. Building under
-//! `with_device(Device::meta(), ..)` takes no memory.
+//! `with_device(Device::meta(), ..)` takes no memory; layers made by `lazy`
+//! take their number of inputs from the first input. They start as PyTorch's.
 
+pub mod activation;
 pub mod attention;
+pub mod cache;
 pub mod conv;
 pub mod dropout;
 pub mod init;
@@ -13,17 +16,28 @@ pub mod linear;
 pub mod module;
 pub mod norm;
 pub mod param;
+pub mod pool;
 pub mod recurrent;
 pub mod sequential;
 pub mod transformer;
 
+pub use activation::{
+    Celu, Elu, Flatten, Gelu, GeluTanh, Glu, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyRelu,
+    LogSigmoid, LogSoftmax, Mish, Prelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softmin, Softplus,
+    Softshrink, Softsign, Tanh, Tanhshrink,
+};
 pub use attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
+pub use cache::KvCache;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use linear::{Bilinear, Embedding, Linear};
 pub use module::{Found, Layer, Module, ModuleExt, Part, Visitor};
-pub use norm::{BatchNorm, GroupNorm, LayerNorm, RMSNorm};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm};
 pub use param::{Buffer, Param, Training};
+pub use pool::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+};
 pub use recurrent::{Gru, Lstm, Rnn};
 pub use sequential::Sequential;
 pub use transformer::{TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts};

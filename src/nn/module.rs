@@ -384,6 +384,7 @@ impl Visitor for Walk<'_> {
 macro_rules! module {
     ($name:ident { $($part:ident),* $(,)? $(; skip $($skipped:ident),* $(,)?)? }) => {
         impl $crate::nn::Module for $name {
+            #[allow(unused_variables)] // by one without parts
             fn visit(&self, visitor: &mut dyn $crate::nn::Visitor) {
                 let $name { $($part,)* $($($skipped: _,)*)? } = self;
                 $($crate::nn::Part::visit_as($part, stringify!($part), visitor);)*

@@ -92,6 +92,40 @@ impl Layer for GroupNorm {
     }
 }
 
+/// Normalization of `[n, c, ..]` over the axes after the channels, of each
+/// sample by itself.
+#[derive(Debug, Default)]
+pub struct InstanceNorm {
+    /// `[c]`; starts as ones.
+    pub weight: Option<Param>,
+    /// `[c]`; starts as zeros.
+    pub bias: Option<Param>,
+}
+module!(InstanceNorm { weight, bias });
+
+impl InstanceNorm {
+    /// Without parameters, as PyTorch's by default; of any number of channels.
+    pub fn new() -> InstanceNorm {
+        InstanceNorm::default()
+    }
+    /// With a factor and a summand for each channel.
+    #[track_caller]
+    pub fn affine(channels: usize, place: impl Into<Place>) -> InstanceNorm {
+        let place = place.into();
+        let weight = Some(Param::new(Tensor::ones([channels], place)));
+        InstanceNorm { weight, bias: Some(Param::new(Tensor::zeros([channels], place))) }
+    }
+}
+
+impl Layer for InstanceNorm {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let mut opts = RunningNormOpts::training();
+        (opts.weight, opts.bias) = (self.weight.as_ref().map(Param::get), self.bias.as_ref().map(Param::get));
+        x.instance_norm(opts)
+    }
+}
+
 /// Batch normalization of `[n, c, ..]` per channel, of any number of spatial
 /// axes. Training uses the batch's statistics and moves the running ones
 /// towards them; evaluation uses the running ones.

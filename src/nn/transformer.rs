@@ -2,6 +2,7 @@
 
 use crate::module;
 use crate::nn::attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
+use crate::nn::cache::KvCache;
 use crate::nn::dropout::Dropout;
 use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
@@ -108,11 +109,31 @@ impl TransformerEncoderLayer {
     }
 }
 
+impl TransformerEncoderLayer {
+    /// The output for positions that follow those in the cache: see
+    /// [`MultiheadAttention::attend_cached`].
+    #[track_caller]
+    pub fn forward_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
+        self.around(x, |x| self.self_attn.attend_cached(x, cache))
+    }
+
+    /// An empty cache: see [`MultiheadAttention::cache`].
+    #[track_caller]
+    pub fn cache(&self, batch: usize, capacity: usize) -> KvCache {
+        self.self_attn.cache(batch, capacity)
+    }
+
+    #[track_caller]
+    fn around(&self, x: &Tensor, attention: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+        let x = residual(x, &self.norm1, &self.dropout, self.norm_first, attention);
+        residual(&x, &self.norm2, &self.dropout, self.norm_first, |x| self.feed_forward.forward(x))
+    }
+}
+
 impl Layer for TransformerEncoderLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
-        let x = residual(x, &self.norm1, &self.dropout, self.norm_first, |x| self.self_attn.forward(x));
-        residual(&x, &self.norm2, &self.dropout, self.norm_first, |x| self.feed_forward.forward(x))
+        self.around(x, |x| self.self_attn.forward(x))
     }
 }
 

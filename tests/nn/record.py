@@ -76,6 +76,75 @@ def block(module, memory=False, mask=None):
     return {"params": named(module), "x": given, "y": numbers(y)}
 
 
+def layer(module, *shape):
+    """A layer of one input, its parameters moved off their starts."""
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(torch.randn_like(p) * 0.1)
+    rounded(module)
+    x = numbers(torch.randn(*shape) * 2)
+    given = torch.tensor(x["values"]).reshape(shape)
+    return {"params": named(module), "x": [x], "y": numbers(module(given))}
+
+
+def rotary(x, base):
+    """Halves of the channels turned by the position, as Su et al. 2021 with
+    the halves' layout that most models use."""
+    length, half = x.shape[-2], x.shape[-1] // 2
+    angles = torch.arange(length)[:, None] * base ** (-torch.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+
+class SharedRotary(nn.Module):
+    """Four heads of queries, two of keys and values, turned and causal."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.k_proj = nn.Linear(16, 16), nn.Linear(16, 8)
+        self.v_proj, self.out_proj = nn.Linear(16, 8), nn.Linear(16, 16)
+
+    def forward(self, x):
+        heads = lambda x: x.unflatten(-1, (-1, 4)).transpose(1, 2)
+        q, k, v = heads(self.q_proj(x)), heads(self.k_proj(x)), heads(self.v_proj(x))
+        attend = nn.functional.scaled_dot_product_attention
+        y = attend(rotary(q, 1e4), rotary(k, 1e4), v, is_causal=True, enable_gqa=True)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
+
+
+LAYERS = {
+    "instance_norm": nn.InstanceNorm2d(3),
+    "instance_norm_affine": nn.InstanceNorm2d(3, affine=True),
+    "prelu": nn.PReLU(3),
+    "max_pool": nn.MaxPool2d(3, stride=2, padding=1),
+    "avg_pool": nn.AvgPool2d(2, stride=1, count_include_pad=False),
+    "adaptive_avg_pool": nn.AdaptiveAvgPool2d((3, 2)),
+    "adaptive_max_pool": nn.AdaptiveMaxPool2d(2),
+    "relu6": nn.ReLU6(),
+    "gelu": nn.GELU(),
+    "gelu_tanh": nn.GELU(approximate="tanh"),
+    "silu": nn.SiLU(),
+    "mish": nn.Mish(),
+    "hardswish": nn.Hardswish(),
+    "hardsigmoid": nn.Hardsigmoid(),
+    "softsign": nn.Softsign(),
+    "tanhshrink": nn.Tanhshrink(),
+    "log_sigmoid": nn.LogSigmoid(),
+    "selu": nn.SELU(),
+    "leaky_relu": nn.LeakyReLU(),
+    "elu": nn.ELU(),
+    "celu": nn.CELU(),
+    "softplus": nn.Softplus(),
+    "hardtanh": nn.Hardtanh(),
+    "hardshrink": nn.Hardshrink(),
+    "softshrink": nn.Softshrink(),
+    "softmax": nn.Softmax(-1),
+    "log_softmax": nn.LogSoftmax(-1),
+    "softmin": nn.Softmin(-1),
+    "glu": nn.GLU(),
+    "flatten": nn.Flatten(),
+}
+
 causal = nn.Transformer.generate_square_subsequent_mask(4)
 same = {"d_model": 8, "nhead": 2, "dim_feedforward": 12, "dropout": 0.0, "batch_first": True}
 recorded = {
@@ -89,6 +158,10 @@ recorded = {
         nn.TransformerEncoderLayer(**same, norm_first=True, activation="gelu"), mask=causal
     ),
     "decoder": block(nn.TransformerDecoderLayer(**same), memory=True, mask=causal),
+    "shared_rotary": layer(SharedRotary(), 2, 5, 16),
+} | {
+    # Four columns are enough to tell rows, and an even number for halves.
+    name: layer(module, 2, 3, 5, 4) for name, module in LAYERS.items()
 }
 path = pathlib.Path(__file__).with_name("recorded.json")
 path.write_text(json.dumps(recorded) + "\n")

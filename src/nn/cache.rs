@@ -1,0 +1,96 @@
+//! Keys and values of positions that attention has seen.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::base::{DType, Result};
+use crate::nn::param::Buffer;
+use crate::tensor::compose::Site;
+use crate::tensor::{Place, Tensor};
+
+/// Keys and values of the positions so far, so that a new position costs one
+/// pass for itself alone. How many there are is an argument of the plan:
+/// longer sequences need no new one.
+#[derive(Debug)]
+pub struct KvCache {
+    /// `[n, heads, capacity, e]`.
+    keys: Buffer,
+    /// `[n, heads, capacity, e]`.
+    values: Buffer,
+    length: AtomicUsize,
+}
+
+impl KvCache {
+    #[track_caller]
+    pub(super) fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
+        let place = place.into();
+        let zeros = || Buffer::new(Tensor::zeros(shape, place));
+        KvCache { keys: zeros(), values: zeros(), length: AtomicUsize::new(0) }
+    }
+
+    /// Number of positions.
+    pub fn len(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
+    }
+    /// Whether there are no positions.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Most positions it can hold.
+    pub fn capacity(&self) -> usize {
+        self.keys.get().shape().get(2).copied().unwrap_or(0)
+    }
+    /// Forgets all positions.
+    pub fn clear(&self) {
+        self.length.store(0, Ordering::Relaxed);
+    }
+
+    /// Where `count` further positions start, as an argument of the plan.
+    ///
+    /// # Errors
+    /// Too many positions.
+    pub(super) fn room(&self, site: Site, x: &Tensor, count: usize) -> Result<Tensor> {
+        let (length, capacity) = (self.len(), self.capacity());
+        if length + count > capacity {
+            let expected = format!("at most {} positions, to fill a cache of {capacity}", capacity - length);
+            return Err(site.fault(expected, count.to_string(), &[x]));
+        }
+        Ok(site.argument(length as i64, DType::I64, x.device()))
+    }
+
+    /// All keys and values, with new ones `[n, heads, l, e]` from `start` on.
+    ///
+    /// # Errors
+    /// Keys or values that do not fit. The cache is then as it was.
+    pub(super) fn append(
+        &self,
+        site: Site,
+        keys: &Tensor,
+        values: &Tensor,
+        start: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        let count = keys.dims::<4>()?[2];
+        let index = site.iota(count, DType::I64, keys.device()) + start;
+        let with = |held: &Buffer, new: &Tensor| -> Result<Tensor> {
+            let all = held.get().index_copy(2, &index, new);
+            all.check().map(|_| all)
+        };
+        let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
+        self.keys.set(&keys)?;
+        self.values.set(&values)?;
+        self.length.fetch_add(count, Ordering::Relaxed);
+        Ok((keys, values))
+    }
+
+    /// Where the positions from `start` on look: `[l, capacity]`. At all that
+    /// are there, or at those before and themselves.
+    pub(super) fn visible(&self, start: &Tensor, count: usize, causal: bool) -> Tensor {
+        let place = (start.device(), DType::I64);
+        let all = Tensor::arange(0, self.capacity() as i64, 1, place).unsqueeze(0);
+        let last = if causal {
+            Tensor::arange(0, count as i64, 1, place).unsqueeze(1)
+        } else {
+            Tensor::full([count, 1], count as i64 - 1, place)
+        };
+        all.le(&(last + start))
+    }
+}
