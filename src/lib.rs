@@ -42,6 +42,7 @@ pub mod assert;
 pub mod base;
 pub mod data;
 pub mod grad;
+pub mod guide;
 pub mod io;
 pub mod ir;
 pub mod kernel;
@@ -58,6 +59,7 @@ pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
 pub use grad::{
     GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
 };
+pub use optim::estimate;
 pub use io::StateDict;
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;

@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["nn"],
     &["optim"],
     &["data"],
-    &["assert", "prelude"],
+    &["assert", "guide", "prelude"],
 ];
 
 fn layer(module: &str) -> Option<usize> {

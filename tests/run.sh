@@ -101,6 +101,9 @@ cargo build --quiet --release --examples
 cargo run --quiet --release --example quickstart
 KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
 cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
+cargo run --quiet --release --example big_model -- --device cpu
+cargo run --quiet --release --example device_agnostic -- --device cpu
+KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
 cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
 digits_mlp() {
@@ -112,6 +115,8 @@ digits_mlp cpu
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu
+    cargo run --quiet --release --example device_agnostic -- --device wgpu
+    cargo run --quiet --release --example transfer_bench -- --device wgpu --up-to 8
     cargo run --quiet --release --example digits_knn -- --device wgpu | tee target/digits_knn_wgpu.txt
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
     digits_mlp wgpu

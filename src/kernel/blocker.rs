@@ -54,6 +54,9 @@ pub enum Blocker {
     /// Each would have to run before the other.
     #[error("something between them must run after the one and before the other")]
     Cycle,
+    /// Too many operations lie between them.
+    #[error("too much lies between them to find out whether one must run before the other")]
+    Distant,
     /// Storing the value moves fewer bytes than computing it in every kernel that reads it.
     #[error("the value is read by {readers} kernels; storing it costs less than computing it in each")]
     Shared {

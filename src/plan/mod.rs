@@ -6,6 +6,7 @@
 //! - [`run`]: a plan on data.
 //! - [`transfer`]: data out of a device, or to another.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
+//! - [`roofline`]: what a plan takes at least.
 //! - [`memory`]: what devices hold; [`history`] writes its record to files.
 //! - [`guard`]: scopes that deny transfers or waiting.
 //! - [`doctor`]: which devices there are.
@@ -24,6 +25,7 @@ pub mod key;
 pub mod memory;
 pub mod realize;
 pub mod report;
+pub mod roofline;
 pub mod run;
 #[cfg(test)]
 mod tests;

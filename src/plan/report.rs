@@ -24,7 +24,7 @@ mod table;
 mod text;
 
 pub use apart::Separation;
-pub(crate) use table::bytes;
+pub(crate) use table::{bytes, count};
 
 /// What computing some tensors would do. Prints as a table.
 #[derive(Clone, Debug, Default)]

@@ -13,6 +13,12 @@ pub(crate) fn filled(site: Site, value: Scalar, shape: Shape, dtype: DType, devi
     if shape.rank() == 0 { number } else { site.apply(Op::Expand(shape), &[&number]) }
 }
 
+/// Data that a meta tensor has in name only: an input of every plan.
+fn dataless(site: Site, shape: Shape, dtype: DType, device: Device) -> Tensor {
+    let ty = Box::new(Type::new(shape, dtype, device));
+    site.apply(Op::Leaf(ty), &[])
+}
+
 impl Tensor {
     /// Every element `value`. The type is the place's, else the scalar's own:
     /// `F32`, `I64` or `Bool`.
@@ -36,9 +42,14 @@ impl Tensor {
         filled(Site::here("ones"), Scalar::Int(1), shape.into(), place.dtype_or(DType::F32), place.device())
     }
 
-    /// A tensor whose elements do not matter; they happen to be 0.
+    /// A tensor whose elements do not matter; they happen to be 0. On meta it
+    /// stands for data that would be there: plans count it as an input.
     #[track_caller]
     pub fn empty(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
+        let place = place.into();
+        if place.device().is_meta() {
+            return dataless(Site::here("empty"), shape.into(), place.dtype_or(DType::F32), place.device());
+        }
         Tensor::zeros(shape, place)
     }
 
@@ -202,7 +213,7 @@ pub(crate) fn from_data<T: Element>(
     }
     let (device, dtype) = (place.device(), place.dtype_or(T::DTYPE));
     if device.is_meta() {
-        return filled(Site { name, span }, Scalar::Int(0), shape, dtype, device);
+        return dataless(Site { name, span }, shape, dtype, device);
     }
     Tensor::build(|| {
         let layout = Layout::contiguous(&shape);

@@ -12,6 +12,7 @@ pub mod axis;
 pub mod bessel;
 pub mod bits;
 pub mod cast;
+pub mod ceilings;
 pub mod compare;
 pub(crate) mod compose;
 pub mod control;

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::ir::NodeId;
 use crate::kernel::Blocker;
 use crate::schedule::class::Class;
+use crate::schedule::fuse::reach::Need;
 use crate::schedule::fuse::{Group, GroupId, MAX_MEMBERS, Readers, State, add_readers};
 
 /// Kernels reading one value that are considered for merging with each other.
@@ -83,8 +84,12 @@ impl State<'_> {
         if a.members.len() + b.members.len() > MAX_MEMBERS {
             return Err(Blocker::TooLarge(MAX_MEMBERS));
         }
-        if self.depends_apart(into, from) || self.depends_apart(from, into) {
-            return Err(Blocker::Cycle);
+        for (a, b) in [(into, from), (from, into)] {
+            match self.depends_apart(a, b) {
+                Need::No => {}
+                Need::Yes => return Err(Blocker::Cycle),
+                Need::Unknown => return Err(Blocker::Distant),
+            }
         }
         let mut roots: Vec<NodeId> = a.roots.iter().chain(&b.roots).copied().collect();
         roots.sort_unstable();

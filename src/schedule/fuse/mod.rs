@@ -11,6 +11,8 @@ mod judge;
 mod merge;
 mod reach;
 
+use std::cell::RefCell;
+
 use smallvec::SmallVec;
 
 use crate::base::Device;
@@ -19,6 +21,7 @@ use crate::kernel::{Blocker, Kernel, Request, Role, lower};
 use crate::runtime::Capabilities;
 use crate::schedule::class::{Class, class};
 use crate::schedule::floor::Spans;
+use crate::schedule::fuse::reach::{Need, Search};
 
 /// Nodes one kernel may compute.
 const MAX_MEMBERS: usize = 256;
@@ -92,6 +95,7 @@ struct State<'a> {
     /// The lowest and the highest member of each group.
     ends: Vec<(NodeId, NodeId)>,
     spans: Spans,
+    search: RefCell<Search>,
     readers: Vec<Readers>,
     /// Whether the value must be in memory.
     stored: Vec<bool>,
@@ -124,6 +128,7 @@ impl<'a> State<'a> {
             groups: Vec::new(),
             ends: Vec::new(),
             spans: Spans::new(count),
+            search: RefCell::default(),
             readers: vec![Readers::new(); count],
             stored,
             duplicated: vec![false; count],
@@ -251,7 +256,8 @@ impl<'a> State<'a> {
             if epilogue && self.group(reader).structural {
                 continue;
             }
-            let before_others = readers.iter().all(|&other| other == reader || !self.depends(reader, other));
+            let before = |other| other == reader || self.depends(reader, other) == Need::No;
+            let before_others = readers.iter().all(|&other| before(other));
             if before_others && self.try_join(reader, id, true).is_ok() {
                 self.stored[id.index()] = true;
                 return true;

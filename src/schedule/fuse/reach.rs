@@ -1,57 +1,111 @@
 //! Which group needs which, before the groups have an order.
 
-use std::collections::HashSet;
-
 use crate::ir::NodeId;
 use crate::schedule::class::Class;
 use crate::schedule::fuse::{GroupId, State};
 
+/// Nodes that a search looks at before it gives up. Groups so far apart in
+/// the order would keep what they share in memory for as long.
+const MAX_VISITS: usize = 1 << 11;
+
+/// Whether one group needs another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    No,
+    Yes,
+    /// The search gave up. Counts as yes for whoever must not be wrong.
+    Unknown,
+}
+
+/// The memory of searches, used again by each.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The number of the search going on.
+    number: u32,
+    /// By group, the last search that entered it.
+    entered: Vec<u32>,
+    /// By node, the last search that passed it, and whether that path had
+    /// left the first group through another.
+    passed: Vec<(u32, bool)>,
+    pending: Vec<(NodeId, bool)>,
+}
+
+impl Search {
+    fn begin(&mut self, groups: usize, nodes: usize) {
+        self.number += 1;
+        self.entered.resize(groups, 0);
+        self.passed.resize(nodes, (0, false));
+        self.pending.clear();
+    }
+    /// Whether this search enters the group for the first time.
+    fn enters(&mut self, group: GroupId) -> bool {
+        std::mem::replace(&mut self.entered[group as usize], self.number) != self.number
+    }
+    /// Whether this search has not passed the node, or only without leaving.
+    fn passes(&mut self, id: NodeId, left: bool) -> bool {
+        let (search, before) = self.passed[id.index()];
+        let fresh = search != self.number || (left && !before);
+        if fresh {
+            self.passed[id.index()] = (self.number, left);
+        }
+        fresh
+    }
+}
+
 impl State<'_> {
     /// Whether group `a` needs a result of group `b`, directly or not.
-    pub(super) fn depends(&self, a: GroupId, b: GroupId) -> bool {
+    pub(super) fn depends(&self, a: GroupId, b: GroupId) -> Need {
         self.reaches(a, b, false)
     }
 
     /// Whether group `a` needs a result of group `b` through some other step.
-    pub(super) fn depends_apart(&self, a: GroupId, b: GroupId) -> bool {
+    pub(super) fn depends_apart(&self, a: GroupId, b: GroupId) -> Need {
         self.reaches(a, b, true)
     }
 
-    pub(super) fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> bool {
+    fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> Need {
         let floor = self.spans.floor(self.ends[b as usize].0);
-        let mut seen: HashSet<GroupId> = HashSet::from([a]);
-        let mut seen_nodes: HashSet<(NodeId, bool)> = HashSet::new();
-        // Each entry: a node, and whether the path has left `a` through another group.
-        let mut pending: Vec<(NodeId, bool)> = Vec::new();
-        let below = |id: NodeId| self.graph.node(id).operands.iter().copied();
-        pending.extend(self.group(a).members.iter().flat_map(|&id| below(id)).map(|id| (id, false)));
-        while let Some((id, left)) = pending.pop() {
-            let group = self.group_of[id.index()];
-            if group == Some(b) {
-                if left || !apart {
-                    return true;
-                }
-                continue;
+        let mut search = self.search.borrow_mut();
+        search.begin(self.groups.len(), self.graph.nodes.len());
+        search.enters(a);
+        // Where every path counts, all have left.
+        self.descend(&mut search, a, !apart);
+        let mut visits = 0;
+        while let Some((id, left)) = search.pending.pop() {
+            visits += 1;
+            if visits > MAX_VISITS {
+                return Need::Unknown;
             }
-            if group == Some(a) {
-                continue;
-            }
-            match group {
-                Some(group) => {
-                    let members = &self.group(group).members;
-                    if seen.insert(group) && self.ends[group as usize].1 > floor {
-                        pending.extend(members.iter().flat_map(|&id| below(id)).map(|id| (id, true)));
+            match self.group_of[id.index()] {
+                Some(group) if group == b => {
+                    if left {
+                        return Need::Yes;
                     }
                 }
-                None if id > floor && seen_nodes.insert((id, left)) => {
+                Some(group) => {
+                    if search.enters(group) && self.ends[group as usize].1 > floor {
+                        self.descend(&mut search, group, true);
+                    }
+                }
+                None if id > floor && search.passes(id, left) => {
                     // A node not placed yet will be a step of its own unless it moves.
                     let moves = matches!(self.classes[id.index()], Class::Movement | Class::Source)
                         || self.duplicated[id.index()];
-                    pending.extend(below(id).map(|operand| (operand, left || !moves)));
+                    let below = self.graph.node(id).operands.iter();
+                    search.pending.extend(below.map(|&operand| (operand, left || !moves)));
                 }
                 None => {}
             }
         }
-        false
+        Need::No
+    }
+
+    /// What the members of a group read of others is to be looked at.
+    fn descend(&self, search: &mut Search, group: GroupId, left: bool) {
+        for &member in &self.group(group).members {
+            let others = self.graph.node(member).operands.iter();
+            let others = others.filter(|operand| self.group_of[operand.index()] != Some(group));
+            search.pending.extend(others.map(|&operand| (operand, left)));
+        }
     }
 }

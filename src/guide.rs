@@ -1,0 +1,162 @@
+//! Questions that people who train on GPUs ask, answered for kiln.
+//!
+//! # Why did my timing say nothing?
+//!
+//! Operations build a graph; `realize` (or reading a value) runs it. A stop
+//! watch around operations times the building:
+//!
+//! ```
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let x = Tensor::ones([512, 512], ());
+//! let y = x.matmul(&x); // nothing has run
+//! assert!(!y.is_realized());
+//! let device = y.device();
+//! let start = std::time::Instant::now();
+//! y.realize()?; // started; on the CPU, done
+//! device.synchronize()?; // done
+//! println!("{:?}", start.elapsed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What does `synchronize` do, and what not?
+//!
+//! It waits until what was started on a device is done, and reports the first
+//! failure since the last wait. It does not run what is still lazy, and
+//! programs do not need it to be right: reading a value waits for that value.
+//! It is for stop watches, and for finding a failure where it happened.
+//! [`deny_sync`](crate::deny_sync) turns every wait of the host into an error,
+//! to find those that slow a loop down:
+//!
+//! ```
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let x = Tensor::ones([4], ()).to(Device::null());
+//! let guard = kiln::deny_sync();
+//! let y = &x + 1.0;
+//! y.realize()?; // starts work, waits for nothing
+//! assert!(y.device().synchronize().is_err());
+//! drop(guard);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Why do memory readings before and after my code agree?
+//!
+//! Lazy operations occupy nothing, so a difference of readings around them is
+//! zero. Reports say how many operations are still lazy; the plan says what
+//! they will need, before they run:
+//!
+//! ```
+//! use kiln::MemoryTracker;
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let tracker = MemoryTracker::new(Device::cpu())?;
+//! let y = Tensor::randn([256, 256], ()).exp();
+//! let report = tracker.report()?;
+//! assert!(report.to_string().contains("not realized yet"), "{report}");
+//! let planned = y.plan()?.peak_bytes();
+//! y.realize()?;
+//! assert_eq!(planned, 256 * 256 * 4);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Allocated or reserved?
+//!
+//! *Allocated* is what tensors occupy. *Reserved* is what the pool has from the
+//! driver: it keeps blocks that tensors have left, since asking the driver is
+//! slow and, on the CPU, fresh pages cost more than most kernels. Reserved
+//! memory that is not allocated is there for your next tensor, not lost;
+//! [`Device::empty_cache`](crate::Device::empty_cache) gives it back to other
+//! programs. [`Device::memory_summary`](crate::Device::memory_summary) shows
+//! both beside what the driver sees.
+//!
+//! # Is my kernel slow because of bandwidth or because of arithmetic?
+//!
+//! A kernel moves bytes and does operations, and waits for whichever takes
+//! longer. A device has a ceiling for each; the number of operations per byte
+//! decides which ceiling a kernel meets (the *roofline*). The plan knows both
+//! numbers, and the ceilings are measured once:
+//!
+//! ```
+//! use kiln::plan::roofline::{Bound, Ceilings};
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let x = Tensor::ones([2048, 2048], ()).to(Device::null());
+//! x.realize()?;
+//! // `plan.roofline(device)?` measures these; here they are given.
+//! let ceilings =
+//!     Ceilings { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! let bound = |y: &Tensor| Ok::<_, kiln::Error>(y.plan()?.roofline_under(y.device(), ceilings).kernels[0].bound);
+//! assert_eq!(bound(&x.exp())?, Bound::Memory);
+//! assert_eq!(bound(&x.matmul(&x))?, Bound::Compute);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Memory-bound kernels gain from fusion and smaller types; compute-bound ones
+//! from faster arithmetic. Fusion is why a chain of elementwise operations
+//! costs one pass over memory however long it is.
+//!
+//! # Why is a tiny model slower on the GPU?
+//!
+//! Starting a kernel costs a few microseconds whatever it does. A kernel that
+//! moves and computes less than that is *launch-bound*: the device is idle
+//! most of the time, and its speed does not matter. The plan says so:
+//!
+//! ```
+//! use kiln::plan::roofline::{Bound, Ceilings};
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! # let ceilings =
+//! #     Ceilings { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! let x = Tensor::ones([32, 64], Device::null());
+//! let w = Tensor::ones([64, 10], Device::null());
+//! let roofline = x.matmul(&w).plan()?.roofline_under(x.device(), ceilings);
+//! assert!(roofline.kernels.iter().all(|kernel| kernel.bound == Bound::Launch));
+//! assert!(roofline.to_string().contains("launch-bound"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Larger batches help, and so does anything that makes fewer kernels of the
+//! same work.
+//!
+//! # Where do my transfers come from?
+//!
+//! From `.to(device)` and nowhere else. The plan lists each with its bytes, its
+//! reason and your line, and [`deny_transfers`](crate::deny_transfers) makes
+//! one that you did not expect an error:
+//!
+//! ```
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let x = Tensor::from_vec(vec![0f32; 1024], [1024], ());
+//! let y = x.to(Device::null()).exp();
+//! let plan = y.plan()?;
+//! assert_eq!(plan.transfers()[0].bytes, 4096);
+//! assert!(kiln::deny_transfers(|| y.realize().map(|_| ())).is_err());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Will my model fit?
+//!
+//! [`estimate`](crate::estimate()) builds it on the meta device and plans a
+//! step of training, in no memory:
+//!
+//! ```
+//! use kiln::nn::{Layer, Linear, Sequential};
+//! use kiln::optim::AdamOpts;
+//! use kiln::prelude::*;
+//! # fn main() -> kiln::Result<()> {
+//! let net = || Sequential::new().push(Linear::new(784, 4096, ())).then(Tensor::relu).push(Linear::new(4096, 10, ()));
+//! let model = kiln::estimate(net)?;
+//! let step = model.training(|net| net.forward(&Tensor::empty([64, 784], ())).logsumexp(-1).mean(..))?;
+//! let total = step.peak() + model.optimizer_bytes(&AdamOpts::default());
+//! assert!(total < 64 << 20);
+//! # Ok(())
+//! # }
+//! ```

@@ -1,0 +1,202 @@
+//! What a plan takes at least: each kernel against what its device can do at
+//! most (Williams, Waterman and Patterson, "Roofline", 2009).
+
+use std::fmt::{self, Display};
+
+use crate::base::{Device, Direction, Span};
+use crate::plan::report::{KernelReport, PlanReport, TransferReport, count};
+
+/// What a device does at most, per second; see
+/// [`Device::ceilings`](crate::Device::ceilings).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Bytes that a large elementwise kernel reads and writes.
+    pub bytes: f64,
+    /// Scalar operations of a large `f32` matrix product.
+    pub flops: f64,
+    /// Kernels that do next to nothing.
+    pub launches: f64,
+    /// Bytes that come from the host; infinite for the host itself.
+    pub bytes_from_host: f64,
+    /// Bytes that go to the host; infinite for the host itself.
+    pub bytes_to_host: f64,
+}
+
+/// What keeps a kernel from being faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// The bytes it moves.
+    Memory,
+    /// The operations it does.
+    Compute,
+    /// Starting it: it moves and does too little.
+    Launch,
+}
+
+impl Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Bound::Memory => "memory-bound",
+            Bound::Compute => "compute-bound",
+            Bound::Launch => "launch-bound",
+        })
+    }
+}
+
+/// One kernel against the ceilings.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KernelRoof {
+    /// The kernel's name and shape.
+    pub name: String,
+    /// Operations per byte moved.
+    pub intensity: f64,
+    /// Seconds that all its launches take at least.
+    pub seconds: f64,
+    /// Which ceiling that is.
+    pub bound: Bound,
+    /// The user's line.
+    pub at: Span,
+}
+
+/// A plan against a device's ceilings. Prints as a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Roofline {
+    /// The device whose ceilings these are.
+    pub device: Device,
+    /// What it does at most.
+    pub ceilings: Ceilings,
+    /// The plan's kernels, in order.
+    pub kernels: Vec<KernelRoof>,
+    /// Seconds that the transfers of the plan take at least.
+    pub transfers: f64,
+}
+
+impl Roofline {
+    /// Seconds that the whole takes at least, one thing after the other.
+    pub fn seconds(&self) -> f64 {
+        self.transfers + self.kernels.iter().map(|kernel| kernel.seconds).sum::<f64>()
+    }
+    /// Seconds of kernels that this keeps from being faster.
+    pub fn seconds_of(&self, bound: Bound) -> f64 {
+        self.kernels.iter().filter(|kernel| kernel.bound == bound).map(|kernel| kernel.seconds).sum()
+    }
+}
+
+impl PlanReport {
+    /// The plan's kernels against the ceilings of a device, whatever device
+    /// they are planned for: what the plan would take there at least.
+    pub fn roofline_under(&self, device: Device, ceilings: Ceilings) -> Roofline {
+        let kernels = self.kernels.iter().map(|kernel| roof(kernel, &ceilings)).collect();
+        let transfer = |t: &TransferReport| {
+            let (up, down) = (1.0 / ceilings.bytes_from_host, 1.0 / ceilings.bytes_to_host);
+            let per_byte = match t.direction {
+                Direction::ToDevice => up,
+                Direction::ToHost => down,
+                Direction::BetweenDevices => up + down,
+            };
+            (t.bytes * t.times) as f64 * per_byte
+        };
+        let transfers = self.transfers.iter().map(transfer).sum();
+        Roofline { device, ceilings, kernels, transfers }
+    }
+}
+
+fn roof(kernel: &KernelReport, ceilings: &Ceilings) -> KernelRoof {
+    let (bytes, flops) = ((kernel.loaded + kernel.stored) as f64, kernel.flops as f64);
+    let limits = [
+        (Bound::Memory, bytes / ceilings.bytes),
+        (Bound::Compute, flops / ceilings.flops),
+        (Bound::Launch, 1.0 / ceilings.launches),
+    ];
+    let (bound, seconds) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
+    KernelRoof {
+        name: format!("{}{}", kernel.name, kernel.shape),
+        intensity: if bytes > 0.0 { flops / bytes } else { 0.0 },
+        seconds: seconds * kernel.launches as f64,
+        bound,
+        at: kernel.at,
+    }
+}
+
+impl Display for Ceilings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = |n: f64| count(n as u64);
+        write!(f, "{}B/s, {}flop/s, {}launches/s", rate(self.bytes), rate(self.flops), rate(self.launches))?;
+        if self.bytes_from_host.is_finite() {
+            let (up, down) = (rate(self.bytes_from_host), rate(self.bytes_to_host));
+            write!(f, ", {up}B/s from the host, {down}B/s to it")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Roofline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} at most: {}", self.device, self.ceilings)?;
+        let width = self.kernels.iter().map(|kernel| kernel.name.chars().count()).max().unwrap_or(0);
+        for k in &self.kernels {
+            let (name, bound, time) = (&k.name, k.bound, Seconds(k.seconds));
+            writeln!(f, "{name:<width$}  {bound:<13}  {time:>9}  {:>7.2} flop/B  {}", k.intensity, k.at)?;
+        }
+        if self.transfers > 0.0 {
+            writeln!(f, "transfers: {}", Seconds(self.transfers))?;
+        }
+        writeln!(f, "at least {}", Seconds(self.seconds()))
+    }
+}
+
+/// A time, in the unit that suits it.
+struct Seconds(f64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            s if s >= 1.0 => (1.0, "s"),
+            s if s >= 1e-3 => (1e3, "ms"),
+            _ => (1e6, "us"),
+        };
+        f.pad(&format!("{:.1} {unit}", self.0 * scale))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Tensor;
+
+    /// 1 byte takes a nanosecond, an operation too, a launch a microsecond.
+    const SLOW: Ceilings =
+        Ceilings { bytes: 1e9, flops: 1e9, launches: 1e6, bytes_from_host: 1e8, bytes_to_host: 1e8 };
+
+    fn bounds(tensor: &Tensor) -> Vec<Bound> {
+        let roofline = tensor.plan().unwrap().roofline_under(Device::null(), SLOW);
+        roofline.kernels.iter().map(|kernel| kernel.bound).collect()
+    }
+
+    #[test]
+    fn a_kernel_is_bound_by_what_takes_longest() {
+        let on = Device::null();
+        let x = Tensor::from_vec(vec![1.0f32; 1 << 16], [256, 256], on);
+        x.realize().unwrap();
+        assert_eq!(bounds(&(&x + 1.0)), [Bound::Memory]);
+        assert_eq!(bounds(&x.matmul(&x)), [Bound::Compute]);
+        let small = Tensor::from_vec(vec![1.0f32; 4], [4], on);
+        small.realize().unwrap();
+        assert_eq!(bounds(&(&small + 1.0)), [Bound::Launch]);
+    }
+
+    #[test]
+    fn times_add_up_and_transfers_count() {
+        let x = Tensor::from_vec(vec![1.0f32; 1000], [1000], ());
+        let y = x.to(Device::null()) + 1.0;
+        let roofline = y.plan().unwrap().roofline_under(Device::null(), SLOW);
+        assert!((roofline.transfers - 4000.0 / 1e8).abs() < 1e-12, "{roofline}");
+        // 4,000 bytes read, 4,000 written.
+        assert!((roofline.seconds_of(Bound::Memory) - 8e-6).abs() < 1e-12, "{roofline}");
+        assert!((roofline.seconds() - 48e-6).abs() < 1e-12, "{roofline}");
+        let text = roofline.to_string();
+        assert!(text.contains("memory-bound") && text.contains("at least 48.0 us"), "{text}");
+    }
+}

@@ -1,0 +1,121 @@
+//! What devices do at most, found by running.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::base::{Device, Error, Result};
+use crate::plan::report::PlanReport;
+use crate::plan::roofline::{Ceilings, Roofline};
+use crate::tensor::Tensor;
+
+/// A measurement lasts this long or is repeated at a larger size.
+const LONG_ENOUGH: f64 = 5e-3;
+
+static KNOWN: Mutex<Option<HashMap<Device, Ceilings>>> = Mutex::new(None);
+
+impl Device {
+    /// What this device does at most, measured by running kernels on it for
+    /// about a tenth of a second, once in a process.
+    ///
+    /// # Errors
+    /// A device that computes nothing (meta, null) or is absent, and whatever
+    /// running says.
+    #[track_caller]
+    pub fn ceilings(self) -> Result<Ceilings> {
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().as_ref().and_then(|known| known.get(&self)) {
+            return Ok(*found);
+        }
+        // Measured without the lock: two threads at once measure twice.
+        let found = measure(self)?;
+        known().get_or_insert_default().insert(self, found);
+        Ok(found)
+    }
+}
+
+impl PlanReport {
+    /// The plan's kernels against what `device` does at most
+    /// ([`Device::ceilings`]): what keeps each from being faster, and the time
+    /// the plan takes at least. The plan may be for another device.
+    ///
+    /// # Errors
+    /// Those of [`Device::ceilings`].
+    #[track_caller]
+    pub fn roofline(&self, device: Device) -> Result<Roofline> {
+        Ok(self.roofline_under(device, device.ceilings()?))
+    }
+}
+
+#[track_caller]
+fn measure(device: Device) -> Result<Ceilings> {
+    if matches!(device.kind, crate::DeviceKind::Null | crate::DeviceKind::Meta) {
+        let reason = "it computes nothing, so there is nothing to measure".into();
+        return Err(Error::DeviceUnavailable { device, reason });
+    }
+    let elements = |n: usize| Tensor::ones([n], device);
+    let bytes = rate(device, 1 << 18, 1 << 28, &|n| (elements(n), 8.0 * n as f64), &|x| x + 1.0)?;
+    let square = |n: usize| (Tensor::ones([n, n], device), 2.0 * (n as f64).powi(3));
+    let flops = rate(device, 128, 1 << 13, &square, &|x| x.matmul(x))?;
+    let (mut bytes_from_host, mut bytes_to_host) = (f64::INFINITY, f64::INFINITY);
+    if device != Device::cpu() {
+        let host = |n: usize| (Tensor::ones([n], Device::cpu()), 4.0 * n as f64);
+        bytes_from_host = rate(device, 1 << 18, 1 << 26, &host, &|x| x.to(device))?;
+        bytes_to_host = rate(device, 1 << 18, 1 << 26, &|n| (elements(n), 4.0 * n as f64), &|x| x.cpu())?;
+    }
+    Ok(Ceilings { bytes, flops, launches: launches(device)?, bytes_from_host, bytes_to_host })
+}
+
+/// Work per second of `run` on what `make` gives for a size: an input, and the
+/// work that running on it is. The size doubles until running lasts.
+#[track_caller]
+fn rate(
+    device: Device,
+    least: usize,
+    most: usize,
+    make: &dyn Fn(usize) -> (Tensor, f64),
+    run: &dyn Fn(&Tensor) -> Tensor,
+) -> Result<f64> {
+    let mut size = least;
+    loop {
+        let (input, work) = make(size);
+        // A kernel may take over its input's memory only if nobody holds it.
+        input.realize()?;
+        let seconds = best_of(3, device, &|| run(&input).realize().map(|_| ()))?;
+        if seconds >= LONG_ENOUGH || 2 * size > most {
+            return Ok(work / seconds);
+        }
+        size *= 2;
+    }
+}
+
+/// Kernels started per second, one after the other in one plan.
+#[track_caller]
+fn launches(device: Device) -> Result<f64> {
+    let start = Tensor::ones([4, 4], device);
+    start.realize()?;
+    // Scans of two axes in turn: no two are one kernel.
+    let chain = |length: usize| (0..length).fold(start.clone(), |x, i| x.cumsum((i % 2) as i64));
+    let time = |length: usize| -> Result<(f64, f64)> {
+        let launches = chain(length).plan()?.launches();
+        let seconds = best_of(20, device, &|| chain(length).realize().map(|_| ()))?;
+        Ok((launches as f64, seconds))
+    };
+    let (few, many) = (time(8)?, time(72)?);
+    Ok((many.0 - few.0) / (many.1 - few.1).max(1e-9))
+}
+
+/// The least time of some runs, the first of which does not count: it compiles.
+#[track_caller]
+fn best_of(runs: usize, device: Device, body: &dyn Fn() -> Result<()>) -> Result<f64> {
+    let mut best = f64::INFINITY;
+    for run in 0..=runs {
+        let start = Instant::now();
+        body()?;
+        device.synchronize()?;
+        if run > 0 {
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(best)
+}
