@@ -11,6 +11,7 @@ use kiln::nn::{
     TransformerEncoderLayer, TransformerOpts,
 };
 use kiln::prelude::*;
+use kiln::{Context, with_context};
 use serde_json::Value;
 
 fn recorded(name: &str) -> Value {
@@ -82,6 +83,42 @@ fn recurrent_layers_are_pytorchs() {
     check_recurrent("lstm", &lstm, "weight_hh_l0", |x, start| {
         let (y, (h, c)) = lstm.forward(x, Some((&start[0], &start[1])));
         (y, vec![h, c])
+    });
+}
+
+#[test]
+fn padded_sequences_are_pytorchs() {
+    let lengths = Tensor::from([4i64, 1]);
+    let gru = Gru::new(3, 4, 2, ());
+    check_recurrent("gru_padded", &gru, "weight_hh_l0", |x, start| {
+        let (y, h) = gru.forward_padded(x, &lengths, Some(&start[0]));
+        (y, vec![h])
+    });
+    let lengths = Tensor::from([2i32, 5]);
+    let lstm = Lstm::new(3, 4, 2, ());
+    check_recurrent("lstm_padded", &lstm, "weight_hh_l0", |x, start| {
+        let (y, (h, c)) = lstm.forward_padded(x, &lengths, Some((&start[0], &start[1])));
+        (y, vec![h, c])
+    });
+    let wrong = Tensor::from([2.0f32, 5.0]);
+    let error =
+        lstm.forward_padded(&Tensor::ones([5, 2, 3], DType::F64), &wrong, None).0.check().unwrap_err();
+    assert!(error.to_string().contains("expected integer lengths [2], found f32[2]"), "{error}");
+}
+
+#[test]
+fn lengths_of_padded_sequences_need_no_new_plan() {
+    let context = Context::new();
+    with_context(&context, || {
+        let rnn = Rnn::new(3, 4, 1, ());
+        let x = Tensor::linspace(-1.0, 1.0, 36, ()).reshape([6, 2, 3]);
+        let mut plans = Vec::new();
+        for longest in 1..=6 {
+            let (y, _) = rnn.forward_padded(&x, &Tensor::from([longest, 1i64]), None);
+            y.realize().unwrap();
+            plans.push(context.counters().plans_built);
+        }
+        assert_eq!(plans[1..], [plans[1]; 5]);
     });
 }
 

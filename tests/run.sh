@@ -113,6 +113,18 @@ digits_mlp() {
 }
 digits_mlp cpu
 
+cargo run --quiet --release --example char_transformer -- --device cpu --out target/char_transformer.svg | tee target/char_transformer.txt
+awk '/^trigram loss/ { counted = $3 } /^transformer loss/ { trained = $3 } END { exit !(trained > 0 && trained < counted) }' target/char_transformer.txt
+# A run that is stopped and resumed has the losses of one that is not.
+resumed_char_transformer() {
+    run() { cargo run --quiet --release --example char_transformer -- --device "$1" --context 16 --width 32 --layers 1 --heads 2 --dropout 0.1 --batch 4 --steps 12 --sample 40 "${@:2}"; }
+    run "$1" --losses target/char_whole.txt
+    run "$1" --stop 5 --save target/char.safetensors
+    run "$1" --resume target/char.safetensors --losses target/char_resumed.txt
+    cmp target/char_whole.txt target/char_resumed.txt
+}
+resumed_char_transformer cpu
+
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu
     cargo run --quiet --release --example device_agnostic -- --device wgpu
@@ -120,6 +132,7 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example digits_knn -- --device wgpu | tee target/digits_knn_wgpu.txt
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
     digits_mlp wgpu
+    resumed_char_transformer wgpu
 fi
 
 step "benchmarks compile and agree on a short run"

@@ -1,7 +1,7 @@
 //! Recurrent layers, on loops inside the graph: the time axis is a number, not
 //! nodes.
 
-use crate::base::{Device, Result};
+use crate::base::{DType, Device, Result};
 use crate::nn::init;
 use crate::nn::module::{Module, Visitor};
 use crate::nn::param::Param;
@@ -100,8 +100,15 @@ impl Stack {
 
     /// The last layer's states `[l, n, hidden]`, and the states at the end,
     /// each `[layers, n, hidden]`.
-    fn forward(&self, site: Site, x: &Tensor, start: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
-        let [_, batch, _] = self.dims(site, x)?;
+    fn forward(
+        &self,
+        site: Site,
+        x: &Tensor,
+        lengths: Option<&Tensor>,
+        start: &[Tensor],
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let [length, batch, _] = self.dims(site, x)?;
+        let inside = lengths.map(|lengths| inside(site, x, lengths, length, batch)).transpose()?;
         let zeros = || x.new_zeros([batch, self.hidden]);
         let mut y = x.clone();
         let mut ends = vec![Vec::new(); self.kind.states()];
@@ -114,9 +121,12 @@ impl Stack {
             // The input's share of all times is one product.
             let gates = y.linear(&layer.input.get(), Some(&layer.input_bias.get()));
             let (weight, bias) = (layer.hidden.get(), layer.hidden_bias.get());
-            let (last, stacked) = scan_at(site, &state, &[gates], false, |state, at| {
+            let walked: Vec<Tensor> = std::iter::once(gates).chain(inside.clone()).collect();
+            let (last, stacked) = scan_at(site, &state, &walked, false, |state, at| {
                 let next = self.kind.next(&at[0], &state[0].linear(&weight, Some(&bias)), state);
-                (next.clone(), vec![next[0].clone()])
+                let Some(inside) = at.get(1) else { return (next.clone(), vec![next[0].clone()]) };
+                let kept = next.iter().zip(state).map(|(next, state)| inside.select(next, state));
+                (kept.collect(), vec![inside.select(&next[0], 0.0)])
             });
             ends.iter_mut().zip(last).for_each(|(ends, last)| ends.push(last));
             y = stacked[0].clone();
@@ -136,6 +146,18 @@ impl Stack {
             }
         }
     }
+}
+
+/// Whether each time `[length, n, 1]` is within its sequence, of `lengths`
+/// `[n]`.
+fn inside(site: Site, x: &Tensor, lengths: &Tensor, length: usize, batch: usize) -> Result<Tensor> {
+    lengths.check()?;
+    if !lengths.dtype().is_int() || lengths.shape()[..] != [batch] {
+        let found = format!("{}{}", lengths.dtype(), lengths.shape());
+        return Err(site.fault(format!("integer lengths [{batch}]"), found, &[x, lengths]));
+    }
+    let times = site.iota_along(length, 0, 3, DType::I64, x.device());
+    Ok(times.lt(&site.cast(lengths, DType::I64).reshape([1, batch, 1])))
 }
 
 /// What a forward pass gives: all outputs and the states at the end, or the
@@ -173,9 +195,33 @@ macro_rules! recurrent {
             /// end. Invalid where shapes do not fit.
             #[track_caller]
             pub fn forward(&self, x: &Tensor, start: Option<recurrent!(@given $($part),+)>) -> (Tensor, recurrent!(@made $($part),+)) {
-                let site = Site::here($call);
+                self.walk(Site::here($call), x, None, start)
+            }
+
+            /// As [`Self::forward`] for sequences of `lengths` `[n]`, integers,
+            /// padded to one length: the states at the end are those at each
+            /// sequence's own, and its outputs behind it are zeros.
+            ///
+            /// Lengths are data: batches padded to one extent share a plan.
+            #[track_caller]
+            pub fn forward_padded(
+                &self,
+                x: &Tensor,
+                lengths: &Tensor,
+                start: Option<recurrent!(@given $($part),+)>,
+            ) -> (Tensor, recurrent!(@made $($part),+)) {
+                self.walk(Site::here($call), x, Some(lengths), start)
+            }
+
+            fn walk(
+                &self,
+                site: Site,
+                x: &Tensor,
+                lengths: Option<&Tensor>,
+                start: Option<recurrent!(@given $($part),+)>,
+            ) -> (Tensor, recurrent!(@made $($part),+)) {
                 let start: Vec<Tensor> = start.map_or_else(Vec::new, |recurrent!(@names $($state),+)| vec![$($state.clone()),+]);
-                let (y, ends) = settle(self.stack.forward(site, x, &start), Kind::$kind.states());
+                let (y, ends) = settle(self.stack.forward(site, x, lengths, &start), Kind::$kind.states());
                 let mut ends = ends.into_iter();
                 $(let $state = ends.next().unwrap_or_else(|| y.clone());)+
                 (y, recurrent!(@names $($state),+))

@@ -44,12 +44,18 @@ def named(module):
     return found
 
 
-def recurrent(module, states):
+def recurrent(module, states, lengths=None):
     rounded(module)
     x = numbers(torch.randn(5, 2, 3))
     start = [numbers(torch.randn(2, 2, 4)) for _ in range(states)]
     given = [torch.tensor(s["values"]).reshape(s["shape"]) for s in [x, *start]]
-    y, end = module(given[0], given[1] if states == 1 else (given[1], given[2]))
+    state = given[1] if states == 1 else (given[1], given[2])
+    if lengths is None:
+        y, end = module(given[0], state)
+    else:
+        packed = nn.utils.rnn.pack_padded_sequence(given[0], lengths, enforce_sorted=False)
+        y, end = module(packed, state)
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, total_length=5)
     end = [end] if states == 1 else list(end)
     y.square().sum().backward()
     gradient = numbers(module.weight_hh_l0.grad)
@@ -152,6 +158,8 @@ recorded = {
     "rnn": recurrent(nn.RNN(3, 4, 2), 1),
     "lstm": recurrent(nn.LSTM(3, 4, 2), 2),
     "gru": recurrent(nn.GRU(3, 4, 2), 1),
+    "lstm_padded": recurrent(nn.LSTM(3, 4, 2), 2, torch.tensor([2, 5])),
+    "gru_padded": recurrent(nn.GRU(3, 4, 2), 1, torch.tensor([4, 1])),
     "attention": block(nn.MultiheadAttention(8, 2, batch_first=True)),
     "encoder": block(nn.TransformerEncoderLayer(**same)),
     "encoder_norm_first_gelu_causal": block(
