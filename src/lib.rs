@@ -59,8 +59,8 @@ pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
 pub use grad::{
     GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
 };
-pub use optim::estimate;
 pub use io::StateDict;
+pub use optim::estimate;
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};

@@ -123,6 +123,23 @@ fn lengths_of_padded_sequences_need_no_new_plan() {
 }
 
 #[test]
+fn another_length_compiles_only_what_is_over_all_times() {
+    let context = Context::new();
+    with_context(&context, || {
+        let lstm = Lstm::new(3, 4, 1, ());
+        let forward = |length: usize| {
+            let before = context.counters().kernels_compiled;
+            lstm.forward(&Tensor::ones([length, 2, 3], ()), None).0.realize().unwrap();
+            context.counters().kernels_compiled - before
+        };
+        forward(4);
+        forward(5);
+        // The inputs' share of all gates; the loop's body is the same.
+        assert_eq!([6, 7, 40].map(forward), [1; 3]);
+    });
+}
+
+#[test]
 fn recurrent_layers_start_from_zeros_and_name_a_wrong_input() {
     let lstm = Lstm::new(3, 4, 1, ());
     let x = Tensor::randn([6, 2, 3], ());

@@ -157,7 +157,7 @@ fn inside(site: Site, x: &Tensor, lengths: &Tensor, length: usize, batch: usize)
         return Err(site.fault(format!("integer lengths [{batch}]"), found, &[x, lengths]));
     }
     let times = site.iota_along(length, 0, 3, DType::I64, x.device());
-    Ok(times.lt(&site.cast(lengths, DType::I64).reshape([1, batch, 1])))
+    Ok(times.lt(site.cast(lengths, DType::I64).reshape([1, batch, 1])))
 }
 
 /// What a forward pass gives: all outputs and the states at the end, or the
