@@ -1,14 +1,16 @@
 //! A caching pool of host memory.
 //!
 //! Fresh pages cost ten times what a memory-bound kernel does, so blocks that
-//! come back are kept by size class and handed out again. Sixteen classes per
-//! power of two waste at most a seventeenth of a block. Blocks are neither split
-//! nor joined: what bounds fragmentation is that before the system is asked
-//! for more, cached blocks go back to it, the longest unused first, until the
-//! pool is within a fifth of the most that was ever in use.
+//! come back are kept by size class and handed out again, to a request of the
+//! class or of one at most a sixteenth smaller. New blocks waste less than a
+//! hundredth if they are large, so that plans can tell what will be held.
+//! Blocks are neither split nor joined: what bounds fragmentation is that
+//! before the system is asked for more, cached blocks go back to it, the
+//! longest unused first, until the pool is within a fifth of the most that was
+//! ever in use.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result};
@@ -29,6 +31,9 @@ const SLACK: f64 = 1.2;
 /// What a pool may hold beyond what is in use, however little that is.
 const SMALL: u64 = 1 << 20;
 
+/// Blocks of at least this many bytes have many classes.
+const LARGE: usize = 1 << 20;
+
 /// A pool of host memory; clones share it.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Inner>);
@@ -43,6 +48,8 @@ struct Inner {
 struct State {
     /// Free blocks by the size of their class, the longest unused first.
     free: BTreeMap<usize, VecDeque<Free>>,
+    /// The classes of blocks in use, by address.
+    used: HashMap<u64, usize>,
     /// Counts the blocks that came back.
     clock: u64,
     ledger: Ledger,
@@ -58,7 +65,7 @@ struct Free {
 impl Pool {
     /// An empty pool whose buffers belong to `device`.
     pub fn new(device: Device) -> Pool {
-        let state = State { free: BTreeMap::new(), clock: 0, ledger: Ledger::new() };
+        let state = State { free: BTreeMap::new(), used: HashMap::new(), clock: 0, ledger: Ledger::new() };
         Pool(Arc::new(Inner { device, state: Mutex::new(state) }))
     }
 
@@ -105,12 +112,12 @@ impl Pool {
             drop(state);
             return Err(self.refused(bytes));
         }
-        // The block used last is likeliest in cache.
-        let cached = state.free.get_mut(&class).and_then(VecDeque::pop_back).map(|free| free.address);
-        let Some(address) = cached.or_else(|| state.fresh(class, bytes)) else {
+        let cached = state.cached(class);
+        let Some((address, class)) = cached.or_else(|| Some((state.fresh(class, bytes)?, class))) else {
             drop(state);
             return Err(self.refused(bytes));
         };
+        state.used.insert(address, class);
         state.ledger.allocated(address, bytes as u64);
         Ok(address)
     }
@@ -137,8 +144,8 @@ impl Inner {
 
 impl Reclaim for Inner {
     fn reclaim(&self, handle: u64, bytes: usize) {
-        let class = size_class(bytes).expect("a block that was allocated has a class");
         let mut state = self.lock();
+        let class = state.used.remove(&handle).expect("a block comes back once, after it was taken");
         state.ledger.freed(handle, bytes as u64);
         state.clock += 1;
         let since = state.clock;
@@ -153,6 +160,17 @@ impl Drop for Inner {
 }
 
 impl State {
+    /// A free block of the class, or of one that is little larger.
+    fn cached(&mut self, class: usize) -> Option<(u64, usize)> {
+        let (&class, blocks) = self.free.range_mut(class..=class + class / 16).next()?;
+        // The block used last is likeliest in cache.
+        let found = blocks.pop_back().map(|free| (free.address, class));
+        if blocks.is_empty() {
+            self.free.remove(&class);
+        }
+        found
+    }
+
     /// A new block from the system, after giving back what the pool should no
     /// longer hold, and the rest of the cache if need be.
     fn fresh(&mut self, class: usize, bytes: usize) -> Option<u64> {
@@ -177,7 +195,11 @@ impl State {
         while self.ledger.stats().reserved.saturating_add(more) > bound {
             let oldest = self.free.iter().filter_map(|(&class, free)| Some((free.front()?.since, class)));
             let Some((_, class)) = oldest.min() else { return };
-            let free = self.free.get_mut(&class).and_then(VecDeque::pop_front);
+            let Some(blocks) = self.free.get_mut(&class) else { return };
+            let free = blocks.pop_front();
+            if blocks.is_empty() {
+                self.free.remove(&class);
+            }
             free.into_iter().for_each(|free| self.give_back(class, free));
         }
     }
@@ -197,11 +219,12 @@ impl State {
 }
 
 /// The bytes of the block behind a request: the least of 16, 17, .. 31 times
-/// a power of two that holds it. `None` beyond the address space.
+/// a power of two that holds it, of 128, 129, .. 255 times for a large one.
+/// `None` beyond the address space.
 fn size_class(bytes: usize) -> Option<usize> {
     let bytes = bytes.max(4 * ALIGN);
     let power = bytes.checked_next_power_of_two()?;
-    let step = power / 32;
+    let step = power / if bytes < LARGE { 32 } else { 256 };
     let class = bytes.next_multiple_of(step);
     (class <= isize::MAX as usize - HUGE).then_some(class)
 }
@@ -235,14 +258,18 @@ mod tests {
         let address = first.handle;
         drop(first);
         assert_eq!(pool.allocate(1010).unwrap().handle, address);
+        let large = pool.allocate(2 << 20).unwrap().handle;
+        assert_eq!(pool.allocate((2 << 20) - 60_000).unwrap().handle, large, "not much larger");
+        assert_ne!(pool.allocate(1 << 20).unwrap().handle, large, "twice as large");
     }
 
     #[test]
-    fn classes_hold_the_request_and_waste_at_most_a_seventeenth() {
-        for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, usize::MAX / 4]) {
+    fn classes_hold_the_request_and_waste_little() {
+        for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, (3 << 20) + 5, usize::MAX / 4]) {
             let class = size_class(bytes).unwrap();
             assert!(class >= bytes);
-            assert!(bytes < 256 || class - bytes <= class / 17 + 8, "{bytes} {class}");
+            let part = if bytes < LARGE { 17 } else { 129 };
+            assert!(bytes < 256 || class - bytes <= class / part + 8, "{bytes} {class}");
         }
         assert_eq!(size_class(usize::MAX), None);
     }
