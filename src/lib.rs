@@ -57,7 +57,8 @@ pub mod tensor;
 
 pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
 pub use grad::{
-    GradMode, GradOpts, custom_grad, enable_grad, grad, grad_with, is_grad_enabled, no_grad, vjp,
+    GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,
+    is_grad_enabled, no_grad, vjp,
 };
 pub use io::StateDict;
 pub use optim::estimate;

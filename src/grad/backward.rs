@@ -1,16 +1,19 @@
 //! What users call: gradients of tensors with respect to tensors.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::base::{OpError, Result, Span};
 use crate::grad::mode::without_grad;
 use crate::grad::pull_back::{Flow, Tape, pull_back_along};
 use crate::ir::Node;
+use crate::ir::collect::NodeMap;
 use crate::ir::history::GradCell;
 use crate::ir::pending::{Pending, register};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::options::{options, some};
+use crate::tensor::pack::{Pack, alike};
 use crate::tensor::rule::with_rule;
 
 options! {
@@ -232,11 +235,11 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     let sources: Vec<Arc<Node>> =
         tape.nodes.iter().filter(|node| node.grad_cell().is_some()).cloned().collect();
     let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
-    for (source, flow) in sources.iter().zip(flows) {
-        if let (Some(cell), Flow::Cotangent(gradient)) = (source.grad_cell(), flow) {
-            without_grad(|| accumulate(span, cell, gradient))?;
-        }
-    }
+    let found = sources.iter().zip(flows).filter_map(|(source, flow)| match flow {
+        Flow::Cotangent(gradient) => Some((source.grad_cell()?, gradient)),
+        Flow::Unused | Flow::Zero => None,
+    });
+    without_grad(|| accumulate(span, found))?;
     let cells = sources.iter().filter_map(|source| source.grad_cell());
     let gradients = cells.map(|cell| Pending::Held(Arc::<GradCell>::downgrade(cell)));
     register(gradients.chain([Pending::Node(Arc::downgrade(root))]));
@@ -246,12 +249,41 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     Ok(())
 }
 
-fn accumulate(span: Span, cell: &GradCell, gradient: Tensor) -> Result<()> {
-    let sum = match cell.get() {
-        Some(sum) => Site { name: "grad", span }.add(Tensor::from_node(sum), gradient),
-        None => gradient,
-    };
-    drop(cell.replace(Some(sum.node()?.clone())));
+/// Adds gradients to those that cells hold, packed, so that they lie side by
+/// side in memory and optimizers can work on all of them at once.
+fn accumulate<'a>(span: Span, found: impl Iterator<Item = (&'a Arc<GradCell>, Tensor)>) -> Result<()> {
+    let site = Site { name: "grad", span };
+    let mut cells: Vec<(&Arc<GradCell>, Tensor)> = Vec::new();
+    let mut known: NodeMap<usize> = NodeMap::default();
+    for (cell, gradient) in found {
+        match known.entry(Arc::as_ptr(cell) as usize) {
+            Entry::Occupied(place) => {
+                let sum = &mut cells[*place.get()].1;
+                *sum = site.add(&*sum, gradient);
+            }
+            Entry::Vacant(place) => {
+                place.insert(cells.len());
+                cells.push((cell, gradient));
+            }
+        }
+    }
+    let held: Vec<Option<Tensor>> = cells.iter().map(|(cell, _)| cell.get().map(Tensor::from_node)).collect();
+    let keys = cells.iter().zip(&held).map(|((_, new), held)| {
+        (new.dtype(), new.device(), held.as_ref().map(|held| (held.dtype(), held.device())))
+    });
+    let mut sums: Vec<(usize, Arc<Node>)> = Vec::new();
+    for members in alike(keys) {
+        let new: Vec<Tensor> = members.iter().map(|&i| cells[i].1.clone()).collect();
+        let old: Vec<Tensor> = members.iter().filter_map(|&i| held[i].clone()).collect();
+        let shapes = new.iter().map(Tensor::shape).collect();
+        let pack = Pack::new(site, shapes, new[0].dtype(), new[0].device());
+        let whole = pack.whole(&new)?;
+        let sum = if old.is_empty() { whole } else { site.add(&pack.whole(&old)?, &whole) };
+        for (number, &i) in members.iter().enumerate() {
+            sums.push((i, pack.part(&sum, number).node()?.clone()));
+        }
+    }
+    sums.into_iter().for_each(|(i, sum)| drop(cells[i].0.replace(Some(sum))));
     Ok(())
 }
 

@@ -203,7 +203,7 @@ struct Step<'a> {
 }
 
 /// The same tensor under a node of its own, at which gradients end.
-fn source(site: Site, x: &Tensor) -> Tensor {
+pub(super) fn source(site: Site, x: &Tensor) -> Tensor {
     let own = identity(x, site.span);
     if let Some(node) = own.peek().filter(|node| node.ty().dtype.is_float()) {
         node.set_grad_cell(Arc::default());

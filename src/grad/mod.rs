@@ -12,10 +12,12 @@
 //! [`backward`](crate::Tensor::backward) has used them.
 
 mod backward;
+mod checkpoint;
 mod control;
 mod mode;
 mod pull_back;
 mod vjp;
 
 pub use backward::{GradOpts, custom_grad, grad, grad_with, vjp};
+pub use checkpoint::{checkpoint, checkpoint_many};
 pub use mode::{GradMode, enable_grad, is_grad_enabled, no_grad, with_grad, without_grad};

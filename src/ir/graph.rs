@@ -60,6 +60,21 @@ impl Graph {
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
     }
+    /// The values whose memory together is that of a value: what it packs, or
+    /// itself.
+    pub fn pieces<'a>(&'a self, id: &'a NodeId) -> &'a [NodeId] {
+        let node = self.node(*id);
+        if let Op::Pack(_) = node.op { &node.operands } else { std::slice::from_ref(id) }
+    }
+    /// Of each node, whether it is a result or a piece of one.
+    pub fn results(&self) -> Vec<bool> {
+        let mut results = vec![false; self.nodes.len()];
+        for output in &self.outputs {
+            results[output.index()] = true;
+            self.pieces(output).iter().for_each(|piece| results[piece.index()] = true);
+        }
+        results
+    }
     /// For each node, the nodes that read it, ascending, once per use.
     pub fn users(&self) -> Vec<SmallVec<[NodeId; 4]>> {
         let mut users = vec![SmallVec::new(); self.nodes.len()];

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Device, Dims, Kind, Shape};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::ir::node::Type;
-use crate::ir::op::{Axes, ContractDims, LoopSpec, Op, PadAxis, SliceAxis, WindowAxis};
+use crate::ir::op::{Axes, ContractDims, LoopSpec, Op, Packing, PadAxis, SliceAxis, WindowAxis};
 
 /// What operations of several tensors ask of them.
 pub const ON_ONE_DEVICE: &str = "all tensors on the same device";
@@ -99,6 +99,11 @@ fn rule(op: &Op, operands: &[&Type]) -> Inferred {
         Op::AllReduce(_) => {
             Err(Mismatch::new("an operation this version runs", "all_reduce, which is reserved"))
         }
+        Op::After if operands[0].device != operands[1].device => {
+            Err(Mismatch::new(ON_ONE_DEVICE, format!("{} and {}", operands[0].device, operands[1].device)))
+        }
+        Op::After => Ok(operands[0].clone()),
+        Op::Pack(packing) => pack(packing, operands),
         Op::Loop(spec, out) => loop_rule(spec, *out, operands),
         Op::Composite(composite, out) => {
             matches_params(&composite.body.params, operands)?;
@@ -124,12 +129,37 @@ fn arity(op: &Op) -> Option<usize> {
         Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => Some(1),
         Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => Some(1),
         Op::Reduce(..) | Op::Scan(..) | Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) => Some(1),
-        Op::Pad(_) | Op::Contract(_) | Op::Gather(_) => Some(2),
+        Op::Pad(_) | Op::Contract(_) | Op::Gather(_) | Op::After => Some(2),
         Op::Scatter(..) => Some(3),
         Op::Loop(spec, _) => Some(spec.body.params.len().saturating_sub(1)),
         Op::Composite(composite, _) => Some(composite.body.params.len()),
+        Op::Pack(packing) => Some(packing.starts.len()),
         Op::Custom(..) => None,
     }
+}
+
+/// Operands of one type and place, apart from each other.
+fn pack(packing: &Packing, operands: &[&Type]) -> Inferred {
+    let Some(first) = operands.first() else { return Err(Mismatch::new("something to pack", "nothing")) };
+    let differs = |ty: &&&Type| ty.dtype != first.dtype || ty.device != first.device;
+    if let Some(other) = operands.iter().find(differs) {
+        let found = format!("{} and {}", describe(first), describe(other));
+        return Err(Mismatch::new("operands of one type on one device", found));
+    }
+    let mut taken: Vec<(usize, usize)> =
+        packing.starts.iter().zip(operands).map(|(&start, ty)| (start, ty.shape.numel())).collect();
+    taken.sort_unstable();
+    let mut end = 0;
+    for (start, count) in taken {
+        if start < end {
+            return Err(Mismatch::new(format!("nothing before element {end}"), format!("element {start}")));
+        }
+        end = start + count;
+    }
+    if end > packing.extent {
+        return Err(Mismatch::new(format!("{} elements", packing.extent), end.to_string()));
+    }
+    Ok(Type { shape: Shape::from(packing.extent), ..(*first).clone() })
 }
 
 fn expect_arity(op: &Op, operands: &[&Type]) -> Result<(), Mismatch> {

@@ -26,15 +26,19 @@ pub struct Lifted {
     pub captures: Vec<Arc<Node>>,
 }
 
-/// Closes the graph below `results` over `params`, which must be
-/// [`Op::Param`] nodes numbered from 0.
+/// Closes the graph below `results` over `params`: [`Op::Param`] nodes numbered
+/// from 0, or any others, whose place such then take.
 pub fn lift(params: &[Arc<Node>], results: &[Arc<Node>]) -> Lifted {
     let order = post_order(results);
     let classes = classify(params, &order);
     let mut lifting = Lifting {
         types: params.iter().map(|param| param.ty().clone()).collect(),
         captures: Vec::new(),
-        inner: params.iter().map(|param| (key(param), param.clone())).collect(),
+        inner: params
+            .iter()
+            .enumerate()
+            .map(|(number, given)| (key(given), own_param(number, given)))
+            .collect(),
     };
     for needed in needed(&order, &classes, results) {
         lifting.bring_in(&order[needed], classes[&key(&order[needed].node)]);
@@ -100,6 +104,11 @@ impl Lifting {
     }
 }
 
+/// The parameter that a node is, or that stands for it.
+fn own_param(number: usize, given: &Arc<Node>) -> Arc<Node> {
+    if let Op::Param(..) = given.op() { given.clone() } else { param(number as u32, given) }
+}
+
 fn param(number: u32, like: &Node) -> Arc<Node> {
     let op = Op::Param(number, Box::new(like.ty().clone()));
     Node::new(op, like.ty().clone(), Operands::new(), like.span())
@@ -156,8 +165,9 @@ fn classify(params: &[Arc<Node>], order: &[Visited]) -> NodeMap<Class> {
 /// The class of a node that depends on no parameter.
 fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
     let captured = Class::Captured { single: node.ty().shape.rank() == 0 };
-    // A realized node has no operands any more, whatever its operation.
-    if node.value().is_some() {
+    // A realized node has no operands any more, whatever its operation; a
+    // trainable one is more than what it starts as.
+    if node.value().is_some() || node.grad_cell().is_some() {
         return captured;
     }
     let free = below.iter().all(|c| matches!(c, Class::Free | Class::Captured { single: true }));
@@ -169,7 +179,7 @@ fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
         Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Unwindow(..) => captured,
         Op::Arg(..) | Op::Leaf(_) | Op::Param(..) | Op::Reduce(..) | Op::Scan(..) => captured,
         Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => captured,
-        Op::Copy(_) | Op::AllReduce(_) => captured,
+        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) => captured,
         Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => captured,
     }
 }

@@ -31,4 +31,6 @@ pub use graph::{Graph, GraphNode, NodeId};
 pub use infer::infer;
 pub use monoid::Monoid;
 pub use node::{Node, Type};
-pub use op::{Axes, Body, Composite, ContractDims, Custom, LoopSpec, Op, PadAxis, ScatterMode, SliceAxis};
+pub use op::{
+    Axes, Body, Composite, ContractDims, Custom, LoopSpec, Op, Packing, PadAxis, ScatterMode, SliceAxis,
+};

@@ -88,6 +88,15 @@ pub enum ScatterMode {
     Min,
 }
 
+/// Where tensors lie that share one piece of memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Packing {
+    /// By operand: its first element.
+    pub starts: Vec<usize>,
+    /// Elements of the whole. Those between operands are never looked at.
+    pub extent: usize,
+}
+
 /// A closed graph: its results depend on nothing but its parameters, which
 /// appear inside as [`Op::Param`] nodes.
 #[derive(Debug)]
@@ -219,6 +228,14 @@ pub enum Op {
     Copy(Device),
     /// Reserved for data parallelism: a reduction across devices.
     AllReduce(Monoid),
+    /// The first operand, to be used no earlier than the second is there: what
+    /// is computed from it is computed apart from what is computed from the
+    /// operand itself. Recomputation starts from such.
+    After,
+
+    /// The operands, each in row-major order, in one piece of memory: rank 1.
+    /// What a plan computes is computed in place, so that this costs nothing.
+    Pack(Box<Packing>),
 
     // Structure.
     /// The n-th result of a repetition.
@@ -257,6 +274,8 @@ impl Op {
             Op::Sort { .. } => "sort",
             Op::Copy(_) => "copy",
             Op::AllReduce(_) => "all_reduce",
+            Op::After => "after",
+            Op::Pack(_) => "pack",
             Op::Loop(..) => "loop",
             Op::Composite(composite, _) => composite.name,
             Op::Custom(..) => "custom",
@@ -272,7 +291,8 @@ impl Op {
             Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) => None,
             Op::Pad(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_) | Op::Unwindow(..) => None,
             Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) => None,
-            Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) | Op::Custom(..) => None,
+            Op::Sort { .. } | Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) => None,
+            Op::Custom(..) => None,
         }
     }
 }

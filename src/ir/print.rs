@@ -30,7 +30,9 @@ impl Display for Type {
 pub fn describe(op: &Op) -> String {
     let attributes = match op {
         Op::Const(value, ..) | Op::Arg(value, ..) => value.to_string(),
-        Op::Iota(..) | Op::Leaf(_) | Op::Alu(_) | Op::Reshape(_) | Op::Expand(_) => return op.name().into(),
+        Op::Iota(..) | Op::Leaf(_) | Op::Alu(_) | Op::Reshape(_) | Op::Expand(_) | Op::After => {
+            return op.name().into();
+        }
         Op::Param(number, _) => number.to_string(),
         Op::Cast(dtype) | Op::Bitcast(dtype) => dtype.to_string(),
         Op::Permute(axes) | Op::Flip(axes) | Op::Reduce(_, axes) => list(axes),
@@ -45,6 +47,7 @@ pub fn describe(op: &Op) -> String {
         Op::Sort { axis, descending } => format!("{axis}{}", if *descending { ", descending" } else { "" }),
         Op::Copy(device) => device.to_string(),
         Op::AllReduce(monoid) => monoid.name().into(),
+        Op::Pack(packing) => list(&packing.starts),
         Op::Loop(spec, out) => {
             let order = if spec.reverse { ", reverse" } else { "" };
             let (carries, stacked) = (spec.carries, spec.stacked);

@@ -177,9 +177,10 @@ impl Builder {
         match &node.op {
             Op::Const(..) | Op::Arg(..) | Op::Leaf(_) | Op::Param(..) => true,
             Op::Cast(_) => self.graph.ty(node.operands[0]).dtype != node.ty.dtype || operands(),
-            Op::Bitcast(_) | Op::Copy(_) | Op::Loop(..) | Op::Custom(..) => true,
+            Op::Bitcast(_) | Op::Copy(_) | Op::Pack(_) | Op::Loop(..) | Op::Custom(..) => true,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) => operands(),
             Op::Flip(_) | Op::Window(_) | Op::Gather(_) | Op::AllReduce(_) => operands(),
+            Op::After => self.is_stored(node.operands[0]),
             Op::Alu(AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs | AluOp::Where) => operands(),
             Op::Reduce(Monoid::Max | Monoid::Min, _) | Op::Scan(Monoid::Max | Monoid::Min, _) => operands(),
             Op::Iota(..) | Op::Alu(_) | Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) => false,
@@ -216,7 +217,7 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
     Some(match op {
         Op::Arg(..) => return None,
         Op::Const(value, dtype, _) => smallvec![value.to_bits(*dtype)],
-        Op::Iota(..) | Op::Leaf(_) | Op::Cast(_) | Op::Bitcast(_) => smallvec![],
+        Op::Iota(..) | Op::Leaf(_) | Op::Cast(_) | Op::Bitcast(_) | Op::After => smallvec![],
         Op::Reshape(_) | Op::Expand(_) | Op::Copy(_) => smallvec![],
         Op::Param(number, _) => smallvec![u64::from(*number)],
         Op::Alu(op) => smallvec![*op as u64],
@@ -244,6 +245,7 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
         Op::Scatter(axis, mode) => smallvec![u64::from(*axis), *mode as u64],
         Op::Sort { axis, descending } => smallvec![u64::from(*axis), u64::from(*descending)],
         Op::AllReduce(monoid) => smallvec![*monoid as u64],
+        Op::Pack(packing) => packing.starts.iter().map(|&start| start as u64).collect(),
         Op::Loop(spec, out) => smallvec![Arc::as_ptr(spec) as u64, u64::from(*out)],
         Op::Composite(composite, out) => smallvec![Arc::as_ptr(composite) as u64, u64::from(*out)],
         Op::Custom(custom, out) => smallvec![Arc::as_ptr(custom).cast::<()>() as u64, u64::from(*out)],

@@ -334,9 +334,11 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             Op::Scatter(..)
             | Op::Sort { .. }
             | Op::AllReduce(_)
+            | Op::Pack(_)
             | Op::Loop(..)
             | Op::Composite(..)
             | Op::Custom(..) => Err(Blocker::Opaque(node.op.name()).into()),
+            Op::After => self.value(operand(0), at, guard),
             Op::Copy(device) if *device == graph.ty(operand(0)).device => self.value(operand(0), at, guard),
             Op::Copy(_) => Err(Blocker::Opaque(node.op.name()).into()),
         }

@@ -5,6 +5,8 @@ use crate::grad::without_grad;
 use crate::ir::pending::{Pending, register};
 use crate::nn::Param;
 use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
+use crate::tensor::pack::{Pack, alike};
 
 /// Scales all gradients by one number so that their 2-norm together is at most
 /// `max_norm`. Returns the norm they had, lazy like the gradients: a step
@@ -16,21 +18,54 @@ use crate::tensor::Tensor;
 pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let span = Span::caller();
     without_grad(|| {
-        let gradients: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
-        let squares = gradients.iter().map(|(_, grad)| grad.square().sum(..));
-        let Some(square) = squares.reduce(|a, b| a + b) else {
+        let gradients = Gradients::of(Site { name: "clip_grad_norm", span }, params)?;
+        let Some(square) = gradients.squares().reduce(|a, b| a + b) else {
             let found = format!("{} parameters without", params.len());
             return Err(OpError::new("clip_grad_norm", span, "parameters with gradients", found).into());
         };
         let norm = square.sqrt();
         // As PyTorch: 1e-6 keeps the quotient finite.
         let scale = (max_norm / (&norm + 1e-6)).clamp_max(1.0);
-        for (param, grad) in &gradients {
-            param.set_grad(Some(&(grad * scale.to_dtype(grad.dtype()))))?;
-        }
+        gradients.replace(|grad| grad * scale.to_dtype(grad.dtype()))?;
         register([Pending::Node(std::sync::Arc::downgrade(norm.node()?))]);
         Ok(norm)
     })
+}
+
+/// The gradients of parameters, those that are alike in one piece.
+struct Gradients<'a> {
+    packs: Vec<(Vec<&'a Param>, Pack, Tensor)>,
+}
+
+impl<'a> Gradients<'a> {
+    fn of(site: Site, params: &'a [Param]) -> Result<Gradients<'a>> {
+        let found: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
+        let mut packs = Vec::new();
+        for members in alike(found.iter().map(|(_, grad)| (grad.dtype(), grad.device()))) {
+            let grads: Vec<Tensor> = members.iter().map(|&i| found[i].1.clone()).collect();
+            let shapes = grads.iter().map(Tensor::shape).collect();
+            let pack = Pack::new(site, shapes, grads[0].dtype(), grads[0].device());
+            let whole = pack.whole(&grads)?;
+            packs.push((members.into_iter().map(|i| found[i].0).collect(), pack, whole));
+        }
+        Ok(Gradients { packs })
+    }
+
+    /// Sums of squares, of all gradients together.
+    fn squares(&self) -> impl Iterator<Item = Tensor> {
+        self.packs.iter().flat_map(|(params, pack, whole)| {
+            let parts = if pack.is_dense() { vec![whole.clone()] } else { pack.parts(whole, params.len()) };
+            parts.into_iter().map(|part| part.square().sum(..))
+        })
+    }
+
+    fn replace(&self, change: impl Fn(&Tensor) -> Tensor) -> Result<()> {
+        for (params, pack, whole) in &self.packs {
+            let changed = pack.parts(&change(whole), params.len());
+            params.iter().zip(changed).try_for_each(|(param, grad)| param.set_grad(Some(&grad)))?;
+        }
+        Ok(())
+    }
 }
 
 /// Clamps every element of every gradient to `-limit..=limit`.
@@ -39,10 +74,6 @@ pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
 /// The mistake recorded in a gradient.
 #[track_caller]
 pub fn clip_grad_value(params: &[Param], limit: f64) -> Result<()> {
-    without_grad(|| {
-        params.iter().try_for_each(|param| match param.grad() {
-            Some(grad) => param.set_grad(Some(&grad.clamp(-limit, limit))),
-            None => Ok(()),
-        })
-    })
+    let site = Site::here("clip_grad_value");
+    without_grad(|| Gradients::of(site, params)?.replace(|grad| grad.clamp(-limit, limit)))
 }

@@ -1,4 +1,10 @@
 //! The machinery that all optimizers share.
+//!
+//! Parameters of a group that are equally far move together: they, their
+//! gradients and each of their states are packed, and the rule works on the
+//! packs. What has moved once lies side by side in memory; each parameter is a
+//! view of it, and the next step finds the pack there. Whatever else is put into
+//! a parameter is copied into a pack by the next step.
 
 use std::sync::{Arc, Weak};
 
@@ -11,6 +17,7 @@ use crate::optim::rule::{Moved, Moving, Rule};
 use crate::plan;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
+use crate::tensor::pack::{Pack, alike};
 
 /// Something that moves parameters against their gradients.
 pub trait Optimizer {
@@ -113,24 +120,30 @@ impl<R: Rule> Descent<R> {
 
     /// Moves every parameter that has a gradient, without computing anything:
     /// what is to be computed, and how to take it back.
-    fn moved(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Vec<Undo<'_>>)> {
-        let steps = self.groups.iter().map(|group| group.planned(site)).collect::<Result<Vec<_>>>()?;
-        let slots = self.groups.iter_mut().flat_map(|group| &mut group.slots);
+    fn moved(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Vec<Undo>)> {
+        let strides = self.groups.iter().map(|group| group.strides(site)).collect::<Result<Vec<_>>>()?;
         let (mut wanted, mut gradients, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        for (slot, moved) in slots.zip(steps.into_iter().flatten()) {
-            let Some(moved) = moved else { continue };
-            let undo = Undo::after(slot, moved, site.span)?;
-            let slot = &undo.slot;
-            for tensor in std::iter::once(&slot.param.get()).chain(&slot.state) {
-                wanted.push(tensor.node()?.clone());
+        for (number, strides) in strides.into_iter().enumerate() {
+            for stride in strides {
+                for tensor in std::iter::once(&stride.moved.param).chain(&stride.moved.state) {
+                    wanted.push(tensor.node()?.clone());
+                }
+                let slots = &mut self.groups[number].slots;
+                for &place in &stride.places {
+                    if let Some(gradient) = slots[place].param.grad() {
+                        gradients.push(gradient.node()?.clone());
+                    }
+                }
+                done.push(stride.take(number, slots, site.span)?);
             }
-            if let Some(gradient) = slot.param.grad() {
-                gradients.push(gradient.node()?.clone());
-            }
-            done.push(undo);
         }
         wanted.extend(gradients);
         Ok((wanted, done))
+    }
+
+    /// Takes steps back.
+    fn undo(&mut self, done: Vec<Undo>, span: Span) {
+        done.into_iter().for_each(|undo| undo.run(&mut self.groups, span));
     }
 
     fn holds(&self, param: &Param) -> bool {
@@ -146,7 +159,7 @@ impl<R: Rule> Optimizer for Descent<R> {
             let (wanted, done) = self.moved(site)?;
             let result = plan::realize(&wanted, site.span);
             if result.is_err() {
-                done.into_iter().for_each(|undo| undo.run(site.span));
+                self.undo(done, site.span);
             }
             result
         })
@@ -177,30 +190,91 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
 }
 
+/// Parameters of a group that move together, as one piece of memory.
+struct Stride {
+    /// Their slots.
+    places: Vec<usize>,
+    pack: Pack,
+    /// What they and their state were, each in one piece.
+    param: Tensor,
+    state: Vec<Tensor>,
+    /// Whether there was no state yet.
+    first: bool,
+    moved: Moved,
+}
+
 impl<R: Rule> Group<R> {
-    /// Where each parameter moves, in order; `None` for one without a gradient.
-    fn planned(&self, site: Site) -> Result<Vec<Option<Moved>>> {
+    /// How the parameters that have gradients move.
+    fn strides(&self, site: Site) -> Result<Vec<Stride>> {
         let mut numbers = Numbers { site, rule: &self.rule, known: Vec::new() };
-        let mut planned = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
-            let Some(grad) = slot.param.grad() else {
-                planned.push(None);
-                continue;
-            };
-            let param = slot.param.get();
-            param.check()?;
-            let state = slot.state_beside(&param, &self.rule);
-            let numbers = numbers.at(slot.steps + 1, &param);
-            let moved =
-                self.rule.moved(&Moving { param: &param, grad: &grad, state: &state, numbers: &numbers });
-            // Numbers of a wider type must not widen what they change.
-            let narrow = |x: Tensor| site.cast(&x, param.dtype());
-            let moved =
-                Moved { param: narrow(moved.param), state: moved.state.into_iter().map(narrow).collect() };
-            fits(site, &param, &moved)?;
-            planned.push(Some(moved));
+        let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
+        for (place, slot) in self.slots.iter().enumerate() {
+            if let Some(grad) = slot.param.grad() {
+                let param = slot.param.get();
+                param.check()?;
+                moving.push((place, param, grad));
+            }
         }
-        Ok(planned)
+        let key = |(place, param, grad): &(usize, Tensor, Tensor)| {
+            let slot = &self.slots[*place];
+            (param.dtype(), param.device(), grad.dtype(), grad.device(), slot.steps, slot.state.is_empty())
+        };
+        let together = alike(moving.iter().map(key));
+        together.into_iter().map(|members| self.stride(site, &moving, &members, &mut numbers)).collect()
+    }
+
+    fn stride(
+        &self,
+        site: Site,
+        moving: &[(usize, Tensor, Tensor)],
+        members: &[usize],
+        numbers: &mut Numbers<'_, R>,
+    ) -> Result<Stride> {
+        let places: Vec<usize> = members.iter().map(|&i| moving[i].0).collect();
+        let params: Vec<Tensor> = members.iter().map(|&i| moving[i].1.clone()).collect();
+        let grads: Vec<Tensor> = members.iter().map(|&i| moving[i].2.clone()).collect();
+        let shapes = params.iter().map(Tensor::shape).collect();
+        let pack = Pack::new(site, shapes, params[0].dtype(), params[0].device());
+        let (param, grad) = (pack.whole(&params)?, pack.whole(&grads)?);
+        let first = self.slots[places[0]].state.is_empty();
+        let state: Vec<Tensor> = if first {
+            self.rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect()
+        } else {
+            let states: Vec<Vec<Tensor>> = places
+                .iter()
+                .zip(&params)
+                .map(|(&place, param)| self.slots[place].state_beside(param, &self.rule))
+                .collect();
+            let part = |k: usize| states.iter().map(|state| state[k].clone()).collect::<Vec<Tensor>>();
+            (0..states[0].len()).map(|k| pack.whole(&part(k))).collect::<Result<_>>()?
+        };
+        let numbers = numbers.at(self.slots[places[0]].steps + 1, &param);
+        let moved = self.rule.moved(&Moving { param: &param, grad: &grad, state: &state, numbers: &numbers });
+        // Numbers of a wider type must not widen what they change.
+        let narrow = |x: Tensor| site.cast(&x, param.dtype());
+        let moved =
+            Moved { param: narrow(moved.param), state: moved.state.into_iter().map(narrow).collect() };
+        fits(site, &param, &moved)?;
+        Ok(Stride { places, pack, param, state, first, moved })
+    }
+}
+
+impl Stride {
+    /// Puts in what has moved. What was before is held weakly from then on: the
+    /// new values, while they are not computed, hold it; and a value that only
+    /// they hold can be overwritten by them.
+    fn take(self, group: usize, slots: &mut [Slot], span: Span) -> Result<Undo> {
+        let weak = |x: &Tensor| x.node().map(Arc::downgrade);
+        let param = weak(&self.param)?;
+        let state =
+            if self.first { Vec::new() } else { self.state.iter().map(weak).collect::<Result<_>>()? };
+        for (number, &place) in self.places.iter().enumerate() {
+            let slot = &mut slots[place];
+            slot.param.replace(&self.pack.part(&self.moved.param, number), span)?;
+            slot.state = self.moved.state.iter().map(|whole| self.pack.part(whole, number)).collect();
+            slot.steps += 1;
+        }
+        Ok(Undo { group, places: self.places, pack: self.pack, param, state })
     }
 }
 
@@ -257,37 +331,30 @@ impl<R: Rule> Numbers<'_, R> {
     }
 }
 
-/// How to take back one parameter's step.
-///
-/// What the parameter and its state were is held weakly: the new values,
-/// while they are not computed, hold it; and a value that only they hold can
-/// be overwritten by them.
-struct Undo<'a> {
-    slot: &'a mut Slot,
+/// How to take back a step of some parameters.
+struct Undo {
+    group: usize,
+    places: Vec<usize>,
+    pack: Pack,
     param: Weak<Node>,
+    /// Empty if there was no state.
     state: Vec<Weak<Node>>,
 }
 
-impl Undo<'_> {
-    /// Puts in what has moved.
-    fn after(slot: &mut Slot, moved: Moved, span: Span) -> Result<Undo<'_>> {
-        let weak = |x: &Tensor| x.node().map(Arc::downgrade);
-        let param = weak(&slot.param.get())?;
-        let state = slot.state.iter().map(weak).collect::<Result<_>>()?;
-        slot.param.replace(&moved.param, span)?;
-        slot.state = moved.state;
-        slot.steps += 1;
-        Ok(Undo { slot, param, state })
-    }
-
-    fn run(self, span: Span) {
-        let Undo { slot, param, state } = self;
-        if let Some(param) = param.upgrade() {
-            // What it held before has no mistake to refuse.
-            let _ = slot.param.replace(&Tensor::from_node(param), span);
+impl Undo {
+    fn run<R>(self, groups: &mut [Group<R>], span: Span) {
+        // All of it before anything is let go of.
+        let param = self.param.upgrade().map(Tensor::from_node);
+        let state: Vec<Tensor> = self.state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
+        for (number, &place) in self.places.iter().enumerate() {
+            let slot = &mut groups[self.group].slots[place];
+            if let Some(param) = &param {
+                // What it held before has no mistake to refuse.
+                let _ = slot.param.replace(&self.pack.part(param, number), span);
+            }
+            slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
+            slot.steps -= 1;
         }
-        slot.state = state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
-        slot.steps -= 1;
     }
 }
 
@@ -317,9 +384,8 @@ mod tests {
                 let (wanted, _) = optimizer.moved(Site::here("step")).unwrap();
                 let report = report(&wanted);
                 if step > 0 {
-                    // New memory: the gradients, the loss, and what belongs to
-                    // the last bias, whose kernel stores rows as well.
-                    let bytes = 4 * (model.num_params() + 1 + 3 * 8) as u64;
+                    // New memory: the gradients and the loss.
+                    let bytes = 4 * (model.num_params() + 1) as u64;
                     assert_eq!(report.memory[0].results, bytes, "{report}");
                 }
                 plan::realize(&wanted, Span::caller()).unwrap();

@@ -10,6 +10,7 @@ use crate::ir::{Graph, Layout, Op};
 use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
 use crate::plan::context::{Context, add};
+use crate::plan::donate::LeafMemory;
 use crate::runtime::{Capabilities, Program, null};
 use crate::schedule::{Action, Environment, Schedule, Step, schedule};
 
@@ -68,7 +69,7 @@ pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
 
 /// Schedules a collected graph. Scalars marked `lifted` become arguments,
 /// numbered in the order of all the graph's scalars.
-pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], donated: &[bool]) -> Plan {
+pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], memory: &LeafMemory) -> Plan {
     let mut graph = collected.graph.clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves.len());
@@ -76,7 +77,7 @@ pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], d
         |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
     let layouts: Vec<Layout> = collected.leaves.iter().filter_map(layout).collect();
     add(&context.counts.plans_built, 1);
-    prepare(context, graph, &layouts, donated)
+    prepare(context, graph, &layouts, memory)
 }
 
 /// A layout seen from its lowest element; where that is, the binding says.
@@ -108,14 +109,18 @@ fn name_dataless(graph: &mut Graph, leaves: usize) {
     }
 }
 
-fn prepare(context: &Context, graph: Graph, layouts: &[Layout], donated: &[bool]) -> Plan {
+fn prepare(context: &Context, graph: Graph, layouts: &[Layout], memory: &LeafMemory) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
-    let environment = Environment { layouts, donated, capabilities: &capabilities };
+    let LeafMemory { donated, shared } = memory;
+    let environment = Environment { layouts, donated, shared, capabilities: &capabilities };
     let schedule = schedule(graph, &environment);
     let mut bodies = HashMap::new();
     for (number, step) in schedule.steps.iter().enumerate() {
         if let Action::Repeat(spec) = &step.action {
-            bodies.insert(number, prepare(context, collect_body(&spec.body.results), &[], &[]));
+            bodies.insert(
+                number,
+                prepare(context, collect_body(&spec.body.results), &[], &LeafMemory::default()),
+            );
         }
     }
     Plan { schedule, bodies, runs: OnceLock::new() }

@@ -1,18 +1,28 @@
 //! Donation: which leaves a realize may overwrite.
 //!
 //! A leaf's memory is free to reuse when nothing but the nodes that this
-//! realize settles refers to it: afterwards nobody could read it.
+//! realize settles refers to it: afterwards nobody could read it. Several leaves
+//! may be views of one buffer; then one that is all of it may be overwritten
+//! once the others have been read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ir::collect::Collected;
+use crate::ir::{Buffer, Node, NodeId};
 
-/// For each leaf, whether its memory may be overwritten. `outputs` are the
-/// nodes that will have values afterwards, and so let go of their operands;
-/// `held[i]` is the number of handles to the i-th node that the caller of
-/// realize itself holds.
-pub fn donated(collected: &Collected) -> Vec<bool> {
+/// What is known of the leaves' memory, by leaf.
+#[derive(Clone, Debug, Default)]
+pub struct LeafMemory {
+    /// Whether it may be overwritten.
+    pub donated: Vec<bool>,
+    /// The first leaf in the same buffer; perhaps itself.
+    pub shared: Vec<u32>,
+}
+
+/// Looks at who holds the leaves of a realize that makes values of all outputs,
+/// which then let go of their operands.
+pub fn leaf_memory(collected: &Collected) -> LeafMemory {
     let graph = &collected.graph;
     let mut edges = vec![0usize; graph.nodes.len()];
     graph.nodes.iter().flat_map(|node| &node.operands).for_each(|operand| edges[operand.index()] += 1);
@@ -35,22 +45,29 @@ pub fn donated(collected: &Collected) -> Vec<bool> {
             graph.node(id).operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
         }
     }
-    let mut views: HashMap<*const crate::ir::Buffer, usize> = HashMap::new();
-    let buffers = || collected.leaves.iter().filter_map(|leaf| leaf.value());
-    buffers().for_each(|value| *views.entry(Arc::as_ptr(&value.buffer)).or_default() += 1);
-    let alone = |value: &crate::ir::Leaf| {
-        Arc::strong_count(&value.buffer) == 1 && views[&Arc::as_ptr(&value.buffer)] == 1
-    };
-    let numbers = graph.ids().filter(|id| collected.nodes[id.index()].value().is_some());
-    let mut donated = vec![false; collected.leaves.len()];
-    for (leaf, id) in numbers.enumerate() {
-        let value = collected.leaves[leaf].value();
-        let whole = value.is_some_and(|v| {
-            v.layout.offset == 0
-                && v.layout.is_contiguous(&collected.leaves[leaf].ty().shape)
-                && v.buffer.bytes == collected.leaves[leaf].ty().bytes()
-        });
-        donated[leaf] = whole && released[id.index()] && value.is_some_and(&alone);
+    let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
+    let ids: Vec<NodeId> = graph.ids().filter(|id| collected.nodes[id.index()].value().is_some()).collect();
+    // By buffer: its first leaf, its views among the leaves, those released.
+    let mut views: HashMap<*const Buffer, (u32, usize, usize)> = HashMap::new();
+    for (number, (leaf, id)) in collected.leaves.iter().zip(&ids).enumerate() {
+        let Some(buffer) = buffer(leaf) else { continue };
+        let known = views.entry(buffer).or_insert((number as u32, 0, 0));
+        known.1 += 1;
+        known.2 += usize::from(released[id.index()]);
     }
-    donated
+    let donated = |leaf: &Arc<Node>| {
+        let Some(value) = leaf.value() else { return false };
+        let shape = &leaf.ty().shape;
+        let (_, all, free) = views[&Arc::as_ptr(&value.buffer)];
+        value.layout.offset == 0
+            && value.layout.is_contiguous(shape)
+            && value.buffer.bytes == leaf.ty().bytes()
+            && Arc::strong_count(&value.buffer) == all
+            && all == free
+    };
+    let first = |leaf: &Arc<Node>| buffer(leaf).map_or(0, |buffer| views[&buffer].0);
+    LeafMemory {
+        donated: collected.leaves.iter().map(donated).collect(),
+        shared: collected.leaves.iter().map(first).collect(),
+    }
 }

@@ -13,6 +13,7 @@ use crate::base::{DType, Device, Scalar};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::WindowAxis;
 use crate::ir::{Graph, Op, Type};
+use crate::plan::donate::LeafMemory;
 
 /// What identifies a plan. Compared in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,17 +48,19 @@ pub struct ScalarValue {
     pub always_argument: bool,
 }
 
-/// The key of a collected graph. `donated[i]` says whether leaf `i` may be
-/// overwritten.
-pub fn key(collected: &Collected, donated: &[bool]) -> (Skeleton, Values) {
+/// The key of a collected graph, given whose memory its leaves are.
+pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
     let mut writer = Writer::default();
     writer.graph(&collected.graph, true);
-    for (leaf, &donated) in collected.leaves.iter().zip(donated) {
+    for ((leaf, &donated), &shared) in collected.leaves.iter().zip(&memory.donated).zip(&memory.shared) {
         if let Some(value) = leaf.value() {
             let lowest = value.layout.lowest(&leaf.ty().shape) as u64;
             let start = lowest * leaf.ty().dtype.size() as u64;
             let alignment = if start == 0 { 7 } else { start.trailing_zeros().min(7) };
-            writer.skeleton.words.push(u64::from(alignment) << 1 | u64::from(donated));
+            writer
+                .skeleton
+                .words
+                .push(u64::from(shared) << 32 | u64::from(alignment) << 1 | u64::from(donated));
             writer.values.fixed.extend(value.layout.strides.iter().map(|&stride| stride as u64));
         }
     }
@@ -182,6 +185,12 @@ impl Writer {
             }
             Op::Copy(device) => self.tag(22, place(DType::Bool, *device)),
             Op::AllReduce(monoid) => self.tag(23, *monoid as u64),
+            Op::After => self.tag(27, 0),
+            Op::Pack(packing) => {
+                self.tag(28, packing.starts.len() as u64);
+                self.values.fixed.extend(packing.starts.iter().map(|&start| start as u64));
+                self.values.fixed.push(packing.extent as u64);
+            }
             Op::Loop(spec, out) => {
                 self.tag(24, u64::from(*out) << 1 | u64::from(spec.reverse));
                 self.extents(&[spec.trips, spec.carries, spec.stacked]);

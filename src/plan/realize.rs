@@ -4,16 +4,16 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
-use crate::ir::collect::{Collected, collect};
-use crate::ir::{Leaf, Node, NodeId, pending};
+use crate::ir::collect::{Collected, NodeMap, collect};
+use crate::ir::{Leaf, Node, NodeId, Op, pending};
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::debug;
-use crate::plan::donate::donated;
+use crate::plan::donate::leaf_memory;
 use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
 use crate::plan::run::run;
-use crate::plan::view::view;
+use crate::plan::view::{stretch, view};
 
 /// Computes the values of some nodes, together, in one plan; with them, what
 /// the thread means to compute from the same work ([`pending`]). Nodes that
@@ -25,7 +25,7 @@ use crate::plan::view::view;
 /// have before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let context = context::current();
-    let wanted = to_compute(nodes);
+    let Wanted { computed: wanted, views } = to_compute(nodes);
     if wanted.is_empty() {
         return Ok(());
     }
@@ -44,6 +44,9 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     context.flush()?;
     for (node, value) in wanted.iter().zip(values) {
         node.set_value(value);
+    }
+    for node in &views {
+        assert!(settle_view(node), "a view of what was computed has no value");
     }
     Ok(())
 }
@@ -68,19 +71,66 @@ pub(crate) fn transfer_line(plan: &Plan, collected: &Collected, id: NodeId) -> S
     }
 }
 
+/// What a realize computes, and what is there then without being computed.
+pub(crate) struct Wanted {
+    pub computed: Vec<Arc<Node>>,
+    /// Stretches of what is computed, of packs above all.
+    pub views: Vec<Arc<Node>>,
+}
+
 /// The nodes that have no value yet, and what else is to be computed with
 /// them.
-pub(crate) fn to_compute(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+pub(crate) fn to_compute(nodes: &[Arc<Node>]) -> Wanted {
     let unsettled = |nodes: &[Arc<Node>]| -> Vec<Arc<Node>> {
         nodes.iter().filter(|node| !settle_view(node)).cloned().collect()
     };
     let mut wanted = unsettled(nodes);
     wanted.extend(unsettled(&pending::sharing(&wanted)));
-    wanted
+    let stretches = wanted.iter().map(|node| stretch(node).map(|(whole, _)| whole));
+    let stretches: Vec<Option<Arc<Node>>> = stretches.collect();
+    let kept = kept(&wanted, &stretches);
+    let mut found = Wanted { computed: Vec::with_capacity(wanted.len()), views: Vec::new() };
+    let mut seen: NodeMap<()> = NodeMap::default();
+    for (node, whole) in wanted.into_iter().zip(stretches) {
+        let whole = whole.filter(|whole| !Arc::ptr_eq(whole, &node) && kept.contains_key(&address(whole)));
+        let needed = match whole {
+            Some(whole) => {
+                found.views.push(node);
+                whole
+            }
+            None => node,
+        };
+        if seen.insert(address(&needed), ()).is_none() {
+            found.computed.push(needed);
+        }
+    }
+    found
+}
+
+fn address(node: &Arc<Node>) -> usize {
+    Arc::as_ptr(node) as usize
+}
+
+/// The nodes of which stretches need no memory of their own: packs, what is
+/// wanted itself, and what several stretches are at least half of.
+fn kept(wanted: &[Arc<Node>], stretches: &[Option<Arc<Node>>]) -> NodeMap<()> {
+    let mut kept: NodeMap<()> = wanted.iter().map(|node| (address(node), ())).collect();
+    let mut covered: NodeMap<(usize, usize)> = NodeMap::default();
+    for (node, whole) in wanted.iter().zip(stretches) {
+        let Some(whole) = whole else { continue };
+        let (stretches, elements) = covered.entry(address(whole)).or_default();
+        *stretches += 1;
+        *elements += node.ty().shape.numel();
+        let most = *stretches > 1 && 2 * *elements >= whole.ty().shape.numel();
+        if most || matches!(whole.op(), Op::Pack(_)) {
+            kept.insert(address(whole), ());
+        }
+    }
+    kept
 }
 
 /// Whether a node has a value, perhaps since it turned out to be a view.
-fn settle_view(node: &Arc<Node>) -> bool {
+pub(crate) fn settle_view(node: &Arc<Node>) -> bool {
     if node.value().is_none()
         && let Some(value) = view(node)
     {
@@ -100,8 +150,8 @@ pub(crate) struct Prepared {
 /// The plan for some nodes, from the cache or new. Nothing is compiled yet.
 pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
     let collected = collect(nodes);
-    let donated = donated(&collected);
-    let (skeleton, values) = key(&collected, &donated);
+    let memory = leaf_memory(&collected);
+    let (skeleton, values) = key(&collected, &memory);
     let scalars = values.scalars.iter().map(|scalar| scalar.bits).collect();
     let plan = match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => {
@@ -109,7 +159,7 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
             plan
         }
         Lookup::Miss(lifted) => {
-            let plan = Arc::new(build(context, &collected, &lifted, &donated));
+            let plan = Arc::new(build(context, &collected, &lifted, &memory));
             debug::built(&plan, &collected);
             context.keep(skeleton, values, lifted, plan)
         }

@@ -16,13 +16,15 @@ use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
 use crate::plan::realize::{Prepared, prepare, to_compute};
-use crate::schedule::class::{Class, class};
+use crate::schedule::class::{Class, class, read_operands};
 use crate::schedule::{Action, Reason, Step};
 
+mod again;
 mod apart;
 mod table;
 mod text;
 
+pub use again::ComputedAgain;
 pub use apart::Separation;
 pub(crate) use table::{bytes, count};
 
@@ -41,6 +43,8 @@ pub struct PlanReport {
     pub memory: Vec<MemoryReport>,
     /// Values that several kernels compute, each for itself.
     pub recomputed: Vec<Recomputed>,
+    /// Values computed again for gradients, instead of being kept.
+    pub computed_again: Vec<ComputedAgain>,
     pub(crate) plan: Option<Arc<Plan>>,
     /// The graph as it was built.
     built: Graph,
@@ -226,7 +230,7 @@ impl PlanReport {
 /// What computing some nodes together would do. Nothing runs, nothing is
 /// compiled; devices that are not there are planned for as well.
 pub fn report(nodes: &[Arc<Node>]) -> PlanReport {
-    let wanted = to_compute(nodes);
+    let wanted = to_compute(nodes).computed;
     if wanted.is_empty() {
         return PlanReport::default();
     }
@@ -250,6 +254,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     add_inputs(&mut report, collected);
     add_memory(&mut report, plan, 1);
     report.recomputed = recomputed(plan, &spans);
+    report.computed_again = again::computed_again(plan, &spans);
     report.spans = spans;
     report
 }
@@ -405,7 +410,7 @@ pub(crate) fn computed(graph: &Graph, step: &Step) -> Vec<NodeId> {
     let mut seen: HashSet<NodeId> = step.outputs.iter().copied().collect();
     let mut pending: Vec<NodeId> = step.outputs.clone();
     while let Some(id) = pending.pop() {
-        for &operand in &graph.node(id).operands {
+        for &operand in read_operands(graph.node(id)) {
             let from_outside = inputs.contains(&operand) || matches!(graph.node(operand).op, Op::Param(..));
             if !from_outside && seen.insert(operand) {
                 pending.push(operand);

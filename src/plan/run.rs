@@ -88,15 +88,15 @@ impl<'a> Execution<'a> {
     /// The value of a node as a leaf.
     fn leaf(&self, id: NodeId) -> Leaf {
         let graph = &self.plan.schedule.graph;
-        let dense = Layout::contiguous(&graph.ty(id).shape);
+        let ty = graph.ty(id);
+        let at = |buffer: &Arc<Buffer>, start: usize| {
+            let layout = Layout { offset: (start / ty.dtype.size()) as i64, ..Layout::contiguous(&ty.shape) };
+            Leaf { buffer: buffer.clone(), layout }
+        };
         match self.place(id) {
             Place::Param(number) => self.leaves[number as usize].clone(),
-            Place::Result(number) => Leaf { buffer: self.results[number as usize].clone(), layout: dense },
-            Place::Arena(offset) => {
-                let size = graph.ty(id).dtype.size();
-                let layout = Layout { offset: (offset / size) as i64, ..dense };
-                Leaf { buffer: self.arenas[&graph.ty(id).device].clone(), layout }
-            }
+            Place::Result(number, start) => at(&self.results[number as usize], start),
+            Place::Arena(start) => at(&self.arenas[&graph.ty(id).device], start),
         }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Execution<'a> {
                 let offset = leaf.layout.lowest(&ty.shape) as usize * ty.dtype.size();
                 Binding { buffer: &leaf.buffer, offset }
             }
-            Place::Result(number) => Binding { buffer: &self.results[number as usize], offset: 0 },
+            Place::Result(number, offset) => Binding { buffer: &self.results[number as usize], offset },
             Place::Arena(offset) => Binding { buffer: &self.arenas[&graph.ty(id).device], offset },
         }
     }

@@ -1,4 +1,4 @@
-//! Views: movement of data already in memory that needs no kernel.
+//! Views: movement of data in memory that needs no kernel.
 
 use std::sync::Arc;
 
@@ -10,25 +10,42 @@ use crate::ir::{Layout, Leaf, Node, Op};
 /// The value of a node that only moves a realized one, as a view of its
 /// memory; `None` if elements would have to be copied.
 pub fn view(node: &Arc<Node>) -> Option<Leaf> {
+    let (below, moves) = moved_from(node);
+    let value = below.value()?;
+    let layout = layout_after(&moves, &below, &value.layout)?;
+    Some(Leaf { buffer: value.buffer.clone(), layout })
+}
+
+/// The node of which a node is a stretch, in row-major order, and the stretch's
+/// first element: perhaps itself. `None` if it lies otherwise.
+pub fn stretch(node: &Arc<Node>) -> Option<(Arc<Node>, usize)> {
+    let (below, moves) = moved_from(node);
+    let layout = layout_after(&moves, &below, &Layout::contiguous(&below.ty().shape))?;
+    layout.is_contiguous(&node.ty().shape).then_some((below, layout.offset as usize))
+}
+
+/// The first node below that is not movement, or has a value; and the
+/// movement, from the node down.
+fn moved_from(node: &Arc<Node>) -> (Arc<Node>, Vec<Arc<Node>>) {
     let mut moves: Vec<Arc<Node>> = Vec::new();
     let mut below = node.clone();
-    while below.value().is_none() {
-        if !matches!(
-            below.op(),
-            Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Window(_)
-        ) {
-            return None;
-        }
-        let operand = below.operands().first().cloned()?;
+    let movement = |op: &Op| {
+        matches!(op, Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Window(_))
+    };
+    while below.value().is_none() && movement(below.op()) {
+        let Some(operand) = below.operands().first().cloned() else { break };
         moves.push(std::mem::replace(&mut below, operand));
     }
-    let mut leaf = below.value()?.clone();
-    let mut shape = below.ty().shape.clone();
+    (below, moves)
+}
+
+fn layout_after(moves: &[Arc<Node>], below: &Node, start: &Layout) -> Option<Layout> {
+    let (mut layout, mut shape) = (start.clone(), below.ty().shape.clone());
     for node in moves.iter().rev() {
-        leaf.layout = moved(node.op(), &shape, &leaf.layout)?;
+        layout = moved(node.op(), &shape, &layout)?;
         shape = node.ty().shape.clone();
     }
-    Some(leaf)
+    Some(layout)
 }
 
 /// The layout after one movement; `None` if strides cannot express it.

@@ -47,6 +47,8 @@ pub struct Capabilities {
     /// it reads only there, as one with a single output always may: it then
     /// reads everything at a point before it writes anything there.
     pub several_in_place: bool,
+    /// Bytes that the place of an output is a multiple of.
+    pub output_alignment: usize,
 }
 
 /// A buffer as a kernel sees it.

@@ -44,6 +44,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     templates: &[],
     missing: &[],
     several_in_place: true,
+    output_alignment: 1,
 };
 
 impl NullBackend {

@@ -7,8 +7,8 @@ use std::ops::Range;
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
 use crate::kernel::{Expr, Kernel, Store};
-use crate::schedule::class::{Class, class};
-use crate::schedule::memory::{ALIGN, Memory, Place};
+use crate::schedule::class::{Class, class, read_operands};
+use crate::schedule::memory::{ALIGN, Memory, Params, Place};
 use crate::schedule::order::Step;
 
 #[cfg(test)]
@@ -24,7 +24,8 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
         matches!(graph.node(id).op, Op::Param(..)) || written.contains(&id)
     };
     for (now, step) in steps.iter().enumerate() {
-        for input in step.inputs.iter().filter(|&&input| !available(&written, input)) {
+        let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
+        for input in read.filter(|&&input| !available(&written, input)) {
             wrong.push(format!("step {now} reads {input:?} before it is written"));
         }
         for &output in &step.outputs {
@@ -42,8 +43,42 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
             wrong.push(format!("step {now} binds other values than its kernel reads and stores"));
         }
     }
-    for output in graph.outputs.iter().filter(|&&output| !available(&written, output)) {
+    let results = graph.outputs.iter().flat_map(|output| graph.pieces(output));
+    for output in results.filter(|&&output| !available(&written, output)) {
         wrong.push(format!("the result {output:?} is never written"));
+    }
+    wrong.extend(hasty(graph, steps));
+    wrong
+}
+
+/// Steps that run before what they wait for ([`Op::After`]): what lies above a
+/// gate, down to values that other steps compute, may be computed once the
+/// step of the gate's second operand is through.
+fn hasty(graph: &Graph, steps: &[Step]) -> Vec<String> {
+    let mut step_of: Vec<Option<usize>> = vec![None; graph.nodes.len()];
+    for (now, step) in steps.iter().enumerate() {
+        step.members.iter().for_each(|member| step_of[member.index()] = Some(now));
+    }
+    // By node: the step that has to be through for it to be there, and for
+    // computing it to begin.
+    let mut there = vec![0; graph.nodes.len()];
+    let mut from = vec![0; graph.nodes.len()];
+    let mut wrong = Vec::new();
+    for id in graph.ids() {
+        let node = graph.node(id);
+        let own = step_of[id.index()];
+        for (place, operand) in node.operands.iter().map(|operand| operand.index()).enumerate() {
+            let begun = if step_of[operand].is_none() || step_of[operand] == own { from[operand] } else { 0 };
+            let gate = if place == 1 && matches!(node.op, Op::After) { there[operand] } else { 0 };
+            from[id.index()] = from[id.index()].max(begun).max(gate);
+            there[id.index()] = there[id.index()].max(there[operand]);
+        }
+        if let Some(own) = own {
+            there[id.index()] = own;
+            if from[id.index()] > own {
+                wrong.push(format!("step {own} computes {id:?} before step {}", from[id.index()]));
+            }
+        }
     }
     wrong
 }
@@ -59,13 +94,14 @@ fn reads_below(graph: &Graph, step: &Step) -> impl Iterator<Item = NodeId> {
     let mut seen: HashSet<NodeId> = step.outputs.iter().copied().collect();
     let mut pending: Vec<NodeId> = step.outputs.iter().copied().filter(full).collect();
     while let Some(id) = pending.pop() {
-        for &operand in graph.node(id).operands.iter().filter(|&operand| full(operand)) {
+        for &operand in read_operands(graph.node(id)).iter().filter(|&operand| full(operand)) {
             if inputs.contains(&operand) || !seen.insert(operand) {
                 continue;
             }
             let node = graph.node(operand);
             let same_device = node.operands.iter().all(|&below| graph.ty(below).device == node.ty.device);
-            if matches!(class(node, same_device), Class::Input | Class::Scatter | Class::Opaque) {
+            if matches!(class(node, same_device), Class::Input | Class::Scatter | Class::Opaque | Class::Pack)
+            {
                 missing.push(operand);
             } else {
                 pending.push(operand);
@@ -109,36 +145,34 @@ impl Region {
 
 /// Checks that no step overwrites a value that is needed later, by replaying
 /// the steps on a map of bytes, and that every value fits where it is.
-/// `donated(n)` says whether parameter `n` may be overwritten. Gives every
-/// violation.
-pub fn check_memory(
-    graph: &Graph,
-    steps: &[Step],
-    memory: &Memory,
-    donated: &dyn Fn(u32) -> bool,
-) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Gives every violation.
+pub fn check_memory(graph: &Graph, steps: &[Step], memory: &Memory, params: &Params<'_>) -> Vec<String> {
+    let mut wrong = apart(graph, memory, params);
     let last = last_reads(graph, steps);
-    let params = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Param(..)));
+    let given = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Param(..)));
     let mut alive: HashMap<NodeId, Region> =
-        params.filter_map(|id| Some((id, region(graph, memory, id)?))).collect();
+        given.filter_map(|id| Some((id, region(graph, memory, params, id)?))).collect();
     for (now, step) in steps.iter().enumerate() {
-        for input in step.inputs.iter().filter(|&input| !alive.contains_key(input)) {
+        let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
+        for input in read.filter(|&input| !alive.contains_key(input)) {
             wrong.push(format!("step {now} reads {input:?}, whose memory was overwritten"));
         }
         for &output in &step.outputs {
-            let Some(new) = region(graph, memory, output) else {
+            let Some(new) = region(graph, memory, params, output) else {
                 wrong.push(format!("{output:?} has no memory"));
                 continue;
             };
-            wrong.extend(misplaced(graph, memory, output, &new, donated));
+            wrong.extend(misplaced(graph, memory, output, &new, params));
+            // A pack is read, and may be overwritten, as a whole.
+            let over = |input: &NodeId| {
+                region(graph, memory, params, *input).as_ref() == Some(&new)
+                    && in_place(graph, step, *input, output)
+            };
             for (&other, _) in alive.iter().filter(|(_, region)| region.overlaps(&new)) {
+                let mut read = step.inputs.iter().filter(|input| graph.pieces(input).contains(&other));
                 if last[other.index()] > Some(now) {
                     wrong.push(format!("step {now} writes {output:?} over {other:?}, which is still needed"));
-                } else if last[other.index()] == Some(now)
-                    && step.inputs.contains(&other)
-                    && !(alive[&other] == new && in_place(graph, step, other, output))
-                {
+                } else if last[other.index()] == Some(now) && !read.all(over) {
                     wrong.push(format!("step {now} writes {output:?} over {other:?} while reading it"));
                 }
             }
@@ -153,24 +187,55 @@ pub fn check_memory(
 fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
     let mut last = vec![None; graph.nodes.len()];
     for (now, step) in steps.iter().enumerate() {
-        step.inputs.iter().for_each(|input| last[input.index()] = Some(now));
+        let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
+        read.for_each(|input| last[input.index()] = Some(now));
     }
-    graph.outputs.iter().for_each(|output| last[output.index()] = Some(steps.len()));
+    let results = graph.outputs.iter().flat_map(|output| graph.pieces(output));
+    results.for_each(|output| last[output.index()] = Some(steps.len()));
     last
 }
 
 /// Where a value lies; a donated parameter's memory is the parameter's.
-fn region(graph: &Graph, memory: &Memory, id: NodeId) -> Option<Region> {
+fn region(graph: &Graph, memory: &Memory, params: &Params<'_>, id: NodeId) -> Option<Region> {
     let ty = graph.ty(id);
     let (block, start) = match *memory.places.get(&id)? {
-        Place::Param(number) => (Block::Param(number), 0),
+        // Where a view is in memory that others share is not known here.
+        Place::Param(number) => (Block::Param((params.first_with)(number)), 0),
         Place::Arena(offset) => (Block::Arena(ty.device), offset),
-        Place::Result(number) => match memory.results.get(number as usize)?.donated {
-            Some(param) => (Block::Param(param), 0),
-            None => (Block::Result(number), 0),
+        Place::Result(number, start) => match memory.results.get(number as usize)?.donated {
+            Some(param) => (Block::Param((params.first_with)(param)), start),
+            None => (Block::Result(number), start),
         },
     };
     Some(Region { block, bytes: start..start + ty.bytes() })
+}
+
+/// Packs whose values are not where they say.
+fn apart(graph: &Graph, memory: &Memory, params: &Params<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for pack in graph.ids() {
+        let node = graph.node(pack);
+        let Op::Pack(packing) = &node.op else { continue };
+        let whole = region(graph, memory, params, pack);
+        for (&part, start) in node.operands.iter().zip(&packing.starts) {
+            let start = whole.as_ref().map(|whole| whole.bytes.start + start * node.ty.dtype.size());
+            let found = region(graph, memory, params, part);
+            let same = found.as_ref().map(|region| region.block) == whole.as_ref().map(|whole| whole.block);
+            if !same || found.map(|region| region.bytes.start) != start {
+                wrong.push(format!("{part:?} is not in its place in {pack:?}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether a value is part of a pack, or the base of a scatter that is.
+fn in_pack(graph: &Graph, id: NodeId) -> bool {
+    let mut readers = graph.nodes.iter().enumerate().filter(|(_, node)| node.operands.contains(&id));
+    readers.any(|(number, node)| {
+        let scatters = || matches!(node.op, Op::Scatter(..)) && in_pack(graph, NodeId(number as u32));
+        matches!(node.op, Op::Pack(_)) || scatters()
+    })
 }
 
 /// What is wrong with a value's place by itself.
@@ -179,10 +244,10 @@ fn misplaced(
     memory: &Memory,
     id: NodeId,
     region: &Region,
-    donated: &dyn Fn(u32) -> bool,
+    params: &Params<'_>,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
-    if !region.bytes.start.is_multiple_of(ALIGN) {
+    if !region.bytes.start.is_multiple_of(ALIGN) && !in_pack(graph, id) {
         wrong.push(format!("{id:?} starts at {}, not at a multiple of {ALIGN}", region.bytes.start));
     }
     let size = match region.block {
@@ -190,8 +255,12 @@ fn misplaced(
             memory.arenas.iter().find(|arena| arena.0 == device).map_or(0, |arena| arena.1)
         }
         Block::Result(number) => memory.results[number as usize].bytes,
-        Block::Param(number) => {
-            if !donated(number) {
+        Block::Param(_) => {
+            let given =
+                |place: &Place| if let Place::Result(n, _) = place { Some(*n as usize) } else { None };
+            let number = memory.places.get(&id).and_then(given).and_then(|n| memory.results[n].donated);
+            let number = number.unwrap_or_else(|| panic!("{id:?} is over a parameter that nobody gave"));
+            if !(params.donated)(number) {
                 wrong.push(format!("{id:?} is written over parameter {number}, which is not donated"));
             }
             let is = |op: &Op| matches!(op, Op::Param(n, _) if *n == number);

@@ -1,6 +1,6 @@
 //! What a node is to the scheduler.
 
-use crate::ir::{GraphNode, Op};
+use crate::ir::{GraphNode, NodeId, Op};
 
 /// How a node takes part in fusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,16 @@ pub enum Class {
     Structural,
     /// The root of a kernel that updates its first operand's memory.
     Scatter,
+    /// Memory that its operands share: nothing to compute.
+    Pack,
     /// A step of its own whose operands must be in memory.
     Opaque,
+}
+
+/// The operands whose elements a node's are made from: all but the one that
+/// [`Op::After`] waits for.
+pub fn read_operands(node: &GraphNode) -> &[NodeId] {
+    if let Op::After = node.op { &node.operands[..1] } else { &node.operands }
 }
 
 /// The class of a node; `same_device` says whether a copy stays on its device.
@@ -33,11 +41,13 @@ pub fn class(node: &GraphNode, same_device: bool) -> Class {
         | Op::Pad(_)
         | Op::Slice(_)
         | Op::Flip(_)
-        | Op::Window(_) => Class::Movement,
+        | Op::Window(_)
+        | Op::After => Class::Movement,
         Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => {
             Class::Structural
         }
         Op::Scatter(..) => Class::Scatter,
+        Op::Pack(_) => Class::Pack,
         Op::Copy(_) if same_device => Class::Pointwise,
         Op::Copy(_)
         | Op::Sort { .. }

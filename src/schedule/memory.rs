@@ -2,7 +2,8 @@
 //!
 //! A value is written by one step and read by later ones. Values that are
 //! the same memory by construction (a scatter and its base) or by choice (an
-//! output written exactly where a dying input is read) form one *storage*.
+//! output written exactly where a dying input is read) form one *storage*; what
+//! is packed has one together, each value at its offset.
 //! Storages that hold a result of the graph are buffers of their own; the
 //! others get offsets in one arena per device, so that no two that are alive
 //! at once overlap.
@@ -22,10 +23,21 @@ pub const ALIGN: usize = 256;
 pub enum Place {
     /// The n-th parameter's memory.
     Param(u32),
-    /// The n-th result buffer.
-    Result(u32),
+    /// The n-th result buffer, from this byte.
+    Result(u32, usize),
     /// In the arena of the value's device, from this byte.
     Arena(usize),
+}
+
+impl Place {
+    /// So many bytes further.
+    fn advanced(self, bytes: usize) -> Place {
+        match self {
+            Place::Param(number) => Place::Param(number),
+            Place::Result(number, start) => Place::Result(number, start + bytes),
+            Place::Arena(start) => Place::Arena(start + bytes),
+        }
+    }
 }
 
 /// A result buffer.
@@ -77,16 +89,26 @@ pub struct Storage {
     newest_last: usize,
 }
 
-/// Assigns memory. `donated(n)` says whether parameter `n` may be overwritten,
-/// `several_in_place` whether a device's kernels with several outputs may
-/// write over inputs.
+/// What is known of parameters' memory.
+pub struct Params<'a> {
+    /// Whether the n-th may be overwritten.
+    pub donated: &'a dyn Fn(u32) -> bool,
+    /// The first of those whose memory the n-th shares; perhaps itself.
+    pub first_with: &'a dyn Fn(u32) -> u32,
+}
+
+/// Assigns memory. `several_in_place` says whether a device's kernels with
+/// several outputs may write over inputs.
 pub fn plan(
     graph: &Graph,
     steps: &[Step],
-    donated: &dyn Fn(u32) -> bool,
+    params: &Params<'_>,
     several_in_place: &dyn Fn(Device) -> bool,
 ) -> Memory {
     let last_uses = last_uses(graph, steps);
+    let results = graph.results();
+    let packed = packed(graph);
+    let views = views(graph, params);
     // Overwriting a parameter is safe only once nothing can fail any more:
     // after an error, the graph must still compute the same.
     let safe_from = steps.iter().rposition(fallible).map_or(0, |last| last + 1);
@@ -96,30 +118,37 @@ pub fn plan(
         let mut taken: Vec<Source> = Vec::new();
         let several = several_in_place(step.device);
         for &output in &step.outputs {
-            let result = graph.outputs.contains(&output);
-            let donated = |param: u32| result && now >= safe_from && donated(param);
-            let look =
-                Look { graph, step, now, last_uses: &last_uses, donated: &donated, several, taken: &taken };
-            let found = look.shared(output, &storages, &storage_of);
-            taken.extend(found);
-            let fresh = Storage {
-                nodes: vec![output],
-                device: graph.ty(output).device,
-                bytes: graph.ty(output).bytes(),
+            let storage = |node: NodeId| Storage {
+                nodes: vec![node],
+                device: graph.ty(node).device,
+                bytes: graph.ty(node).bytes(),
                 first: now,
-                last: last_uses[output.index()],
+                last: last_uses[node.index()],
                 offset: 0,
                 donated: None,
-                result,
-                newest_last: last_uses[output.index()],
+                result: results[node.index()],
+                newest_last: last_uses[node.index()],
             };
+            if let Some(part) = packed.get(&output) {
+                let number = *storage_of.entry(part.pack).or_insert_with(|| {
+                    storages.push(storage(part.pack));
+                    storages.len() - 1
+                });
+                storages[number].hold(storage(output));
+                storage_of.insert(output, number);
+                continue;
+            }
+            let donated = |param: u32| results[output.index()] && now >= safe_from && (params.donated)(param);
+            let params = Params { donated: &donated, ..*params };
+            let (last_uses, views, packed, taken_now) = (&last_uses, &views, &packed, &taken[..]);
+            let look = Look { graph, step, now, last_uses, params, views, packed, several, taken: taken_now };
+            let found = look.shared(output, &storages, &storage_of);
+            taken.extend(found);
+            let fresh = storage(output);
             let number = match found {
                 Some(Source::Storage(number)) => {
-                    let storage = &mut storages[number];
-                    storage.nodes.push(output);
-                    storage.last = storage.last.max(fresh.last);
-                    storage.newest_last = fresh.newest_last;
-                    storage.result |= fresh.result;
+                    storages[number].newest_last = 0;
+                    storages[number].hold(fresh);
                     number
                 }
                 Some(Source::Param(param)) => {
@@ -135,21 +164,74 @@ pub fn plan(
         }
     }
     one_owner_per_param(&mut storages);
-    assign(graph, storages)
+    assign(graph, storages, &packed)
 }
 
-/// The last step that reads each node; results are read at the end.
+impl Storage {
+    /// Holds another value too.
+    fn hold(&mut self, other: Storage) {
+        self.nodes.extend(other.nodes);
+        self.last = self.last.max(other.last);
+        self.newest_last = self.newest_last.max(other.newest_last);
+        self.result |= other.result;
+    }
+}
+
+/// The parameters in one memory, by the first of them.
+fn views(graph: &Graph, params: &Params<'_>) -> HashMap<u32, Vec<(u32, NodeId)>> {
+    let mut views: HashMap<u32, Vec<(u32, NodeId)>> = HashMap::new();
+    for id in graph.ids() {
+        if let Op::Param(number, _) = graph.node(id).op {
+            views.entry((params.first_with)(number)).or_default().push((number, id));
+        }
+    }
+    views
+}
+
+/// Where a value is within a pack.
+struct Part {
+    pack: NodeId,
+    /// In bytes.
+    start: usize,
+}
+
+/// The values that are computed within packs. A scatter's base is where the
+/// scatter is.
+fn packed(graph: &Graph) -> HashMap<NodeId, Part> {
+    let mut packed: HashMap<NodeId, Part> = HashMap::new();
+    for pack in graph.ids().rev() {
+        let node = graph.node(pack);
+        if let Op::Pack(packing) = &node.op {
+            for (&operand, start) in node.operands.iter().zip(&packing.starts) {
+                packed.insert(operand, Part { pack, start: start * node.ty.dtype.size() });
+            }
+        } else if let (Op::Scatter(..), Some(&Part { pack, start })) = (&node.op, packed.get(&pack)) {
+            packed.insert(node.operands[0], Part { pack, start });
+        }
+    }
+    packed
+}
+
+/// The last step that reads each node; results are read at the end. Whoever
+/// reads a pack reads all of it.
 fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
     let mut last = vec![0; graph.nodes.len()];
     for (now, step) in steps.iter().enumerate() {
-        step.inputs.iter().chain(&step.outputs).for_each(|id| last[id.index()] = now);
+        let read = step.inputs.iter().flat_map(|id| graph.pieces(id).iter().chain([id]));
+        read.chain(&step.outputs).for_each(|id| last[id.index()] = now);
     }
     graph.outputs.iter().for_each(|output| last[output.index()] = steps.len());
+    graph
+        .results()
+        .iter()
+        .zip(&mut last)
+        .filter(|(result, _)| **result)
+        .for_each(|(_, last)| *last = steps.len());
     last
 }
 
 /// Whether a step can fail on data or on a driver's whim.
-fn fallible(step: &Step) -> bool {
+pub(super) fn fallible(step: &Step) -> bool {
     let Some(kernel) = step.kernel() else { return true };
     let mut accesses = kernel.exprs.iter().filter_map(|node| node.expr.load());
     kernel.scatter.is_some() || accesses.any(|(_, access)| access.dynamic.iter().any(|part| part.checked))
@@ -168,8 +250,10 @@ struct Look<'a> {
     step: &'a Step,
     now: usize,
     last_uses: &'a [usize],
-    /// Whether the output may take over a parameter.
-    donated: &'a dyn Fn(u32) -> bool,
+    /// Which parameters the output may take over.
+    params: Params<'a>,
+    views: &'a HashMap<u32, Vec<(u32, NodeId)>>,
+    packed: &'a HashMap<NodeId, Part>,
     /// Whether kernels with several outputs may write over inputs.
     several: bool,
     /// What the step's other outputs take over.
@@ -201,11 +285,13 @@ impl Look<'_> {
             let fits =
                 ty.bytes() == self.graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
             let dies = self.last_uses[input.node.index()] == self.now;
-            if !fits || !dies || !read_where_written(kernel, number as u32, store) {
+            // A part of a pack has no memory to give.
+            let part = self.packed.contains_key(&input.node);
+            if !fits || !dies || part || !read_where_written(kernel, number as u32, store) {
                 return None;
             }
             let source = match self.graph.node(input.node).op {
-                Op::Param(param, _) => (self.donated)(param).then_some(Source::Param(param)),
+                Op::Param(param, _) => self.gives(param).then_some(Source::Param(param)),
                 _ => storage_of.get(&input.node).copied().map(Source::Storage).filter(|source| {
                     // A storage that another, still living value shares stays as it is.
                     let Source::Storage(number) = source else { return false };
@@ -214,6 +300,15 @@ impl Look<'_> {
             };
             source.filter(|source| !self.taken.contains(source))
         })
+    }
+}
+
+impl Look<'_> {
+    /// Whether a parameter's memory may be overwritten now: no other view of
+    /// it is read from this step on.
+    fn gives(&self, param: u32) -> bool {
+        let mut others = self.views[&(self.params.first_with)(param)].iter().filter(|view| view.0 != param);
+        (self.params.donated)(param) && others.all(|(_, id)| self.last_uses[id.index()] < self.now)
     }
 }
 
@@ -246,7 +341,7 @@ fn one_owner_per_param(storages: &mut [Storage]) {
     }
 }
 
-fn assign(graph: &Graph, mut storages: Vec<Storage>) -> Memory {
+fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Part>) -> Memory {
     let mut memory = Memory::default();
     let mut arena: Vec<usize> = (0..storages.len()).filter(|&i| !storages[i].result).collect();
     arena.sort_by_key(|&i| (std::cmp::Reverse(storages[i].bytes), storages[i].first));
@@ -263,13 +358,15 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>) -> Memory {
     for storage in &storages {
         let place = if storage.result {
             let (device, bytes) = (storage.device, storage.bytes);
-            let node = storage.nodes[storage.nodes.len() - 1];
+            let whole = |node: &&NodeId| !packed.contains_key(node);
+            let node = *storage.nodes.iter().rev().find(whole).unwrap_or(&storage.nodes[0]);
             memory.results.push(ResultBuffer { node, device, bytes, donated: storage.donated });
-            Place::Result(memory.results.len() as u32 - 1)
+            Place::Result(memory.results.len() as u32 - 1, 0)
         } else {
             Place::Arena(storage.offset)
         };
-        memory.places.extend(storage.nodes.iter().map(|&node| (node, place)));
+        let within = |node: &NodeId| packed.get(node).map_or(0, |part| part.start);
+        memory.places.extend(storage.nodes.iter().map(|node| (*node, place.advanced(within(node)))));
     }
     for id in graph.ids() {
         if let Op::Param(number, _) = graph.node(id).op {

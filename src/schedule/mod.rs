@@ -11,7 +11,9 @@ pub mod fuse;
 pub mod memory;
 pub mod order;
 pub mod place;
+mod sequence;
 pub mod transfer;
+mod wait;
 
 use std::collections::HashMap;
 
@@ -30,6 +32,9 @@ pub struct Environment<'a> {
     pub layouts: &'a [Layout],
     /// Whether a parameter's memory may be overwritten, by number.
     pub donated: &'a [bool],
+    /// By number, the first parameter whose memory a parameter shares; itself
+    /// where there is none.
+    pub shared: &'a [u32],
     /// What each device can do.
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,
 }
@@ -84,12 +89,14 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let context =
         fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
-    let steps = order::order(&graph, fusion.groups);
-    debug_check(&check::check_steps(&graph, &steps), &graph);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
+    let first_with = |param: u32| environment.shared.get(param as usize).copied().unwrap_or(param);
+    let params = memory::Params { donated: &donated, first_with: &first_with };
+    let steps = order::order(&graph, fusion.groups, &params);
+    debug_check(&check::check_steps(&graph, &steps), &graph);
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
-    let memory = memory::plan(&graph, &steps, &donated, &several_in_place);
-    debug_check(&check::check_memory(&graph, &steps, &memory, &donated), &graph);
+    let memory = memory::plan(&graph, &steps, &params, &several_in_place);
+    debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
     Schedule { graph, steps, memory, transfers, refusals: fusion.refusals, map }
 }
 

@@ -1,7 +1,6 @@
 //! From groups to steps in an order that respects their dependencies.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -11,6 +10,9 @@ use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, Op};
 use crate::kernel::{Kernel, Sort, Work};
 use crate::schedule::fuse::Group;
+use crate::schedule::memory::Params;
+use crate::schedule::sequence::Sequence;
+use crate::schedule::wait::waits;
 
 /// What a step does.
 #[derive(Clone, Debug)]
@@ -68,43 +70,29 @@ impl Step {
     }
 }
 
-/// The steps of a graph, each after what it needs; otherwise in the order of
-/// the nodes, which keeps what is computed together alive together.
-pub fn order(graph: &Graph, groups: Vec<Group>) -> Vec<Step> {
+/// The steps of a graph, each after what it needs.
+pub fn order(graph: &Graph, groups: Vec<Group>, params: &Params<'_>) -> Vec<Step> {
     let steps: Vec<Step> = merge_results(graph, groups).into_iter().map(|group| step(graph, group)).collect();
-    let dag = dependencies(&steps);
-    let mut waiting: Vec<usize> =
-        dag.node_indices().map(|i| dag.neighbors_directed(i, petgraph::Incoming).count()).collect();
-    let rank = |i: usize| Reverse((steps[i].members.last().copied(), i));
-    let mut ready: BinaryHeap<_> = (0..steps.len()).filter(|&i| waiting[i] == 0).map(rank).collect();
-    let mut sequence = Vec::with_capacity(steps.len());
-    while let Some(Reverse((_, next))) = ready.pop() {
-        sequence.push(next);
-        for after in dag.neighbors(NodeIndex::new(next)) {
-            waiting[after.index()] -= 1;
-            if waiting[after.index()] == 0 {
-                ready.push(rank(after.index()));
-            }
-        }
-    }
+    let dag = dependencies(graph, &steps);
+    let sequence = Sequence::new(graph, &steps, &dag, params).run();
     assert!(sequence.len() == steps.len(), "steps depend on each other in a circle: {steps:#?}");
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     sequence.into_iter().filter_map(|i| steps[i].take()).collect()
 }
 
 /// Which step must run before which.
-fn dependencies(steps: &[Step]) -> DiGraph<(), ()> {
+fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
     let mut dag = DiGraph::with_capacity(steps.len(), steps.len());
     let mut producer: HashMap<NodeId, usize> = HashMap::new();
     for (number, step) in steps.iter().enumerate() {
         dag.add_node(());
         producer.extend(step.outputs.iter().map(|&output| (output, number)));
     }
-    for (number, step) in steps.iter().enumerate() {
-        for input in &step.inputs {
-            if let Some(&before) = producer.get(input) {
-                dag.update_edge(NodeIndex::new(before), NodeIndex::new(number), ());
-            }
+    for (number, (step, waits)) in steps.iter().zip(waits(graph, steps)).enumerate() {
+        let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
+        let read = read.filter_map(|input| producer.get(input).copied());
+        for before in read.chain(waits) {
+            dag.update_edge(NodeIndex::new(before), NodeIndex::new(number), ());
         }
     }
     dag

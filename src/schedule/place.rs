@@ -1,6 +1,6 @@
 //! Copies values to where and how steps need them: a scatter's base into
 //! memory of its own, the operands of steps that are not kernels into
-//! row-major memory.
+//! row-major memory, what is packed into its pack.
 
 use smallvec::SmallVec;
 
@@ -9,8 +9,9 @@ use crate::ir::{Graph, GraphNode, Layout, NodeId, Op};
 use crate::schedule::class::{Class, class};
 
 /// The graph with a materialized copy in front of each scatter whose base is
-/// an input, or is read by anything else, and of each parameter that is not
-/// dense and is read by a step that is not a kernel. The second result maps
+/// an input, or is read by anything else, of each parameter that is not
+/// dense and is read by a step that is not a kernel, and of what is packed and
+/// in memory already. The second result maps
 /// old numbers to new ones.
 pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
     let users = graph.users();
@@ -29,6 +30,15 @@ pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
                 operands[0] = placed.push(copy_of(operands[0], graph.node(base), node.ty.device));
             }
         }
+        if let Op::Pack(_) = node.op {
+            for (number, &old) in node.operands.iter().enumerate() {
+                let again = node.operands[..number].contains(&old);
+                if again || !computed_alone(graph, old, &users) {
+                    operands[number] =
+                        placed.push(copy_of(operands[number], graph.node(old), node.ty.device));
+                }
+            }
+        }
         let transfer = matches!(node.op, Op::Copy(_));
         if class(node, false) == Class::Opaque && !transfer {
             for (operand, &old) in operands.iter_mut().zip(&node.operands) {
@@ -41,6 +51,16 @@ pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
     }
     placed.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
     (placed, map)
+}
+
+/// Whether a value is computed, and can be so within the memory of the one
+/// pack that it is part of.
+fn computed_alone(graph: &Graph, id: NodeId, users: &[SmallVec<[NodeId; 4]>]) -> bool {
+    let packs = |user: &&NodeId| matches!(graph.node(**user).op, Op::Pack(_));
+    let mut packs = users[id.index()].iter().filter(packs);
+    let only = packs.next();
+    let in_memory = matches!(class(graph.node(id), true), Class::Input | Class::Source | Class::Pack);
+    !in_memory && packs.all(|pack| Some(pack) == only)
 }
 
 /// Whether a value lies in row-major memory; only parameters may not.

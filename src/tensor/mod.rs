@@ -50,6 +50,7 @@ pub mod norm;
 pub mod operand;
 mod operators;
 pub(crate) mod options;
+pub(crate) mod pack;
 pub mod pad;
 pub mod place;
 pub mod plan;

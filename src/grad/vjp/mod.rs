@@ -60,6 +60,8 @@ pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
         Op::Gather(axis) => each(&|i| (i == 0).then(|| index::gather(p, usize::from(*axis)))),
         Op::Scatter(axis, mode) => each(&|i| index::scatter(p, usize::from(*axis), *mode, i)),
         Op::Copy(_) => each(&|_| Some(p.site.apply(Op::Copy(p.x[0].device()), &[p.g]))),
+        Op::After => each(&|i| (i == 0).then(|| p.g.clone())),
+        Op::Pack(packing) => each(&|i| Some(movement::unpack(p, packing.starts[i], i))),
         Op::Composite(composite, out) => control::composite(p, composite, *out),
         Op::Loop(..) => unreachable!("the results of a repetition go together"),
         Op::Custom(..) | Op::AllReduce(_) => {

@@ -37,6 +37,12 @@ pub(super) fn pad(p: &Pull, axes: &[PadAxis], i: usize) -> Tensor {
     p.site.sub(all(p.g), all(&own))
 }
 
+/// An operand's own elements.
+pub(super) fn unpack(p: &Pull, start: usize, i: usize) -> Tensor {
+    let own = p.site.slice(p.g, 0, start, start + p.x[i].numel(), 1);
+    p.site.reshape(&own, &p.x[i].shape())
+}
+
 /// Zeros where nothing was taken.
 pub(super) fn slice(p: &Pull, axes: &[SliceAxis]) -> Tensor {
     let (from, to) = (p.x[0].shape(), p.g.shape());

@@ -67,6 +67,8 @@ pub(super) fn error(node: &GraphNode, operands: &[Cell], value: &Value) -> Resul
         Op::Cast(_) => cast(&operands[0], value),
         Op::Bitcast(_) => bitcast(&operands[0], value),
         Op::Copy(_) => stored(&operands[0]).errors().to_vec(),
+        Op::After => operands[0].errors().to_vec(),
+        Op::Pack(_) => on_errors(node, &operands.iter().map(stored).collect::<Vec<_>>())?,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => {
             on_errors(node, operands)?
         }

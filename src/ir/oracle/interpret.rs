@@ -85,7 +85,7 @@ pub(super) fn primitive(node: &GraphNode, ty: &Type, operands: &[&Value]) -> Res
         Op::Alu(op) => elementwise::alu(*op, ty, operands),
         Op::Cast(dtype) => elementwise::cast(operands[0], *dtype),
         Op::Bitcast(dtype) => elementwise::bitcast(operands[0], *dtype),
-        Op::Reshape(_) | Op::AllReduce(_) => operands[0].data.clone(),
+        Op::Reshape(_) | Op::AllReduce(_) | Op::After => operands[0].data.clone(),
         Op::Permute(order) => taken(movement::permute(order, shape(), &ty.shape)),
         Op::Expand(_) => taken(movement::expand(shape(), &ty.shape)),
         Op::Pad(axes) => movement::pad(axes, ty, operands[0], operands[1]),
@@ -100,6 +100,7 @@ pub(super) fn primitive(node: &GraphNode, ty: &Type, operands: &[&Value]) -> Res
         Op::Scatter(axis, mode) => index::scatter(*axis, *mode, node.span, operands)?,
         Op::Sort { axis, descending } => index::sort(*axis, *descending, operands[0]),
         Op::Copy(_) => operands[0].rounded().data,
+        Op::Pack(packing) => movement::pack(packing, operands),
         Op::Leaf(_) | Op::Param(..) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => {
             panic!("{} reached the primitives", node.op.name())
         }

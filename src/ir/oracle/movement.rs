@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::Shape;
 use crate::ir::node::Type;
-use crate::ir::op::{Axes, PadAxis, SliceAxis, WindowAxis};
+use crate::ir::op::{Axes, Packing, PadAxis, SliceAxis, WindowAxis};
 use crate::ir::oracle::value::{Data, Value, take};
 
 /// Element offsets in row-major order of a strided view.
@@ -45,6 +45,26 @@ pub(super) fn slice(axes: &[SliceAxis], from: &Shape, to: &Shape) -> Vec<usize> 
         strides.push(stride * axis.step as i64);
     }
     positions(to, offset, &strides)
+}
+
+/// The stored operands in one piece, zeros between them.
+pub(super) fn pack(packing: &Packing, operands: &[&Value]) -> Data {
+    fn placed<T: Copy + Default>(packing: &Packing, parts: &[&[T]]) -> Vec<T> {
+        let mut whole = vec![T::default(); packing.extent];
+        for (&start, part) in packing.starts.iter().zip(parts) {
+            whole[start..start + part.len()].copy_from_slice(part);
+        }
+        whole
+    }
+    let stored: Vec<Value> = operands.iter().map(|operand| operand.rounded()).collect();
+    match stored.first().map(|value| &value.data) {
+        Some(Data::Float(_)) => {
+            Data::Float(placed(packing, &stored.iter().map(|v| v.data.floats()).collect::<Vec<_>>()))
+        }
+        Some(Data::Int(_)) | None => {
+            Data::Int(placed(packing, &stored.iter().map(|v| v.data.ints()).collect::<Vec<_>>()))
+        }
+    }
 }
 
 /// Where the elements of reversed axes come from.

@@ -31,7 +31,8 @@ fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) | Op::Alu(_) => false,
         Op::Cast(_) | Op::Bitcast(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) => false,
         Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => false,
-        Op::Copy(_) | Op::AllReduce(_) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => false,
+        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
+        Op::Composite(..) | Op::Custom(..) => false,
     };
     nothing.then_some(x)
 }

@@ -61,6 +61,8 @@ pub fn moved(op: &Op, operand: &Shape, at: &Positions) -> Positions {
         | Op::Sort { .. }
         | Op::Copy(_)
         | Op::AllReduce(_)
+        | Op::After
+        | Op::Pack(_)
         | Op::Loop(..)
         | Op::Composite(..)
         | Op::Custom(..) => panic!("{} does not only rearrange", op.name()),

@@ -25,6 +25,9 @@ impl Display for PlanReport {
         for r in &self.recomputed {
             writeln!(f, "recomputed in {} kernels: {}{} at {}", r.times, r.name, r.shape, r.at)?;
         }
+        for r in &self.computed_again {
+            writeln!(f, "recomputed, first run at {}: {}{}{}", r.at, r.name, r.shape, times(r.times as u64))?;
+        }
         self.write_totals(f)
     }
 }

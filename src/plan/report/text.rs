@@ -63,7 +63,8 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
 fn values(plan: &Plan, step: &Step) -> String {
     let place = |id: &NodeId| match plan.schedule.memory.places.get(id) {
         Some(Place::Param(number)) => format!("%{} in param {number}", id.0),
-        Some(Place::Result(number)) => format!("%{} in result {number}", id.0),
+        Some(Place::Result(number, 0)) => format!("%{} in result {number}", id.0),
+        Some(Place::Result(number, start)) => format!("%{} in result {number} at {start}", id.0),
         Some(Place::Arena(offset)) => format!("%{} at {offset}", id.0),
         None => format!("%{} nowhere", id.0),
     };

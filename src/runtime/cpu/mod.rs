@@ -51,6 +51,7 @@ impl CpuBackend {
             templates: &[],
             missing: &[],
             several_in_place: true,
+            output_alignment: 1,
         };
         CpuBackend { name, pool, capabilities }
     }

@@ -56,6 +56,7 @@ impl CudaBackend {
             templates: &[],
             missing: &[],
             several_in_place: false,
+            output_alignment: 16,
         };
         Ok(CudaBackend { gpu, reports, capabilities })
     }

@@ -87,6 +87,7 @@ impl WgpuBackend {
                 templates: &[],
                 missing,
                 several_in_place: false,
+                output_alignment: 256,
             },
         }
     }

@@ -29,7 +29,7 @@ fn sort(graph: &mut Graph, x: NodeId) -> NodeId {
 
 fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
     let capabilities = |_| null::CAPABILITIES;
-    schedule(graph, &Environment { layouts: &[], donated, capabilities: &capabilities })
+    schedule(graph, &Environment { layouts: &[], donated, shared: &[], capabilities: &capabilities })
 }
 
 /// A product, sorted twice: five steps in a row, with four values in the arena.
@@ -61,7 +61,12 @@ fn steps_of(schedule: &Schedule) -> Vec<String> {
 }
 
 fn memory_of(schedule: &Schedule, donated: bool) -> Vec<String> {
-    check_memory(&schedule.graph, &schedule.steps, &schedule.memory, &|_| donated)
+    check_memory(
+        &schedule.graph,
+        &schedule.steps,
+        &schedule.memory,
+        &Params { donated: &|_| donated, first_with: &|param| param },
+    )
 }
 
 /// Plants a bug and asserts that some violation is called this.
@@ -184,7 +189,7 @@ fn a_parameter_overwritten_too_early_is_found() {
     let check = |schedule: &Schedule| memory_of(schedule, true);
     let donate = |schedule: &mut Schedule| {
         let first = schedule.steps[0].outputs[0];
-        let Place::Result(number) = schedule.memory.places[&first] else { panic!("a result") };
+        let Place::Result(number, 0) = schedule.memory.places[&first] else { panic!("a result") };
         schedule.memory.results[number as usize].donated = Some(0);
     };
     found(two_results(true), check, "still needed", donate);

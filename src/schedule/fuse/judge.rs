@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
-use crate::schedule::class::Class;
+use crate::schedule::class::{Class, read_operands};
 use crate::schedule::fuse::{Group, GroupId, Readers, State};
 
 /// Scalar operations worth one byte of memory traffic.
@@ -22,7 +22,8 @@ impl State<'_> {
             let through = matches!(self.classes[node.index()], Class::Pointwise | Class::Movement);
             let own = node == id || self.uses[node.index()] == 1;
             if through && own && depth < 8 {
-                pending.extend(self.graph.node(node).operands.iter().map(|&operand| (operand, depth + 1)));
+                let below = read_operands(self.graph.node(node)).iter();
+                pending.extend(below.map(|&operand| (operand, depth + 1)));
             }
         }
         false

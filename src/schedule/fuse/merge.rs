@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::ir::NodeId;
 use crate::kernel::Blocker;
-use crate::schedule::class::Class;
+use crate::schedule::class::{Class, read_operands};
 use crate::schedule::fuse::reach::Need;
 use crate::schedule::fuse::{Group, GroupId, MAX_MEMBERS, Readers, State, add_readers};
 
@@ -63,7 +63,7 @@ impl State<'_> {
             add_readers(readers, &[into]);
             let passes = self.classes[node.index()] == Class::Movement || self.duplicated[node.index()];
             if passes && self.group_of[node.index()].is_none() {
-                pending.extend(self.graph.node(node).operands.iter().copied());
+                pending.extend(read_operands(self.graph.node(node)).iter().copied());
             }
         }
     }

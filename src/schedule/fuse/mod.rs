@@ -19,7 +19,7 @@ use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::{Blocker, Kernel, Request, Role, lower};
 use crate::runtime::Capabilities;
-use crate::schedule::class::{Class, class};
+use crate::schedule::class::{Class, class, read_operands};
 use crate::schedule::floor::Spans;
 use crate::schedule::fuse::reach::{Need, Search};
 
@@ -102,6 +102,8 @@ struct State<'a> {
     /// Whether readers compute the value themselves.
     duplicated: Vec<bool>,
     refusals: Vec<Refusal>,
+    /// Who reads each node, if anything in the graph waits ([`Op::After`]).
+    users: Option<Vec<SmallVec<[NodeId; 4]>>>,
 }
 
 impl<'a> State<'a> {
@@ -133,6 +135,7 @@ impl<'a> State<'a> {
             stored,
             duplicated: vec![false; count],
             refusals: Vec::new(),
+            users: graph.nodes.iter().any(|node| matches!(node.op, Op::After)).then(|| graph.users()),
         }
     }
 
@@ -156,6 +159,12 @@ impl<'a> State<'a> {
                 self.stored[base.index()] = true;
                 self.readers[base.index()].retain(|reader| Some(*reader) != own);
             }
+            Class::Pack => {
+                self.stored[id.index()] = true;
+                for operand in &self.graph.node(id).operands {
+                    self.stored[operand.index()] = true;
+                }
+            }
             Class::Opaque => {
                 self.new_group(id);
                 for operand in &self.graph.node(id).operands {
@@ -168,7 +177,7 @@ impl<'a> State<'a> {
     /// A node that every reader computes hands its readers to its operands.
     fn pass_on(&mut self, id: NodeId) {
         let readers = self.readers[id.index()].clone();
-        for &operand in &self.graph.node(id).operands {
+        for &operand in read_operands(self.graph.node(id)) {
             add_readers(&mut self.readers[operand.index()], &readers);
         }
     }
@@ -281,6 +290,10 @@ impl<'a> State<'a> {
             return Err(Blocker::TooLarge(MAX_MEMBERS));
         }
         self.not_expanded(group, id)?;
+        let apart = |waiter: GroupId| waiter == number || self.depends(number, waiter) == Need::No;
+        if !self.waiters(id).into_iter().all(apart) {
+            return Err(Blocker::Cycle);
+        }
         if self.joins_freely(number, id, store) {
             self.join(number, id);
             return Ok(());

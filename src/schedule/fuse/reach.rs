@@ -1,8 +1,10 @@
 //! Which group needs which, before the groups have an order.
 
-use crate::ir::NodeId;
+use smallvec::SmallVec;
+
+use crate::ir::{NodeId, Op};
 use crate::schedule::class::Class;
-use crate::schedule::fuse::{GroupId, State};
+use crate::schedule::fuse::{GroupId, Readers, State, add_readers};
 
 /// Nodes that a search looks at before it gives up. Groups so far apart in
 /// the order would keep what they share in memory for as long.
@@ -53,6 +55,29 @@ impl Search {
 }
 
 impl State<'_> {
+    /// The groups that may not run before a value is there, though they do not
+    /// read it.
+    pub(super) fn waiters(&self, id: NodeId) -> Readers {
+        let mut waiters = Readers::new();
+        let Some(users) = &self.users else { return waiters };
+        let mut pending: SmallVec<[(NodeId, bool); 8]> = smallvec::smallvec![(id, false)];
+        while let Some((node, waits)) = pending.pop() {
+            if waits {
+                add_readers(&mut waiters, &self.readers[node.index()]);
+                waiters.extend(self.group_of[node.index()]);
+            }
+            for &user in &users[node.index()] {
+                let user_node = self.graph.node(user);
+                let gate = matches!(user_node.op, Op::After) && user_node.operands[1] == node;
+                let passes = self.classes[user.index()] == Class::Movement || self.duplicated[user.index()];
+                if gate || passes && !waits && self.group_of[user.index()].is_none() {
+                    pending.push((user, gate));
+                }
+            }
+        }
+        waiters
+    }
+
     /// Whether group `a` needs a result of group `b`, directly or not.
     pub(super) fn depends(&self, a: GroupId, b: GroupId) -> Need {
         self.reaches(a, b, false)

@@ -1,0 +1,203 @@
+//! The order of steps: as little memory as can be had greedily.
+//!
+//! A step that lets go of at least as many bytes as it takes runs as soon as
+//! it can: nothing is gained by waiting. The others run in the order of the
+//! graph's nodes, in which operands follow each other as they are read, so
+//! that what is computed together lives and dies together. So the gradient of
+//! a layer's parameters is computed when its operands are there, not after
+//! the gradients of all other layers; and what waits to be recomputed
+//! ([`crate::ir::Op::After`]) is computed right before it is used.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::ir::{Graph, NodeId, Op};
+use crate::schedule::memory::{Params, fallible};
+use crate::schedule::order::Step;
+
+/// What decides among steps that can run: whether it should wait, its highest
+/// node, its number.
+type Rank = Reverse<(bool, Option<NodeId>, usize)>;
+
+/// An order under construction.
+pub(super) struct Sequence<'a> {
+    graph: &'a Graph,
+    steps: &'a [Step],
+    dag: &'a DiGraph<(), ()>,
+    first_with: &'a dyn Fn(u32) -> u32,
+    /// By step: steps before it that have not run.
+    waiting: Vec<usize>,
+    done: Vec<bool>,
+    /// By value in the arena: the steps that have yet to read it.
+    readers: HashMap<NodeId, Vec<usize>>,
+    is_result: Vec<bool>,
+    /// By parameter's memory: the steps that have yet to read it.
+    param_readers: HashMap<u32, Vec<usize>>,
+    /// By step: memory of parameters that it could overwrite, and how many
+    /// bytes, once nothing can fail and nobody else reads it any more.
+    overwrites: Vec<Vec<(u32, u64)>>,
+    /// Steps that can fail and have not run.
+    fallible_left: usize,
+    /// Steps that can run, and those of them that take no more than they give.
+    ready: BinaryHeap<Rank>,
+    relief: BinaryHeap<Rank>,
+}
+
+impl<'a> Sequence<'a> {
+    pub fn new(
+        graph: &'a Graph,
+        steps: &'a [Step],
+        dag: &'a DiGraph<(), ()>,
+        params: &Params<'a>,
+    ) -> Sequence<'a> {
+        let is_result = graph.results();
+        let mut readers: HashMap<NodeId, Vec<usize>> = HashMap::new();
+        let mut param_readers: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, step) in steps.iter().enumerate() {
+            for &input in step.inputs.iter().flat_map(|input| graph.pieces(input)) {
+                let known = if let Op::Param(param, _) = graph.node(input).op {
+                    param_readers.entry((params.first_with)(param)).or_default()
+                } else if !is_result[input.index()] {
+                    readers.entry(input).or_default()
+                } else {
+                    continue;
+                };
+                if known.last() != Some(&number) {
+                    known.push(number);
+                }
+            }
+        }
+        let before = |i| dag.neighbors_directed(i, petgraph::Incoming).count();
+        let mut sequence = Sequence {
+            graph,
+            steps,
+            dag,
+            first_with: params.first_with,
+            waiting: dag.node_indices().map(before).collect(),
+            done: vec![false; steps.len()],
+            readers,
+            overwrites: steps.iter().map(|step| overwritten(graph, step, &is_result, params)).collect(),
+            param_readers,
+            is_result,
+            fallible_left: steps.iter().filter(|step| fallible(step)).count(),
+            ready: BinaryHeap::new(),
+            relief: BinaryHeap::new(),
+        };
+        let first: Vec<usize> = (0..steps.len()).filter(|&i| sequence.waiting[i] == 0).collect();
+        first.into_iter().for_each(|step| sequence.admit(step));
+        sequence
+    }
+
+    /// The numbers of the steps, in order.
+    pub fn run(mut self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.steps.len());
+        while let Some(Reverse((_, _, next))) = self.relief.pop().or_else(|| self.ready.pop()) {
+            if self.done[next] {
+                continue;
+            }
+            self.done[next] = true;
+            order.push(next);
+            self.leave(next);
+            for after in self.dag.neighbors(NodeIndex::new(next)) {
+                self.waiting[after.index()] -= 1;
+                if self.waiting[after.index()] == 0 {
+                    self.admit(after.index());
+                }
+            }
+        }
+        order
+    }
+
+    /// A step can run from now on.
+    fn admit(&mut self, step: usize) {
+        self.ready.push(self.rank(step));
+        self.look_for_relief(step);
+    }
+
+    fn look_for_relief(&mut self, step: usize) {
+        if self.waiting[step] == 0 && !self.done[step] && self.taken(step) <= self.given(step) {
+            self.relief.push(self.rank(step));
+        }
+    }
+
+    fn rank(&self, step: usize) -> Rank {
+        Reverse((!self.overwrites[step].is_empty(), self.steps[step].members.last().copied(), step))
+    }
+
+    /// Bytes that a step needs beyond those there. Results are there from the
+    /// start, but for those that could take over a parameter's memory later.
+    fn taken(&self, step: usize) -> u64 {
+        let fresh = |id: &&NodeId| !self.is_result[id.index()] && !self.readers_of(**id).is_empty();
+        let outputs = self.steps[step].outputs.iter().filter(fresh);
+        let early = self.overwrites[step].iter().filter(|(param, _)| !self.is_free(*param, step));
+        let early: u64 = early.map(|(_, bytes)| bytes).sum();
+        outputs.map(|&id| self.graph.ty(id).bytes() as u64).sum::<u64>() + early
+    }
+
+    /// Whether a step may overwrite a parameter's memory now.
+    fn is_free(&self, param: u32, step: usize) -> bool {
+        self.fallible_left == 0 && self.param_readers.get(&param).is_some_and(|readers| readers[..] == [step])
+    }
+
+    /// Bytes that nobody needs after a step.
+    fn given(&self, step: usize) -> u64 {
+        let inputs = self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input));
+        let mut inputs: Vec<NodeId> = inputs.copied().collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        let last = inputs.iter().filter(|&&input| self.readers_of(input) == [step]);
+        last.map(|&id| self.graph.ty(id).bytes() as u64).sum()
+    }
+
+    fn readers_of(&self, id: NodeId) -> &[usize] {
+        self.readers.get(&id).map_or(&[], |readers| &readers[..])
+    }
+
+    /// A step has run: what it read has one reader less.
+    fn leave(&mut self, step: usize) {
+        let mut last: Vec<usize> = Vec::new();
+        for input in self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input)) {
+            let readers = if let Op::Param(param, _) = self.graph.node(*input).op {
+                self.param_readers.get_mut(&(self.first_with)(param))
+            } else {
+                self.readers.get_mut(input)
+            };
+            let Some(readers) = readers else { continue };
+            let before = readers.len();
+            readers.retain(|&reader| reader != step);
+            if let ([only], 2) = (&readers[..], before) {
+                last.push(*only);
+            }
+        }
+        if fallible(&self.steps[step]) {
+            self.fallible_left -= 1;
+            if self.fallible_left == 0 {
+                last.extend((0..self.steps.len()).filter(|&i| !self.overwrites[i].is_empty()));
+            }
+        }
+        last.into_iter().for_each(|step| self.look_for_relief(step));
+    }
+}
+
+/// Memory of donated parameters that the step reads and its results could take
+/// over.
+fn overwritten(graph: &Graph, step: &Step, is_result: &[bool], params: &Params<'_>) -> Vec<(u32, u64)> {
+    let mut given: Vec<(u32, usize)> = Vec::new();
+    for &input in &step.inputs {
+        if let Op::Param(number, _) = graph.node(input).op
+            && (params.donated)(number)
+        {
+            given.push(((params.first_with)(number), graph.ty(input).bytes()));
+        }
+    }
+    let mut taken = Vec::new();
+    for output in step.outputs.iter().filter(|output| is_result[output.index()]) {
+        let size = graph.ty(*output).bytes();
+        if let Some(place) = given.iter().position(|&(_, known)| known == size) {
+            taken.push((given.swap_remove(place).0, size as u64));
+        }
+    }
+    taken
+}

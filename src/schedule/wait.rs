@@ -1,0 +1,46 @@
+//! What steps wait for besides the values they read: [`Op::After`].
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ir::{Graph, NodeId, Op};
+use crate::schedule::order::Step;
+
+/// For each step, the steps that must run before it though it reads none of
+/// their values.
+pub(super) fn waits(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::After)) {
+        return vec![Vec::new(); steps.len()];
+    }
+    let mut computed_by: HashMap<NodeId, usize> = HashMap::new();
+    for (number, step) in steps.iter().enumerate() {
+        computed_by.extend(step.members.iter().map(|&member| (member, number)));
+    }
+    (0..steps.len()).map(|number| waits_of(graph, steps, number, &computed_by)).collect()
+}
+
+/// Walks from what a step computes down to what other steps compute; what
+/// the way passes a gate to is waited for.
+fn waits_of(
+    graph: &Graph,
+    steps: &[Step],
+    number: usize,
+    computed_by: &HashMap<NodeId, usize>,
+) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut seen: HashSet<(NodeId, bool)> = HashSet::new();
+    let mut pending: Vec<(NodeId, bool)> =
+        steps[number].members.iter().map(|&member| (member, false)).collect();
+    while let Some((id, waited)) = pending.pop() {
+        let node = graph.node(id);
+        for (place, &operand) in node.operands.iter().enumerate() {
+            let waited = waited || place == 1 && matches!(node.op, Op::After);
+            match computed_by.get(&operand) {
+                Some(&step) if waited && step != number && !found.contains(&step) => found.push(step),
+                Some(_) => {}
+                None if seen.insert((operand, waited)) => pending.push((operand, waited)),
+                None => {}
+            }
+        }
+    }
+    found
+}
