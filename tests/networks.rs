@@ -1,5 +1,9 @@
 //! How many kernels the layers of neural networks become, at the shapes
-//! named; and on the CPU the same values as the unfused graph.
+//! named; and on the CPU and on a wgpu adapter the same values as the unfused
+//! graph.
+
+#[path = "support/adapter.rs"]
+mod adapter;
 
 use kiln::tensor::Tensor;
 use kiln::tensor::attention::AttentionOpts;
@@ -18,23 +22,29 @@ fn leaf<const N: usize>(dims: [usize; N]) -> Tensor {
 }
 
 /// Asserts how many kernels `layer` is on the null device, whose number of
-/// workers is fixed, and that the CPU computes what the oracle does.
+/// workers is fixed, and on an adapter; and that the CPU and the adapter
+/// compute what the oracle does.
 #[track_caller]
 fn kernels(expected: usize, layer: impl Fn() -> Vec<Tensor>) {
     with_context(&Context::new(), || {
-        with_device(Device::null(), || {
-            let made = layer();
-            let tensors: Vec<&Tensor> = made.iter().collect();
-            assert_kernels!(tensors[..], expected);
-        });
+        for device in std::iter::once(Device::null()).chain(adapter::narrow_adapter()) {
+            with_device(device, || {
+                let made = layer();
+                let tensors: Vec<&Tensor> = made.iter().collect();
+                assert_kernels!(tensors[..], expected);
+            });
+        }
         let made = layer();
-        let tensors: Vec<&Tensor> = made.iter().collect();
-        let reference = Tensor::oracle(&tensors).expect("the oracle runs");
-        kiln::realize(&tensors).expect("the plan runs");
-        for (tensor, reference) in tensors.iter().zip(&reference) {
-            let found = tensor.to_dtype(DType::F64).to_vec::<f64>().expect("readable");
-            for (i, (a, b)) in found.iter().zip(reference.to_f64()).enumerate() {
-                assert!((a - b).abs() <= 1e-4 * b.abs().max(1.0), "element {i}: {a} for {b}");
+        let reference = Tensor::oracle(&made.iter().collect::<Vec<_>>()).expect("the oracle runs");
+        for device in std::iter::once(Device::cpu()).chain(adapter::adapter()) {
+            let made = with_device(device, &layer);
+            let tensors: Vec<&Tensor> = made.iter().collect();
+            kiln::realize(&tensors).expect("the plan runs");
+            for (tensor, reference) in tensors.iter().zip(&reference) {
+                let found = tensor.to(Device::cpu()).to_dtype(DType::F64).to_vec::<f64>().expect("readable");
+                for (i, (a, b)) in found.iter().zip(reference.to_f64()).enumerate() {
+                    assert!((a - b).abs() <= 1e-4 * b.abs().max(1.0), "{device}, element {i}: {a} for {b}");
+                }
             }
         }
     });

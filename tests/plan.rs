@@ -1,19 +1,21 @@
-//! How many kernels things take, and how many bytes they move: on the CPU and
-//! on the null device, at the shapes named. A row kernel needs twice as many
+//! How many kernels things take, and how many bytes they move: on the CPU, on
+//! the null device and on a wgpu adapter, at the shapes named. A row kernel needs twice as many
 //! rows as the device has workers; all shapes here have enough for machines
 //! of up to 128.
+
+#[path = "support/adapter.rs"]
+mod adapter;
 
 use kiln::prelude::*;
 use kiln::tensor::cross_entropy::NllLossOpts;
 use kiln::tensor::moments::VarOpts;
 use kiln::{Context, Device, assert_bytes_moved, assert_kernels, assert_peak_bytes, context, with_context};
 
-const DEVICES: [Device; 2] = [Device::cpu(), Device::null()];
 const F32: u64 = 4;
 
 /// Runs the body once a device, each time with caches and counters of its own.
 fn on_each_device(body: impl Fn(Device)) {
-    for device in DEVICES {
+    for device in [Device::cpu(), Device::null()].into_iter().chain(adapter::narrow_adapter()) {
         with_context(&Context::new(), || body(device));
     }
 }

@@ -3,7 +3,8 @@
 use std::panic::AssertUnwindSafe;
 
 use kiln::prelude::*;
-use kiln::{Context, Device, Separation, assert_kernels, assert_peak_bytes, context, with_context};
+use kiln::render::Unsupported;
+use kiln::{Context, Device, Limits, Separation, assert_kernels, assert_peak_bytes, context, with_context};
 
 fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
     let x = Tensor::from_vec(vec![0.5f32; dims.iter().product()], dims, device);
@@ -44,6 +45,34 @@ fn meta_tensors_of_any_size_are_planned() {
         assert!(report.kernels[0].source().unwrap().contains("level 0"));
         assert!(report.flops() >= 2_000_000_000_000_000_000, "{report}");
         assert!(y.realize().is_err());
+    });
+}
+
+#[test]
+fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
+    with_context(&Context::new(), || {
+        let cpu = Device::cpu();
+        let check = |y: &Tensor, limits: &Limits| y.plan().unwrap().check(limits);
+        let (webgpu, downlevel) = (Limits::webgpu_default(), Limits::downlevel());
+        let x = leaf([64, 64], cpu);
+        assert_eq!(check(&(&x * 2.0).softmax(-1), &webgpu), [], "everywhere");
+
+        let line = line!() + 1;
+        let wide = x.to_dtype(DType::F64).sum(..);
+        let [found] = &check(&wide, &webgpu)[..] else { panic!("one kernel has 64-bit floats") };
+        assert!(matches!(found.reason, Unsupported::Type { dtype: DType::F64, instead: DType::F32, .. }));
+        assert_eq!((found.kernel, found.at.map(|at| at.line())), (Some(0), Some(line)));
+        assert!(found.to_string().contains("SHADER_F64"), "{found}");
+        assert_eq!(check(&wide, &Limits::software()), []);
+
+        let sum = (0..5).fold(x.clone(), |sum, _| sum + leaf([64, 64], cpu));
+        assert_eq!(check(&sum, &webgpu), []);
+        let [found] = &check(&sum, &downlevel)[..] else { panic!("one kernel has seven buffers") };
+        assert_eq!(found.reason, Unsupported::Bindings { found: 7, limit: 4 });
+
+        let large = Tensor::zeros([100 << 20], cpu) + x.i((0, 0));
+        let [found] = &check(&large, &webgpu)[..] else { panic!("400 MiB are too many") };
+        assert_eq!(found.reason, Unsupported::Buffer { bytes: 400 << 20, limit: 256 << 20 });
     });
 }
 

@@ -79,7 +79,9 @@ cargo test --all-features --no-fail-fast
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpus on wgpu"
-    KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=80 cargo test --all-features --test fuzz
+    # Four properties and gradients, 100 programs each, and 8 large ones; each
+    # runs cold and warm, with recycled memory full of NaN.
+    KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES=100 cargo test --all-features --test fuzz -- agree
     KILN_CORPUS_DEVICE=wgpu cargo test --all-features --test corpus
 fi
 

@@ -35,4 +35,4 @@ pub mod view;
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
 pub use realize::realize;
-pub use report::{PlanReport, Separation};
+pub use report::{Obstacle, PlanReport, Separation};

@@ -21,11 +21,13 @@ use crate::schedule::{Action, Reason, Step};
 
 mod again;
 mod apart;
+mod check;
 mod table;
 mod text;
 
 pub use again::ComputedAgain;
 pub use apart::Separation;
+pub use check::Obstacle;
 pub(crate) use table::{bytes, count};
 
 /// What computing some tensors would do. Prints as a table.

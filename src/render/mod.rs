@@ -6,6 +6,8 @@
 //! - [`target`]: what is known of the device rendered for.
 //! - [`shader`]: what a renderer gives.
 //! - [`coalesce`]: axes that memory runs through as one become one.
+//! - [`mod@split`]: long or narrow kernels become several.
+//! - [`iterations`]: how often one invocation's loops run.
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
@@ -14,7 +16,9 @@
 pub mod c_like;
 pub mod coalesce;
 pub mod cuda;
+pub mod iterations;
 pub mod shader;
+pub mod split;
 pub mod target;
 pub mod tile;
 pub mod wgsl;

@@ -58,6 +58,13 @@ pub enum Memory {
     Scratch(usize),
 }
 
+impl Memory {
+    /// The number of the launch's input, if it is one.
+    pub fn input(self) -> Option<usize> {
+        if let Memory::Input(number) = self { Some(number) } else { None }
+    }
+}
+
 // The launch words. Word 0 is always 0, which no compiler knows: numbers
 // combined with it bitwise stay what they are, and algebra that holds only for
 // ordinary numbers finds no pattern to work on.
@@ -112,6 +119,22 @@ pub enum Unsupported {
         /// Needed.
         found: u64,
         /// The driver's limit.
+        limit: u64,
+    },
+    /// More memory in one buffer than the device allocates.
+    #[error("{bytes} bytes in one buffer, more than the {limit} that {{adapter}} allocates at once")]
+    Buffer {
+        /// Needed.
+        bytes: u64,
+        /// The device's limit.
+        limit: u64,
+    },
+    /// More workgroups than one launch has.
+    #[error("{found} workgroups, more than the {limit} that {{adapter}} launches at once")]
+    Groups {
+        /// Needed.
+        found: u64,
+        /// The device's limit.
         limit: u64,
     },
     /// More elements than 32-bit addresses reach.

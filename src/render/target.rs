@@ -30,6 +30,8 @@ pub struct Target {
     pub max_buffers: usize,
     /// Bytes that one binding shows, at most.
     pub max_binding: u64,
+    /// Bytes in one buffer, at most.
+    pub max_buffer: u64,
     /// Workgroups along one dimension of a launch, at most.
     pub max_groups: u32,
     /// Iterations of one invocation, counted over all its loops, at most.
@@ -37,8 +39,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// What every WebGPU implementation offers, as a discrete GPU.
-    pub fn webgpu() -> Target {
+    /// What every WebGPU implementation offers, browsers among them, as a
+    /// discrete GPU.
+    pub fn webgpu_default() -> Target {
         Target {
             adapter: Adapter::Discrete,
             int64: false,
@@ -48,9 +51,16 @@ impl Target {
             workgroup_bytes: 16 << 10,
             max_buffers: 8,
             max_binding: 128 << 20,
+            max_buffer: 256 << 20,
             max_groups: 65_535,
             max_iterations: u64::MAX,
         }
+    }
+
+    /// What devices older than WebGPU offer through wgpu, GLES 3.1's for one:
+    /// half as many buffers at once.
+    pub fn downlevel() -> Target {
+        Target { max_buffers: 4, workgroup_bytes: 16_352, ..Target::webgpu_default() }
     }
 
     /// A CUDA device of compute capability 8.0 or later.
@@ -65,6 +75,7 @@ impl Target {
             // Pointers in the 4 KB that a launch's parameters may take.
             max_buffers: 256,
             max_binding: u64::MAX,
+            max_buffer: u64::MAX,
             max_groups: i32::MAX as u32,
             max_iterations: u64::MAX,
         }
@@ -82,6 +93,7 @@ impl Target {
             workgroup_bytes: 32 << 10,
             max_buffers: 32,
             max_binding: 128 << 20,
+            max_buffer: i32::MAX as u64,
             max_groups: 65_535,
             // It stops an invocation after 65,535 iterations, silently.
             max_iterations: 60_000,

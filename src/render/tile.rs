@@ -3,6 +3,7 @@
 use crate::kernel::{Access, Affine, AxisId, Expr, Guard, Kernel};
 use crate::render::c_like::Lanes;
 use crate::render::c_like::emit::GROUPS;
+use crate::render::iterations;
 use crate::render::shader::Unsupported;
 use crate::render::target::{Adapter, Target};
 
@@ -42,7 +43,7 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
         (None, None) => {}
     }
     let points = kernel.level_points(0) / lanes.count[0];
-    let team = team(kernel, target, points, lanes.count[1])?;
+    let team = team(kernel, target, points, &lanes)?;
     let by_four = by_four(kernel, &lanes, target);
     let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
     Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four })
@@ -78,15 +79,17 @@ fn is_neighbourly(kernel: &Kernel, axis: AxisId) -> bool {
 }
 
 /// How many invocations share the rows of a point.
-fn team(kernel: &Kernel, target: &Target, points: usize, lanes: usize) -> Result<usize, Unsupported> {
+fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Result<usize, Unsupported> {
     let rows = kernel.level_points(1);
-    if kernel.depth() == 0 || rows <= lanes {
+    let all = lanes.count[0] * lanes.count[1];
+    if kernel.depth() == 0 || points * rows == 0 {
         return Ok(1);
     }
-    let most = rows.div_ceil(lanes).next_power_of_two().min(target.max_workgroup as usize);
+    let most = rows.div_ceil(lanes.count[1]).next_power_of_two().min(target.max_workgroup as usize);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
-    let mut team = if scans { 1 } else { wanted_team(target, points, rows, lanes).min(most) };
-    let iterations = |team: usize| iterations(kernel, rows.div_ceil(team * lanes));
+    let mut team = if scans { 1 } else { wanted_team(target, points, rows, lanes.count[1]).min(most) };
+    let iterations =
+        |team: usize| iterations::of_invocation(kernel, rows.div_ceil(team * lanes.count[1]), all);
     while !scans && team < most && iterations(team) > target.max_iterations {
         team *= 2;
     }
@@ -105,19 +108,6 @@ fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usi
         Adapter::Discrete | Adapter::Integrated if steps <= 16 || (points >= 1 << 16 && steps <= 64) => 1,
         Adapter::Discrete | Adapter::Integrated => (steps / 4).next_power_of_two().clamp(32, 256),
     }
-}
-
-/// Iterations of one invocation, at most: one loop per reduction and one for
-/// stores, each with the loops inside.
-fn iterations(kernel: &Kernel, steps: usize) -> u64 {
-    let loops = |level: u8| {
-        let own = |node: &&crate::kernel::ExprNode| {
-            node.level + 1 == level && matches!(node.expr, Expr::Reduce(..))
-        };
-        1 + kernel.exprs.iter().filter(own).count() as u64
-    };
-    let inner = if kernel.depth() >= 2 { loops(2) * kernel.level_points(2) as u64 } else { 0 };
-    loops(1) * steps as u64 * (1 + inner)
 }
 
 /// Which inputs and outputs are accessed by fours: where every access is to

@@ -644,7 +644,6 @@ fn main(
     if (point >= 128) { return; }
     let i1 = i32(u32(point) / 16u);
     let i2 = i32(u32(point) % 16u);
-    let v0 = i64(i2);
     let v5 = number_f32(0xff800000u /* -inf */);
     var s1a: i32 = i32(-2139095041);
     for (var row: i32 = 0; row < 16; row += 4) {
@@ -652,14 +651,10 @@ fn main(
         let i3_1 = row + 1;
         let i3_2 = row + 2;
         let i3_3 = row + 3;
-        let v1_0 = i64(i3_0);
-        let v1_1 = i64(i3_1);
-        let v1_2 = i64(i3_2);
-        let v1_3 = i64(i3_3);
-        let v2_0 = (v0 < v1_0);
-        let v2_1 = (v0 < v1_1);
-        let v2_2 = (v0 < v1_2);
-        let v2_3 = (v0 < v1_3);
+        let v2_0 = ((i2) < (i3_0));
+        let v2_1 = ((i2) < (i3_1));
+        let v2_2 = ((i2) < (i3_2));
+        let v2_3 = ((i2) < (i3_3));
         let v3_0 = (!v2_0);
         let v3_1 = (!v2_1);
         let v3_2 = (!v2_2);
@@ -685,14 +680,10 @@ fn main(
         let i3_1 = row + 1;
         let i3_2 = row + 2;
         let i3_3 = row + 3;
-        let v1_0 = i64(i3_0);
-        let v1_1 = i64(i3_1);
-        let v1_2 = i64(i3_2);
-        let v1_3 = i64(i3_3);
-        let v2_0 = (v0 < v1_0);
-        let v2_1 = (v0 < v1_1);
-        let v2_2 = (v0 < v1_2);
-        let v2_3 = (v0 < v1_3);
+        let v2_0 = ((i2) < (i3_0));
+        let v2_1 = ((i2) < (i3_1));
+        let v2_2 = ((i2) < (i3_2));
+        let v2_3 = ((i2) < (i3_3));
         let v3_0 = (!v2_0);
         let v3_1 = (!v2_1);
         let v3_2 = (!v2_2);

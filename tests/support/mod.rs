@@ -2,6 +2,7 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
+pub mod adapter;
 pub mod broken;
 pub mod census;
 pub mod comparison;

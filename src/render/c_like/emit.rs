@@ -185,9 +185,9 @@ impl<'k> Emitter<'k> {
     }
 
     /// The operands whose definitions an expression's own refers to: a cast
-    /// of a position does without the position as `I64`.
+    /// and a comparison of positions do without the positions as `I64`.
     fn operands(&self, id: ExprId, visit: &mut dyn FnMut(ExprId)) {
-        if self.cast_position(id).is_none() {
+        if self.cast_position(id).is_none() && self.compared_positions(id).is_none() {
             self.kernel.expr(id).operands(visit);
         }
     }
@@ -201,6 +201,25 @@ impl<'k> Emitter<'k> {
             Expr::Index(affine) if narrow && self.is_position(affine) => Some(affine),
             _ => None,
         }
+    }
+
+    /// The positions that an expression compares, perhaps with a number.
+    fn compared_positions(&self, id: ExprId) -> Option<[Affine; 2]> {
+        let Expr::Alu(AluOp::Lt | AluOp::Eq, [x, y, _]) = self.kernel.expr(id) else { return None };
+        let position = |x: &ExprId| {
+            let node = &self.kernel.exprs[x.index()];
+            let affine = match &node.expr {
+                Expr::Index(affine) => affine.clone(),
+                Expr::Const(bits) if node.dtype == DType::I64 => Affine::constant(*bits as i64),
+                Expr::Const(_) | Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) => {
+                    return None;
+                }
+                Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => return None,
+                Expr::Accumulator => return None,
+            };
+            self.is_position(&affine).then_some(affine)
+        };
+        Some([position(x)?, position(y)?])
     }
 
     /// Whether all values of an affine combination fit 32 bits.
@@ -254,6 +273,10 @@ impl<'k> Emitter<'k> {
         if let Some(affine) = self.cast_position(id) {
             let position = self.affine(affine, lane);
             return dialect.cast(DType::I32, node.dtype, &format!("({position})"));
+        }
+        if let (Some(positions), Expr::Alu(op, _)) = (self.compared_positions(id), &node.expr) {
+            let operands = positions.map(|affine| format!("({})", self.affine(&affine, lane)));
+            return dialect.alu(*op, DType::I32, &operands);
         }
         match &node.expr {
             Expr::Const(bits) => dialect.constant(node.dtype, *bits),

@@ -7,34 +7,216 @@ use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Dialect, Emitter};
-use crate::render::shader::{FIRST, Memory, Pass, Unsupported, block_words};
+use crate::render::iterations;
+use crate::render::shader::{FIRST, Pass, Unsupported, block_words};
+use crate::render::split::Part;
 use crate::render::target::Target;
 use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
 use crate::render::wgsl::{Parts, module, reports};
 
-/// A kernel of points and rows.
-pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
-    let tiling = tile::rows(kernel, target)?;
-    let dialect = Wgsl { inputs: kernel.inputs.len() };
-    let points = kernel.level_points(0) / tiling.lanes.count[0];
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    if tiling.team > 1 {
-        emitter.out.line("let point = i32(group.y * groups.x + group.x);");
-        emitter.out.line("let lane = i32(local);");
-    } else {
+/// What a part's shader is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct PartShader<'k> {
+    /// The part.
+    pub part: &'k Part,
+    /// The device.
+    pub target: &'k Target,
+    /// Inputs of the launch.
+    pub inputs: usize,
+}
+
+impl<'k> PartShader<'k> {
+    fn kernel(&self) -> &'k Kernel {
+        &self.part.kernel
+    }
+
+    /// A kernel of points and rows.
+    ///
+    /// # Errors
+    /// What the device lacks.
+    pub fn rows(&self) -> Result<Pass, Unsupported> {
+        let (kernel, target) = (self.kernel(), self.target);
+        let tiling = tile::rows(kernel, target)?;
+        let dialect = Wgsl { inputs: self.inputs };
+        let points = kernel.level_points(0) / tiling.lanes.count[0];
+        let mut emitter = emitter(&dialect, kernel, &tiling);
+        if tiling.team > 1 {
+            emitter.out.line("let point = i32(group.y * groups.x + group.x);");
+            emitter.out.line("let lane = i32(local);");
+        } else {
+            emitter.out.line(format!(
+                "let point = i32((group.y * groups.x + group.x) * {}u + local);",
+                tiling.workgroup
+            ));
+        }
+        emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+        let axes = wide(kernel, kernel.level_axes(0));
+        grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
+        emitter.point(&|_| None);
+        let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
+        self.finish(&tiling, &emitter, (points as u64).div_ceil(per_group))
+    }
+
+    /// Puts a shader together around an emitted body.
+    fn finish(&self, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Result<Pass, Unsupported> {
+        let kernel = self.kernel();
+        let mut bindings = Bindings::new(self.target);
+        if reports(kernel) {
+            bindings.status();
+        }
+        self.bind_inputs(&tiling.by_four.0, &mut bindings)?;
+        for (number, store) in kernel.stores.iter().enumerate() {
+            if store.numel > i32::MAX as usize {
+                return Err(Unsupported::Elements(store.numel));
+            }
+            bindings.view(&View {
+                name: format!("out{number}"),
+                memory: self.part.outputs[number],
+                dtype: store.dtype,
+                elements: store.numel as u64,
+                four: tiling.by_four.1[number],
+                access: Access::Write,
+            });
+        }
+        let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
+        let by_four = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]);
+        pass.fours = by_four.filter_map(|slot| self.part.inputs[slot].input()).collect();
+        Ok(pass)
+    }
+
+    fn bind_inputs(&self, by_four: &[bool], bindings: &mut Bindings) -> Result<(), Unsupported> {
+        let kernel = self.kernel();
+        for (slot, (input, reach)) in kernel.inputs.iter().zip(reaches(kernel)?).enumerate() {
+            bindings.view(&View {
+                name: format!("in{slot}"),
+                memory: self.part.inputs[slot],
+                dtype: input.dtype,
+                elements: reach,
+                four: by_four[slot],
+                access: Access::Read,
+            });
+        }
+        Ok(())
+    }
+
+    fn pass(&self, bindings: Bindings, emitter: &Emitter<'_>, workgroup: u32, groups: u64) -> Pass {
+        let kernel = self.kernel();
+        let mut declarations = String::new();
+        for (name, ty) in &emitter.shared {
+            let _ = writeln!(declarations, "var<workgroup> {name}: array<{ty}, {}>;", emitter.team);
+        }
+        let source = module(&Parts {
+            title: &kernel.name,
+            inputs: self.inputs,
+            arguments: kernel.args.len(),
+            bindings: &bindings.text,
+            declarations,
+            workgroup,
+            body: emitter.out.text(),
+        });
+        let words = block_words(self.inputs, kernel.args.len());
+        Pass {
+            source,
+            groups,
+            workgroup,
+            chunk: 0,
+            chunks_end: 0,
+            slots: bindings.slots,
+            words,
+            fours: Vec::new(),
+        }
+    }
+
+    /// A contraction: a tile of the product per invocation, in registers.
+    ///
+    /// # Errors
+    /// What the device lacks.
+    pub fn contraction(&self) -> Result<Pass, Unsupported> {
+        let (kernel, target) = (self.kernel(), self.target);
+        let Some(c) = &kernel.contraction else { panic!("a contraction's shader without one") };
+        let tiling = tile::contraction(kernel, target);
+        let count = tiling.lanes.count;
+        let size =
+            |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+        let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
+        let tiles = size(&c.batch) * rows * columns;
+        let dialect = Wgsl { inputs: self.inputs };
+        let mut emitter = emitter(&dialect, kernel, &tiling);
+        emitter
+            .out
+            .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
+        emitter.out.line(format!("if (tile >= {tiles}) {{ return; }}"));
+        let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
+        let (rest, column) = split("tile", columns.max(1));
+        let (batch, row) = split("rest", rows.max(1));
+        for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
+            emitter.out.line(format!("let {name} = {value};"));
+        }
+        emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
+        grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
+        grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
+        product(&mut emitter, c);
+        let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
+        self.finish(&tiling, &emitter, groups)
+    }
+
+    /// A scatter: updates that may meet are made by one invocation, in order, in
+    /// several launches if there are many.
+    ///
+    /// # Errors
+    /// What the device lacks.
+    pub fn scatter(&self, scatter: &ScatterStore) -> Result<Pass, Unsupported> {
+        let (kernel, target) = (self.kernel(), self.target);
+        let dialect = Wgsl { inputs: self.inputs };
+        let mut tiling = tile::rows(kernel, target)?;
+        tiling.lanes = crate::render::c_like::Lanes::single(kernel);
+        tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+        let mut emitter = emitter(&dialect, kernel, &tiling);
+        // Updates meet only along the axes that their address does not depend on.
+        let all = wide(kernel, kernel.level_axes(0));
+        let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
+            all.into_iter().partition(|&axis| scatter.address.coefficient(axis) == 0);
+        let size =
+            |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+        let (updates, points) = (size(&meeting), size(&apart));
+        let most = (target.max_iterations / iterations::of_body(kernel, 0, 1)).min(1 << 30) as usize;
         emitter.out.line(format!(
             "let point = i32((group.y * groups.x + group.x) * {}u + local);",
             tiling.workgroup
         ));
+        emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+        emitter.positions("point", &apart, 1);
+        if meeting.is_empty() {
+            update(&mut emitter, scatter);
+        } else {
+            emitter.out.line(format!("let first = i32({});", word(FIRST)));
+            let end = format!("min(first + {most}, {updates})");
+            let head = dialect.for_loop("step", "first", &end, 1);
+            emitter.out.open(head);
+            emitter.positions("step", &meeting, 1);
+            update(&mut emitter, scatter);
+            emitter.out.close();
+        }
+        let mut bindings = Bindings::new(target);
+        bindings.status();
+        self.bind_inputs(&tiling.by_four.0, &mut bindings)?;
+        bindings.view(&View {
+            name: "out0".into(),
+            memory: self.part.outputs[0],
+            dtype: scatter.dtype,
+            elements: scatter.numel as u64,
+            four: false,
+            access: Access::Update,
+        });
+        let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
+        let mut pass = self.pass(bindings, &emitter, tiling.workgroup, groups);
+        if updates > most {
+            (pass.chunk, pass.chunks_end) = (most as u32, updates as u32);
+        }
+        Ok(pass)
     }
-    emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
-    let axes = wide(kernel, kernel.level_axes(0));
-    grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
-    emitter.point(&|_| None);
-    let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
-    finish(kernel, target, &tiling, emitter, (points as u64).div_ceil(per_group))
 }
 
 /// The axes with more than one position.
@@ -60,111 +242,6 @@ fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
     let first = format!("{index}_first");
     emitter.out.line(format!("let {first} = {index} * {lanes};"));
     emitter.positions(&first, axes, lanes);
-}
-
-/// Puts a shader together around an emitted body.
-fn finish(
-    kernel: &Kernel,
-    target: &Target,
-    tiling: &Tiling,
-    emitter: Emitter<'_>,
-    groups: u64,
-) -> Result<Pass, Unsupported> {
-    let mut bindings = Bindings::new(target);
-    if reports(kernel) {
-        bindings.status();
-    }
-    bind_inputs(kernel, &tiling.by_four.0, &mut bindings)?;
-    for (number, store) in kernel.stores.iter().enumerate() {
-        if store.numel > i32::MAX as usize {
-            return Err(Unsupported::Elements(store.numel));
-        }
-        bindings.view(&View {
-            name: format!("out{number}"),
-            memory: Memory::Output(number),
-            dtype: store.dtype,
-            elements: store.numel as u64,
-            four: tiling.by_four.1[number],
-            access: Access::Write,
-        });
-    }
-    let mut pass = pass(kernel, bindings, &emitter, tiling.workgroup, groups);
-    pass.fours = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]).collect();
-    Ok(pass)
-}
-
-fn bind_inputs(kernel: &Kernel, by_four: &[bool], bindings: &mut Bindings) -> Result<(), Unsupported> {
-    for (slot, (input, reach)) in kernel.inputs.iter().zip(reaches(kernel)?).enumerate() {
-        bindings.view(&View {
-            name: format!("in{slot}"),
-            memory: Memory::Input(slot),
-            dtype: input.dtype,
-            elements: reach,
-            four: by_four[slot],
-            access: Access::Read,
-        });
-    }
-    Ok(())
-}
-
-fn pass(kernel: &Kernel, bindings: Bindings, emitter: &Emitter<'_>, workgroup: u32, groups: u64) -> Pass {
-    let mut declarations = String::new();
-    for (name, ty) in &emitter.shared {
-        let _ = writeln!(declarations, "var<workgroup> {name}: array<{ty}, {}>;", emitter.team);
-    }
-    let source = module(&Parts {
-        title: &kernel.name,
-        inputs: kernel.inputs.len(),
-        arguments: kernel.args.len(),
-        bindings: &bindings.text,
-        declarations,
-        workgroup,
-        body: emitter.out.text(),
-    });
-    let words = block_words(kernel.inputs.len(), kernel.args.len());
-    Pass {
-        source,
-        groups,
-        workgroup,
-        chunk: 0,
-        chunks_end: 0,
-        slots: bindings.slots,
-        words,
-        fours: Vec::new(),
-    }
-}
-
-/// A contraction: a tile of the product per invocation, in registers.
-pub fn contraction(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
-    let Some(c) = &kernel.contraction else { panic!("a contraction's shader without one") };
-    let tiling = tile::contraction(kernel, target);
-    let count = tiling.lanes.count;
-    let size =
-        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
-    let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
-    let steps = (size(&c.k) / count[2]) as u64;
-    if steps > target.max_iterations {
-        return Err(Unsupported::Iterations { found: steps, limit: target.max_iterations });
-    }
-    let tiles = size(&c.batch) * rows * columns;
-    let dialect = Wgsl { inputs: kernel.inputs.len() };
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    emitter
-        .out
-        .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
-    emitter.out.line(format!("if (tile >= {tiles}) {{ return; }}"));
-    let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
-    let (rest, column) = split("tile", columns.max(1));
-    let (batch, row) = split("rest", rows.max(1));
-    for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
-        emitter.out.line(format!("let {name} = {value};"));
-    }
-    emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
-    grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
-    grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
-    product(&mut emitter, c);
-    let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
-    finish(kernel, target, &tiling, emitter, groups)
 }
 
 /// The sum over k, and the stores that see it.
@@ -226,57 +303,6 @@ fn finish_product(emitter: &mut Emitter<'_>, sum: &dyn Fn(usize, usize) -> Strin
 /// The places in a tile.
 fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
     (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
-}
-
-/// A scatter: updates that may meet are made by one invocation, in order, in
-/// several launches if there are many.
-pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
-    let dialect = Wgsl { inputs: kernel.inputs.len() };
-    let mut tiling = tile::rows(kernel, target)?;
-    tiling.lanes = crate::render::c_like::Lanes::single(kernel);
-    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    // Updates meet only along the axes that their address does not depend on.
-    let all = wide(kernel, kernel.level_axes(0));
-    let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
-        all.into_iter().partition(|&axis| scatter.address.coefficient(axis) == 0);
-    let size =
-        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
-    let (updates, points) = (size(&meeting), size(&apart));
-    let most = target.max_iterations.min(1 << 30) as usize;
-    emitter
-        .out
-        .line(format!("let point = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
-    emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
-    emitter.positions("point", &apart, 1);
-    if meeting.is_empty() {
-        update(&mut emitter, scatter);
-    } else {
-        emitter.out.line(format!("let first = i32({});", word(FIRST)));
-        let end = format!("min(first + {most}, {updates})");
-        let head = dialect.for_loop("step", "first", &end, 1);
-        emitter.out.open(head);
-        emitter.positions("step", &meeting, 1);
-        update(&mut emitter, scatter);
-        emitter.out.close();
-    }
-    let mut bindings = Bindings::new(target);
-    bindings.status();
-    bind_inputs(kernel, &tiling.by_four.0, &mut bindings)?;
-    bindings.view(&View {
-        name: "out0".into(),
-        memory: Memory::Output(0),
-        dtype: scatter.dtype,
-        elements: scatter.numel as u64,
-        four: false,
-        access: Access::Update,
-    });
-    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
-    let mut pass = pass(kernel, bindings, &emitter, tiling.workgroup, groups);
-    if updates > most {
-        (pass.chunk, pass.chunks_end) = (most as u32, updates as u32);
-    }
-    Ok(pass)
 }
 
 fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {

@@ -15,6 +15,7 @@ pub mod sort;
 use crate::base::DType;
 use crate::kernel::{Expr, Kernel, Work};
 use crate::render::shader::{Shader, Unsupported, block_words};
+use crate::render::split::{self, Split};
 use crate::render::target::Target;
 
 /// The shaders of a generated kernel.
@@ -23,16 +24,21 @@ use crate::render::target::Target;
 /// What the device lacks.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
     check_types(kernel, target)?;
-    let kernel = crate::render::coalesce::coalesce(kernel);
-    let pass = match (&kernel.contraction, &kernel.scatter) {
-        (Some(_), _) => kernel::contraction(&kernel, target)?,
-        (None, Some(scatter)) => kernel::scatter(&kernel, scatter, target)?,
-        (None, None) => kernel::rows(&kernel, target)?,
-    };
-    if pass.slots.len() > target.max_buffers {
-        return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+    let Split { parts, scratch } = split::split(kernel, target);
+    let mut passes = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let shader = kernel::PartShader { part, target, inputs: kernel.inputs.len() };
+        let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
+            (Some(_), _) => shader.contraction()?,
+            (None, Some(scatter)) => shader.scatter(scatter)?,
+            (None, None) => shader.rows()?,
+        };
+        if pass.slots.len() > target.max_buffers {
+            return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+        }
+        passes.push(pass);
     }
-    Ok(Shader { name: kernel.name.clone(), passes: vec![pass], scratch: Vec::new() })
+    Ok(Shader { name: kernel.name.clone(), passes, scratch })
 }
 
 /// Whether the device has the types of a kernel. Positions that only 32-bit

@@ -6,8 +6,10 @@ use crate::base::{Device, Error, Result};
 use crate::render::{Adapter as Class, Target};
 
 /// Features used where an adapter has them.
-const WANTED: wgpu::Features =
-    wgpu::Features::SHADER_INT64.union(wgpu::Features::SHADER_F64).union(wgpu::Features::TIMESTAMP_QUERY);
+pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
+    .union(wgpu::Features::SHADER_F64)
+    .union(wgpu::Features::TIMESTAMP_QUERY)
+    .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
 
 /// Software drivers stop an invocation silently after 65,535 iterations; a
 /// GPU's watchdog looks at time only.
@@ -70,12 +72,12 @@ pub struct Opened {
     pub target: Target,
 }
 
-/// Opens the adapter of a number. One at a time: some drivers do not like
+/// Opens the adapter of a number, with those features that it has. One at a time: some drivers do not like
 /// several threads here.
 ///
 /// # Errors
 /// No such adapter, or its driver refuses.
-pub fn open(name: Device) -> Result<Opened> {
+pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = |reason: String| Error::DeviceUnavailable { device: name, reason };
@@ -86,7 +88,11 @@ pub fn open(name: Device) -> Result<Opened> {
         }));
     };
     let (info, limits) = (adapter.get_info(), adapter.limits());
-    let features = adapter.features() & WANTED;
+    let mut features = adapter.features() & wanted;
+    // Where device memory is not the host's, the host sees it slowly.
+    if info.device_type != wgpu::DeviceType::Cpu {
+        features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+    }
     let request = adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("kiln"),
         required_features: features,
@@ -118,6 +124,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_buffers: limits.max_storage_buffers_per_shader_stage as usize,
         max_binding: limits.max_storage_buffer_binding_size.min(1 << 31),
+        max_buffer: limits.max_buffer_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
         max_iterations: if adapter == Class::Cpu { SOFTWARE_ITERATIONS } else { u64::MAX },
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::Result;
 use crate::ir::{Custom, Type};
 use crate::runtime::wgpu::gpu::{Gpu, lock};
-use crate::runtime::wgpu::memory::allocate;
+use crate::runtime::wgpu::memory::allocate_to_fill;
 use crate::runtime::wgpu::queue::Reports;
 use crate::runtime::{Bindings, Program};
 
@@ -45,10 +45,10 @@ impl Program for HostProgram {
         let run = self.custom.run_cpu(&slices, &mut out);
         run.map_err(|message| self.gpu.error(self.custom.name(), message))?;
         for (binding, bytes) in bindings.outputs.iter().zip(&results).filter(|(_, bytes)| !bytes.is_empty()) {
-            let staged = allocate(&self.gpu, bytes.len())?;
+            let staged = allocate_to_fill(&self.gpu, bytes.len())?;
             let from = lock(&self.gpu.blocks).get(&staged);
             let to = lock(&self.gpu.blocks).get(binding.buffer);
-            self.gpu.write(&from, bytes)?;
+            self.gpu.write((&from, 0), bytes)?;
             // Outputs start at multiples of 256 and nothing lies in the gaps.
             let padded = bytes.len().next_multiple_of(4) as u64;
             self.gpu.record_copy((&from, 0), (&to, binding.offset as u64), padded)?;

@@ -47,7 +47,15 @@ impl Gpu {
     /// # Errors
     /// No such adapter, or its driver refuses.
     pub fn open(name: Device) -> Result<Arc<Gpu>> {
-        let Opened { device, queue, info, target } = adapter::open(name)?;
+        Gpu::open_with(name, adapter::WANTED)
+    }
+
+    /// Opens the adapter of that number with those of these features that it has.
+    ///
+    /// # Errors
+    /// No such adapter, or its driver refuses.
+    pub fn open_with(name: Device, features: wgpu::Features) -> Result<Arc<Gpu>> {
+        let Opened { device, queue, info, target } = adapter::open(name, features)?;
         let faults = Arc::new(Faults::default());
         let own = faults.clone();
         device.set_device_lost_callback(move |reason, message| {
@@ -120,16 +128,7 @@ impl Gpu {
         }
         match error {
             None => self.check().map(|()| result),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                let stats = lock(&self.blocks).stats();
-                Err(Error::OutOfMemory {
-                    device: self.name,
-                    requested: 0,
-                    in_use: stats.reserved,
-                    limit: stats.limit,
-                    largest: [].into(),
-                })
-            }
+            Some(wgpu::Error::OutOfMemory { .. }) => Err(lock(&self.blocks).refused(self, 0)),
             Some(error) => Err(self.error(what, error.to_string())),
         }
     }

@@ -1,59 +1,88 @@
 //! Device memory: blocks by size class, kept when they come back.
 //!
 //! Commands run in the order in which they are recorded, so a block may be
-//! handed out again while commands that use it still wait.
+//! handed out again while commands that use it still wait. What bounds the
+//! blocks kept is what bounds the CPU's: before the driver is asked for more,
+//! those unused longest go back until the pool is within a fifth of the most
+//! that was ever in use.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use crate::base::{Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::MemoryStats;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::program;
+use crate::runtime::{Ledger, MemoryStats, host};
+
+/// The pool holds at most this part more than the most that was ever in use,
+/// or [`SMALL`] bytes more, whichever is more.
+const SLACK: f64 = 1.2;
+
+/// What a pool may hold beyond what is in use, however little that is.
+const SMALL: u64 = 1 << 20;
 
 /// The blocks of a device.
 #[derive(Debug)]
 pub struct Blocks {
     live: HashMap<u64, wgpu::Buffer>,
-    free: BTreeMap<u64, Vec<wgpu::Buffer>>,
+    /// Free blocks by size, the longest unused first, each with the count of
+    /// blocks that had come back then.
+    free: BTreeMap<u64, VecDeque<(u64, wgpu::Buffer)>>,
     /// Blocks that the host maps to read.
     staging: BTreeMap<u64, Vec<wgpu::Buffer>>,
     next: u64,
-    stats: MemoryStats,
+    clock: u64,
+    ledger: Ledger,
     largest: u64,
+    /// What blocks are for, besides kernels and copies.
+    usage: wgpu::BufferUsages,
 }
 
 impl Blocks {
     /// None yet. Where device memory is the host's, at most three quarters
-    /// of that: such drivers promise more than there is.
+    /// of that: such drivers promise more than there is. Where the device
+    /// allows it, the host maps blocks themselves.
     pub fn new(device: &wgpu::Device, info: &wgpu::AdapterInfo) -> Blocks {
-        let shared = matches!(info.device_type, wgpu::DeviceType::Cpu | wgpu::DeviceType::IntegratedGpu);
-        let limit = host_bytes().filter(|_| shared).map_or(u64::MAX, |bytes| bytes / 4 * 3);
+        let mut ledger = Ledger::new();
+        if let Some((_, bytes)) = host::system_memory().filter(|_| is_host_memory(info)) {
+            ledger.set_limit(bytes / 4 * 3);
+        }
+        let mappable = device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+        let map = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
         Blocks {
             live: HashMap::new(),
             free: BTreeMap::new(),
             staging: BTreeMap::new(),
             next: 0,
-            stats: MemoryStats { limit, ..MemoryStats::default() },
+            clock: 0,
+            ledger,
             largest: device.limits().max_buffer_size,
+            usage: if mappable { map } else { wgpu::BufferUsages::empty() },
         }
     }
 
-    /// What there is.
-    pub fn stats(&self) -> MemoryStats {
-        self.stats
+    /// Whether the host maps blocks themselves.
+    pub fn are_mappable(&self) -> bool {
+        !self.usage.is_empty()
     }
 
-    /// Sets the most bytes that may be allocated at once.
-    pub fn set_limit(&mut self, bytes: u64) {
-        self.stats.limit = bytes;
+    /// The sums.
+    pub fn stats(&self) -> MemoryStats {
+        self.ledger.stats()
+    }
+
+    /// The books.
+    pub fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 
     /// Gives free blocks back.
     pub fn empty_cache(&mut self) {
-        self.free.clear();
+        for (class, blocks) in std::mem::take(&mut self.free) {
+            blocks.iter().for_each(|_| self.ledger.release(class));
+        }
         self.staging.clear();
-        self.stats.reserved = self.live.values().map(wgpu::Buffer::size).sum();
     }
 
     /// The driver's block behind a buffer.
@@ -64,82 +93,110 @@ impl Blocks {
         }
     }
 
-    /// Whether a block of this size may be handed out.
-    fn admit(&mut self, gpu: &Gpu, bytes: u64, class: u64) -> Result<()> {
-        let refuse = |limit: u64, stats: &MemoryStats| {
-            Err(Error::OutOfMemory {
-                device: gpu.name,
-                requested: bytes,
-                in_use: stats.allocated,
-                limit,
-                largest: [].into(),
-            })
-        };
-        if class > self.largest {
-            return refuse(self.largest, &self.stats);
+    /// That so many bytes are not to be had.
+    pub fn refused(&self, gpu: &Gpu, bytes: u64) -> Error {
+        let MemoryStats { allocated, limit, .. } = self.stats();
+        Error::OutOfMemory {
+            device: gpu.name,
+            requested: bytes,
+            in_use: allocated,
+            limit: limit.min(if bytes > self.largest { self.largest } else { u64::MAX }),
+            largest: self.ledger.largest(Ledger::NAMED).into(),
         }
-        if self.stats.allocated.saturating_add(bytes) > self.stats.limit {
-            return refuse(self.stats.limit, &self.stats);
+    }
+
+    /// Gives back blocks until the pool with `class` bytes more, of which
+    /// `bytes` will be in use, is within bounds.
+    fn trim(&mut self, class: u64, bytes: u64) {
+        let stats = self.stats();
+        let most = stats.peak.max(stats.allocated.saturating_add(bytes));
+        let bound = ((most as f64 * SLACK) as u64).max(most.saturating_add(SMALL)).min(stats.limit);
+        while self.stats().reserved.saturating_add(class) > bound {
+            let oldest = self.free.iter().filter_map(|(&class, free)| Some((free.front()?.0, class)));
+            let Some((_, class)) = oldest.min() else { return };
+            if self.free.get_mut(&class).and_then(VecDeque::pop_front).is_some() {
+                self.ledger.release(class);
+            }
         }
-        Ok(())
     }
 }
 
-/// Uninitialised memory.
+/// Whether an adapter's memory is the host's.
+pub fn is_host_memory(info: &wgpu::AdapterInfo) -> bool {
+    matches!(info.device_type, wgpu::DeviceType::Cpu | wgpu::DeviceType::IntegratedGpu)
+}
+
+/// Uninitialised memory. Debug builds fill it with bytes of 0xFF, NaN as
+/// every floating-point type, so that a read of what nothing wrote shows.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
 pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+    let buffer = allocate_to_fill(gpu, bytes)?;
+    if cfg!(debug_assertions) {
+        program::poison(gpu, &lock(&gpu.blocks).get(&buffer))?;
+    }
+    Ok(buffer)
+}
+
+/// Memory that the caller fills at once.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
     let class = size_class(bytes as u64);
     let mut blocks = lock(&gpu.blocks);
-    blocks.admit(gpu, bytes as u64, class)?;
-    let cached = blocks.free.get_mut(&class).and_then(Vec::pop);
+    if class > blocks.largest || !blocks.ledger.admits(bytes as u64) {
+        return Err(blocks.refused(gpu, bytes as u64));
+    }
+    // The block used last is likeliest in cache.
+    let cached = blocks.free.get_mut(&class).and_then(VecDeque::pop_back);
     let block = match cached {
-        Some(block) => block,
+        Some((_, block)) => block,
         None => {
-            if blocks.stats.reserved.saturating_add(class) > blocks.stats.limit {
-                blocks.empty_cache();
-            }
+            blocks.trim(class, bytes as u64);
+            let usage = blocks.usage | wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC;
             drop(blocks);
-            let block = create(gpu, class, wgpu::BufferUsages::STORAGE)?;
+            let block = create(gpu, class, bytes as u64, usage)?;
             blocks = lock(&gpu.blocks);
-            blocks.stats.reserved += class;
+            blocks.ledger.reserve(class);
             block
         }
     };
     blocks.next += 1;
     let handle = blocks.next;
     blocks.live.insert(handle, block);
-    blocks.stats.allocated += bytes as u64;
-    blocks.stats.peak = blocks.stats.peak.max(blocks.stats.allocated);
+    blocks.ledger.allocated(handle, bytes as u64);
     let owner: Arc<dyn Reclaim> = Arc::new(Owner(Arc::downgrade(gpu)));
     Ok(Buffer::new(gpu.name, bytes, handle, owner))
 }
 
-/// A block from the driver.
-fn create(gpu: &Gpu, class: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+/// A block from the driver; where that refuses, after the cache was given
+/// back to it.
+fn create(gpu: &Gpu, class: u64, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
     let make = || {
-        gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: class,
-            usage: usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
+        gpu.scoped("", || {
+            gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: class,
+                usage: usage | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
         })
     };
     // A refusal is a validation error with some drivers, so any is taken for one.
-    gpu.scoped("", make).map_err(|error| match error {
-        Error::Kernel { .. } | Error::OutOfMemory { .. } => {
-            let stats = lock(&gpu.blocks).stats();
-            Error::OutOfMemory {
-                device: gpu.name,
-                requested: class,
-                in_use: stats.reserved,
-                limit: stats.limit,
-                largest: [].into(),
-            }
+    let is_refusal = |error: &Error| matches!(error, Error::Kernel { .. } | Error::OutOfMemory { .. });
+    match make() {
+        Err(error) if is_refusal(&error) => {
+            lock(&gpu.blocks).empty_cache();
+            make().map_err(
+                |error| {
+                    if is_refusal(&error) { lock(&gpu.blocks).refused(gpu, bytes) } else { error }
+                },
+            )
         }
-        other => other,
-    })
+        made => made,
+    }
 }
 
 /// A block the host can map to read.
@@ -151,15 +208,7 @@ pub fn staging(gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
     if let Some(block) = lock(&gpu.blocks).staging.get_mut(&class).and_then(Vec::pop) {
         return Ok(block);
     }
-    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    gpu.scoped("", || {
-        gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: class,
-            usage,
-            mapped_at_creation: false,
-        })
-    })
+    create(gpu, class, bytes, wgpu::BufferUsages::MAP_READ)
 }
 
 /// Keeps a staging block for the next read.
@@ -174,29 +223,23 @@ impl Reclaim for Owner {
     fn reclaim(&self, handle: u64, bytes: usize) {
         let Some(gpu) = self.0.upgrade() else { return };
         let mut blocks = lock(&gpu.blocks);
-        blocks.stats.allocated -= bytes as u64;
+        blocks.ledger.freed(handle, bytes as u64);
+        blocks.clock += 1;
+        let since = blocks.clock;
         if let Some(block) = blocks.live.remove(&handle) {
-            blocks.free.entry(block.size()).or_default().push(block);
+            blocks.free.entry(block.size()).or_default().push_back((since, block));
         }
     }
 }
 
-/// The bytes of the block behind a request: the least of 1, 1.25, 1.5, 1.75
-/// times a power of two that holds it, at least 256.
+/// The bytes of the block behind a request: the least of 16, 17, .. 31 times
+/// a power of two that holds it, at least 256 and a multiple of 16.
 fn size_class(bytes: u64) -> u64 {
     let bytes = bytes.max(256);
     match bytes.checked_next_power_of_two() {
-        Some(power) => bytes.next_multiple_of(power / 8),
+        Some(power) => bytes.next_multiple_of((power / 32).max(16)),
         None => u64::MAX,
     }
-}
-
-/// Bytes of the host's memory, where the system says.
-fn host_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes << 10)
 }
 
 #[cfg(test)]
@@ -204,10 +247,10 @@ mod tests {
     use super::size_class;
 
     #[test]
-    fn classes_hold_the_request_and_waste_at_most_a_fifth() {
+    fn classes_hold_the_request_and_waste_at_most_a_sixteenth() {
         for bytes in (257..5000).chain([1 << 20, (1 << 20) + 1, 1 << 40]) {
             let class = size_class(bytes);
-            assert!(class >= bytes && class - bytes <= class / 5, "{bytes} {class}");
+            assert!(class >= bytes && class - bytes <= class / 16, "{bytes} {class}");
             assert_eq!(class % 16, 0);
         }
     }

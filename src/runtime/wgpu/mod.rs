@@ -31,7 +31,7 @@ use crate::runtime::wgpu::custom::HostProgram;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
+use crate::runtime::{Backend, Binding, Capabilities, Ledger, MemoryStats, Program, Properties, host};
 
 /// An adapter as a device.
 #[derive(Debug)]
@@ -109,10 +109,10 @@ impl Backend for WgpuBackend {
         memory::allocate(&self.gpu, bytes)
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
-        let buffer = self.allocate(data.len())?;
+        let buffer = memory::allocate_to_fill(&self.gpu, data.len())?;
         if !data.is_empty() {
             let block = lock(&self.gpu.blocks).get(&buffer);
-            self.gpu.write(&block, data)?;
+            self.gpu.write((&block, 0), data)?;
         }
         Ok(buffer)
     }
@@ -137,6 +137,15 @@ impl Backend for WgpuBackend {
             return self.gpu.record_copy(from, to, bytes as u64);
         }
         program::copy_bytes(&self.gpu, from, to, bytes)
+    }
+    fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
+        let to_end = to.offset + data.len() == to.buffer.bytes;
+        if to.offset.is_multiple_of(8) && (data.len().is_multiple_of(4) || to_end) {
+            let block = lock(&self.gpu.blocks).get(to.buffer);
+            return if data.is_empty() { Ok(()) } else { self.gpu.write((&block, to.offset as u64), data) };
+        }
+        let staged = self.upload(data)?;
+        self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         if let Work::Custom(custom, inputs, outputs) = work {
@@ -163,7 +172,25 @@ impl Backend for WgpuBackend {
         lock(&self.gpu.blocks).stats()
     }
     fn set_memory_limit(&self, bytes: u64) {
-        lock(&self.gpu.blocks).set_limit(bytes);
+        lock(&self.gpu.blocks).ledger().set_limit(bytes);
+    }
+    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
+        look(lock(&self.gpu.blocks).ledger());
+        true
+    }
+    fn driver_memory(&self) -> Option<(u64, u64)> {
+        host::system_memory().filter(|_| memory::is_host_memory(&self.gpu.info))
+    }
+    fn properties(&self) -> Properties {
+        let info = &self.gpu.info;
+        Properties {
+            name: info.name.clone(),
+            capability: format!("{:?}", info.backend),
+            driver: format!("{} {}", info.driver, info.driver_info).trim_end().into(),
+            total_memory: self.driver_memory().map(|(_, total)| total),
+            simulated: info.device_type == wgpu::DeviceType::Cpu,
+            ..Properties::of(&self.capabilities)
+        }
     }
     fn empty_cache(&self) {
         lock(&self.gpu.blocks).empty_cache();

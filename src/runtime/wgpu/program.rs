@@ -121,8 +121,9 @@ impl ShaderProgram {
         }
         let limits = self.gpu.device.limits();
         let Some(groups) = grid(pass.groups, self.gpu.target.max_groups) else {
-            let message = format!("{} workgroups are too many", pass.groups);
-            return Err(self.gpu.error(work_name(&self.work), message));
+            let limit = u64::from(self.gpu.target.max_groups).pow(2);
+            let reason = Unsupported::Groups { found: pass.groups, limit };
+            return Err(unsupported(&self.gpu, &self.work, &reason));
         };
         let alignment = u64::from(limits.min_storage_buffer_offset_alignment);
         let reports = pass.slots.iter().any(|slot| slot.memory == Memory::Status);
@@ -215,6 +216,24 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
             return Err(gpu.error("copy", "too many workgroups".into()));
         };
         gpu.launch(&Launch { pipeline: &pipeline, words, storage: vec![read, written], groups })?;
+    }
+    Ok(())
+}
+
+/// Fills a block with bytes of 0xFF.
+///
+/// # Errors
+/// The driver's failure.
+pub fn poison(gpu: &Gpu, block: &wgpu::Buffer) -> Result<()> {
+    let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), 1)?;
+    let window = gpu.target.max_binding / 1024 * 1024;
+    for start in (0..block.size()).step_by(window as usize) {
+        let size = window.min(block.size() - start);
+        let Some(groups) = grid(size.div_ceil(1024), gpu.target.max_groups) else {
+            return Err(gpu.error("poison", "too many workgroups".into()));
+        };
+        let storage = vec![(block.clone(), start, size)];
+        gpu.launch(&Launch { pipeline: &pipeline, words: vec![0; 4], storage, groups })?;
     }
     Ok(())
 }

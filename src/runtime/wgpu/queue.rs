@@ -233,30 +233,38 @@ impl Gpu {
         Ok(())
     }
 
-    /// Writes bytes to the start of a block, after everything recorded.
+    /// Writes bytes to a block, from a multiple of 8 on, after everything
+    /// recorded. Up to three bytes after them are lost.
     ///
     /// # Errors
     /// The driver's failure.
-    pub fn write(&self, to: &wgpu::Buffer, data: &[u8]) -> Result<()> {
+    pub fn write(&self, (to, start): (&wgpu::Buffer, u64), data: &[u8]) -> Result<()> {
         let padded = data.len().next_multiple_of(4);
         if data.len() <= SMALL_UPLOAD {
             let mut recorder = self.room(padded)?;
             let at = recorder.put(data);
             recorder.words.resize(at as usize + padded, 0);
             let block = recorder.block.clone();
-            recorder.encoder(&self.device).copy_buffer_to_buffer(&block, at, to, 0, padded as u64);
+            recorder.encoder(&self.device).copy_buffer_to_buffer(&block, at, to, start, padded as u64);
             recorder.launches += 1;
             return Ok(());
         }
         // The queue writes before the next submission, so what is recorded goes first.
         self.submit()?;
+        if to.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
+            return self.map(to, (start, padded as u64), wgpu::MapMode::Write, |range| {
+                let mut view = range.get_mapped_range_mut()?;
+                view.slice(..data.len()).copy_from_slice(data);
+                Ok(())
+            });
+        }
         let whole = data.len() / 4 * 4;
         self.scoped("", || {
-            self.queue.write_buffer(to, 0, &data[..whole]);
+            self.queue.write_buffer(to, start, &data[..whole]);
             if whole < data.len() {
                 let mut tail = [0; 4];
                 tail[..data.len() - whole].copy_from_slice(&data[whole..]);
-                self.queue.write_buffer(to, whole as u64, &tail);
+                self.queue.write_buffer(to, start + whole as u64, &tail);
             }
         })
     }
@@ -312,7 +320,8 @@ impl Gpu {
             self.gather(reports)?;
         }
         reports.take()?;
-        let first = start / 4 * 4;
+        // Mappings start at multiples of 8.
+        let first = start / 8 * 8;
         let end = (start + out.len() as u64).next_multiple_of(4);
         let skip = (start - first) as usize;
         self.show(from, first, end - first, &mut |bytes| out.copy_from_slice(&bytes[skip..skip + out.len()]))
@@ -334,25 +343,44 @@ impl Gpu {
 
     /// Shows a block's bytes to the host, after everything recorded.
     fn show(&self, from: &wgpu::Buffer, start: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut read = |range: wgpu::BufferSlice<'_>| {
+            show(&range.get_mapped_range()?);
+            Ok(())
+        };
+        if from.usage().contains(wgpu::BufferUsages::MAP_READ) {
+            self.submit()?;
+            return self.map(from, (start, bytes), wgpu::MapMode::Read, read);
+        }
         let staging = memory::staging(self, bytes)?;
         self.record_copy((from, start), (&staging, 0), bytes)?;
         self.submit()?;
-        let failed = std::sync::Arc::new(Mutex::new(None));
-        let slot = failed.clone();
-        let range = staging.slice(..bytes);
-        self.scoped("", || {
-            range.map_async(wgpu::MapMode::Read, move |result| *lock(&slot) = result.err());
-        })?;
-        self.wait()?;
-        if let Some(error) = lock(&failed).take() {
-            return Err(self.error("", format!("reading back: {error}")));
-        }
-        let view = range.get_mapped_range().map_err(|error| self.error("", error.to_string()))?;
-        show(&view);
-        drop(view);
-        staging.unmap();
+        self.map(&staging, (0, bytes), wgpu::MapMode::Read, &mut read)?;
         memory::give_staging_back(self, staging);
         Ok(())
+    }
+
+    /// Maps bytes of a block once what uses it is done, for as long as `body`
+    /// runs.
+    fn map(
+        &self,
+        block: &wgpu::Buffer,
+        (start, bytes): (u64, u64),
+        mode: wgpu::MapMode,
+        body: impl FnOnce(wgpu::BufferSlice<'_>) -> std::result::Result<(), wgpu::MapRangeError>,
+    ) -> Result<()> {
+        // No thread may submit work with a block that is mapped.
+        let _order = lock(&self.submission);
+        let failed = std::sync::Arc::new(Mutex::new(None));
+        let slot = failed.clone();
+        let range = block.slice(start..start + bytes);
+        self.scoped("", || range.map_async(mode, move |result| *lock(&slot) = result.err()))?;
+        self.wait()?;
+        if let Some(error) = lock(&failed).take() {
+            return Err(self.error("", format!("mapping memory: {error}")));
+        }
+        let done = body(range).map_err(|error| self.error("", error.to_string()));
+        block.unmap();
+        done
     }
 
     /// Moves the reports of finished launches to the host; their words are

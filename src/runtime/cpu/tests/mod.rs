@@ -2,6 +2,7 @@
 //! random kernels.
 
 pub(in crate::runtime) mod random;
+mod split;
 
 use crate::base::{DType, Scalar};
 use crate::ir::{Buffer, NodeId};

@@ -1,0 +1,100 @@
+//! What of a plan would not run on a device of some limits, and why; no such
+//! device is needed.
+
+use std::fmt;
+
+use crate::base::Span;
+use crate::kernel::{Kernel, Work};
+use crate::plan::report::{KernelReport, PlanReport};
+use crate::render::{Shader, Target, Unsupported, wgsl};
+
+/// A part of a plan that a device would not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Obstacle {
+    /// The kernel's number in [`PlanReport::kernels`]; `None` for the memory
+    /// of values needed only between kernels.
+    pub kernel: Option<usize>,
+    /// The kernel's name, or what the memory is for.
+    pub name: String,
+    /// The user's line that asked for it, where there is one.
+    pub at: Option<Span>,
+    /// Why.
+    pub reason: Unsupported,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = self.reason.to_string().replace("{adapter}", "a device of these limits");
+        match (self.kernel, self.at) {
+            (Some(number), Some(at)) => write!(f, "kernel {number}, {} at {at}: {reason}", self.name),
+            (Some(_) | None, _) => write!(f, "{}: {reason}", self.name),
+        }
+    }
+}
+
+impl PlanReport {
+    /// What of this plan would not run on a WebGPU device that offers no more
+    /// than these limits: every kernel and all memory that exceed them, with
+    /// the reason. Empty if all of it runs.
+    ///
+    /// Planning for such a device may avoid some of it: it splits kernels with
+    /// more inputs than the device binds.
+    pub fn check(&self, limits: &Target) -> Vec<Obstacle> {
+        let mut found = Vec::new();
+        for (number, kernel) in self.kernels.iter().enumerate() {
+            let reasons = reasons(kernel, limits).into_iter();
+            found.extend(reasons.map(|reason| Obstacle {
+                kernel: Some(number),
+                name: kernel.name.clone(),
+                at: Some(kernel.at),
+                reason,
+            }));
+        }
+        for memory in self.memory.iter().filter(|memory| memory.between > limits.max_buffer) {
+            found.push(Obstacle {
+                kernel: None,
+                name: format!("values between kernels on {}", memory.device),
+                at: None,
+                reason: Unsupported::Buffer { bytes: memory.between, limit: limits.max_buffer },
+            });
+        }
+        found
+    }
+}
+
+/// Why a kernel would not run.
+fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
+    let mut sizes = match kernel.work() {
+        Work::Kernel(kernel) => buffers(kernel),
+        Work::Sort(sort) => vec![(sort.shape.numel() * 8) as u64],
+        Work::Custom(..) => Vec::new(),
+    };
+    let mut reasons = Vec::new();
+    match wgsl::render_work(kernel.work(), limits) {
+        Err(reason) => reasons.push(reason),
+        Ok(None) => {}
+        Ok(Some(shader)) => {
+            sizes.extend(shader.scratch.iter().map(|&bytes| bytes as u64));
+            reasons.extend(too_many_groups(&shader, limits));
+        }
+    }
+    let largest = sizes.into_iter().max().filter(|&bytes| bytes > limits.max_buffer);
+    reasons.extend(largest.map(|bytes| Unsupported::Buffer { bytes, limit: limits.max_buffer }));
+    reasons
+}
+
+/// Bytes of each value that a kernel reads or writes.
+fn buffers(kernel: &Kernel) -> Vec<u64> {
+    let bytes = |numel: usize, size: usize| (numel as u64).saturating_mul(size as u64);
+    let inputs = kernel.inputs.iter().map(|input| bytes(input.numel, input.dtype.size()));
+    let stores = kernel.stores.iter().map(|store| bytes(store.numel, store.dtype.size()));
+    let scatter = kernel.scatter.iter().map(|scatter| bytes(scatter.numel, scatter.dtype.size()));
+    inputs.chain(stores).chain(scatter).collect()
+}
+
+fn too_many_groups(shader: &Shader, limits: &Target) -> Option<Unsupported> {
+    let most = u64::from(limits.max_groups).pow(2);
+    let groups = shader.passes.iter().map(|pass| pass.groups).max()?;
+    (groups > most).then_some(Unsupported::Groups { found: groups, limit: most })
+}

@@ -1,0 +1,293 @@
+//! A kernel written after another: its axes, expressions and memory mapped.
+
+use crate::base::{DType, Scalar};
+use crate::ir::AluOp;
+use crate::kernel::builder::Builder;
+use crate::kernel::{
+    Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, Guard, Input, Kernel, Store, Within,
+};
+use crate::render::shader::Memory;
+use crate::render::split::{Cut, Part, Piece};
+
+/// Some values and what lies behind them, operands first; nothing behind those
+/// that are a `leaf`.
+pub fn needed(kernel: &Kernel, targets: &[ExprId], leaf: impl Fn(ExprId) -> bool) -> Vec<ExprId> {
+    let mut wanted = vec![false; kernel.exprs.len()];
+    targets.iter().for_each(|id| wanted[id.index()] = true);
+    for i in (0..wanted.len()).rev() {
+        let id = ExprId(i as u32);
+        if wanted[i] && !leaf(id) {
+            kernel.expr(id).operands(|x| wanted[x.index()] = true);
+        }
+    }
+    (0..wanted.len()).filter(|&i| wanted[i]).map(|i| ExprId(i as u32)).collect()
+}
+
+/// A part under construction.
+pub struct Draft<'k> {
+    from: &'k Part,
+    /// The new kernel's axes, expressions and inputs.
+    pub builder: Builder,
+    /// Levels of the old kernel that become level 0, besides that.
+    flat: u8,
+    /// What each of the old axes is.
+    axes: Vec<Affine>,
+    /// What each of the old expressions is.
+    known: Vec<Option<ExprId>>,
+    /// Where old expressions' values are, at the points of their levels.
+    stored: Vec<Option<Memory>>,
+    inputs: Vec<Memory>,
+    stores: Vec<Store>,
+    outputs: Vec<Memory>,
+}
+
+impl<'k> Draft<'k> {
+    /// Nothing yet. The levels up to `flat` become level 0, and those beyond
+    /// follow it.
+    pub fn new(from: &'k Part, flat: u8) -> Draft<'k> {
+        Draft {
+            from,
+            builder: Builder::default(),
+            flat,
+            axes: vec![Affine::default(); from.kernel.axes.len()],
+            known: vec![None; from.kernel.exprs.len()],
+            stored: vec![None; from.kernel.exprs.len()],
+            inputs: Vec::new(),
+            stores: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    fn level(&self, level: u8) -> u8 {
+        level.saturating_sub(self.flat)
+    }
+
+    /// A new axis.
+    pub fn axis(&mut self, extent: usize, level: u8) -> (AxisId, Affine) {
+        let id = AxisId(self.builder.axes.len() as u16);
+        self.builder.axes.push(Axis { extent, level });
+        let position = if extent == 1 { Affine::default() } else { Affine::axis(id) };
+        (id, position)
+    }
+
+    /// Takes an axis over, at this level.
+    pub fn keep_at(&mut self, axis: AxisId, level: u8) -> AxisId {
+        let (id, position) = self.axis(self.from.kernel.axes[axis.index()].extent, level);
+        self.axes[axis.index()] = position;
+        id
+    }
+
+    /// Takes the axes of the old levels up to `level` over.
+    pub fn keep_levels(&mut self, level: u8) {
+        let from = self.from;
+        for old in 0..=level {
+            for axis in from.kernel.level_axes(old) {
+                self.keep_at(axis, self.level(old));
+            }
+        }
+    }
+
+    /// Takes the rows of a piece over: parts are points, what is inside them
+    /// rows. Gives the part's number and the new axes: of parts, of rows.
+    pub fn keep_piece(&mut self, cut: &Cut, piece: &Piece) -> (Affine, Vec<AxisId>) {
+        let mut points: Vec<AxisId> = cut.outer.iter().map(|&axis| self.keep_at(axis, 0)).collect();
+        let outer = self.linear(&cut.outer);
+        let (part, number) = self.axis(piece.count, 0);
+        points.push(part);
+        let start = Affine::constant(piece.start as i64).plus(&number.times(piece.length as i64));
+        self.axes[cut.axis.index()] = start;
+        (outer.times(cut.each() as i64).plus(&number).plus(&Affine::constant(piece.first as i64)), points)
+    }
+
+    /// The rows of a piece, after [`Draft::keep_piece`].
+    pub fn keep_rows(&mut self, cut: &Cut, piece: &Piece) -> Vec<AxisId> {
+        let (row, position) = self.axis(piece.length, 1);
+        self.axes[cut.axis.index()] = self.axes[cut.axis.index()].plus(&position);
+        let inner = cut.inner.iter().map(|&axis| self.keep_at(axis, 1));
+        std::iter::once(row).chain(inner.collect::<Vec<_>>()).collect()
+    }
+
+    /// The position in row-major order among old axes.
+    pub fn linear(&self, axes: &[AxisId]) -> Affine {
+        let mut index = Affine::default();
+        let mut stride = 1;
+        for axis in axes.iter().rev() {
+            index = index.plus(&self.axes[axis.index()].times(stride));
+            stride *= self.from.kernel.axes[axis.index()].extent as i64;
+        }
+        index
+    }
+
+    /// The position in row-major order among the points of the old levels up
+    /// to one.
+    pub fn point(&self, level: u8) -> Affine {
+        let kernel = &self.from.kernel;
+        let axes: Vec<AxisId> = (0..=level).flat_map(|level| kernel.level_axes(level)).collect();
+        self.linear(&axes)
+    }
+
+    /// An old affine combination, in new axes.
+    pub fn affine(&self, affine: &Affine) -> Affine {
+        let constant = Affine::constant(affine.offset);
+        affine.terms.iter().fold(constant, |sum, &(axis, c)| sum.plus(&self.axes[axis.index()].times(c)))
+    }
+
+    fn within(&self, within: &Within) -> Within {
+        Within { value: self.affine(&within.value), ..within.clone() }
+    }
+
+    /// Says what an old expression is.
+    pub fn know(&mut self, old: ExprId, new: ExprId) {
+        self.known[old.index()] = Some(new);
+    }
+
+    /// An old expression, with all that lies behind it.
+    pub fn copy(&mut self, id: ExprId) -> ExprId {
+        let is_known = |id: ExprId| self.known[id.index()].is_some();
+        let leaf = |id: ExprId| is_known(id) || self.stored[id.index()].is_some();
+        let behind = needed(&self.from.kernel, &[id], leaf);
+        for id in behind.into_iter().filter(|&id| !is_known(id)).collect::<Vec<_>>() {
+            let new = self.expr(id);
+            self.know(id, new);
+        }
+        self.new_of(id)
+    }
+
+    /// Says that an old expression's values are in memory, one for each point
+    /// of its level, in row-major order.
+    pub fn find(&mut self, old: ExprId, block: Memory) {
+        self.stored[old.index()] = Some(block);
+    }
+
+    fn new_of(&self, id: ExprId) -> ExprId {
+        match self.known[id.index()] {
+            Some(new) => new,
+            None => panic!("%{} comes after its use", id.0),
+        }
+    }
+
+    /// An old expression whose operands are known.
+    fn expr(&mut self, id: ExprId) -> ExprId {
+        let kernel = &self.from.kernel;
+        let node = &kernel.exprs[id.index()];
+        if let Some(block) = self.stored[id.index()] {
+            let access = Access { affine: self.point(node.level), ..Access::default() };
+            return self.load(block, node.dtype, kernel.points(node.level), access, Guard::default());
+        }
+        let expr = match &node.expr {
+            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => node.expr.clone(),
+            Expr::Index(affine) => Expr::Index(self.affine(affine)),
+            Expr::Inside(within) => Expr::Inside(self.within(within)),
+            Expr::Load(slot, access, guard) => {
+                let input = &kernel.inputs[*slot as usize];
+                let slot = self.input(self.from.inputs[*slot as usize], input.clone());
+                let dynamic = |part: &Dynamic| Dynamic { index: self.new_of(part.index), ..part.clone() };
+                let access = Access {
+                    affine: self.affine(&access.affine),
+                    dynamic: access.dynamic.iter().map(dynamic).collect(),
+                };
+                let guard = Guard {
+                    within: guard.within.iter().map(|within| self.within(within)).collect(),
+                    masks: guard.masks.iter().map(|&mask| self.new_of(mask)).collect(),
+                };
+                Expr::Load(slot, access, guard)
+            }
+            Expr::Alu(op, x) => Expr::Alu(*op, self.operands(*op, x)),
+            Expr::Cast(x) => Expr::Cast(self.new_of(*x)),
+            Expr::Bitcast(x) => Expr::Bitcast(self.new_of(*x)),
+            Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, self.new_of(*x)),
+            Expr::Scan(monoid, x, axis) => match self.axes[axis.index()].terms[..] {
+                [(axis, 1)] => Expr::Scan(*monoid, self.new_of(*x), axis),
+                _ => panic!("i{} is cut, and %{} scans it", axis.0, id.0),
+            },
+        };
+        self.builder.expr(expr, node.dtype, self.level(node.level))
+    }
+
+    fn operands(&self, op: AluOp, x: &[ExprId; 3]) -> [ExprId; 3] {
+        let new = |i: usize| self.new_of(x[if i < op.arity() { i } else { 0 }]);
+        [new(0), new(1), new(2)]
+    }
+
+    fn input(&mut self, memory: Memory, input: Input) -> u32 {
+        let known = self.inputs.iter().position(|&known| known == memory);
+        let slot = known.unwrap_or_else(|| {
+            self.inputs.push(memory);
+            self.builder.inputs.push(input);
+            self.inputs.len() - 1
+        });
+        slot as u32
+    }
+
+    /// An element of a shared block, as a value of type `dtype`; the block
+    /// holds what such values are computed in.
+    pub fn load(
+        &mut self,
+        block: Memory,
+        dtype: DType,
+        numel: usize,
+        access: Access,
+        guard: Guard,
+    ) -> ExprId {
+        let node = self.from.kernel.stores[0].node;
+        let slot = self.input(block, Input { node, dtype: dtype.compute(), numel });
+        self.builder.expr(Expr::Load(slot, access, guard), dtype, 0)
+    }
+
+    /// A value's type.
+    pub fn dtype(&self, id: ExprId) -> DType {
+        self.builder.exprs[id.index()].dtype
+    }
+
+    /// A scalar operation on values of one type.
+    pub fn alu(&mut self, op: AluOp, x: &[ExprId]) -> ExprId {
+        let dtype = if op == AluOp::Lt || op == AluOp::Eq { DType::Bool } else { self.dtype(x[x.len() - 1]) };
+        self.builder.alu(op, dtype, x)
+    }
+
+    /// A number.
+    pub fn number(&mut self, value: f64, dtype: DType) -> ExprId {
+        self.builder.constant(Scalar::Float(value), dtype)
+    }
+
+    /// Whether a condition on new axes holds.
+    pub fn inside(&mut self, value: Affine, low: i64, high: i64) -> ExprId {
+        self.builder.expr(Expr::Inside(Within { value, low, high }), DType::Bool, 0)
+    }
+
+    /// Writes a value to a shared block of so many elements.
+    pub fn store(&mut self, block: Memory, value: ExprId, level: u8, address: Affine, numel: usize) {
+        let dtype = self.dtype(value).compute();
+        let node = self.from.kernel.stores[0].node;
+        self.stores.push(Store { node, dtype, value, level, address, numel });
+        self.outputs.push(block);
+    }
+
+    /// Writes what the old kernel's stores of a level write.
+    pub fn copy_stores(&mut self, level: u8) {
+        let from = self.from;
+        for (number, store) in from.kernel.stores.iter().enumerate().filter(|(_, s)| s.level == level) {
+            let value = self.copy(store.value);
+            let (address, level) = (self.affine(&store.address), self.level(level));
+            self.stores.push(Store { value, level, address, ..store.clone() });
+            self.outputs.push(from.outputs[number]);
+        }
+    }
+
+    /// The part.
+    pub fn finish(mut self) -> Part {
+        self.builder.finish_levels();
+        let Builder { axes, exprs, inputs, .. } = self.builder;
+        let kernel = Kernel {
+            name: self.from.kernel.name.clone(),
+            axes,
+            exprs,
+            inputs,
+            stores: self.stores,
+            args: self.from.kernel.args.clone(),
+            contraction: None,
+            scatter: None,
+        };
+        Part { kernel, inputs: self.inputs, outputs: self.outputs }
+    }
+}

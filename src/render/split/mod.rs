@@ -1,0 +1,257 @@
+//! Kernels whose loops are too long for the device, or whose points are too
+//! few to keep it busy, become several kernels that run one after the other.
+//!
+//! All of them are ordinary kernels, which share blocks of scratch memory:
+//!
+//! - [`reduction`]: the rows are cut into pieces; one kernel reduces each
+//!   piece, another reduces what the pieces gave and computes what follows.
+//! - [`scan`]: the same, and a third kernel scans each piece again, starting
+//!   from what comes before it.
+//! - [`contraction`]: the contracted axis is cut into pieces whose products
+//!   are summed.
+//! - [`fission`]: any other kernel has its reductions and scans computed one
+//!   by one, each by one of the forms above.
+//!
+//! Which pieces there are follows from the kernel and the target alone, so
+//! that results repeat bitwise.
+
+pub mod contraction;
+pub mod draft;
+pub mod fission;
+pub mod reduction;
+pub mod scan;
+
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::render::coalesce::coalesce;
+use crate::render::iterations;
+use crate::render::shader::Memory;
+use crate::render::target::{Adapter, Target};
+use crate::render::tile;
+
+/// Rows that are not worth another launch.
+const FEW_ROWS: usize = 1 << 14;
+/// Points or rows that one invocation computes together, at most.
+const MOST_LANES: usize = 4;
+
+/// A kernel with the memory behind its inputs and outputs.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Behind each of the kernel's inputs.
+    pub inputs: Vec<Memory>,
+    /// Behind each of the kernel's stores, or behind its scatter.
+    pub outputs: Vec<Memory>,
+}
+
+/// What a kernel became: parts in the order in which they run.
+#[derive(Clone, Debug, Default)]
+pub struct Split {
+    /// The kernels.
+    pub parts: Vec<Part>,
+    /// Bytes of each block of memory that the parts share.
+    pub scratch: Vec<usize>,
+}
+
+/// The parts of a kernel: itself, where it suits the device as it is.
+pub fn split(kernel: &Kernel, target: &Target) -> Split {
+    let outputs = kernel.stores.len().max(1);
+    let whole = Part {
+        kernel: kernel.clone(),
+        inputs: (0..kernel.inputs.len()).map(Memory::Input).collect(),
+        outputs: (0..outputs).map(Memory::Output).collect(),
+    };
+    let mut split = Split::default();
+    split.add(whole, target);
+    split
+}
+
+impl Split {
+    /// Adds a part, in parts of its own if need be.
+    fn add(&mut self, part: Part, target: &Target) {
+        let part = Part { kernel: coalesce(&part.kernel), ..part };
+        let kernel = &part.kernel;
+        if kernel.scatter.is_some() || kernel.points(kernel.depth()) == 0 {
+            return self.parts.push(part);
+        }
+        if kernel.contraction.is_some() {
+            return match contraction::cut(kernel, target) {
+                Some(cut) => contraction::split(self, &part, &cut, target),
+                None => self.parts.push(part),
+            };
+        }
+        match Form::of(kernel) {
+            Form::Reduction => match self::cut(kernel, target) {
+                Some(cut) => reduction::split(self, &part, &cut, target),
+                None => self.parts.push(part),
+            },
+            Form::Scan(scan) => match self::cut(kernel, target) {
+                Some(cut) => scan::split(self, &part, scan, &cut, target),
+                None => self.parts.push(part),
+            },
+            Form::Points | Form::Nested if tile::rows(kernel, target).is_ok() => self.parts.push(part),
+            Form::Points | Form::Nested => fission::split(self, &part, target),
+        }
+    }
+
+    /// A new block of memory that parts share.
+    fn block(&mut self, bytes: usize) -> Memory {
+        self.scratch.push(bytes);
+        Memory::Scratch(self.scratch.len() - 1)
+    }
+}
+
+/// What loops a kernel without contraction and scatter has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// None.
+    Points,
+    /// One, for reductions that do not depend on each other; stores follow it.
+    Reduction,
+    /// One, for this scan.
+    Scan(ExprId),
+    /// Others.
+    Nested,
+}
+
+impl Form {
+    fn of(kernel: &Kernel) -> Form {
+        let loops = loops(kernel);
+        let is_scan = |id: &ExprId| matches!(kernel.expr(*id), Expr::Scan(..));
+        let stored = kernel.stores.iter().map(|store| store.level).max().unwrap_or(0);
+        match &loops[..] {
+            [] => Form::Points,
+            [one] if is_scan(one) && kernel.depth() == 1 && stored <= 1 => Form::Scan(*one),
+            all if kernel.depth() == 1 && stored == 0 && !all.iter().any(is_scan) => {
+                let chained = all.iter().any(|&id| depends_on_loop(kernel, id));
+                if chained { Form::Nested } else { Form::Reduction }
+            }
+            _ => Form::Nested,
+        }
+    }
+}
+
+/// The reductions and scans that stores need, operands first.
+fn loops(kernel: &Kernel) -> Vec<ExprId> {
+    let stores: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let is_loop = |id: &ExprId| matches!(kernel.expr(*id), Expr::Reduce(..) | Expr::Scan(..));
+    draft::needed(kernel, &stores, |_| false).into_iter().filter(is_loop).collect()
+}
+
+/// Whether another reduction or scan lies behind one.
+fn depends_on_loop(kernel: &Kernel, id: ExprId) -> bool {
+    let is_loop = |other: &ExprId| matches!(kernel.expr(*other), Expr::Reduce(..) | Expr::Scan(..));
+    draft::needed(kernel, &[id], |_| false).iter().filter(|&&other| other != id).any(is_loop)
+}
+
+/// How rows are cut. In row-major order of the rows, the parts of each
+/// position along the outer axes come first to last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Axes outside the one that is cut: every position has parts of its own.
+    pub outer: Vec<AxisId>,
+    /// The axis that is cut.
+    pub axis: AxisId,
+    /// Axes inside it: they stay whole.
+    pub inner: Vec<AxisId>,
+    /// Pieces of the axis: many of one length, and perhaps a shorter last one.
+    pub pieces: Vec<Piece>,
+    /// Positions of the outer axes together.
+    pub outer_rows: usize,
+    /// Positions of the inner axes together.
+    pub inner_rows: usize,
+}
+
+/// Neighbouring parts of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where on the axis the first starts.
+    pub start: usize,
+    /// Its number.
+    pub first: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Positions of each.
+    pub length: usize,
+}
+
+impl Cut {
+    /// Cuts rows into about so many parts, of two rows or more; `None` if
+    /// there are not enough rows for two parts.
+    pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<Cut> {
+        let extent = |axis: &AxisId| kernel.axes[axis.index()].extent;
+        let wide: Vec<AxisId> = axes.iter().copied().filter(|axis| extent(axis) > 1).collect();
+        let product = |axes: &[AxisId]| axes.iter().map(extent).product::<usize>();
+        // Fewer parts than rows, so that cutting what combines them ends.
+        let parts = parts.min(product(&wide) / 2);
+        let at = (0..wide.len()).find(|&at| product(&wide[..=at]) >= parts)?;
+        let (outer, inner) = (&wide[..at], &wide[at + 1..]);
+        let pieces = pieces(extent(&wide[at]), parts.div_ceil(product(outer)));
+        (product(outer) * count(&pieces) > 1).then(|| Cut {
+            outer: outer.to_vec(),
+            axis: wide[at],
+            inner: inner.to_vec(),
+            pieces,
+            outer_rows: product(outer),
+            inner_rows: product(inner),
+        })
+    }
+
+    /// Parts for each position of the outer axes.
+    pub fn each(&self) -> usize {
+        count(&self.pieces)
+    }
+
+    /// All parts.
+    pub fn parts(&self) -> usize {
+        self.outer_rows * self.each()
+    }
+
+    /// Rows of each part of a piece.
+    pub fn rows(&self, piece: &Piece) -> usize {
+        piece.length * self.inner_rows
+    }
+}
+
+fn count(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| piece.count).sum()
+}
+
+/// An axis in at least so many pieces, of lengths that vectors divide.
+fn pieces(extent: usize, parts: usize) -> Vec<Piece> {
+    let exact = extent.div_ceil(parts);
+    let length = if exact > 64 { exact / 4 * 4 } else { exact };
+    let whole = extent / length;
+    let main = Piece { start: 0, first: 0, count: whole, length };
+    let rest = extent - whole * length;
+    let last = Piece { start: whole * length, first: whole, count: 1, length: rest };
+    if rest > 0 { vec![main, last] } else { vec![main] }
+}
+
+/// How the rows of a kernel with one loop are cut, if they should be.
+fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
+    let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
+    let axes: Vec<AxisId> = kernel.level_axes(1).collect();
+    let parts = match tile::rows(kernel, target) {
+        Ok(_) => wanted(points, rows, target)?,
+        // Pieces of half of what the driver carries out.
+        Err(_) => {
+            let most = target.max_iterations / iterations::of_step(kernel, 1, MOST_LANES);
+            wanted(points, rows, target).unwrap_or(2).max(rows.div_ceil((most as usize / 2).max(1)))
+        }
+    };
+    Cut::new(kernel, &axes, parts)
+}
+
+/// The parts in which the rows of few points keep a device busy; `None` if
+/// one suffices.
+pub fn wanted(points: usize, rows: usize, target: &Target) -> Option<usize> {
+    // On a CPU invocations take parts, elsewhere workgroups do.
+    let (takers, least) = match target.adapter {
+        Adapter::Cpu => (1024, 1 << 12),
+        Adapter::Integrated => (128, 1 << 13),
+        Adapter::Discrete => (1024, 1 << 13),
+    };
+    let parts = (takers / points.max(1)).min(rows / least);
+    (rows >= FEW_ROWS && parts >= 2).then_some(parts)
+}
