@@ -75,7 +75,7 @@ fn params() -> Vec<Param> {
 fn loss(params: &[Param], step: usize) -> Tensor {
     let term = |(i, param): (usize, &Param)| {
         // One of them has no gradient every other step.
-        (i != 3 || step % 2 == 0).then(|| (param.get() * (i as f64 + 0.5)).sin().square().sum(..))
+        (i != 3 || step.is_multiple_of(2)).then(|| (param.get() * (i as f64 + 0.5)).sin().square().sum(..))
     };
     params.iter().enumerate().filter_map(term).reduce(|a, b| a + b).unwrap()
 }

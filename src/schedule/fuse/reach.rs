@@ -102,15 +102,9 @@ impl State<'_> {
                 return Need::Unknown;
             }
             match self.group_of[id.index()] {
-                Some(group) if group == b => {
-                    if left {
-                        return Need::Yes;
-                    }
-                }
-                Some(group) => {
-                    if search.enters(group) && self.ends[group as usize].1 > floor {
-                        self.descend(&mut search, group, true);
-                    }
+                Some(group) if group == b && left => return Need::Yes,
+                Some(group) if group != b && self.ends[group as usize].1 > floor && search.enters(group) => {
+                    self.descend(&mut search, group, true);
                 }
                 None if id > floor && search.passes(id, left) => {
                     // A node not placed yet will be a step of its own unless it moves.
@@ -119,7 +113,7 @@ impl State<'_> {
                     let below = self.graph.node(id).operands.iter();
                     search.pending.extend(below.map(|&operand| (operand, left || !moves)));
                 }
-                None => {}
+                Some(_) | None => {}
             }
         }
         Need::No
