@@ -97,7 +97,8 @@ fn run(device: Device, item: &str, call: fn(&[Tensor]) -> Tensor) -> bool {
     let timing = report::time(
         || {
             let result = call(&inputs);
-            if let Err(error) = result.realize() {
+            // A call ends when the result is there, not when it is under way.
+            if let Err(error) = result.realize().and_then(|_| device.synchronize()) {
                 eprintln!("{item}: {error}");
             }
             result

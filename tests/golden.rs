@@ -50,6 +50,10 @@ fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
 fn shaders(report: &PlanReport) -> String {
     let mut text = String::new();
     for kernel in &report.kernels {
+        // What GPUs run is validated, but not kept.
+        if let Ok(shader) = wgsl::render_work(kernel.work(), &Target::webgpu_default()) {
+            shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.source));
+        }
         let shader = wgsl::render_work(kernel.work(), &Target::software())
             .expect("a kernel that the software driver runs");
         for pass in shader.iter().flat_map(|shader| &shader.passes) {
@@ -87,6 +91,17 @@ fn portable(source: &str) {
     let mut out = String::new();
     let mut writer = naga::back::hlsl::Writer::new(&mut out, &hlsl, &pipeline);
     writer.write(&module, &info, None).unwrap_or_else(|e| fail("HLSL", e.to_string()));
+}
+
+/// Templates are whole shaders, with an example in the place of what kernels
+/// put before them.
+#[test]
+fn templates_are_valid_by_themselves() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let files = fs::read_dir(folder).expect("the folder of shaders").map(|file| file.expect("a file").path());
+    let texts: Vec<String> = files.map(|path| fs::read_to_string(path).expect("a text")).collect();
+    assert!(!texts.is_empty());
+    texts.iter().for_each(|text| portable(text));
 }
 
 fn totals(report: &PlanReport) -> String {

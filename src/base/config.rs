@@ -20,6 +20,9 @@ pub struct Config {
     pub strict: bool,
     /// `KILN_CACHE_DIR`: where compiled kernels are kept on disk.
     pub cache_dir: Option<PathBuf>,
+    /// `KILN_TUNE`: whether wgpu adapters time the tiles of products; if not
+    /// set, GPUs do and software drivers do not.
+    pub tune: Option<bool>,
     /// `KILN_THREADS`: threads the CPU device uses; 0 or unset is all cores.
     pub threads: usize,
 }
@@ -34,6 +37,7 @@ pub fn config() -> &'static Config {
         virtual_devices: variable("KILN_VIRTUAL_DEVICES", virtual_devices).unwrap_or_default(),
         strict: variable("KILN_STRICT", whole_number).unwrap_or(0) != 0,
         cache_dir: text("KILN_CACHE_DIR").map(PathBuf::from),
+        tune: variable("KILN_TUNE", whole_number).map(|number| number != 0),
         threads: variable("KILN_THREADS", whole_number).unwrap_or(0),
     })
 }

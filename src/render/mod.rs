@@ -8,6 +8,7 @@
 //! - [`coalesce`]: axes that memory runs through as one become one.
 //! - [`mod@split`]: long or narrow kernels become several.
 //! - [`iterations`]: how often one invocation's loops run.
+//! - [`product`]: tiles of matrix products, for templates.
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
@@ -17,6 +18,7 @@ pub mod c_like;
 pub mod coalesce;
 pub mod cuda;
 pub mod iterations;
+pub mod product;
 pub mod shader;
 pub mod split;
 pub mod target;

@@ -1,5 +1,7 @@
 //! What a renderer knows of the device.
 
+use crate::render::product::Tile;
+
 /// The kinds of adapter, which like kernels of different shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Adapter {
@@ -20,6 +22,11 @@ pub struct Target {
     pub int64: bool,
     /// Whether there are 64-bit floats.
     pub float64: bool,
+    /// Invocations of a subgroup, where shaders can exchange values within it
+    /// and all subgroups are of one size; else 0.
+    pub subgroup: u32,
+    /// The tile that products get if it suits them, instead of the table's choice.
+    pub tile: Option<Tile>,
     /// Whether inputs start at multiples of four elements.
     pub aligned: bool,
     /// Invocations in a workgroup, at most.
@@ -46,6 +53,8 @@ impl Target {
             adapter: Adapter::Discrete,
             int64: false,
             float64: false,
+            subgroup: 0,
+            tile: None,
             aligned: true,
             max_workgroup: 256,
             workgroup_bytes: 16 << 10,
@@ -69,6 +78,8 @@ impl Target {
             adapter: Adapter::Discrete,
             int64: true,
             float64: true,
+            subgroup: 0,
+            tile: None,
             aligned: true,
             max_workgroup: 1024,
             workgroup_bytes: 48 << 10,
@@ -88,6 +99,8 @@ impl Target {
             adapter: Adapter::Cpu,
             int64: true,
             float64: true,
+            subgroup: 8,
+            tile: None,
             aligned: true,
             max_workgroup: 1024,
             workgroup_bytes: 32 << 10,

@@ -32,9 +32,9 @@ fn in1(at: i32) -> f32 {
     let e = u32(at) + launch[1].y;
     return in1_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<f32>>;
-fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+@group(0) @binding(3) var<storage, read_write> in2_0: array<f32>;
+fn in2(at: i32) -> f32 {
+    let e = u32(at) + launch[1].z;
     return in2_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
@@ -42,137 +42,220 @@ fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
     out0_0[e] = vec4<f32>(a, b, c, d);
 }
-
-@compute @workgroup_size(32)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let tile = i32((group.y * groups.x + group.x) * 32u + local);
-    if (tile >= 256) { return; }
-    let column = i32(u32(tile) % 128u);
-    let rest = i32(u32(tile) / 128u);
-    let row = i32(u32(rest) % 2u);
-    let batch = i32(u32(rest) / 2u);
-    let row_first = row * 4;
+alias Element = f32;
+const BATCHES = 1;
+const M = 8;
+const N = 512;
+const K = 27;
+const LANES = 8;
+const ROWS = 8;
+const FOURS = 1;
+fn zero() -> vec4<Element> {
+    return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
+}
+fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
+    let row_first = min(row, 4);
     let i1_0 = row_first + 0;
     let i1_1 = row_first + 1;
     let i1_2 = row_first + 2;
     let i1_3 = row_first + 3;
-    let column_first = column * 4;
+    let depth_0 = min(depth + 0, 26);
+    let i6_0 = depth_0;
+    let depth_1 = min(depth + 1, 26);
+    let i6_1 = depth_1;
+    let depth_2 = min(depth + 2, 26);
+    let i6_2 = depth_2;
+    let depth_3 = min(depth + 3, 26);
+    let i6_3 = depth_3;
+    let v0_0_0 = in0(i1_0 * 27 + i6_0);
+    let v0_0_1 = in0(i1_0 * 27 + i6_1);
+    let v0_0_2 = in0(i1_0 * 27 + i6_2);
+    let v0_0_3 = in0(i1_0 * 27 + i6_3);
+    let v0_1_0 = in0(i1_1 * 27 + i6_0);
+    let v0_1_1 = in0(i1_1 * 27 + i6_1);
+    let v0_1_2 = in0(i1_1 * 27 + i6_2);
+    let v0_1_3 = in0(i1_1 * 27 + i6_3);
+    let v0_2_0 = in0(i1_2 * 27 + i6_0);
+    let v0_2_1 = in0(i1_2 * 27 + i6_1);
+    let v0_2_2 = in0(i1_2 * 27 + i6_2);
+    let v0_2_3 = in0(i1_2 * 27 + i6_3);
+    let v0_3_0 = in0(i1_3 * 27 + i6_0);
+    let v0_3_1 = in0(i1_3 * 27 + i6_1);
+    let v0_3_2 = in0(i1_3 * 27 + i6_2);
+    let v0_3_3 = in0(i1_3 * 27 + i6_3);
+    let inside_0 = depth + 0 < 27;
+    let inside_1 = depth + 1 < 27;
+    let inside_2 = depth + 2 < 27;
+    let inside_3 = depth + 3 < 27;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(select(Element(), v0_0_0, inside_0), select(Element(), v0_0_1, inside_1), select(Element(), v0_0_2, inside_2), select(Element(), v0_0_3, inside_3)),
+        vec4<Element>(select(Element(), v0_1_0, inside_0), select(Element(), v0_1_1, inside_1), select(Element(), v0_1_2, inside_2), select(Element(), v0_1_3, inside_3)),
+        vec4<Element>(select(Element(), v0_2_0, inside_0), select(Element(), v0_2_1, inside_1), select(Element(), v0_2_2, inside_2), select(Element(), v0_2_3, inside_3)),
+        vec4<Element>(select(Element(), v0_3_0, inside_0), select(Element(), v0_3_1, inside_1), select(Element(), v0_3_2, inside_2), select(Element(), v0_3_3, inside_3)),
+    );
+}
+fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
+    let depth_0 = min(depth + 0, 26);
+    let i4_0 = i32(u32(depth_0) / 9u);
+    let i5_0 = i32(u32(i32(u32(depth_0) / 3u)) % 3u);
+    let i6_0 = i32(u32(depth_0) % 3u);
+    let depth_1 = min(depth + 1, 26);
+    let i4_1 = i32(u32(depth_1) / 9u);
+    let i5_1 = i32(u32(i32(u32(depth_1) / 3u)) % 3u);
+    let i6_1 = i32(u32(depth_1) % 3u);
+    let depth_2 = min(depth + 2, 26);
+    let i4_2 = i32(u32(depth_2) / 9u);
+    let i5_2 = i32(u32(i32(u32(depth_2) / 3u)) % 3u);
+    let i6_2 = i32(u32(depth_2) % 3u);
+    let depth_3 = min(depth + 3, 26);
+    let i4_3 = i32(u32(depth_3) / 9u);
+    let i5_3 = i32(u32(i32(u32(depth_3) / 3u)) % 3u);
+    let i6_3 = i32(u32(depth_3) % 3u);
+    let column_first = min(column, 508);
     let i0 = i32(u32(column_first) / 256u);
     let i2 = i32(u32(i32(u32(column_first) / 16u)) % 16u);
     let i3_0 = i32(u32(column_first) % 16u) + 0;
     let i3_1 = i32(u32(column_first) % 16u) + 1;
     let i3_2 = i32(u32(column_first) % 16u) + 2;
     let i3_3 = i32(u32(column_first) % 16u) + 3;
-    var sum_0_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var step: i32 = 0; step < 27; step += 1) {
-        let i4 = i32(u32(step) / 9u);
-        let i5 = i32(u32(i32(u32(step) / 3u)) % 3u);
-        let i6 = i32(u32(step) % 3u);
-        let v0_0 = in0(i1_0 * 27 + i4 * 9 + i5 * 3 + i6);
-        let v0_1 = in0(i1_1 * 27 + i4 * 9 + i5 * 3 + i6);
-        let v0_2 = in0(i1_2 * 27 + i4 * 9 + i5 * 3 + i6);
-        let v0_3 = in0(i1_3 * 27 + i4 * 9 + i5 * 3 + i6);
-        let open1 = (i2 + i5 + (-1) >= 0 && i2 + i5 + (-1) < 16) && (i3_0 + i6 + (-1) >= 0 && i3_0 + i6 + (-1) < 16);
-        let v5_0 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_0 + i4 * 256 + i5 * 16 + i6 + (-17), open1)), open1);
-        let open2 = (i2 + i5 + (-1) >= 0 && i2 + i5 + (-1) < 16) && (i3_1 + i6 + (-1) >= 0 && i3_1 + i6 + (-1) < 16);
-        let v5_1 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_1 + i4 * 256 + i5 * 16 + i6 + (-17), open2)), open2);
-        let open3 = (i2 + i5 + (-1) >= 0 && i2 + i5 + (-1) < 16) && (i3_2 + i6 + (-1) >= 0 && i3_2 + i6 + (-1) < 16);
-        let v5_2 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_2 + i4 * 256 + i5 * 16 + i6 + (-17), open3)), open3);
-        let open4 = (i2 + i5 + (-1) >= 0 && i2 + i5 + (-1) < 16) && (i3_3 + i6 + (-1) >= 0 && i3_3 + i6 + (-1) < 16);
-        let v5_3 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_3 + i4 * 256 + i5 * 16 + i6 + (-17), open4)), open4);
-        sum_0_0 = sum_0_0 + v0_0 * v5_0;
-        sum_0_1 = sum_0_1 + v0_0 * v5_1;
-        sum_0_2 = sum_0_2 + v0_0 * v5_2;
-        sum_0_3 = sum_0_3 + v0_0 * v5_3;
-        sum_1_0 = sum_1_0 + v0_1 * v5_0;
-        sum_1_1 = sum_1_1 + v0_1 * v5_1;
-        sum_1_2 = sum_1_2 + v0_1 * v5_2;
-        sum_1_3 = sum_1_3 + v0_1 * v5_3;
-        sum_2_0 = sum_2_0 + v0_2 * v5_0;
-        sum_2_1 = sum_2_1 + v0_2 * v5_1;
-        sum_2_2 = sum_2_2 + v0_2 * v5_2;
-        sum_2_3 = sum_2_3 + v0_2 * v5_3;
-        sum_3_0 = sum_3_0 + v0_3 * v5_0;
-        sum_3_1 = sum_3_1 + v0_3 * v5_1;
-        sum_3_2 = sum_3_2 + v0_3 * v5_2;
-        sum_3_3 = sum_3_3 + v0_3 * v5_3;
-    }
-    let v6_0_0 = sum_0_0;
-    let v6_0_1 = sum_0_1;
-    let v6_0_2 = sum_0_2;
-    let v6_0_3 = sum_0_3;
-    let v6_1_0 = sum_1_0;
-    let v6_1_1 = sum_1_1;
-    let v6_1_2 = sum_1_2;
-    let v6_1_3 = sum_1_3;
-    let v6_2_0 = sum_2_0;
-    let v6_2_1 = sum_2_1;
-    let v6_2_2 = sum_2_2;
-    let v6_2_3 = sum_2_3;
-    let v6_3_0 = sum_3_0;
-    let v6_3_1 = sum_3_1;
-    let v6_3_2 = sum_3_2;
-    let v6_3_3 = sum_3_3;
+    let open1 = (i2 + i5_0 + (-1) >= 0 && i2 + i5_0 + (-1) < 16) && (i3_0 + i6_0 + (-1) >= 0 && i3_0 + i6_0 + (-1) < 16);
+    let v5_0_0 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_0 + i4_0 * 256 + i5_0 * 16 + i6_0 + (-17), open1)), open1);
+    let open2 = (i2 + i5_1 + (-1) >= 0 && i2 + i5_1 + (-1) < 16) && (i3_0 + i6_1 + (-1) >= 0 && i3_0 + i6_1 + (-1) < 16);
+    let v5_0_1 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_0 + i4_1 * 256 + i5_1 * 16 + i6_1 + (-17), open2)), open2);
+    let open3 = (i2 + i5_2 + (-1) >= 0 && i2 + i5_2 + (-1) < 16) && (i3_0 + i6_2 + (-1) >= 0 && i3_0 + i6_2 + (-1) < 16);
+    let v5_0_2 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_0 + i4_2 * 256 + i5_2 * 16 + i6_2 + (-17), open3)), open3);
+    let open4 = (i2 + i5_3 + (-1) >= 0 && i2 + i5_3 + (-1) < 16) && (i3_0 + i6_3 + (-1) >= 0 && i3_0 + i6_3 + (-1) < 16);
+    let v5_0_3 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_0 + i4_3 * 256 + i5_3 * 16 + i6_3 + (-17), open4)), open4);
+    let open5 = (i2 + i5_0 + (-1) >= 0 && i2 + i5_0 + (-1) < 16) && (i3_1 + i6_0 + (-1) >= 0 && i3_1 + i6_0 + (-1) < 16);
+    let v5_1_0 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_1 + i4_0 * 256 + i5_0 * 16 + i6_0 + (-17), open5)), open5);
+    let open6 = (i2 + i5_1 + (-1) >= 0 && i2 + i5_1 + (-1) < 16) && (i3_1 + i6_1 + (-1) >= 0 && i3_1 + i6_1 + (-1) < 16);
+    let v5_1_1 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_1 + i4_1 * 256 + i5_1 * 16 + i6_1 + (-17), open6)), open6);
+    let open7 = (i2 + i5_2 + (-1) >= 0 && i2 + i5_2 + (-1) < 16) && (i3_1 + i6_2 + (-1) >= 0 && i3_1 + i6_2 + (-1) < 16);
+    let v5_1_2 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_1 + i4_2 * 256 + i5_2 * 16 + i6_2 + (-17), open7)), open7);
+    let open8 = (i2 + i5_3 + (-1) >= 0 && i2 + i5_3 + (-1) < 16) && (i3_1 + i6_3 + (-1) >= 0 && i3_1 + i6_3 + (-1) < 16);
+    let v5_1_3 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_1 + i4_3 * 256 + i5_3 * 16 + i6_3 + (-17), open8)), open8);
+    let open9 = (i2 + i5_0 + (-1) >= 0 && i2 + i5_0 + (-1) < 16) && (i3_2 + i6_0 + (-1) >= 0 && i3_2 + i6_0 + (-1) < 16);
+    let v5_2_0 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_2 + i4_0 * 256 + i5_0 * 16 + i6_0 + (-17), open9)), open9);
+    let open10 = (i2 + i5_1 + (-1) >= 0 && i2 + i5_1 + (-1) < 16) && (i3_2 + i6_1 + (-1) >= 0 && i3_2 + i6_1 + (-1) < 16);
+    let v5_2_1 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_2 + i4_1 * 256 + i5_1 * 16 + i6_1 + (-17), open10)), open10);
+    let open11 = (i2 + i5_2 + (-1) >= 0 && i2 + i5_2 + (-1) < 16) && (i3_2 + i6_2 + (-1) >= 0 && i3_2 + i6_2 + (-1) < 16);
+    let v5_2_2 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_2 + i4_2 * 256 + i5_2 * 16 + i6_2 + (-17), open11)), open11);
+    let open12 = (i2 + i5_3 + (-1) >= 0 && i2 + i5_3 + (-1) < 16) && (i3_2 + i6_3 + (-1) >= 0 && i3_2 + i6_3 + (-1) < 16);
+    let v5_2_3 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_2 + i4_3 * 256 + i5_3 * 16 + i6_3 + (-17), open12)), open12);
+    let open13 = (i2 + i5_0 + (-1) >= 0 && i2 + i5_0 + (-1) < 16) && (i3_3 + i6_0 + (-1) >= 0 && i3_3 + i6_0 + (-1) < 16);
+    let v5_3_0 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_3 + i4_0 * 256 + i5_0 * 16 + i6_0 + (-17), open13)), open13);
+    let open14 = (i2 + i5_1 + (-1) >= 0 && i2 + i5_1 + (-1) < 16) && (i3_3 + i6_1 + (-1) >= 0 && i3_3 + i6_1 + (-1) < 16);
+    let v5_3_1 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_3 + i4_1 * 256 + i5_1 * 16 + i6_1 + (-17), open14)), open14);
+    let open15 = (i2 + i5_2 + (-1) >= 0 && i2 + i5_2 + (-1) < 16) && (i3_3 + i6_2 + (-1) >= 0 && i3_3 + i6_2 + (-1) < 16);
+    let v5_3_2 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_3 + i4_2 * 256 + i5_2 * 16 + i6_2 + (-17), open15)), open15);
+    let open16 = (i2 + i5_3 + (-1) >= 0 && i2 + i5_3 + (-1) < 16) && (i3_3 + i6_3 + (-1) >= 0 && i3_3 + i6_3 + (-1) < 16);
+    let v5_3_3 = select(number_f32(0x00000000u /* 0.0 */), in1(select(0, i0 * 768 + i2 * 16 + i3_3 + i4_3 * 256 + i5_3 * 16 + i6_3 + (-17), open16)), open16);
+    let inside_0 = depth + 0 < 27;
+    let inside_1 = depth + 1 < 27;
+    let inside_2 = depth + 2 < 27;
+    let inside_3 = depth + 3 < 27;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(select(Element(), v5_0_0, inside_0), select(Element(), v5_1_0, inside_0), select(Element(), v5_2_0, inside_0), select(Element(), v5_3_0, inside_0)),
+        vec4<Element>(select(Element(), v5_0_1, inside_1), select(Element(), v5_1_1, inside_1), select(Element(), v5_2_1, inside_1), select(Element(), v5_3_1, inside_1)),
+        vec4<Element>(select(Element(), v5_0_2, inside_2), select(Element(), v5_1_2, inside_2), select(Element(), v5_2_2, inside_2), select(Element(), v5_3_2, inside_2)),
+        vec4<Element>(select(Element(), v5_0_3, inside_3), select(Element(), v5_1_3, inside_3), select(Element(), v5_2_3, inside_3), select(Element(), v5_3_3, inside_3)),
+    );
+}
+fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
+    let i1 = row;
+    let column_first = min(column, 508);
+    let i0 = i32(u32(column_first) / 256u);
+    let i3_0 = i32(u32(column_first) % 256u) + 0;
+    let i3_1 = i32(u32(column_first) % 256u) + 1;
+    let i3_2 = i32(u32(column_first) % 256u) + 2;
+    let i3_3 = i32(u32(column_first) % 256u) + 3;
+    let v6_0 = x[0];
+    let v6_1 = x[1];
+    let v6_2 = x[2];
+    let v6_3 = x[3];
     let v3 = number_f32(0x00000000u /* 0.0 */);
-    let four5 = in2((i1_0) / 4);
-    let v7_0 = four5.x;
-    let v7_1 = four5.y;
-    let v7_2 = four5.z;
-    let v7_3 = four5.w;
-    let v8_0_0 = add_f32(v6_0_0, v7_0);
-    let v8_0_1 = add_f32(v6_0_1, v7_0);
-    let v8_0_2 = add_f32(v6_0_2, v7_0);
-    let v8_0_3 = add_f32(v6_0_3, v7_0);
-    let v8_1_0 = add_f32(v6_1_0, v7_1);
-    let v8_1_1 = add_f32(v6_1_1, v7_1);
-    let v8_1_2 = add_f32(v6_1_2, v7_1);
-    let v8_1_3 = add_f32(v6_1_3, v7_1);
-    let v8_2_0 = add_f32(v6_2_0, v7_2);
-    let v8_2_1 = add_f32(v6_2_1, v7_2);
-    let v8_2_2 = add_f32(v6_2_2, v7_2);
-    let v8_2_3 = add_f32(v6_2_3, v7_2);
-    let v8_3_0 = add_f32(v6_3_0, v7_3);
-    let v8_3_1 = add_f32(v6_3_1, v7_3);
-    let v8_3_2 = add_f32(v6_3_2, v7_3);
-    let v8_3_3 = add_f32(v6_3_3, v7_3);
-    let v9_0_0 = maximum_f32(v8_0_0, v3);
-    let v9_0_1 = maximum_f32(v8_0_1, v3);
-    let v9_0_2 = maximum_f32(v8_0_2, v3);
-    let v9_0_3 = maximum_f32(v8_0_3, v3);
-    let v9_1_0 = maximum_f32(v8_1_0, v3);
-    let v9_1_1 = maximum_f32(v8_1_1, v3);
-    let v9_1_2 = maximum_f32(v8_1_2, v3);
-    let v9_1_3 = maximum_f32(v8_1_3, v3);
-    let v9_2_0 = maximum_f32(v8_2_0, v3);
-    let v9_2_1 = maximum_f32(v8_2_1, v3);
-    let v9_2_2 = maximum_f32(v8_2_2, v3);
-    let v9_2_3 = maximum_f32(v8_2_3, v3);
-    let v9_3_0 = maximum_f32(v8_3_0, v3);
-    let v9_3_1 = maximum_f32(v8_3_1, v3);
-    let v9_3_2 = maximum_f32(v8_3_2, v3);
-    let v9_3_3 = maximum_f32(v8_3_3, v3);
-    out0((i0 * 2048 + i1_0 * 256 + i2 * 16 + i3_0) / 4, v9_0_0, v9_0_1, v9_0_2, v9_0_3);
-    out0((i0 * 2048 + i1_1 * 256 + i2 * 16 + i3_0) / 4, v9_1_0, v9_1_1, v9_1_2, v9_1_3);
-    out0((i0 * 2048 + i1_2 * 256 + i2 * 16 + i3_0) / 4, v9_2_0, v9_2_1, v9_2_2, v9_2_3);
-    out0((i0 * 2048 + i1_3 * 256 + i2 * 16 + i3_0) / 4, v9_3_0, v9_3_1, v9_3_2, v9_3_3);
+    let v7 = in2(i1);
+    let v8_0 = add_f32(v6_0, v7);
+    let v8_1 = add_f32(v6_1, v7);
+    let v8_2 = add_f32(v6_2, v7);
+    let v8_3 = add_f32(v6_3, v7);
+    let v9_0 = maximum_f32(v8_0, v3);
+    let v9_1 = maximum_f32(v8_1, v3);
+    let v9_2 = maximum_f32(v8_2, v3);
+    let v9_3 = maximum_f32(v8_3, v3);
+    out0((i0 * 2048 + i1 * 256 + i3_0) / 4, v9_0, v9_1, v9_2, v9_3);
+}
+
+// Fours of rows in a workgroup's tile.
+const BLOCKS = ROWS / 4;
+// Depths of a step: the lanes hold a block of four rows and four depths each.
+const STEP = 4 * LANES / BLOCKS;
+const COLUMNS = 4 * LANES * FOURS;
+const ROW_TILES = (M + ROWS - 1) / ROWS;
+const COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
+const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
+
+// Where sums wait for a loop over them: drivers would write out what becomes
+// of each. An invocation sees only its own.
+var<workgroup> waiting: array<vec4<Element>, ROWS * FOURS * LANES>;
+
+alias Sums = array<array<vec4<Element>, FOURS>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+
+// Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
+fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
+    let row = lane % BLOCKS * 4 + i;
+    for (var q = 0; q < FOURS; q++) {
+        let y = (*b)[lane / BLOCKS][q];
+        (*sums)[row][q] = (*sums)[row][q] + x.x * y[0] + x.y * y[1] + x.z * y[2] + x.w * y[3];
+    }
+}
+
+@compute @workgroup_size(LANES)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(subgroup_invocation_id) own: u32,
+) {
+    let tile = i32(group.y * groups.x + group.x);
+    if (tile >= TILES) { return; }
+    let lane = i32(own);
+    // Neighbours share what the caches hold worst: the wider operand's part.
+    let place = tile % (ROW_TILES * COLUMN_TILES);
+    let column = select(place % COLUMN_TILES, place / ROW_TILES, M < N) * COLUMNS + lane * 4;
+    let row = select(place / COLUMN_TILES, place % ROW_TILES, M < N) * ROWS;
+    let batch = tile / (ROW_TILES * COLUMN_TILES);
+    var sums: Sums;
+    for (var r = 0; r < ROWS; r++) {
+        for (var q = 0; q < FOURS; q++) { sums[r][q] = zero(); }
+    }
+    var b: Depths;
+    for (var depth = 0; depth < K; depth += STEP) {
+        let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
+        for (var d = 0; d < STEP / 4; d++) {
+            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+        }
+        for (var i = 0; i < 4; i++) {
+            // The number of a broadcast's lane must be a constant.
+            take_in(&sums, &b, 0, i, subgroupBroadcast(a[i], 0u));
+            take_in(&sums, &b, 1, i, subgroupBroadcast(a[i], 1u));
+            take_in(&sums, &b, 2, i, subgroupBroadcast(a[i], 2u));
+            take_in(&sums, &b, 3, i, subgroupBroadcast(a[i], 3u));
+            if (LANES > 4) {
+                take_in(&sums, &b, 4 % LANES, i, subgroupBroadcast(a[i], 4u));
+                take_in(&sums, &b, 5 % LANES, i, subgroupBroadcast(a[i], 5u));
+                take_in(&sums, &b, 6 % LANES, i, subgroupBroadcast(a[i], 6u));
+                take_in(&sums, &b, 7 % LANES, i, subgroupBroadcast(a[i], 7u));
+            }
+        }
+    }
+    for (var r = 0; r < ROWS; r++) {
+        for (var q = 0; q < FOURS; q++) { waiting[(r * FOURS + q) * LANES + lane] = sums[r][q]; }
+    }
+    for (var i = 0; i < ROWS * FOURS; i++) {
+        let own_row = row + i / FOURS;
+        let own_column = column + i % FOURS * LANES * 4;
+        if (own_row < M && own_column < N) { store_c(batch, own_row, own_column, waiting[i * LANES + lane]); }
+    }
 }
 

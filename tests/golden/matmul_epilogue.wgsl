@@ -70,314 +70,218 @@ fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
     out0_0[e] = vec4<f32>(a, b, c, d);
 }
-
-@compute @workgroup_size(32)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let tile = i32((group.y * groups.x + group.x) * 32u + local);
-    if (tile >= 192) { return; }
-    let column = i32(u32(tile) % 12u);
-    let rest = i32(u32(tile) / 12u);
-    let row = i32(u32(rest) % 16u);
-    let batch = i32(u32(rest) / 16u);
-    let row_first = row * 4;
+alias Element = f32;
+const BATCHES = 1;
+const M = 64;
+const N = 48;
+const K = 32;
+const LANES = 8;
+const ROWS = 16;
+const FOURS = 1;
+fn zero() -> vec4<Element> {
+    return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
+}
+fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
+    let row_first = min(row, 60);
     let i0_0 = row_first + 0;
     let i0_1 = row_first + 1;
     let i0_2 = row_first + 2;
     let i0_3 = row_first + 3;
-    let column_first = column * 4;
+    let depth_first = min(depth, 28);
+    let i2_0 = depth_first + 0;
+    let i2_1 = depth_first + 1;
+    let i2_2 = depth_first + 2;
+    let i2_3 = depth_first + 3;
+    let four1 = in0((i0_0 * 32 + i2_0) / 4);
+    let v0_0_0 = four1.x;
+    let v0_0_1 = four1.y;
+    let v0_0_2 = four1.z;
+    let v0_0_3 = four1.w;
+    let four2 = in0((i0_1 * 32 + i2_0) / 4);
+    let v0_1_0 = four2.x;
+    let v0_1_1 = four2.y;
+    let v0_1_2 = four2.z;
+    let v0_1_3 = four2.w;
+    let four3 = in0((i0_2 * 32 + i2_0) / 4);
+    let v0_2_0 = four3.x;
+    let v0_2_1 = four3.y;
+    let v0_2_2 = four3.z;
+    let v0_2_3 = four3.w;
+    let four4 = in0((i0_3 * 32 + i2_0) / 4);
+    let v0_3_0 = four4.x;
+    let v0_3_1 = four4.y;
+    let v0_3_2 = four4.z;
+    let v0_3_3 = four4.w;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
+        vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
+        vec4<Element>(v0_2_0, v0_2_1, v0_2_2, v0_2_3),
+        vec4<Element>(v0_3_0, v0_3_1, v0_3_2, v0_3_3),
+    );
+}
+fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
+    let depth_first = min(depth, 28);
+    let i2_0 = depth_first + 0;
+    let i2_1 = depth_first + 1;
+    let i2_2 = depth_first + 2;
+    let i2_3 = depth_first + 3;
+    let column_first = min(column, 44);
     let i1_0 = column_first + 0;
     let i1_1 = column_first + 1;
     let i1_2 = column_first + 2;
     let i1_3 = column_first + 3;
-    var sum_0_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_0_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_1_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_2_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var sum_3_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var step: i32 = 0; step < 32; step += 4) {
-        let i2_0 = step + 0;
-        let i2_1 = step + 1;
-        let i2_2 = step + 2;
-        let i2_3 = step + 3;
-        let four1 = in0((i0_0 * 32 + i2_0) / 4);
-        let v0_0_0 = four1.x;
-        let v0_0_1 = four1.y;
-        let v0_0_2 = four1.z;
-        let v0_0_3 = four1.w;
-        let four2 = in0((i0_1 * 32 + i2_0) / 4);
-        let v0_1_0 = four2.x;
-        let v0_1_1 = four2.y;
-        let v0_1_2 = four2.z;
-        let v0_1_3 = four2.w;
-        let four3 = in0((i0_2 * 32 + i2_0) / 4);
-        let v0_2_0 = four3.x;
-        let v0_2_1 = four3.y;
-        let v0_2_2 = four3.z;
-        let v0_2_3 = four3.w;
-        let four4 = in0((i0_3 * 32 + i2_0) / 4);
-        let v0_3_0 = four4.x;
-        let v0_3_1 = four4.y;
-        let v0_3_2 = four4.z;
-        let v0_3_3 = four4.w;
-        let four5 = in1((i1_0 + i2_0 * 48) / 4);
-        let v1_0_0 = four5.x;
-        let v1_1_0 = four5.y;
-        let v1_2_0 = four5.z;
-        let v1_3_0 = four5.w;
-        let four6 = in1((i1_0 + i2_1 * 48) / 4);
-        let v1_0_1 = four6.x;
-        let v1_1_1 = four6.y;
-        let v1_2_1 = four6.z;
-        let v1_3_1 = four6.w;
-        let four7 = in1((i1_0 + i2_2 * 48) / 4);
-        let v1_0_2 = four7.x;
-        let v1_1_2 = four7.y;
-        let v1_2_2 = four7.z;
-        let v1_3_2 = four7.w;
-        let four8 = in1((i1_0 + i2_3 * 48) / 4);
-        let v1_0_3 = four8.x;
-        let v1_1_3 = four8.y;
-        let v1_2_3 = four8.z;
-        let v1_3_3 = four8.w;
-        sum_0_0 = sum_0_0 + v0_0_0 * v1_0_0;
-        sum_0_1 = sum_0_1 + v0_0_0 * v1_1_0;
-        sum_0_2 = sum_0_2 + v0_0_0 * v1_2_0;
-        sum_0_3 = sum_0_3 + v0_0_0 * v1_3_0;
-        sum_1_0 = sum_1_0 + v0_1_0 * v1_0_0;
-        sum_1_1 = sum_1_1 + v0_1_0 * v1_1_0;
-        sum_1_2 = sum_1_2 + v0_1_0 * v1_2_0;
-        sum_1_3 = sum_1_3 + v0_1_0 * v1_3_0;
-        sum_2_0 = sum_2_0 + v0_2_0 * v1_0_0;
-        sum_2_1 = sum_2_1 + v0_2_0 * v1_1_0;
-        sum_2_2 = sum_2_2 + v0_2_0 * v1_2_0;
-        sum_2_3 = sum_2_3 + v0_2_0 * v1_3_0;
-        sum_3_0 = sum_3_0 + v0_3_0 * v1_0_0;
-        sum_3_1 = sum_3_1 + v0_3_0 * v1_1_0;
-        sum_3_2 = sum_3_2 + v0_3_0 * v1_2_0;
-        sum_3_3 = sum_3_3 + v0_3_0 * v1_3_0;
-        sum_0_0 = sum_0_0 + v0_0_1 * v1_0_1;
-        sum_0_1 = sum_0_1 + v0_0_1 * v1_1_1;
-        sum_0_2 = sum_0_2 + v0_0_1 * v1_2_1;
-        sum_0_3 = sum_0_3 + v0_0_1 * v1_3_1;
-        sum_1_0 = sum_1_0 + v0_1_1 * v1_0_1;
-        sum_1_1 = sum_1_1 + v0_1_1 * v1_1_1;
-        sum_1_2 = sum_1_2 + v0_1_1 * v1_2_1;
-        sum_1_3 = sum_1_3 + v0_1_1 * v1_3_1;
-        sum_2_0 = sum_2_0 + v0_2_1 * v1_0_1;
-        sum_2_1 = sum_2_1 + v0_2_1 * v1_1_1;
-        sum_2_2 = sum_2_2 + v0_2_1 * v1_2_1;
-        sum_2_3 = sum_2_3 + v0_2_1 * v1_3_1;
-        sum_3_0 = sum_3_0 + v0_3_1 * v1_0_1;
-        sum_3_1 = sum_3_1 + v0_3_1 * v1_1_1;
-        sum_3_2 = sum_3_2 + v0_3_1 * v1_2_1;
-        sum_3_3 = sum_3_3 + v0_3_1 * v1_3_1;
-        sum_0_0 = sum_0_0 + v0_0_2 * v1_0_2;
-        sum_0_1 = sum_0_1 + v0_0_2 * v1_1_2;
-        sum_0_2 = sum_0_2 + v0_0_2 * v1_2_2;
-        sum_0_3 = sum_0_3 + v0_0_2 * v1_3_2;
-        sum_1_0 = sum_1_0 + v0_1_2 * v1_0_2;
-        sum_1_1 = sum_1_1 + v0_1_2 * v1_1_2;
-        sum_1_2 = sum_1_2 + v0_1_2 * v1_2_2;
-        sum_1_3 = sum_1_3 + v0_1_2 * v1_3_2;
-        sum_2_0 = sum_2_0 + v0_2_2 * v1_0_2;
-        sum_2_1 = sum_2_1 + v0_2_2 * v1_1_2;
-        sum_2_2 = sum_2_2 + v0_2_2 * v1_2_2;
-        sum_2_3 = sum_2_3 + v0_2_2 * v1_3_2;
-        sum_3_0 = sum_3_0 + v0_3_2 * v1_0_2;
-        sum_3_1 = sum_3_1 + v0_3_2 * v1_1_2;
-        sum_3_2 = sum_3_2 + v0_3_2 * v1_2_2;
-        sum_3_3 = sum_3_3 + v0_3_2 * v1_3_2;
-        sum_0_0 = sum_0_0 + v0_0_3 * v1_0_3;
-        sum_0_1 = sum_0_1 + v0_0_3 * v1_1_3;
-        sum_0_2 = sum_0_2 + v0_0_3 * v1_2_3;
-        sum_0_3 = sum_0_3 + v0_0_3 * v1_3_3;
-        sum_1_0 = sum_1_0 + v0_1_3 * v1_0_3;
-        sum_1_1 = sum_1_1 + v0_1_3 * v1_1_3;
-        sum_1_2 = sum_1_2 + v0_1_3 * v1_2_3;
-        sum_1_3 = sum_1_3 + v0_1_3 * v1_3_3;
-        sum_2_0 = sum_2_0 + v0_2_3 * v1_0_3;
-        sum_2_1 = sum_2_1 + v0_2_3 * v1_1_3;
-        sum_2_2 = sum_2_2 + v0_2_3 * v1_2_3;
-        sum_2_3 = sum_2_3 + v0_2_3 * v1_3_3;
-        sum_3_0 = sum_3_0 + v0_3_3 * v1_0_3;
-        sum_3_1 = sum_3_1 + v0_3_3 * v1_1_3;
-        sum_3_2 = sum_3_2 + v0_3_3 * v1_2_3;
-        sum_3_3 = sum_3_3 + v0_3_3 * v1_3_3;
-    }
-    let v2_0_0 = sum_0_0;
-    let v2_0_1 = sum_0_1;
-    let v2_0_2 = sum_0_2;
-    let v2_0_3 = sum_0_3;
-    let v2_1_0 = sum_1_0;
-    let v2_1_1 = sum_1_1;
-    let v2_1_2 = sum_1_2;
-    let v2_1_3 = sum_1_3;
-    let v2_2_0 = sum_2_0;
-    let v2_2_1 = sum_2_1;
-    let v2_2_2 = sum_2_2;
-    let v2_2_3 = sum_2_3;
-    let v2_3_0 = sum_3_0;
-    let v2_3_1 = sum_3_1;
-    let v2_3_2 = sum_3_2;
-    let v2_3_3 = sum_3_3;
-    let four9 = in2((i1_0) / 4);
-    let v3_0 = four9.x;
-    let v3_1 = four9.y;
-    let v3_2 = four9.z;
-    let v3_3 = four9.w;
-    let v4_0_0 = add_f32(v2_0_0, v3_0);
-    let v4_0_1 = add_f32(v2_0_1, v3_1);
-    let v4_0_2 = add_f32(v2_0_2, v3_2);
-    let v4_0_3 = add_f32(v2_0_3, v3_3);
-    let v4_1_0 = add_f32(v2_1_0, v3_0);
-    let v4_1_1 = add_f32(v2_1_1, v3_1);
-    let v4_1_2 = add_f32(v2_1_2, v3_2);
-    let v4_1_3 = add_f32(v2_1_3, v3_3);
-    let v4_2_0 = add_f32(v2_2_0, v3_0);
-    let v4_2_1 = add_f32(v2_2_1, v3_1);
-    let v4_2_2 = add_f32(v2_2_2, v3_2);
-    let v4_2_3 = add_f32(v2_2_3, v3_3);
-    let v4_3_0 = add_f32(v2_3_0, v3_0);
-    let v4_3_1 = add_f32(v2_3_1, v3_1);
-    let v4_3_2 = add_f32(v2_3_2, v3_2);
-    let v4_3_3 = add_f32(v2_3_3, v3_3);
+    let four1 = in1((i1_0 + i2_0 * 48) / 4);
+    let v1_0_0 = four1.x;
+    let v1_1_0 = four1.y;
+    let v1_2_0 = four1.z;
+    let v1_3_0 = four1.w;
+    let four2 = in1((i1_0 + i2_1 * 48) / 4);
+    let v1_0_1 = four2.x;
+    let v1_1_1 = four2.y;
+    let v1_2_1 = four2.z;
+    let v1_3_1 = four2.w;
+    let four3 = in1((i1_0 + i2_2 * 48) / 4);
+    let v1_0_2 = four3.x;
+    let v1_1_2 = four3.y;
+    let v1_2_2 = four3.z;
+    let v1_3_2 = four3.w;
+    let four4 = in1((i1_0 + i2_3 * 48) / 4);
+    let v1_0_3 = four4.x;
+    let v1_1_3 = four4.y;
+    let v1_2_3 = four4.z;
+    let v1_3_3 = four4.w;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
+        vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
+        vec4<Element>(v1_0_2, v1_1_2, v1_2_2, v1_3_2),
+        vec4<Element>(v1_0_3, v1_1_3, v1_2_3, v1_3_3),
+    );
+}
+fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
+    let i0 = row;
+    let column_first = min(column, 44);
+    let i1_0 = column_first + 0;
+    let i1_1 = column_first + 1;
+    let i1_2 = column_first + 2;
+    let i1_3 = column_first + 3;
+    let v2_0 = x[0];
+    let v2_1 = x[1];
+    let v2_2 = x[2];
+    let v2_3 = x[3];
+    let four1 = in2((i1_0) / 4);
+    let v3_0 = four1.x;
+    let v3_1 = four1.y;
+    let v3_2 = four1.z;
+    let v3_3 = four1.w;
+    let v4_0 = add_f32(v2_0, v3_0);
+    let v4_1 = add_f32(v2_1, v3_1);
+    let v4_2 = add_f32(v2_2, v3_2);
+    let v4_3 = add_f32(v2_3, v3_3);
     let v5 = number_f32(0x3f000000u /* 0.5 */);
-    let v6_0_0 = multiply_f32(v4_0_0, v5);
-    let v6_0_1 = multiply_f32(v4_0_1, v5);
-    let v6_0_2 = multiply_f32(v4_0_2, v5);
-    let v6_0_3 = multiply_f32(v4_0_3, v5);
-    let v6_1_0 = multiply_f32(v4_1_0, v5);
-    let v6_1_1 = multiply_f32(v4_1_1, v5);
-    let v6_1_2 = multiply_f32(v4_1_2, v5);
-    let v6_1_3 = multiply_f32(v4_1_3, v5);
-    let v6_2_0 = multiply_f32(v4_2_0, v5);
-    let v6_2_1 = multiply_f32(v4_2_1, v5);
-    let v6_2_2 = multiply_f32(v4_2_2, v5);
-    let v6_2_3 = multiply_f32(v4_2_3, v5);
-    let v6_3_0 = multiply_f32(v4_3_0, v5);
-    let v6_3_1 = multiply_f32(v4_3_1, v5);
-    let v6_3_2 = multiply_f32(v4_3_2, v5);
-    let v6_3_3 = multiply_f32(v4_3_3, v5);
+    let v6_0 = multiply_f32(v4_0, v5);
+    let v6_1 = multiply_f32(v4_1, v5);
+    let v6_2 = multiply_f32(v4_2, v5);
+    let v6_3 = multiply_f32(v4_3, v5);
     let v7 = number_f32(0x3f3504f3u /* 0.70710677 */);
-    let v8_0_0 = multiply_f32(v4_0_0, v7);
-    let v8_0_1 = multiply_f32(v4_0_1, v7);
-    let v8_0_2 = multiply_f32(v4_0_2, v7);
-    let v8_0_3 = multiply_f32(v4_0_3, v7);
-    let v8_1_0 = multiply_f32(v4_1_0, v7);
-    let v8_1_1 = multiply_f32(v4_1_1, v7);
-    let v8_1_2 = multiply_f32(v4_1_2, v7);
-    let v8_1_3 = multiply_f32(v4_1_3, v7);
-    let v8_2_0 = multiply_f32(v4_2_0, v7);
-    let v8_2_1 = multiply_f32(v4_2_1, v7);
-    let v8_2_2 = multiply_f32(v4_2_2, v7);
-    let v8_2_3 = multiply_f32(v4_2_3, v7);
-    let v8_3_0 = multiply_f32(v4_3_0, v7);
-    let v8_3_1 = multiply_f32(v4_3_1, v7);
-    let v8_3_2 = multiply_f32(v4_3_2, v7);
-    let v8_3_3 = multiply_f32(v4_3_3, v7);
-    let v9_0_0 = erf_f32(v8_0_0);
-    let v9_0_1 = erf_f32(v8_0_1);
-    let v9_0_2 = erf_f32(v8_0_2);
-    let v9_0_3 = erf_f32(v8_0_3);
-    let v9_1_0 = erf_f32(v8_1_0);
-    let v9_1_1 = erf_f32(v8_1_1);
-    let v9_1_2 = erf_f32(v8_1_2);
-    let v9_1_3 = erf_f32(v8_1_3);
-    let v9_2_0 = erf_f32(v8_2_0);
-    let v9_2_1 = erf_f32(v8_2_1);
-    let v9_2_2 = erf_f32(v8_2_2);
-    let v9_2_3 = erf_f32(v8_2_3);
-    let v9_3_0 = erf_f32(v8_3_0);
-    let v9_3_1 = erf_f32(v8_3_1);
-    let v9_3_2 = erf_f32(v8_3_2);
-    let v9_3_3 = erf_f32(v8_3_3);
+    let v8_0 = multiply_f32(v4_0, v7);
+    let v8_1 = multiply_f32(v4_1, v7);
+    let v8_2 = multiply_f32(v4_2, v7);
+    let v8_3 = multiply_f32(v4_3, v7);
+    let v9_0 = erf_f32(v8_0);
+    let v9_1 = erf_f32(v8_1);
+    let v9_2 = erf_f32(v8_2);
+    let v9_3 = erf_f32(v8_3);
     let v10 = number_f32(0x3f800000u /* 1.0 */);
-    let v11_0_0 = add_f32(v9_0_0, v10);
-    let v11_0_1 = add_f32(v9_0_1, v10);
-    let v11_0_2 = add_f32(v9_0_2, v10);
-    let v11_0_3 = add_f32(v9_0_3, v10);
-    let v11_1_0 = add_f32(v9_1_0, v10);
-    let v11_1_1 = add_f32(v9_1_1, v10);
-    let v11_1_2 = add_f32(v9_1_2, v10);
-    let v11_1_3 = add_f32(v9_1_3, v10);
-    let v11_2_0 = add_f32(v9_2_0, v10);
-    let v11_2_1 = add_f32(v9_2_1, v10);
-    let v11_2_2 = add_f32(v9_2_2, v10);
-    let v11_2_3 = add_f32(v9_2_3, v10);
-    let v11_3_0 = add_f32(v9_3_0, v10);
-    let v11_3_1 = add_f32(v9_3_1, v10);
-    let v11_3_2 = add_f32(v9_3_2, v10);
-    let v11_3_3 = add_f32(v9_3_3, v10);
-    let v12_0_0 = multiply_f32(v6_0_0, v11_0_0);
-    let v12_0_1 = multiply_f32(v6_0_1, v11_0_1);
-    let v12_0_2 = multiply_f32(v6_0_2, v11_0_2);
-    let v12_0_3 = multiply_f32(v6_0_3, v11_0_3);
-    let v12_1_0 = multiply_f32(v6_1_0, v11_1_0);
-    let v12_1_1 = multiply_f32(v6_1_1, v11_1_1);
-    let v12_1_2 = multiply_f32(v6_1_2, v11_1_2);
-    let v12_1_3 = multiply_f32(v6_1_3, v11_1_3);
-    let v12_2_0 = multiply_f32(v6_2_0, v11_2_0);
-    let v12_2_1 = multiply_f32(v6_2_1, v11_2_1);
-    let v12_2_2 = multiply_f32(v6_2_2, v11_2_2);
-    let v12_2_3 = multiply_f32(v6_2_3, v11_2_3);
-    let v12_3_0 = multiply_f32(v6_3_0, v11_3_0);
-    let v12_3_1 = multiply_f32(v6_3_1, v11_3_1);
-    let v12_3_2 = multiply_f32(v6_3_2, v11_3_2);
-    let v12_3_3 = multiply_f32(v6_3_3, v11_3_3);
-    let four10 = in3((i0_0 * 48 + i1_0) / 4);
-    let v13_0_0 = four10.x;
-    let v13_0_1 = four10.y;
-    let v13_0_2 = four10.z;
-    let v13_0_3 = four10.w;
-    let four11 = in3((i0_1 * 48 + i1_0) / 4);
-    let v13_1_0 = four11.x;
-    let v13_1_1 = four11.y;
-    let v13_1_2 = four11.z;
-    let v13_1_3 = four11.w;
-    let four12 = in3((i0_2 * 48 + i1_0) / 4);
-    let v13_2_0 = four12.x;
-    let v13_2_1 = four12.y;
-    let v13_2_2 = four12.z;
-    let v13_2_3 = four12.w;
-    let four13 = in3((i0_3 * 48 + i1_0) / 4);
-    let v13_3_0 = four13.x;
-    let v13_3_1 = four13.y;
-    let v13_3_2 = four13.z;
-    let v13_3_3 = four13.w;
-    let v14_0_0 = add_f32(v12_0_0, v13_0_0);
-    let v14_0_1 = add_f32(v12_0_1, v13_0_1);
-    let v14_0_2 = add_f32(v12_0_2, v13_0_2);
-    let v14_0_3 = add_f32(v12_0_3, v13_0_3);
-    let v14_1_0 = add_f32(v12_1_0, v13_1_0);
-    let v14_1_1 = add_f32(v12_1_1, v13_1_1);
-    let v14_1_2 = add_f32(v12_1_2, v13_1_2);
-    let v14_1_3 = add_f32(v12_1_3, v13_1_3);
-    let v14_2_0 = add_f32(v12_2_0, v13_2_0);
-    let v14_2_1 = add_f32(v12_2_1, v13_2_1);
-    let v14_2_2 = add_f32(v12_2_2, v13_2_2);
-    let v14_2_3 = add_f32(v12_2_3, v13_2_3);
-    let v14_3_0 = add_f32(v12_3_0, v13_3_0);
-    let v14_3_1 = add_f32(v12_3_1, v13_3_1);
-    let v14_3_2 = add_f32(v12_3_2, v13_3_2);
-    let v14_3_3 = add_f32(v12_3_3, v13_3_3);
-    out0((i0_0 * 48 + i1_0) / 4, v14_0_0, v14_0_1, v14_0_2, v14_0_3);
-    out0((i0_1 * 48 + i1_0) / 4, v14_1_0, v14_1_1, v14_1_2, v14_1_3);
-    out0((i0_2 * 48 + i1_0) / 4, v14_2_0, v14_2_1, v14_2_2, v14_2_3);
-    out0((i0_3 * 48 + i1_0) / 4, v14_3_0, v14_3_1, v14_3_2, v14_3_3);
+    let v11_0 = add_f32(v9_0, v10);
+    let v11_1 = add_f32(v9_1, v10);
+    let v11_2 = add_f32(v9_2, v10);
+    let v11_3 = add_f32(v9_3, v10);
+    let v12_0 = multiply_f32(v6_0, v11_0);
+    let v12_1 = multiply_f32(v6_1, v11_1);
+    let v12_2 = multiply_f32(v6_2, v11_2);
+    let v12_3 = multiply_f32(v6_3, v11_3);
+    let four2 = in3((i0 * 48 + i1_0) / 4);
+    let v13_0 = four2.x;
+    let v13_1 = four2.y;
+    let v13_2 = four2.z;
+    let v13_3 = four2.w;
+    let v14_0 = add_f32(v12_0, v13_0);
+    let v14_1 = add_f32(v12_1, v13_1);
+    let v14_2 = add_f32(v12_2, v13_2);
+    let v14_3 = add_f32(v12_3, v13_3);
+    out0((i0 * 48 + i1_0) / 4, v14_0, v14_1, v14_2, v14_3);
+}
+
+// Fours of rows in a workgroup's tile.
+const BLOCKS = ROWS / 4;
+// Depths of a step: the lanes hold a block of four rows and four depths each.
+const STEP = 4 * LANES / BLOCKS;
+const COLUMNS = 4 * LANES * FOURS;
+const ROW_TILES = (M + ROWS - 1) / ROWS;
+const COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
+const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
+
+// Where sums wait for a loop over them: drivers would write out what becomes
+// of each. An invocation sees only its own.
+var<workgroup> waiting: array<vec4<Element>, ROWS * FOURS * LANES>;
+
+alias Sums = array<array<vec4<Element>, FOURS>, ROWS>;
+alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
+
+// Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
+fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i32, x: vec4<Element>) {
+    let row = lane % BLOCKS * 4 + i;
+    for (var q = 0; q < FOURS; q++) {
+        let y = (*b)[lane / BLOCKS][q];
+        (*sums)[row][q] = (*sums)[row][q] + x.x * y[0] + x.y * y[1] + x.z * y[2] + x.w * y[3];
+    }
+}
+
+@compute @workgroup_size(LANES)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(subgroup_invocation_id) own: u32,
+) {
+    let tile = i32(group.y * groups.x + group.x);
+    if (tile >= TILES) { return; }
+    let lane = i32(own);
+    // Neighbours share what the caches hold worst: the wider operand's part.
+    let place = tile % (ROW_TILES * COLUMN_TILES);
+    let column = select(place % COLUMN_TILES, place / ROW_TILES, M < N) * COLUMNS + lane * 4;
+    let row = select(place / COLUMN_TILES, place % ROW_TILES, M < N) * ROWS;
+    let batch = tile / (ROW_TILES * COLUMN_TILES);
+    var sums: Sums;
+    for (var r = 0; r < ROWS; r++) {
+        for (var q = 0; q < FOURS; q++) { sums[r][q] = zero(); }
+    }
+    var b: Depths;
+    for (var depth = 0; depth < K; depth += STEP) {
+        let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
+        for (var d = 0; d < STEP / 4; d++) {
+            for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
+        }
+        for (var i = 0; i < 4; i++) {
+            // The number of a broadcast's lane must be a constant.
+            take_in(&sums, &b, 0, i, subgroupBroadcast(a[i], 0u));
+            take_in(&sums, &b, 1, i, subgroupBroadcast(a[i], 1u));
+            take_in(&sums, &b, 2, i, subgroupBroadcast(a[i], 2u));
+            take_in(&sums, &b, 3, i, subgroupBroadcast(a[i], 3u));
+            if (LANES > 4) {
+                take_in(&sums, &b, 4 % LANES, i, subgroupBroadcast(a[i], 4u));
+                take_in(&sums, &b, 5 % LANES, i, subgroupBroadcast(a[i], 5u));
+                take_in(&sums, &b, 6 % LANES, i, subgroupBroadcast(a[i], 6u));
+                take_in(&sums, &b, 7 % LANES, i, subgroupBroadcast(a[i], 7u));
+            }
+        }
+    }
+    for (var r = 0; r < ROWS; r++) {
+        for (var q = 0; q < FOURS; q++) { waiting[(r * FOURS + q) * LANES + lane] = sums[r][q]; }
+    }
+    for (var i = 0; i < ROWS * FOURS; i++) {
+        let own_row = row + i / FOURS;
+        let own_column = column + i % FOURS * LANES * 4;
+        if (own_row < M && own_column < N) { store_c(batch, own_row, own_column, waiting[i * LANES + lane]); }
+    }
 }
 

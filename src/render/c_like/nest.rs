@@ -213,21 +213,29 @@ impl Emitter<'_> {
         self.positions("row", axes, lanes);
     }
 
+    /// The positions of axes in terms of their row-major index `linear`.
+    pub fn coordinates(&self, linear: &str, axes: &[AxisId]) -> Vec<String> {
+        let mut below: usize = axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
+        let coordinate = |(k, axis): (usize, &AxisId)| {
+            let extent = self.kernel.axes[axis.index()].extent;
+            below /= extent.max(1);
+            let mut value = linear.to_string();
+            if below > 1 {
+                value = self.dialect.quotient(&value, below);
+            }
+            if k > 0 && extent > 1 {
+                value = self.dialect.remainder(&value, extent);
+            }
+            value
+        };
+        axes.iter().enumerate().map(coordinate).collect()
+    }
+
     /// Defines the positions of axes from their row-major index `linear`; the
     /// innermost axis differs in the lanes.
     pub fn positions(&mut self, linear: &str, axes: &[AxisId], lanes: usize) {
         let ty = self.dialect.position_type();
-        let mut below: usize = axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
-        for (k, &axis) in axes.iter().enumerate() {
-            let extent = self.kernel.axes[axis.index()].extent;
-            below /= extent.max(1);
-            let (mut value, wraps) = (linear.to_string(), k > 0 && extent > 1);
-            if below > 1 {
-                value = self.dialect.quotient(&value, below);
-            }
-            if wraps {
-                value = self.dialect.remainder(&value, extent);
-            }
+        for (k, (&axis, value)) in axes.iter().zip(self.coordinates(linear, axes)).enumerate() {
             let last = k + 1 == axes.len();
             if last && lanes > 1 {
                 for number in 0..lanes {

@@ -14,7 +14,7 @@ use crate::render::target::Target;
 use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
-use crate::render::wgsl::{Parts, module, reports};
+use crate::render::wgsl::{Main, Parts, module, reports};
 
 /// What a part's shader is made from.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +61,26 @@ impl<'k> PartShader<'k> {
 
     /// Puts a shader together around an emitted body.
     fn finish(&self, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Result<Pass, Unsupported> {
+        let bindings = self.bind(&tiling.by_four)?;
+        let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
+        pass.fours = self.fours(&tiling.by_four.0);
+        Ok(pass)
+    }
+
+    /// The launch's inputs that are accessed by fours.
+    pub(super) fn fours(&self, by_four: &[bool]) -> Vec<usize> {
+        let slots = (0..by_four.len()).filter(|&slot| by_four[slot]);
+        slots.filter_map(|slot| self.part.inputs[slot].input()).collect()
+    }
+
+    /// The bindings, where inputs and outputs are accessed by fours as said.
+    pub(super) fn bind(&self, by_four: &(Vec<bool>, Vec<bool>)) -> Result<Bindings, Unsupported> {
         let kernel = self.kernel();
         let mut bindings = Bindings::new(self.target);
         if reports(kernel) {
             bindings.status();
         }
-        self.bind_inputs(&tiling.by_four.0, &mut bindings)?;
+        self.bind_inputs(&by_four.0, &mut bindings)?;
         for (number, store) in kernel.stores.iter().enumerate() {
             if store.numel > i32::MAX as usize {
                 return Err(Unsupported::Elements(store.numel));
@@ -76,14 +90,11 @@ impl<'k> PartShader<'k> {
                 memory: self.part.outputs[number],
                 dtype: store.dtype,
                 elements: store.numel as u64,
-                four: tiling.by_four.1[number],
+                four: by_four.1[number],
                 access: Access::Write,
             });
         }
-        let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
-        let by_four = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]);
-        pass.fours = by_four.filter_map(|slot| self.part.inputs[slot].input()).collect();
-        Ok(pass)
+        Ok(bindings)
     }
 
     fn bind_inputs(&self, by_four: &[bool], bindings: &mut Bindings) -> Result<(), Unsupported> {
@@ -113,8 +124,7 @@ impl<'k> PartShader<'k> {
             arguments: kernel.args.len(),
             bindings: &bindings.text,
             declarations,
-            workgroup,
-            body: emitter.out.text(),
+            main: Main::Body { workgroup, text: emitter.out.text() },
         });
         let words = block_words(self.inputs, kernel.args.len());
         Pass {
@@ -220,7 +230,7 @@ impl<'k> PartShader<'k> {
 }
 
 /// The axes with more than one position.
-fn wide(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
+pub(super) fn wide(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
     axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
 }
 

@@ -4,16 +4,19 @@
 //! - [`prelude`]: functions that kernels call, those that a text needs.
 //! - [`memory`]: bindings and access to elements.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`mod@product`]: contractions by the templates in `shaders/`.
 //! - [`mod@sort`]: sorting permutations.
 
 pub mod dialect;
 pub mod kernel;
 pub mod memory;
 pub mod prelude;
+pub mod product;
 pub mod sort;
 
 use crate::base::DType;
 use crate::kernel::{Expr, Kernel, Work};
+use crate::render::product::{Tile, oriented, suitable};
 use crate::render::shader::{Shader, Unsupported, block_words};
 use crate::render::split::{self, Split};
 use crate::render::target::Target;
@@ -29,7 +32,15 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
     for part in &parts {
         let shader = kernel::PartShader { part, target, inputs: kernel.inputs.len() };
         let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
-            (Some(_), _) => shader.contraction()?,
+            (Some(c), _) => {
+                let c = oriented(&part.kernel, c);
+                let suitable = suitable(&part.kernel, &c, target);
+                let wanted = suitable.iter().find(|&&tile| target.tile == Some(tile));
+                match wanted.or(suitable.first()) {
+                    Some(tile) => product::render(&shader, &c, tile)?,
+                    None => shader.contraction()?,
+                }
+            }
             (None, Some(scatter)) => shader.scatter(scatter)?,
             (None, None) => shader.rows()?,
         };
@@ -39,6 +50,13 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         passes.push(pass);
     }
     Ok(Shader { name: kernel.name.clone(), passes, scratch })
+}
+
+/// The tiles that suit a kernel's product, the one that the table prefers first.
+pub fn tiles(kernel: &Kernel, target: &Target) -> Vec<Tile> {
+    let kernel = crate::render::coalesce::coalesce(kernel);
+    let Some(c) = &kernel.contraction else { return Vec::new() };
+    suitable(&kernel, &oriented(&kernel, c), target)
 }
 
 /// Whether the device has the types of a kernel. Positions that only 32-bit
@@ -88,24 +106,32 @@ struct Parts<'a> {
     bindings: &'a str,
     /// Module-level declarations besides.
     declarations: String,
-    workgroup: u32,
-    /// The body of `main`, indented.
-    body: &'a str,
+    main: Main<'a>,
+}
+
+/// The entry point.
+enum Main<'a> {
+    /// Emitted: the invocations of a workgroup, and what they do, indented.
+    Body { workgroup: u32, text: &'a str },
+    /// A template's text.
+    Template(&'a str),
 }
 
 /// The text of a shader: header, bindings, the prelude it needs, `main`.
 fn module(parts: &Parts<'_>) -> String {
     let blocks = block_words(parts.inputs, parts.arguments) / 4;
-    let own = format!(
-        "{}{}\n@compute @workgroup_size({})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
-         @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n) {{\n{}}}\n",
-        parts.bindings, parts.declarations, parts.workgroup, parts.body
-    );
-    let prelude = prelude::needed(&own);
+    let main = match parts.main {
+        Main::Body { workgroup, text } => format!(
+            "\n@compute @workgroup_size({workgroup})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
+             @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n) {{\n{text}}}\n",
+        ),
+        Main::Template(text) => text.into(),
+    };
+    let own = format!("{}{}{main}", parts.bindings, parts.declarations);
     format!(
         "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {blocks}>;\n{}{own}",
         parts.title.replace('\n', " "),
-        prelude
+        prelude::needed(&own)
     )
 }
 

@@ -12,7 +12,7 @@ use crate::render::shader::{FIRST, Memory, Pass, Shader, Unsupported, block_word
 use crate::render::target::Target;
 use crate::render::wgsl::dialect::word;
 use crate::render::wgsl::memory::{Access, Bindings, View};
-use crate::render::wgsl::{Parts, check_type, module};
+use crate::render::wgsl::{Main, Parts, check_type, module};
 
 const WORKGROUP: u32 = 64;
 
@@ -84,8 +84,7 @@ fn pass(title: &str, bindings: Bindings, invocations: usize, body: &str) -> Pass
         arguments: 0,
         bindings: &bindings.text,
         declarations: String::new(),
-        workgroup: WORKGROUP,
-        body: &body,
+        main: Main::Body { workgroup: WORKGROUP, text: &body },
     });
     let groups = (invocations as u64).div_ceil(u64::from(WORKGROUP));
     let words = block_words(1, 0);

@@ -8,6 +8,7 @@ use crate::render::{Adapter as Class, Target};
 /// Features used where an adapter has them.
 pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
     .union(wgpu::Features::SHADER_F64)
+    .union(wgpu::Features::SUBGROUP)
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
 
@@ -119,6 +120,11 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         adapter,
         int64: features.contains(wgpu::Features::SHADER_INT64),
         float64: features.contains(wgpu::Features::SHADER_F64),
+        subgroup: match features.contains(wgpu::Features::SUBGROUP) {
+            true if info.subgroup_min_size == info.subgroup_max_size => info.subgroup_min_size,
+            _ => 0,
+        },
+        tile: None,
         aligned: true,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
         workgroup_bytes: limits.max_compute_workgroup_storage_size,

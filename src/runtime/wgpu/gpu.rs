@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::base::config::config;
 use crate::base::{Device, Error, Result};
-use crate::render::Target;
+use crate::render::{Adapter, Target};
 use crate::runtime::wgpu::adapter::{self, Opened};
 use crate::runtime::wgpu::memory::Blocks;
 use crate::runtime::wgpu::pipeline::Pipelines;
@@ -21,6 +22,8 @@ pub struct Gpu {
     pub info: wgpu::AdapterInfo,
     /// What kernels may use.
     pub target: Target,
+    /// Whether products get the tile found fastest by timing, not the table's.
+    pub times_tiles: bool,
     /// Compiled shaders.
     pub pipelines: Pipelines,
     /// Memory. Locked before the recorder where both are.
@@ -73,6 +76,7 @@ impl Gpu {
             device,
             queue,
             info,
+            times_tiles: config().tune.unwrap_or(target.adapter != Adapter::Cpu),
             target,
             pipelines,
             blocks: Mutex::new(blocks),

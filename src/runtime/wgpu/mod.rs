@@ -7,6 +7,7 @@
 //! - [`pipeline`]: compiled shaders.
 //! - [`queue`]: what is recorded, submitted, read back.
 //! - [`program`]: kernels, launched.
+//! - [`tune`]: the tile of a product, by timing.
 //! - [`custom`]: users' kernels, on the host.
 
 pub mod adapter;
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod pipeline;
 pub mod program;
 pub mod queue;
+pub mod tune;
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::pipeline::Pipeline;
 use crate::runtime::wgpu::queue::{Launch, Reports, STATUS_BYTES};
+use crate::runtime::wgpu::tune;
 use crate::runtime::{Binding, Bindings, Program};
 
 /// A kernel as shaders. Where inputs do not start at multiples of four
@@ -19,6 +20,7 @@ pub struct ShaderProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
     work: Work,
+    target: Target,
     aligned: Compiled,
     unaligned: OnceLock<Compiled>,
 }
@@ -36,8 +38,22 @@ impl ShaderProgram {
     /// # Errors
     /// What the adapter lacks; what the compiler said.
     pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work) -> Result<ShaderProgram> {
-        let aligned = compile(&gpu, &work, &gpu.target)?;
-        Ok(ShaderProgram { gpu, reports, work, aligned, unaligned: OnceLock::new() })
+        let target = tune::target(&gpu, &reports, &work);
+        ShaderProgram::for_target(gpu, reports, work, target)
+    }
+
+    /// Renders for a target and compiles.
+    ///
+    /// # Errors
+    /// What the adapter lacks; what the compiler said.
+    pub fn for_target(
+        gpu: Arc<Gpu>,
+        reports: Arc<Reports>,
+        work: Work,
+        target: Target,
+    ) -> Result<ShaderProgram> {
+        let aligned = compile(&gpu, &work, &target)?;
+        Ok(ShaderProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
     }
 
     /// The version for these bindings.
@@ -53,7 +69,7 @@ impl ShaderProgram {
         if let Some(known) = self.unaligned.get() {
             return Ok(known);
         }
-        let target = Target { aligned: false, ..self.gpu.target.clone() };
+        let target = Target { aligned: false, ..self.target.clone() };
         let compiled = compile(&self.gpu, &self.work, &target)?;
         Ok(self.unaligned.get_or_init(|| compiled))
     }

@@ -1,5 +1,7 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
+mod products;
+
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ use crate::base::{DType, Device, Error, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::{Kernel, Work};
 use crate::plan::context::{Context, with_context};
-use crate::render::Target;
+use crate::render::{Adapter, Target};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::wgpu::WgpuBackend;
@@ -137,6 +139,31 @@ fn cramped() -> Option<WgpuBackend> {
     GPU.clone().map(WgpuBackend::of)
 }
 
+/// A device of its own that is taken for a GPU, so that kernels are those
+/// that a GPU runs.
+fn taken_for_a_gpu() -> Option<WgpuBackend> {
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+        device()?;
+        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        let own = Arc::get_mut(&mut gpu).expect("the only handle");
+        own.target.adapter = Adapter::Discrete;
+        own.times_tiles = false;
+        Some(gpu)
+    });
+    GPU.clone().map(WgpuBackend::of)
+}
+
+/// A device of its own that times the tiles of products.
+fn timing_tiles() -> Option<WgpuBackend> {
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+        device()?;
+        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        Arc::get_mut(&mut gpu).expect("the only handle").times_tiles = true;
+        Some(gpu)
+    });
+    GPU.clone().map(WgpuBackend::of)
+}
+
 fn numbers() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..100_000, 40..240)
 }
@@ -172,6 +199,11 @@ proptest! {
     #[test]
     fn contractions_agree_with_the_reference(numbers in numbers()) {
         check(device(), &Case::contraction(numbers))?;
+    }
+
+    #[test]
+    fn contractions_for_gpus_agree_with_the_reference(numbers in numbers()) {
+        check(taken_for_a_gpu(), &Case::contraction(numbers))?;
     }
 }
 
