@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use kiln::nn::Param;
+use kiln::optim::{Optimizer, Sgd, SgdOpts};
 use kiln::prelude::*;
 use support::report::{self, Timing};
 use support::spec;
@@ -74,6 +76,9 @@ fn main() -> ExitCode {
     for (item, call) in ITEMS.iter().filter(|item| report::wanted(item.0)) {
         agree &= run(device, item, *call);
     }
+    if report::wanted("8_mlp_train") {
+        agree &= training(device);
+    }
     if report::wanted("10b_host_overhead") {
         host_overhead(device);
     }
@@ -106,6 +111,11 @@ fn run(device: Device, item: &str, call: fn(&[Tensor]) -> Tensor) -> bool {
         |result| sums = result.to_vec().map_or(sums, |values| report::sums(&values)),
     );
     report::line(&device.to_string(), item, &timing, sums);
+    agrees(item, sums)
+}
+
+/// Whether checksums are right; says so if they are not.
+fn agrees(item: &str, sums: (f64, f64)) -> bool {
     let expected = spec::checksums(item);
     let close = |a: f64, b: f64| (a - b).abs() < 1e-3 * expected.0;
     let agrees = close(sums.0, expected.0) && close(sums.1, expected.1);
@@ -113,6 +123,42 @@ fn run(device: Device, item: &str, call: fn(&[Tensor]) -> Tensor) -> bool {
         eprintln!("{item}: checksums {sums:?}, expected {expected:?}");
     }
     agrees
+}
+
+/// Steps whose losses make the checksum.
+const CHECKED_STEPS: usize = 5;
+
+/// A step of training: loss, gradients, new parameters.
+fn training(device: Device) -> bool {
+    let item = "8_mlp_train";
+    let mut inputs = inputs(item, device).into_iter();
+    let x = inputs.next().unwrap_or_else(|| panic!("the item has inputs"));
+    let labels: Vec<i64> = (0..256).map(|i| (7 * i + 3) % 10).collect();
+    let labels = Tensor::from_vec(labels, [256], device);
+    let params: Vec<Param> = inputs.map(Param::new).collect();
+    let mut sgd = Sgd::new(params.clone(), SgdOpts::default().lr(0.01));
+    let mut step = || -> kiln::Result<Tensor> {
+        sgd.zero_grad();
+        let layer = |x: &Tensor, number: usize| x.matmul(&params[number].get()) + params[number + 1].get();
+        let hidden = layer(&layer(&x, 0).relu(), 2).relu();
+        let loss = layer(&hidden, 4).cross_entropy(&labels, Default::default());
+        loss.backward()?;
+        sgd.step()?;
+        device.synchronize()?;
+        Ok(loss)
+    };
+    let mut losses = Vec::new();
+    let mut call = || -> kiln::Result<()> {
+        let loss = step()?;
+        if losses.len() < CHECKED_STEPS {
+            losses.push(loss.item::<f32>()?);
+        }
+        Ok(())
+    };
+    let timing = report::time(|| call().unwrap_or_else(|error| eprintln!("{item}: {error}")), drop);
+    let sums = report::sums(&losses);
+    report::line(&device.to_string(), item, &timing, sums);
+    agrees(item, sums)
 }
 
 /// Builds the block's graph and looks its plan up, without running it.

@@ -63,7 +63,10 @@ fn a_deep_transformer_needs_a_third_of_the_memory() {
         println!("planned peak: {kept} bytes, {recomputed} with checkpoints");
         assert!(3 * recomputed <= kept, "{recomputed} bytes instead of {kept}\n{plan}");
         let text = plan.to_string();
-        assert!(text.contains("recomputed, first run at") && text.contains("transformer.rs:"), "{text}");
+        assert!(
+            text.contains("recomputed, first run at") && text.contains("at tests/checkpoint.rs:"),
+            "{text}"
+        );
     });
 }
 

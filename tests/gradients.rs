@@ -103,6 +103,8 @@ fn scalar_operations() {
         ("tanh", |x| x.tanh()),
         ("erf", |x| x.erf()),
         ("floor", |x| x.floor() + x),
+        ("trunc", |x| x.trunc() * x),
+        ("tan", |x| x.tan()),
         ("sigmoid", |x| x.sigmoid()),
         ("gelu", |x| x.gelu()),
         ("silu", |x| x.silu()),
@@ -145,6 +147,16 @@ fn movement() {
     check("unfold", &x, &|x| x[0].unfold(1, 2, 1));
     check("roll", &x, &|x| x[0].roll([1, 2], [0, 1]));
     check("tril", &x, &|x| x[0].tril(0));
+    check("zeros between", &x, &|x| {
+        Tensor::conv_transpose1d(
+            &x[0].unsqueeze(1),
+            &positive(&[1, 1, 2], 3),
+            None,
+            ConvTransposeOpts::default().stride(3),
+        )
+    });
+    check("materialize", &x, &|x| x[0].transpose(0, 1).contiguous());
+    check("checkpoint", &x, &|x| kiln::checkpoint(|x| x.sin().cumsum(1), &x[0]));
 }
 
 #[test]
@@ -186,6 +198,12 @@ fn products_and_indexing() {
     check("gather", &[smooth(&[3, 4], 1)], &|x| x[0].gather(0, &index));
     let two = [smooth(&[3, 4], 1), smooth(&[3, 2], 2)];
     check("scatter_add", &two, &|x| x[0].scatter_add(0, &index, &x[1]));
+    check("scatter", &two, &|x| {
+        x[0].scatter(0, &Tensor::from_vec(vec![2i64, 0, 1, 2, 0, 1], [3, 2], ()), &x[1])
+    });
+    for reduce in [ScatterReduce::Prod, ScatterReduce::Amax, ScatterReduce::Amin] {
+        check(&format!("scatter {reduce:?}"), &two, &|x| x[0].scatter_reduce(0, &index, &x[1], reduce, true));
+    }
     check("sort", &[smooth(&[3, 4], 1)], &|x| x[0].sort(1, false).0);
     check("conv2d", &[smooth(&[1, 2, 4, 4], 1), smooth(&[2, 2, 3, 3], 2)], &|x| {
         x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).stride(2))

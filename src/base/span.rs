@@ -1,19 +1,41 @@
 //! Where in the user's program something was written.
 
+use std::cell::Cell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::panic::Location;
 
 /// A line of the user's source, carried by every node and error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span(&'static Location<'static>);
 
+/// What the path of every file of this library begins with.
+const LIBRARY: &str = file!().split_at(file!().len() - "base/span.rs".len()).0;
+
+thread_local! {
+    static USERS: Cell<Option<Span>> = const { Cell::new(None) };
+}
+
 impl Span {
-    /// The caller's line; functions between must be `#[track_caller]`.
+    /// The caller's line; functions between must be `#[track_caller]`. For a
+    /// line of this library, the user's that [`Span::enter`] remembers.
     #[track_caller]
     #[inline]
     pub fn caller() -> Span {
-        Span(Location::caller())
+        let own = Location::caller();
+        match USERS.get() {
+            Some(users) if own.file().starts_with(LIBRARY) => users,
+            Some(_) | None => Span(own),
+        }
     }
+
+    /// Remembers this line as the user's until the guard is dropped: what the
+    /// library builds meanwhile on the user's behalf, through layers, closures
+    /// and operators, counts as written there.
+    pub fn enter(self) -> UsersLine {
+        UsersLine { before: USERS.replace(Some(self)), not_send: PhantomData }
+    }
+
     /// The source file.
     pub fn file(self) -> &'static str {
         self.0.file()
@@ -21,6 +43,21 @@ impl Span {
     /// The line, from 1.
     pub fn line(self) -> u32 {
         self.0.line()
+    }
+}
+
+/// Until it is dropped, a line of the user's is remembered.
+#[must_use = "the line is remembered until the guard is dropped"]
+#[derive(Debug)]
+pub struct UsersLine {
+    before: Option<Span>,
+    /// The line belongs to this thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for UsersLine {
+    fn drop(&mut self) {
+        USERS.set(self.before);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention between positions, with several heads.
 
-use crate::base::Result;
+use crate::base::{Result, Span};
 use crate::module;
 use crate::nn::cache::KvCache;
 use crate::nn::init;
@@ -65,6 +65,7 @@ impl MultiheadAttention {
         opts: AttentionLayerOpts,
         place: impl Into<Place>,
     ) -> MultiheadAttention {
+        let _line = Span::caller().enter();
         let place = place.into();
         let narrow = opts.kv_heads.unwrap_or(heads) * (width / heads.max(1));
         let zeros = |outputs| Some(Param::new(Tensor::zeros([outputs], place)));
@@ -87,6 +88,7 @@ impl MultiheadAttention {
     /// The output for queries `[n, l, width]`.
     #[track_caller]
     pub fn attend(&self, x: &Tensor, input: AttentionInput) -> Tensor {
+        let _line = Span::caller().enter();
         let memory = input.memory.as_ref().unwrap_or(x);
         let [q, k, v] = self.parts(x, memory, None);
         let mut opts = self.scores().causal(self.opts.causal);
@@ -102,6 +104,7 @@ impl MultiheadAttention {
     /// it, or `n`, type or device differ.
     #[track_caller]
     pub fn attend_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
+        let _line = Span::caller().enter();
         let site = Site::here("attend_cached");
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;

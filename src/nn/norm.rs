@@ -1,6 +1,6 @@
 //! Normalizations.
 
-use crate::base::{Result, Shape};
+use crate::base::{Result, Shape, Span};
 use crate::module;
 use crate::nn::module::Layer;
 use crate::nn::param::{Buffer, Param, Training};
@@ -171,6 +171,7 @@ impl BatchNorm {
 impl Layer for BatchNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
         let training = self.training.is_on();
         let opts = RunningNormOpts::default()
             .running_mean(&self.running_mean.get())

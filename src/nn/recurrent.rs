@@ -1,7 +1,7 @@
 //! Recurrent layers, on loops inside the graph: the time axis is a number, not
 //! nodes.
 
-use crate::base::{DType, Device, Result};
+use crate::base::{DType, Device, Result, Span};
 use crate::nn::init;
 use crate::nn::module::{Module, Visitor};
 use crate::nn::param::Param;
@@ -107,6 +107,7 @@ impl Stack {
         lengths: Option<&Tensor>,
         start: &[Tensor],
     ) -> Result<(Tensor, Vec<Tensor>)> {
+        let _line = site.span.enter();
         let [length, batch, _] = self.dims(site, x)?;
         let inside = lengths.map(|lengths| inside(site, x, lengths, length, batch)).transpose()?;
         let zeros = || x.new_zeros([batch, self.hidden]);
@@ -186,6 +187,7 @@ macro_rules! recurrent {
             /// in PyTorch.
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, layers: usize, place: impl Into<Place>) -> $name {
+                let _line = Span::caller().enter();
                 $name { stack: Stack::new(Kind::$kind, inputs, hidden, layers, place.into()) }
             }
 

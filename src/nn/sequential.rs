@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::base::Span;
 use crate::nn::module::{Layer, Module, Visitor};
 use crate::tensor::Tensor;
 
@@ -46,6 +47,7 @@ impl Module for Sequential {
 impl Layer for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
         self.layers.iter().fold(x.clone(), |x, layer| layer.forward(&x))
     }
 }

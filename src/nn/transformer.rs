@@ -1,5 +1,6 @@
 //! Blocks of transformers.
 
+use crate::base::Span;
 use crate::module;
 use crate::nn::attention::{AttentionInput, AttentionLayerOpts, MultiheadAttention};
 use crate::nn::cache::KvCache;
@@ -114,6 +115,7 @@ impl TransformerEncoderLayer {
     /// [`MultiheadAttention::attend_cached`].
     #[track_caller]
     pub fn forward_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
+        let _line = Span::caller().enter();
         self.around(x, |x| self.self_attn.attend_cached(x, cache))
     }
 
@@ -133,6 +135,7 @@ impl TransformerEncoderLayer {
 impl Layer for TransformerEncoderLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
         self.around(x, |x| self.self_attn.forward(x))
     }
 }
@@ -180,6 +183,7 @@ impl TransformerDecoderLayer {
     /// The output for `x` `[n, l, width]` and a memory `[n, s, width]`.
     #[track_caller]
     pub fn forward(&self, x: &Tensor, memory: &Tensor) -> Tensor {
+        let _line = Span::caller().enter();
         let first = self.norm_first;
         let x = residual(x, &self.norm1, &self.dropout, first, |x| self.self_attn.forward(x));
         let x = residual(&x, &self.norm2, &self.dropout, first, |x| {

@@ -17,6 +17,7 @@ use crate::tensor::pack::{Pack, alike};
 #[track_caller]
 pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let span = Span::caller();
+    let _line = span.enter();
     without_grad(|| {
         let gradients = Gradients::of(Site { name: "clip_grad_norm", span }, params)?;
         let Some(square) = gradients.squares().reduce(|a, b| a + b) else {
@@ -75,5 +76,6 @@ impl<'a> Gradients<'a> {
 #[track_caller]
 pub fn clip_grad_value(params: &[Param], limit: f64) -> Result<()> {
     let site = Site::here("clip_grad_value");
+    let _line = site.span.enter();
     without_grad(|| Gradients::of(site, params)?.replace(|grad| grad.clamp(-limit, limit)))
 }

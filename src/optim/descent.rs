@@ -121,6 +121,7 @@ impl<R: Rule> Descent<R> {
     /// Moves every parameter that has a gradient, without computing anything:
     /// what is to be computed, and how to take it back.
     fn moved(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Vec<Undo>)> {
+        let _line = site.span.enter();
         let strides = self.groups.iter().map(|group| group.strides(site)).collect::<Result<Vec<_>>>()?;
         let (mut wanted, mut gradients, mut done) = (Vec::new(), Vec::new(), Vec::new());
         for (number, strides) in strides.into_iter().enumerate() {
@@ -383,6 +384,10 @@ mod tests {
                 loss.backward().unwrap();
                 let (wanted, _) = optimizer.moved(Site::here("step")).unwrap();
                 let report = report(&wanted);
+                assert!(
+                    report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),
+                    "{report}"
+                );
                 if step > 0 {
                     // New memory: the gradients and the loss.
                     let bytes = 4 * (model.num_params() + 1) as u64;

@@ -287,6 +287,11 @@ impl Look<'_> {
             let dies = self.last_uses[input.node.index()] == self.now;
             // A part of a pack has no memory to give.
             let part = self.packed.contains_key(&input.node);
+            // Nor has a pack of which a part is read by itself.
+            let pieces = self.graph.pieces(&input.node);
+            let also =
+                |other: &crate::kernel::nest::Input| other.node != input.node && pieces.contains(&other.node);
+            let part = part || kernel.inputs.iter().any(also);
             if !fits || !dies || part || !read_where_written(kernel, number as u32, store) {
                 return None;
             }

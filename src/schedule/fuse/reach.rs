@@ -69,8 +69,8 @@ impl State<'_> {
             for &user in &users[node.index()] {
                 let user_node = self.graph.node(user);
                 let gate = matches!(user_node.op, Op::After) && user_node.operands[1] == node;
-                let passes = self.classes[user.index()] == Class::Movement || self.duplicated[user.index()];
-                if gate || passes && !waits && self.group_of[user.index()].is_none() {
+                // What no group computes by itself, its readers do; or nobody.
+                if gate || !waits && self.group_of[user.index()].is_none() {
                     pending.push((user, gate));
                 }
             }
