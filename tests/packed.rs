@@ -1,6 +1,8 @@
 //! Parameters, gradients and state side by side in memory: one kernel moves
 //! all of them, and everything else is as if each lay alone.
 
+use kiln::base::Span;
+use kiln::ir::{Node, Op, Packing, Type};
 use kiln::nn::{Layer, Linear, ModuleExt, Param, Sequential};
 use kiln::optim::{Adam, AdamOpts, Optimizer, Sgd, SgdOpts, clip_grad_norm};
 use kiln::prelude::*;
@@ -187,4 +189,21 @@ fn gradients_of_several_passes_add_up() {
         let found = sum.grad().unwrap().to_vec::<f32>().unwrap();
         assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-6 * (1.0 + b.abs())));
     }
+}
+
+/// A value and the pack it is a part of meet in one operation: the value must
+/// be in its place before the operation runs.
+#[test]
+fn a_part_and_its_pack_meet() {
+    let x = Tensor::linspace(0.0, 15.0, 16, ());
+    x.realize().unwrap();
+    let part = -&x;
+    let pack = Op::Pack(Box::new(Packing { starts: vec![0, 16], extent: 32 }));
+    let operands = [part.node().unwrap().clone(), (&x * 2.0).node().unwrap().clone()];
+    let ty = Type::new([32], DType::F32, Device::cpu());
+    let whole = Tensor::from_node(Node::new(pack, ty, operands.into_iter().collect(), Span::caller()));
+    let sum = &part + whole.narrow(0, 16, 16);
+    assert_eq!(sum.to_vec::<f32>().unwrap(), (0..16).map(|i| i as f32).collect::<Vec<_>>());
+    let folded = (&part - whole.narrow(0, 0, 16)).abs().sum(..);
+    assert_eq!(folded.item::<f32>().unwrap(), 0.0);
 }

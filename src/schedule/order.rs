@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use petgraph::algo::{DfsSpace, has_path_connecting};
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::base::Device;
@@ -88,11 +89,20 @@ fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
         dag.add_node(());
         producer.extend(step.outputs.iter().map(|&output| (output, number)));
     }
-    for (number, (step, waits)) in steps.iter().zip(waits(graph, steps)).enumerate() {
+    for (number, step) in steps.iter().enumerate() {
         let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
-        let read = read.filter_map(|input| producer.get(input).copied());
-        for before in read.chain(waits) {
+        for before in read.filter_map(|input| producer.get(input).copied()) {
             dag.update_edge(NodeIndex::new(before), NodeIndex::new(number), ());
+        }
+    }
+    // Waiting saves memory, no more: what would wait for itself does not wait.
+    let mut space = DfsSpace::new(&dag);
+    for (number, waits) in waits(graph, steps).into_iter().enumerate() {
+        for before in waits {
+            let (before, after) = (NodeIndex::new(before), NodeIndex::new(number));
+            if !has_path_connecting(&dag, after, before, Some(&mut space)) {
+                dag.update_edge(before, after, ());
+            }
         }
     }
     dag

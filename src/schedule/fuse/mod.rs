@@ -102,7 +102,8 @@ struct State<'a> {
     /// Whether readers compute the value themselves.
     duplicated: Vec<bool>,
     refusals: Vec<Refusal>,
-    /// Who reads each node, if anything in the graph waits ([`Op::After`]).
+    /// Who reads each node, if anything in the graph waits ([`Op::After`]) or
+    /// is packed.
     users: Option<Vec<SmallVec<[NodeId; 4]>>>,
 }
 
@@ -135,7 +136,11 @@ impl<'a> State<'a> {
             stored,
             duplicated: vec![false; count],
             refusals: Vec::new(),
-            users: graph.nodes.iter().any(|node| matches!(node.op, Op::After)).then(|| graph.users()),
+            users: graph
+                .nodes
+                .iter()
+                .any(|node| matches!(node.op, Op::After | Op::Pack(_)))
+                .then(|| graph.users()),
         }
     }
 
@@ -292,6 +297,10 @@ impl<'a> State<'a> {
         self.not_expanded(group, id)?;
         let apart = |waiter: GroupId| waiter == number || self.depends(number, waiter) == Need::No;
         if !self.waiters(id).into_iter().all(apart) {
+            return Err(Blocker::Cycle);
+        }
+        let from_memory = |reader: GroupId| reader == number || self.depends(number, reader) != Need::No;
+        if self.pack_readers(id).into_iter().any(from_memory) {
             return Err(Blocker::Cycle);
         }
         if self.joins_freely(number, id, store) {

@@ -78,6 +78,22 @@ impl State<'_> {
         waiters
     }
 
+    /// The groups that read a value as a part of a pack, and so from memory.
+    pub(super) fn pack_readers(&self, id: NodeId) -> Readers {
+        let mut readers = Readers::new();
+        let Some(users) = &self.users else { return readers };
+        let mut pending: SmallVec<[NodeId; 8]> = smallvec::smallvec![id];
+        while let Some(node) = pending.pop() {
+            let packs =
+                users[node.index()].iter().filter(|user| matches!(self.graph.node(**user).op, Op::Pack(_)));
+            for &pack in packs {
+                add_readers(&mut readers, &self.readers[pack.index()]);
+                pending.push(pack);
+            }
+        }
+        readers
+    }
+
     /// Whether group `a` needs a result of group `b`, directly or not.
     pub(super) fn depends(&self, a: GroupId, b: GroupId) -> Need {
         self.reaches(a, b, false)
