@@ -96,7 +96,7 @@ impl PlanReport {
                 Direction::ToHost => down,
                 Direction::BetweenDevices => up + down,
             };
-            (t.bytes * t.times) as f64 * per_byte
+            t.bytes as f64 * t.times as f64 * per_byte
         };
         let transfers = self.transfers.iter().map(transfer).sum();
         Roofline { device, ceilings, kernels, transfers }
@@ -104,7 +104,7 @@ impl PlanReport {
 }
 
 fn roof(kernel: &KernelReport, ceilings: &Ceilings) -> KernelRoof {
-    let (bytes, flops) = ((kernel.loaded + kernel.stored) as f64, kernel.flops as f64);
+    let (bytes, flops) = (kernel.loaded as f64 + kernel.stored as f64, kernel.flops as f64);
     let limits = [
         (Bound::Memory, bytes / ceilings.bytes),
         (Bound::Compute, flops / ceilings.flops),

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
+use crate::kernel::nest::Input;
 use crate::kernel::{Expr, Kernel, Store};
 use crate::schedule::order::Step;
 
@@ -112,13 +113,12 @@ pub fn plan(
     // Overwriting a parameter is safe only once nothing can fail any more:
     // after an error, the graph must still compute the same.
     let safe_from = steps.iter().rposition(fallible).map_or(0, |last| last + 1);
-    let mut storages: Vec<Storage> = Vec::new();
-    let mut storage_of: HashMap<NodeId, usize> = HashMap::new();
+    let mut storages = Storages::default();
     for (now, step) in steps.iter().enumerate() {
         let mut taken: Vec<Source> = Vec::new();
         let several = several_in_place(step.device);
         for &output in &step.outputs {
-            let storage = |node: NodeId| Storage {
+            let fresh = |node: NodeId| Storage {
                 nodes: vec![node],
                 device: graph.ty(node).device,
                 bytes: graph.ty(node).bytes(),
@@ -130,41 +130,60 @@ pub fn plan(
                 newest_last: last_uses[node.index()],
             };
             if let Some(part) = packed.get(&output) {
-                let number = *storage_of.entry(part.pack).or_insert_with(|| {
-                    storages.push(storage(part.pack));
-                    storages.len() - 1
-                });
-                storages[number].hold(storage(output));
-                storage_of.insert(output, number);
+                storages.put_part(output, fresh(output), part.pack, || fresh(part.pack));
                 continue;
             }
             let donated = |param: u32| results[output.index()] && now >= safe_from && (params.donated)(param);
             let params = Params { donated: &donated, ..*params };
             let (last_uses, views, packed, taken_now) = (&last_uses, &views, &packed, &taken[..]);
             let look = Look { graph, step, now, last_uses, params, views, packed, several, taken: taken_now };
-            let found = look.shared(output, &storages, &storage_of);
+            let found = look.shared(output, &storages);
             taken.extend(found);
-            let fresh = storage(output);
-            let number = match found {
-                Some(Source::Storage(number)) => {
-                    storages[number].newest_last = 0;
-                    storages[number].hold(fresh);
-                    number
-                }
-                Some(Source::Param(param)) => {
-                    storages.push(Storage { donated: Some(param), ..fresh });
-                    storages.len() - 1
-                }
-                None => {
-                    storages.push(fresh);
-                    storages.len() - 1
-                }
-            };
-            storage_of.insert(output, number);
+            storages.put(output, fresh(output), found);
         }
     }
-    one_owner_per_param(&mut storages);
-    assign(graph, storages, &packed)
+    one_owner_per_param(&mut storages.all);
+    assign(graph, storages.all, &packed)
+}
+
+/// The storages so far.
+#[derive(Default)]
+struct Storages {
+    all: Vec<Storage>,
+    /// By value: its storage.
+    of: HashMap<NodeId, usize>,
+}
+
+impl Storages {
+    fn open(&mut self, storage: Storage) -> usize {
+        self.all.push(storage);
+        self.all.len() - 1
+    }
+
+    /// An output in what it takes over, or in memory of its own.
+    fn put(&mut self, output: NodeId, fresh: Storage, found: Option<Source>) {
+        let number = match found {
+            Some(Source::Storage(number)) => {
+                self.all[number].newest_last = 0;
+                self.all[number].hold(fresh);
+                number
+            }
+            Some(Source::Param(param)) => self.open(Storage { donated: Some(param), ..fresh }),
+            None => self.open(fresh),
+        };
+        self.of.insert(output, number);
+    }
+
+    /// An output in its place within a pack.
+    fn put_part(&mut self, output: NodeId, fresh: Storage, pack: NodeId, whole: impl FnOnce() -> Storage) {
+        let number = match self.of.get(&pack) {
+            Some(&number) => number,
+            None => self.open(whole()),
+        };
+        self.all[number].hold(fresh);
+        self.of.insert(pack, number);
+        self.of.insert(output, number);
+    }
 }
 
 impl Storage {
@@ -262,16 +281,11 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// Memory that an output takes over from an input of the same step.
-    fn shared(
-        &self,
-        output: NodeId,
-        storages: &[Storage],
-        storage_of: &HashMap<NodeId, usize>,
-    ) -> Option<Source> {
+    fn shared(&self, output: NodeId, storages: &Storages) -> Option<Source> {
         let kernel = self.step.kernel()?;
         if kernel.scatter.is_some() {
             let base = self.graph.node(self.step.outputs[0]).operands[0];
-            return storage_of.get(&base).map(|&number| Source::Storage(number));
+            return storages.of.get(&base).map(|&number| Source::Storage(number));
         }
         let store = kernel.stores.iter().find(|store| store.node == output)?;
         // A sum that goes to memory as it is may be written block by block.
@@ -285,23 +299,23 @@ impl Look<'_> {
             let fits =
                 ty.bytes() == self.graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
             let dies = self.last_uses[input.node.index()] == self.now;
-            // A part of a pack has no memory to give.
-            let part = self.packed.contains_key(&input.node);
-            // Nor has a pack of which a part is read by itself.
+            // A part of a pack has no memory to give, nor has a pack of which a
+            // part is read by itself.
             let pieces = self.graph.pieces(&input.node);
-            let also =
-                |other: &crate::kernel::nest::Input| other.node != input.node && pieces.contains(&other.node);
-            let part = part || kernel.inputs.iter().any(also);
+            let also = |other: &Input| other.node != input.node && pieces.contains(&other.node);
+            let part = self.packed.contains_key(&input.node) || kernel.inputs.iter().any(also);
             if !fits || !dies || part || !read_where_written(kernel, number as u32, store) {
                 return None;
             }
-            let source = match self.graph.node(input.node).op {
-                Op::Param(param, _) => self.gives(param).then_some(Source::Param(param)),
-                _ => storage_of.get(&input.node).copied().map(Source::Storage).filter(|source| {
-                    // A storage that another, still living value shares stays as it is.
-                    let Source::Storage(number) = source else { return false };
-                    storages[*number].newest_last == self.now && !storages[*number].result
-                }),
+            let source = if let Op::Param(param, _) = self.graph.node(input.node).op {
+                self.gives(param).then_some(Source::Param(param))
+            } else {
+                // A storage that another, still living value shares stays as it is.
+                let own = |number: &&usize| {
+                    let storage = &storages.all[**number];
+                    storage.newest_last == self.now && !storage.result
+                };
+                storages.of.get(&input.node).filter(own).map(|&number| Source::Storage(number))
             };
             source.filter(|source| !self.taken.contains(source))
         })

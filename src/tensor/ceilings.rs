@@ -1,10 +1,10 @@
 //! What devices do at most, found by running.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, DeviceKind, Error, Result};
 use crate::plan::report::PlanReport;
 use crate::plan::roofline::{Ceilings, Roofline};
 use crate::tensor::Tensor;
@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 /// A measurement lasts this long or is repeated at a larger size.
 const LONG_ENOUGH: f64 = 5e-3;
 
-static KNOWN: Mutex<Option<HashMap<Device, Ceilings>>> = Mutex::new(None);
+static KNOWN: LazyLock<Mutex<HashMap<Device, Ceilings>>> = LazyLock::new(Mutex::default);
 
 impl Device {
     /// What this device does at most, measured by running kernels on it for
@@ -24,12 +24,12 @@ impl Device {
     #[track_caller]
     pub fn ceilings(self) -> Result<Ceilings> {
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known().as_ref().and_then(|known| known.get(&self)) {
-            return Ok(*found);
+        if let Some(&found) = known().get(&self) {
+            return Ok(found);
         }
         // Measured without the lock: two threads at once measure twice.
         let found = measure(self)?;
-        known().get_or_insert_default().insert(self, found);
+        known().insert(self, found);
         Ok(found)
     }
 }
@@ -49,7 +49,7 @@ impl PlanReport {
 
 #[track_caller]
 fn measure(device: Device) -> Result<Ceilings> {
-    if matches!(device.kind, crate::DeviceKind::Null | crate::DeviceKind::Meta) {
+    if matches!(device.kind, DeviceKind::Null | DeviceKind::Meta) {
         let reason = "it computes nothing, so there is nothing to measure".into();
         return Err(Error::DeviceUnavailable { device, reason });
     }
@@ -118,4 +118,25 @@ fn best_of(runs: usize, device: Device, body: &dyn Fn() -> Result<()>) -> Result
         }
     }
     Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_measured_once() {
+        let found = Device::cpu().ceilings().unwrap();
+        let Ceilings { bytes, flops, launches, bytes_from_host, bytes_to_host } = found;
+        assert!([bytes, flops, launches].iter().all(|rate| rate.is_finite() && *rate > 1e3), "{found:?}");
+        assert!(bytes_from_host.is_infinite() && bytes_to_host.is_infinite(), "{found:?}");
+        assert_eq!(Device::cpu().ceilings().unwrap(), found);
+    }
+
+    #[test]
+    fn what_computes_nothing_has_no_ceilings() {
+        for device in [Device::null(), Device::meta()] {
+            assert!(device.ceilings().unwrap_err().to_string().contains("computes nothing"));
+        }
+    }
 }
