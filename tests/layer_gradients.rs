@@ -1,11 +1,7 @@
 //! Gradients of every layer's parameters and input against central
 //! differences, in `f64`.
 
-use kiln::nn::{
-    BatchNorm, Bilinear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Dropout,
-    Embedding, GroupNorm, Gru, Layer, LayerNorm, Linear, Lstm, Module, ModuleExt, MultiheadAttention, Param,
-    RMSNorm, Rnn, Sequential, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOpts,
-};
+use kiln::nn::*;
 use kiln::prelude::*;
 
 const PLACE: DType = DType::F64;
@@ -84,6 +80,45 @@ fn affine_layers() {
 }
 
 #[test]
+fn lazy_layers() {
+    kiln::manual_seed(3);
+    let linear = Linear::lazy(4, PLACE);
+    let conv = Conv2d::lazy(3, [2, 2], ConvOpts::default(), PLACE);
+    for (layer, shape) in [(&linear as &dyn Layer, &[2, 3][..]), (&conv, &[1, 2, 3, 3])] {
+        layer.forward(&Tensor::zeros(shape, PLACE)).check().unwrap();
+    }
+    check_layer("lazy linear", linear, &[2, 3]);
+    check_layer("lazy convolution", conv, &[1, 2, 3, 3]);
+}
+
+#[test]
+fn pools() {
+    let (max, avg) = (MaxPoolOpts::default, AvgPoolOpts::default);
+    check_layer("max 1d", MaxPool1d::new([3], max().stride(2).padding(1)), &[1, 2, 7]);
+    check_layer("max 2d", MaxPool2d::new([2, 3], max().dilation(2)), &[1, 2, 6, 7]);
+    check_layer("max 3d", MaxPool3d::new([2, 2, 2], max()), &[1, 1, 4, 4, 5]);
+    check_layer("average 1d", AvgPool1d::new([3], avg().stride(2).padding(1)), &[1, 2, 7]);
+    check_layer("average 2d", AvgPool2d::new([2, 3], avg().stride(1)), &[1, 2, 5, 4]);
+    check_layer("average 3d", AvgPool3d::new([2, 2, 2], avg()), &[1, 1, 4, 4, 5]);
+    check_layer("average to sizes 1d", AdaptiveAvgPool1d::new([3]), &[1, 2, 7]);
+    check_layer("average to sizes 2d", AdaptiveAvgPool2d::new([2, 3]), &[1, 2, 5, 4]);
+    check_layer("average to sizes 3d", AdaptiveAvgPool3d::new([2, 1, 3]), &[1, 1, 3, 2, 5]);
+    check_layer("max to sizes 1d", AdaptiveMaxPool1d::new([3]), &[1, 2, 7]);
+    check_layer("max to sizes 2d", AdaptiveMaxPool2d::new([2, 3]), &[1, 2, 5, 4]);
+    check_layer("max to sizes 3d", AdaptiveMaxPool3d::new([2, 1, 3]), &[1, 1, 3, 2, 5]);
+}
+
+#[test]
+fn activations() {
+    macro_rules! all {
+        ($($name:ident)*) => { $(check_layer(stringify!($name), $name::default(), &[2, 3, 4]);)* };
+    }
+    all! { Relu Relu6 Sigmoid Tanh Silu Gelu GeluTanh Mish Hardswish Hardsigmoid Softsign Tanhshrink LogSigmoid
+    Selu LeakyRelu Elu Celu Softplus Hardtanh Hardshrink Softshrink Softmax LogSoftmax Softmin Glu Flatten }
+    check_layer("prelu", Prelu::new(3, PLACE), &[2, 3, 4]);
+}
+
+#[test]
 fn convolutions() {
     kiln::manual_seed(3);
     let opts = || ConvOpts::default().padding(1).stride(2);
@@ -102,6 +137,8 @@ fn normalizations() {
     check_layer("rms norm", RMSNorm::new([4], PLACE), &[3, 4]);
     check_layer("group norm", GroupNorm::new(2, 4, PLACE), &[2, 4, 3]);
     check_layer("batch norm", BatchNorm::new(3, PLACE), &[4, 3, 2]);
+    check_layer("instance norm", InstanceNorm::new(), &[2, 3, 4]);
+    check_layer("instance norm, affine", InstanceNorm::affine(3, PLACE), &[2, 3, 4]);
     let evaluated = BatchNorm::new(3, PLACE);
     evaluated.eval();
     check_layer("batch norm in evaluation", evaluated, &[4, 3, 2]);
@@ -121,6 +158,23 @@ fn attention_and_transformers() {
     let decoder = TransformerDecoderLayer::new(4, 2, opts(), PLACE);
     let inputs = [input(&[1, 2, 4], 1), input(&[1, 3, 4], 2)];
     check("decoder", &decoder, &inputs, &|x| decoder.forward(&x[0], &x[1]));
+}
+
+#[test]
+fn attention_through_a_cache() {
+    kiln::manual_seed(3);
+    let opts = AttentionLayerOpts::default().causal(true).rotary(100.0).kv_heads(1);
+    let make = || MultiheadAttention::new(4, 2, opts.clone(), PLACE);
+    let layer = make();
+    check("cached", &layer, &[input(&[2, 3, 4], 1)], &|x| layer.attend_cached(&x[0], &layer.cache(2, 5)));
+    // Later positions look at earlier ones through the cache.
+    let layer = make();
+    let pieces = [input(&[1, 2, 4], 1), input(&[1, 1, 4], 2)];
+    check("cached piece by piece", &layer, &pieces, &|x| {
+        let cache = layer.cache(1, 4);
+        let first = layer.attend_cached(&x[0], &cache);
+        Tensor::cat(&[&first, &layer.attend_cached(&x[1], &cache)], 1)
+    });
 }
 
 #[test]

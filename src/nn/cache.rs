@@ -3,19 +3,23 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::base::{DType, Result};
-use crate::nn::param::Buffer;
 use crate::tensor::compose::Site;
+use crate::tensor::var::Var;
 use crate::tensor::{Place, Tensor};
 
 /// Keys and values of the positions so far, so that a new position costs one
 /// pass for itself alone. How many there are is an argument of the plan:
 /// longer sequences need no new one.
+///
+/// Gradients look through it to earlier positions, whose graphs it keeps until
+/// they are pulled back or the cache is cleared; under [`no_grad`](crate::no_grad)
+/// it keeps none.
 #[derive(Debug)]
 pub struct KvCache {
     /// `[n, heads, capacity, e]`.
-    keys: Buffer,
+    keys: Var,
     /// `[n, heads, capacity, e]`.
-    values: Buffer,
+    values: Var,
     length: AtomicUsize,
 }
 
@@ -23,7 +27,7 @@ impl KvCache {
     #[track_caller]
     pub(super) fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
         let place = place.into();
-        let zeros = || Buffer::new(Tensor::zeros(shape, place));
+        let zeros = || Var::new(Tensor::zeros(shape, place));
         KvCache { keys: zeros(), values: zeros(), length: AtomicUsize::new(0) }
     }
 
@@ -41,6 +45,10 @@ impl KvCache {
     }
     /// Forgets all positions.
     pub fn clear(&self) {
+        for held in [&self.keys, &self.values] {
+            // What it holds is valid, so this is too.
+            let _valid = held.replace(held.get().detach());
+        }
         self.length.store(0, Ordering::Relaxed);
     }
 
@@ -70,13 +78,13 @@ impl KvCache {
     ) -> Result<(Tensor, Tensor)> {
         let count = keys.dims::<4>()?[2];
         let index = site.iota(count, DType::I64, keys.device()) + start;
-        let with = |held: &Buffer, new: &Tensor| -> Result<Tensor> {
+        let with = |held: &Var, new: &Tensor| -> Result<Tensor> {
             let all = held.get().index_copy(2, &index, new);
             all.check().map(|_| all)
         };
         let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
-        self.keys.set(&keys)?;
-        self.values.set(&values)?;
+        self.keys.set(keys.clone())?;
+        self.values.set(values.clone())?;
         self.length.fetch_add(count, Ordering::Relaxed);
         Ok((keys, values))
     }
