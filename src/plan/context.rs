@@ -123,14 +123,24 @@ impl Context {
         Arc::new(Context { simulated: devices.iter().copied().collect(), ..Context::default() })
     }
 
-    /// How many devices of a family can be used, numbered from 0.
+    /// How many devices of a family there are, numbered from 0: what drivers
+    /// list, what is simulated, what was installed. Opens none, so a listed
+    /// device may still turn out to be unusable.
     pub fn device_count(&self, kind: DeviceKind) -> usize {
-        match kind {
-            DeviceKind::Meta => 1,
-            DeviceKind::Cpu | DeviceKind::Wgpu | DeviceKind::Cuda | DeviceKind::Null => {
-                (0..u16::MAX).take_while(|&index| self.backend(kind.device(index)).is_ok()).count()
+        let listed = match (kind, self.simulated.get(&kind)) {
+            (DeviceKind::Meta, _) => 1,
+            // The first of these is always there.
+            (DeviceKind::Cpu | DeviceKind::Null, count) => {
+                count.map_or(1, |&count| usize::from(count).max(1))
             }
-        }
+            (DeviceKind::Wgpu | DeviceKind::Cuda, Some(&count)) => usize::from(count),
+            (DeviceKind::Wgpu | DeviceKind::Cuda, None) => listed(kind),
+        };
+        let backends = lock(&self.backends);
+        let installed = |index: &usize| {
+            u16::try_from(*index).is_ok_and(|index| backends.contains_key(&kind.device(index)))
+        };
+        listed + (listed..).take_while(installed).count()
     }
 
     /// What the context has done.
@@ -315,6 +325,21 @@ fn open(device: Device) -> Result<Arc<dyn Backend>> {
     }
 }
 
+/// How many devices of a family the driver lists.
+fn listed(kind: DeviceKind) -> usize {
+    match kind {
+        DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => 1,
+        #[cfg(feature = "wgpu")]
+        DeviceKind::Wgpu => crate::runtime::wgpu::adapter::adapters().len(),
+        #[cfg(not(feature = "wgpu"))]
+        DeviceKind::Wgpu => 0,
+        #[cfg(feature = "cuda")]
+        DeviceKind::Cuda => crate::runtime::cuda::driver::start().unwrap_or(0),
+        #[cfg(not(feature = "cuda"))]
+        DeviceKind::Cuda => 0,
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The maps are consistent between statements, so a poisoned lock is usable.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -356,4 +381,24 @@ impl Drop for ContextScope {
 pub fn with_context<R>(context: &Arc<Context>, body: impl FnOnce() -> R) -> R {
     let _scope = context_scope(context.clone());
     body()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_devices_opens_none() {
+        let simulated = [(DeviceKind::Cpu, 3), (DeviceKind::Cuda, 2)];
+        let context = Context::with_virtual_devices(&simulated);
+        let kinds = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Wgpu, DeviceKind::Null, DeviceKind::Meta];
+        let counts = kinds.map(|kind| context.device_count(kind));
+        assert_eq!([counts[0], counts[1], counts[3], counts[4]], [3, 2, 1, 1]);
+        assert!(lock(&context.backends).is_empty(), "counting opened a device");
+        // What is installed counts as far as numbers follow each other.
+        for (index, count) in [(3, 2), (2, 4)] {
+            context.install(Arc::new(CpuBackend::named(Device::cuda(index))));
+            assert_eq!(context.device_count(DeviceKind::Cuda), count);
+        }
+    }
 }

@@ -9,8 +9,8 @@ use crate::runtime::Properties;
 const GPUS: [DeviceKind; 2] = [DeviceKind::Cuda, DeviceKind::Wgpu];
 
 impl DeviceKind {
-    /// How many devices of the family can be used, numbered from 0. Opens
-    /// them.
+    /// How many devices of the family there are, numbered from 0. Opens
+    /// none: whether one can be used, [`Device::probe`] says.
     pub fn count(self) -> usize {
         context::current().device_count(self)
     }
@@ -47,13 +47,12 @@ impl Device {
         Device::cpu()
     }
 
-    /// Every device of a family that can be used.
+    /// Every device of a family that is there.
     pub fn all(kind: DeviceKind) -> Vec<Device> {
         (0..kind.count() as u16).map(|index| kind.device(index)).collect()
     }
 
-    /// Every device of a family that can be used; the CPU alone if there is
-    /// none.
+    /// Every device of a family that is there; the CPU alone if there is none.
     pub fn all_or_cpu(kind: DeviceKind) -> Vec<Device> {
         let all = Device::all(kind);
         if all.is_empty() { vec![Device::cpu()] } else { all }
