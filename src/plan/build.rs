@@ -9,8 +9,9 @@ use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, Op};
 use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
-use crate::plan::context::{Context, add};
+use crate::plan::context::{Context, Lookup, add};
 use crate::plan::donate::LeafMemory;
+use crate::plan::key::body_key;
 use crate::runtime::{Capabilities, Program, null};
 use crate::schedule::{Action, Environment, Schedule, Step, schedule};
 
@@ -20,7 +21,7 @@ pub struct Plan {
     /// The steps and the memory.
     pub schedule: Schedule,
     /// The plans of the repetitions among the steps, by step.
-    pub(crate) bodies: HashMap<usize, Plan>,
+    pub(crate) bodies: HashMap<usize, Arc<Plan>>,
     /// Made by the first run, so that planning alone compiles nothing and
     /// needs no device.
     runs: OnceLock<Vec<Run>>,
@@ -64,7 +65,7 @@ impl Plan {
 
 /// The plans of a plan's repetitions.
 pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
-    plan.bodies.values()
+    plan.bodies.values().map(|body| &**body)
 }
 
 /// Schedules a collected graph. Scalars marked `lifted` become arguments,
@@ -117,13 +118,24 @@ fn prepare(context: &Context, graph: Graph, layouts: &[Layout], memory: &LeafMem
     let mut bodies = HashMap::new();
     for (number, step) in schedule.steps.iter().enumerate() {
         if let Action::Repeat(spec) = &step.action {
-            bodies.insert(
-                number,
-                prepare(context, collect_body(&spec.body.results), &[], &LeafMemory::default()),
-            );
+            bodies.insert(number, body_plan(context, spec));
         }
     }
     Plan { schedule, bodies, runs: OnceLock::new() }
+}
+
+/// The plan of a repetition's body, from the cache or new. How often it runs
+/// is no part of it, so that plans for several lengths share it.
+fn body_plan(context: &Context, spec: &LoopSpec) -> Arc<Plan> {
+    let body = collect_body(&spec.body.results);
+    let (skeleton, values) = body_key(&body);
+    match context.look_up(&skeleton, &values) {
+        Lookup::Hit(plan) => plan,
+        Lookup::Miss(lifted) => {
+            let plan = prepare(context, body, &[], &LeafMemory::default());
+            context.keep(skeleton, values, lifted, Arc::new(plan))
+        }
+    }
 }
 
 /// What a device can do; an absent one, and meta, plan as the null device.

@@ -67,10 +67,22 @@ pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
     (writer.skeleton, writer.values)
 }
 
+/// The key of a repetition's body. It names the user's lines too, since reports
+/// take a body's from its plan.
+pub fn body_key(body: &Graph) -> (Skeleton, Values) {
+    let mut writer = Writer { lines: true, ..Writer::default() };
+    // No graph of a realize begins so.
+    writer.word(u64::MAX);
+    writer.graph(body, false);
+    (writer.skeleton, writer.values)
+}
+
 #[derive(Default)]
 struct Writer {
     skeleton: Skeleton,
     values: Values,
+    /// Whether the user's lines are part of the skeleton.
+    lines: bool,
 }
 
 impl Writer {
@@ -79,6 +91,10 @@ impl Writer {
             self.op(&node.op, lift);
             self.word(node.operands.len() as u64);
             self.skeleton.words.extend(node.operands.iter().map(|operand| u64::from(operand.0)));
+            if self.lines {
+                self.word(node.span.file().as_ptr() as u64);
+                self.word(u64::from(node.span.line()));
+            }
         }
         self.skeleton.words.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
     }

@@ -188,3 +188,22 @@ fn windows_summed_back_under_slices_and_padding() {
         agrees(&[&padded]);
     }
 }
+
+#[test]
+fn loops_of_any_length_share_the_plan_of_their_body() {
+    let context = Context::new();
+    with_context(&context, || {
+        let body_of = |length: usize, factor: f64| {
+            let xs = pattern(&[length, 3], 1);
+            let start = [pattern(&[3], 2)];
+            let (sums, _) = control::scan(&start, &[xs], |sum, x| (vec![&sum[0] + &x[0] * factor], vec![]));
+            let node = sums[0].node().expect("a valid loop").clone();
+            let plan = crate::plan::realize::prepare(&context, &[node]).plan;
+            plan.bodies.values().next().cloned().expect("a loop has a body")
+        };
+        let first = body_of(4, 0.5);
+        assert!(std::sync::Arc::ptr_eq(&first, &body_of(7, 0.5)), "another length planned the body again");
+        assert!(!std::sync::Arc::ptr_eq(&first, &body_of(4, 0.25)), "another body has the same plan");
+    });
+    assert_eq!(context.counters().plans_built, 3);
+}
