@@ -12,6 +12,8 @@ use kiln::base::{DType, Device};
 use kiln::ir::{AluOp, Monoid};
 use kiln::kernel::{Expr, ExprNode};
 use kiln::plan::context::{Context, with_context};
+use kiln::runtime::Capabilities;
+use kiln::runtime::null::{self, NullBackend};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use support::broken::{BrokenBackend, Bug};
@@ -51,6 +53,11 @@ fn fuzz(mode: Mode, special: bool) {
         let required = required(mode, special);
         census.require(1, required.iter().map(String::as_str));
     }
+    let refused = census.count("refused");
+    assert!(
+        2 * refused <= u64::from(cases),
+        "{refused} of {cases} programs need types that the device lacks"
+    );
     if std::env::var("KILN_FUZZ_CENSUS").is_ok() {
         println!("{census:#?}");
     }
@@ -126,6 +133,24 @@ fn the_null_device_runs_every_program() {
         Ok(())
     };
     let result = runner(CASES, 4).run(&programs(Mode::Smooth, true), property);
+    assert!(result.is_ok(), "{}", result.unwrap_err());
+}
+
+/// No kernel binds more buffers than the device can, whatever is fused.
+#[test]
+fn a_device_of_few_bindings_runs_every_program() {
+    let property = |program: Program| {
+        let context = Context::new();
+        let capabilities = Capabilities { max_bindings: 4, ..null::CAPABILITIES };
+        context.install(std::sync::Arc::new(NullBackend::new(capabilities)));
+        let result = with_context(&context, || {
+            let built = program.build(Variant { device: Device::null(), ..Variant::default() });
+            kiln::realize(&built.outputs.iter().collect::<Vec<_>>())
+        });
+        prop_assert!(result.is_ok(), "{:?}", result);
+        Ok(())
+    };
+    let result = runner(CASES, 8).run(&programs_with_gradients(), property);
     assert!(result.is_ok(), "{}", result.unwrap_err());
 }
 

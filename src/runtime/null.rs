@@ -96,6 +96,13 @@ impl Backend for NullBackend {
         Ok(())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+        if let Work::Kernel(kernel) = work {
+            let (found, limit) = (kernel.inputs.len() + kernel.stores.len(), self.capabilities.max_bindings);
+            if found > limit {
+                let message = format!("{found} buffers, more than the {limit} that it binds at once");
+                return Err(Error::Kernel { kernel: kernel.name.clone(), device: self.name, message });
+            }
+        }
         Ok(Arc::new(NullProgram(format!("{work:#?}"))))
     }
     fn describe(&self) -> String {

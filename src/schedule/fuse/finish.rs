@@ -29,6 +29,7 @@ impl State<'_> {
         match self.lower(&[number], None, &roots) {
             Ok(kernel) => self.group_mut(number).kernel = Some(kernel),
             Err(_) if group.members.len() > 1 => self.fall_apart(number),
+            Err(_) if self.store_repeated(number) => self.finish_group(number),
             Err(blocker) => match self.lower_alone(number, &roots) {
                 Ok(kernel) => self.group_mut(number).kernel = Some(kernel),
                 Err(_) => panic!("{} alone does not lower: {blocker}", self.graph.node(leader).op.name()),
@@ -46,13 +47,35 @@ impl State<'_> {
         lower(&Request { graph: self.graph, roots, role: &role, layouts: self.context.layouts })
     }
 
+    /// Stores the values that a group computes again, and reads them instead;
+    /// whether there are any. Each brought buffers of its own.
+    fn store_repeated(&mut self, number: GroupId) -> bool {
+        let mut repeated: Vec<NodeId> = Vec::new();
+        let mut pending = self.group(number).members.clone();
+        while let Some(id) = pending.pop() {
+            for &operand in &self.graph.node(id).operands {
+                let index = operand.index();
+                if self.duplicated[index] {
+                    self.duplicated[index] = false;
+                    repeated.push(operand);
+                } else if self.classes[index] == Class::Movement && !self.stored[index] {
+                    pending.push(operand);
+                }
+            }
+        }
+        repeated.iter().for_each(|&id| self.store_alone(id));
+        !repeated.is_empty()
+    }
+
+    /// Computes a node by a kernel of its own.
+    fn store_alone(&mut self, id: NodeId) {
+        self.stored[id.index()] = true;
+        self.group_of[id.index()] = Some(self.groups.len() as GroupId);
+        self.groups.push(Some(Group { members: vec![id], roots: vec![id], ..Group::default() }));
+    }
+
     pub(super) fn fall_apart(&mut self, number: GroupId) {
         let Some(group) = self.groups[number as usize].take() else { return };
-        for &member in &group.members {
-            self.stored[member.index()] = true;
-            let apart = self.groups.len() as GroupId;
-            self.groups.push(Some(Group { members: vec![member], roots: vec![member], ..Group::default() }));
-            self.group_of[member.index()] = Some(apart);
-        }
+        group.members.iter().for_each(|&member| self.store_alone(member));
     }
 }

@@ -91,7 +91,7 @@ impl State<'_> {
     pub(super) fn judge(&self, kernel: &Kernel, roots: &[NodeId]) -> Result<(), Blocker> {
         let capabilities = (self.context.capabilities)(self.graph.ty(roots[0]).device);
         let found = kernel.inputs.len() + kernel.stores.len();
-        if found > capabilities.max_bindings && kernel.inputs.len() > 1 {
+        if found > capabilities.max_bindings {
             return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
         }
         let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
