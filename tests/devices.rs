@@ -44,6 +44,10 @@ fn a_gpu_is_given_if_there_is_one_of_that_number() {
     });
     let none = [(DeviceKind::Cuda, 0), (DeviceKind::Wgpu, 0)];
     with_context(&Context::with_virtual_devices(&none), || assert_eq!(Device::try_gpu(0), Device::cpu()));
+    // An adapter that the host processor emulates is none.
+    if Device::wgpu(0).properties().is_ok_and(|properties| properties.simulated) {
+        assert_ne!(Device::try_gpu(0).kind, DeviceKind::Wgpu);
+    }
 }
 
 #[test]

@@ -143,6 +143,11 @@ impl Context {
         listed + (listed..).take_while(installed).count()
     }
 
+    /// Whether the host processor simulates a family's devices.
+    pub fn simulates(&self, kind: DeviceKind) -> bool {
+        self.simulated.contains_key(&kind)
+    }
+
     /// What the context has done.
     pub fn counters(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -68,7 +68,7 @@ impl Device {
 
     /// Whether the device is there, and hardware or a virtual GPU.
     fn is_gpu(self) -> bool {
-        self.properties().is_ok_and(|properties| properties.simulated || !is_software(self))
+        self.probe().is_ok() && (context::current().simulates(self.kind) || !is_software(self))
     }
 
     /// Whether the device can be used.
