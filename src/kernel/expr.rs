@@ -53,7 +53,7 @@ impl Guard {
 /// A computed part of an address: `index * stride`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dynamic {
-    /// The position, an `I64` expression.
+    /// The position, an `I64` expression (`I32` once rendering has narrowed it).
     pub index: ExprId,
     /// Elements from one position to the next.
     pub stride: i64,
@@ -81,7 +81,8 @@ pub enum Expr {
     Const(u64),
     /// The n-th scalar argument of the launch.
     Arg(u32),
-    /// An affine combination of axes, as `I64`.
+    /// An affine combination of axes, as `I64` (`I32` once rendering has
+    /// narrowed it).
     Index(Affine),
     /// Whether a condition on the axes holds, as `Bool`.
     Inside(Within),

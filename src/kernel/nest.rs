@@ -79,7 +79,8 @@ pub struct ScatterStore {
     pub node: NodeId,
     /// Type of the elements in memory.
     pub dtype: DType,
-    /// Position along the scattered axis, an `I64` expression. Outside
+    /// Position along the scattered axis, an `I64` expression (`I32` once
+    /// rendering has narrowed it). Outside
     /// `0..extent` it is recorded as the kernel's index error and skipped.
     pub index: ExprId,
     /// The update.

@@ -6,6 +6,7 @@
 //! - [`target`]: what is known of the device rendered for.
 //! - [`shader`]: what a renderer gives.
 //! - [`coalesce`]: axes that memory runs through as one become one.
+//! - [`mod@narrow`]: positions that fit 32 bits are computed in 32 bits.
 //! - [`mod@split`]: long or narrow kernels become several.
 //! - [`iterations`]: how often one invocation's loops run.
 //! - [`product`]: tiles of matrix products, for templates.
@@ -18,6 +19,7 @@ pub mod c_like;
 pub mod coalesce;
 pub mod cuda;
 pub mod iterations;
+pub mod narrow;
 pub mod product;
 pub mod shader;
 pub mod split;

@@ -1,17 +1,19 @@
 // mul_div_minimum_gather[1, 2, 16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
-fn report(index: i64, extent: u32) {
+fn quotient_i32(x: i32, y: i32) -> i32 {
+    let safe = select(y, 1, y == 0 || y == -1);
+    return select(select(x / safe, 0 - x, y == -1), 0, y == 0);
+}
+fn report(low: u32, high: u32, extent: u32) {
     let own = launch[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
         atomicStore(&status[own + 3u], extent);
     }
 }
-fn quotient_i64(x: i64, y: i64) -> i64 {
-    let safe = select(y, 1li, y == 0li || y == -1li);
-    return select(select(x / safe, 0li - x, y == -1li), 0li, y == 0li);
+fn report_i32(index: i32, extent: u32) {
+    report(bitcast<u32>(index), bitcast<u32>(index >> 31u), extent);
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<f32>;
@@ -40,63 +42,63 @@ fn main(
     let i2_1 = i32(u32(point_first) % 16u) + 1;
     let i2_2 = i32(u32(point_first) % 16u) + 2;
     let i2_3 = i32(u32(point_first) % 16u) + 3;
-    let v0_0 = i64(i2_0);
-    let v0_1 = i64(i2_1);
-    let v0_2 = i64(i2_2);
-    let v0_3 = i64(i2_3);
-    let v1 = 8li;
+    let v0_0 = i2_0;
+    let v0_1 = i2_1;
+    let v0_2 = i2_2;
+    let v0_3 = i2_3;
+    let v1 = i32(8);
     let v2_0 = (v0_0 * v1);
     let v2_1 = (v0_1 * v1);
     let v2_2 = (v0_2 * v1);
     let v2_3 = (v0_3 * v1);
-    let v3 = 16li;
-    let v4_0 = quotient_i64(v2_0, v3);
-    let v4_1 = quotient_i64(v2_1, v3);
-    let v4_2 = quotient_i64(v2_2, v3);
-    let v4_3 = quotient_i64(v2_3, v3);
-    let v5 = 7li;
+    let v3 = i32(16);
+    let v4_0 = quotient_i32(v2_0, v3);
+    let v4_1 = quotient_i32(v2_1, v3);
+    let v4_2 = quotient_i32(v2_2, v3);
+    let v4_3 = quotient_i32(v2_3, v3);
+    let v5 = i32(7);
     let v6_0 = min(v4_0, v5);
     let v6_1 = min(v4_1, v5);
     let v6_2 = min(v4_2, v5);
     let v6_3 = min(v4_3, v5);
-    let v7 = i64(i1);
+    let v7 = i1;
     let v8 = (v7 * v1);
-    let v9 = quotient_i64(v8, v3);
+    let v9 = quotient_i32(v8, v3);
     let v10 = min(v9, v5);
-    let at1 = i32(clamp(v10, 0li, 7li));
-    if (v10 != i64(at1)) {
-        report(v10, 8u);
+    let at1 = clamp(v10, 0, 7);
+    if (v10 != at1) {
+        report_i32(v10, 8u);
     }
-    let at2 = i32(clamp(v6_0, 0li, 7li));
-    if (v6_0 != i64(at2)) {
-        report(v6_0, 8u);
+    let at2 = clamp(v6_0, 0, 7);
+    if (v6_0 != at2) {
+        report_i32(v6_0, 8u);
     }
     let v11_0 = in0(i0 * 64 + at1 * 8 + at2 * 1);
-    let at3 = i32(clamp(v10, 0li, 7li));
-    if (v10 != i64(at3)) {
-        report(v10, 8u);
+    let at3 = clamp(v10, 0, 7);
+    if (v10 != at3) {
+        report_i32(v10, 8u);
     }
-    let at4 = i32(clamp(v6_1, 0li, 7li));
-    if (v6_1 != i64(at4)) {
-        report(v6_1, 8u);
+    let at4 = clamp(v6_1, 0, 7);
+    if (v6_1 != at4) {
+        report_i32(v6_1, 8u);
     }
     let v11_1 = in0(i0 * 64 + at3 * 8 + at4 * 1);
-    let at5 = i32(clamp(v10, 0li, 7li));
-    if (v10 != i64(at5)) {
-        report(v10, 8u);
+    let at5 = clamp(v10, 0, 7);
+    if (v10 != at5) {
+        report_i32(v10, 8u);
     }
-    let at6 = i32(clamp(v6_2, 0li, 7li));
-    if (v6_2 != i64(at6)) {
-        report(v6_2, 8u);
+    let at6 = clamp(v6_2, 0, 7);
+    if (v6_2 != at6) {
+        report_i32(v6_2, 8u);
     }
     let v11_2 = in0(i0 * 64 + at5 * 8 + at6 * 1);
-    let at7 = i32(clamp(v10, 0li, 7li));
-    if (v10 != i64(at7)) {
-        report(v10, 8u);
+    let at7 = clamp(v10, 0, 7);
+    if (v10 != at7) {
+        report_i32(v10, 8u);
     }
-    let at8 = i32(clamp(v6_3, 0li, 7li));
-    if (v6_3 != i64(at8)) {
-        report(v6_3, 8u);
+    let at8 = clamp(v6_3, 0, 7);
+    if (v6_3 != at8) {
+        report_i32(v6_3, 8u);
     }
     let v11_3 = in0(i0 * 64 + at7 * 8 + at8 * 1);
     out0((i0 * 256 + i1 * 16 + i2_0) / 4, v11_0, v11_1, v11_2, v11_3);

@@ -9,14 +9,17 @@ fn opaque_f32(x: f32) -> f32 {
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
-fn report(index: i64, extent: u32) {
+fn report(low: u32, high: u32, extent: u32) {
     let own = launch[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
         atomicStore(&status[own + 3u], extent);
     }
+}
+fn report_i64(index: i64, extent: u32) {
+    let bits = bitcast<u64>(index);
+    report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
@@ -52,22 +55,22 @@ fn main(
     let v0 = in0(i1);
     let at1 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at1)) {
-        report(v0, 100u);
+        report_i64(v0, 100u);
     }
     let v1_0 = in1(i2_0 + at1 * 32);
     let at2 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at2)) {
-        report(v0, 100u);
+        report_i64(v0, 100u);
     }
     let v1_1 = in1(i2_1 + at2 * 32);
     let at3 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at3)) {
-        report(v0, 100u);
+        report_i64(v0, 100u);
     }
     let v1_2 = in1(i2_2 + at3 * 32);
     let at4 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at4)) {
-        report(v0, 100u);
+        report_i64(v0, 100u);
     }
     let v1_3 = in1(i2_3 + at4 * 32);
     let v2 = number_f32(0x3f000000u /* 0.5 */);

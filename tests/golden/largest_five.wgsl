@@ -137,14 +137,17 @@ fn main(
 
 // gather[16, 5]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
-fn report(index: i64, extent: u32) {
+fn report(low: u32, high: u32, extent: u32) {
     let own = launch[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
         atomicStore(&status[own + 3u], extent);
     }
+}
+fn report_i64(index: i64, extent: u32) {
+    let bits = bitcast<u64>(index);
+    report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
@@ -181,7 +184,7 @@ fn main(
     let v0 = in0(i0 * 100 + i1);
     let at1 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at1)) {
-        report(v0, 100u);
+        report_i64(v0, 100u);
     }
     let v1 = in1(i0 * 100 + at1 * 1);
     out0(i0 * 5 + i1, v0);

@@ -76,14 +76,17 @@ fn log_f32(x: f32) -> f32 {
     let low = opaque_f32(parts.x * -2.12194440e-4 + parts.z) + parts.y;
     return log_edges_f32(x, parts.x * 0.693359375 + opaque_f32(low));
 }
-fn report(index: i64, extent: u32) {
+fn report(low: u32, high: u32, extent: u32) {
     let own = launch[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
         atomicStore(&status[own + 3u], extent);
     }
+}
+fn report_i64(index: i64, extent: u32) {
+    let bits = bitcast<u64>(index);
+    report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<vec2<i64>>;
@@ -110,9 +113,11 @@ fn main(
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
-    let v1 = (-100li);
-    let v3 = number_f32(0x00000000u /* 0.0 */);
-    let v4 = 0li;
+    let v1 = i32(-100);
+    let v2 = i64(v1);
+    let v4 = number_f32(0x00000000u /* 0.0 */);
+    let v5 = i32(0);
+    let v6 = i64(v5);
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 64; row += 4) {
@@ -125,122 +130,122 @@ fn main(
         var s3a_2: i32 = i32(-2139095041);
         var s3a_3: i32 = i32(-2139095041);
         for (var i1: i32 = 0; i1 < 10; i1 += 1) {
-            let v7_0 = in1(i0_0 * 10 + i1);
-            let v7_1 = in1(i0_1 * 10 + i1);
-            let v7_2 = in1(i0_2 * 10 + i1);
-            let v7_3 = in1(i0_3 * 10 + i1);
-            s3a_0 = max(s3a_0, rank_max_f32(v7_0));
-            s3a_1 = max(s3a_1, rank_max_f32(v7_1));
-            s3a_2 = max(s3a_2, rank_max_f32(v7_2));
-            s3a_3 = max(s3a_3, rank_max_f32(v7_3));
+            let v9_0 = in1(i0_0 * 10 + i1);
+            let v9_1 = in1(i0_1 * 10 + i1);
+            let v9_2 = in1(i0_2 * 10 + i1);
+            let v9_3 = in1(i0_3 * 10 + i1);
+            s3a_0 = max(s3a_0, rank_max_f32(v9_0));
+            s3a_1 = max(s3a_1, rank_max_f32(v9_1));
+            s3a_2 = max(s3a_2, rank_max_f32(v9_2));
+            s3a_3 = max(s3a_3, rank_max_f32(v9_3));
         }
-        let v8_0 = unrank_f32(s3a_0);
-        let v8_1 = unrank_f32(s3a_1);
-        let v8_2 = unrank_f32(s3a_2);
-        let v8_3 = unrank_f32(s3a_3);
+        let v10_0 = unrank_f32(s3a_0);
+        let v10_1 = unrank_f32(s3a_1);
+        let v10_2 = unrank_f32(s3a_2);
+        let v10_3 = unrank_f32(s3a_3);
         var s4a_0: f32 = number_f32(0x00000000u /* 0.0 */);
         var s4a_1: f32 = number_f32(0x00000000u /* 0.0 */);
         var s4a_2: f32 = number_f32(0x00000000u /* 0.0 */);
         var s4a_3: f32 = number_f32(0x00000000u /* 0.0 */);
         for (var i1: i32 = 0; i1 < 10; i1 += 1) {
-            let v7_0 = in1(i0_0 * 10 + i1);
-            let v7_1 = in1(i0_1 * 10 + i1);
-            let v7_2 = in1(i0_2 * 10 + i1);
-            let v7_3 = in1(i0_3 * 10 + i1);
-            let v10_0 = subtract_f32(v7_0, v8_0);
-            let v10_1 = subtract_f32(v7_1, v8_1);
-            let v10_2 = subtract_f32(v7_2, v8_2);
-            let v10_3 = subtract_f32(v7_3, v8_3);
-            let v11_0 = exp_f32(v10_0);
-            let v11_1 = exp_f32(v10_1);
-            let v11_2 = exp_f32(v10_2);
-            let v11_3 = exp_f32(v10_3);
-            s4a_0 = add_f32(s4a_0, v11_0);
-            s4a_1 = add_f32(s4a_1, v11_1);
-            s4a_2 = add_f32(s4a_2, v11_2);
-            s4a_3 = add_f32(s4a_3, v11_3);
+            let v9_0 = in1(i0_0 * 10 + i1);
+            let v9_1 = in1(i0_1 * 10 + i1);
+            let v9_2 = in1(i0_2 * 10 + i1);
+            let v9_3 = in1(i0_3 * 10 + i1);
+            let v12_0 = subtract_f32(v9_0, v10_0);
+            let v12_1 = subtract_f32(v9_1, v10_1);
+            let v12_2 = subtract_f32(v9_2, v10_2);
+            let v12_3 = subtract_f32(v9_3, v10_3);
+            let v13_0 = exp_f32(v12_0);
+            let v13_1 = exp_f32(v12_1);
+            let v13_2 = exp_f32(v12_2);
+            let v13_3 = exp_f32(v12_3);
+            s4a_0 = add_f32(s4a_0, v13_0);
+            s4a_1 = add_f32(s4a_1, v13_1);
+            s4a_2 = add_f32(s4a_2, v13_2);
+            s4a_3 = add_f32(s4a_3, v13_3);
         }
-        let v12_0 = s4a_0;
-        let v12_1 = s4a_1;
-        let v12_2 = s4a_2;
-        let v12_3 = s4a_3;
+        let v14_0 = s4a_0;
+        let v14_1 = s4a_1;
+        let v14_2 = s4a_2;
+        let v14_3 = s4a_3;
         let four5 = in0((i0_0) / 4);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
         let v0_2 = four5.z;
         let v0_3 = four5.w;
-        let v2_0 = (v0_0 == v1);
-        let v2_1 = (v0_1 == v1);
-        let v2_2 = (v0_2 == v1);
-        let v2_3 = (v0_3 == v1);
-        let v5_0 = select(v0_0, v4, v2_0);
-        let v5_1 = select(v0_1, v4, v2_1);
-        let v5_2 = select(v0_2, v4, v2_2);
-        let v5_3 = select(v0_3, v4, v2_3);
-        let at6 = i32(clamp(v5_0, 0li, 9li));
-        if (v5_0 != i64(at6)) {
-            report(v5_0, 10u);
+        let v3_0 = (v0_0 == v2);
+        let v3_1 = (v0_1 == v2);
+        let v3_2 = (v0_2 == v2);
+        let v3_3 = (v0_3 == v2);
+        let v7_0 = select(v0_0, v6, v3_0);
+        let v7_1 = select(v0_1, v6, v3_1);
+        let v7_2 = select(v0_2, v6, v3_2);
+        let v7_3 = select(v0_3, v6, v3_3);
+        let at6 = i32(clamp(v7_0, 0li, 9li));
+        if (v7_0 != i64(at6)) {
+            report_i64(v7_0, 10u);
         }
-        let v6_0 = in1(i0_0 * 10 + at6 * 1);
-        let at7 = i32(clamp(v5_1, 0li, 9li));
-        if (v5_1 != i64(at7)) {
-            report(v5_1, 10u);
+        let v8_0 = in1(i0_0 * 10 + at6 * 1);
+        let at7 = i32(clamp(v7_1, 0li, 9li));
+        if (v7_1 != i64(at7)) {
+            report_i64(v7_1, 10u);
         }
-        let v6_1 = in1(i0_1 * 10 + at7 * 1);
-        let at8 = i32(clamp(v5_2, 0li, 9li));
-        if (v5_2 != i64(at8)) {
-            report(v5_2, 10u);
+        let v8_1 = in1(i0_1 * 10 + at7 * 1);
+        let at8 = i32(clamp(v7_2, 0li, 9li));
+        if (v7_2 != i64(at8)) {
+            report_i64(v7_2, 10u);
         }
-        let v6_2 = in1(i0_2 * 10 + at8 * 1);
-        let at9 = i32(clamp(v5_3, 0li, 9li));
-        if (v5_3 != i64(at9)) {
-            report(v5_3, 10u);
+        let v8_2 = in1(i0_2 * 10 + at8 * 1);
+        let at9 = i32(clamp(v7_3, 0li, 9li));
+        if (v7_3 != i64(at9)) {
+            report_i64(v7_3, 10u);
         }
-        let v6_3 = in1(i0_3 * 10 + at9 * 1);
-        let v9_0 = subtract_f32(v6_0, v8_0);
-        let v9_1 = subtract_f32(v6_1, v8_1);
-        let v9_2 = subtract_f32(v6_2, v8_2);
-        let v9_3 = subtract_f32(v6_3, v8_3);
-        let v13_0 = log_f32(v12_0);
-        let v13_1 = log_f32(v12_1);
-        let v13_2 = log_f32(v12_2);
-        let v13_3 = log_f32(v12_3);
-        let v14_0 = subtract_f32(v9_0, v13_0);
-        let v14_1 = subtract_f32(v9_1, v13_1);
-        let v14_2 = subtract_f32(v9_2, v13_2);
-        let v14_3 = subtract_f32(v9_3, v13_3);
-        let v15_0 = (!v2_0);
-        let v15_1 = (!v2_1);
-        let v15_2 = (!v2_2);
-        let v15_3 = (!v2_3);
-        let v16_0 = truth_f32(v15_0);
-        let v16_1 = truth_f32(v15_1);
-        let v16_2 = truth_f32(v15_2);
-        let v16_3 = truth_f32(v15_3);
-        let v17_0 = multiply_f32(v14_0, v16_0);
-        let v17_1 = multiply_f32(v14_1, v16_1);
-        let v17_2 = multiply_f32(v14_2, v16_2);
-        let v17_3 = multiply_f32(v14_3, v16_3);
-        let v18_0 = negate_f32(v17_0);
-        let v18_1 = negate_f32(v17_1);
-        let v18_2 = negate_f32(v17_2);
-        let v18_3 = negate_f32(v17_3);
-        let v19_0 = select(v18_0, v3, v2_0);
-        let v19_1 = select(v18_1, v3, v2_1);
-        let v19_2 = select(v18_2, v3, v2_2);
-        let v19_3 = select(v18_3, v3, v2_3);
-        s1a = add_f32(s1a, v19_0);
-        s1a = add_f32(s1a, v19_1);
-        s1a = add_f32(s1a, v19_2);
-        s1a = add_f32(s1a, v19_3);
-        s2a = add_f32(s2a, v16_0);
-        s2a = add_f32(s2a, v16_1);
-        s2a = add_f32(s2a, v16_2);
-        s2a = add_f32(s2a, v16_3);
+        let v8_3 = in1(i0_3 * 10 + at9 * 1);
+        let v11_0 = subtract_f32(v8_0, v10_0);
+        let v11_1 = subtract_f32(v8_1, v10_1);
+        let v11_2 = subtract_f32(v8_2, v10_2);
+        let v11_3 = subtract_f32(v8_3, v10_3);
+        let v15_0 = log_f32(v14_0);
+        let v15_1 = log_f32(v14_1);
+        let v15_2 = log_f32(v14_2);
+        let v15_3 = log_f32(v14_3);
+        let v16_0 = subtract_f32(v11_0, v15_0);
+        let v16_1 = subtract_f32(v11_1, v15_1);
+        let v16_2 = subtract_f32(v11_2, v15_2);
+        let v16_3 = subtract_f32(v11_3, v15_3);
+        let v17_0 = (!v3_0);
+        let v17_1 = (!v3_1);
+        let v17_2 = (!v3_2);
+        let v17_3 = (!v3_3);
+        let v18_0 = truth_f32(v17_0);
+        let v18_1 = truth_f32(v17_1);
+        let v18_2 = truth_f32(v17_2);
+        let v18_3 = truth_f32(v17_3);
+        let v19_0 = multiply_f32(v16_0, v18_0);
+        let v19_1 = multiply_f32(v16_1, v18_1);
+        let v19_2 = multiply_f32(v16_2, v18_2);
+        let v19_3 = multiply_f32(v16_3, v18_3);
+        let v20_0 = negate_f32(v19_0);
+        let v20_1 = negate_f32(v19_1);
+        let v20_2 = negate_f32(v19_2);
+        let v20_3 = negate_f32(v19_3);
+        let v21_0 = select(v20_0, v4, v3_0);
+        let v21_1 = select(v20_1, v4, v3_1);
+        let v21_2 = select(v20_2, v4, v3_2);
+        let v21_3 = select(v20_3, v4, v3_3);
+        s1a = add_f32(s1a, v21_0);
+        s1a = add_f32(s1a, v21_1);
+        s1a = add_f32(s1a, v21_2);
+        s1a = add_f32(s1a, v21_3);
+        s2a = add_f32(s2a, v18_0);
+        s2a = add_f32(s2a, v18_1);
+        s2a = add_f32(s2a, v18_2);
+        s2a = add_f32(s2a, v18_3);
     }
-    let v20 = s1a;
-    let v21 = s2a;
-    let v22 = divide_f32(v20, v21);
-    out0(0, v22);
+    let v22 = s1a;
+    let v23 = s2a;
+    let v24 = divide_f32(v22, v23);
+    out0(0, v24);
 }
 

@@ -333,7 +333,8 @@ fn main(
         if (s1b < 0 || rank_argmin_f32(v4_2) < s1a) { s1a = rank_argmin_f32(v4_2); s1b = i1_2; }
         if (s1b < 0 || rank_argmin_f32(v4_3) < s1a) { s1a = rank_argmin_f32(v4_3); s1b = i1_3; }
     }
-    let v5 = i64(max(s1b, 0));
-    out0(i0, v5);
+    let v5 = max(s1b, 0);
+    let v6 = i64(v5);
+    out0(i0, v6);
 }
 

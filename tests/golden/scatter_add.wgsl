@@ -40,14 +40,17 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-fn report(index: i64, extent: u32) {
+fn report(low: u32, high: u32, extent: u32) {
     let own = launch[0].y * 4u;
     if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
         atomicStore(&status[own + 3u], extent);
     }
+}
+fn report_i64(index: i64, extent: u32) {
+    let bits = bitcast<u64>(index);
+    report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
@@ -86,7 +89,7 @@ fn main(
         let v1 = in1(i0 * 8 + i1);
         let inside = i32(clamp(v0, 0li, 9li));
         if (v0 != i64(inside)) {
-            report(v0, 10u);
+            report_i64(v0, 10u);
         }
         else {
             let target_at = i1 + inside * 8;

@@ -13,13 +13,20 @@ pub fn under_test() -> Device {
     *DEVICE
 }
 
+/// The types that the device under test does not compute with.
+static MISSING: LazyLock<Vec<DType>> = LazyLock::new(|| {
+    let backend = kiln::context().backend(under_test()).expect("the device under test is there");
+    backend.capabilities().missing.to_vec()
+});
+
 /// Whether the device under test computes with a type.
 pub fn has(dtype: DType) -> bool {
-    static MISSING: LazyLock<Vec<DType>> = LazyLock::new(|| {
-        let backend = kiln::context().backend(under_test()).expect("the device under test is there");
-        backend.capabilities().missing.to_vec()
-    });
     !MISSING.contains(&dtype)
+}
+
+/// Whether an error refuses a type that the device under test really lacks.
+pub fn lacks_what_is_refused(error: &str) -> bool {
+    MISSING.iter().any(|dtype| error.contains(&format!("{dtype} needs the feature")))
 }
 
 /// A number from the environment.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kiln::base::{DType, Dims, Scalar, Shape};
 use kiln::ir::{AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type};
 
+use super::device;
 use super::random_leaf::{Buffers, Mode, Numbers, Sharing};
 use super::random_steps::{Construction, Entry, exact_limit, largest};
 
@@ -102,17 +103,20 @@ impl Construction {
         if ty.shape.numel() > self.size.most() {
             return None;
         }
-        let device = self.variant.device;
         let entry = |node| Entry { node, bound: extent as f64, special: false, stored: false };
         if !with.is_multiple_of(3) {
             let mut numbers = Numbers(self.variant.data ^ (self.number << 8) ^ 1);
             let fresh = || Scalar::Int(numbers.below(extent) as i64);
             // Never shared: what lies in another buffer may be no position.
             let mut buffers = Buffers::new(Sharing::Never, self.variant.offset);
-            let leaf = entry(buffers.leaf(ty, with % 64, fresh));
-            return Some(leaf);
+            if device::has(DType::I64) {
+                return Some(entry(buffers.leaf(ty, with % 64, fresh)));
+            }
+            let narrow = Type { dtype: DType::I32, ..ty };
+            let leaf = entry(buffers.leaf(narrow, with % 64, fresh));
+            return self.moved(Op::Cast(DType::I64), &leaf);
         }
-        let ramp = entry(self.node(Op::Iota(count, DType::I64, device), &[])?);
+        let ramp = entry(self.node(Op::Iota(count, DType::I64, self.variant.device), &[])?);
         let (stride, modulus) =
             (self.number(f64::from(1 + with % 5), DType::I64), self.number(extent as f64, DType::I64));
         let scaled = self.computed(Op::Alu(AluOp::Mul), &[&ramp, &stride], f64::INFINITY)?;

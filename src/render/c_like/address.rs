@@ -62,7 +62,7 @@ impl Emitter<'_> {
         for part in &access.dynamic {
             let wide = self.name(part.index, lane);
             let index = if part.checked {
-                self.checked(&wide, part.extent, open.as_deref())
+                self.checked(part.index, lane, part.extent, open.as_deref())
             } else {
                 self.dialect.narrow(&wide)
             };
@@ -79,19 +79,25 @@ impl Emitter<'_> {
     }
 
     /// The name of an index clamped to its axis, reported if that changed it.
-    fn checked(&mut self, wide: &str, extent: usize, open: Option<&str>) -> String {
+    fn checked(&mut self, index: ExprId, lane: Lane, extent: usize, open: Option<&str>) -> String {
+        let (given, of) = (self.name(index, lane), self.kernel.exprs[index.index()].dtype);
         let name = self.fresh("at");
         let position = self.dialect.position_type();
-        let clamped = self.dialect.clamp(wide, extent);
+        let clamped = self.dialect.clamp(&given, of, extent);
         let line = self.dialect.define(&name, position, &clamped);
         self.out.line(line);
-        let changed = format!("{wide} != {}", self.dialect.widen(&name));
+        let changed = format!("{given} != {}", self.as_index(&name, of));
         let condition = open.map_or(changed.clone(), |open| format!("{open} && {changed}"));
         self.out.open(format!("if ({condition})"));
-        let report = self.dialect.report(wide, extent);
+        let report = self.dialect.report(&given, of, extent);
         self.out.line(report);
         self.out.close();
         name
+    }
+
+    /// A position as an index of a type.
+    pub fn as_index(&self, position: &str, of: DType) -> String {
+        if of == DType::I32 { position.into() } else { self.dialect.widen(position) }
     }
 
     /// Loads neighbours by fours. The guard, if any, is the same for all of

@@ -281,6 +281,7 @@ impl<'k> Emitter<'k> {
         match &node.expr {
             Expr::Const(bits) => dialect.constant(node.dtype, *bits),
             Expr::Arg(slot) => dialect.argument(*slot, node.dtype),
+            Expr::Index(affine) if node.dtype == DType::I32 => self.affine(affine, lane),
             Expr::Index(affine) => self.wide(affine, lane),
             Expr::Inside(within) => self.inside(within, lane).unwrap_or_else(|| "true".into()),
             Expr::Alu(op, x) => {

@@ -53,16 +53,16 @@ pub trait Dialect {
     fn select(&self, condition: &str, yes: &str, no: &str) -> String;
     /// A position as `I64`.
     fn widen(&self, position: &str) -> String;
-    /// An `I64` known to be a position.
+    /// An integer known to be a position.
     fn narrow(&self, wide: &str) -> String;
-    /// A position clamped to `0..extent`.
-    fn clamp(&self, wide: &str, extent: usize) -> String;
+    /// An index of type `of` clamped to `0..extent`, as a position.
+    fn clamp(&self, index: &str, of: DType, extent: usize) -> String;
     /// A position, never negative, over a constant.
     fn quotient(&self, position: &str, by: usize) -> String;
     /// The remainder of a position, never negative, by a constant.
     fn remainder(&self, position: &str, by: usize) -> String;
-    /// Reports an index outside `0..extent`, as a statement.
-    fn report(&self, wide: &str, extent: usize) -> String;
+    /// Reports an index of type `of` outside `0..extent`, as a statement.
+    fn report(&self, index: &str, of: DType, extent: usize) -> String;
     /// A constant definition, as a statement.
     fn define(&self, name: &str, ty: &str, value: &str) -> String;
     /// A variable's definition, as a statement.

@@ -210,7 +210,7 @@ impl Dialect for Cuda {
     fn narrow(&self, wide: &str) -> String {
         if self.wide { wide.into() } else { format!("(i32)({wide})") }
     }
-    fn clamp(&self, wide: &str, extent: usize) -> String {
+    fn clamp(&self, wide: &str, _of: DType, extent: usize) -> String {
         self.narrow(&format!("clamped({wide}, {}ll)", extent.saturating_sub(1)))
     }
     fn quotient(&self, position: &str, by: usize) -> String {
@@ -225,7 +225,7 @@ impl Dialect for Cuda {
             false => format!("(i32)((u32)({position}) % {by}u)"),
         }
     }
-    fn report(&self, wide: &str, extent: usize) -> String {
+    fn report(&self, wide: &str, _of: DType, extent: usize) -> String {
         format!("report(status, launch, {wide}, {extent}ll);")
     }
     fn define(&self, name: &str, ty: &str, value: &str) -> String {

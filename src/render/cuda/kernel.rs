@@ -248,7 +248,8 @@ fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore) {
     let lane = Lane::default();
     let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
     emitter.out.open(format!("if ({index} < 0 || {index} >= {})", scatter.extent));
-    emitter.out.line(dialect.report(&index, scatter.extent));
+    let of = emitter.kernel.exprs[scatter.index.index()].dtype;
+    emitter.out.line(dialect.report(&index, of, scatter.extent));
     emitter.out.close();
     emitter.out.open("else");
     let stride = dialect.position(scatter.stride);

@@ -24,6 +24,7 @@ pub mod scan;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::coalesce::coalesce;
 use crate::render::iterations;
+use crate::render::narrow::narrow;
 use crate::render::shader::Memory;
 use crate::render::target::{Adapter, Target};
 use crate::render::tile;
@@ -69,7 +70,7 @@ pub fn split(kernel: &Kernel, target: &Target) -> Split {
 impl Split {
     /// Adds a part, in parts of its own if need be.
     fn add(&mut self, part: Part, target: &Target) {
-        let part = Part { kernel: coalesce(&part.kernel), ..part };
+        let part = Part { kernel: narrow(&coalesce(&part.kernel)), ..part };
         let kernel = &part.kernel;
         if kernel.scatter.is_some() || kernel.points(kernel.depth()) == 0 {
             return self.parts.push(part);

@@ -27,10 +27,10 @@ fn partials(monoid: Monoid, dtype: DType) -> Vec<Partial> {
     match monoid {
         Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min | Monoid::LogSumExp => vec![value],
         Monoid::ArgMax => {
-            vec![Partial { monoid: Monoid::Max, ..value }, Partial { dtype: DType::I64, ..value }]
+            vec![Partial { monoid: Monoid::Max, ..value }, Partial { dtype: DType::I32, ..value }]
         }
         Monoid::ArgMin => {
-            vec![Partial { monoid: Monoid::Min, ..value }, Partial { dtype: DType::I64, ..value }]
+            vec![Partial { monoid: Monoid::Min, ..value }, Partial { dtype: DType::I32, ..value }]
         }
         Monoid::M2 => vec![value, Partial { monoid: Monoid::Sum, mean: true, dtype }],
     }
@@ -129,14 +129,15 @@ impl Parts {
                 draft.builder.expr(Expr::Reduce(monoid, first), dtype, 0)
             }
             Monoid::ArgMax | Monoid::ArgMin => {
-                let best = draft.builder.expr(Expr::Reduce(monoid, first), DType::I64, 0);
+                let best = draft.builder.expr(Expr::Reduce(monoid, first), DType::I32, 0);
                 let part =
                     Dynamic { index: best, stride: points as i64, extent: cut.parts(), checked: false };
                 let access = Access { affine: draft.point(0), dynamic: smallvec![part] };
                 let inside =
-                    draft.load(blocks[1], DType::I64, cut.parts() * points, access, Guard::default());
+                    draft.load(blocks[1], DType::I32, cut.parts() * points, access, Guard::default());
                 let start = first_row(draft, cut, best);
-                draft.alu(AluOp::Add, &[start, inside])
+                let place = draft.alu(AluOp::Add, &[start, inside]);
+                if dtype == DType::I32 { place } else { draft.builder.expr(Expr::Cast(place), dtype, 0) }
             }
             Monoid::M2 => {
                 let mean = draft.load(blocks[1], x, cut.parts() * points, access, Guard::default());
@@ -177,10 +178,10 @@ impl Parts {
     }
 }
 
-/// The number of a part's first row.
+/// The number of a part's first row; rows are numbered in 32 bits.
 fn first_row(draft: &mut Draft<'_>, cut: &Cut, part: ExprId) -> ExprId {
     let int =
-        |draft: &mut Draft<'_>, value: usize| draft.builder.constant(Scalar::Int(value as i64), DType::I64);
+        |draft: &mut Draft<'_>, value: usize| draft.builder.constant(Scalar::Int(value as i64), DType::I32);
     let each = int(draft, cut.each());
     let length = int(draft, cut.rows(&cut.pieces[0]));
     if cut.outer_rows == 1 {

@@ -148,9 +148,13 @@ impl Dialect for Wgsl {
     fn narrow(&self, wide: &str) -> String {
         format!("i32({wide})")
     }
-    fn clamp(&self, wide: &str, extent: usize) -> String {
+    fn clamp(&self, index: &str, of: DType, extent: usize) -> String {
         let last = extent.saturating_sub(1);
-        format!("i32(clamp({wide}, 0li, {last}li))")
+        if of == DType::I32 {
+            format!("clamp({index}, 0, {last})")
+        } else {
+            format!("i32(clamp({index}, 0li, {last}li))")
+        }
     }
     fn quotient(&self, position: &str, by: usize) -> String {
         format!("i32(u32({position}) / {by}u)")
@@ -158,8 +162,8 @@ impl Dialect for Wgsl {
     fn remainder(&self, position: &str, by: usize) -> String {
         format!("i32(u32({position}) % {by}u)")
     }
-    fn report(&self, wide: &str, extent: usize) -> String {
-        format!("report({wide}, {extent}u);")
+    fn report(&self, index: &str, of: DType, extent: usize) -> String {
+        format!("report_{}({index}, {extent}u);", version(of))
     }
     fn define(&self, name: &str, _ty: &str, value: &str) -> String {
         format!("let {name} = {value};")

@@ -322,9 +322,10 @@ fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
     // Not as two comparisons: lavapipe 22.3 compiles those of a widened
     // position wrongly.
-    emitter.out.line(format!("let inside = {};", dialect.clamp(&index, scatter.extent)));
-    emitter.out.open(format!("if ({index} != {})", dialect.widen("inside")));
-    emitter.out.line(dialect.report(&index, scatter.extent));
+    let of = emitter.kernel.exprs[scatter.index.index()].dtype;
+    emitter.out.line(format!("let inside = {};", dialect.clamp(&index, of, scatter.extent)));
+    emitter.out.open(format!("if ({index} != {})", emitter.as_index("inside", of)));
+    emitter.out.line(dialect.report(&index, of, scatter.extent));
     emitter.out.close();
     emitter.out.open("else");
     let base: &Affine = &scatter.address;

@@ -15,9 +15,10 @@ pub mod product;
 pub mod sort;
 
 use crate::base::DType;
-use crate::kernel::{Expr, Kernel, Work};
+use crate::kernel::{Expr, ExprId, Kernel, Work};
 use crate::render::product::{Tile, oriented, suitable};
 use crate::render::shader::{Shader, Unsupported, block_words};
+use crate::render::split::draft::needed;
 use crate::render::split::{self, Split};
 use crate::render::target::Target;
 
@@ -26,10 +27,10 @@ use crate::render::target::Target;
 /// # Errors
 /// What the device lacks.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    check_types(kernel, target)?;
     let Split { parts, scratch } = split::split(kernel, target);
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
+        check_types(&part.kernel, target)?;
         let shader = kernel::PartShader { part, target, inputs: kernel.inputs.len() };
         let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
             (Some(c), _) => {
@@ -59,16 +60,26 @@ pub fn tiles(kernel: &Kernel, target: &Target) -> Vec<Tile> {
     suitable(&kernel, &oriented(&kernel, c), target)
 }
 
-/// Whether the device has the types of a kernel. Positions that only 32-bit
-/// casts read are no 64-bit values.
+/// Whether the device has the types of a kernel.
 fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
     let stores = kernel.stores.iter().map(|store| store.dtype);
     let inputs = kernel.inputs.iter().map(|input| input.dtype);
-    let values = kernel.exprs.iter().filter(|node| !matches!(node.expr, Expr::Index(_)));
-    for dtype in values.map(|node| node.dtype).chain(stores).chain(inputs) {
+    let values = needed(kernel, &roots(kernel), |_| false).into_iter().filter(|id| {
+        // Casts to 32 bits and comparisons do without the position as `I64`.
+        !matches!(kernel.expr(*id), Expr::Index(_))
+    });
+    for dtype in values.map(|id| kernel.exprs[id.index()].dtype).chain(stores).chain(inputs) {
         check_type(dtype, target)?;
     }
     Ok(())
+}
+
+/// The values that a kernel stores, multiplies or scatters.
+fn roots(kernel: &Kernel) -> Vec<ExprId> {
+    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    roots.extend(kernel.contraction.iter().flat_map(|c| [c.a, c.b]));
+    roots.extend(kernel.scatter.iter().flat_map(|scatter| [scatter.index, scatter.value]));
+    roots
 }
 
 /// Whether the device has a type.

@@ -541,3 +541,18 @@ fn shift_left_i32(x: i32, y: i32) -> i32 {
 fn shift_right_i32(x: i32, y: i32) -> i32 {
     return x >> min(u32(y), 31u);
 }
+
+// Keeps the launch's first index out of range and the axis's extent, in the
+// launch's own words.
+fn report(low: u32, high: u32, extent: u32) {
+    let own = launch[0].y * 4u;
+    if (atomicOr(&status[own], 1u) == 0u) {
+        atomicStore(&status[own + 1u], low);
+        atomicStore(&status[own + 2u], high);
+        atomicStore(&status[own + 3u], extent);
+    }
+}
+
+fn report_i32(index: i32, extent: u32) {
+    report(bitcast<u32>(index), bitcast<u32>(index >> 31u), extent);
+}

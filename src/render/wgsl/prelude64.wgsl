@@ -8,16 +8,9 @@ fn wide_i64(low: u32, high: u32) -> i64 {
     return bitcast<i64>(wide_u64(low, high));
 }
 
-// Keeps the launch's first index out of range and the axis's extent, in the
-// launch's own words.
-fn report(index: i64, extent: u32) {
-    let own = launch[0].y * 4u;
-    if (atomicOr(&status[own], 1u) == 0u) {
-        let bits = bitcast<u64>(index);
-        atomicStore(&status[own + 1u], u32(bits & 0xfffffffflu));
-        atomicStore(&status[own + 2u], u32(bits >> 32u));
-        atomicStore(&status[own + 3u], extent);
-    }
+fn report_i64(index: i64, extent: u32) {
+    let bits = bitcast<u64>(index);
+    report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
 }
 
 // The whole part; the least integer where it fits none.

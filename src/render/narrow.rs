@@ -1,0 +1,283 @@
+//! 64-bit integers that provably fit 32 bits become 32-bit integers.
+//!
+//! Positions are `I64` as lowered, and so is what is computed from them:
+//! comparisons with a length, indices of gathers. The extents of a kernel bound
+//! them, nearly always well below 2^31. Devices compute in 32 bits faster, and
+//! some have nothing else.
+
+use crate::base::{DType, Scalar};
+use crate::ir::{AluOp, Monoid};
+use crate::kernel::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
+
+/// The least and greatest value of an expression, where known.
+type Range = Option<(i128, i128)>;
+
+/// The same kernel with every `I64` value that fits 32 bits, and is computed
+/// from such alone, as `I32`. What is stored, contracted or scattered keeps its
+/// type; indices of loads and of a scatter may become `I32`.
+#[must_use]
+pub fn narrow(kernel: &Kernel) -> Kernel {
+    let narrow = narrowed(kernel);
+    if !narrow.contains(&true) {
+        return kernel.clone();
+    }
+    let mut rewrite = Rewrite { kernel, narrow, exprs: Vec::new(), own: Vec::new(), wide: Vec::new() };
+    (0..kernel.exprs.len() as u32).for_each(|id| rewrite.push(ExprId(id)));
+    let mut result = Kernel { exprs: Vec::new(), ..kernel.clone() };
+    result.stores.iter_mut().for_each(|store| store.value = rewrite.wide(store.value));
+    if let Some(c) = &mut result.contraction {
+        (c.a, c.b) = (rewrite.wide(c.a), rewrite.wide(c.b));
+    }
+    if let Some(scatter) = &mut result.scatter {
+        (scatter.index, scatter.value) = (rewrite.own(scatter.index), rewrite.wide(scatter.value));
+    }
+    result.exprs = rewrite.exprs;
+    result
+}
+
+/// Which expressions become `I32`.
+fn narrowed(kernel: &Kernel) -> Vec<bool> {
+    let mut ranges: Vec<Range> = Vec::with_capacity(kernel.exprs.len());
+    let mut narrow: Vec<bool> = Vec::with_capacity(kernel.exprs.len());
+    for node in &kernel.exprs {
+        let range = range(kernel, node, &ranges);
+        let fits = range.is_some_and(|(low, high)| low >= i32::MIN.into() && high <= i32::MAX.into());
+        let mut from_narrow = true;
+        if let Expr::Alu(..) | Expr::Reduce(Monoid::Sum | Monoid::Max | Monoid::Min, _) | Expr::Scan(..) =
+            node.expr
+        {
+            node.expr.operands(|x| {
+                from_narrow &= kernel.exprs[x.index()].dtype != DType::I64 || narrow[x.index()];
+            });
+        }
+        narrow.push(node.dtype == DType::I64 && fits && from_narrow);
+        ranges.push(range);
+    }
+    narrow
+}
+
+/// The values that an expression of integers or truth values may have.
+fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
+    let of = |x: &ExprId| ranges[x.index()];
+    let own = match &node.expr {
+        Expr::Const(bits) if !node.dtype.is_float() => {
+            let value = Scalar::from_bits(*bits, node.dtype).as_i64().into();
+            Some((value, value))
+        }
+        Expr::Index(affine) => {
+            let (low, high) = affine.range(&kernel.axes);
+            Some((low.into(), high.into()))
+        }
+        Expr::Alu(op, x) if node.dtype == DType::I64 => arithmetic(*op, &x.each_ref().map(of)),
+        Expr::Cast(x) if node.dtype == DType::I64 => of(x),
+        Expr::Reduce(monoid, x) => combined(*monoid, of(x), kernel.level_points(node.level + 1)),
+        Expr::Scan(monoid, x, axis) => combined(*monoid, of(x), kernel.axes[axis.index()].extent),
+        Expr::Const(_) | Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) => None,
+        Expr::Cast(_) | Expr::Bitcast(_) | Expr::Accumulator => None,
+    };
+    let all: Range = match node.dtype {
+        DType::Bool => Some((0, 1)),
+        DType::U8 => Some((0, u8::MAX.into())),
+        DType::I32 => Some((i32::MIN.into(), i32::MAX.into())),
+        DType::U32 => Some((0, u32::MAX.into())),
+        DType::I64 | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
+    };
+    // Arithmetic of narrower types wraps, and so does that of 64 bits beyond them.
+    let exact = |&(low, high): &(i128, i128)| low >= i64::MIN.into() && high <= i64::MAX.into();
+    if node.dtype == DType::I64 { own.filter(exact) } else { all }
+}
+
+/// What `rows` values within `x` combine to.
+fn combined(monoid: Monoid, x: Range, rows: usize) -> Range {
+    let rows = rows as i128;
+    match monoid {
+        Monoid::ArgMax | Monoid::ArgMin => Some((0, (rows - 1).max(0))),
+        Monoid::Sum => x.map(|(low, high)| ((low * rows).min(0), (high * rows).max(0))),
+        Monoid::Max | Monoid::Min if rows > 0 => x,
+        Monoid::Max | Monoid::Min | Monoid::Prod | Monoid::M2 | Monoid::LogSumExp => None,
+    }
+}
+
+/// The values of an operation on `I64` operands, were there no end to integers.
+fn arithmetic(op: AluOp, x: &[Range; 3]) -> Range {
+    let (a, b) = if op == AluOp::Where { x[2]? } else { x[0]? };
+    let size = a.abs().max(b.abs());
+    let (c, d) = if op.arity() > 1 { x[1]? } else { (0, 0) };
+    let positive = a >= 0 && c >= 0;
+    match op {
+        AluOp::Where => Some((a.min(c), b.max(d))),
+        AluOp::Add => Some((a + c, b + d)),
+        AluOp::Sub => Some((a - d, b - c)),
+        AluOp::Mul => {
+            let products = [a * c, a * d, b * c, b * d];
+            Some((*products.iter().min()?, *products.iter().max()?))
+        }
+        AluOp::Max => Some((a.max(c), b.max(d))),
+        AluOp::Min => Some((a.min(c), b.min(d))),
+        AluOp::Div | AluOp::Rem if positive => Some((0, b)),
+        AluOp::Div | AluOp::Rem => Some((-size, size)),
+        AluOp::And if positive => Some((0, b.min(d))),
+        AluOp::Neg => Some((-b, -a)),
+        AluOp::Abs => Some((0, size)),
+        AluOp::Not => Some((-1 - b, -1 - a)),
+        // Shifts depend on the width; the others' ranges are wide.
+        AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Shl | AluOp::Shr | AluOp::Pow => None,
+        AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => None,
+        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc => None,
+        AluOp::Lt | AluOp::Eq => None,
+    }
+}
+
+/// Expressions under construction.
+struct Rewrite<'k> {
+    kernel: &'k Kernel,
+    narrow: Vec<bool>,
+    exprs: Vec<ExprNode>,
+    /// What each old expression is, as `I32` if it became that.
+    own: Vec<ExprId>,
+    /// Of those that became `I32`: the same as `I64`, where something needs it.
+    wide: Vec<Option<ExprId>>,
+}
+
+impl Rewrite<'_> {
+    fn is_narrow(&self, x: ExprId) -> bool {
+        self.narrow[x.index()]
+    }
+
+    fn own(&self, x: ExprId) -> ExprId {
+        self.own[x.index()]
+    }
+
+    fn add(&mut self, expr: Expr, dtype: DType, level: u8) -> ExprId {
+        self.exprs.push(ExprNode { expr, dtype, level });
+        ExprId(self.exprs.len() as u32 - 1)
+    }
+
+    /// An old expression in its old type.
+    fn wide(&mut self, x: ExprId) -> ExprId {
+        let own = self.own(x);
+        if !self.is_narrow(x) {
+            return own;
+        }
+        if let Some(known) = self.wide[x.index()] {
+            return known;
+        }
+        let wide = self.add(Expr::Cast(own), DType::I64, self.kernel.exprs[x.index()].level);
+        self.wide[x.index()] = Some(wide);
+        wide
+    }
+
+    /// Several old expressions in one type: narrow if all of them are.
+    fn alike(&mut self, x: [ExprId; 3], count: usize) -> [ExprId; 3] {
+        let narrow = x[..count].iter().all(|&x| self.is_narrow(x));
+        x.map(|x| if narrow { self.own(x) } else { self.wide(x) })
+    }
+
+    /// Takes the next old expression over.
+    fn push(&mut self, id: ExprId) {
+        let node = &self.kernel.exprs[id.index()];
+        let own = self.expr(id, node);
+        self.own.push(own);
+        self.wide.push(None);
+    }
+
+    fn expr(&mut self, id: ExprId, node: &ExprNode) -> ExprId {
+        let narrow = self.is_narrow(id);
+        let dtype = if narrow { DType::I32 } else { node.dtype };
+        let expr = match &node.expr {
+            // The low bits of a number that fits.
+            Expr::Const(bits) if narrow => Expr::Const(Scalar::from_bits(*bits, node.dtype).to_bits(dtype)),
+            Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Accumulator => {
+                node.expr.clone()
+            }
+            Expr::Load(slot, access, guard) => {
+                let dynamic = |part: &Dynamic| Dynamic { index: self.own(part.index), ..part.clone() };
+                let dynamic = access.dynamic.iter().map(dynamic).collect();
+                let masks = guard.masks.iter().map(|&mask| self.own(mask)).collect();
+                let access = Access { affine: access.affine.clone(), dynamic };
+                Expr::Load(*slot, access, Guard { within: guard.within.clone(), masks })
+            }
+            Expr::Alu(AluOp::Where, x) => {
+                let [yes, no, _] = self.alike([x[1], x[2], x[2]], 2);
+                Expr::Alu(AluOp::Where, [self.own(x[0]), yes, no])
+            }
+            // What does not fit needs its operands wide, however small they are.
+            Expr::Alu(op, x) if dtype == DType::I64 => Expr::Alu(*op, x.map(|x| self.wide(x))),
+            Expr::Alu(op, x) => Expr::Alu(*op, self.alike(*x, op.arity())),
+            Expr::Cast(x) if self.exprs[self.own(*x).index()].dtype == dtype => return self.own(*x),
+            Expr::Cast(x) => Expr::Cast(self.own(*x)),
+            Expr::Bitcast(x) => Expr::Bitcast(self.wide(*x)),
+            Expr::Reduce(monoid @ (Monoid::ArgMax | Monoid::ArgMin), x) => {
+                Expr::Reduce(*monoid, self.own(*x))
+            }
+            Expr::Reduce(monoid, x) if narrow => Expr::Reduce(*monoid, self.own(*x)),
+            Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, self.wide(*x)),
+            Expr::Scan(monoid, x, axis) if narrow => Expr::Scan(*monoid, self.own(*x), *axis),
+            Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, self.wide(*x), *axis),
+        };
+        self.add(expr, dtype, node.level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::builder::Builder;
+    use crate::kernel::{Affine, Axis, AxisId};
+
+    /// A kernel over `extent` points that stores nothing: its expressions count.
+    fn kernel(extent: usize, fill: impl FnOnce(&mut Builder)) -> Kernel {
+        let mut builder = Builder::default();
+        builder.axes.push(Axis { extent, level: 0 });
+        fill(&mut builder);
+        Kernel {
+            name: "test".into(),
+            axes: builder.axes,
+            exprs: builder.exprs,
+            inputs: builder.inputs,
+            stores: Vec::new(),
+            args: Vec::new(),
+            contraction: None,
+            scatter: None,
+        }
+    }
+
+    fn types(kernel: &Kernel) -> Vec<DType> {
+        narrow(kernel).exprs.iter().map(|node| node.dtype).collect()
+    }
+
+    fn twice(extent: usize) -> Vec<DType> {
+        types(&kernel(extent, |builder| {
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            builder.with_number(AluOp::Mul, index, 2);
+        }))
+    }
+
+    #[test]
+    fn positions_become_32_bits_wide_as_long_as_they_fit() {
+        assert_eq!(twice(1 << 30), [DType::I32; 3]);
+        // The product does not fit, so its operands are widened for it.
+        assert_eq!(twice((1 << 30) + 2), [DType::I32, DType::I32, DType::I64, DType::I64, DType::I64]);
+        assert_eq!(twice((1 << 31) + 1)[0], DType::I64);
+    }
+
+    #[test]
+    fn what_wraps_in_64_bits_is_not_taken_for_small() {
+        let all = types(&kernel(8, |builder| {
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            let large = builder.with_number(AluOp::Mul, index, i64::MAX);
+            builder.with_number(AluOp::Min, large, 1);
+        }));
+        assert_eq!(all.last(), Some(&DType::I64));
+    }
+
+    #[test]
+    fn a_comparison_of_positions_is_one_of_32_bits() {
+        let narrowed = narrow(&kernel(8, |builder| {
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            let end = builder.constant(Scalar::Int(5), DType::I64);
+            builder.alu(AluOp::Lt, DType::Bool, &[index, end]);
+        }));
+        assert!(narrowed.exprs.iter().all(|node| node.dtype != DType::I64), "{narrowed:?}");
+    }
+}
