@@ -62,6 +62,7 @@ pub use grad::{
 };
 pub use io::StateDict;
 pub use optim::estimate;
+pub use plan::budget::{Budget, with_budget};
 pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};
@@ -72,7 +73,7 @@ pub use tensor::Tensor;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;
 pub use tensor::place::{default_device, device_scope, with_device};
-pub use tensor::plan::plan;
+pub use tensor::plan::{plan, plan_with};
 pub use tensor::random::{Generator, generator, manual_seed, set_generator};
 pub use tensor::read::realize;
 pub use tensor::var::Var;

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use support::broken::{BrokenBackend, Bug};
 use support::census::{Census, required};
-use support::comparison::{alone, warm_and_cold};
+use support::comparison::{alone, in_little_memory, warm_and_cold};
 use support::device;
 use support::random_graph::{Program, Size, Variant, programs, programs_with_gradients, sized_programs};
 use support::random_leaf::Mode;
@@ -119,6 +119,19 @@ fn gradients_agree_within_bounds() {
     }
     let compared = census.into_inner().count("gradients");
     assert!(cases < ENOUGH || compared > u64::from(cases) * 5, "only {compared} gradients were compared");
+}
+
+/// What is computed again, not to be kept, is the same.
+#[test]
+fn programs_in_little_memory_agree_bit_by_bit() {
+    let cases = device::setting("KILN_FUZZ_CASES", GRADIENT_CASES);
+    let census = RefCell::new(Census::default());
+    let property = |program: Program| in_little_memory(&program, Device::cpu(), &mut census.borrow_mut());
+    if let Err(failure) = runner(cases, 9).run(&programs_with_gradients(), property) {
+        panic!("{failure}");
+    }
+    let less = census.into_inner().count("programs in less memory");
+    assert!(cases < ENOUGH || less > u64::from(cases) / 50, "only {less} programs did with less");
 }
 
 #[test]

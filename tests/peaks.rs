@@ -3,10 +3,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use kiln::nn::{BatchNorm, Conv2d, Layer, Linear, Lstm, Module, ModuleExt, Sequential};
 use kiln::nn::{TransformerEncoderLayer, TransformerOpts, Visitor};
 use kiln::prelude::*;
+use kiln::{Budget, with_budget};
 
 /// The system's allocator, counting bytes.
 struct Counting;
@@ -84,6 +86,17 @@ fn cnn(checkpointed: bool) -> Case {
     case(model, Tensor::randn([16, 3, 64, 64], ()))
 }
 
+/// Many blocks of one width: no single value is most of the memory.
+fn deep_cnn(_: bool) -> Case {
+    let opts = || ConvOpts::default().padding(1);
+    let block = |from| {
+        let conv = Sequential::new().push(Conv2d::new(from, 8, [3, 3], opts(), ()));
+        conv.push(BatchNorm::new(8, ())).then(Tensor::relu)
+    };
+    let blocks = (0..10).map(|number| block(if number == 0 { 3 } else { 8 }));
+    case(blocks.fold(Sequential::new(), Sequential::push), Tensor::randn([96, 3, 48, 48], ()))
+}
+
 fn transformer(checkpointed: bool) -> Case {
     let opts = TransformerOpts::default().feed_forward(512).dropout(0.0);
     let block = |_| TransformerEncoderLayer::new(128, 4, opts.clone(), ());
@@ -124,12 +137,24 @@ fn training(case: &Case) -> Vec<Tensor> {
     std::iter::once(loss).chain(gradients).collect()
 }
 
-/// Bytes at most, as planned and as the allocator saw them.
-fn peaks(make: &dyn Fn() -> Case, build: &Build) -> (u64, u64) {
-    kiln::manual_seed(0);
+/// One test at a time, since all share the allocator.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A run of a model.
+#[derive(Default)]
+struct Run {
+    /// Bytes at most, as planned and as the allocator saw them.
+    planned: u64,
+    measured: u64,
+    /// The bits of all that was computed.
+    results: Vec<Vec<u32>>,
+}
+
+fn run(make: &dyn Fn() -> Case, build: &Build, budget: Budget) -> Run {
     // Once to start threads and to compile; the second run is like any later one.
-    let mut found = (0, 0);
+    let mut found = Run::default();
     for _ in 0..2 {
+        kiln::manual_seed(0);
         Device::cpu().empty_cache().unwrap();
         let before = HELD.load(Ordering::Relaxed);
         let case = make();
@@ -140,17 +165,32 @@ fn peaks(make: &dyn Fn() -> Case, build: &Build) -> (u64, u64) {
         MOST.store(HELD.load(Ordering::Relaxed), Ordering::Relaxed);
         let wanted = build(&case);
         let wanted: Vec<&Tensor> = wanted.iter().collect();
-        let planned = kiln::plan(&wanted).unwrap().peak_bytes();
-        kiln::realize(&wanted).unwrap();
-        found = (planned, (MOST.load(Ordering::Relaxed) - before) as u64);
+        found.planned = kiln::plan_with(&wanted, budget).unwrap().peak_bytes();
+        with_budget(budget, || kiln::realize(&wanted)).unwrap();
+        found.measured = (MOST.load(Ordering::Relaxed) - before) as u64;
+        let bits = |x: &&Tensor| x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
+        found.results = wanted.iter().map(bits).collect();
     }
     found
+}
+
+const UNLIMITED: Budget = Budget::bytes(u64::MAX);
+
+impl Run {
+    /// How far the plan is off, as a part of what was measured.
+    fn error(&self) -> f64 {
+        self.planned as f64 / self.measured as f64 - 1.0
+    }
+    fn is_as_planned(&self) -> bool {
+        (-0.01..=0.05).contains(&self.error())
+    }
 }
 
 type Make = fn(bool) -> Case;
 
 #[test]
 fn plans_know_the_peak_of_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let models: [(&str, Make); 4] =
         [("mlp", mlp), ("cnn", cnn), ("transformer", transformer), ("lstm", lstm)];
     let ways: [(&str, bool, &Build); 3] = [
@@ -164,15 +204,34 @@ fn plans_know_the_peak_of_memory() {
             if name == "lstm" && *checkpointed {
                 continue;
             }
-            let (planned, measured) = peaks(&|| model(*checkpointed), *build);
-            let error = planned as f64 / measured as f64 - 1.0;
-            let line =
-                format!("{name}, {way}: planned {planned}, measured {measured}, {:+.1} %", 100.0 * error);
+            let run = run(&|| model(*checkpointed), *build, UNLIMITED);
+            let (planned, measured, error) = (run.planned, run.measured, 100.0 * run.error());
+            let line = format!("{name}, {way}: planned {planned}, measured {measured}, {error:+.1} %");
             println!("{line}");
-            if !(-0.01..=0.05).contains(&error) {
+            if !run.is_as_planned() {
                 wrong.push(line);
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_budget_is_kept_and_changes_no_bit() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let models: [(&str, Make); 3] = [("mlp", mlp), ("cnn", deep_cnn), ("transformer", transformer)];
+    for (name, model) in models {
+        let make = || model(false);
+        let free = run(&make, &training, UNLIMITED);
+        let bytes = free.planned * 6 / 10;
+        let kept = run(&make, &training, Budget::bytes(bytes));
+        let (planned, measured) = (kept.planned, kept.measured);
+        println!(
+            "{name}: {} without a budget; {bytes} allowed, planned {planned}, measured {measured}",
+            free.planned
+        );
+        assert!(planned <= bytes, "{name}: planned {planned} of {bytes}");
+        assert!(kept.is_as_planned(), "{name}: planned {planned}, measured {measured}");
+        assert!(kept.results == free.results, "{name}: other results");
+    }
 }

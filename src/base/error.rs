@@ -112,6 +112,13 @@ fn shortage(requested: u64, in_use: u64, limit: u64, largest: &[LiveTensor]) -> 
     text
 }
 
+/// What a budget would have to leave out.
+fn in_the_way(causes: &[LiveTensor]) -> String {
+    let mut text = String::from("\nin memory then, largest first, as much as is too much:");
+    causes.iter().for_each(|tensor| text += &format!("\n  {tensor}"));
+    text
+}
+
 /// Everything that can go wrong through a user, a driver, a file or memory.
 /// A broken invariant inside the compiler is a panic instead.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -171,6 +178,23 @@ pub enum Error {
         /// The largest tensors in memory at the time, largest first, where
         /// the device's pool knows them.
         largest: Arc<[LiveTensor]>,
+    },
+    /// No plan was found that needs no more memory than
+    /// [`with_budget`](crate::with_budget) allows. Nothing has run.
+    #[error(
+        "over budget on {device}: {budget} bytes allowed, and the least that any plan was found to need is {least}{}",
+        in_the_way(causes)
+    )]
+    OverBudget {
+        /// The device.
+        device: Device,
+        /// The budget, in bytes.
+        budget: u64,
+        /// The least budget that would do, as far as was found.
+        least: u64,
+        /// What is in memory when most is, largest first: as few tensors as
+        /// make up what is too much.
+        causes: Arc<[LiveTensor]>,
     },
     /// An index computed on a device lay outside its axis.
     #[error("{op}: index {index} out of range for an axis of {extent}\n  at {span}")]

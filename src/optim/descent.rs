@@ -383,7 +383,7 @@ mod tests {
                 let loss = model.forward(&x).square().mean(..);
                 loss.backward().unwrap();
                 let (wanted, _) = optimizer.moved(Site::here("step")).unwrap();
-                let report = report(&wanted);
+                let report = report(&wanted).expect("no budget");
                 assert!(
                     report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),
                     "{report}"

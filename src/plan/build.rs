@@ -1,7 +1,7 @@
 //! From a graph to a plan: scheduled, and compiled once it runs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::base::{Device, DeviceKind, Result, Shape};
 use crate::ir::collect::{Collected, collect_body};
@@ -13,7 +13,8 @@ use crate::plan::context::{Context, Lookup, add};
 use crate::plan::donate::LeafMemory;
 use crate::plan::key::body_key;
 use crate::runtime::{Capabilities, Program, null};
-use crate::schedule::{Action, Environment, Schedule, Step, schedule};
+use crate::schedule::memory::Params;
+use crate::schedule::{Action, Environment, Schedule, Step, budget, schedule};
 
 /// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
@@ -25,7 +26,13 @@ pub struct Plan {
     /// Made by the first run, so that planning alone compiles nothing and
     /// needs no device.
     runs: OnceLock<Vec<Run>>,
+    /// Plans that do the same within less memory ([`crate::plan::budget`]), by
+    /// the bytes that their steps may take; the newest last.
+    pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
 }
+
+/// Bytes that results and values between steps may take, by device.
+pub(crate) type Targets = Vec<(Device, u64)>;
 
 /// What a step runs.
 #[derive(Debug)]
@@ -46,6 +53,13 @@ pub(crate) enum Run {
 }
 
 impl Plan {
+    /// Plans within less memory that are kept.
+    pub(crate) const MAX_FITTED: usize = 8;
+
+    fn new(schedule: Schedule, bodies: HashMap<usize, Arc<Plan>>) -> Plan {
+        Plan { schedule, bodies, runs: OnceLock::new(), fitted: Mutex::default() }
+    }
+
     /// What each step runs, compiled now if this is the first time.
     ///
     /// # Errors
@@ -121,7 +135,27 @@ fn prepare(context: &Context, graph: Graph, layouts: &[Layout], memory: &LeafMem
             bodies.insert(number, body_plan(context, spec));
         }
     }
-    Plan { schedule, bodies, runs: OnceLock::new() }
+    Plan::new(schedule, bodies)
+}
+
+/// A plan that does the same, changed until its steps take no more than the
+/// targets say, or as little as was found.
+pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets: &[(Device, u64)]) -> Plan {
+    add(&context.counts.plans_built, 1);
+    let donated = |param: u32| memory.donated.get(param as usize).copied().unwrap_or(false);
+    let first_with = |param: u32| memory.shared.get(param as usize).copied().unwrap_or(param);
+    let params = Params { donated: &donated, first_with: &first_with };
+    let several_in_place = |device: Device| capabilities(context, device).several_in_place;
+    let mut schedule = plan.schedule.clone();
+    let mut from: Vec<usize> = (0..schedule.steps.len()).collect();
+    for &(device, bytes) in targets {
+        let fitted = budget::fit(&schedule, &params, &several_in_place, device, bytes);
+        from = fitted.from.iter().map(|&step| from[step]).collect();
+        schedule = fitted.schedule;
+    }
+    let bodies =
+        from.iter().enumerate().filter_map(|(now, step)| Some((now, plan.bodies.get(step)?.clone())));
+    Plan::new(schedule, bodies.collect())
 }
 
 /// The plan of a repetition's body, from the cache or new. How often it runs

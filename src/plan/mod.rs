@@ -8,10 +8,12 @@
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
 //! - [`roofline`]: what a plan takes at least.
 //! - [`memory`]: what devices hold; [`history`] writes its record to files.
+//! - [`budget`]: scopes with a most of memory, and plans within it.
 //! - [`guard`]: scopes that deny transfers or waiting.
 //! - [`doctor`]: which devices there are.
 //! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
 
+pub mod budget;
 pub mod build;
 pub mod context;
 pub mod debug;

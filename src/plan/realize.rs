@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::{Error, Result, Span};
 use crate::ir::collect::{Collected, NodeMap, collect};
 use crate::ir::{Leaf, Node, NodeId, Op, pending};
+use crate::plan::budget::within;
 use crate::plan::build::{Plan, build};
 use crate::plan::context::{self, Context, Lookup, add};
 use crate::plan::debug;
@@ -20,8 +21,8 @@ use crate::plan::view::{stretch, view};
 /// have values are left alone.
 ///
 /// # Errors
-/// A node on the meta device, an absent device, out of memory, an index out
-/// of range, a kernel that fails. No node then has a value that it did not
+/// A node on the meta device, an absent device, out of memory or over a
+/// budget, an index out of range, a kernel that fails. No node then has a value that it did not
 /// have before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let context = context::current();
@@ -33,7 +34,7 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
         return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
     }
     let values = {
-        let Prepared { plan, collected, scalars } = prepare(&context, &wanted);
+        let Prepared { plan, collected, scalars } = prepare(&context, &wanted)?;
         may_transfer(&plan, &|id| transfer_line(&plan, &collected, id))?;
         let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
         let lines = OnceCell::new();
@@ -53,12 +54,15 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
 
 /// For each value of the plan's graph, the user's line that asked for it: the
 /// first, if there are several.
-fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
+pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
     let mut lines = vec![None; plan.schedule.graph.nodes.len()];
     for (node, id) in collected.graph.nodes.iter().zip(&plan.schedule.map).rev() {
         if let Some(id) = id {
             lines[id.index()] = Some(node.span);
         }
+    }
+    for (again, first) in &plan.schedule.again {
+        lines[again.index()] = lines[first.index()];
     }
     lines
 }
@@ -147,8 +151,12 @@ pub(crate) struct Prepared {
     pub scalars: Vec<u64>,
 }
 
-/// The plan for some nodes, from the cache or new. Nothing is compiled yet.
-pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
+/// The plan for some nodes, from the cache or new, within the budgets in
+/// force. Nothing is compiled yet.
+///
+/// # Errors
+/// [`Error::OverBudget`].
+pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Result<Prepared> {
     let collected = collect(nodes);
     let memory = leaf_memory(&collected);
     let (skeleton, values) = key(&collected, &memory);
@@ -164,5 +172,6 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Prepared {
             context.keep(skeleton, values, lifted, plan)
         }
     };
-    Prepared { plan, collected, scalars }
+    let plan = within(context, plan, &collected, &memory)?;
+    Ok(Prepared { plan, collected, scalars })
 }

@@ -22,12 +22,15 @@ use crate::schedule::{Action, Reason, Step};
 mod again;
 mod apart;
 mod check;
+mod memory;
 mod table;
 mod text;
 
 pub use again::ComputedAgain;
 pub use apart::Separation;
 pub use check::Obstacle;
+pub use memory::MemoryReport;
+pub(crate) use memory::needs;
 pub(crate) use table::{bytes, count};
 
 /// What computing some tensors would do. Prints as a table.
@@ -45,7 +48,8 @@ pub struct PlanReport {
     pub memory: Vec<MemoryReport>,
     /// Values that several kernels compute, each for itself.
     pub recomputed: Vec<Recomputed>,
-    /// Values computed again for gradients, instead of being kept.
+    /// Values computed again for gradients or to fit a budget, instead of being
+    /// kept.
     pub computed_again: Vec<ComputedAgain>,
     pub(crate) plan: Option<Arc<Plan>>,
     /// The graph as it was built.
@@ -116,20 +120,6 @@ pub struct DroppedTransfer {
     pub at: Span,
 }
 
-/// The memory a plan needs on one device, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MemoryReport {
-    /// The device.
-    pub device: Device,
-    /// Memory of the inputs, there before and while the plan runs.
-    pub inputs: u64,
-    /// Results, those excepted that take over an input's memory.
-    pub results: u64,
-    /// Values needed only between kernels.
-    pub between: u64,
-}
-
 /// A value that several kernels compute, each for itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -142,16 +132,6 @@ pub struct Recomputed {
     pub times: usize,
     /// The user's line.
     pub at: Span,
-}
-
-impl MemoryReport {
-    fn new(device: Device) -> MemoryReport {
-        MemoryReport { device, inputs: 0, results: 0, between: 0 }
-    }
-    /// The most that is in use at once.
-    pub fn peak(&self) -> u64 {
-        self.inputs.saturating_add(self.results).saturating_add(self.between)
-    }
 }
 
 impl KernelReport {
@@ -218,26 +198,20 @@ impl PlanReport {
         let totals = self.kernels.iter().map(|kernel| each(kernel).saturating_mul(kernel.launches));
         totals.fold(0, u64::saturating_add)
     }
-
-    fn memory_of(&mut self, device: Device) -> &mut MemoryReport {
-        let known = self.memory.iter().position(|memory| memory.device == device);
-        let number = known.unwrap_or_else(|| {
-            self.memory.push(MemoryReport::new(device));
-            self.memory.len() - 1
-        });
-        &mut self.memory[number]
-    }
 }
 
 /// What computing some nodes together would do. Nothing runs, nothing is
 /// compiled; devices that are not there are planned for as well.
-pub fn report(nodes: &[Arc<Node>]) -> PlanReport {
+///
+/// # Errors
+/// [`crate::Error::OverBudget`].
+pub fn report(nodes: &[Arc<Node>]) -> Result<PlanReport> {
     let wanted = to_compute(nodes).computed;
     if wanted.is_empty() {
-        return PlanReport::default();
+        return Ok(PlanReport::default());
     }
-    let Prepared { plan, collected, .. } = prepare(&current(), &wanted);
-    of_plan(&plan, &collected)
+    let Prepared { plan, collected, .. } = prepare(&current(), &wanted)?;
+    Ok(of_plan(&plan, &collected))
 }
 
 /// The report of a plan for the graph it was looked up with.
@@ -253,8 +227,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     };
     add_steps(&mut report, plan, &spans, 1);
     report.dropped_transfers = dropped_transfers(plan, &collected.graph);
-    add_inputs(&mut report, collected);
-    add_memory(&mut report, plan, 1);
+    report.memory = needs(plan, collected);
     report.recomputed = recomputed(plan, &spans);
     report.computed_again = again::computed_again(plan, &spans);
     report.spans = spans;
@@ -272,6 +245,9 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     }
     for (id, moved) in &plan.schedule.transfers {
         spans[id.index()] = collected.graph.node(moved.asked).span;
+    }
+    for (again, first) in &plan.schedule.again {
+        spans[again.index()] = spans[first.index()];
     }
     spans
 }
@@ -348,40 +324,6 @@ fn kernel_report(
         lines,
         work: work.clone(),
     }
-}
-
-/// Inputs' memory, each block once however many views there are of it.
-fn add_inputs(report: &mut PlanReport, collected: &Collected) {
-    let mut seen = HashSet::new();
-    for leaf in &collected.leaves {
-        let Some(value) = leaf.value() else { continue };
-        if seen.insert(Arc::as_ptr(&value.buffer)) {
-            report.memory_of(value.buffer.device).inputs += value.buffer.bytes as u64;
-        }
-    }
-    for node in &collected.graph.nodes {
-        if let Op::Leaf(ty) = &node.op {
-            let memory = report.memory_of(ty.device);
-            memory.inputs = memory.inputs.saturating_add(ty.bytes() as u64);
-        }
-    }
-}
-
-/// Results and what is needed between kernels; a repetition holds the
-/// results of two trips at a time.
-fn add_memory(report: &mut PlanReport, plan: &Plan, copies: u64) {
-    let memory = &plan.schedule.memory;
-    for &(device, bytes) in &memory.arenas {
-        let memory = report.memory_of(device);
-        memory.between = memory.between.saturating_add(bytes as u64);
-    }
-    for result in memory.results.iter().filter(|result| result.donated.is_none()) {
-        let bytes = (result.bytes as u64).saturating_mul(copies);
-        let memory = report.memory_of(result.device);
-        let kind = if copies == 1 { &mut memory.results } else { &mut memory.between };
-        *kind = kind.saturating_add(bytes);
-    }
-    plan.bodies.values().for_each(|body| add_memory(report, body, 2));
 }
 
 /// Values that several steps compute. Numbers do not count.

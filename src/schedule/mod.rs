@@ -3,6 +3,7 @@
 //! [`schedule`] is the list of passes. Each clever one has a simple checker
 //! in [`check`], which runs in debug builds.
 
+pub mod budget;
 pub mod check;
 pub mod class;
 pub mod expand;
@@ -56,6 +57,9 @@ pub struct Schedule {
     /// For each node of the graph given, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Vec<Option<NodeId>>,
+    /// Of each value computed again to fit a budget, the value as it was
+    /// computed first.
+    pub again: HashMap<NodeId, NodeId>,
 }
 
 /// Runs the passes, in order:
@@ -97,7 +101,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &params, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
-    Schedule { graph, steps, memory, transfers, refusals: fusion.refusals, map }
+    Schedule { graph, steps, memory, transfers, refusals: fusion.refusals, map, again: HashMap::new() }
 }
 
 /// Places the transfers of a graph and simplifies what that has uncovered.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::ir::Node;
+use crate::plan::budget::{Budget, with_budget};
 use crate::plan::report::{PlanReport, Separation, report};
 use crate::tensor::Tensor;
 
@@ -12,19 +13,38 @@ use crate::tensor::Tensor;
 /// there are planned for as well.
 ///
 /// # Errors
-/// The mistake recorded in any of them.
+/// The mistake recorded in any of them; within [`crate::with_budget`], that the
+/// plan needs more.
 pub fn plan(tensors: &[&Tensor]) -> Result<PlanReport> {
     let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
-    Ok(report(&nodes))
+    report(&nodes)
+}
+
+/// What computing several tensors together within a budget would do; realizing
+/// them under [`crate::with_budget`] of the same does it.
+///
+/// # Errors
+/// The mistake recorded in any of them; [`crate::Error::OverBudget`], with what
+/// is in the way and the least budget that would do.
+pub fn plan_with(tensors: &[&Tensor], budget: Budget) -> Result<PlanReport> {
+    with_budget(budget, || plan(tensors))
 }
 
 impl Tensor {
     /// What computing this tensor would do; see [`plan`].
     ///
     /// # Errors
-    /// The recorded mistake.
+    /// As [`plan`].
     pub fn plan(&self) -> Result<PlanReport> {
-        Ok(report(std::slice::from_ref(self.node()?)))
+        report(std::slice::from_ref(self.node()?))
+    }
+
+    /// What computing this tensor within a budget would do; see [`plan_with`].
+    ///
+    /// # Errors
+    /// As [`plan_with`].
+    pub fn plan_with(&self, budget: Budget) -> Result<PlanReport> {
+        with_budget(budget, || self.plan())
     }
 }
 

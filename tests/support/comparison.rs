@@ -6,6 +6,7 @@ use kiln::ir::oracle::{Bounded, Data, Value};
 use kiln::plan::context::{Context, with_context};
 use kiln::runtime::host;
 use kiln::tensor::Tensor;
+use kiln::{Budget, Error, with_budget};
 use proptest::prelude::*;
 
 use super::census::Census;
@@ -181,4 +182,30 @@ pub fn alone(program: &Program, device: Device, census: &mut Census) -> Checked 
         }
         result => result,
     }
+}
+
+/// A program in as little memory as can be had has the bits that it has with as
+/// much as it wants.
+///
+/// # Errors
+/// What differs.
+pub fn in_little_memory(program: &Program, device: Device, census: &mut Census) -> Checked {
+    let build = || program.build(Variant { device, ..Variant::default() });
+    with_context(&Context::new(), || {
+        let (free, kept) = (build(), build());
+        run(&free.outputs)?;
+        let wanted: Vec<&Tensor> = kept.outputs.iter().collect();
+        let planned = kiln::plan(&wanted).map_err(failed)?;
+        let Err(Error::OverBudget { least, .. }) = kiln::plan_with(&wanted, Budget::bytes(0)) else {
+            prop_assert_eq!(planned.peak_bytes(), 0);
+            return Ok(());
+        };
+        census.add("programs in less memory", u64::from(least < planned.peak_bytes()));
+        with_budget(Budget::bytes(least), || run(&kept.outputs))?;
+        let bytes = |built: &Built| -> Checked<Vec<Vec<u8>>> {
+            Ok(values(&built.outputs)?.iter().map(Value::to_bytes).collect())
+        };
+        prop_assert_eq!(bytes(&free)?, bytes(&kept)?);
+        Ok(())
+    })
 }

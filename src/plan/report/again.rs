@@ -1,14 +1,15 @@
-//! What a plan computes a second time on purpose, to hold less memory.
+//! What a plan computes a second time on purpose, to hold less memory: for
+//! gradients of checkpoints, and to fit a budget.
 
 use std::collections::HashMap;
 
 use crate::base::{Shape, Span};
 use crate::ir::rewrite::{DROPPED, Rule, rewrite};
-use crate::ir::{NodeId, Op};
+use crate::ir::{Graph, NodeId, Op};
 use crate::plan::build::Plan;
 
-/// Values computed again for gradients, instead of being kept
-/// ([`crate::checkpoint`]).
+/// Values computed again instead of being kept, for gradients
+/// ([`crate::checkpoint`]) or to fit a budget ([`crate::with_budget`]).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ComputedAgain {
@@ -33,17 +34,11 @@ const AT_ONCE: Rule = Rule {
 /// The values that steps store and that are there already, or were.
 pub(super) fn computed_again(plan: &Plan, spans: &[Span]) -> Vec<ComputedAgain> {
     let graph = &plan.schedule.graph;
-    if !graph.nodes.iter().any(|node| matches!(node.op, Op::After)) {
-        return Vec::new();
-    }
-    let (_, same) = rewrite(graph, &[AT_ONCE]);
-    let mut first: HashMap<NodeId, NodeId> = HashMap::new();
-    for id in graph.ids().filter(|id| same[id.index()] != DROPPED) {
-        first.entry(same[id.index()]).or_insert(id);
-    }
+    let gated = gated(graph);
     let mut found: Vec<ComputedAgain> = Vec::new();
     for &id in plan.schedule.steps.iter().flat_map(|step| &step.outputs) {
-        let Some(&first) = first.get(&same[id.index()]).filter(|&&first| first != id) else { continue };
+        let first = plan.schedule.again.get(&id).or_else(|| gated.get(&id));
+        let Some(&first) = first else { continue };
         let (name, shape, at) = (graph.node(id).op.name(), &graph.ty(id).shape, spans[first.index()]);
         match found.iter_mut().find(|one| (one.name, &one.shape, one.at) == (name, shape, at)) {
             Some(known) => known.times += 1,
@@ -51,4 +46,18 @@ pub(super) fn computed_again(plan: &Plan, spans: &[Span]) -> Vec<ComputedAgain> 
         }
     }
     found
+}
+
+/// Of each value behind a gate, the same value without it.
+fn gated(graph: &Graph) -> HashMap<NodeId, NodeId> {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::After)) {
+        return HashMap::new();
+    }
+    let (_, same) = rewrite(graph, &[AT_ONCE]);
+    let mut first: HashMap<NodeId, NodeId> = HashMap::new();
+    let kept = || graph.ids().filter(|id| same[id.index()] != DROPPED);
+    for id in kept() {
+        first.entry(same[id.index()]).or_insert(id);
+    }
+    kept().map(|id| (id, first[&same[id.index()]])).filter(|(id, first)| id != first).collect()
 }

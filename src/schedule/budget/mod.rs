@@ -1,0 +1,77 @@
+//! Less memory for more work: a schedule in which values are computed again
+//! right before they are read, instead of being kept, until it fits.
+//!
+//! What is computed again are whole steps: the same kernels on the same
+//! values, so results are the same bit by bit, and nothing new is compiled.
+//! The choice is greedy (as in rematerialization by Kumar et al. 2019, with
+//! the bytes that are above the goal, summed over steps, for what is to
+//! shrink), made on a trace of the steps; the memory planner judges what
+//! comes out.
+
+mod rebuild;
+mod search;
+mod trace;
+
+use crate::base::Device;
+use crate::schedule::memory::{self, Memory, Params};
+use crate::schedule::{Schedule, check, debug_check};
+
+use trace::{Facts, Trace};
+
+/// How often the planner may ask for more.
+const ROUNDS: usize = 6;
+
+/// A schedule made from another.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// By step, the number of the step it was.
+    pub from: Vec<usize>,
+}
+
+/// The schedule changed until results and what is between steps take at most
+/// `target` bytes on a device, or, where that is not to be had, as few as were
+/// found.
+pub fn fit(
+    schedule: &Schedule,
+    params: &Params<'_>,
+    several_in_place: &dyn Fn(Device) -> bool,
+    device: Device,
+    target: u64,
+) -> Fitted {
+    let facts = Facts::new(schedule);
+    let start = Trace::new(schedule, &facts, device);
+    // What the planner needs besides what the trace sees: results, and gaps.
+    let mut beside = taken(&schedule.memory, device).saturating_sub(peak(&start));
+    let mut best: Option<Fitted> = None;
+    for _ in 0..ROUNDS {
+        let trace = search::search(start.clone(), target.saturating_sub(beside));
+        let mut found = rebuild::rebuild(schedule, &trace);
+        debug_check(&check::check_steps(&found.graph, &found.steps), &found.graph);
+        found.memory = memory::plan(&found.graph, &found.steps, params, several_in_place);
+        debug_check(&check::check_memory(&found.graph, &found.steps, &found.memory, params), &found.graph);
+        let needed = taken(&found.memory, device);
+        if best.as_ref().is_none_or(|best| needed < taken(&best.schedule.memory, device)) {
+            let from = trace.lines.iter().map(|line| line.step).collect();
+            best = Some(Fitted { schedule: found, from });
+        }
+        let unseen = needed.saturating_sub(peak(&trace));
+        if needed <= target || unseen <= beside {
+            break;
+        }
+        beside = unseen;
+    }
+    best.unwrap_or_else(|| panic!("no round was made"))
+}
+
+fn peak(trace: &Trace<'_>) -> u64 {
+    trace.profile(&trace.lives()).into_iter().max().unwrap_or(0)
+}
+
+/// Bytes of results and between steps on a device.
+pub fn taken(memory: &Memory, device: Device) -> u64 {
+    let arenas = memory.arenas.iter().filter(|arena| arena.0 == device).map(|arena| arena.1 as u64);
+    let results = memory.results.iter().filter(|result| result.device == device && result.donated.is_none());
+    arenas.chain(results.map(|result| result.bytes as u64)).sum()
+}

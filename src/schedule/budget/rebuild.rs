@@ -1,0 +1,161 @@
+//! From a trace back to a schedule: the graph and the steps, with what is
+//! computed again as nodes and steps of their own.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::ir::{Graph, GraphNode, NodeId, Op};
+use crate::kernel::{Kernel, Work};
+use crate::schedule::budget::trace::{Line, Trace};
+use crate::schedule::class::read_operands;
+use crate::schedule::{Action, Memory, Refusal, Schedule, Step};
+
+/// The schedule that a trace of `schedule` stands for; its memory is yet to be
+/// planned.
+pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
+    let mut new = Rebuilt {
+        old: &schedule.graph,
+        graph: Graph::default(),
+        values: vec![None; trace.values.len()],
+        latest: HashMap::new(),
+        same: HashMap::new(),
+        again: HashMap::new(),
+    };
+    for id in new.old.ids().filter(|&id| matches!(new.old.node(id).op, Op::Param(..))) {
+        let param = new.graph.push(new.old.node(id).clone());
+        new.latest.insert(id, param);
+    }
+    let steps = trace.lines.iter().map(|line| new.step(&schedule.steps[line.step], line, trace)).collect();
+    let outputs: Vec<NodeId> = schedule.graph.outputs.iter().map(|&output| new.newest(output)).collect();
+    new.graph.outputs = outputs;
+    let Rebuilt { graph, latest, again, .. } = new;
+    let now = |id: NodeId| latest.get(&id).copied();
+    let refusal = |refusal: &Refusal| {
+        let (producer, consumer) = (now(refusal.producer)?, now(refusal.consumer)?);
+        Some(Refusal { producer, consumer, ..refusal.clone() })
+    };
+    let mut again: HashMap<NodeId, NodeId> =
+        again.into_iter().filter_map(|(new, old)| Some((new, now(old)?))).collect();
+    again.extend(schedule.again.iter().filter_map(|(&new, &old)| Some((now(new)?, now(old)?))));
+    Schedule {
+        steps,
+        memory: Memory::default(),
+        transfers: schedule.transfers.iter().filter_map(|(&id, moved)| Some((now(id)?, *moved))).collect(),
+        refusals: schedule.refusals.iter().filter_map(refusal).collect(),
+        map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
+        again,
+        graph,
+    }
+}
+
+/// The graph under construction.
+struct Rebuilt<'a> {
+    old: &'a Graph,
+    graph: Graph,
+    /// By value of the trace.
+    values: Vec<Option<NodeId>>,
+    /// By node of the old graph, the one computed first.
+    latest: HashMap<NodeId, NodeId>,
+    /// What is computed from the same, by the old node and the new operands.
+    same: HashMap<(NodeId, SmallVec<[NodeId; 3]>), NodeId>,
+    /// By new node that is computed again, the old one.
+    again: HashMap<NodeId, NodeId>,
+}
+
+impl Rebuilt<'_> {
+    fn step(&mut self, step: &Step, line: &Line, trace: &Trace<'_>) -> Step {
+        let mut here: HashMap<NodeId, NodeId> = HashMap::new();
+        for (&input, &value) in step.inputs.iter().zip(&line.reads) {
+            let now = self.values[value].unwrap_or_else(|| self.newest(input));
+            here.insert(input, now);
+        }
+        for id in below(self.old, step) {
+            let own = line.again && step.members.contains(&id);
+            let node = self.compute(id, &here, own);
+            here.insert(id, node);
+        }
+        for &value in &line.writes {
+            self.values[value] = here.get(&trace.values[value].node).copied();
+        }
+        let now = |id: &NodeId| here[id];
+        Step {
+            action: match &step.action {
+                Action::Launch(work) => Action::Launch(renamed(work, &here)),
+                Action::Transfer { .. } | Action::Repeat(_) => step.action.clone(),
+            },
+            device: step.device,
+            inputs: step.inputs.iter().map(now).collect(),
+            outputs: step.outputs.iter().map(now).collect(),
+            results: step.results.clone(),
+            members: step.members.iter().filter_map(|id| here.get(id).copied()).collect(),
+        }
+    }
+
+    /// A node that a step computes from what it has. What is computed again
+    /// is a node of its own.
+    fn compute(&mut self, id: NodeId, here: &HashMap<NodeId, NodeId>, own: bool) -> NodeId {
+        let node = self.old.node(id);
+        let now = |operand: &NodeId| here.get(operand).or_else(|| self.latest.get(operand)).copied();
+        let first = node.operands.first().and_then(now);
+        // What a gate waits for may come later; then it waits for nothing.
+        let operands: SmallVec<[NodeId; 3]> =
+            node.operands.iter().filter_map(|operand| now(operand).or(first)).collect();
+        assert!(operands.len() == node.operands.len(), "{id:?} is computed before its operands");
+        let key = (id, operands.clone());
+        if let (Some(&known), false) = (self.same.get(&key), own) {
+            return known;
+        }
+        let new = self.graph.push(GraphNode { operands, ..node.clone() });
+        if own {
+            self.again.insert(new, id);
+        } else {
+            self.same.insert(key, new);
+            self.latest.entry(id).or_insert(new);
+        }
+        new
+    }
+
+    /// The node now of a value that is there: as it was computed first.
+    fn newest(&mut self, id: NodeId) -> NodeId {
+        if let Some(&known) = self.latest.get(&id) {
+            return known;
+        }
+        let node = self.old.node(id);
+        assert!(matches!(node.op, Op::Pack(_)), "{id:?} is read before it is computed");
+        let operands = node.operands.iter().map(|&part| self.newest(part)).collect();
+        let new = self.graph.push(GraphNode { operands, ..node.clone() });
+        self.latest.insert(id, new);
+        new
+    }
+}
+
+/// The nodes between a step's inputs and its outputs, those included,
+/// ascending.
+fn below(graph: &Graph, step: &Step) -> Vec<NodeId> {
+    let inputs: HashSet<NodeId> = step.inputs.iter().copied().collect();
+    let mut seen: HashSet<NodeId> = HashSet::new();
+    let mut pending: Vec<NodeId> = step.outputs.iter().chain(&step.members).copied().collect();
+    while let Some(id) = pending.pop() {
+        let given = inputs.contains(&id) || matches!(graph.node(id).op, Op::Param(..));
+        if !given && seen.insert(id) {
+            pending.extend(read_operands(graph.node(id)));
+        }
+    }
+    let mut below: Vec<NodeId> = seen.into_iter().collect();
+    below.sort_unstable();
+    below
+}
+
+/// The same work on other nodes; its text stays as it is.
+fn renamed(work: &Arc<Work>, now: &HashMap<NodeId, NodeId>) -> Arc<Work> {
+    let Work::Kernel(kernel) = &**work else { return work.clone() };
+    let mut kernel: Kernel = kernel.clone();
+    let rename = |id: &mut NodeId| *id = now.get(id).copied().unwrap_or(*id);
+    kernel.inputs.iter_mut().for_each(|input| rename(&mut input.node));
+    kernel.stores.iter_mut().for_each(|store| rename(&mut store.node));
+    kernel.args.iter_mut().for_each(rename);
+    kernel.scatter.iter_mut().for_each(|scatter| rename(&mut scatter.node));
+    Arc::new(Work::Kernel(kernel))
+}

@@ -1,0 +1,174 @@
+//! Budgets: plans that fit, and errors that say why none does. Peaks measured
+//! by an allocator are in `peaks.rs`.
+
+use std::sync::Arc;
+
+use kiln::prelude::*;
+use kiln::{Budget, Context, Error, context, plan_with, with_budget, with_context};
+
+/// Layers one after another, and the gradients of all weights: what each layer
+/// gives is kept for its gradient.
+fn chain(layers: usize) -> Vec<Tensor> {
+    let x = host([64, 256], 1);
+    let weights: Vec<Tensor> = (0..layers).map(|i| host([256, 256], i + 2)).collect();
+    let weights: Vec<Tensor> = weights.into_iter().map(|w| w.requires_grad()).collect();
+    let y = weights.iter().fold(x.tile([16, 1]), |h, w| (h.matmul(w) * 0.05).tanh());
+    let loss = y.square().mean(..);
+    let gradients = kiln::grad(&loss, &weights.iter().collect::<Vec<_>>());
+    std::iter::once(loss).chain(gradients).collect()
+}
+
+fn host<const N: usize>(dims: [usize; N], seed: usize) -> Tensor {
+    let count: usize = dims.iter().product();
+    let numbers = (0..count).map(|i| ((i * seed * 31 + i) % 17) as f32 / 8.0 - 1.0);
+    let x = Tensor::from_vec(numbers.collect(), dims, Device::cpu());
+    x.realize().expect("memory for a test");
+    x
+}
+
+fn bits(tensors: &[Tensor]) -> Vec<Vec<u32>> {
+    realize(&refs(tensors)).expect("to be computed together");
+    let bits = |x: &Tensor| x.to_vec::<f32>().expect("values").into_iter().map(f32::to_bits).collect();
+    tensors.iter().map(bits).collect()
+}
+
+fn refs(tensors: &[Tensor]) -> Vec<&Tensor> {
+    tensors.iter().collect()
+}
+
+fn fresh() -> Arc<Context> {
+    Context::with_virtual_devices(&[])
+}
+
+#[test]
+fn a_plan_within_a_budget_computes_again_what_it_does_not_keep() {
+    with_context(&fresh(), || {
+        let free = chain(8);
+        let before = kiln::plan(&refs(&free)).unwrap();
+        let expected = bits(&free);
+        let compiled = context().counters().kernels_compiled;
+        let kept = chain(8);
+        let budget = Budget::bytes(before.peak_bytes() * 3 / 4);
+        let after = plan_with(&refs(&kept), budget).unwrap();
+        assert!(after.peak_bytes() <= before.peak_bytes() * 3 / 4, "{after}");
+        assert!(before.computed_again.is_empty() && !after.computed_again.is_empty(), "{after}");
+        let lines = after.computed_again.iter().map(|again| again.at.file());
+        assert!(lines.into_iter().all(|file| file == file!()), "{after}");
+        with_budget(budget, || realize(&refs(&kept))).unwrap();
+        assert_eq!(bits(&kept), expected);
+        assert_eq!(context().counters().kernels_compiled, compiled, "the same kernels run again");
+    });
+}
+
+#[test]
+fn a_plan_that_fits_is_left_alone() {
+    with_context(&fresh(), || {
+        let tensors = chain(3);
+        let free = kiln::plan(&refs(&tensors)).unwrap();
+        let built = context().counters().plans_built;
+        let kept = plan_with(&refs(&tensors), Budget::bytes(free.peak_bytes())).unwrap();
+        assert_eq!(kept.to_string(), free.to_string());
+        assert_eq!(context().counters().plans_built, built);
+    });
+}
+
+#[test]
+fn a_plan_within_a_budget_is_cached() {
+    with_context(&fresh(), || {
+        let budget = Budget::bytes(kiln::plan(&refs(&chain(6))).unwrap().peak_bytes() * 4 / 5);
+        let first = chain(6);
+        with_budget(budget, || realize(&refs(&first))).unwrap();
+        let built = context().counters().plans_built;
+        let second = chain(6);
+        with_budget(budget, || realize(&refs(&second))).unwrap();
+        assert_eq!(context().counters().plans_built, built);
+        assert_eq!(bits(&first), bits(&second));
+    });
+}
+
+#[test]
+fn an_impossible_budget_is_an_error_before_anything_runs() {
+    with_context(&fresh(), || {
+        let tensors = chain(4);
+        let before = context().counters();
+        let error = with_budget(Budget::bytes(700_000), || realize(&refs(&tensors))).unwrap_err();
+        let Error::OverBudget { device, budget, least, causes } = &error else { panic!("{error}") };
+        assert_eq!((*device, *budget), (Device::cpu(), 700_000));
+        let after = context().counters();
+        assert_eq!(
+            (after.kernels_launched, after.kernels_compiled),
+            (before.kernels_launched, before.kernels_compiled)
+        );
+        // The list is as short as it can be, and names lines of this file.
+        let sum: u64 = causes.iter().map(|cause| cause.bytes).sum();
+        let smallest = causes.last().expect("a cause").bytes;
+        assert!(sum >= least - budget && sum - smallest < least - budget, "{error}");
+        assert!(causes.iter().all(|cause| cause.at.is_some_and(|at| at.file() == file!())), "{error}");
+        // What it calls the least does.
+        with_budget(Budget::bytes(*least), || realize(&refs(&tensors))).expect("the least budget does");
+    });
+}
+
+#[test]
+fn budgets_hold_where_they_are_in_scope() {
+    with_context(&fresh(), || {
+        let tensors = chain(2);
+        let tight = Budget::bytes(1000);
+        let wide = Budget::bytes(u64::MAX);
+        assert!(plan_with(&refs(&tensors), tight).is_err());
+        assert!(with_budget(tight, || plan_with(&refs(&tensors), wide)).is_err(), "all in scope hold");
+        assert!(plan_with(&refs(&tensors), tight.on(Device::cuda(0))).is_ok(), "another device's");
+        assert!(with_budget(tight, || std::thread::scope(|s| s.spawn(|| tensors[0].plan()).join())).is_ok());
+        realize(&refs(&tensors)).expect("no budget");
+        assert!(with_budget(tight, || realize(&refs(&tensors))).is_ok(), "nothing to run");
+    });
+}
+
+#[test]
+fn models_on_the_meta_device_are_planned_within_budgets() {
+    let wide = || {
+        let x = Tensor::empty([1 << 16, 4096], Device::meta());
+        let weights = (0..6).map(|_| Tensor::empty([4096, 4096], Device::meta()).requires_grad());
+        let weights: Vec<Tensor> = weights.collect();
+        let loss = weights.iter().fold(x, |h, w| h.matmul(w).tanh()).square().mean(..);
+        kiln::grad(&loss, &refs(&weights))
+    };
+    let free = kiln::plan(&refs(&wide())).unwrap().peak_bytes();
+    let kept = plan_with(&refs(&wide()), Budget::bytes(free * 7 / 10)).unwrap();
+    assert!(kept.peak_bytes() <= free * 7 / 10, "{kept}");
+    let Err(Error::OverBudget { least, .. }) = plan_with(&refs(&wide()), Budget::bytes(1 << 30)) else {
+        panic!("a parameter's gradients alone need more")
+    };
+    assert!(least < free * 7 / 10);
+}
+
+#[test]
+fn an_optimizer_steps_within_a_budget() {
+    use kiln::nn::{Layer, Linear, ModuleExt, Sequential};
+    use kiln::optim::{Adam, AdamOpts, Optimizer};
+    let train = |limited: bool| {
+        with_context(&fresh(), || {
+            kiln::manual_seed(0);
+            let layer = || Linear::new(128, 128, ());
+            let model = (0..6).fold(Sequential::new(), |model, _| model.push(layer()).then(Tensor::gelu));
+            let mut opt = Adam::new(model.parameters(), AdamOpts::default());
+            let x = host([2048, 128], 3);
+            let mut step = || {
+                opt.zero_grad();
+                let loss = model.forward(&x).square().mean(..);
+                loss.backward().unwrap();
+                if limited {
+                    // One that fails changes nothing, and says what would do.
+                    let error = with_budget(Budget::bytes(1 << 20), || opt.step()).unwrap_err();
+                    let Error::OverBudget { least, .. } = error else { panic!("{error}") };
+                    with_budget(Budget::bytes(least), || opt.step()).unwrap();
+                } else {
+                    opt.step().unwrap();
+                }
+                loss.item::<f32>().unwrap().to_bits()
+            };
+            [step(), step(), step()]
+        })
+    };
+    assert_eq!(train(true), train(false));
+}
