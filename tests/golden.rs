@@ -45,17 +45,22 @@ fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
     });
 }
 
-/// The WGSL of the plan's kernels, for Mesa's software driver; valid, and
+/// The WGSL of the plan's kernels, for Mesa's software driver (if none of them
+/// were small); valid, and
 /// accepted by the writers for Vulkan, Metal and DirectX.
 fn shaders(report: &PlanReport) -> String {
     let mut text = String::new();
     for kernel in &report.kernels {
         // What GPUs run is validated, but not kept.
-        if let Ok(shader) = wgsl::render_work(kernel.work(), &Target::webgpu_default()) {
-            shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.source));
+        for subgroup in [0, 32] {
+            let target = Target { subgroup, ..Target::webgpu_default() };
+            if let Ok(shader) = wgsl::render_work(kernel.work(), &target) {
+                shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.source));
+            }
         }
-        let shader = wgsl::render_work(kernel.work(), &Target::software())
-            .expect("a kernel that the software driver runs");
+        let target = Target { few_elements: 0, ..Target::software() };
+        let shader =
+            wgsl::render_work(kernel.work(), &target).expect("a kernel that the software driver runs");
         for pass in shader.iter().flat_map(|shader| &shader.passes) {
             portable(&pass.source);
             text += &pass.source;

@@ -57,7 +57,7 @@ const fn workgroup(adapter: Adapter, [rows, columns]: [usize; 2], own: [usize; 2
 
 /// The tiles there are.
 const TABLE: &[Row] = &[
-    subgroup(32, 2, 33, 1 << 30),
+    subgroup(32, 2, 33, 1 << 32),
     subgroup(32, 1, 28, 0),
     subgroup(16, 1, 20, 0),
     subgroup(8, 1, 15, 0),
@@ -175,10 +175,11 @@ impl Tile {
 pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Tile> {
     let extents = Extents::of(kernel, c);
     let narrow = c.dtype.compute().size() <= 4 && c.dtype != crate::base::DType::Bool;
-    if !narrow || extents.m * extents.n < FEWEST || extents.batch * extents.k == 0 {
+    let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
+    let least = (1024 * target.few_elements as u64).max(1);
+    if !narrow || extents.m * extents.n < FEWEST || work < least {
         return Vec::new();
     }
-    let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
     let after = after(kernel);
     let suits = |row: &&Row| {
         row.adapter == target.adapter

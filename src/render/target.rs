@@ -13,6 +13,10 @@ pub enum Adapter {
     Cpu,
 }
 
+/// Elements that Mesa's software driver works on in less time than it takes to
+/// compile the code that works on them faster.
+pub const SOFTWARE_FEW: usize = 4096;
+
 /// What a renderer may use, and what it must keep to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
@@ -27,6 +31,9 @@ pub struct Target {
     pub subgroup: u32,
     /// The tile that products get if it suits them, instead of the table's choice.
     pub tile: Option<Tile>,
+    /// Elements (or thousands of multiplications) so few that a kernel of them
+    /// is kept short, since compiling it takes longer than running it.
+    pub few_elements: usize,
     /// Whether inputs start at multiples of four elements.
     pub aligned: bool,
     /// Invocations in a workgroup, at most.
@@ -55,6 +62,7 @@ impl Target {
             float64: false,
             subgroup: 0,
             tile: None,
+            few_elements: 0,
             aligned: true,
             max_workgroup: 256,
             workgroup_bytes: 16 << 10,
@@ -80,6 +88,7 @@ impl Target {
             float64: true,
             subgroup: 0,
             tile: None,
+            few_elements: 0,
             aligned: true,
             max_workgroup: 1024,
             workgroup_bytes: 48 << 10,
@@ -101,6 +110,7 @@ impl Target {
             float64: true,
             subgroup: 8,
             tile: None,
+            few_elements: SOFTWARE_FEW,
             aligned: true,
             max_workgroup: 1024,
             workgroup_bytes: 32 << 10,

@@ -11,6 +11,10 @@ use crate::render::target::{Adapter, Target};
 /// half a second to compile a thousand.
 const MOST_LINES: usize = 160;
 
+/// Registers of a GPU's invocation that rows may stay in between loops: with
+/// twice as many, half as many invocations would run at once.
+pub const REGISTERS_FOR_ROWS: usize = 64;
+
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
@@ -32,14 +36,11 @@ pub struct Tiling {
 /// More iterations than the device carries out.
 pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let mut lanes = Lanes::single(kernel);
-    let small = kernel.exprs.len() * 4 <= MOST_LINES;
     let (outer, inner) = (innermost(kernel, 0), innermost(kernel, 1));
-    let streams = |axis: AxisId| {
-        small && kernel.axes[axis.index()].extent.max(1).is_multiple_of(4) && is_neighbourly(kernel, axis)
-    };
-    match (inner.filter(|&axis| streams(axis)), outer.filter(|&axis| streams(axis))) {
-        (Some(axis), _) => give_lanes(&mut lanes, 1, axis, 4),
-        (None, Some(axis)) => give_lanes(&mut lanes, 0, axis, 4),
+    let stream = |axis: Option<AxisId>| Some((axis?, streamed_lanes(kernel, target, axis?)?));
+    match (stream(inner), stream(outer)) {
+        (Some((axis, count)), _) => give_lanes(&mut lanes, 1, axis, count),
+        (None, Some((axis, count))) => give_lanes(&mut lanes, 0, axis, count),
         (None, None) => {}
     }
     let points = kernel.level_points(0) / lanes.count[0];
@@ -47,6 +48,23 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let by_four = by_four(kernel, &lanes, target);
     let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
     Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four })
+}
+
+/// Lanes along an axis that runs through memory, if it has any.
+fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usize> {
+    let elements = kernel.points(kernel.depth().min(1));
+    let counts: &[usize] = if elements < target.few_elements {
+        &[]
+    } else if elements < 64 * target.few_elements || target.adapter != Adapter::Cpu {
+        &[4]
+    } else {
+        // An invocation costs a software driver about as much as two accesses.
+        &[8, 4]
+    };
+    let extent = kernel.axes[axis.index()].extent.max(1);
+    let fits = |count: usize| extent.is_multiple_of(count) && kernel.exprs.len() * count <= MOST_LINES;
+    let count = counts.iter().copied().find(|&count| fits(count))?;
+    is_neighbourly(kernel, axis).then_some(count)
 }
 
 fn single_workgroup(target: &Target) -> u32 {

@@ -20,15 +20,24 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -38,22 +47,36 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 16) { return; }
-    let point_first = point * 4;
+    if (point >= 8) { return; }
+    let point_first = point * 8;
     let i1_0 = point_first + 0;
     let i1_1 = point_first + 1;
     let i1_2 = point_first + 2;
     let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
     let four1 = in0((i1_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     let v1_0 = exp_f32(v0_0);
     let v1_1 = exp_f32(v0_1);
     let v1_2 = exp_f32(v0_2);
     let v1_3 = exp_f32(v0_3);
+    let v1_4 = exp_f32(v0_4);
+    let v1_5 = exp_f32(v0_5);
+    let v1_6 = exp_f32(v0_6);
+    let v1_7 = exp_f32(v0_7);
     out0((i1_0) / 4, v1_0, v1_1, v1_2, v1_3);
+    out0((i1_4) / 4, v1_4, v1_5, v1_6, v1_7);
 }
 
 // add[8, 8]
@@ -67,15 +90,24 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -85,23 +117,37 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 16) { return; }
-    let point_first = point * 4;
+    if (point >= 8) { return; }
+    let point_first = point * 8;
     let i1_0 = point_first + 0;
     let i1_1 = point_first + 1;
     let i1_2 = point_first + 2;
     let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
     let four1 = in0((i1_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     let v1 = number_f32(0x3f800000u /* 1.0 */);
     let v2_0 = add_f32(v0_0, v1);
     let v2_1 = add_f32(v0_1, v1);
     let v2_2 = add_f32(v0_2, v1);
     let v2_3 = add_f32(v0_3, v1);
+    let v2_4 = add_f32(v0_4, v1);
+    let v2_5 = add_f32(v0_5, v1);
+    let v2_6 = add_f32(v0_6, v1);
+    let v2_7 = add_f32(v0_7, v1);
     out0((i1_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    out0((i1_4) / 4, v2_4, v2_5, v2_6, v2_7);
 }
 
 // sum[8]
@@ -115,15 +161,24 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -133,31 +188,53 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 2) { return; }
-    let point_first = point * 4;
+    if (point >= 1) { return; }
+    let point_first = point * 8;
     let i0_0 = point_first + 0;
     let i0_1 = point_first + 1;
     let i0_2 = point_first + 2;
     let i0_3 = point_first + 3;
+    let i0_4 = point_first + 4;
+    let i0_5 = point_first + 5;
+    let i0_6 = point_first + 6;
+    let i0_7 = point_first + 7;
     var s1a_0: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_1: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_2: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_3: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_4: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_5: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i1: i32 = 0; i1 < 8; i1 += 1) {
         let four2 = in0((i0_0 + i1 * 8) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0_4 + i1 * 8) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a_0 = add_f32(s1a_0, v0_0);
         s1a_1 = add_f32(s1a_1, v0_1);
         s1a_2 = add_f32(s1a_2, v0_2);
         s1a_3 = add_f32(s1a_3, v0_3);
+        s1a_4 = add_f32(s1a_4, v0_4);
+        s1a_5 = add_f32(s1a_5, v0_5);
+        s1a_6 = add_f32(s1a_6, v0_6);
+        s1a_7 = add_f32(s1a_7, v0_7);
     }
     let v1_0 = s1a_0;
     let v1_1 = s1a_1;
     let v1_2 = s1a_2;
     let v1_3 = s1a_3;
+    let v1_4 = s1a_4;
+    let v1_5 = s1a_5;
+    let v1_6 = s1a_6;
+    let v1_7 = s1a_7;
     out0((i0_0) / 4, v1_0, v1_1, v1_2, v1_3);
+    out0((i0_4) / 4, v1_4, v1_5, v1_6, v1_7);
 }
 

@@ -9,20 +9,29 @@ fn opaque_f32(x: f32) -> f32 {
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 alias Element = f32;
 const BATCHES = 8;
@@ -259,15 +268,24 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 @group(0) @binding(3) var<storage, read_write> out1_0: array<f32>;
 fn out1(at: i32, x: f32) {
@@ -287,72 +305,131 @@ fn main(
     let i2 = i32(u32(point) % 16u);
     let v5 = number_f32(0xff800000u /* -inf */);
     var s1a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 16; row += 4) {
+    for (var row: i32 = 0; row < 16; row += 8) {
         let i3_0 = row + 0;
         let i3_1 = row + 1;
         let i3_2 = row + 2;
         let i3_3 = row + 3;
+        let i3_4 = row + 4;
+        let i3_5 = row + 5;
+        let i3_6 = row + 6;
+        let i3_7 = row + 7;
         let v2_0 = ((i2) < (i3_0));
         let v2_1 = ((i2) < (i3_1));
         let v2_2 = ((i2) < (i3_2));
         let v2_3 = ((i2) < (i3_3));
+        let v2_4 = ((i2) < (i3_4));
+        let v2_5 = ((i2) < (i3_5));
+        let v2_6 = ((i2) < (i3_6));
+        let v2_7 = ((i2) < (i3_7));
         let v3_0 = (!v2_0);
         let v3_1 = (!v2_1);
         let v3_2 = (!v2_2);
         let v3_3 = (!v2_3);
+        let v3_4 = (!v2_4);
+        let v3_5 = (!v2_5);
+        let v3_6 = (!v2_6);
+        let v3_7 = (!v2_7);
         let four2 = in0((i1 * 256 + i2 * 16 + i3_0) / 4);
         let v4_0 = four2.x;
         let v4_1 = four2.y;
         let v4_2 = four2.z;
         let v4_3 = four2.w;
+        let four3 = in0((i1 * 256 + i2 * 16 + i3_4) / 4);
+        let v4_4 = four3.x;
+        let v4_5 = four3.y;
+        let v4_6 = four3.z;
+        let v4_7 = four3.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
         let v6_3 = select(v5, v4_3, v3_3);
+        let v6_4 = select(v5, v4_4, v3_4);
+        let v6_5 = select(v5, v4_5, v3_5);
+        let v6_6 = select(v5, v4_6, v3_6);
+        let v6_7 = select(v5, v4_7, v3_7);
         s1a = max(s1a, rank_max_f32(v6_0));
         s1a = max(s1a, rank_max_f32(v6_1));
         s1a = max(s1a, rank_max_f32(v6_2));
         s1a = max(s1a, rank_max_f32(v6_3));
+        s1a = max(s1a, rank_max_f32(v6_4));
+        s1a = max(s1a, rank_max_f32(v6_5));
+        s1a = max(s1a, rank_max_f32(v6_6));
+        s1a = max(s1a, rank_max_f32(v6_7));
     }
     let v7 = unrank_f32(s1a);
-    var s3a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 16; row += 4) {
+    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 16; row += 8) {
         let i3_0 = row + 0;
         let i3_1 = row + 1;
         let i3_2 = row + 2;
         let i3_3 = row + 3;
+        let i3_4 = row + 4;
+        let i3_5 = row + 5;
+        let i3_6 = row + 6;
+        let i3_7 = row + 7;
         let v2_0 = ((i2) < (i3_0));
         let v2_1 = ((i2) < (i3_1));
         let v2_2 = ((i2) < (i3_2));
         let v2_3 = ((i2) < (i3_3));
+        let v2_4 = ((i2) < (i3_4));
+        let v2_5 = ((i2) < (i3_5));
+        let v2_6 = ((i2) < (i3_6));
+        let v2_7 = ((i2) < (i3_7));
         let v3_0 = (!v2_0);
         let v3_1 = (!v2_1);
         let v3_2 = (!v2_2);
         let v3_3 = (!v2_3);
-        let four4 = in0((i1 * 256 + i2 * 16 + i3_0) / 4);
-        let v4_0 = four4.x;
-        let v4_1 = four4.y;
-        let v4_2 = four4.z;
-        let v4_3 = four4.w;
+        let v3_4 = (!v2_4);
+        let v3_5 = (!v2_5);
+        let v3_6 = (!v2_6);
+        let v3_7 = (!v2_7);
+        let four5 = in0((i1 * 256 + i2 * 16 + i3_0) / 4);
+        let v4_0 = four5.x;
+        let v4_1 = four5.y;
+        let v4_2 = four5.z;
+        let v4_3 = four5.w;
+        let four6 = in0((i1 * 256 + i2 * 16 + i3_4) / 4);
+        let v4_4 = four6.x;
+        let v4_5 = four6.y;
+        let v4_6 = four6.z;
+        let v4_7 = four6.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
         let v6_3 = select(v5, v4_3, v3_3);
+        let v6_4 = select(v5, v4_4, v3_4);
+        let v6_5 = select(v5, v4_5, v3_5);
+        let v6_6 = select(v5, v4_6, v3_6);
+        let v6_7 = select(v5, v4_7, v3_7);
         let v8_0 = subtract_f32(v6_0, v7);
         let v8_1 = subtract_f32(v6_1, v7);
         let v8_2 = subtract_f32(v6_2, v7);
         let v8_3 = subtract_f32(v6_3, v7);
+        let v8_4 = subtract_f32(v6_4, v7);
+        let v8_5 = subtract_f32(v6_5, v7);
+        let v8_6 = subtract_f32(v6_6, v7);
+        let v8_7 = subtract_f32(v6_7, v7);
         let v9_0 = exp_f32(v8_0);
         let v9_1 = exp_f32(v8_1);
         let v9_2 = exp_f32(v8_2);
         let v9_3 = exp_f32(v8_3);
-        s3a = add_f32(s3a, v9_0);
-        s3a = add_f32(s3a, v9_1);
-        s3a = add_f32(s3a, v9_2);
-        s3a = add_f32(s3a, v9_3);
+        let v9_4 = exp_f32(v8_4);
+        let v9_5 = exp_f32(v8_5);
+        let v9_6 = exp_f32(v8_6);
+        let v9_7 = exp_f32(v8_7);
+        s4a = add_f32(s4a, v9_0);
+        s4a = add_f32(s4a, v9_1);
+        s4a = add_f32(s4a, v9_2);
+        s4a = add_f32(s4a, v9_3);
+        s4a = add_f32(s4a, v9_4);
+        s4a = add_f32(s4a, v9_5);
+        s4a = add_f32(s4a, v9_6);
+        s4a = add_f32(s4a, v9_7);
         out0((i1 * 256 + i2 * 16 + i3_0) / 4, v9_0, v9_1, v9_2, v9_3);
+        out0((i1 * 256 + i2 * 16 + i3_4) / 4, v9_4, v9_5, v9_6, v9_7);
     }
-    let v10 = s3a;
+    let v10 = s4a;
     out1(i1 * 16 + i2, v10);
 }
 
@@ -367,25 +444,34 @@ fn opaque_f32(x: f32) -> f32 {
 fn divide_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x / y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
 fn in2(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].z / 4u;
-    return in2_0[e];
+    return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 alias Element = f32;
 const BATCHES = 8;

@@ -27,15 +27,24 @@ fn reciprocal_f32(x: f32) -> f32 {
 fn root_f32(x: f32) -> f32 {
     return opaque_f32(sqrt(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 var<workgroup> shared_f32_0: array<f32, 16>;
 
@@ -44,9 +53,12 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
+    @builtin(subgroup_id) own_subgroup: u32,
+    @builtin(subgroup_size) subgroup_size: u32,
+    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
     let point = i32(group.y * groups.x + group.x);
-    let lane = i32(local);
+    let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 4) { return; }
     let i1 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
@@ -67,29 +79,26 @@ fn main(
         s1a = add_f32(s1a, v0_2);
         s1a = add_f32(s1a, v0_3);
     }
-    shared_f32_0[lane] = s1a;
-    workgroupBarrier();
-    if (lane < 8) {
-        s1a = add_f32(s1a, shared_f32_0[lane + 8]);
-        shared_f32_0[lane] = s1a;
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 4u);
+        s1a = add_f32(s1a, other_s1a);
     }
-    workgroupBarrier();
-    if (lane < 4) {
-        s1a = add_f32(s1a, shared_f32_0[lane + 4]);
-        shared_f32_0[lane] = s1a;
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 2u);
+        s1a = add_f32(s1a, other_s1a);
     }
-    workgroupBarrier();
-    if (lane < 2) {
-        s1a = add_f32(s1a, shared_f32_0[lane + 2]);
-        shared_f32_0[lane] = s1a;
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 1u);
+        s1a = add_f32(s1a, other_s1a);
     }
-    workgroupBarrier();
-    if (lane < 1) {
-        s1a = add_f32(s1a, shared_f32_0[lane + 1]);
-        shared_f32_0[lane] = s1a;
+    if (lane % 8 == 0) {
+        shared_f32_0[lane / 8] = s1a;
     }
     workgroupBarrier();
     s1a = shared_f32_0[0];
+    for (var other: i32 = 1; other < 2; other += 1) {
+        s1a = add_f32(s1a, shared_f32_0[other]);
+    }
     workgroupBarrier();
     let v1 = s1a;
     let v2 = number_f32(0x43900000u /* 288.0 */);
@@ -120,29 +129,26 @@ fn main(
         s4a = add_f32(s4a, v5_2);
         s4a = add_f32(s4a, v5_3);
     }
-    shared_f32_0[lane] = s4a;
-    workgroupBarrier();
-    if (lane < 8) {
-        s4a = add_f32(s4a, shared_f32_0[lane + 8]);
-        shared_f32_0[lane] = s4a;
+    {
+        let other_s4a = subgroupShuffleDown(s4a, 4u);
+        s4a = add_f32(s4a, other_s4a);
     }
-    workgroupBarrier();
-    if (lane < 4) {
-        s4a = add_f32(s4a, shared_f32_0[lane + 4]);
-        shared_f32_0[lane] = s4a;
+    {
+        let other_s4a = subgroupShuffleDown(s4a, 2u);
+        s4a = add_f32(s4a, other_s4a);
     }
-    workgroupBarrier();
-    if (lane < 2) {
-        s4a = add_f32(s4a, shared_f32_0[lane + 2]);
-        shared_f32_0[lane] = s4a;
+    {
+        let other_s4a = subgroupShuffleDown(s4a, 1u);
+        s4a = add_f32(s4a, other_s4a);
     }
-    workgroupBarrier();
-    if (lane < 1) {
-        s4a = add_f32(s4a, shared_f32_0[lane + 1]);
-        shared_f32_0[lane] = s4a;
+    if (lane % 8 == 0) {
+        shared_f32_0[lane / 8] = s4a;
     }
     workgroupBarrier();
     s4a = shared_f32_0[0];
+    for (var other: i32 = 1; other < 2; other += 1) {
+        s4a = add_f32(s4a, shared_f32_0[other]);
+    }
     workgroupBarrier();
     let v6 = s4a;
     let v7 = divide_f32(v6, v2);

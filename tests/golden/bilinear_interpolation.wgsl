@@ -15,16 +15,22 @@ fn report(low: u32, high: u32, extent: u32) {
 fn report_i32(index: i32, extent: u32) {
     report(bitcast<u32>(index), bitcast<u32>(index >> 31u), extent);
 }
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<f32>;
 fn in0(at: i32) -> f32 {
     let e = u32(at) + launch[1].x;
     return in0_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -34,33 +40,53 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 128) { return; }
-    let point_first = point * 4;
+    if (point >= 64) { return; }
+    let point_first = point * 8;
     let i0 = i32(u32(point_first) / 256u);
     let i1 = i32(u32(i32(u32(point_first) / 16u)) % 16u);
     let i2_0 = i32(u32(point_first) % 16u) + 0;
     let i2_1 = i32(u32(point_first) % 16u) + 1;
     let i2_2 = i32(u32(point_first) % 16u) + 2;
     let i2_3 = i32(u32(point_first) % 16u) + 3;
+    let i2_4 = i32(u32(point_first) % 16u) + 4;
+    let i2_5 = i32(u32(point_first) % 16u) + 5;
+    let i2_6 = i32(u32(point_first) % 16u) + 6;
+    let i2_7 = i32(u32(point_first) % 16u) + 7;
     let v0_0 = i2_0;
     let v0_1 = i2_1;
     let v0_2 = i2_2;
     let v0_3 = i2_3;
+    let v0_4 = i2_4;
+    let v0_5 = i2_5;
+    let v0_6 = i2_6;
+    let v0_7 = i2_7;
     let v1 = i32(8);
     let v2_0 = (v0_0 * v1);
     let v2_1 = (v0_1 * v1);
     let v2_2 = (v0_2 * v1);
     let v2_3 = (v0_3 * v1);
+    let v2_4 = (v0_4 * v1);
+    let v2_5 = (v0_5 * v1);
+    let v2_6 = (v0_6 * v1);
+    let v2_7 = (v0_7 * v1);
     let v3 = i32(16);
     let v4_0 = quotient_i32(v2_0, v3);
     let v4_1 = quotient_i32(v2_1, v3);
     let v4_2 = quotient_i32(v2_2, v3);
     let v4_3 = quotient_i32(v2_3, v3);
+    let v4_4 = quotient_i32(v2_4, v3);
+    let v4_5 = quotient_i32(v2_5, v3);
+    let v4_6 = quotient_i32(v2_6, v3);
+    let v4_7 = quotient_i32(v2_7, v3);
     let v5 = i32(7);
     let v6_0 = min(v4_0, v5);
     let v6_1 = min(v4_1, v5);
     let v6_2 = min(v4_2, v5);
     let v6_3 = min(v4_3, v5);
+    let v6_4 = min(v4_4, v5);
+    let v6_5 = min(v4_5, v5);
+    let v6_6 = min(v4_6, v5);
+    let v6_7 = min(v4_7, v5);
     let v7 = i1;
     let v8 = (v7 * v1);
     let v9 = quotient_i32(v8, v3);
@@ -101,6 +127,43 @@ fn main(
         report_i32(v6_3, 8u);
     }
     let v11_3 = in0(i0 * 64 + at7 * 8 + at8 * 1);
+    let at9 = clamp(v10, 0, 7);
+    if (v10 != at9) {
+        report_i32(v10, 8u);
+    }
+    let at10 = clamp(v6_4, 0, 7);
+    if (v6_4 != at10) {
+        report_i32(v6_4, 8u);
+    }
+    let v11_4 = in0(i0 * 64 + at9 * 8 + at10 * 1);
+    let at11 = clamp(v10, 0, 7);
+    if (v10 != at11) {
+        report_i32(v10, 8u);
+    }
+    let at12 = clamp(v6_5, 0, 7);
+    if (v6_5 != at12) {
+        report_i32(v6_5, 8u);
+    }
+    let v11_5 = in0(i0 * 64 + at11 * 8 + at12 * 1);
+    let at13 = clamp(v10, 0, 7);
+    if (v10 != at13) {
+        report_i32(v10, 8u);
+    }
+    let at14 = clamp(v6_6, 0, 7);
+    if (v6_6 != at14) {
+        report_i32(v6_6, 8u);
+    }
+    let v11_6 = in0(i0 * 64 + at13 * 8 + at14 * 1);
+    let at15 = clamp(v10, 0, 7);
+    if (v10 != at15) {
+        report_i32(v10, 8u);
+    }
+    let at16 = clamp(v6_7, 0, 7);
+    if (v6_7 != at16) {
+        report_i32(v6_7, 8u);
+    }
+    let v11_7 = in0(i0 * 64 + at15 * 8 + at16 * 1);
     out0((i0 * 256 + i1 * 16 + i2_0) / 4, v11_0, v11_1, v11_2, v11_3);
+    out0((i0 * 256 + i1 * 16 + i2_4) / 4, v11_4, v11_5, v11_6, v11_7);
 }
 

@@ -42,15 +42,24 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -67,106 +76,198 @@ fn main(
     let v3 = (v1 + v2);
     let v6 = number_f32(0x00000000u /* 0.0 */);
     var s1a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 16; row += 4) {
+    for (var row: i32 = 0; row < 16; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let v0_0 = i1_0;
         let v0_1 = i1_1;
         let v0_2 = i1_2;
         let v0_3 = i1_3;
+        let v0_4 = i1_4;
+        let v0_5 = i1_5;
+        let v0_6 = i1_6;
+        let v0_7 = i1_7;
         let v4_0 = (v0_0 < v3);
         let v4_1 = (v0_1 < v3);
         let v4_2 = (v0_2 < v3);
         let v4_3 = (v0_3 < v3);
+        let v4_4 = (v0_4 < v3);
+        let v4_5 = (v0_5 < v3);
+        let v4_6 = (v0_6 < v3);
+        let v4_7 = (v0_7 < v3);
         let four2 = in0((i0 * 16 + i1_0) / 4);
         let v5_0 = four2.x;
         let v5_1 = four2.y;
         let v5_2 = four2.z;
         let v5_3 = four2.w;
+        let four3 = in0((i0 * 16 + i1_4) / 4);
+        let v5_4 = four3.x;
+        let v5_5 = four3.y;
+        let v5_6 = four3.z;
+        let v5_7 = four3.w;
         let v7_0 = select(v6, v5_0, v4_0);
         let v7_1 = select(v6, v5_1, v4_1);
         let v7_2 = select(v6, v5_2, v4_2);
         let v7_3 = select(v6, v5_3, v4_3);
+        let v7_4 = select(v6, v5_4, v4_4);
+        let v7_5 = select(v6, v5_5, v4_5);
+        let v7_6 = select(v6, v5_6, v4_6);
+        let v7_7 = select(v6, v5_7, v4_7);
         s1a = max(s1a, rank_max_f32(v7_0));
         s1a = max(s1a, rank_max_f32(v7_1));
         s1a = max(s1a, rank_max_f32(v7_2));
         s1a = max(s1a, rank_max_f32(v7_3));
+        s1a = max(s1a, rank_max_f32(v7_4));
+        s1a = max(s1a, rank_max_f32(v7_5));
+        s1a = max(s1a, rank_max_f32(v7_6));
+        s1a = max(s1a, rank_max_f32(v7_7));
     }
     let v8 = unrank_f32(s1a);
-    var s3a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 16; row += 4) {
+    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 16; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let v0_0 = i1_0;
         let v0_1 = i1_1;
         let v0_2 = i1_2;
         let v0_3 = i1_3;
+        let v0_4 = i1_4;
+        let v0_5 = i1_5;
+        let v0_6 = i1_6;
+        let v0_7 = i1_7;
         let v4_0 = (v0_0 < v3);
         let v4_1 = (v0_1 < v3);
         let v4_2 = (v0_2 < v3);
         let v4_3 = (v0_3 < v3);
-        let four4 = in0((i0 * 16 + i1_0) / 4);
-        let v5_0 = four4.x;
-        let v5_1 = four4.y;
-        let v5_2 = four4.z;
-        let v5_3 = four4.w;
-        let v7_0 = select(v6, v5_0, v4_0);
-        let v7_1 = select(v6, v5_1, v4_1);
-        let v7_2 = select(v6, v5_2, v4_2);
-        let v7_3 = select(v6, v5_3, v4_3);
-        let v9_0 = subtract_f32(v7_0, v8);
-        let v9_1 = subtract_f32(v7_1, v8);
-        let v9_2 = subtract_f32(v7_2, v8);
-        let v9_3 = subtract_f32(v7_3, v8);
-        let v10_0 = exp_f32(v9_0);
-        let v10_1 = exp_f32(v9_1);
-        let v10_2 = exp_f32(v9_2);
-        let v10_3 = exp_f32(v9_3);
-        s3a = add_f32(s3a, v10_0);
-        s3a = add_f32(s3a, v10_1);
-        s3a = add_f32(s3a, v10_2);
-        s3a = add_f32(s3a, v10_3);
-    }
-    let v11 = s3a;
-    for (var row: i32 = 0; row < 16; row += 4) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let v0_0 = i1_0;
-        let v0_1 = i1_1;
-        let v0_2 = i1_2;
-        let v0_3 = i1_3;
-        let v4_0 = (v0_0 < v3);
-        let v4_1 = (v0_1 < v3);
-        let v4_2 = (v0_2 < v3);
-        let v4_3 = (v0_3 < v3);
+        let v4_4 = (v0_4 < v3);
+        let v4_5 = (v0_5 < v3);
+        let v4_6 = (v0_6 < v3);
+        let v4_7 = (v0_7 < v3);
         let four5 = in0((i0 * 16 + i1_0) / 4);
         let v5_0 = four5.x;
         let v5_1 = four5.y;
         let v5_2 = four5.z;
         let v5_3 = four5.w;
+        let four6 = in0((i0 * 16 + i1_4) / 4);
+        let v5_4 = four6.x;
+        let v5_5 = four6.y;
+        let v5_6 = four6.z;
+        let v5_7 = four6.w;
         let v7_0 = select(v6, v5_0, v4_0);
         let v7_1 = select(v6, v5_1, v4_1);
         let v7_2 = select(v6, v5_2, v4_2);
         let v7_3 = select(v6, v5_3, v4_3);
+        let v7_4 = select(v6, v5_4, v4_4);
+        let v7_5 = select(v6, v5_5, v4_5);
+        let v7_6 = select(v6, v5_6, v4_6);
+        let v7_7 = select(v6, v5_7, v4_7);
         let v9_0 = subtract_f32(v7_0, v8);
         let v9_1 = subtract_f32(v7_1, v8);
         let v9_2 = subtract_f32(v7_2, v8);
         let v9_3 = subtract_f32(v7_3, v8);
+        let v9_4 = subtract_f32(v7_4, v8);
+        let v9_5 = subtract_f32(v7_5, v8);
+        let v9_6 = subtract_f32(v7_6, v8);
+        let v9_7 = subtract_f32(v7_7, v8);
         let v10_0 = exp_f32(v9_0);
         let v10_1 = exp_f32(v9_1);
         let v10_2 = exp_f32(v9_2);
         let v10_3 = exp_f32(v9_3);
+        let v10_4 = exp_f32(v9_4);
+        let v10_5 = exp_f32(v9_5);
+        let v10_6 = exp_f32(v9_6);
+        let v10_7 = exp_f32(v9_7);
+        s4a = add_f32(s4a, v10_0);
+        s4a = add_f32(s4a, v10_1);
+        s4a = add_f32(s4a, v10_2);
+        s4a = add_f32(s4a, v10_3);
+        s4a = add_f32(s4a, v10_4);
+        s4a = add_f32(s4a, v10_5);
+        s4a = add_f32(s4a, v10_6);
+        s4a = add_f32(s4a, v10_7);
+    }
+    let v11 = s4a;
+    for (var row: i32 = 0; row < 16; row += 8) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
+        let v0_0 = i1_0;
+        let v0_1 = i1_1;
+        let v0_2 = i1_2;
+        let v0_3 = i1_3;
+        let v0_4 = i1_4;
+        let v0_5 = i1_5;
+        let v0_6 = i1_6;
+        let v0_7 = i1_7;
+        let v4_0 = (v0_0 < v3);
+        let v4_1 = (v0_1 < v3);
+        let v4_2 = (v0_2 < v3);
+        let v4_3 = (v0_3 < v3);
+        let v4_4 = (v0_4 < v3);
+        let v4_5 = (v0_5 < v3);
+        let v4_6 = (v0_6 < v3);
+        let v4_7 = (v0_7 < v3);
+        let four7 = in0((i0 * 16 + i1_0) / 4);
+        let v5_0 = four7.x;
+        let v5_1 = four7.y;
+        let v5_2 = four7.z;
+        let v5_3 = four7.w;
+        let four8 = in0((i0 * 16 + i1_4) / 4);
+        let v5_4 = four8.x;
+        let v5_5 = four8.y;
+        let v5_6 = four8.z;
+        let v5_7 = four8.w;
+        let v7_0 = select(v6, v5_0, v4_0);
+        let v7_1 = select(v6, v5_1, v4_1);
+        let v7_2 = select(v6, v5_2, v4_2);
+        let v7_3 = select(v6, v5_3, v4_3);
+        let v7_4 = select(v6, v5_4, v4_4);
+        let v7_5 = select(v6, v5_5, v4_5);
+        let v7_6 = select(v6, v5_6, v4_6);
+        let v7_7 = select(v6, v5_7, v4_7);
+        let v9_0 = subtract_f32(v7_0, v8);
+        let v9_1 = subtract_f32(v7_1, v8);
+        let v9_2 = subtract_f32(v7_2, v8);
+        let v9_3 = subtract_f32(v7_3, v8);
+        let v9_4 = subtract_f32(v7_4, v8);
+        let v9_5 = subtract_f32(v7_5, v8);
+        let v9_6 = subtract_f32(v7_6, v8);
+        let v9_7 = subtract_f32(v7_7, v8);
+        let v10_0 = exp_f32(v9_0);
+        let v10_1 = exp_f32(v9_1);
+        let v10_2 = exp_f32(v9_2);
+        let v10_3 = exp_f32(v9_3);
+        let v10_4 = exp_f32(v9_4);
+        let v10_5 = exp_f32(v9_5);
+        let v10_6 = exp_f32(v9_6);
+        let v10_7 = exp_f32(v9_7);
         let v12_0 = divide_f32(v10_0, v11);
         let v12_1 = divide_f32(v10_1, v11);
         let v12_2 = divide_f32(v10_2, v11);
         let v12_3 = divide_f32(v10_3, v11);
+        let v12_4 = divide_f32(v10_4, v11);
+        let v12_5 = divide_f32(v10_5, v11);
+        let v12_6 = divide_f32(v10_6, v11);
+        let v12_7 = divide_f32(v10_7, v11);
         out0((i0 * 16 + i1_0) / 4, v12_0, v12_1, v12_2, v12_3);
+        out0((i0 * 16 + i1_4) / 4, v12_4, v12_5, v12_6, v12_7);
     }
 }
 

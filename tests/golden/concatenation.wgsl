@@ -12,20 +12,29 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -35,13 +44,17 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 20) { return; }
-    let point_first = point * 4;
+    if (point >= 10) { return; }
+    let point_first = point * 8;
     let i0 = i32(u32(point_first) / 8u);
     let i1_0 = i32(u32(point_first) % 8u) + 0;
     let i1_1 = i32(u32(point_first) % 8u) + 1;
     let i1_2 = i32(u32(point_first) % 8u) + 2;
     let i1_3 = i32(u32(point_first) % 8u) + 3;
+    let i1_4 = i32(u32(point_first) % 8u) + 4;
+    let i1_5 = i32(u32(point_first) % 8u) + 5;
+    let i1_6 = i32(u32(point_first) % 8u) + 6;
+    let i1_7 = i32(u32(point_first) % 8u) + 7;
     let v0 = i0;
     let v1 = i32(4);
     let v2 = (v0 < v1);
@@ -52,29 +65,56 @@ fn main(
     let v5_1 = select(number_f32(0x00000000u /* 0.0 */), four1.y, (i0 < 4));
     let v5_2 = select(number_f32(0x00000000u /* 0.0 */), four1.z, (i0 < 4));
     let v5_3 = select(number_f32(0x00000000u /* 0.0 */), four1.w, (i0 < 4));
+    let four2 = in0((select(0, i0 * 8 + i1_4, (i0 < 4))) / 4);
+    let v5_4 = select(number_f32(0x00000000u /* 0.0 */), four2.x, (i0 < 4));
+    let v5_5 = select(number_f32(0x00000000u /* 0.0 */), four2.y, (i0 < 4));
+    let v5_6 = select(number_f32(0x00000000u /* 0.0 */), four2.z, (i0 < 4));
+    let v5_7 = select(number_f32(0x00000000u /* 0.0 */), four2.w, (i0 < 4));
     let v6 = number_f32(0x3f800000u /* 1.0 */);
     let v7_0 = add_f32(v5_0, v6);
     let v7_1 = add_f32(v5_1, v6);
     let v7_2 = add_f32(v5_2, v6);
     let v7_3 = add_f32(v5_3, v6);
+    let v7_4 = add_f32(v5_4, v6);
+    let v7_5 = add_f32(v5_5, v6);
+    let v7_6 = add_f32(v5_6, v6);
+    let v7_7 = add_f32(v5_7, v6);
     let v8_0 = select(v4, v7_0, v3);
     let v8_1 = select(v4, v7_1, v3);
     let v8_2 = select(v4, v7_2, v3);
     let v8_3 = select(v4, v7_3, v3);
-    let four2 = in1((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) / 4);
-    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), four2.x, (i0 + (-4) >= 0));
-    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), four2.y, (i0 + (-4) >= 0));
-    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), four2.z, (i0 + (-4) >= 0));
-    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), four2.w, (i0 + (-4) >= 0));
+    let v8_4 = select(v4, v7_4, v3);
+    let v8_5 = select(v4, v7_5, v3);
+    let v8_6 = select(v4, v7_6, v3);
+    let v8_7 = select(v4, v7_7, v3);
+    let four3 = in1((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) / 4);
+    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), four3.x, (i0 + (-4) >= 0));
+    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), four3.y, (i0 + (-4) >= 0));
+    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), four3.z, (i0 + (-4) >= 0));
+    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), four3.w, (i0 + (-4) >= 0));
+    let four4 = in1((select(0, i0 * 8 + i1_4 + (-32), (i0 + (-4) >= 0))) / 4);
+    let v10_4 = select(number_f32(0x00000000u /* 0.0 */), four4.x, (i0 + (-4) >= 0));
+    let v10_5 = select(number_f32(0x00000000u /* 0.0 */), four4.y, (i0 + (-4) >= 0));
+    let v10_6 = select(number_f32(0x00000000u /* 0.0 */), four4.z, (i0 + (-4) >= 0));
+    let v10_7 = select(number_f32(0x00000000u /* 0.0 */), four4.w, (i0 + (-4) >= 0));
     let v11_0 = select(v10_0, v8_0, v2);
     let v11_1 = select(v10_1, v8_1, v2);
     let v11_2 = select(v10_2, v8_2, v2);
     let v11_3 = select(v10_3, v8_3, v2);
+    let v11_4 = select(v10_4, v8_4, v2);
+    let v11_5 = select(v10_5, v8_5, v2);
+    let v11_6 = select(v10_6, v8_6, v2);
+    let v11_7 = select(v10_7, v8_7, v2);
     let v12 = number_f32(0x40000000u /* 2.0 */);
     let v13_0 = multiply_f32(v11_0, v12);
     let v13_1 = multiply_f32(v11_1, v12);
     let v13_2 = multiply_f32(v11_2, v12);
     let v13_3 = multiply_f32(v11_3, v12);
+    let v13_4 = multiply_f32(v11_4, v12);
+    let v13_5 = multiply_f32(v11_5, v12);
+    let v13_6 = multiply_f32(v11_6, v12);
+    let v13_7 = multiply_f32(v11_7, v12);
     out0((i0 * 8 + i1_0) / 4, v13_0, v13_1, v13_2, v13_3);
+    out0((i0 * 8 + i1_4) / 4, v13_4, v13_5, v13_6, v13_7);
 }
 

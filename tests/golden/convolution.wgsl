@@ -22,6 +22,12 @@ fn unrank_f32(rank: i32) -> f32 {
 fn maximum_f32(x: f32, y: f32) -> f32 {
     return unrank_f32(max(rank_max_f32(x), rank_max_f32(y)));
 }
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
 fn in0(at: i32) -> f32 {
     let e = u32(at) + launch[1].x;
@@ -37,10 +43,10 @@ fn in2(at: i32) -> f32 {
     let e = u32(at) + launch[1].z;
     return in2_0[e];
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 alias Element = f32;
 const BATCHES = 1;

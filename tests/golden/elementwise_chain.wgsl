@@ -53,20 +53,29 @@ fn tanh_f32(x: f32) -> f32 {
     let value = with_sign_f32(select(far, near, a < 0.625), x);
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -76,52 +85,95 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 512) { return; }
-    let point_first = point * 4;
+    if (point >= 256) { return; }
+    let point_first = point * 8;
     let i1_0 = point_first + 0;
     let i1_1 = point_first + 1;
     let i1_2 = point_first + 2;
     let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
     let four1 = in0((i1_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     let v1 = number_f32(0x40000000u /* 2.0 */);
     let v2_0 = multiply_f32(v0_0, v1);
     let v2_1 = multiply_f32(v0_1, v1);
     let v2_2 = multiply_f32(v0_2, v1);
     let v2_3 = multiply_f32(v0_3, v1);
-    let four2 = in1((i1_0) / 4);
-    let v3_0 = four2.x;
-    let v3_1 = four2.y;
-    let v3_2 = four2.z;
-    let v3_3 = four2.w;
+    let v2_4 = multiply_f32(v0_4, v1);
+    let v2_5 = multiply_f32(v0_5, v1);
+    let v2_6 = multiply_f32(v0_6, v1);
+    let v2_7 = multiply_f32(v0_7, v1);
+    let four3 = in1((i1_0) / 4);
+    let v3_0 = four3.x;
+    let v3_1 = four3.y;
+    let v3_2 = four3.z;
+    let v3_3 = four3.w;
+    let four4 = in1((i1_4) / 4);
+    let v3_4 = four4.x;
+    let v3_5 = four4.y;
+    let v3_6 = four4.z;
+    let v3_7 = four4.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);
     let v4_3 = add_f32(v2_3, v3_3);
+    let v4_4 = add_f32(v2_4, v3_4);
+    let v4_5 = add_f32(v2_5, v3_5);
+    let v4_6 = add_f32(v2_6, v3_6);
+    let v4_7 = add_f32(v2_7, v3_7);
     let v5_0 = tanh_f32(v4_0);
     let v5_1 = tanh_f32(v4_1);
     let v5_2 = tanh_f32(v4_2);
     let v5_3 = tanh_f32(v4_3);
+    let v5_4 = tanh_f32(v4_4);
+    let v5_5 = tanh_f32(v4_5);
+    let v5_6 = tanh_f32(v4_6);
+    let v5_7 = tanh_f32(v4_7);
     let v6_0 = subtract_f32(v5_0, v3_0);
     let v6_1 = subtract_f32(v5_1, v3_1);
     let v6_2 = subtract_f32(v5_2, v3_2);
     let v6_3 = subtract_f32(v5_3, v3_3);
+    let v6_4 = subtract_f32(v5_4, v3_4);
+    let v6_5 = subtract_f32(v5_5, v3_5);
+    let v6_6 = subtract_f32(v5_6, v3_6);
+    let v6_7 = subtract_f32(v5_7, v3_7);
     let v7_0 = multiply_f32(v0_0, v0_0);
     let v7_1 = multiply_f32(v0_1, v0_1);
     let v7_2 = multiply_f32(v0_2, v0_2);
     let v7_3 = multiply_f32(v0_3, v0_3);
+    let v7_4 = multiply_f32(v0_4, v0_4);
+    let v7_5 = multiply_f32(v0_5, v0_5);
+    let v7_6 = multiply_f32(v0_6, v0_6);
+    let v7_7 = multiply_f32(v0_7, v0_7);
     let v8 = number_f32(0x3f800000u /* 1.0 */);
     let v9_0 = add_f32(v7_0, v8);
     let v9_1 = add_f32(v7_1, v8);
     let v9_2 = add_f32(v7_2, v8);
     let v9_3 = add_f32(v7_3, v8);
+    let v9_4 = add_f32(v7_4, v8);
+    let v9_5 = add_f32(v7_5, v8);
+    let v9_6 = add_f32(v7_6, v8);
+    let v9_7 = add_f32(v7_7, v8);
     let v10_0 = divide_f32(v6_0, v9_0);
     let v10_1 = divide_f32(v6_1, v9_1);
     let v10_2 = divide_f32(v6_2, v9_2);
     let v10_3 = divide_f32(v6_3, v9_3);
+    let v10_4 = divide_f32(v6_4, v9_4);
+    let v10_5 = divide_f32(v6_5, v9_5);
+    let v10_6 = divide_f32(v6_6, v9_6);
+    let v10_7 = divide_f32(v6_7, v9_7);
     out0((i1_0) / 4, v10_0, v10_1, v10_2, v10_3);
+    out0((i1_4) / 4, v10_4, v10_5, v10_6, v10_7);
 }
 

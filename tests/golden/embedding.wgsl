@@ -17,6 +17,12 @@ fn report(low: u32, high: u32, extent: u32) {
         atomicStore(&status[own + 3u], extent);
     }
 }
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
 fn report_i64(index: i64, extent: u32) {
     let bits = bitcast<u64>(index);
     report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);
@@ -32,10 +38,10 @@ fn in1(at: i32) -> f32 {
     let e = u32(at) + launch[1].y;
     return in1_0[e];
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -45,13 +51,17 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 512) { return; }
-    let point_first = point * 4;
+    if (point >= 256) { return; }
+    let point_first = point * 8;
     let i1 = i32(u32(point_first) / 32u);
     let i2_0 = i32(u32(point_first) % 32u) + 0;
     let i2_1 = i32(u32(point_first) % 32u) + 1;
     let i2_2 = i32(u32(point_first) % 32u) + 2;
     let i2_3 = i32(u32(point_first) % 32u) + 3;
+    let i2_4 = i32(u32(point_first) % 32u) + 4;
+    let i2_5 = i32(u32(point_first) % 32u) + 5;
+    let i2_6 = i32(u32(point_first) % 32u) + 6;
+    let i2_7 = i32(u32(point_first) % 32u) + 7;
     let v0 = in0(i1);
     let at1 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at1)) {
@@ -73,11 +83,36 @@ fn main(
         report_i64(v0, 100u);
     }
     let v1_3 = in1(i2_3 + at4 * 32);
+    let at5 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at5)) {
+        report_i64(v0, 100u);
+    }
+    let v1_4 = in1(i2_4 + at5 * 32);
+    let at6 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at6)) {
+        report_i64(v0, 100u);
+    }
+    let v1_5 = in1(i2_5 + at6 * 32);
+    let at7 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at7)) {
+        report_i64(v0, 100u);
+    }
+    let v1_6 = in1(i2_6 + at7 * 32);
+    let at8 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at8)) {
+        report_i64(v0, 100u);
+    }
+    let v1_7 = in1(i2_7 + at8 * 32);
     let v2 = number_f32(0x3f000000u /* 0.5 */);
     let v3_0 = multiply_f32(v1_0, v2);
     let v3_1 = multiply_f32(v1_1, v2);
     let v3_2 = multiply_f32(v1_2, v2);
     let v3_3 = multiply_f32(v1_3, v2);
+    let v3_4 = multiply_f32(v1_4, v2);
+    let v3_5 = multiply_f32(v1_5, v2);
+    let v3_6 = multiply_f32(v1_6, v2);
+    let v3_7 = multiply_f32(v1_7, v2);
     out0((i1 * 32 + i2_0) / 4, v3_0, v3_1, v3_2, v3_3);
+    out0((i1 * 32 + i2_4) / 4, v3_4, v3_5, v3_6, v3_7);
 }
 

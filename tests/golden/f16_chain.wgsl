@@ -52,10 +52,13 @@ fn narrow_f16(x: f32) -> u32 {
 fn round_f16(x: f32) -> f32 {
     return widen_f16(narrow_f16(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u32>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -70,39 +73,69 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 1024) { return; }
-    let point_first = point * 4;
+    if (point >= 512) { return; }
+    let point_first = point * 8;
     let i1_0 = point_first + 0;
     let i1_1 = point_first + 1;
     let i1_2 = point_first + 2;
     let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
     let four1 = in0((i1_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     let v1_0 = round_f16(v0_0);
     let v1_1 = round_f16(v0_1);
     let v1_2 = round_f16(v0_2);
     let v1_3 = round_f16(v0_3);
+    let v1_4 = round_f16(v0_4);
+    let v1_5 = round_f16(v0_5);
+    let v1_6 = round_f16(v0_6);
+    let v1_7 = round_f16(v0_7);
     let v2 = number_f32(0x40400000u /* 3.0 */);
     let v3_0 = multiply_f32(v1_0, v2);
     let v3_1 = multiply_f32(v1_1, v2);
     let v3_2 = multiply_f32(v1_2, v2);
     let v3_3 = multiply_f32(v1_3, v2);
+    let v3_4 = multiply_f32(v1_4, v2);
+    let v3_5 = multiply_f32(v1_5, v2);
+    let v3_6 = multiply_f32(v1_6, v2);
+    let v3_7 = multiply_f32(v1_7, v2);
     let v4 = number_f32(0x3f800000u /* 1.0 */);
     let v5_0 = add_f32(v3_0, v4);
     let v5_1 = add_f32(v3_1, v4);
     let v5_2 = add_f32(v3_2, v4);
     let v5_3 = add_f32(v3_3, v4);
+    let v5_4 = add_f32(v3_4, v4);
+    let v5_5 = add_f32(v3_5, v4);
+    let v5_6 = add_f32(v3_6, v4);
+    let v5_7 = add_f32(v3_7, v4);
     let v6_0 = exp_f32(v5_0);
     let v6_1 = exp_f32(v5_1);
     let v6_2 = exp_f32(v5_2);
     let v6_3 = exp_f32(v5_3);
+    let v6_4 = exp_f32(v5_4);
+    let v6_5 = exp_f32(v5_5);
+    let v6_6 = exp_f32(v5_6);
+    let v6_7 = exp_f32(v5_7);
     let v7_0 = multiply_f32(v6_0, v1_0);
     let v7_1 = multiply_f32(v6_1, v1_1);
     let v7_2 = multiply_f32(v6_2, v1_2);
     let v7_3 = multiply_f32(v6_3, v1_3);
+    let v7_4 = multiply_f32(v6_4, v1_4);
+    let v7_5 = multiply_f32(v6_5, v1_5);
+    let v7_6 = multiply_f32(v6_6, v1_6);
+    let v7_7 = multiply_f32(v6_7, v1_7);
     out0((i1_0) / 4, v7_0, v7_1, v7_2, v7_3);
+    out0((i1_4) / 4, v7_4, v7_5, v7_6, v7_7);
 }
 

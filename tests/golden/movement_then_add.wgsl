@@ -6,20 +6,29 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
 fn in0(at: i32) -> f32 {
     let e = u32(at) + launch[1].x;
     return in0_0[e];
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -29,26 +38,44 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 96) { return; }
-    let point_first = point * 4;
+    if (point >= 48) { return; }
+    let point_first = point * 8;
     let i0 = i32(u32(point_first) / 24u);
     let i2_0 = i32(u32(point_first) % 24u) + 0;
     let i2_1 = i32(u32(point_first) % 24u) + 1;
     let i2_2 = i32(u32(point_first) % 24u) + 2;
     let i2_3 = i32(u32(point_first) % 24u) + 3;
+    let i2_4 = i32(u32(point_first) % 24u) + 4;
+    let i2_5 = i32(u32(point_first) % 24u) + 5;
+    let i2_6 = i32(u32(point_first) % 24u) + 6;
+    let i2_7 = i32(u32(point_first) % 24u) + 7;
     let v0_0 = in0(i0 * 24 + i2_0 * (-1) + 23);
     let v0_1 = in0(i0 * 24 + i2_1 * (-1) + 23);
     let v0_2 = in0(i0 * 24 + i2_2 * (-1) + 23);
     let v0_3 = in0(i0 * 24 + i2_3 * (-1) + 23);
+    let v0_4 = in0(i0 * 24 + i2_4 * (-1) + 23);
+    let v0_5 = in0(i0 * 24 + i2_5 * (-1) + 23);
+    let v0_6 = in0(i0 * 24 + i2_6 * (-1) + 23);
+    let v0_7 = in0(i0 * 24 + i2_7 * (-1) + 23);
     let four1 = in1((i0 * 24 + i2_0) / 4);
     let v1_0 = four1.x;
     let v1_1 = four1.y;
     let v1_2 = four1.z;
     let v1_3 = four1.w;
+    let four2 = in1((i0 * 24 + i2_4) / 4);
+    let v1_4 = four2.x;
+    let v1_5 = four2.y;
+    let v1_6 = four2.z;
+    let v1_7 = four2.w;
     let v2_0 = add_f32(v0_0, v1_0);
     let v2_1 = add_f32(v0_1, v1_1);
     let v2_2 = add_f32(v0_2, v1_2);
     let v2_3 = add_f32(v0_3, v1_3);
+    let v2_4 = add_f32(v0_4, v1_4);
+    let v2_5 = add_f32(v0_5, v1_5);
+    let v2_6 = add_f32(v0_6, v1_6);
+    let v2_7 = add_f32(v0_7, v1_7);
     out0((i0 * 24 + i2_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    out0((i0 * 24 + i2_4) / 4, v2_4, v2_5, v2_6, v2_7);
 }
 

@@ -12,10 +12,13 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -33,24 +36,41 @@ fn main(
     if (point >= 100) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 4) {
+    for (var row: i32 = 0; row < 64; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i0 * 64 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0 * 64 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         let v1_0 = multiply_f32(v0_0, v0_0);
         let v1_1 = multiply_f32(v0_1, v0_1);
         let v1_2 = multiply_f32(v0_2, v0_2);
         let v1_3 = multiply_f32(v0_3, v0_3);
+        let v1_4 = multiply_f32(v0_4, v0_4);
+        let v1_5 = multiply_f32(v0_5, v0_5);
+        let v1_6 = multiply_f32(v0_6, v0_6);
+        let v1_7 = multiply_f32(v0_7, v0_7);
         s1a = add_f32(s1a, v1_0);
         s1a = add_f32(s1a, v1_1);
         s1a = add_f32(s1a, v1_2);
         s1a = add_f32(s1a, v1_3);
+        s1a = add_f32(s1a, v1_4);
+        s1a = add_f32(s1a, v1_5);
+        s1a = add_f32(s1a, v1_6);
+        s1a = add_f32(s1a, v1_7);
     }
     let v2 = s1a;
     out0(i0, v2);
@@ -61,20 +81,29 @@ fn main(
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 alias Element = f32;
 const BATCHES = 1;
@@ -277,15 +306,18 @@ fn ordinal_f32(x: f32) -> i32 {
 fn rank_argmin_f32(x: f32) -> i32 {
     return select(ordinal_f32(x), bitcast<i32>(0x80000000u), nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<i64>;
 fn out0(at: i32, x: i64) {

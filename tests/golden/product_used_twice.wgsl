@@ -38,25 +38,34 @@ fn tanh_f32(x: f32) -> f32 {
     let value = with_sign_f32(select(far, near, a < 0.625), x);
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
-@group(0) @binding(4) var<storage, read_write> out1_0: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out1_0: array<vec2<u64>>;
 fn out1(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out1_0[e] = vec4<f32>(a, b, c, d);
+    out1_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 alias Element = f32;
 const BATCHES = 1;
@@ -248,10 +257,13 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -269,20 +281,33 @@ fn main(
     if (point >= 32) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 32; row += 4) {
+    for (var row: i32 = 0; row < 32; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i0 * 32 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0 * 32 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a = add_f32(s1a, v0_0);
         s1a = add_f32(s1a, v0_1);
         s1a = add_f32(s1a, v0_2);
         s1a = add_f32(s1a, v0_3);
+        s1a = add_f32(s1a, v0_4);
+        s1a = add_f32(s1a, v0_5);
+        s1a = add_f32(s1a, v0_6);
+        s1a = add_f32(s1a, v0_7);
     }
     let v1 = s1a;
     out0(i0, v1);

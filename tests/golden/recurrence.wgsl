@@ -41,25 +41,34 @@ fn tanh_f32(x: f32) -> f32 {
     let value = with_sign_f32(select(far, near, a < 0.625), x);
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
 fn in2(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].z / 4u;
-    return in2_0[e];
+    return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(32)

@@ -1,14 +1,23 @@
 // copy[10, 8]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -18,18 +27,28 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 20) { return; }
-    let point_first = point * 4;
+    if (point >= 10) { return; }
+    let point_first = point * 8;
     let i1_0 = point_first + 0;
     let i1_1 = point_first + 1;
     let i1_2 = point_first + 2;
     let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
     let four1 = in0((i1_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     out0((i1_0) / 4, v0_0, v0_1, v0_2, v0_3);
+    out0((i1_4) / 4, v0_4, v0_5, v0_6, v0_7);
 }
 
 // scatter[10, 8]

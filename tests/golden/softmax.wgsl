@@ -42,15 +42,24 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -63,70 +72,126 @@ fn main(
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 128; row += 4) {
+    for (var row: i32 = 0; row < 128; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a = max(s1a, rank_max_f32(v0_0));
         s1a = max(s1a, rank_max_f32(v0_1));
         s1a = max(s1a, rank_max_f32(v0_2));
         s1a = max(s1a, rank_max_f32(v0_3));
+        s1a = max(s1a, rank_max_f32(v0_4));
+        s1a = max(s1a, rank_max_f32(v0_5));
+        s1a = max(s1a, rank_max_f32(v0_6));
+        s1a = max(s1a, rank_max_f32(v0_7));
     }
     let v1 = unrank_f32(s1a);
-    var s3a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 4) {
+    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 128; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
-        let four4 = in0((i0 * 128 + i1_0) / 4);
-        let v0_0 = four4.x;
-        let v0_1 = four4.y;
-        let v0_2 = four4.z;
-        let v0_3 = four4.w;
-        let v2_0 = subtract_f32(v0_0, v1);
-        let v2_1 = subtract_f32(v0_1, v1);
-        let v2_2 = subtract_f32(v0_2, v1);
-        let v2_3 = subtract_f32(v0_3, v1);
-        let v3_0 = exp_f32(v2_0);
-        let v3_1 = exp_f32(v2_1);
-        let v3_2 = exp_f32(v2_2);
-        let v3_3 = exp_f32(v2_3);
-        s3a = add_f32(s3a, v3_0);
-        s3a = add_f32(s3a, v3_1);
-        s3a = add_f32(s3a, v3_2);
-        s3a = add_f32(s3a, v3_3);
-    }
-    let v4 = s3a;
-    for (var row: i32 = 0; row < 128; row += 4) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four5 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
         let v0_2 = four5.z;
         let v0_3 = four5.w;
+        let four6 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four6.x;
+        let v0_5 = four6.y;
+        let v0_6 = four6.z;
+        let v0_7 = four6.w;
         let v2_0 = subtract_f32(v0_0, v1);
         let v2_1 = subtract_f32(v0_1, v1);
         let v2_2 = subtract_f32(v0_2, v1);
         let v2_3 = subtract_f32(v0_3, v1);
+        let v2_4 = subtract_f32(v0_4, v1);
+        let v2_5 = subtract_f32(v0_5, v1);
+        let v2_6 = subtract_f32(v0_6, v1);
+        let v2_7 = subtract_f32(v0_7, v1);
         let v3_0 = exp_f32(v2_0);
         let v3_1 = exp_f32(v2_1);
         let v3_2 = exp_f32(v2_2);
         let v3_3 = exp_f32(v2_3);
+        let v3_4 = exp_f32(v2_4);
+        let v3_5 = exp_f32(v2_5);
+        let v3_6 = exp_f32(v2_6);
+        let v3_7 = exp_f32(v2_7);
+        s4a = add_f32(s4a, v3_0);
+        s4a = add_f32(s4a, v3_1);
+        s4a = add_f32(s4a, v3_2);
+        s4a = add_f32(s4a, v3_3);
+        s4a = add_f32(s4a, v3_4);
+        s4a = add_f32(s4a, v3_5);
+        s4a = add_f32(s4a, v3_6);
+        s4a = add_f32(s4a, v3_7);
+    }
+    let v4 = s4a;
+    for (var row: i32 = 0; row < 128; row += 8) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
+        let four7 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four7.x;
+        let v0_1 = four7.y;
+        let v0_2 = four7.z;
+        let v0_3 = four7.w;
+        let four8 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four8.x;
+        let v0_5 = four8.y;
+        let v0_6 = four8.z;
+        let v0_7 = four8.w;
+        let v2_0 = subtract_f32(v0_0, v1);
+        let v2_1 = subtract_f32(v0_1, v1);
+        let v2_2 = subtract_f32(v0_2, v1);
+        let v2_3 = subtract_f32(v0_3, v1);
+        let v2_4 = subtract_f32(v0_4, v1);
+        let v2_5 = subtract_f32(v0_5, v1);
+        let v2_6 = subtract_f32(v0_6, v1);
+        let v2_7 = subtract_f32(v0_7, v1);
+        let v3_0 = exp_f32(v2_0);
+        let v3_1 = exp_f32(v2_1);
+        let v3_2 = exp_f32(v2_2);
+        let v3_3 = exp_f32(v2_3);
+        let v3_4 = exp_f32(v2_4);
+        let v3_5 = exp_f32(v2_5);
+        let v3_6 = exp_f32(v2_6);
+        let v3_7 = exp_f32(v2_7);
         let v5_0 = divide_f32(v3_0, v4);
         let v5_1 = divide_f32(v3_1, v4);
         let v5_2 = divide_f32(v3_2, v4);
         let v5_3 = divide_f32(v3_3, v4);
+        let v5_4 = divide_f32(v3_4, v4);
+        let v5_5 = divide_f32(v3_5, v4);
+        let v5_6 = divide_f32(v3_6, v4);
+        let v5_7 = divide_f32(v3_7, v4);
         out0((i0 * 128 + i1_0) / 4, v5_0, v5_1, v5_2, v5_3);
+        out0((i0 * 128 + i1_4) / 4, v5_4, v5_5, v5_6, v5_7);
     }
 }
 

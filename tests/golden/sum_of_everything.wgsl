@@ -9,10 +9,13 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -30,20 +33,33 @@ fn main(
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 4096; row += 4) {
+    for (var row: i32 = 0; row < 4096; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i0 * 4096 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0 * 4096 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a = add_f32(s1a, v0_0);
         s1a = add_f32(s1a, v0_1);
         s1a = add_f32(s1a, v0_2);
         s1a = add_f32(s1a, v0_3);
+        s1a = add_f32(s1a, v0_4);
+        s1a = add_f32(s1a, v0_5);
+        s1a = add_f32(s1a, v0_6);
+        s1a = add_f32(s1a, v0_7);
     }
     let v1 = s1a;
     out0(i0, v1);
@@ -60,10 +76,13 @@ fn opaque_f32(x: f32) -> f32 {
 fn add_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad);
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -80,20 +99,33 @@ fn main(
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 4) {
+    for (var row: i32 = 0; row < 64; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a = add_f32(s1a, v0_0);
         s1a = add_f32(s1a, v0_1);
         s1a = add_f32(s1a, v0_2);
         s1a = add_f32(s1a, v0_3);
+        s1a = add_f32(s1a, v0_4);
+        s1a = add_f32(s1a, v0_5);
+        s1a = add_f32(s1a, v0_6);
+        s1a = add_f32(s1a, v0_7);
     }
     let v1 = s1a;
     out0(0, v1);

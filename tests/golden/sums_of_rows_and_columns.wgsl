@@ -26,54 +26,201 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(8)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
+    @builtin(subgroup_id) own_subgroup: u32,
+    @builtin(subgroup_size) subgroup_size: u32,
+    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 32) { return; }
-    let point_first = point * 4;
+    let point = i32(group.y * groups.x + group.x);
+    let lane = i32(own_subgroup * subgroup_size + own_lane);
+    if (point >= 16) { return; }
+    let point_first = point * 8;
     let i0_0 = point_first + 0;
     let i0_1 = point_first + 1;
     let i0_2 = point_first + 2;
     let i0_3 = point_first + 3;
+    let i0_4 = point_first + 4;
+    let i0_5 = point_first + 5;
+    let i0_6 = point_first + 6;
+    let i0_7 = point_first + 7;
     var s1a_0: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_1: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_2: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var i1: i32 = 0; i1 < 64; i1 += 1) {
-        let four2 = in0((i0_0 + i1 * 128) / 4);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
+    var s1a_4: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_5: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
+    let end2 = min(lane * 8 + 8, 64);
+    for (var row: i32 = lane * 8; row < end2; row += 1) {
+        let i1 = row;
+        let four3 = in0((i0_0 + i1 * 128) / 4);
+        let v0_0 = four3.x;
+        let v0_1 = four3.y;
+        let v0_2 = four3.z;
+        let v0_3 = four3.w;
+        let four4 = in0((i0_4 + i1 * 128) / 4);
+        let v0_4 = four4.x;
+        let v0_5 = four4.y;
+        let v0_6 = four4.z;
+        let v0_7 = four4.w;
         let v1_0 = exp_f32(v0_0);
         let v1_1 = exp_f32(v0_1);
         let v1_2 = exp_f32(v0_2);
         let v1_3 = exp_f32(v0_3);
+        let v1_4 = exp_f32(v0_4);
+        let v1_5 = exp_f32(v0_5);
+        let v1_6 = exp_f32(v0_6);
+        let v1_7 = exp_f32(v0_7);
         s1a_0 = add_f32(s1a_0, v1_0);
         s1a_1 = add_f32(s1a_1, v1_1);
         s1a_2 = add_f32(s1a_2, v1_2);
         s1a_3 = add_f32(s1a_3, v1_3);
+        s1a_4 = add_f32(s1a_4, v1_4);
+        s1a_5 = add_f32(s1a_5, v1_5);
+        s1a_6 = add_f32(s1a_6, v1_6);
+        s1a_7 = add_f32(s1a_7, v1_7);
     }
+    {
+        let other_s1a_0 = subgroupShuffleDown(s1a_0, 4u);
+        s1a_0 = add_f32(s1a_0, other_s1a_0);
+    }
+    {
+        let other_s1a_0 = subgroupShuffleDown(s1a_0, 2u);
+        s1a_0 = add_f32(s1a_0, other_s1a_0);
+    }
+    {
+        let other_s1a_0 = subgroupShuffleDown(s1a_0, 1u);
+        s1a_0 = add_f32(s1a_0, other_s1a_0);
+    }
+    s1a_0 = subgroupBroadcastFirst(s1a_0);
     let v2_0 = s1a_0;
+    {
+        let other_s1a_1 = subgroupShuffleDown(s1a_1, 4u);
+        s1a_1 = add_f32(s1a_1, other_s1a_1);
+    }
+    {
+        let other_s1a_1 = subgroupShuffleDown(s1a_1, 2u);
+        s1a_1 = add_f32(s1a_1, other_s1a_1);
+    }
+    {
+        let other_s1a_1 = subgroupShuffleDown(s1a_1, 1u);
+        s1a_1 = add_f32(s1a_1, other_s1a_1);
+    }
+    s1a_1 = subgroupBroadcastFirst(s1a_1);
     let v2_1 = s1a_1;
+    {
+        let other_s1a_2 = subgroupShuffleDown(s1a_2, 4u);
+        s1a_2 = add_f32(s1a_2, other_s1a_2);
+    }
+    {
+        let other_s1a_2 = subgroupShuffleDown(s1a_2, 2u);
+        s1a_2 = add_f32(s1a_2, other_s1a_2);
+    }
+    {
+        let other_s1a_2 = subgroupShuffleDown(s1a_2, 1u);
+        s1a_2 = add_f32(s1a_2, other_s1a_2);
+    }
+    s1a_2 = subgroupBroadcastFirst(s1a_2);
     let v2_2 = s1a_2;
+    {
+        let other_s1a_3 = subgroupShuffleDown(s1a_3, 4u);
+        s1a_3 = add_f32(s1a_3, other_s1a_3);
+    }
+    {
+        let other_s1a_3 = subgroupShuffleDown(s1a_3, 2u);
+        s1a_3 = add_f32(s1a_3, other_s1a_3);
+    }
+    {
+        let other_s1a_3 = subgroupShuffleDown(s1a_3, 1u);
+        s1a_3 = add_f32(s1a_3, other_s1a_3);
+    }
+    s1a_3 = subgroupBroadcastFirst(s1a_3);
     let v2_3 = s1a_3;
-    out0((i0_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    {
+        let other_s1a_4 = subgroupShuffleDown(s1a_4, 4u);
+        s1a_4 = add_f32(s1a_4, other_s1a_4);
+    }
+    {
+        let other_s1a_4 = subgroupShuffleDown(s1a_4, 2u);
+        s1a_4 = add_f32(s1a_4, other_s1a_4);
+    }
+    {
+        let other_s1a_4 = subgroupShuffleDown(s1a_4, 1u);
+        s1a_4 = add_f32(s1a_4, other_s1a_4);
+    }
+    s1a_4 = subgroupBroadcastFirst(s1a_4);
+    let v2_4 = s1a_4;
+    {
+        let other_s1a_5 = subgroupShuffleDown(s1a_5, 4u);
+        s1a_5 = add_f32(s1a_5, other_s1a_5);
+    }
+    {
+        let other_s1a_5 = subgroupShuffleDown(s1a_5, 2u);
+        s1a_5 = add_f32(s1a_5, other_s1a_5);
+    }
+    {
+        let other_s1a_5 = subgroupShuffleDown(s1a_5, 1u);
+        s1a_5 = add_f32(s1a_5, other_s1a_5);
+    }
+    s1a_5 = subgroupBroadcastFirst(s1a_5);
+    let v2_5 = s1a_5;
+    {
+        let other_s1a_6 = subgroupShuffleDown(s1a_6, 4u);
+        s1a_6 = add_f32(s1a_6, other_s1a_6);
+    }
+    {
+        let other_s1a_6 = subgroupShuffleDown(s1a_6, 2u);
+        s1a_6 = add_f32(s1a_6, other_s1a_6);
+    }
+    {
+        let other_s1a_6 = subgroupShuffleDown(s1a_6, 1u);
+        s1a_6 = add_f32(s1a_6, other_s1a_6);
+    }
+    s1a_6 = subgroupBroadcastFirst(s1a_6);
+    let v2_6 = s1a_6;
+    {
+        let other_s1a_7 = subgroupShuffleDown(s1a_7, 4u);
+        s1a_7 = add_f32(s1a_7, other_s1a_7);
+    }
+    {
+        let other_s1a_7 = subgroupShuffleDown(s1a_7, 2u);
+        s1a_7 = add_f32(s1a_7, other_s1a_7);
+    }
+    {
+        let other_s1a_7 = subgroupShuffleDown(s1a_7, 1u);
+        s1a_7 = add_f32(s1a_7, other_s1a_7);
+    }
+    s1a_7 = subgroupBroadcastFirst(s1a_7);
+    let v2_7 = s1a_7;
+    if (lane == 0) {
+        out0((i0_0) / 4, v2_0, v2_1, v2_2, v2_3);
+        out0((i0_4) / 4, v2_4, v2_5, v2_6, v2_7);
+    }
 }
 
 // sum_exp[64]
@@ -104,10 +251,13 @@ fn exp_f32(x: f32) -> f32 {
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -125,24 +275,41 @@ fn main(
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 4) {
+    for (var row: i32 = 0; row < 128; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four2 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
+        let four3 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         let v1_0 = exp_f32(v0_0);
         let v1_1 = exp_f32(v0_1);
         let v1_2 = exp_f32(v0_2);
         let v1_3 = exp_f32(v0_3);
+        let v1_4 = exp_f32(v0_4);
+        let v1_5 = exp_f32(v0_5);
+        let v1_6 = exp_f32(v0_6);
+        let v1_7 = exp_f32(v0_7);
         s1a = add_f32(s1a, v1_0);
         s1a = add_f32(s1a, v1_1);
         s1a = add_f32(s1a, v1_2);
         s1a = add_f32(s1a, v1_3);
+        s1a = add_f32(s1a, v1_4);
+        s1a = add_f32(s1a, v1_5);
+        s1a = add_f32(s1a, v1_6);
+        s1a = add_f32(s1a, v1_7);
     }
     let v2 = s1a;
     out0(i0, v2);

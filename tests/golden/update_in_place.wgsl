@@ -12,20 +12,29 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn multiply_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x * y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
 fn in1(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].y / 4u;
-    return in1_0[e];
+    return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
-    out0_0[e] = vec4<f32>(a, b, c, d);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
 @compute @workgroup_size(64)
@@ -35,31 +44,54 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
-    if (point >= 250) { return; }
-    let point_first = point * 4;
+    if (point >= 125) { return; }
+    let point_first = point * 8;
     let i0_0 = point_first + 0;
     let i0_1 = point_first + 1;
     let i0_2 = point_first + 2;
     let i0_3 = point_first + 3;
+    let i0_4 = point_first + 4;
+    let i0_5 = point_first + 5;
+    let i0_6 = point_first + 6;
+    let i0_7 = point_first + 7;
     let four1 = in0((i0_0) / 4);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
+    let four2 = in0((i0_4) / 4);
+    let v0_4 = four2.x;
+    let v0_5 = four2.y;
+    let v0_6 = four2.z;
+    let v0_7 = four2.w;
     let v1 = number_f32(0x3f666666u /* 0.9 */);
     let v2_0 = multiply_f32(v0_0, v1);
     let v2_1 = multiply_f32(v0_1, v1);
     let v2_2 = multiply_f32(v0_2, v1);
     let v2_3 = multiply_f32(v0_3, v1);
-    let four2 = in1((i0_0) / 4);
-    let v3_0 = four2.x;
-    let v3_1 = four2.y;
-    let v3_2 = four2.z;
-    let v3_3 = four2.w;
+    let v2_4 = multiply_f32(v0_4, v1);
+    let v2_5 = multiply_f32(v0_5, v1);
+    let v2_6 = multiply_f32(v0_6, v1);
+    let v2_7 = multiply_f32(v0_7, v1);
+    let four3 = in1((i0_0) / 4);
+    let v3_0 = four3.x;
+    let v3_1 = four3.y;
+    let v3_2 = four3.z;
+    let v3_3 = four3.w;
+    let four4 = in1((i0_4) / 4);
+    let v3_4 = four4.x;
+    let v3_5 = four4.y;
+    let v3_6 = four4.z;
+    let v3_7 = four4.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);
     let v4_3 = add_f32(v2_3, v3_3);
+    let v4_4 = add_f32(v2_4, v3_4);
+    let v4_5 = add_f32(v2_5, v3_5);
+    let v4_6 = add_f32(v2_6, v3_6);
+    let v4_7 = add_f32(v2_7, v3_7);
     out0((i0_0) / 4, v4_0, v4_1, v4_2, v4_3);
+    out0((i0_4) / 4, v4_4, v4_5, v4_6, v4_7);
 }
 

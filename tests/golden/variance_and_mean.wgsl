@@ -21,10 +21,13 @@ fn multiply_f32(x: f32, y: f32) -> f32 {
 fn divide_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x / y);
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<f32>>;
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
 fn in0(quad: i32) -> vec4<f32> {
     let e = u32(quad) + launch[1].x / 4u;
-    return in0_0[e];
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -50,16 +53,25 @@ fn main(
     var s1b: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1c: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 4) {
+    for (var row: i32 = 0; row < 128; row += 8) {
         let i1_0 = row + 0;
         let i1_1 = row + 1;
         let i1_2 = row + 2;
         let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
         let four3 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four3.x;
         let v0_1 = four3.y;
         let v0_2 = four3.z;
         let v0_3 = four3.w;
+        let four4 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four4.x;
+        let v0_5 = four4.y;
+        let v0_6 = four4.z;
+        let v0_7 = four4.w;
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
         s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_0, s1b), subtract_f32(subtract_f32(v0_0, s1b), divide_f32(subtract_f32(v0_0, s1b), s1a))));
         s1b = add_f32(s1b, divide_f32(subtract_f32(v0_0, s1b), s1a));
@@ -72,10 +84,26 @@ fn main(
         s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
         s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_3, s1b), subtract_f32(subtract_f32(v0_3, s1b), divide_f32(subtract_f32(v0_3, s1b), s1a))));
         s1b = add_f32(s1b, divide_f32(subtract_f32(v0_3, s1b), s1a));
+        s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_4, s1b), subtract_f32(subtract_f32(v0_4, s1b), divide_f32(subtract_f32(v0_4, s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_4, s1b), s1a));
+        s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_5, s1b), subtract_f32(subtract_f32(v0_5, s1b), divide_f32(subtract_f32(v0_5, s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_5, s1b), s1a));
+        s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_6, s1b), subtract_f32(subtract_f32(v0_6, s1b), divide_f32(subtract_f32(v0_6, s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_6, s1b), s1a));
+        s1a = add_f32(s1a, number_f32(0x3f800000u /* 1.0 */));
+        s1c = add_f32(s1c, multiply_f32(subtract_f32(v0_7, s1b), subtract_f32(subtract_f32(v0_7, s1b), divide_f32(subtract_f32(v0_7, s1b), s1a))));
+        s1b = add_f32(s1b, divide_f32(subtract_f32(v0_7, s1b), s1a));
         s2a = add_f32(s2a, v0_0);
         s2a = add_f32(s2a, v0_1);
         s2a = add_f32(s2a, v0_2);
         s2a = add_f32(s2a, v0_3);
+        s2a = add_f32(s2a, v0_4);
+        s2a = add_f32(s2a, v0_5);
+        s2a = add_f32(s2a, v0_6);
+        s2a = add_f32(s2a, v0_7);
     }
     let v1 = s1c;
     let v4 = s2a;

@@ -9,6 +9,7 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::Dialect;
+use crate::render::c_like::hold::Held;
 use crate::render::c_like::writer::Writer;
 
 /// The lane groups.
@@ -50,6 +51,12 @@ pub struct Emitter<'k> {
     pub team: usize,
     /// Whether each of a team takes neighbouring rows.
     pub blocked: bool,
+    /// Invocations that exchange values without memory, neighbours in a team; 1 if none do.
+    pub warp: usize,
+    /// Registers that an invocation has for what loops over its rows share.
+    pub registers_for_rows: usize,
+    /// What they hold, if something.
+    pub(super) held: Option<Held>,
     /// For each input and each output, whether it is accessed by fours.
     pub by_four: (Vec<bool>, Vec<bool>),
     /// Which groups each expression's value differs in, as bits.
@@ -75,6 +82,9 @@ impl<'k> Emitter<'k> {
             lanes,
             team: 1,
             blocked: false,
+            warp: 1,
+            registers_for_rows: 0,
+            held: None,
             by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
             masks,
             defined: vec![false; count],

@@ -4,6 +4,7 @@
 //! - [`emit`]: expressions, one definition each; positions; lanes.
 //! - [`address`]: where loads and stores go.
 //! - [`nest`]: loops over rows, reductions in stages, stores.
+//! - [`hold`]: rows that stay in registers between loops.
 //! - [`team`]: the states of a team become one.
 //! - [`fold`]: the states of reductions and scans.
 //!
@@ -13,6 +14,7 @@
 pub mod address;
 pub mod emit;
 pub mod fold;
+pub mod hold;
 pub mod nest;
 pub mod team;
 pub mod writer;
@@ -67,6 +69,12 @@ pub trait Dialect {
     fn define(&self, name: &str, ty: &str, value: &str) -> String;
     /// A variable's definition, as a statement.
     fn variable(&self, name: &str, ty: &str, value: &str) -> String;
+    /// The definition of an array of an invocation's own, as a statement.
+    fn array(&self, name: &str, ty: &str, count: usize) -> String;
+    /// The head of a loop that is to be unrolled, so that arrays are registers.
+    fn unrolled(&self, head: String) -> String {
+        head
+    }
     /// The head of a loop over `start`, `start + step`, ... below `end`.
     fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String;
     /// An element of an input.
@@ -84,16 +92,16 @@ pub trait Dialect {
     fn call(&self, function: &str, dtype: DType, operands: &[&str]) -> String;
     /// Waits until all of a workgroup have come here, as a statement.
     fn barrier(&self) -> String;
-    /// Invocations that exchange values without memory, if there are such.
-    fn warp(&self) -> Option<usize> {
-        None
+    /// Whether invocations of a warp can exchange values of a type.
+    fn exchanges(&self, _dtype: DType) -> bool {
+        false
     }
-    /// In a language with warps: the value of the lane `distance` above,
+    /// Of a type that is exchanged: the value of the lane `distance` above,
     /// where so many lanes of the warp take part.
     fn lane_above(&self, _lanes: usize, _value: &str, _distance: usize) -> String {
         panic!("a language without warps")
     }
-    /// In a language with warps: the value of the warp's first lane.
+    /// Of a type that is exchanged: the value of the warp's first lane.
     fn first_lane(&self, _lanes: usize, _value: &str) -> String {
         panic!("a language without warps")
     }

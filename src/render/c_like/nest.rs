@@ -44,11 +44,24 @@ impl Emitter<'_> {
         let count = stages.iter().map(|(_, stage)| stage + 1).max().unwrap_or(0);
         let stored = self.stages(level, &deep).iter().map(|(_, stage)| stage + 1).max().unwrap_or(0);
         let loops = if deep.is_empty() { count } else { count.max(stored + 1) };
-        for stage in 0..loops {
-            let reductions: Vec<ExprId> =
-                stages.iter().filter(|(_, at)| *at == stage).map(|(id, _)| *id).collect();
-            self.rows(level + 1, &reductions, !deep.is_empty() && stage + 1 == loops);
+        let of_stage = |stage: usize| -> Vec<ExprId> {
+            stages.iter().filter(|(_, at)| *at == stage).map(|(id, _)| *id).collect()
+        };
+        let with_stores = |stage: usize| !deep.is_empty() && stage + 1 == loops;
+        if level == 0 && loops > 1 {
+            let targets: Vec<Vec<ExprId>> =
+                (0..loops).map(|stage| self.loop_targets(1, &of_stage(stage), with_stores(stage))).collect();
+            self.hold(&targets);
         }
+        (0..loops).for_each(|stage| self.rows(level + 1, &of_stage(stage), with_stores(stage)));
+    }
+
+    /// What a loop over the rows of a level must define: the elements of its
+    /// reductions and the values of its stores.
+    fn loop_targets(&self, level: u8, reductions: &[ExprId], stores: bool) -> Vec<ExprId> {
+        let deep = self.kernel.stores.iter().filter(|store| stores && store.level >= level);
+        let elements = reductions.iter().map(|&id| self.reduction(id).1);
+        elements.chain(deep.map(|store| store.value)).collect()
     }
 
     /// The reductions to a level that targets need, each with its stage.
@@ -91,22 +104,33 @@ impl Emitter<'_> {
     /// One loop over the rows of a level.
     fn rows(&mut self, level: u8, reductions: &[ExprId], stores: bool) {
         let mut targets: Vec<ExprId> = reductions.iter().map(|&id| self.reduction(id).1).collect();
-        let deep = self.kernel.stores.iter().filter(|store| stores && store.level >= level);
-        let all: Vec<ExprId> = targets.iter().copied().chain(deep.map(|store| store.value)).collect();
+        let all = self.loop_targets(level, reductions, stores);
         let own = if stores { self.stores_at(level) } else { Vec::new() };
         targets.extend(own.iter().map(|&s| self.kernel.stores[s].value));
-        let needed = self.needed(&all);
+        let recalled = self.recalled(level, &all);
+        let needed = self.needed_besides(&all, &recalled);
         self.hoist(level, &needed);
         let states = self.open_states(level, reductions, &needed);
         let blocks = self.open_rows(level);
         let mark = self.mark();
+        self.recall(&recalled);
         self.scope(level, &targets, stores);
         self.define_all(&targets);
+        self.keep(level);
         self.take_in(level, reductions, &states);
         own.iter().for_each(|&store| self.store(store, &|_| None));
         self.forget(mark);
         (0..blocks).for_each(|_| self.out.close());
         self.finish(level, reductions, &states);
+    }
+
+    /// What must be defined for targets, where some values are there.
+    fn needed_besides(&mut self, targets: &[ExprId], there: &[ExprId]) -> Vec<ExprId> {
+        let mark = self.mark();
+        there.iter().for_each(|&id| self.assume(id));
+        let needed = self.needed(targets);
+        self.forget(mark);
+        needed
     }
 
     /// Defines what a loop needs that does not vary in it.
@@ -175,6 +199,9 @@ impl Emitter<'_> {
             return 1;
         }
         let lanes: usize = self.lanes_of(level);
+        if let Some(turns) = self.held.as_ref().map(|held| held.turns).filter(|_| level == 1) {
+            return self.open_turns(&axes, lanes, turns);
+        }
         if level == 1 && (self.team > 1 || lanes > 1) {
             self.open_linear(level, &axes, lanes);
             return 1;
@@ -188,7 +215,7 @@ impl Emitter<'_> {
     }
 
     /// Lanes along the rows of a level.
-    fn lanes_of(&self, level: u8) -> usize {
+    pub(super) fn lanes_of(&self, level: u8) -> usize {
         let axes = self.wide_axes(level);
         let group = axes.last().and_then(|axis| self.lanes.group[axis.index()]);
         group.map_or(1, |group| self.lanes.count[group as usize])
@@ -211,6 +238,26 @@ impl Emitter<'_> {
         };
         self.out.open(head);
         self.positions("row", axes, lanes);
+    }
+
+    /// The same as a loop over numbered turns, in each of which the team takes
+    /// neighbouring rows; gives the number of blocks opened.
+    fn open_turns(&mut self, axes: &[AxisId], lanes: usize, turns: usize) -> usize {
+        let rows = self.kernel.level_points(1);
+        let head = self.dialect.for_loop("turn", "0", &turns.to_string(), 1);
+        self.out.open(self.dialect.unrolled(head));
+        let first = match self.team {
+            1 => format!("turn * {lanes}"),
+            team => format!("(turn * {team} + lane) * {lanes}"),
+        };
+        let line = self.dialect.define("row", self.dialect.position_type(), &first);
+        self.out.line(line);
+        let partial = turns * self.team * lanes > rows;
+        if partial {
+            self.out.open(format!("if (row < {rows})"));
+        }
+        self.positions("row", axes, lanes);
+        1 + usize::from(partial)
     }
 
     /// The positions of axes in terms of their row-major index `linear`.

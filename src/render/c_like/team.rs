@@ -6,10 +6,10 @@ use crate::render::c_like::fold::Fold;
 impl Emitter<'_> {
     /// Merges the states of a team, in a tree; all have the result then.
     pub(super) fn join_team(&mut self, fold: Fold<'_>, names: &[String]) {
-        if let Some(warp) = self.dialect.warp() {
-            return self.join_warps(fold, names, warp);
-        }
         let components = fold.components();
+        if self.warp > 1 && components.iter().all(|component| self.dialect.exchanges(component.dtype)) {
+            return self.join_warps(fold, names, self.warp);
+        }
         let shared: Vec<String> = (components.iter().enumerate())
             .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
             .collect();

@@ -234,6 +234,12 @@ impl Dialect for Cuda {
     fn variable(&self, name: &str, ty: &str, value: &str) -> String {
         format!("{ty} {name} = {value};")
     }
+    fn array(&self, name: &str, ty: &str, count: usize) -> String {
+        format!("{ty} {name}[{count}];")
+    }
+    fn unrolled(&self, head: String) -> String {
+        format!("_Pragma(\"unroll\") {head}")
+    }
     fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String {
         let ty = self.position_type();
         format!("for ({ty} {name} = {start}; {name} < {end}; {name} += {step})")
@@ -268,8 +274,8 @@ impl Dialect for Cuda {
     fn barrier(&self) -> String {
         "__syncthreads();".into()
     }
-    fn warp(&self) -> Option<usize> {
-        Some(32)
+    fn exchanges(&self, _dtype: DType) -> bool {
+        true
     }
     fn lane_above(&self, lanes: usize, value: &str, distance: usize) -> String {
         format!("lane_above({}, {value}, {distance}u)", mask(lanes))

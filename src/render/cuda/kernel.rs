@@ -11,7 +11,10 @@ use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::target::Target;
-use crate::render::tile::{self, Tiling};
+use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
+
+/// Invocations of a warp.
+const WARP: usize = 32;
 
 /// A kernel of points and rows.
 pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
@@ -67,6 +70,8 @@ fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitte
     let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
     emitter.team = tiling.team;
     emitter.blocked = tiling.blocked;
+    emitter.warp = WARP;
+    emitter.registers_for_rows = REGISTERS_FOR_ROWS;
     emitter.by_four = tiling.by_four.clone();
     // The body of a function.
     emitter.out = crate::render::c_like::writer::Writer::inside(1);
@@ -126,7 +131,7 @@ fn finish(kernel: &Kernel, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) 
     }
     let mut body = String::new();
     for (name, ty) in &emitter.shared {
-        let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(32));
+        let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(WARP));
     }
     body += emitter.out.text();
     let source = function(&kernel.name, &parameters, kernel.args.len(), tiling.workgroup, &body);

@@ -21,7 +21,7 @@ pub mod fission;
 pub mod reduction;
 pub mod scan;
 
-use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::kernel::{AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::render::coalesce::coalesce;
 use crate::render::iterations;
 use crate::render::narrow::narrow;
@@ -234,7 +234,7 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let axes: Vec<AxisId> = kernel.level_axes(1).collect();
     let parts = match tile::rows(kernel, target) {
-        Ok(_) => wanted(points, rows, target)?,
+        Ok(_) => wanted(points, rows, target).or_else(|| for_locality(kernel, target))?,
         // Pieces of half of what the driver carries out.
         Err(_) => {
             let most = target.max_iterations / iterations::of_step(kernel, 1, MOST_LANES);
@@ -242,6 +242,23 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
         }
     };
     Cut::new(kernel, &axes, parts)
+}
+
+/// The parts in which rows that lie pages apart are cut on a host's processor,
+/// so that neighbouring points find a part's lines in its caches: addresses
+/// pages apart share a cache's few places for them.
+fn for_locality(kernel: &Kernel, target: &Target) -> Option<usize> {
+    const PAGE: usize = 4096;
+    const PLACES: usize = 16;
+    let row = kernel.level_axes(1).filter(|axis| kernel.axes[axis.index()].extent != 1).last()?;
+    let distance = |node: &ExprNode| {
+        let (slot, access) = node.expr.load()?;
+        let size = kernel.inputs[slot as usize].dtype.size();
+        Some(access.affine.coefficient(row).unsigned_abs() as usize * size)
+    };
+    let apart = kernel.exprs.iter().filter_map(distance).any(|bytes| bytes >= PAGE);
+    let parts = kernel.level_points(1) / PLACES;
+    (target.adapter == Adapter::Cpu && apart && parts >= 4).then_some(parts)
 }
 
 /// The parts in which the rows of few points keep a device busy; `None` if

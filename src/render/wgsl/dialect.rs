@@ -171,6 +171,9 @@ impl Dialect for Wgsl {
     fn variable(&self, name: &str, ty: &str, value: &str) -> String {
         format!("var {name}: {ty} = {value};")
     }
+    fn array(&self, name: &str, ty: &str, count: usize) -> String {
+        format!("var {name}: array<{ty}, {count}>;")
+    }
     fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String {
         format!("for (var {name}: i32 = {start}; {name} < {end}; {name} += {step})")
     }
@@ -194,6 +197,15 @@ impl Dialect for Wgsl {
     }
     fn barrier(&self) -> String {
         "workgroupBarrier();".into()
+    }
+    fn exchanges(&self, dtype: DType) -> bool {
+        dtype.size() == 4
+    }
+    fn lane_above(&self, _lanes: usize, value: &str, distance: usize) -> String {
+        format!("subgroupShuffleDown({value}, {distance}u)")
+    }
+    fn first_lane(&self, _lanes: usize, value: &str) -> String {
+        format!("subgroupBroadcastFirst({value})")
     }
 }
 

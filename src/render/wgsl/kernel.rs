@@ -10,7 +10,7 @@ use crate::render::c_like::{Dialect, Emitter};
 use crate::render::iterations;
 use crate::render::shader::{FIRST, Pass, Unsupported, block_words};
 use crate::render::split::Part;
-use crate::render::target::Target;
+use crate::render::target::{Adapter, Target};
 use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
@@ -43,8 +43,17 @@ impl<'k> PartShader<'k> {
         let points = kernel.level_points(0) / tiling.lanes.count[0];
         let mut emitter = emitter(&dialect, kernel, &tiling);
         if tiling.team > 1 {
+            emitter.warp = target.subgroup.max(1) as usize;
+        }
+        // A software driver reads a cache about as fast as its registers, of
+        // which it has few, and takes twice as long to compile.
+        if target.adapter != Adapter::Cpu {
+            emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
+        }
+        if tiling.team > 1 {
             emitter.out.line("let point = i32(group.y * groups.x + group.x);");
-            emitter.out.line("let lane = i32(local);");
+            let lane = if emitter.warp > 1 { "own_subgroup * subgroup_size + own_lane" } else { "local" };
+            emitter.out.line(format!("let lane = i32({lane});"));
         } else {
             emitter.out.line(format!(
                 "let point = i32((group.y * groups.x + group.x) * {}u + local);",
@@ -124,7 +133,7 @@ impl<'k> PartShader<'k> {
             arguments: kernel.args.len(),
             bindings: &bindings.text,
             declarations,
-            main: Main::Body { workgroup, text: emitter.out.text() },
+            main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });
         let words = block_words(self.inputs, kernel.args.len());
         Pass {

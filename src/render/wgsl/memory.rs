@@ -11,7 +11,7 @@ use std::fmt::Write;
 use crate::base::DType;
 use crate::kernel::{Expr, Kernel};
 use crate::render::shader::{Memory, OFFSETS, Slot, Unsupported};
-use crate::render::target::Target;
+use crate::render::target::{Adapter, Target};
 use crate::render::wgsl::dialect::word;
 
 /// Bytes by which a binding may start before the kernel's element 0.
@@ -53,13 +53,18 @@ pub struct Bindings {
     /// What they bind.
     pub slots: Vec<Slot>,
     window: u64,
+    /// Whether four 32-bit elements are accessed as two 64-bit words: software
+    /// drivers go through the words of an access one by one.
+    long_words: bool,
 }
 
 impl Bindings {
     /// None yet.
     pub fn new(target: &Target) -> Bindings {
         // Windows start at multiples of every alignment.
-        Bindings { text: String::new(), slots: Vec::new(), window: target.max_binding / 1024 * 1024 }
+        let window = target.max_binding / 1024 * 1024;
+        let long_words = target.adapter == Adapter::Cpu && target.int64;
+        Bindings { text: String::new(), slots: Vec::new(), window, long_words }
     }
 
     /// Binds memory, in as many pieces as it takes; gives their names and the
@@ -122,11 +127,13 @@ impl Bindings {
         let (element, bytes) = match dtype {
             DType::Bool | DType::U8 => ("u32".to_string(), 4),
             DType::F16 | DType::BF16 => ("vec2<u32>".into(), 8),
+            DType::I32 | DType::U32 | DType::F32 if self.long_words => ("vec2<u64>".into(), 16),
             DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>"), 16),
             DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
         };
         let (names, window) = self.bind(view, &element, bytes);
         let offset = offset_four(view.memory);
+        let long_words = self.long_words;
         let each = |x: [String; 4]| format!("return vec4<{ty}>({});", x.join(", "));
         let place = |place: &str| match dtype {
             DType::Bool => each([0, 8, 16, 24].map(|s| format!("(({place} >> {s}u) & 0xffu) != 0u"))),
@@ -138,6 +145,9 @@ impl Bindings {
                 };
                 let ([a, b], [c, d]) = (half("x"), half("y"));
                 each([a, b, c, d])
+            }
+            DType::I32 | DType::U32 | DType::F32 if long_words => {
+                format!("return bitcast<vec4<{ty}>>(words_of({place}));")
             }
             DType::I32 | DType::U32 | DType::F32 => format!("return {place};"),
             DType::I64 | DType::F64 => String::new(),
@@ -190,6 +200,7 @@ impl Bindings {
         let (element, bytes) = match dtype {
             DType::Bool | DType::U8 => ("u32".to_string(), 4),
             DType::F16 | DType::BF16 => ("vec2<u32>".into(), 8),
+            DType::I32 | DType::U32 | DType::F32 if self.long_words => ("vec2<u64>".into(), 16),
             DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>"), 16),
             DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
         };
@@ -203,6 +214,9 @@ impl Bindings {
                 format!("vec2<u32>({} | ({} << 16u), {} | ({} << 16u))", p("a"), p("b"), p("c"), p("d")),
                 None,
             ),
+            DType::I32 | DType::U32 | DType::F32 if self.long_words => {
+                (format!("long_words(bitcast<vec4<u32>>(vec4<{ty}>(a, b, c, d)))"), None)
+            }
             DType::I32 | DType::U32 | DType::F32 => (format!("vec4<{ty}>(a, b, c, d)"), None),
             DType::I64 | DType::F64 => (format!("vec2<{ty}>(a, b)"), Some(format!("vec2<{ty}>(c, d)"))),
         };

@@ -120,10 +120,15 @@ struct Parts<'a> {
     main: Main<'a>,
 }
 
+/// Parameters of an entry point that tell an invocation's place in a subgroup.
+const PLACE_IN_SUBGROUP: &str = "    @builtin(subgroup_id) own_subgroup: u32,\n    \
+     @builtin(subgroup_size) subgroup_size: u32,\n    @builtin(subgroup_invocation_id) own_lane: u32,\n";
+
 /// The entry point.
 enum Main<'a> {
-    /// Emitted: the invocations of a workgroup, and what they do, indented.
-    Body { workgroup: u32, text: &'a str },
+    /// Emitted: the invocations of a workgroup, whether they know their place in
+    /// a subgroup, and what they do, indented.
+    Body { workgroup: u32, subgroups: bool, text: &'a str },
     /// A template's text.
     Template(&'a str),
 }
@@ -132,9 +137,10 @@ enum Main<'a> {
 fn module(parts: &Parts<'_>) -> String {
     let blocks = block_words(parts.inputs, parts.arguments) / 4;
     let main = match parts.main {
-        Main::Body { workgroup, text } => format!(
+        Main::Body { workgroup, subgroups, text } => format!(
             "\n@compute @workgroup_size({workgroup})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
-             @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n) {{\n{text}}}\n",
+             @builtin(num_workgroups) groups: vec3<u32>,\n    @builtin(local_invocation_index) local: u32,\n{}) {{\n{text}}}\n",
+            if subgroups { PLACE_IN_SUBGROUP } else { "" }
         ),
         Main::Template(text) => text.into(),
     };

@@ -8,6 +8,15 @@ fn wide_i64(low: u32, high: u32) -> i64 {
     return bitcast<i64>(wide_u64(low, high));
 }
 
+// Four words of memory that lies in long ones, and the other way round.
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+
 fn report_i64(index: i64, extent: u32) {
     let bits = bitcast<u64>(index);
     report(u32(bits & 0xfffffffflu), u32(bits >> 32u), extent);

@@ -84,7 +84,7 @@ fn pass(title: &str, bindings: Bindings, invocations: usize, body: &str) -> Pass
         arguments: 0,
         bindings: &bindings.text,
         declarations: String::new(),
-        main: Main::Body { workgroup: WORKGROUP, text: &body },
+        main: Main::Body { workgroup: WORKGROUP, subgroups: false, text: &body },
     });
     let groups = (invocations as u64).div_ceil(u64::from(WORKGROUP));
     let words = block_words(1, 0);

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::base::{Device, Error, Result};
+use crate::render::target::SOFTWARE_FEW;
 use crate::render::{Adapter as Class, Target};
 
 /// Features used where an adapter has them.
@@ -125,6 +126,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
             _ => 0,
         },
         tile: None,
+        few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
         aligned: true,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
         workgroup_bytes: limits.max_compute_workgroup_storage_size,

@@ -1,6 +1,7 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
 mod products;
+mod rows;
 
 use std::sync::{Arc, LazyLock};
 
@@ -147,7 +148,19 @@ fn taken_for_a_gpu() -> Option<WgpuBackend> {
         let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
         let own = Arc::get_mut(&mut gpu).expect("the only handle");
         own.target.adapter = Adapter::Discrete;
+        own.target.few_elements = 0;
         own.times_tiles = false;
+        Some(gpu)
+    });
+    GPU.clone().map(WgpuBackend::of)
+}
+
+/// A device of its own on which no kernel is too small for lanes and tiles.
+fn eager() -> Option<WgpuBackend> {
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+        device()?;
+        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        Arc::get_mut(&mut gpu).expect("the only handle").target.few_elements = 0;
         Some(gpu)
     });
     GPU.clone().map(WgpuBackend::of)
@@ -158,7 +171,9 @@ fn timing_tiles() -> Option<WgpuBackend> {
     static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
         device()?;
         let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
-        Arc::get_mut(&mut gpu).expect("the only handle").times_tiles = true;
+        let own = Arc::get_mut(&mut gpu).expect("the only handle");
+        own.times_tiles = true;
+        own.target.few_elements = 0;
         Some(gpu)
     });
     GPU.clone().map(WgpuBackend::of)
@@ -179,6 +194,16 @@ proptest! {
     #[test]
     fn rows_agree_with_the_reference(numbers in numbers()) {
         check(device(), &Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn rows_in_lanes_agree_with_the_reference(numbers in numbers()) {
+        check(eager(), &Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn rows_for_gpus_agree_with_the_reference(numbers in numbers()) {
+        check(taken_for_a_gpu(), &Case::rows(numbers))?;
     }
 
     #[test]

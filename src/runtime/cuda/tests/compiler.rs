@@ -4,11 +4,12 @@
 use proptest::prelude::*;
 
 use super::{is_required, numbers};
-use crate::base::{DType, Shape};
+use crate::base::{DType, Device, Shape};
 use crate::kernel::{Sort, Work};
 use crate::render::{Target, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cuda::nvrtc;
+use crate::tensor::Tensor;
 
 /// The generations: Ampere, Hopper, Blackwell.
 const GENERATIONS: [&str; 3] = ["80", "90", "120"];
@@ -98,4 +99,20 @@ fn a_kernel_that_spills_is_refused() {
     assert!(nvrtc::cubin(&text, "90", &[]).is_ok());
     let refusal = nvrtc::cubin(&text, "90", &nvrtc::SPILLS_ARE_ERRORS).unwrap_err();
     assert!(refusal.contains("spill"), "{refusal}");
+}
+
+#[test]
+fn a_softmax_reads_its_input_once_into_registers() {
+    let x = Tensor::from_vec(vec![0f32; 64 * 1024], [64, 1024], Device::null());
+    x.realize().expect("a leaf");
+    let report = x.softmax(-1).plan().expect("a plan");
+    let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a kernel");
+    let source = &shader.expect("CUDA C").passes[0].source;
+    assert_eq!(source.matches("(in0, ").count(), 1, "{source}");
+    if is_there() {
+        let options = ["--ptxas-options=--warn-on-local-memory-usage", "--ptxas-options=-Werror"];
+        for arch in GENERATIONS {
+            nvrtc::cubin(&cuda::translation_unit(source), arch, &options).expect("arrays in registers");
+        }
+    }
 }

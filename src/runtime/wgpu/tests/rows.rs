@@ -1,0 +1,63 @@
+//! Reductions by teams, and rows that stay in registers, as GPUs run them.
+
+use std::sync::Arc;
+
+use super::taken_for_a_gpu;
+use crate::base::{DType, Device};
+use crate::plan::context::{Context, with_context};
+use crate::runtime::Backend;
+use crate::tensor::Tensor;
+use crate::tensor::norm::NormOpts;
+
+fn waves<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
+    let count: usize = dims.iter().product();
+    let x = Tensor::from_vec((0..count).map(|i| (i as f32 * 0.37).sin() * 3.0).collect(), dims, device);
+    x.realize().expect("a leaf");
+    x
+}
+
+/// What is computed, loads of the input in the kernel's text, and whether
+/// subgroups exchange states.
+type Rows = (&'static str, fn(Device) -> Tensor, usize, bool);
+
+const ROWS: &[Rows] = &[
+    ("softmax of short rows", |d| waves([40, 48], d).softmax(-1), 1, false),
+    ("softmax", |d| waves([5, 2048], d).softmax(-1), 1, true),
+    ("softmax of rows that teams do not divide", |d| waves([5, 1000], d).softmax(-1), 1, true),
+    ("softmax of odd rows", |d| waves([5, 1023], d).softmax(-1), 1, true),
+    // More than registers hold.
+    ("softmax of doubles", |d| waves([5, 12_000], d).to_dtype(DType::F64).softmax(-1), 3, false),
+    ("layer norm", |d| waves([7, 512], d).layer_norm([512], NormOpts::default()), 1, true),
+    ("largest", |d| waves([7, 512], d).max(-1), 1, true),
+    ("place of the largest", |d| waves([7, 512], d).argmax(-1).to_dtype(DType::F32), 1, true),
+    ("log of a sum of exponentials", |d| waves([7, 512], d).logsumexp(-1), 1, true),
+    ("variance", |d| waves([7, 512], d).var(-1), 1, true),
+    // Values of 64 bits are not exchanged.
+    ("sum of doubles", |d| waves([7, 512], d).to_dtype(DType::F64).sum(-1), 1, false),
+];
+
+#[test]
+fn teams_exchange_states_and_rows_are_read_once() {
+    let Some(backend) = taken_for_a_gpu() else { return };
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    for &(title, rows, loads, exchanged) in ROWS {
+        let widest = |x: Tensor| x.to_dtype(DType::F64).to_vec::<f64>().expect("values");
+        let want = widest(rows(Device::cpu()));
+        with_context(&context, || {
+            let have = rows(name);
+            let report = have.plan().expect("a plan");
+            assert_eq!(report.kernels.len(), 1, "{title}");
+            let source = report.kernels[0].source().expect("a text");
+            let (_, main) = source.split_once("fn main(").expect("an entry point");
+            assert_eq!(main.matches("in0(").count(), loads, "{title}:\n{source}");
+            assert_eq!(main.contains("subgroupShuffleDown"), exchanged, "{title}:\n{source}");
+            let have = widest(have);
+            let wrong = want
+                .iter()
+                .zip(&have)
+                .position(|(want, have)| (want - have).abs() > 1e-5 * want.abs().max(1.0));
+            assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}:\n{source}");
+        });
+    }
+}
