@@ -174,3 +174,21 @@ fn workers_have_the_callers_scopes() {
     assert!(!product.is_tracked());
     assert!(context.counters().kernels_launched > 0);
 }
+
+#[test]
+fn pinned_batches_are_the_same_batches() {
+    let data = || Items::new(10, |i| Ok((Tensor::full([3], i as f64, ()), i as i64)));
+    let batches = |opts: LoaderOpts| -> Vec<(Tensor, Tensor)> {
+        let loader = DataLoader::new(data(), opts.batch_size(4)).unwrap();
+        loader.epoch(0).collect::<kiln::Result<_>>().unwrap()
+    };
+    for workers in [0, 2] {
+        let opts = || LoaderOpts::default().workers(workers);
+        let (plain, pinned) = (batches(opts()), batches(opts().pin_memory(true)));
+        for ((x, i), (pinned_x, pinned_i)) in plain.iter().zip(&pinned) {
+            assert!(!x.is_pinned() && pinned_x.is_pinned() && pinned_i.is_pinned());
+            assert_eq!(x.to_vec::<f32>().unwrap(), pinned_x.to_vec::<f32>().unwrap());
+            assert_eq!(i.to_vec::<i64>().unwrap(), pinned_i.to_vec::<i64>().unwrap());
+        }
+    }
+}

@@ -106,6 +106,7 @@ cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline tar
 cargo run --quiet --release --example big_model -- --device cpu
 cargo run --quiet --release --example device_agnostic -- --device cpu
 KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example transfer_bench -- --device cpu:1 --up-to 8 --out target/transfers.svg
+KILN_VIRTUAL_DEVICES=cpu=2 cargo run --quiet --release --example pinned_loader -- --device cpu:1 --rows 256 --columns 128 --batches 4
 cargo run --quiet --release --example digits_knn -- --device cpu | tee target/digits_knn.txt
 grep -q 'correct 767 of 797' target/digits_knn.txt
 digits_mlp() {
@@ -131,6 +132,7 @@ if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     cargo run --quiet --release --example quickstart -- --device wgpu
     cargo run --quiet --release --example device_agnostic -- --device wgpu
     cargo run --quiet --release --example transfer_bench -- --device wgpu --up-to 8
+    cargo run --quiet --release --example pinned_loader -- --device wgpu --rows 256 --columns 128 --batches 4
     cargo run --quiet --release --example digits_knn -- --device wgpu | tee target/digits_knn_wgpu.txt
     grep -q 'correct 767 of 797' target/digits_knn_wgpu.txt
     digits_mlp wgpu

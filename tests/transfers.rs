@@ -228,3 +228,28 @@ fn a_long_value_crosses_in_pieces() {
         assert_eq!(y.to_vec::<f32>().unwrap(), host([3_000_001]).to_vec::<f32>().unwrap());
     });
 }
+
+#[test]
+fn pinned_memory_holds_the_same_and_is_sent_like_any() {
+    with_context(&machine(), || {
+        let x = host([20, 5]).t().exp();
+        assert!(!x.is_pinned());
+        let pinned = x.pin_memory().unwrap();
+        assert!(pinned.is_pinned() && pinned.is_realized() && pinned.device() == Device::cpu());
+        assert!(pinned.pin_memory().unwrap().is_pinned(), "again changes nothing");
+        assert_eq!(pinned.to_vec::<f32>().unwrap(), x.to_vec::<f32>().unwrap());
+        let there = pinned.to(GPU) + 1.0;
+        assert_eq!(transfers(&[&there]), [(Direction::ToDevice, 400, Reason::Asked)]);
+        // Sending it waits for nothing.
+        let guard = deny_sync();
+        there.realize().unwrap();
+        drop(guard);
+        assert_eq!(there.to_vec::<f32>().unwrap(), (&x + 1.0).to_vec::<f32>().unwrap());
+        // A device may be copying from it: nothing is written over it.
+        let sum = pinned + 1.0;
+        sum.realize().unwrap();
+        assert!(!sum.is_pinned());
+        let away = on(GPU, [4]);
+        assert!(matches!(away.pin_memory(), Err(Error::Argument { call: "pin_memory", .. })));
+    });
+}

@@ -30,6 +30,9 @@ options! {
         /// Batches that are begun or finished before they are asked for; at
         /// least 1 with workers.
         prefetch: usize = 2;
+        /// Put batches into pinned memory ([`crate::Tensor::pin_memory`]), so that
+        /// sending them to a device does not wait.
+        pin_memory: bool = false;
     }
 }
 
@@ -83,13 +86,14 @@ impl<D: Dataset + 'static> DataLoader<D> {
     /// thread has now.
     #[track_caller]
     pub fn epoch_from(&self, epoch: u64, start: usize) -> Batches<D> {
-        let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, .. } = self.opts;
+        let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, pin_memory, .. } = self.opts;
         let work = Arc::new(Work {
             data: self.data.clone(),
             order: Order::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
             scopes: Scopes::here(),
             span: Span::caller(),
             ahead: prefetch.max(1),
+            pinned: pin_memory,
             state: Mutex::new(State { next: start, wanted: start, stopped: false, done: BTreeMap::new() }),
             changed: Condvar::new(),
         });

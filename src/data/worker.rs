@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::base::{Error, Result, Span};
+use crate::base::{Device, Error, Result, Span};
 use crate::data::batch::Batch;
 use crate::data::dataset::{Dataset, LoadError};
 use crate::data::order::Order;
@@ -22,6 +22,8 @@ pub struct Work<D: Dataset> {
     pub span: Span,
     /// Batches that may be finished or begun before they are wanted.
     pub ahead: usize,
+    /// Whether batches go to pinned memory.
+    pub pinned: bool,
     pub state: Mutex<State<D::Batch>>,
     pub changed: Condvar,
 }
@@ -73,7 +75,8 @@ impl<D: Dataset> Work<D> {
     pub fn make(&self, number: usize) -> Result<D::Batch> {
         let make = || -> Result<D::Batch, LoadError> {
             let batch = self.data.batch(self.order.samples(number))?;
-            Ok(computed(batch, self.span)?)
+            let batch = computed(batch, self.span)?;
+            Ok(if self.pinned { pinned(batch)? } else { batch })
         };
         let generator = self.order.generator(number);
         let made = catch_unwind(AssertUnwindSafe(|| self.scopes.enter(|| with_generator(generator, make))));
@@ -114,4 +117,19 @@ fn computed<B: Batch>(batch: B, span: Span) -> Result<B> {
         Some(error) => Err(error),
         None => plan::realize(&nodes, span).map(|()| batch),
     }
+}
+
+/// The batch with what is in host memory pinned.
+fn pinned<B: Batch>(batch: B) -> Result<B> {
+    let mut failed = None;
+    let batch = batch.map(&mut |x| {
+        if x.device() != Device::cpu() {
+            return x.clone();
+        }
+        x.pin_memory().unwrap_or_else(|error| {
+            failed = Some(error);
+            x.clone()
+        })
+    });
+    failed.map_or(Ok(batch), Err)
 }

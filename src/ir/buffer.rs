@@ -12,6 +12,10 @@ use crate::base::{Device, Shape};
 pub trait Reclaim: Send + Sync {
     /// Called once, when nothing refers to the memory any more.
     fn reclaim(&self, handle: u64, bytes: usize);
+    /// Whether the memory is the host's, for devices to copy from by themselves.
+    fn is_pinned(&self) -> bool {
+        false
+    }
 }
 
 /// A block of device memory. What the handle means is the device's business.
@@ -29,6 +33,11 @@ impl Buffer {
     /// A block that goes back to `owner` when dropped.
     pub fn new(device: Device, bytes: usize, handle: u64, owner: Arc<dyn Reclaim>) -> Buffer {
         Buffer { device, bytes, handle, owner }
+    }
+    /// Whether it is host memory that was asked for to be copied from by
+    /// devices.
+    pub fn is_pinned(&self) -> bool {
+        self.owner.is_pinned()
     }
 }
 

@@ -62,6 +62,8 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
         value.layout.offset == 0
             && value.layout.is_contiguous(shape)
             && value.buffer.bytes == leaf.ty().bytes()
+            // A device may still be copying from it.
+            && !value.buffer.is_pinned()
             && Arc::strong_count(&value.buffer) == all
             && all == free
     };

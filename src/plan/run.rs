@@ -1,6 +1,6 @@
 //! A plan on data.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Shape, Span};
@@ -11,7 +11,7 @@ use crate::plan::debug;
 use crate::plan::transfer::transfer;
 use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Program};
-use crate::schedule::{Place, Step};
+use crate::schedule::{Action, Place, Step};
 
 /// The user's line behind a node of the plan's graph, if there is one.
 pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
@@ -58,10 +58,12 @@ impl<'a> Execution<'a> {
         line: Line<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
-        let allocate = |label: Label, device, bytes| {
+        let allocate = |label: Label, device, bytes, filled| {
             let backend = context.backend(device)?;
-            label::allocating(label, || backend.allocate(bytes)).map(Arc::new)
+            let make = || if filled { backend.allocate_to_fill(bytes) } else { backend.allocate(bytes) };
+            label::allocating(label, make).map(Arc::new)
         };
+        let arriving = arriving(plan);
         let graph = &plan.schedule.graph;
         let mut results = Vec::with_capacity(memory.results.len());
         for result in &memory.results {
@@ -72,7 +74,7 @@ impl<'a> Execution<'a> {
                     let span = line(result.node).unwrap_or(node.span);
                     let label =
                         Label { name: node.op.name(), shape: node.ty.shape.clone(), span: Some(span) };
-                    allocate(label, result.device, result.bytes)?
+                    allocate(label, result.device, result.bytes, arriving.contains(&result.node))?
                 }
             });
         }
@@ -80,7 +82,7 @@ impl<'a> Execution<'a> {
         for &(device, bytes) in &memory.arenas {
             let span = graph.outputs.first().and_then(|&output| line(output));
             let label = Label { name: "between kernels", shape: Shape::from(bytes), span };
-            arenas.insert(device, allocate(label, device, bytes)?);
+            arenas.insert(device, allocate(label, device, bytes, false)?);
         }
         Ok(Execution { context, plan, leaves, scalars, line, results, arenas })
     }
@@ -242,6 +244,12 @@ impl<'a> Execution<'a> {
         let uploaded = backend.upload(&dense)?;
         backend.copy(Binding { buffer: &uploaded, offset: 0 }, to, ty.bytes())
     }
+}
+
+/// The values that come from the host, whole.
+fn arriving(plan: &Plan) -> HashSet<NodeId> {
+    let host = |step: &&Step| matches!(step.action, Action::Transfer { from } if from == Device::cpu());
+    plan.schedule.steps.iter().filter(host).map(|step| step.outputs[0]).collect()
 }
 
 /// Slice `n` along a leaf's leading axis.

@@ -1,8 +1,11 @@
 //! Data out of a device, and from one device to another.
 
-use crate::base::{Device, Result};
-use crate::ir::{Leaf, Type};
+use std::sync::Arc;
+
+use crate::base::{Device, DeviceKind, Result, Span};
+use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
+use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, host};
 
 /// Bytes that pass through the host at once on the way from one device to
@@ -31,7 +34,7 @@ pub(crate) fn transfer(
     }
     let start = value.layout.offset as usize * ty.dtype.size();
     if value.buffer.device == Device::cpu() {
-        return target.write(to, &host::bytes(&value.buffer)[start..start + count]);
+        return target.write_from(to, &value.buffer, start, count);
     }
     let source = context.backend(value.buffer.device)?;
     add(&context.counts.host_waits, 1);
@@ -42,6 +45,22 @@ pub(crate) fn transfer(
         target.write(Binding { buffer: to.buffer, offset: to.offset + at }, piece)?;
     }
     Ok(())
+}
+
+/// A copy of a value of the CPU's in pinned memory, row-major.
+///
+/// # Errors
+/// Out of memory.
+pub(crate) fn pinned(context: &Context, ty: &Type, value: &Leaf, span: Span) -> Result<Leaf> {
+    let is_there = context.device_count(DeviceKind::Cuda) > 0;
+    let pinning = if is_there { Device::cuda(DeviceKind::Cuda.current()) } else { ty.device };
+    // A device that is listed and does not open pins nothing.
+    let backend = context.backend(pinning).or_else(|_| context.backend(ty.device))?;
+    let dense = read_dense(context, ty, value)?;
+    let label = Label { name: "pin_memory", shape: ty.shape.clone(), span: Some(span) };
+    let mut block = label::allocating(label, || backend.allocate_pinned(dense.len()))?;
+    host::fill(&mut block, |bytes| bytes.copy_from_slice(&dense));
+    Ok(Leaf { buffer: Arc::new(block), layout: Layout::contiguous(&ty.shape) })
 }
 
 /// The elements of a value for the host to read, row-major, as bytes. Counts

@@ -1,9 +1,9 @@
 //! Host memory: the blocks behind tensors on the CPU device.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::base::{Device, DeviceKind, Result};
-use crate::ir::Buffer;
+use crate::ir::{Buffer, Reclaim};
 use crate::runtime::cpu::pool::Pool;
 
 /// The pool that all host memory comes from.
@@ -37,6 +37,41 @@ pub fn upload_to(pool: &Pool, data: &[u8]) -> Result<Buffer> {
     // SAFETY: the block is fresh, of `data.len()` bytes, and ours alone.
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer.handle as *mut u8, data.len()) };
     Ok(buffer)
+}
+
+/// Keeps the block that a pinned one is.
+struct Pinned {
+    _block: Buffer,
+}
+
+impl Reclaim for Pinned {
+    fn reclaim(&self, _: u64, _: usize) {
+        // The block goes back when this is dropped, with the buffer.
+    }
+    fn is_pinned(&self) -> bool {
+        true
+    }
+}
+
+/// A block that counts as pinned, where there is nothing to pin it for.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn allocate_pinned(bytes: usize) -> Result<Buffer> {
+    let block = allocate(bytes)?;
+    let handle = block.handle;
+    Ok(Buffer::new(Device::cpu(), bytes, handle, Arc::new(Pinned { _block: block })))
+}
+
+/// Fills a block of host memory that nothing else sees yet.
+pub fn fill(block: &mut Buffer, write: impl FnOnce(&mut [u8])) {
+    assert_eq!(block.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
+    // SAFETY: the handle is the address of `bytes` bytes, which are this
+    // buffer's alone; they are initialised first.
+    write(unsafe {
+        std::ptr::write_bytes(block.handle as *mut u8, 0, block.bytes);
+        std::slice::from_raw_parts_mut(block.handle as *mut u8, block.bytes)
+    });
 }
 
 /// The bytes of a block on the CPU device.

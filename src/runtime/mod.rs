@@ -155,6 +155,22 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`crate::base::Error::OutOfMemory`] over the limit or when refused.
     fn allocate(&self, bytes: usize) -> Result<Buffer>;
+    /// Uninitialised memory that a copy from the host fills before anything
+    /// else uses it: the copy need not wait for what is enqueued.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`].
+    fn allocate_to_fill(&self, bytes: usize) -> Result<Buffer> {
+        self.allocate(bytes)
+    }
+    /// Host memory from which the device copies by itself; plain host memory
+    /// where it cannot.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`].
+    fn allocate_pinned(&self, bytes: usize) -> Result<Buffer> {
+        host::allocate_pinned(bytes)
+    }
     /// Memory holding a copy of `data`.
     ///
     /// # Errors
@@ -177,6 +193,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
         let staged = self.upload(data)?;
         self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
+    }
+    /// Puts bytes of a block of the host's into memory of the device. It may
+    /// return before they are copied; the block is kept as it is until then.
+    ///
+    /// # Errors
+    /// As [`Backend::write`].
+    fn write_from(&self, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+        self.write(to, &host::bytes(from)[start..start + bytes])
     }
     /// A program for the work.
     ///

@@ -1,12 +1,17 @@
 //! Between devices, and into memory.
 
-use crate::base::{Device, Span};
-use crate::ir::Op;
+use crate::base::{Device, Error, Result, Span};
+use crate::ir::{Node, Op};
+use crate::plan;
 use crate::tensor::Tensor;
 
 impl Tensor {
     /// The same elements on another device: a transfer, the only way data
     /// crosses devices. The same tensor where it is there already.
+    ///
+    /// Realizing a transfer to a device waits for nothing that the device does;
+    /// from pinned memory ([`Tensor::pin_memory`]) it does not wait for the copy
+    /// either. One to the host waits, since its elements are then there.
     #[track_caller]
     pub fn to(&self, device: Device) -> Tensor {
         if self.ty().is_some_and(|ty| ty.device == device) {
@@ -25,6 +30,42 @@ impl Tensor {
     #[track_caller]
     pub fn cuda(&self, index: u16) -> Tensor {
         self.to(Device::cuda(index))
+    }
+
+    /// The same elements in pinned host memory, from which a device copies by
+    /// itself: a transfer from there does not wait for the copy, which runs
+    /// beside what the device computes. It computes at once.
+    ///
+    /// Pinned is what a CUDA device of this process asks for, the current one's
+    /// driver being the one asked. Where there is none, it is plain host memory:
+    /// other devices copy through memory of their own, and the CPU has nothing
+    /// to copy. Pinned memory cannot be swapped out; take it for what is
+    /// transferred again and again, such as batches.
+    ///
+    /// # Errors
+    /// A tensor that is not in host memory; out of memory; what
+    /// [`Tensor::realize`] says.
+    #[track_caller]
+    pub fn pin_memory(&self) -> Result<Tensor> {
+        let span = Span::caller();
+        let ty = self.node()?.ty().clone();
+        if ty.device != Device::cpu() {
+            let (expected, found) = ("a tensor in host memory".into(), format!("one on {}", ty.device));
+            return Err(Error::Argument { call: "pin_memory", expected, found });
+        }
+        if self.is_pinned() {
+            return Ok(self.clone());
+        }
+        plan::realize(std::slice::from_ref(self.node()?), span)?;
+        let value = self.node()?.value().unwrap_or_else(|| panic!("a realized node has no value"));
+        let leaf = plan::transfer::pinned(&plan::context::current(), &ty, value, span)?;
+        Ok(Tensor::from_node(Node::leaf(ty, leaf, span)))
+    }
+
+    /// Whether the elements are in memory that [`Tensor::pin_memory`] gave.
+    pub fn is_pinned(&self) -> bool {
+        let value = self.peek().and_then(|node| node.value());
+        value.is_some_and(|leaf| leaf.buffer.is_pinned())
     }
 
     /// The same elements, put into row-major memory of their own where the

@@ -5,9 +5,13 @@
 //
 // Environment:
 //   KILN_CUDA_SIM_ORDERS  orders per launch (3)
-//   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `launch` or
-//                         `wait` (from 1) fails with that code; `launch` and
+//   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `write`,
+//                         `launch` or `wait` (from 1) fails with that code; `launch` and
 //                         `wait` go on failing if the code is sticky
+//
+// Copies from memory of cuMemHostAlloc are made as late as the rules allow: when
+// a stream is given something else to do, or is waited for. Whoever frees or
+// changes such memory too early is found out.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,12 +45,33 @@ struct Function {
     int arity;
 };
 
+struct Copy {
+    char* to;
+    const char* from;
+    size_t bytes;
+};
+
 std::recursive_mutex one;
+std::vector<Copy> late;
 std::map<char*, Block> blocks;
 size_t allocated;
 Result lost;
 
 size_t memory_bytes() { return 4ull << 30; }
+
+// Makes the copies that were put off.
+void catch_up() {
+    for (auto& copy : late) memcpy(copy.to, copy.from, copy.bytes);
+    late.clear();
+}
+
+// Whether an address is in the host's memory that the driver gave.
+bool is_pinned(const char* pointer) {
+    auto after = blocks.upper_bound((char*)pointer);
+    if (after == blocks.begin()) return false;
+    auto block = std::prev(after);
+    return !block->second.is_device && pointer < block->first + block->second.bytes;
+}
 
 // The code of the fault that this call meets.
 Result fault(const char* call) {
@@ -161,6 +186,7 @@ Result cuCtxSetCurrent(void*) { return OK; }
 Result cuStreamCreate(void** stream, unsigned) { return *stream = (void*)1, OK; }
 Result cuStreamSynchronize(void*) {
     LOCKED;
+    catch_up();
     return fault("wait");
 }
 
@@ -183,6 +209,7 @@ Result cuMemAllocAsync(uint64_t* pointer, size_t bytes, void*) {
 }
 Result cuMemFreeAsync(uint64_t pointer, void*) {
     LOCKED;
+    catch_up();
     auto found = blocks.find((char*)pointer);
     if (found != blocks.end()) allocated -= found->second.bytes;
     return give_back((char*)pointer);
@@ -201,16 +228,32 @@ Result cuMemHostGetDevicePointer_v2(uint64_t* device, void* host, unsigned) { re
 
 Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
     LOCKED;
-    return lost ? lost : (memcpy((void*)to, from, bytes), OK);
+    if (Result code = fault("write")) return code;
+    if (is_pinned((const char*)from)) return late.push_back({(char*)to, (const char*)from, bytes}), OK;
+    catch_up();
+    return memcpy((void*)to, from, bytes), OK;
 }
 Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
     LOCKED;
+    catch_up();
     return lost ? lost : (memcpy(to, (void*)from, bytes), OK);
 }
 Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
     LOCKED;
+    catch_up();
     return lost ? lost : (memmove((void*)to, (void*)from, bytes), OK);
 }
+
+// An event is through once no copy is put off, whenever it was recorded.
+Result cuEventCreate(void** event, unsigned) { return *event = (void*)1, OK; }
+Result cuEventRecord(void*, void*) { return OK; }
+Result cuEventQuery(void*) {
+    LOCKED;
+    constexpr Result NOT_READY = 600;
+    return lost ? lost : late.empty() ? OK : NOT_READY;
+}
+Result cuEventDestroy_v2(void*) { return OK; }
+Result cuStreamWaitEvent(void*, void*, unsigned) { return OK; }
 
 Result cuModuleLoadData(Module** module, const void* image) {
     LOCKED;
@@ -236,6 +279,7 @@ Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz,
                       unsigned shared, void*, void** arguments, void**) {
     LOCKED;
     if (Result code = fault("launch")) return code;
+    catch_up();
     if (gy != 1 || gz != 1 || by != 1 || bz != 1 || shared != 0) return INVALID_VALUE;
     const Result code = run(*function, arguments, gx, bx);
     if (code) lost = code;

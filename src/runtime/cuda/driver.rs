@@ -44,7 +44,10 @@ pub struct Info {
 #[derive(Debug)]
 pub struct Driver {
     context: sys::CUcontext,
+    /// Where kernels run, and most copies.
     stream: sys::CUstream,
+    /// Where the host's pinned memory is copied from, beside kernels.
+    copies: sys::CUstream,
     pool: sys::CUmemoryPool,
     /// What the device is.
     pub info: Info,
@@ -69,6 +72,21 @@ pub struct Function {
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
+
+/// A point in the order of a stream.
+#[derive(Debug)]
+pub struct Event(sys::CUevent);
+
+// SAFETY: a handle that any thread may use with the context current.
+unsafe impl Send for Event {}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once; what still waits for it is no concern of the
+        // handle. Without a current context the call fails and leaks a handle.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
+}
 
 /// Starts the driver once; says what is missing. Never panics.
 ///
@@ -135,13 +153,14 @@ impl Driver {
             let context = result::primary_ctx::retain(device).map_err(words)?;
             result::ctx::set_current(context).map_err(words)?;
             let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(words)?;
+            let copies = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(words)?;
             let pool = result::device::get_default_mem_pool(device).map_err(words)?;
             // Memory stays with the pool at every wait, or it would go back.
             let mut keep = u64::MAX;
             let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let value = (&raw mut keep).cast::<c_void>();
             result::mem_pool::set_attribute(pool, attribute, value).map_err(words)?;
-            Ok(Driver { context, stream, pool, info, lost: Mutex::new(None) })
+            Ok(Driver { context, stream, copies, pool, info, lost: Mutex::new(None) })
         }
     }
 
@@ -206,6 +225,90 @@ impl Driver {
         // SAFETY: the caller's buffer holds `data.len()` bytes. The driver
         // copies pageable memory before it returns.
         self.call(|| unsafe { result::memcpy_htod_async(to, data, self.stream) })
+    }
+
+    /// Memory whose first use is a copy from the host, in the order of those
+    /// copies; kernels enqueued later find it there.
+    ///
+    /// # Errors
+    /// As [`Driver::allocate`].
+    pub fn allocate_to_fill(&self, bytes: usize) -> Outcome<u64> {
+        // SAFETY: the stream lives; contents are unspecified, as promised.
+        let pointer = self.call(|| unsafe { result::malloc_async(self.copies, bytes) })?;
+        match self.let_kernels_follow() {
+            Ok(_) => Ok(pointer),
+            Err(failure) => {
+                // SAFETY: nobody knows the memory yet.
+                let _ = self.call(|| unsafe { result::free_async(pointer, self.copies) });
+                Err(failure)
+            }
+        }
+    }
+
+    /// Starts a copy from pinned memory of the host; with `beside`, next to the
+    /// kernels enqueued, which memory of [`Driver::allocate_to_fill`] that
+    /// nothing has used allows.
+    ///
+    /// # Errors
+    /// The driver's failure.
+    ///
+    /// # Safety
+    /// `from` is pinned memory of `bytes` bytes that stays as it is until the
+    /// event is through.
+    pub unsafe fn start_write(&self, to: u64, from: u64, bytes: usize, beside: bool) -> Outcome<Event> {
+        let stream = if beside { self.copies } else { self.stream };
+        // SAFETY: as the caller promises; the target holds as many bytes.
+        self.call(|| unsafe {
+            let data = std::slice::from_raw_parts(from as *const u8, bytes);
+            result::memcpy_htod_async(to, data, stream)
+        })?;
+        if beside { self.let_kernels_follow() } else { self.mark(self.stream) }
+    }
+
+    /// Makes what is enqueued for kernels from now on wait for all copies
+    /// started so far.
+    fn let_kernels_follow(&self) -> Outcome<Event> {
+        let event = self.mark(self.copies)?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: stream and event live.
+        self.call(|| unsafe { result::stream::wait_event(self.stream, event.0, flags) })?;
+        Ok(event)
+    }
+
+    /// An event after all that a stream was given so far.
+    fn mark(&self, stream: sys::CUstream) -> Outcome<Event> {
+        // SAFETY: the stream lives, the event is fresh.
+        self.call(|| unsafe {
+            let event = Event(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
+            result::event::record(event.0, stream)?;
+            Ok(event)
+        })
+    }
+
+    /// Whether all before an event is done; also if the device is lost, when
+    /// nothing more will be.
+    pub fn is_through(&self, event: &Event) -> bool {
+        // SAFETY: the event lives.
+        let query = self.call(|| match unsafe { result::event::query(event.0) } {
+            Err(error) if error.0 == Code::CUDA_ERROR_NOT_READY => Ok(false),
+            done => done.map(|()| true),
+        });
+        query.unwrap_or(true)
+    }
+
+    /// Page-locked memory of the host.
+    ///
+    /// # Errors
+    /// Refusal.
+    pub fn allocate_pinned(&self, bytes: usize) -> Outcome<u64> {
+        // SAFETY: fresh memory, given back by `free_pinned` alone.
+        self.call(|| unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) }).map(|at| at as u64)
+    }
+
+    /// Gives page-locked memory back.
+    pub fn free_pinned(&self, pointer: u64) {
+        // SAFETY: called once for each such allocation, by the pool that has it.
+        let _ = self.call(|| unsafe { result::free_host(pointer as *mut c_void) });
     }
 
     /// Copies to the host, waiting.

@@ -8,8 +8,9 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::render::cuda;
 use crate::runtime::MemoryStats;
-use crate::runtime::cuda::driver::{self, Driver, Failure, Function};
+use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
 use crate::runtime::cuda::nvrtc;
+use crate::runtime::cuda::pinned::Pinned;
 use crate::runtime::disk_cache::cached;
 
 /// An opened device. The process opens each once.
@@ -22,6 +23,8 @@ pub struct Gpu {
     /// Loaded functions, by their text. They stay as long as the process.
     functions: Mutex<HashMap<String, Arc<Function>>>,
     stats: Mutex<MemoryStats>,
+    /// Pinned memory of the host.
+    pub pinned: Pinned,
 }
 
 impl Gpu {
@@ -48,7 +51,13 @@ impl Gpu {
         nvrtc::version().map_err(|reason| unavailable(format!("{reason}; {}", nvrtc::MEND)))?;
         let driver = Driver::open(i32::from(name.index)).map_err(unavailable)?;
         let stats = MemoryStats { limit: u64::MAX, ..MemoryStats::default() };
-        let gpu = Gpu { name, driver, functions: Mutex::default(), stats: Mutex::new(stats) };
+        let gpu = Gpu {
+            name,
+            driver,
+            functions: Mutex::default(),
+            stats: Mutex::new(stats),
+            pinned: Pinned::default(),
+        };
         Ok(open.entry(name).or_insert(Arc::new(gpu)).clone())
     }
 
@@ -131,11 +140,19 @@ impl Gpu {
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
 pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+    allocate_with(gpu, bytes, |bytes| gpu.driver.allocate(bytes))
+}
+
+/// [`allocate`] by another call of the driver's.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn allocate_with(gpu: &Arc<Gpu>, bytes: usize, call: impl Fn(usize) -> Outcome<u64>) -> Result<Buffer> {
     gpu.admit(bytes as u64)?;
-    let mut pointer = gpu.driver.allocate(bytes.max(1));
+    let mut pointer = call(bytes.max(1));
     if pointer == Err(Failure::OutOfMemory) {
         gpu.driver.trim();
-        pointer = gpu.driver.allocate(bytes.max(1));
+        pointer = call(bytes.max(1));
     }
     let pointer = pointer.map_err(|failure| {
         lock(&gpu.stats).allocated -= bytes as u64;
@@ -156,6 +173,7 @@ struct Owner(Weak<Gpu>);
 impl Reclaim for Owner {
     fn reclaim(&self, handle: u64, bytes: usize) {
         let Some(gpu) = self.0.upgrade() else { return };
+        gpu.pinned.forget(handle);
         gpu.driver.free(handle);
         lock(&gpu.stats).allocated -= bytes as u64;
     }

@@ -4,12 +4,14 @@
 //! - [`driver`]: the driver's calls, made safe.
 //! - [`nvrtc`]: the compiler.
 //! - [`gpu`]: an opened device, its memory, its errors.
+//! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;
 pub mod gpu;
 pub mod nvrtc;
+pub mod pinned;
 pub mod program;
 pub mod reports;
 
@@ -24,7 +26,7 @@ use crate::kernel::Work;
 use crate::runtime::cuda::gpu::Gpu;
 use crate::runtime::cuda::program::{CudaProgram, HostProgram};
 use crate::runtime::cuda::reports::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program, Properties};
+use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program, Properties, host};
 
 /// An NVIDIA GPU as a device.
 #[derive(Debug)]
@@ -80,6 +82,26 @@ impl Backend for CudaBackend {
     }
     fn allocate(&self, bytes: usize) -> Result<Buffer> {
         gpu::allocate(&self.gpu, bytes)
+    }
+    fn allocate_to_fill(&self, bytes: usize) -> Result<Buffer> {
+        pinned::allocate_to_fill(&self.gpu, bytes)
+    }
+    fn allocate_pinned(&self, bytes: usize) -> Result<Buffer> {
+        pinned::allocate(&self.gpu, bytes)
+    }
+    fn write_from(&self, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+        if !from.is_pinned() {
+            return self.write(to, &host::bytes(from)[start..start + bytes]);
+        }
+        if bytes == 0 { Ok(()) } else { pinned::write(&self.gpu, to, from, start, bytes) }
+    }
+    fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
+        // In the order of kernels, so nobody need know that it is used now.
+        self.gpu.pinned.forget(to.buffer.handle);
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.gpu.driver.write(Self::at(to), data).map_err(|failure| self.gpu.error("", failure))
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
         let buffer = self.allocate(data.len())?;
@@ -140,6 +162,7 @@ impl Backend for CudaBackend {
         self.gpu.set_memory_limit(bytes);
     }
     fn empty_cache(&self) {
+        self.gpu.pinned.trim(&self.gpu);
         self.gpu.driver.trim();
     }
 }

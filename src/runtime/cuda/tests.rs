@@ -4,6 +4,8 @@
 
 mod compiler;
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use crate::base::{DType, Device, Scalar};
@@ -149,4 +151,37 @@ proptest! {
     fn contractions_agree_with_the_reference(numbers in numbers()) {
         check(&Case::contraction(numbers))?;
     }
+}
+
+/// What a GPU may do late, the simulated device does as late as it can.
+#[test]
+fn pinned_memory_is_kept_until_it_is_copied() {
+    let Some(backend) = device() else { return };
+    let pinned = |value: u8| {
+        let mut block = backend.allocate_pinned(5000).expect("pinned memory");
+        host::fill(&mut block, |bytes| bytes.fill(value));
+        Arc::new(block)
+    };
+    let targets: Vec<Buffer> = (0..6u8)
+        .map(|number| {
+            let filled = number % 2 == 0;
+            let target = if filled { backend.allocate_to_fill(5000) } else { backend.allocate(5000) };
+            let target = target.expect("memory");
+            let source = pinned(number);
+            backend.write_from(Binding { buffer: &target, offset: 0 }, &source, 0, 5000).expect("a copy");
+            // Dropped here, perhaps before it is copied.
+            assert!(source.is_pinned());
+            target
+        })
+        .collect();
+    for (number, target) in targets.iter().enumerate() {
+        let mut out = vec![99; 5000];
+        backend.download(target, 0, &mut out).expect("a download");
+        assert!(out.iter().all(|&byte| usize::from(byte) == number), "target {number}");
+    }
+    // Once copied, the blocks serve again.
+    backend.sync().expect("nothing failed");
+    let address = pinned(1).handle;
+    assert_eq!(pinned(2).handle, address);
+    backend.empty_cache();
 }

@@ -9,6 +9,7 @@ use crate::runtime::wgpu::adapter::{self, Opened};
 use crate::runtime::wgpu::memory::Blocks;
 use crate::runtime::wgpu::pipeline::Pipelines;
 use crate::runtime::wgpu::queue::Recorder;
+use crate::runtime::wgpu::staging::Staging;
 
 /// An opened device.
 pub struct Gpu {
@@ -32,6 +33,8 @@ pub struct Gpu {
     pub recorder: Mutex<Recorder>,
     /// Held while submitting.
     pub submission: Mutex<()>,
+    /// What the host writes through.
+    pub staging: Staging,
     faults: Arc<Faults>,
 }
 
@@ -82,6 +85,7 @@ impl Gpu {
             blocks: Mutex::new(blocks),
             recorder: Mutex::new(recorder),
             submission: Mutex::new(()),
+            staging: Staging::default(),
             faults,
         }))
     }

@@ -6,6 +6,7 @@
 //! - [`memory`]: blocks, pooled.
 //! - [`pipeline`]: compiled shaders.
 //! - [`queue`]: what is recorded, submitted, read back.
+//! - [`staging`]: what the host writes through.
 //! - [`program`]: kernels, launched.
 //! - [`tune`]: the tile of a product, by timing.
 //! - [`custom`]: users' kernels, on the host.
@@ -17,6 +18,7 @@ pub mod memory;
 pub mod pipeline;
 pub mod program;
 pub mod queue;
+pub mod staging;
 pub mod tune;
 
 #[cfg(test)]
@@ -196,5 +198,6 @@ impl Backend for WgpuBackend {
     }
     fn empty_cache(&self) {
         lock(&self.gpu.blocks).empty_cache();
+        self.gpu.staging.empty();
     }
 }

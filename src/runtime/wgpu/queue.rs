@@ -10,6 +10,7 @@ use crate::runtime::IndexSite;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
+use crate::runtime::wgpu::staging;
 
 /// Bytes of launch words in one submission.
 const BLOCK: u64 = 256 << 10;
@@ -21,6 +22,8 @@ const SITES: usize = 1024;
 const REPORT_BYTES: u64 = 16;
 /// Bytes of the words that report bad indices.
 pub const STATUS_BYTES: u64 = SITES as u64 * REPORT_BYTES;
+/// Staging blocks of one submission.
+const STAGED: usize = 8;
 /// Uploads up to this size travel with the launch words.
 const SMALL_UPLOAD: usize = 4096;
 
@@ -33,6 +36,8 @@ pub struct Recorder {
     block: wgpu::Buffer,
     alignment: usize,
     launches: usize,
+    /// Blocks that what is recorded copies from.
+    staged: Vec<wgpu::Buffer>,
 }
 
 impl Recorder {
@@ -54,6 +59,7 @@ impl Recorder {
             block: buffer(BLOCK, wgpu::BufferUsages::UNIFORM | copies),
             alignment: device.limits().min_uniform_buffer_offset_alignment.max(16) as usize,
             launches: 0,
+            staged: Vec::new(),
         }
     }
 
@@ -249,24 +255,33 @@ impl Gpu {
             recorder.launches += 1;
             return Ok(());
         }
-        // The queue writes before the next submission, so what is recorded goes first.
-        self.submit()?;
         if to.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
+            self.submit()?;
             return self.map(to, (start, padded as u64), wgpu::MapMode::Write, |range| {
                 let mut view = range.get_mapped_range_mut()?;
                 view.slice(..data.len()).copy_from_slice(data);
                 Ok(())
             });
         }
-        let whole = data.len() / 4 * 4;
-        self.scoped("", || {
-            self.queue.write_buffer(to, start, &data[..whole]);
-            if whole < data.len() {
-                let mut tail = [0; 4];
-                tail[..data.len() - whole].copy_from_slice(&data[whole..]);
-                self.queue.write_buffer(to, start + whole as u64, &tail);
+        for (number, piece) in data.chunks(staging::CHUNK).enumerate() {
+            let block = self.staging.filled(self, piece)?;
+            let at = start + (number * staging::CHUNK) as u64;
+            let bytes = piece.len().next_multiple_of(4) as u64;
+            let mut recorder = self.room(0)?;
+            recorder.encoder(&self.device).copy_buffer_to_buffer(&block, 0, to, at, bytes);
+            recorder.launches += 1;
+            recorder.staged.push(block);
+            let many = recorder.staged.len() >= STAGED;
+            drop(recorder);
+            if many {
+                self.submit()?;
             }
-        })
+            if self.staging.is_full() {
+                self.submit()?;
+                self.wait()?;
+            }
+        }
+        Ok(())
     }
 
     /// Submits what is recorded.
@@ -276,12 +291,12 @@ impl Gpu {
     pub fn submit(&self) -> Result<()> {
         // What was recorded first is submitted first.
         let _order = lock(&self.submission);
-        let (words, block, commands) = {
+        let (words, staged, block, commands) = {
             let mut recorder = lock(&self.recorder);
             recorder.pass = None;
             recorder.launches = 0;
-            let words = std::mem::take(&mut recorder.words);
-            (words, recorder.block.clone(), recorder.encoder.take())
+            let (words, staged) = (std::mem::take(&mut recorder.words), std::mem::take(&mut recorder.staged));
+            (words, staged, recorder.block.clone(), recorder.encoder.take())
         };
         let Some(encoder) = commands else { return self.check() };
         self.scoped("", || {
@@ -291,6 +306,11 @@ impl Gpu {
                 self.queue.write_buffer(&block, 0, &words);
             }
             self.queue.submit([encoder.finish()]);
+            if !staged.is_empty() {
+                self.staging.give_back(staged);
+                // What is through is free again. A failure shows at the next call.
+                let _ = self.device.poll(wgpu::PollType::Poll);
+            }
         })
     }
 

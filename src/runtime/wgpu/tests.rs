@@ -2,6 +2,7 @@
 
 mod products;
 mod rows;
+mod uploads;
 
 use std::sync::{Arc, LazyLock};
 
