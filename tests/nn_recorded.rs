@@ -123,19 +123,55 @@ fn lengths_of_padded_sequences_need_no_new_plan() {
 }
 
 #[test]
-fn another_length_compiles_only_what_is_over_all_times() {
+fn another_length_plans_nothing_and_compiles_only_what_is_over_all_times() {
+    let lstm = Lstm::new(3, 4, 1, ());
+    let forward = |length: usize| {
+        let x = Tensor::linspace(-1.0, 1.0, length * 6, ()).reshape([length, 2, 3]);
+        lstm.forward(&x, None).0.to_vec::<f32>().unwrap()
+    };
     let context = Context::new();
     with_context(&context, || {
-        let lstm = Lstm::new(3, 4, 1, ());
-        let forward = |length: usize| {
-            let before = context.counters().kernels_compiled;
-            lstm.forward(&Tensor::ones([length, 2, 3], ()), None).0.realize().unwrap();
-            context.counters().kernels_compiled - before
+        let another = |length: usize| {
+            let before = context.counters();
+            let y = forward(length);
+            let after = context.counters();
+            assert_eq!(y, with_context(&Context::new(), || forward(length)), "length {length}");
+            let built = after.plans_built - before.plans_built;
+            (
+                built,
+                after.plans_resized - before.plans_resized,
+                after.kernels_compiled - before.kernels_compiled,
+            )
         };
-        forward(4);
-        forward(5);
+        another(4);
+        another(5);
         // The inputs' share of all gates; the loop's body is the same.
-        assert_eq!([6, 7, 40].map(forward), [1; 3]);
+        assert_eq!([6, 7, 40].map(another), [(0, 1, 1); 3]);
+    });
+}
+
+#[test]
+fn training_on_another_length_plans_nothing() {
+    let context = Context::new();
+    with_context(&context, || {
+        let gru = Gru::new(3, 4, 2, ());
+        let gradients = |length: usize| {
+            gru.zero_grad();
+            let x = Tensor::linspace(-1.0, 1.0, length * 6, ()).reshape([length, 2, 3]);
+            gru.forward(&x, None).0.square().mean(..).backward().unwrap();
+            let gradients = gru.parameters().into_iter().map(|w| w.grad().unwrap());
+            let gradients: Vec<Tensor> = gradients.collect();
+            kiln::realize(&gradients.iter().collect::<Vec<_>>()).unwrap();
+            gradients.iter().map(|g| g.to_vec::<f32>().unwrap()).collect::<Vec<_>>()
+        };
+        gradients(4);
+        gradients(5);
+        let built = context.counters().plans_built;
+        for length in [6, 9, 30] {
+            let found = gradients(length);
+            assert_eq!(found, with_context(&Context::new(), || gradients(length)), "length {length}");
+        }
+        assert_eq!(context.counters().plans_built, built);
     });
 }
 

@@ -11,10 +11,10 @@ use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
 use crate::plan::context::{Context, Lookup, add};
 use crate::plan::donate::LeafMemory;
-use crate::plan::key::body_key;
+use crate::plan::key::{alike, body_key};
 use crate::runtime::{Capabilities, Program, null};
 use crate::schedule::memory::Params;
-use crate::schedule::{Action, Environment, Schedule, Step, budget, schedule};
+use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, schedule};
 
 /// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
@@ -82,17 +82,27 @@ pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
     plan.bodies.values().map(|body| &**body)
 }
 
-/// Schedules a collected graph. Scalars marked `lifted` become arguments,
-/// numbered in the order of all the graph's scalars.
-pub(crate) fn build(context: &Context, collected: &Collected, lifted: &[bool], memory: &LeafMemory) -> Plan {
+/// Schedules a collected graph, as a plan for other sizes is if one is given.
+/// Scalars marked `lifted` become arguments, numbered in the order of all the
+/// graph's scalars.
+pub(crate) fn build(
+    context: &Context,
+    collected: &Collected,
+    lifted: &[bool],
+    memory: &LeafMemory,
+    model: Option<&Plan>,
+) -> Plan {
     let mut graph = collected.graph.clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves.len());
     let layout =
         |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
     let layouts: Vec<Layout> = collected.leaves.iter().filter_map(layout).collect();
-    add(&context.counts.plans_built, 1);
-    prepare(context, graph, &layouts, memory)
+    let plan = prepare(context, graph, &layouts, memory, model);
+    let counter =
+        if plan.schedule.resized { &context.counts.plans_resized } else { &context.counts.plans_built };
+    add(counter, 1);
+    plan
 }
 
 /// A layout seen from its lowest element; where that is, the binding says.
@@ -124,10 +134,17 @@ fn name_dataless(graph: &mut Graph, leaves: usize) {
     }
 }
 
-fn prepare(context: &Context, graph: Graph, layouts: &[Layout], memory: &LeafMemory) -> Plan {
+fn prepare(
+    context: &Context,
+    graph: Graph,
+    layouts: &[Layout],
+    memory: &LeafMemory,
+    model: Option<&Plan>,
+) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
     let LeafMemory { donated, shared } = memory;
-    let environment = Environment { layouts, donated, shared, capabilities: &capabilities };
+    let model = model.map(|plan| Model { schedule: &plan.schedule, alike: &alike });
+    let environment = Environment { layouts, donated, shared, capabilities: &capabilities, model };
     let schedule = schedule(graph, &environment);
     let mut bodies = HashMap::new();
     for (number, step) in schedule.steps.iter().enumerate() {
@@ -165,8 +182,8 @@ fn body_plan(context: &Context, spec: &LoopSpec) -> Arc<Plan> {
     let (skeleton, values) = body_key(&body);
     match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => plan,
-        Lookup::Miss(lifted) => {
-            let plan = prepare(context, body, &[], &LeafMemory::default());
+        Lookup::Miss { lifted, model } => {
+            let plan = prepare(context, body, &[], &LeafMemory::default(), model.as_deref());
             context.keep(skeleton, values, lifted, Arc::new(plan))
         }
     }

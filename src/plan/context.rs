@@ -32,6 +32,9 @@ pub struct Context {
 pub struct Counters {
     /// Plans built (cache misses).
     pub plans_built: u64,
+    /// Plans made for other sizes from one that was built: what runs together
+    /// and in which order is taken from it, kernels and memory are not.
+    pub plans_resized: u64,
     /// Plans found in the cache.
     pub cache_hits: u64,
     /// Kernels compiled (not found in the kernel cache).
@@ -53,6 +56,7 @@ pub struct Counters {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub plans_built: AtomicU64,
+    pub plans_resized: AtomicU64,
     pub cache_hits: AtomicU64,
     pub kernels_compiled: AtomicU64,
     pub kernels_launched: AtomicU64,
@@ -104,8 +108,13 @@ struct PlanCache {
 pub(crate) enum Lookup {
     /// A plan that applies.
     Hit(Arc<Plan>),
-    /// None applies; one built now should take these scalars as arguments.
-    Miss(Vec<bool>),
+    /// None applies.
+    Miss {
+        /// The scalars that one built now should take as arguments.
+        lifted: Vec<bool>,
+        /// One for other sizes, whose decisions suit these.
+        model: Option<Arc<Plan>>,
+    },
 }
 
 impl Context {
@@ -154,6 +163,7 @@ impl Context {
         let counts = &self.counts;
         Counters {
             plans_built: read(&counts.plans_built),
+            plans_resized: read(&counts.plans_resized),
             cache_hits: read(&counts.cache_hits),
             kernels_compiled: read(&counts.kernels_compiled),
             kernels_launched: read(&counts.kernels_launched),
@@ -247,18 +257,19 @@ impl Context {
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
         let cache = lock(&self.plans);
         let lifted: Vec<bool> = values.scalars.iter().map(|scalar| scalar.always_argument).collect();
-        let Some(known) = cache.skeletons.get(skeleton) else { return Lookup::Miss(lifted) };
+        let Some(known) = cache.skeletons.get(skeleton) else { return Lookup::Miss { lifted, model: None } };
         if let Some(hit) = known.iter().find(|known| known.applies(values)) {
             return Lookup::Hit(hit.plan.clone());
         }
+        let model = known.iter().find(|known| known.suits(values));
         // What differed once will differ again: the lifted set only grows.
         let mut lifted = lifted;
-        for known in known.iter().filter(|known| known.values.fixed == values.fixed) {
+        for known in known.iter().filter(|known| known.values.fixed == values.fixed).chain(model) {
             for (i, lift) in lifted.iter_mut().enumerate() {
                 *lift |= known.lifted[i] || known.values.scalars[i].bits != values.scalars[i].bits;
             }
         }
-        Lookup::Miss(lifted)
+        Lookup::Miss { lifted, model: model.map(|known| known.plan.clone()) }
     }
 
     /// Keeps a plan; the first of two that two threads built wins.
@@ -302,6 +313,19 @@ impl Context {
 }
 
 impl Specialisation {
+    /// Whether decisions for these sizes suit others: they were searched for,
+    /// and no size is many times another.
+    fn suits(&self, values: &Values) -> bool {
+        const MOST: u64 = 16;
+        let near = |(&mine, &theirs): (&u64, &u64)| {
+            let (low, high) = (mine.min(theirs), mine.max(theirs));
+            low == high || (low > 1 && high <= low.saturating_mul(MOST))
+        };
+        !self.plan.schedule.resized
+            && self.values.fixed.len() == values.fixed.len()
+            && self.values.fixed.iter().zip(&values.fixed).all(near)
+    }
+
     fn applies(&self, values: &Values) -> bool {
         self.values.fixed == values.fixed
             && self

@@ -166,8 +166,8 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Result<Prepared
             add(&context.counts.cache_hits, 1);
             plan
         }
-        Lookup::Miss(lifted) => {
-            let plan = Arc::new(build(context, &collected, &lifted, &memory));
+        Lookup::Miss { lifted, model } => {
+            let plan = Arc::new(build(context, &collected, &lifted, &memory, model.as_deref()));
             debug::built(&plan, &collected);
             context.keep(skeleton, values, lifted, plan)
         }

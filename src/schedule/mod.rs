@@ -12,6 +12,7 @@ pub mod fuse;
 pub mod memory;
 pub mod order;
 pub mod place;
+pub mod resize;
 mod sequence;
 pub mod transfer;
 mod wait;
@@ -25,6 +26,7 @@ use crate::runtime::Capabilities;
 pub use fuse::Refusal;
 pub use memory::{Memory, Place};
 pub use order::{Action, Step};
+pub use resize::Model;
 pub use transfer::{Moved, Reason};
 
 /// What scheduling needs to know besides the graph.
@@ -38,6 +40,8 @@ pub struct Environment<'a> {
     pub shared: &'a [u32],
     /// What each device can do.
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,
+    /// A schedule for other sizes, to take its decisions where that can be.
+    pub model: Option<Model<'a>>,
 }
 
 /// A graph turned into steps.
@@ -57,6 +61,8 @@ pub struct Schedule {
     /// For each node of the graph given, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Vec<Option<NodeId>>,
+    /// Whether the partition and the order are a model's.
+    pub resized: bool,
     /// Of each value computed again to fit a budget, the value as it was
     /// computed first.
     pub again: HashMap<NodeId, NodeId>,
@@ -68,9 +74,10 @@ pub struct Schedule {
 /// 2. `simplify`: one node per value, algebra.
 /// 3. `transfer`: what crosses between devices, as few bytes as can be.
 /// 4. `place`: scatters get a base of their own.
-/// 5. `fuse`: nodes into groups, each lowered to a kernel.
-/// 6. `order`: groups into steps.
-/// 7. `memory`: values into storages and offsets.
+/// 5. `resize`: the steps of a schedule for other sizes; or else
+/// 6. `fuse`: nodes into groups, each lowered to a kernel;
+/// 7. `order`: groups into steps.
+/// 8. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let template =
         |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
@@ -90,18 +97,32 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let transfers = transfers.collect();
     maps.push(placed);
     let map = follow(&maps);
-    let context =
-        fuse::Context { graph: &graph, layouts: environment.layouts, capabilities: environment.capabilities };
-    let fusion = fuse::fuse(&context);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
     let first_with = |param: u32| environment.shared.get(param as usize).copied().unwrap_or(param);
     let params = memory::Params { donated: &donated, first_with: &first_with };
-    let steps = order::order(&graph, fusion.groups, &params);
+    let model = environment.model.as_ref();
+    let taken = model.and_then(|model| {
+        Some((resize::resize(&graph, environment.layouts, model)?, model.schedule.refusals.clone()))
+    });
+    let resized = taken.is_some();
+    let (steps, refusals) = taken.unwrap_or_else(|| search(&graph, environment, &params));
     debug_check(&check::check_steps(&graph, &steps), &graph);
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &params, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
-    Schedule { graph, steps, memory, transfers, refusals: fusion.refusals, map, again: HashMap::new() }
+    Schedule { graph, steps, memory, transfers, refusals, map, resized, again: HashMap::new() }
+}
+
+/// Decides what runs together, and in which order.
+fn search(
+    graph: &Graph,
+    environment: &Environment<'_>,
+    params: &memory::Params<'_>,
+) -> (Vec<Step>, Vec<Refusal>) {
+    let context =
+        fuse::Context { graph, layouts: environment.layouts, capabilities: environment.capabilities };
+    let fusion = fuse::fuse(&context);
+    (order::order(graph, fusion.groups, params), fusion.refusals)
 }
 
 /// Places the transfers of a graph and simplifies what that has uncovered.

@@ -73,7 +73,8 @@ impl Step {
 
 /// The steps of a graph, each after what it needs.
 pub fn order(graph: &Graph, groups: Vec<Group>, params: &Params<'_>) -> Vec<Step> {
-    let steps: Vec<Step> = merge_results(graph, groups).into_iter().map(|group| step(graph, group)).collect();
+    let steps: Vec<Step> =
+        merge_results(graph, groups).into_iter().map(|group| step_of(graph, group)).collect();
     let dag = dependencies(graph, &steps);
     let sequence = Sequence::new(graph, &steps, &dag, params).run();
     assert!(sequence.len() == steps.len(), "steps depend on each other in a circle: {steps:#?}");
@@ -132,7 +133,8 @@ fn merge_results(graph: &Graph, groups: Vec<Group>) -> Vec<Group> {
     merged
 }
 
-fn step(graph: &Graph, group: Group) -> Step {
+/// A group as a step.
+pub(super) fn step_of(graph: &Graph, group: Group) -> Step {
     let leader = group.roots[0];
     let node = graph.node(leader);
     let mut members = group.members;

@@ -180,6 +180,7 @@ pub const COMMON: &[&str] = &[
     "leaf kept",
     "unasked value kept",
     "warm without planning",
+    "plans resized",
     "planned again",
 ];
 

@@ -42,10 +42,13 @@ pub fn warm_and_cold(context: &Context, program: &Program, device: Device, censu
         Variant { keep: 2, sharing: Sharing::Never, offset: 3, ..like(8, 3, 2) },
     ];
     for variant in variants {
-        let before = context.counters().plans_built;
+        let before = context.counters();
         agrees(program, variant, census)?;
-        let warm = context.counters().plans_built == before;
+        let after = context.counters();
+        let resized = after.plans_resized - before.plans_resized;
+        let warm = after.plans_built == before.plans_built && resized == 0;
         census.note(if warm { "warm without planning" } else { "planned again" });
+        census.add("plans resized", resized);
     }
     Ok(())
 }

@@ -29,7 +29,10 @@ fn sort(graph: &mut Graph, x: NodeId) -> NodeId {
 
 fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
     let capabilities = |_| null::CAPABILITIES;
-    schedule(graph, &Environment { layouts: &[], donated, shared: &[], capabilities: &capabilities })
+    schedule(
+        graph,
+        &Environment { layouts: &[], donated, shared: &[], capabilities: &capabilities, model: None },
+    )
 }
 
 /// A product, sorted twice: five steps in a row, with four values in the arena.

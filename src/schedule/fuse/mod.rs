@@ -43,6 +43,13 @@ pub struct Group {
     contraction: bool,
 }
 
+impl Group {
+    /// A group that was decided on.
+    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, kernel: Option<Kernel>) -> Group {
+        Group { members, roots, kernel, ..Group::default() }
+    }
+}
+
 /// A refusal to compute two values in one kernel: one in the kernel that
 /// reads it, or values of two kernels that read the same.
 #[derive(Clone, Debug)]

@@ -1,0 +1,45 @@
+//! Steps for other sizes: the partition and the order that were found for one
+//! graph, on a graph that differs from it in numbers only. Every kernel is
+//! lowered anew; nothing is searched for.
+
+use crate::ir::{Graph, Layout, NodeId};
+use crate::kernel::{Kernel, Request, Role, lower};
+use crate::schedule::fuse::Group;
+use crate::schedule::order::step_of;
+use crate::schedule::{Schedule, Step};
+
+/// A schedule to take decisions from.
+#[derive(Clone, Copy)]
+pub struct Model<'a> {
+    /// The schedule.
+    pub schedule: &'a Schedule,
+    /// Whether two graphs differ in numbers only, none of which is 0 or 1 in
+    /// one of them.
+    pub alike: &'a dyn Fn(&Graph, &Graph) -> bool,
+}
+
+/// The model's steps on a graph; `None` if the graphs are not alike, or some
+/// kernel would not read and write what the model's does.
+pub(super) fn resize(graph: &Graph, layouts: &[Layout], model: &Model<'_>) -> Option<Vec<Step>> {
+    let alike = (model.alike)(&model.schedule.graph, graph);
+    let steps = alike.then_some(&model.schedule.steps)?;
+    steps.iter().map(|step| resized(graph, layouts, step)).collect()
+}
+
+fn resized(graph: &Graph, layouts: &[Layout], step: &Step) -> Option<Step> {
+    let kernel = match step.kernel() {
+        Some(kernel) => Some(lowered(graph, layouts, step, kernel)?),
+        None => None,
+    };
+    let new = step_of(graph, Group::decided(step.members.clone(), step.outputs.clone(), kernel));
+    let same = new.inputs == step.inputs && new.outputs == step.outputs && new.results == step.results;
+    same.then_some(new)
+}
+
+fn lowered(graph: &Graph, layouts: &[Layout], step: &Step, model: &Kernel) -> Option<Kernel> {
+    let role = |id: NodeId| if step.inputs.contains(&id) { Role::Buffer } else { Role::Inside };
+    let mut roots = step.outputs.clone();
+    roots.sort_unstable();
+    let kernel = lower(&Request { graph, roots: &roots, role: &role, layouts }).ok()?;
+    (kernel.args == model.args).then_some(kernel)
+}
