@@ -55,15 +55,15 @@ fn shaders(report: &PlanReport) -> String {
         for subgroup in [0, 32] {
             let target = Target { subgroup, ..Target::webgpu_default() };
             if let Ok(shader) = wgsl::render_work(kernel.work(), &target) {
-                shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.source));
+                shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.text()));
             }
         }
         let target = Target { few_elements: 0, ..Target::software() };
         let shader =
             wgsl::render_work(kernel.work(), &target).expect("a kernel that the software driver runs");
         for pass in shader.iter().flat_map(|shader| &shader.passes) {
-            portable(&pass.source);
-            text += &pass.source;
+            portable(&pass.text());
+            text += &pass.text();
             text += "\n";
         }
     }

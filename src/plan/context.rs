@@ -307,7 +307,7 @@ impl Context {
             return Ok(known.clone());
         }
         let program = compile()?;
-        add(&self.counts.kernels_compiled, 1);
+        add(&self.counts.kernels_compiled, program.compiled());
         Ok(lock(&self.programs).entry(key).or_insert(program).clone())
     }
 }

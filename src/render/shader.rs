@@ -15,7 +15,8 @@ pub struct Shader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// The text; its entry point is `main`, in CUDA C
-    /// [`ENTRY`](crate::render::cuda::ENTRY).
+    /// [`ENTRY`](crate::render::cuda::ENTRY). In WGSL numbers that stem from sizes
+    /// are marked ([`sized`](crate::render::wgsl::sized)).
     pub source: String,
     /// Workgroups there must be at least.
     pub groups: u64,
@@ -34,6 +35,13 @@ pub struct Pass {
     /// Inputs that are read by fours, and so must start at a multiple of
     /// four elements.
     pub fours: Vec<usize>,
+}
+
+impl Pass {
+    /// The text, without marks.
+    pub fn text(&self) -> String {
+        crate::render::wgsl::sized::plain(&self.source)
+    }
 }
 
 /// A storage buffer that a pass binds.

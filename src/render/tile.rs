@@ -118,13 +118,16 @@ fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Resul
 }
 
 fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usize {
+    // Few sizes, since each is a text of its own.
     let steps = rows.div_ceil(lanes);
     match target.adapter {
         // Eight lanes of a vector, few threads; barriers are dear.
-        Adapter::Cpu if points >= 32 || steps < 32 => 1,
-        Adapter::Cpu => (steps / 8).next_power_of_two().min(64),
+        Adapter::Cpu if points >= 32 || steps < 128 => 1,
+        Adapter::Cpu if steps < 1024 => 16,
+        Adapter::Cpu => 64,
         Adapter::Discrete | Adapter::Integrated if steps <= 16 || (points >= 1 << 16 && steps <= 64) => 1,
-        Adapter::Discrete | Adapter::Integrated => (steps / 4).next_power_of_two().clamp(32, 256),
+        Adapter::Discrete | Adapter::Integrated if steps <= 256 => 32,
+        Adapter::Discrete | Adapter::Integrated => 256,
     }
 }
 
@@ -170,8 +173,8 @@ pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
         let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
         if let Some(axis) = wide.next_back() {
             let extent = kernel.axes[axis.index()].extent;
-            let count =
-                [8, 4, 2].into_iter().find(|&n| n <= most && extent.max(1).is_multiple_of(n)).unwrap_or(1);
+            // All or one: each number of lanes is a text of its own.
+            let count = if extent.max(1).is_multiple_of(most) { most } else { 1 };
             give_lanes(&mut lanes, group, axis, count);
         }
     }

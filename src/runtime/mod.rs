@@ -127,6 +127,11 @@ pub trait Program: Send + Sync + fmt::Debug {
     /// A driver's or user kernel's failure. Outputs are then unspecified;
     /// nothing else is touched.
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()>;
+    /// Kernels that were compiled to make it; fewer where what was compiled for
+    /// other sizes serves.
+    fn compiled(&self) -> u64 {
+        1
+    }
 }
 
 /// How much memory a device's pool holds, in bytes.

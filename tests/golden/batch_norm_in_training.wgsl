@@ -46,76 +46,48 @@ fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
     out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
-var<workgroup> shared_f32_0: array<f32, 16>;
 
-@compute @workgroup_size(16)
+@compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
-    @builtin(subgroup_id) own_subgroup: u32,
-    @builtin(subgroup_size) subgroup_size: u32,
-    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    let point = i32(group.y * groups.x + group.x);
-    let lane = i32(own_subgroup * subgroup_size + own_lane);
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 4) { return; }
     let i1 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    let end2 = min(lane * 20 + 20, 288);
-    for (var row: i32 = lane * 20; row < end2; row += 4) {
+    for (var row: i32 = 0; row < 288; row += 4) {
         let i0 = i32(u32(row) / 36u);
         let i3_0 = i32(u32(row) % 36u) + 0;
         let i3_1 = i32(u32(row) % 36u) + 1;
         let i3_2 = i32(u32(row) % 36u) + 2;
         let i3_3 = i32(u32(row) % 36u) + 3;
-        let four3 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
-        let v0_0 = four3.x;
-        let v0_1 = four3.y;
-        let v0_2 = four3.z;
-        let v0_3 = four3.w;
+        let four2 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
         s1a = add_f32(s1a, v0_0);
         s1a = add_f32(s1a, v0_1);
         s1a = add_f32(s1a, v0_2);
         s1a = add_f32(s1a, v0_3);
     }
-    {
-        let other_s1a = subgroupShuffleDown(s1a, 4u);
-        s1a = add_f32(s1a, other_s1a);
-    }
-    {
-        let other_s1a = subgroupShuffleDown(s1a, 2u);
-        s1a = add_f32(s1a, other_s1a);
-    }
-    {
-        let other_s1a = subgroupShuffleDown(s1a, 1u);
-        s1a = add_f32(s1a, other_s1a);
-    }
-    if (lane % 8 == 0) {
-        shared_f32_0[lane / 8] = s1a;
-    }
-    workgroupBarrier();
-    s1a = shared_f32_0[0];
-    for (var other: i32 = 1; other < 2; other += 1) {
-        s1a = add_f32(s1a, shared_f32_0[other]);
-    }
-    workgroupBarrier();
     let v1 = s1a;
     let v2 = number_f32(0x43900000u /* 288.0 */);
     let v3 = divide_f32(v1, v2);
-    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
-    let end5 = min(lane * 20 + 20, 288);
-    for (var row: i32 = lane * 20; row < end5; row += 4) {
+    var s3a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 288; row += 4) {
         let i0 = i32(u32(row) / 36u);
         let i3_0 = i32(u32(row) % 36u) + 0;
         let i3_1 = i32(u32(row) % 36u) + 1;
         let i3_2 = i32(u32(row) % 36u) + 2;
         let i3_3 = i32(u32(row) % 36u) + 3;
-        let four6 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
-        let v0_0 = four6.x;
-        let v0_1 = four6.y;
-        let v0_2 = four6.z;
-        let v0_3 = four6.w;
+        let four4 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four4.x;
+        let v0_1 = four4.y;
+        let v0_2 = four4.z;
+        let v0_3 = four4.w;
         let v4_0 = subtract_f32(v0_0, v3);
         let v4_1 = subtract_f32(v0_1, v3);
         let v4_2 = subtract_f32(v0_2, v3);
@@ -124,50 +96,28 @@ fn main(
         let v5_1 = multiply_f32(v4_1, v4_1);
         let v5_2 = multiply_f32(v4_2, v4_2);
         let v5_3 = multiply_f32(v4_3, v4_3);
-        s4a = add_f32(s4a, v5_0);
-        s4a = add_f32(s4a, v5_1);
-        s4a = add_f32(s4a, v5_2);
-        s4a = add_f32(s4a, v5_3);
+        s3a = add_f32(s3a, v5_0);
+        s3a = add_f32(s3a, v5_1);
+        s3a = add_f32(s3a, v5_2);
+        s3a = add_f32(s3a, v5_3);
     }
-    {
-        let other_s4a = subgroupShuffleDown(s4a, 4u);
-        s4a = add_f32(s4a, other_s4a);
-    }
-    {
-        let other_s4a = subgroupShuffleDown(s4a, 2u);
-        s4a = add_f32(s4a, other_s4a);
-    }
-    {
-        let other_s4a = subgroupShuffleDown(s4a, 1u);
-        s4a = add_f32(s4a, other_s4a);
-    }
-    if (lane % 8 == 0) {
-        shared_f32_0[lane / 8] = s4a;
-    }
-    workgroupBarrier();
-    s4a = shared_f32_0[0];
-    for (var other: i32 = 1; other < 2; other += 1) {
-        s4a = add_f32(s4a, shared_f32_0[other]);
-    }
-    workgroupBarrier();
-    let v6 = s4a;
+    let v6 = s3a;
     let v7 = divide_f32(v6, v2);
     let v8 = number_f32(0x3727c5acu /* 1e-5 */);
     let v9 = add_f32(v7, v8);
     let v10 = root_f32(v9);
     let v11 = reciprocal_f32(v10);
-    let end7 = min(lane * 20 + 20, 288);
-    for (var row: i32 = lane * 20; row < end7; row += 4) {
+    for (var row: i32 = 0; row < 288; row += 4) {
         let i0 = i32(u32(row) / 36u);
         let i3_0 = i32(u32(row) % 36u) + 0;
         let i3_1 = i32(u32(row) % 36u) + 1;
         let i3_2 = i32(u32(row) % 36u) + 2;
         let i3_3 = i32(u32(row) % 36u) + 3;
-        let four8 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
-        let v0_0 = four8.x;
-        let v0_1 = four8.y;
-        let v0_2 = four8.z;
-        let v0_3 = four8.w;
+        let four5 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let v0_0 = four5.x;
+        let v0_1 = four5.y;
+        let v0_2 = four5.z;
+        let v0_3 = four5.w;
         let v4_0 = subtract_f32(v0_0, v3);
         let v4_1 = subtract_f32(v0_1, v3);
         let v4_2 = subtract_f32(v0_2, v3);

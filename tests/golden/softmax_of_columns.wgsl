@@ -62,17 +62,13 @@ fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
-@compute @workgroup_size(8)
+@compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
-    @builtin(subgroup_id) own_subgroup: u32,
-    @builtin(subgroup_size) subgroup_size: u32,
-    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    let point = i32(group.y * groups.x + group.x);
-    let lane = i32(own_subgroup * subgroup_size + own_lane);
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
     let i1_0 = point_first + 0;
@@ -91,19 +87,17 @@ fn main(
     var s1a_5: i32 = i32(-2139095041);
     var s1a_6: i32 = i32(-2139095041);
     var s1a_7: i32 = i32(-2139095041);
-    let end2 = min(lane * 8 + 8, 64);
-    for (var row: i32 = lane * 8; row < end2; row += 1) {
-        let i0 = row;
-        let four3 = in0((i0 * 128 + i1_0) / 4);
-        let v0_0 = four3.x;
-        let v0_1 = four3.y;
-        let v0_2 = four3.z;
-        let v0_3 = four3.w;
-        let four4 = in0((i0 * 128 + i1_4) / 4);
-        let v0_4 = four4.x;
-        let v0_5 = four4.y;
-        let v0_6 = four4.z;
-        let v0_7 = four4.w;
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four2 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
+        let four3 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         s1a_0 = max(s1a_0, rank_max_f32(v0_0));
         s1a_1 = max(s1a_1, rank_max_f32(v0_1));
         s1a_2 = max(s1a_2, rank_max_f32(v0_2));
@@ -113,139 +107,33 @@ fn main(
         s1a_6 = max(s1a_6, rank_max_f32(v0_6));
         s1a_7 = max(s1a_7, rank_max_f32(v0_7));
     }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 4u);
-        s1a_0 = max(s1a_0, other_s1a_0);
-    }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 2u);
-        s1a_0 = max(s1a_0, other_s1a_0);
-    }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 1u);
-        s1a_0 = max(s1a_0, other_s1a_0);
-    }
-    s1a_0 = subgroupBroadcastFirst(s1a_0);
     let v1_0 = unrank_f32(s1a_0);
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 4u);
-        s1a_1 = max(s1a_1, other_s1a_1);
-    }
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 2u);
-        s1a_1 = max(s1a_1, other_s1a_1);
-    }
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 1u);
-        s1a_1 = max(s1a_1, other_s1a_1);
-    }
-    s1a_1 = subgroupBroadcastFirst(s1a_1);
     let v1_1 = unrank_f32(s1a_1);
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 4u);
-        s1a_2 = max(s1a_2, other_s1a_2);
-    }
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 2u);
-        s1a_2 = max(s1a_2, other_s1a_2);
-    }
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 1u);
-        s1a_2 = max(s1a_2, other_s1a_2);
-    }
-    s1a_2 = subgroupBroadcastFirst(s1a_2);
     let v1_2 = unrank_f32(s1a_2);
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 4u);
-        s1a_3 = max(s1a_3, other_s1a_3);
-    }
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 2u);
-        s1a_3 = max(s1a_3, other_s1a_3);
-    }
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 1u);
-        s1a_3 = max(s1a_3, other_s1a_3);
-    }
-    s1a_3 = subgroupBroadcastFirst(s1a_3);
     let v1_3 = unrank_f32(s1a_3);
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 4u);
-        s1a_4 = max(s1a_4, other_s1a_4);
-    }
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 2u);
-        s1a_4 = max(s1a_4, other_s1a_4);
-    }
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 1u);
-        s1a_4 = max(s1a_4, other_s1a_4);
-    }
-    s1a_4 = subgroupBroadcastFirst(s1a_4);
     let v1_4 = unrank_f32(s1a_4);
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 4u);
-        s1a_5 = max(s1a_5, other_s1a_5);
-    }
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 2u);
-        s1a_5 = max(s1a_5, other_s1a_5);
-    }
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 1u);
-        s1a_5 = max(s1a_5, other_s1a_5);
-    }
-    s1a_5 = subgroupBroadcastFirst(s1a_5);
     let v1_5 = unrank_f32(s1a_5);
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 4u);
-        s1a_6 = max(s1a_6, other_s1a_6);
-    }
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 2u);
-        s1a_6 = max(s1a_6, other_s1a_6);
-    }
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 1u);
-        s1a_6 = max(s1a_6, other_s1a_6);
-    }
-    s1a_6 = subgroupBroadcastFirst(s1a_6);
     let v1_6 = unrank_f32(s1a_6);
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 4u);
-        s1a_7 = max(s1a_7, other_s1a_7);
-    }
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 2u);
-        s1a_7 = max(s1a_7, other_s1a_7);
-    }
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 1u);
-        s1a_7 = max(s1a_7, other_s1a_7);
-    }
-    s1a_7 = subgroupBroadcastFirst(s1a_7);
     let v1_7 = unrank_f32(s1a_7);
-    var s5a_0: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_1: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_2: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_3: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_4: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_5: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_6: f32 = number_f32(0x00000000u /* 0.0 */);
-    var s5a_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    let end6 = min(lane * 8 + 8, 64);
-    for (var row: i32 = lane * 8; row < end6; row += 1) {
-        let i0 = row;
-        let four7 = in0((i0 * 128 + i1_0) / 4);
-        let v0_0 = four7.x;
-        let v0_1 = four7.y;
-        let v0_2 = four7.z;
-        let v0_3 = four7.w;
-        let four8 = in0((i0 * 128 + i1_4) / 4);
-        let v0_4 = four8.x;
-        let v0_5 = four8.y;
-        let v0_6 = four8.z;
-        let v0_7 = four8.w;
+    var s4a_0: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_1: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_2: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_3: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_4: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_5: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_6: f32 = number_f32(0x00000000u /* 0.0 */);
+    var s4a_7: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four5 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four5.x;
+        let v0_1 = four5.y;
+        let v0_2 = four5.z;
+        let v0_3 = four5.w;
+        let four6 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four6.x;
+        let v0_5 = four6.y;
+        let v0_6 = four6.z;
+        let v0_7 = four6.w;
         let v2_0 = subtract_f32(v0_0, v1_0);
         let v2_1 = subtract_f32(v0_1, v1_1);
         let v2_2 = subtract_f32(v0_2, v1_2);
@@ -262,140 +150,34 @@ fn main(
         let v3_5 = exp_f32(v2_5);
         let v3_6 = exp_f32(v2_6);
         let v3_7 = exp_f32(v2_7);
-        s5a_0 = add_f32(s5a_0, v3_0);
-        s5a_1 = add_f32(s5a_1, v3_1);
-        s5a_2 = add_f32(s5a_2, v3_2);
-        s5a_3 = add_f32(s5a_3, v3_3);
-        s5a_4 = add_f32(s5a_4, v3_4);
-        s5a_5 = add_f32(s5a_5, v3_5);
-        s5a_6 = add_f32(s5a_6, v3_6);
-        s5a_7 = add_f32(s5a_7, v3_7);
+        s4a_0 = add_f32(s4a_0, v3_0);
+        s4a_1 = add_f32(s4a_1, v3_1);
+        s4a_2 = add_f32(s4a_2, v3_2);
+        s4a_3 = add_f32(s4a_3, v3_3);
+        s4a_4 = add_f32(s4a_4, v3_4);
+        s4a_5 = add_f32(s4a_5, v3_5);
+        s4a_6 = add_f32(s4a_6, v3_6);
+        s4a_7 = add_f32(s4a_7, v3_7);
     }
-    {
-        let other_s5a_0 = subgroupShuffleDown(s5a_0, 4u);
-        s5a_0 = add_f32(s5a_0, other_s5a_0);
-    }
-    {
-        let other_s5a_0 = subgroupShuffleDown(s5a_0, 2u);
-        s5a_0 = add_f32(s5a_0, other_s5a_0);
-    }
-    {
-        let other_s5a_0 = subgroupShuffleDown(s5a_0, 1u);
-        s5a_0 = add_f32(s5a_0, other_s5a_0);
-    }
-    s5a_0 = subgroupBroadcastFirst(s5a_0);
-    let v4_0 = s5a_0;
-    {
-        let other_s5a_1 = subgroupShuffleDown(s5a_1, 4u);
-        s5a_1 = add_f32(s5a_1, other_s5a_1);
-    }
-    {
-        let other_s5a_1 = subgroupShuffleDown(s5a_1, 2u);
-        s5a_1 = add_f32(s5a_1, other_s5a_1);
-    }
-    {
-        let other_s5a_1 = subgroupShuffleDown(s5a_1, 1u);
-        s5a_1 = add_f32(s5a_1, other_s5a_1);
-    }
-    s5a_1 = subgroupBroadcastFirst(s5a_1);
-    let v4_1 = s5a_1;
-    {
-        let other_s5a_2 = subgroupShuffleDown(s5a_2, 4u);
-        s5a_2 = add_f32(s5a_2, other_s5a_2);
-    }
-    {
-        let other_s5a_2 = subgroupShuffleDown(s5a_2, 2u);
-        s5a_2 = add_f32(s5a_2, other_s5a_2);
-    }
-    {
-        let other_s5a_2 = subgroupShuffleDown(s5a_2, 1u);
-        s5a_2 = add_f32(s5a_2, other_s5a_2);
-    }
-    s5a_2 = subgroupBroadcastFirst(s5a_2);
-    let v4_2 = s5a_2;
-    {
-        let other_s5a_3 = subgroupShuffleDown(s5a_3, 4u);
-        s5a_3 = add_f32(s5a_3, other_s5a_3);
-    }
-    {
-        let other_s5a_3 = subgroupShuffleDown(s5a_3, 2u);
-        s5a_3 = add_f32(s5a_3, other_s5a_3);
-    }
-    {
-        let other_s5a_3 = subgroupShuffleDown(s5a_3, 1u);
-        s5a_3 = add_f32(s5a_3, other_s5a_3);
-    }
-    s5a_3 = subgroupBroadcastFirst(s5a_3);
-    let v4_3 = s5a_3;
-    {
-        let other_s5a_4 = subgroupShuffleDown(s5a_4, 4u);
-        s5a_4 = add_f32(s5a_4, other_s5a_4);
-    }
-    {
-        let other_s5a_4 = subgroupShuffleDown(s5a_4, 2u);
-        s5a_4 = add_f32(s5a_4, other_s5a_4);
-    }
-    {
-        let other_s5a_4 = subgroupShuffleDown(s5a_4, 1u);
-        s5a_4 = add_f32(s5a_4, other_s5a_4);
-    }
-    s5a_4 = subgroupBroadcastFirst(s5a_4);
-    let v4_4 = s5a_4;
-    {
-        let other_s5a_5 = subgroupShuffleDown(s5a_5, 4u);
-        s5a_5 = add_f32(s5a_5, other_s5a_5);
-    }
-    {
-        let other_s5a_5 = subgroupShuffleDown(s5a_5, 2u);
-        s5a_5 = add_f32(s5a_5, other_s5a_5);
-    }
-    {
-        let other_s5a_5 = subgroupShuffleDown(s5a_5, 1u);
-        s5a_5 = add_f32(s5a_5, other_s5a_5);
-    }
-    s5a_5 = subgroupBroadcastFirst(s5a_5);
-    let v4_5 = s5a_5;
-    {
-        let other_s5a_6 = subgroupShuffleDown(s5a_6, 4u);
-        s5a_6 = add_f32(s5a_6, other_s5a_6);
-    }
-    {
-        let other_s5a_6 = subgroupShuffleDown(s5a_6, 2u);
-        s5a_6 = add_f32(s5a_6, other_s5a_6);
-    }
-    {
-        let other_s5a_6 = subgroupShuffleDown(s5a_6, 1u);
-        s5a_6 = add_f32(s5a_6, other_s5a_6);
-    }
-    s5a_6 = subgroupBroadcastFirst(s5a_6);
-    let v4_6 = s5a_6;
-    {
-        let other_s5a_7 = subgroupShuffleDown(s5a_7, 4u);
-        s5a_7 = add_f32(s5a_7, other_s5a_7);
-    }
-    {
-        let other_s5a_7 = subgroupShuffleDown(s5a_7, 2u);
-        s5a_7 = add_f32(s5a_7, other_s5a_7);
-    }
-    {
-        let other_s5a_7 = subgroupShuffleDown(s5a_7, 1u);
-        s5a_7 = add_f32(s5a_7, other_s5a_7);
-    }
-    s5a_7 = subgroupBroadcastFirst(s5a_7);
-    let v4_7 = s5a_7;
-    let end9 = min(lane * 8 + 8, 64);
-    for (var row: i32 = lane * 8; row < end9; row += 1) {
-        let i0 = row;
-        let four10 = in0((i0 * 128 + i1_0) / 4);
-        let v0_0 = four10.x;
-        let v0_1 = four10.y;
-        let v0_2 = four10.z;
-        let v0_3 = four10.w;
-        let four11 = in0((i0 * 128 + i1_4) / 4);
-        let v0_4 = four11.x;
-        let v0_5 = four11.y;
-        let v0_6 = four11.z;
-        let v0_7 = four11.w;
+    let v4_0 = s4a_0;
+    let v4_1 = s4a_1;
+    let v4_2 = s4a_2;
+    let v4_3 = s4a_3;
+    let v4_4 = s4a_4;
+    let v4_5 = s4a_5;
+    let v4_6 = s4a_6;
+    let v4_7 = s4a_7;
+    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+        let four7 = in0((i0 * 128 + i1_0) / 4);
+        let v0_0 = four7.x;
+        let v0_1 = four7.y;
+        let v0_2 = four7.z;
+        let v0_3 = four7.w;
+        let four8 = in0((i0 * 128 + i1_4) / 4);
+        let v0_4 = four8.x;
+        let v0_5 = four8.y;
+        let v0_6 = four8.z;
+        let v0_7 = four8.w;
         let v2_0 = subtract_f32(v0_0, v1_0);
         let v2_1 = subtract_f32(v0_1, v1_1);
         let v2_2 = subtract_f32(v0_2, v1_2);

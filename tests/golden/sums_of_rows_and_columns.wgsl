@@ -46,17 +46,13 @@ fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
 }
 
-@compute @workgroup_size(8)
+@compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
-    @builtin(subgroup_id) own_subgroup: u32,
-    @builtin(subgroup_size) subgroup_size: u32,
-    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    let point = i32(group.y * groups.x + group.x);
-    let lane = i32(own_subgroup * subgroup_size + own_lane);
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
     let i0_0 = point_first + 0;
@@ -75,19 +71,17 @@ fn main(
     var s1a_5: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    let end2 = min(lane * 8 + 8, 64);
-    for (var row: i32 = lane * 8; row < end2; row += 1) {
-        let i1 = row;
-        let four3 = in0((i0_0 + i1 * 128) / 4);
-        let v0_0 = four3.x;
-        let v0_1 = four3.y;
-        let v0_2 = four3.z;
-        let v0_3 = four3.w;
-        let four4 = in0((i0_4 + i1 * 128) / 4);
-        let v0_4 = four4.x;
-        let v0_5 = four4.y;
-        let v0_6 = four4.z;
-        let v0_7 = four4.w;
+    for (var i1: i32 = 0; i1 < 64; i1 += 1) {
+        let four2 = in0((i0_0 + i1 * 128) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
+        let four3 = in0((i0_4 + i1 * 128) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
         let v1_0 = exp_f32(v0_0);
         let v1_1 = exp_f32(v0_1);
         let v1_2 = exp_f32(v0_2);
@@ -105,122 +99,16 @@ fn main(
         s1a_6 = add_f32(s1a_6, v1_6);
         s1a_7 = add_f32(s1a_7, v1_7);
     }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 4u);
-        s1a_0 = add_f32(s1a_0, other_s1a_0);
-    }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 2u);
-        s1a_0 = add_f32(s1a_0, other_s1a_0);
-    }
-    {
-        let other_s1a_0 = subgroupShuffleDown(s1a_0, 1u);
-        s1a_0 = add_f32(s1a_0, other_s1a_0);
-    }
-    s1a_0 = subgroupBroadcastFirst(s1a_0);
     let v2_0 = s1a_0;
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 4u);
-        s1a_1 = add_f32(s1a_1, other_s1a_1);
-    }
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 2u);
-        s1a_1 = add_f32(s1a_1, other_s1a_1);
-    }
-    {
-        let other_s1a_1 = subgroupShuffleDown(s1a_1, 1u);
-        s1a_1 = add_f32(s1a_1, other_s1a_1);
-    }
-    s1a_1 = subgroupBroadcastFirst(s1a_1);
     let v2_1 = s1a_1;
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 4u);
-        s1a_2 = add_f32(s1a_2, other_s1a_2);
-    }
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 2u);
-        s1a_2 = add_f32(s1a_2, other_s1a_2);
-    }
-    {
-        let other_s1a_2 = subgroupShuffleDown(s1a_2, 1u);
-        s1a_2 = add_f32(s1a_2, other_s1a_2);
-    }
-    s1a_2 = subgroupBroadcastFirst(s1a_2);
     let v2_2 = s1a_2;
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 4u);
-        s1a_3 = add_f32(s1a_3, other_s1a_3);
-    }
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 2u);
-        s1a_3 = add_f32(s1a_3, other_s1a_3);
-    }
-    {
-        let other_s1a_3 = subgroupShuffleDown(s1a_3, 1u);
-        s1a_3 = add_f32(s1a_3, other_s1a_3);
-    }
-    s1a_3 = subgroupBroadcastFirst(s1a_3);
     let v2_3 = s1a_3;
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 4u);
-        s1a_4 = add_f32(s1a_4, other_s1a_4);
-    }
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 2u);
-        s1a_4 = add_f32(s1a_4, other_s1a_4);
-    }
-    {
-        let other_s1a_4 = subgroupShuffleDown(s1a_4, 1u);
-        s1a_4 = add_f32(s1a_4, other_s1a_4);
-    }
-    s1a_4 = subgroupBroadcastFirst(s1a_4);
     let v2_4 = s1a_4;
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 4u);
-        s1a_5 = add_f32(s1a_5, other_s1a_5);
-    }
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 2u);
-        s1a_5 = add_f32(s1a_5, other_s1a_5);
-    }
-    {
-        let other_s1a_5 = subgroupShuffleDown(s1a_5, 1u);
-        s1a_5 = add_f32(s1a_5, other_s1a_5);
-    }
-    s1a_5 = subgroupBroadcastFirst(s1a_5);
     let v2_5 = s1a_5;
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 4u);
-        s1a_6 = add_f32(s1a_6, other_s1a_6);
-    }
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 2u);
-        s1a_6 = add_f32(s1a_6, other_s1a_6);
-    }
-    {
-        let other_s1a_6 = subgroupShuffleDown(s1a_6, 1u);
-        s1a_6 = add_f32(s1a_6, other_s1a_6);
-    }
-    s1a_6 = subgroupBroadcastFirst(s1a_6);
     let v2_6 = s1a_6;
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 4u);
-        s1a_7 = add_f32(s1a_7, other_s1a_7);
-    }
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 2u);
-        s1a_7 = add_f32(s1a_7, other_s1a_7);
-    }
-    {
-        let other_s1a_7 = subgroupShuffleDown(s1a_7, 1u);
-        s1a_7 = add_f32(s1a_7, other_s1a_7);
-    }
-    s1a_7 = subgroupBroadcastFirst(s1a_7);
     let v2_7 = s1a_7;
-    if (lane == 0) {
-        out0((i0_0) / 4, v2_0, v2_1, v2_2, v2_3);
-        out0((i0_4) / 4, v2_4, v2_5, v2_6, v2_7);
-    }
+    out0((i0_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    out0((i0_4) / 4, v2_4, v2_5, v2_6, v2_7);
 }
 
 // sum_exp[64]

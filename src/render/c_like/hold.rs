@@ -20,7 +20,12 @@ impl Emitter<'_> {
     /// Decides what to keep between loops with these targets, in their order.
     pub(super) fn hold(&mut self, loops: &[Vec<ExprId>]) {
         let rows = self.kernel.level_points(1);
-        let turns = rows.div_ceil(self.team * self.lanes_of(1)).max(1);
+        if rows == 1 {
+            // There is no loop.
+            return;
+        }
+        // Few numbers of turns, since each is a text of its own.
+        let turns = rows.div_ceil(self.team * self.lanes_of(1)).next_power_of_two();
         let spans = self.spans(loops);
         let live = |gap: usize| {
             let alive = spans.iter().filter(|(_, span)| span.contains(&gap));

@@ -207,7 +207,7 @@ impl Emitter<'_> {
             return 1;
         }
         for &axis in &axes {
-            let extent = self.kernel.axes[axis.index()].extent.to_string();
+            let extent = self.dialect.position(self.kernel.axes[axis.index()].extent as i64);
             let head = self.dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1);
             self.out.open(head);
         }
@@ -224,17 +224,19 @@ impl Emitter<'_> {
     /// One loop over the rows of level 1 in row-major order, shared by the team.
     fn open_linear(&mut self, level: u8, axes: &[AxisId], lanes: usize) {
         let rows = self.kernel.level_points(level);
+        let end = self.dialect.position(rows as i64);
         let head = if self.team > 1 && self.blocked {
             let each = rows.div_ceil(self.team).next_multiple_of(lanes);
+            let (each, rows) = (self.dialect.position(each as i64), self.dialect.position(rows as i64));
             let ends = self.fresh("end");
             let end = format!("min(lane * {each} + {each}, {rows})");
             let line = self.dialect.define(&ends, self.dialect.position_type(), &end);
             self.out.line(line);
             self.dialect.for_loop("row", &format!("lane * {each}"), &ends, lanes)
         } else if self.team > 1 {
-            self.dialect.for_loop("row", &format!("lane * {lanes}"), &rows.to_string(), self.team * lanes)
+            self.dialect.for_loop("row", &format!("lane * {lanes}"), &end, self.team * lanes)
         } else {
-            self.dialect.for_loop("row", "0", &rows.to_string(), lanes)
+            self.dialect.for_loop("row", "0", &end, lanes)
         };
         self.out.open(head);
         self.positions("row", axes, lanes);
@@ -254,7 +256,7 @@ impl Emitter<'_> {
         self.out.line(line);
         let partial = turns * self.team * lanes > rows;
         if partial {
-            self.out.open(format!("if (row < {rows})"));
+            self.out.open(format!("if (row < {})", self.dialect.position(rows as i64)));
         }
         self.positions("row", axes, lanes);
         1 + usize::from(partial)

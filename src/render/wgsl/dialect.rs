@@ -10,6 +10,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::render::c_like::Dialect;
 use crate::render::shader::argument_word;
+use crate::render::wgsl::sized;
 
 /// WGSL, for a kernel with this many inputs.
 #[derive(Clone, Copy, Debug)]
@@ -151,19 +152,22 @@ impl Dialect for Wgsl {
     fn clamp(&self, index: &str, of: DType, extent: usize) -> String {
         let last = extent.saturating_sub(1);
         if of == DType::I32 {
-            format!("clamp({index}, 0, {last})")
+            format!("clamp({index}, 0, {})", sized::signed(last as i64))
         } else {
-            format!("i32(clamp({index}, 0li, {last}li))")
+            format!("i32(clamp({index}, 0li, {}))", sized::wide(last))
         }
     }
+    fn position(&self, value: i64) -> String {
+        sized::signed(value)
+    }
     fn quotient(&self, position: &str, by: usize) -> String {
-        format!("i32(u32({position}) / {by}u)")
+        format!("i32(u32({position}) / {})", sized::unsigned(by))
     }
     fn remainder(&self, position: &str, by: usize) -> String {
-        format!("i32(u32({position}) % {by}u)")
+        format!("i32(u32({position}) % {})", sized::unsigned(by))
     }
     fn report(&self, index: &str, of: DType, extent: usize) -> String {
-        format!("report_{}({index}, {extent}u);", version(of))
+        format!("report_{}({index}, {});", version(of), sized::unsigned(extent))
     }
     fn define(&self, name: &str, _ty: &str, value: &str) -> String {
         format!("let {name} = {value};")

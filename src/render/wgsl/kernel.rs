@@ -60,7 +60,7 @@ impl<'k> PartShader<'k> {
                 tiling.workgroup
             ));
         }
-        emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+        emitter.out.line(format!("if (point >= {}) {{ return; }}", dialect.position(points as i64)));
         let axes = wide(kernel, kernel.level_axes(0));
         grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
         emitter.point(&|_| None);
@@ -166,7 +166,7 @@ impl<'k> PartShader<'k> {
         emitter
             .out
             .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
-        emitter.out.line(format!("if (tile >= {tiles}) {{ return; }}"));
+        emitter.out.line(format!("if (tile >= {}) {{ return; }}", dialect.position(tiles as i64)));
         let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
         let (rest, column) = split("tile", columns.max(1));
         let (batch, row) = split("rest", rows.max(1));
@@ -205,13 +205,13 @@ impl<'k> PartShader<'k> {
             "let point = i32((group.y * groups.x + group.x) * {}u + local);",
             tiling.workgroup
         ));
-        emitter.out.line(format!("if (point >= {points}) {{ return; }}"));
+        emitter.out.line(format!("if (point >= {}) {{ return; }}", dialect.position(points as i64)));
         emitter.positions("point", &apart, 1);
         if meeting.is_empty() {
             update(&mut emitter, scatter);
         } else {
             emitter.out.line(format!("let first = i32({});", word(FIRST)));
-            let end = format!("min(first + {most}, {updates})");
+            let end = format!("min(first + {most}, {})", dialect.position(updates as i64));
             let head = dialect.for_loop("step", "first", &end, 1);
             emitter.out.open(head);
             emitter.positions("step", &meeting, 1);
@@ -280,7 +280,7 @@ fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
     }
     let axes = wide(kernel, c.k.iter().copied());
     let steps: usize = axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
-    let head = dialect.for_loop("step", "0", &steps.to_string(), count[2]);
+    let head = dialect.for_loop("step", "0", &dialect.position(steps as i64), count[2]);
     emitter.out.open(head);
     emitter.positions("step", &axes, count[2]);
     let mark = emitter.mark();

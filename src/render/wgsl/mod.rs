@@ -6,12 +6,14 @@
 //! - [`kernel`]: kernels without and with a contraction, scatters.
 //! - [`mod@product`]: contractions by the templates in `shaders/`.
 //! - [`mod@sort`]: sorting permutations.
+//! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
 pub mod dialect;
 pub mod kernel;
 pub mod memory;
 pub mod prelude;
 pub mod product;
+pub mod sized;
 pub mod sort;
 
 use crate::base::DType;
@@ -110,7 +112,7 @@ pub fn check_type(dtype: DType, target: &Target) -> Result<(), Unsupported> {
 
 /// What a shader is made of.
 struct Parts<'a> {
-    /// Comment lines at the top.
+    /// A comment line at the top.
     title: &'a str,
     inputs: usize,
     arguments: usize,
@@ -146,8 +148,9 @@ fn module(parts: &Parts<'_>) -> String {
     };
     let own = format!("{}{}{main}", parts.bindings, parts.declarations);
     format!(
-        "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {blocks}>;\n{}{own}",
+        "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {}>;\n{}{own}",
         parts.title.replace('\n', " "),
+        sized::blocks(blocks),
         prelude::needed(&own)
     )
 }

@@ -4,16 +4,55 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
+use crate::render::wgsl::sized::Sized;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 
-/// Pipelines kept before all are forgotten.
+/// Families of pipelines kept before all are forgotten.
 const MOST: usize = 4096;
 
 /// What was compiled, and the layouts of bindings, by their number.
 #[derive(Debug, Default)]
 pub struct Pipelines {
-    compiled: Mutex<HashMap<String, Arc<Pipeline>>>,
+    /// By family.
+    compiled: Mutex<HashMap<String, Vec<Variant>>>,
     layouts: Mutex<HashMap<usize, Arc<Layout>>>,
+}
+
+/// One of a family, compiled.
+#[derive(Debug)]
+struct Variant {
+    /// The numbers in its text.
+    numbers: Vec<i64>,
+    /// Those that it reads from launch words instead.
+    lifted: Vec<bool>,
+    pipeline: Arc<Pipeline>,
+}
+
+/// A compiled shader, and what makes it that of a text.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The shader.
+    pub pipeline: Arc<Pipeline>,
+    /// Launch words after the text's own.
+    pub words: Vec<u32>,
+    /// Whether it was compiled now.
+    pub new: bool,
+}
+
+impl Variant {
+    /// The launch words with which it does the same as a text of its family.
+    fn serves(&self, numbers: &[i64]) -> Option<Vec<u32>> {
+        let all = self.lifted.iter().zip(&self.numbers).zip(numbers);
+        let mut words = Vec::new();
+        for ((&lifted, mine), &theirs) in all {
+            match lifted {
+                true => words.push(theirs as u32),
+                false if *mine == theirs => {}
+                false => return None,
+            }
+        }
+        Some(words)
+    }
 }
 
 /// A compiled shader.
@@ -34,28 +73,57 @@ pub struct Layout {
 }
 
 impl Gpu {
-    /// A shader with that many storage buffers, compiled now or before.
+    /// A shader with that many storage buffers, compiled now or before, perhaps
+    /// for other sizes. The text may be marked ([`sized`](crate::render::wgsl::sized)).
     ///
     /// # Errors
     /// What the compiler said, with the text.
-    pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<Arc<Pipeline>> {
-        if let Some(known) = lock(&self.pipelines.compiled).get(source) {
-            return Ok(known.clone());
-        }
+    pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<Found> {
+        let sized = Sized::new(source);
+        let (family, numbers) = (sized.family(), sized.numbers());
+        let lifted = match self.known(&family, &numbers, &sized) {
+            Ok(found) => return Ok(found),
+            Err(lifted) => lifted,
+        };
+        let text = sized.text(&lifted);
         let layout = self.layout(storage)?;
         let compiled =
-            self.scoped(name, || self.compile(name, source, &layout)).map_err(|error| match error {
+            self.scoped(name, || self.compile(name, &text, &layout)).map_err(|error| match error {
                 crate::base::Error::Kernel { kernel, device, message } => {
-                    crate::base::Error::Kernel { kernel, device, message: format!("{message}\nin\n{source}") }
+                    crate::base::Error::Kernel { kernel, device, message: format!("{message}\nin\n{text}") }
                 }
                 other => other,
             })?;
         let pipeline = Arc::new(Pipeline { pipeline: compiled, layout });
+        let variant = Variant { numbers, lifted, pipeline };
+        let words = variant.serves(&variant.numbers).unwrap_or_default();
+        let found = Found { pipeline: variant.pipeline.clone(), words, new: true };
         let mut known = lock(&self.pipelines.compiled);
         if known.len() >= MOST {
             known.clear();
         }
-        Ok(known.entry(source.to_string()).or_insert(pipeline).clone())
+        // The newest reads the most from words, and so serves most often.
+        known.entry(family).or_default().insert(0, variant);
+        Ok(found)
+    }
+
+    /// What was compiled that serves; else which numbers the next should read
+    /// from words: those in which it differs from one that is there.
+    fn known(&self, family: &str, numbers: &[i64], sized: &Sized) -> std::result::Result<Found, Vec<bool>> {
+        let known = lock(&self.pipelines.compiled);
+        let variants = known.get(family).map_or(&[][..], |variants| variants);
+        for variant in variants {
+            if let Some(words) = variant.serves(numbers) {
+                return Ok(Found { pipeline: variant.pipeline.clone(), words, new: false });
+            }
+        }
+        let mut lifted = vec![false; numbers.len()];
+        for variant in variants {
+            for (i, may) in sized.may_lift().into_iter().enumerate() {
+                lifted[i] |= may && (variant.lifted[i] || variant.numbers[i] != numbers[i]);
+            }
+        }
+        Err(lifted)
     }
 
     fn compile(&self, name: &str, source: &str, layout: &Layout) -> wgpu::ComputePipeline {

@@ -9,7 +9,7 @@ use crate::render::{Memory, Pass, Shader, Target, Unsupported, wgsl};
 use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::memory::allocate;
-use crate::runtime::wgpu::pipeline::Pipeline;
+use crate::runtime::wgpu::pipeline::Found;
 use crate::runtime::wgpu::queue::{Launch, Reports, STATUS_BYTES};
 use crate::runtime::wgpu::tune;
 use crate::runtime::{Binding, Bindings, Program};
@@ -29,7 +29,8 @@ pub struct ShaderProgram {
 #[derive(Debug)]
 struct Compiled {
     shader: Shader,
-    pipelines: Vec<Arc<Pipeline>>,
+    /// By pass.
+    pipelines: Vec<Found>,
 }
 
 impl ShaderProgram {
@@ -107,7 +108,7 @@ fn element_size(work: &Work, slot: usize) -> usize {
 
 impl Program for ShaderProgram {
     fn source(&self) -> String {
-        self.aligned.shader.passes.iter().map(|pass| pass.source.as_str()).collect::<Vec<_>>().join("\n")
+        self.aligned.shader.passes.iter().map(Pass::text).collect::<Vec<_>>().join("\n")
     }
 
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
@@ -117,10 +118,14 @@ impl Program for ShaderProgram {
             scratch.push(allocate(&self.gpu, bytes)?);
         }
         let scratch: Vec<Binding<'_>> = scratch.iter().map(|buffer| Binding { buffer, offset: 0 }).collect();
-        for (pass, pipeline) in compiled.shader.passes.iter().zip(&compiled.pipelines) {
-            self.launch_pass(pass, pipeline, bindings, &scratch)?;
+        for (pass, found) in compiled.shader.passes.iter().zip(&compiled.pipelines) {
+            self.launch_pass(pass, found, bindings, &scratch)?;
         }
         Ok(())
+    }
+
+    fn compiled(&self) -> u64 {
+        self.aligned.pipelines.iter().any(|found| found.new).into()
     }
 }
 
@@ -128,7 +133,7 @@ impl ShaderProgram {
     fn launch_pass(
         &self,
         pass: &Pass,
-        pipeline: &Pipeline,
+        found: &Found,
         bindings: &Bindings<'_>,
         scratch: &[Binding<'_>],
     ) -> Result<()> {
@@ -148,12 +153,15 @@ impl ShaderProgram {
             false => None,
         };
         let mut words = self.words(pass, bindings, alignment);
+        words.extend(&found.words);
+        words.resize(words.len().next_multiple_of(4), 0);
         words[LAUNCH] = site.as_ref().map_or(0, |site| site.number);
         let storage = self.storage(pass, bindings, scratch, alignment);
         let mut first = 0;
         loop {
             words[FIRST] = first;
-            let launch = Launch { pipeline, words: words.clone(), storage: storage.clone(), groups };
+            let launch =
+                Launch { pipeline: &found.pipeline, words: words.clone(), storage: storage.clone(), groups };
             self.gpu.launch(&launch)?;
             first += pass.chunk;
             if first >= pass.chunks_end {
@@ -212,7 +220,7 @@ impl ShaderProgram {
 pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
     const PIECE: usize = 32 << 20;
     let source = include_str!("copy.wgsl");
-    let pipeline = gpu.pipeline("copy", source, 2)?;
+    let pipeline = gpu.pipeline("copy", source, 2)?.pipeline;
     let (read, written) = {
         let blocks = lock(&gpu.blocks);
         (blocks.get(from.buffer), blocks.get(to.buffer))
@@ -241,7 +249,7 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
 /// # Errors
 /// The driver's failure.
 pub fn poison(gpu: &Gpu, block: &wgpu::Buffer) -> Result<()> {
-    let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), 1)?;
+    let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), 1)?.pipeline;
     let window = gpu.target.max_binding / 1024 * 1024;
     for start in (0..block.size()).step_by(window as usize) {
         let size = window.min(block.size() - start);
