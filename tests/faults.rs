@@ -4,128 +4,75 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use kiln::ir::Buffer;
-use kiln::kernel::Work;
 use kiln::prelude::*;
+use kiln::runtime::Backend;
 use kiln::runtime::cpu::CpuBackend;
-use kiln::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 use kiln::{Context, Error, Result, with_context};
 
-const DEV: Device = Device::cuda(0);
+#[cfg(feature = "wgpu")]
+#[path = "support/adapter.rs"]
+mod adapter;
+#[path = "support/watched.rs"]
+mod watched;
+
+use watched::Watched;
 
 /// Calls until one fails; below 0, none will.
-#[derive(Debug, Default)]
-struct Fuse(AtomicI64);
+#[derive(Default)]
+struct Fuse {
+    left: AtomicI64,
+    /// What happens then at a launch, instead of an error: the device is lost.
+    lose: Option<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl Fuse {
     fn burn(&self, call: &str) -> Result<()> {
-        if self.0.fetch_sub(1, Ordering::Relaxed) == 0 {
-            let (kernel, message) = (call.into(), "the device is lost".into());
-            return Err(Error::Kernel { kernel, device: DEV, message });
+        if self.lose.is_some() && call != "launch" || self.left.fetch_sub(1, Ordering::Relaxed) != 0 {
+            return Ok(());
         }
-        Ok(())
+        if let Some(lose) = &self.lose {
+            lose();
+            return Ok(());
+        }
+        let (kernel, message) = (call.into(), "the device is lost".into());
+        Err(Error::Kernel { kernel, device: Device::cuda(0), message })
     }
     fn set(&self, calls: i64) {
-        self.0.store(calls, Ordering::Relaxed);
+        self.left.store(calls, Ordering::Relaxed);
     }
     /// Whether it has failed since it was set.
     fn is_burnt(&self) -> bool {
-        self.0.load(Ordering::Relaxed) < 0
+        self.left.load(Ordering::Relaxed) < 0
     }
 }
 
-/// A simulated GPU, one of whose calls fails.
-#[derive(Debug)]
-struct Faulty {
-    cpu: CpuBackend,
-    fuse: Arc<Fuse>,
-}
-
-#[derive(Debug)]
-struct FaultyProgram(Arc<dyn Program>, Arc<Fuse>);
-
-impl Program for FaultyProgram {
-    fn source(&self) -> String {
-        self.0.source()
-    }
-    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        self.1.burn("launch")?;
-        self.0.launch(bindings)
-    }
-}
-
-impl Backend for Faulty {
-    fn device(&self) -> Device {
-        DEV
-    }
-    fn capabilities(&self) -> &Capabilities {
-        self.cpu.capabilities()
-    }
-    fn allocate(&self, bytes: usize) -> Result<Buffer> {
-        self.fuse.burn("allocate")?;
-        self.cpu.allocate(bytes)
-    }
-    fn upload(&self, data: &[u8]) -> Result<Buffer> {
-        self.fuse.burn("upload")?;
-        self.cpu.upload(data)
-    }
-    fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {
-        self.fuse.burn("download")?;
-        self.cpu.download(buffer, start, out)
-    }
-    fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
-        self.fuse.burn("copy")?;
-        self.cpu.copy(from, to, bytes)
-    }
-    fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
-        self.fuse.burn("write")?;
-        self.cpu.write(to, data)
-    }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
-        self.fuse.burn("compile")?;
-        Ok(Arc::new(FaultyProgram(self.cpu.compile(work)?, self.fuse.clone())))
-    }
-    fn flush(&self) -> Result<()> {
-        self.fuse.burn("flush")
-    }
-    fn sync(&self) -> Result<()> {
-        self.fuse.burn("sync")
-    }
-    fn memory(&self) -> MemoryStats {
-        self.cpu.memory()
-    }
-    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
-        self.cpu.with_ledger(look)
-    }
-    fn set_memory_limit(&self, bytes: u64) {
-        self.cpu.set_memory_limit(bytes);
-    }
-    fn empty_cache(&self) {
-        self.cpu.empty_cache();
-    }
+/// A device whose calls burn a fuse.
+fn watched(inner: Arc<dyn Backend>, fuse: Arc<Fuse>) -> Arc<Watched> {
+    Arc::new(Watched { inner, watch: Arc::new(move |call| fuse.burn(call)) })
 }
 
 /// Kernels, a scan, a sort, a repetition and transfers both ways.
 fn work(x: &Tensor, w: &Tensor) -> Tensor {
-    let there = x.to(DEV);
+    let there = x.to(w.device());
     let hidden = there.matmul(w).softmax(-1);
     let sorted = hidden.sort(-1, false).0.cumsum(0);
     let looped = kiln::fori_loop(3, std::slice::from_ref(&sorted), |_, carried| vec![&carried[0] * 0.5 + w]);
     (looped[0].cpu() + x).sum(0)
 }
 
-#[test]
-fn any_call_may_fail_and_nothing_is_lost() {
+/// Fails every call of a device in turn.
+fn fail_each_call(inner: Arc<dyn Backend>) {
+    let device = inner.device();
     let fuse = Arc::new(Fuse::default());
     let context = Context::with_virtual_devices(&[]);
-    context.install(Arc::new(Faulty { cpu: CpuBackend::named(DEV), fuse: fuse.clone() }));
+    context.install(watched(inner, fuse.clone()));
     with_context(&context, || {
         fuse.set(-1);
-        let x = Tensor::from_vec((0..64).map(|i| i as f32 / 8.0).collect(), [8, 8], Device::cpu());
-        let w = (&x * 0.25).to(DEV);
+        let x = numbers();
+        let w = (&x * 0.25).to(device);
         kiln::realize(&[&x, &w]).expect("nothing fails yet");
         let expected = work(&x, &w).to_vec::<f32>().expect("nothing fails yet");
-        let (inputs, held) = (x.to_vec::<f32>().unwrap(), DEV.memory_allocated().unwrap());
+        let (inputs, held) = (x.to_vec::<f32>().unwrap(), device.memory_allocated().unwrap());
         let mut failures = 0;
         for calls in 0.. {
             context.clear_caches();
@@ -138,7 +85,7 @@ fn any_call_may_fail_and_nothing_is_lost() {
             assert_eq!(x.to_vec::<f32>().unwrap(), inputs, "call {calls} lost the input");
             assert_eq!(y.to_vec::<f32>().unwrap(), expected, "call {calls}: the device is well again");
             drop(y);
-            assert_eq!(DEV.memory_allocated().unwrap(), held, "call {calls} left memory behind");
+            assert_eq!(device.memory_allocated().unwrap(), held, "call {calls} left memory behind");
             if !failed {
                 break;
             }
@@ -146,4 +93,143 @@ fn any_call_may_fail_and_nothing_is_lost() {
         }
         assert!(failures > 15, "only {failures} calls could fail");
     });
+}
+
+fn numbers() -> Tensor {
+    Tensor::from_vec((0..64).map(|i| i as f32 / 8.0).collect(), [8, 8], Device::cpu())
+}
+
+#[test]
+fn any_call_may_fail_and_nothing_is_lost() {
+    fail_each_call(Arc::new(CpuBackend::named(Device::cuda(0))));
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn any_call_of_an_adapter_may_fail_and_nothing_is_lost() {
+    if let Some(backend) = adapter::own_backend() {
+        fail_each_call(Arc::new(backend));
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn any_call_of_a_cuda_device_may_fail_and_nothing_is_lost() {
+    match kiln::runtime::cuda::CudaBackend::open(Device::cuda(0)) {
+        Ok(backend) => fail_each_call(Arc::new(backend)),
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+/// An adapter that is lost at a launch.
+#[cfg(feature = "wgpu")]
+#[test]
+fn an_adapter_lost_amid_a_plan_is_an_error_and_another_goes_on() {
+    let x = numbers();
+    let w = &x * 0.25;
+    kiln::realize(&[&x, &w]).unwrap();
+    let expected = with_context(&Context::new(), || work(&x, &w).to_vec::<f32>().unwrap());
+    for launches in [0, 1, 3] {
+        let (Some(lost), Some(well)) = (adapter::own_backend(), adapter::own_backend()) else { return };
+        let gpu = lost.gpu().clone();
+        let lose = move || gpu.device.destroy();
+        let fuse = Arc::new(Fuse { left: launches.into(), lose: Some(Box::new(lose)) });
+        let context = Context::new();
+        context.install(watched(Arc::new(lost), fuse));
+        let device = Device::wgpu(0);
+        let y = with_context(&context, || {
+            let y = work(&x, &w.to(device));
+            assert!(y.realize().is_err(), "the device is lost at launch {launches}");
+            assert!(y.realize().is_err(), "and stays so");
+            y
+        });
+        let again = Context::new();
+        again.install(Arc::new(well));
+        with_context(&again, || {
+            let found = y.to_vec::<f32>().expect("the same graph on a device that is well");
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
+            assert!(found.iter().zip(&expected).all(close), "{found:?} {expected:?}");
+        });
+    }
+}
+
+/// A test of this program in a process of its own, whose environment is set
+/// and whose shell says what comes before it.
+#[cfg(unix)]
+fn in_a_process(test: &str, before: &str, variable: (&str, &str)) {
+    let program = std::env::current_exe().expect("this program");
+    let script = format!("{before} exec \"$0\" --exact {test} --nocapture");
+    let mut run = std::process::Command::new("sh");
+    run.arg("-c").arg(script).arg(program).env(variable.0, variable.1);
+    let run = run.output().expect("a shell");
+    let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && text.contains("1 passed"), "{test} under {variable:?}:\n{text}");
+}
+
+/// The driver itself fails; of the simulated device, at the call that
+/// `KILN_CUDA_SIM_FAULT` names.
+#[cfg(all(unix, feature = "cuda"))]
+#[test]
+fn failures_of_a_cuda_driver_are_errors() {
+    let x = numbers();
+    let expected = work(&x, &(&x * 0.25)).to_vec::<f32>().unwrap();
+    let Some(fault) = std::env::var_os("KILN_CUDA_SIM_FAULT") else {
+        if Device::cuda(0).name().is_ok_and(|name| name == "simulated device") {
+            for fault in [
+                "allocate:2:2",
+                "allocate:2:1",
+                "allocate:1:719",
+                "write:1:700",
+                "launch:1:700",
+                "launch:4:719",
+                "wait:1:700",
+            ] {
+                in_a_process("failures_of_a_cuda_driver_are_errors", "", ("KILN_CUDA_SIM_FAULT", fault));
+            }
+        }
+        return;
+    };
+    let fault = fault.to_string_lossy();
+    let device = Device::cuda(0);
+    let run = || work(&x, &(&x * 0.25).to(device)).to_vec::<f32>();
+    let first = run();
+    // Out of memory, the cache goes back to the driver and it is asked once more.
+    assert_eq!(first.is_err(), !fault.ends_with(":2"), "{first:?}");
+    // Some failures are the device's last.
+    assert_eq!(run().is_err(), fault.contains(":7"), "after {first:?}");
+    // What is in the host's memory is whole, and another device computes.
+    assert_eq!(work(&x, &(&x * 0.25)).to_vec::<f32>().unwrap(), expected);
+}
+
+/// A file system that takes no more bytes amid a file: a limit on files' sizes
+/// does what a full disk does.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_leaves_old_files_and_what_was_recorded() {
+    const LIMITED: &str = "KILN_TEST_LIMITED";
+    let folder = std::env::temp_dir().join(format!("kiln-full-{}", std::process::id()));
+    let Some(folder) = std::env::var_os(LIMITED).map(std::path::PathBuf::from) else {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("snapshot.json"), "old").unwrap();
+        // Blocks of 512 bytes; a write beyond fails, instead of ending the process.
+        let limited = "ulimit -f 8; trap '' XFSZ;";
+        let test = "a_full_disk_leaves_old_files_and_what_was_recorded";
+        in_a_process(test, limited, (LIMITED, folder.to_str().expect("a plain name")));
+        std::fs::remove_dir_all(&folder).unwrap();
+        return;
+    };
+    let device = Device::cpu();
+    device.record_memory_history(true).unwrap();
+    for i in 0..200 {
+        (numbers() + i as f64).realize().unwrap();
+    }
+    let events = device.memory_history().unwrap().expect("it is being recorded").len();
+    let path = folder.join("snapshot.json");
+    for written in [device.dump_memory_snapshot(&path), device.dump_memory_timeline(&path)] {
+        assert!(matches!(written, Err(Error::File { .. })), "{written:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no half files");
+    assert!(device.memory_history().unwrap().expect("still").len() >= events, "what was recorded stays");
+    assert_eq!((numbers() * 2.0).to_vec::<f32>().unwrap()[8], 2.0);
 }

@@ -90,6 +90,7 @@ for proof in "${cuda_proofs[@]}"; do
     case "$proof" in
     cudasim)
         KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
+        LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults
         KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=8 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz
         ;;
     nvrtc)

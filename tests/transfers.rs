@@ -1,11 +1,19 @@
 //! What crosses between devices: how often, how many bytes, and that values
 //! stay the same. On devices simulated by the CPU, at the shapes named.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use kiln::prelude::*;
+use kiln::runtime::cpu::CpuBackend;
 use kiln::schedule::Reason;
 use kiln::{Context, Direction, Error, context, deny_sync, deny_transfers, with_context};
+
+#[path = "support/adapter.rs"]
+mod adapter;
+#[path = "support/watched.rs"]
+mod watched;
+
+use watched::Watched;
 
 const GPU: Device = Device::cuda(0);
 const OTHER: Device = Device::cuda(1);
@@ -252,4 +260,111 @@ fn pinned_memory_holds_the_same_and_is_sent_like_any() {
         let away = on(GPU, [4]);
         assert!(matches!(away.pin_memory(), Err(Error::Argument { call: "pin_memory", .. })));
     });
+}
+
+#[test]
+fn small_results_are_fetched_together_once_all_is_launched() {
+    with_context(&machine(), || {
+        let x = on(GPU, [64, 64]);
+        // Each on its own would make the host wait before the next is launched.
+        let results = || (0..6).map(|i| (&x * f64::from(i)).sum(0).cpu()).collect::<Vec<Tensor>>();
+        let wanted = results();
+        let wanted: Vec<&Tensor> = wanted.iter().collect();
+        let steps = kiln::plan(&wanted).unwrap().steps_text();
+        let order: Vec<bool> = steps
+            .lines()
+            .filter_map(|line| {
+                let is = |word: &str| line.starts_with("  ") && line.contains(word);
+                (is("kernel") || is("transfer from")).then(|| is("transfer from"))
+            })
+            .collect();
+        assert!(order.is_sorted() && order.iter().filter(|&&fetched| fetched).count() == 6, "{steps}");
+        let before = context().counters();
+        realize(&wanted).unwrap();
+        let after = context().counters();
+        assert_eq!(after.host_waits - before.host_waits, 1);
+        assert_eq!(after.bytes_to_host - before.bytes_to_host, 6 * 64 * 4);
+        for (i, result) in wanted.iter().enumerate() {
+            let expected = (host([64, 64]) * i as f64).sum(0).to_vec::<f32>().unwrap();
+            assert_eq!(result.to_vec::<f32>().unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn what_is_fetched_together_is_what_was_there_on_every_adapter() {
+    let Some(device) = adapter::adapter() else { return };
+    let x = host([500]).to(device);
+    let bytes = x.to_dtype(DType::U8);
+    // Views at any byte, of several types.
+    let parts = [x.i(3..10), x.i(490..500), bytes.i(1..4), bytes.i(7..500), x.i(0..1)];
+    kiln::realize(&parts.iter().chain([&x, &bytes]).collect::<Vec<_>>()).unwrap();
+    let fetched: Vec<Tensor> = parts.iter().map(Tensor::cpu).collect();
+    kiln::realize(&fetched.iter().collect::<Vec<_>>()).unwrap();
+    for (part, fetched) in parts.iter().zip(&fetched) {
+        let floats = |x: &Tensor| x.to_dtype(DType::F32).to_vec::<f32>().unwrap();
+        assert_eq!(floats(part), floats(fetched));
+    }
+}
+
+/// Calls of two devices, in the order they begin.
+#[derive(Default)]
+struct Log {
+    calls: Mutex<Vec<&'static str>>,
+    changed: Condvar,
+}
+
+#[test]
+fn a_piece_is_read_while_the_one_before_it_is_written() {
+    let context = machine();
+    let log = Arc::new(Log::default());
+    let reader = log.clone();
+    let reads = move |call: &str| {
+        if call == "download" {
+            reader.calls.lock().unwrap().push("read");
+            reader.changed.notify_all();
+        }
+        Ok(())
+    };
+    // The first piece is not through before the second is being read.
+    let writes = move |call: &str| {
+        let mut calls = log.calls.lock().unwrap();
+        if call == "write" && !calls.contains(&"write") {
+            calls.push("write");
+            let waiting = |calls: &mut Vec<&str>| calls.iter().filter(|&&call| call == "read").count() < 2;
+            let limit = std::time::Duration::from_secs(120);
+            let (_calls, late) = log.changed.wait_timeout_while(calls, limit, waiting).unwrap();
+            assert!(!late.timed_out(), "nothing is read while something is written");
+        }
+        Ok(())
+    };
+    context.install(Arc::new(Watched { inner: Arc::new(CpuBackend::named(GPU)), watch: Arc::new(reads) }));
+    context.install(Arc::new(Watched { inner: Arc::new(CpuBackend::named(OTHER)), watch: Arc::new(writes) }));
+    with_context(&context, || {
+        let x = on(GPU, [3_000_001]);
+        let there = x.to(OTHER);
+        there.realize().unwrap();
+        assert_eq!(there.to_vec::<f32>().unwrap(), host([3_000_001]).to_vec::<f32>().unwrap());
+    });
+}
+
+#[test]
+fn a_transfer_in_pieces_that_fails_is_an_error_on_either_side() {
+    for failing in ["download", "write"] {
+        let context = machine();
+        let fail = move |call: &str| match call == failing {
+            true => Err(Error::Kernel { kernel: call.into(), device: GPU, message: "a fault".into() }),
+            false => Ok(()),
+        };
+        let device = if failing == "download" { GPU } else { OTHER };
+        let x = with_context(&context, || host([3_000_001]));
+        context
+            .install(Arc::new(Watched { inner: Arc::new(CpuBackend::named(device)), watch: Arc::new(fail) }));
+        with_context(&context, || {
+            let there = x.to(GPU);
+            there.realize().unwrap();
+            let error = there.to(OTHER).realize().map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("a fault"), "{failing}: {error}");
+        });
+    }
 }

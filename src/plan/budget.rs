@@ -112,7 +112,7 @@ pub(crate) fn within(
     if BUDGETS.with_borrow(Vec::is_empty) {
         return Ok(plan);
     }
-    let excesses = excesses(&needs(&plan, collected));
+    let excesses = excesses(&needs(context, &plan, collected));
     if excesses.is_empty() {
         return Ok(plan);
     }
@@ -129,7 +129,7 @@ pub(crate) fn within(
         return Ok(known);
     }
     let found = Arc::new(refit(context, &plan, memory, &targets));
-    if let Some(excess) = self::excesses(&needs(&found, collected)).first() {
+    if let Some(excess) = self::excesses(&needs(context, &found, collected)).first() {
         return Err(over_budget(*excess, &found, collected));
     }
     let mut fitted = plan.fitted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,6 +29,7 @@ pub struct Plan {
     /// Plans that do the same within less memory ([`crate::plan::budget`]), by
     /// the bytes that their steps may take; the newest last.
     pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
+    scratch: OnceLock<Vec<(Device, u64)>>,
 }
 
 /// Bytes that results and values between steps may take, by device.
@@ -57,7 +58,27 @@ impl Plan {
     pub(crate) const MAX_FITTED: usize = 8;
 
     fn new(schedule: Schedule, bodies: HashMap<usize, Arc<Plan>>) -> Plan {
-        Plan { schedule, bodies, runs: OnceLock::new(), fitted: Mutex::default() }
+        Plan { schedule, bodies, runs: OnceLock::new(), fitted: Mutex::default(), scratch: OnceLock::new() }
+    }
+
+    /// The most that any launch takes for itself on each device, in bytes.
+    pub(crate) fn scratch(&self, context: &Context) -> &[(Device, u64)] {
+        self.scratch.get_or_init(|| {
+            let mut most: Vec<(Device, u64)> = Vec::new();
+            let mut add = |device: Device, bytes: u64| match most.iter_mut().find(|known| known.0 == device) {
+                Some(known) => known.1 = known.1.max(bytes),
+                None => most.push((device, bytes)),
+            };
+            for step in &self.schedule.steps {
+                if let (Action::Launch(work), Ok(backend)) = (&step.action, context.backend(step.device)) {
+                    add(step.device, backend.scratch(work) as u64);
+                }
+            }
+            for body in self.bodies.values() {
+                body.scratch(context).iter().for_each(|&(device, bytes)| add(device, bytes));
+            }
+            most
+        })
     }
 
     /// What each step runs, compiled now if this is the first time.

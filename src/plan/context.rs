@@ -415,6 +415,8 @@ pub fn with_context<R>(context: &Arc<Context>, body: impl FnOnce() -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::realize::prepare;
+    use crate::tensor::Tensor;
 
     #[test]
     fn counting_devices_opens_none() {
@@ -429,5 +431,29 @@ mod tests {
             context.install(Arc::new(CpuBackend::named(Device::cuda(index))));
             assert_eq!(context.device_count(DeviceKind::Cuda), count);
         }
+    }
+
+    /// Threads that want the same plan get the same one, whoever built it.
+    #[test]
+    fn threads_share_the_plan_cache() {
+        let context = Context::new();
+        let rounds = if cfg!(miri) { 2 } else { 50 };
+        let plan = &|steps: usize| {
+            let x = Tensor::empty([4, 4], Device::meta());
+            let y = (0..steps).fold(x, |y, _| (&y + 1.0).sum_keepdim(0) * &y);
+            let prepared = prepare(&context, std::slice::from_ref(y.node().expect("no mistake")));
+            prepared.expect("no budget").plan
+        };
+        let plans: Vec<Vec<Arc<Plan>>> = std::thread::scope(|scope| {
+            let work = move |seed: usize| (0..rounds).map(|round| plan(1 + (seed + round) % 3)).collect();
+            let threads: Vec<_> = (0..8).map(|seed| scope.spawn(move || work(seed))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        for (seed, of_thread) in plans.iter().enumerate() {
+            for (round, found) in of_thread.iter().enumerate() {
+                assert!(Arc::ptr_eq(found, &plan(1 + (seed + round) % 3)), "thread {seed}, round {round}");
+            }
+        }
+        assert_eq!(lock(&context.plans).count, 3);
     }
 }

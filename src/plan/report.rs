@@ -227,7 +227,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     };
     add_steps(&mut report, plan, &spans, 1);
     report.dropped_transfers = dropped_transfers(plan, &collected.graph);
-    report.memory = needs(plan, collected);
+    report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
     report.computed_again = again::computed_again(plan, &spans);
     report.spans = spans;

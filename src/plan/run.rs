@@ -1,14 +1,15 @@
 //! A plan on data.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Shape, Span};
-use crate::ir::{Buffer, Layout, Leaf, NodeId, Op};
+use crate::ir::{Buffer, Layout, Leaf, NodeId, Op, Type};
 use crate::plan::build::{Plan, Run};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
-use crate::plan::transfer::transfer;
+use crate::plan::transfer::{CHUNK, fetch, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Program};
 use crate::schedule::{Action, Place, Step};
@@ -33,8 +34,15 @@ pub(crate) fn run(
     // Before anything is allocated or overwritten, for it can fail.
     let runs = plan.runs(context)?;
     let execution = Execution::new(context, plan, leaves, scalars, line)?;
-    for (number, run) in runs.iter().enumerate() {
-        execution.step(number, run)?;
+    let mut number = 0;
+    while number < runs.len() {
+        let together = execution.fetched_together(number);
+        if together > 1 {
+            execution.fetch(number..number + together)?;
+        } else {
+            execution.step(number, &runs[number])?;
+        }
+        number += together.max(1);
     }
     Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
 }
@@ -179,6 +187,31 @@ impl<'a> Execution<'a> {
         let (from, to) = (step.inputs[0], step.outputs[0]);
         let ty = self.plan.schedule.graph.ty(from);
         transfer(self.context, ty, &self.leaf(from), self.binding(to), step.device)
+    }
+
+    /// How many steps from this one on bring dense values from one device to
+    /// the host, few enough bytes to be read at once.
+    fn fetched_together(&self, number: usize) -> usize {
+        let steps = &self.plan.schedule.steps[number..];
+        let Action::Transfer { from: first } = steps[0].action else { return 0 };
+        let mut bytes = 0;
+        let fits = |step: &&Step| {
+            let Action::Transfer { from } = step.action else { return false };
+            let ty = self.plan.schedule.graph.ty(step.inputs[0]);
+            bytes += ty.bytes();
+            let crosses = from == first && from != Device::cpu() && step.device == Device::cpu();
+            crosses && bytes <= CHUNK && self.leaf(step.inputs[0]).layout.is_contiguous(&ty.shape)
+        };
+        steps.iter().take_while(fits).count()
+    }
+
+    fn fetch(&self, numbers: Range<usize>) -> Result<()> {
+        let graph = &self.plan.schedule.graph;
+        let steps = &self.plan.schedule.steps[numbers];
+        let values: Vec<(&Type, Leaf)> =
+            steps.iter().map(|step| (graph.ty(step.inputs[0]), self.leaf(step.inputs[0]))).collect();
+        let to: Vec<Binding<'_>> = steps.iter().map(|step| self.binding(step.outputs[0])).collect();
+        fetch(self.context, &values, &to)
     }
 
     /// Runs a loop's body once per trip. Carries are values that the body's

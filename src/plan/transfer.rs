@@ -1,16 +1,17 @@
 //! Data out of a device, and from one device to another.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread::Builder;
 
 use crate::base::{Device, DeviceKind, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
 use crate::runtime::label::{self, Label};
-use crate::runtime::{Binding, host};
+use crate::runtime::{Binding, Part, host};
 
 /// Bytes that pass through the host at once on the way from one device to
 /// another.
-const CHUNK: usize = 4 << 20;
+pub(crate) const CHUNK: usize = 4 << 20;
 
 /// Copies a value into memory of another device, row-major.
 ///
@@ -38,13 +39,80 @@ pub(crate) fn transfer(
     }
     let source = context.backend(value.buffer.device)?;
     add(&context.counts.host_waits, 1);
-    let mut staged = vec![0; count.min(CHUNK)];
-    for at in (0..count).step_by(CHUNK) {
-        let piece = &mut staged[..CHUNK.min(count - at)];
-        source.download(&value.buffer, start + at, piece)?;
-        target.write(Binding { buffer: to.buffer, offset: to.offset + at }, piece)?;
+    let read = |at: usize, piece: &mut [u8]| source.download(&value.buffer, start + at, piece);
+    let write =
+        |at: usize, piece: &[u8]| target.write(Binding { buffer: to.buffer, offset: to.offset + at }, piece);
+    if count <= CHUNK { one_piece(count, &read, &write) } else { in_pieces(count, &read, &write) }
+}
+
+type Read<'a> = dyn Fn(usize, &mut [u8]) -> Result<()> + 'a;
+type Write<'a> = dyn Fn(usize, &[u8]) -> Result<()> + Sync + 'a;
+
+fn one_piece(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
+    let mut piece = vec![0; count];
+    read(0, &mut piece)?;
+    write(0, &piece)
+}
+
+/// Reads each piece while the one before it is written. This thread reads,
+/// since a device reports bad indices to the thread that launched.
+fn in_pieces(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
+    let (full, filled) = mpsc::sync_channel::<(usize, Vec<u8>)>(1);
+    let (empty, written) = mpsc::channel::<Vec<u8>>();
+    let write_all = move || {
+        for (at, piece) in filled {
+            write(at, &piece)?;
+            // The reader may have read everything, and want no more.
+            let _ = empty.send(piece);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let writer = Builder::new().name("kiln-transfer".into()).spawn_scoped(scope, write_all);
+        let Ok(writer) = writer else {
+            // Where the system gives no thread.
+            let mut piece = vec![0; CHUNK];
+            return pieces(count).try_for_each(|(at, bytes)| {
+                read(at, &mut piece[..bytes])?;
+                write(at, &piece[..bytes])
+            });
+        };
+        let read = pieces(count).try_for_each(|(at, bytes)| {
+            let mut piece = written.try_recv().unwrap_or_default();
+            piece.resize(bytes, 0);
+            read(at, &mut piece)?;
+            // A writer that has failed takes nothing more, and says why.
+            let _ = full.send((at, piece));
+            Ok(())
+        });
+        drop(full);
+        let wrote = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read.and(wrote)
+    })
+}
+
+/// Where pieces start, and their bytes.
+fn pieces(count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).step_by(CHUNK).map(move |at| (at, CHUNK.min(count - at)))
+}
+
+/// Brings dense values of one device into host memory, waiting once for all.
+///
+/// # Errors
+/// The device's failure.
+pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'_>]) -> Result<()> {
+    let Some((_, first)) = values.first() else { return Ok(()) };
+    let (source, host) = (context.backend(first.buffer.device)?, context.backend(Device::cpu())?);
+    let mut staged: Vec<Vec<u8>> = values.iter().map(|(ty, _)| vec![0; ty.bytes()]).collect();
+    let mut parts: Vec<Part<'_>> = Vec::with_capacity(values.len());
+    for ((ty, value), out) in values.iter().zip(&mut staged) {
+        context.counts.transferred(ty.device, Device::cpu(), ty.bytes());
+        let start = value.layout.offset as usize * ty.dtype.size();
+        parts.push(Part { buffer: &value.buffer, start, out });
     }
-    Ok(())
+    add(&context.counts.host_waits, 1);
+    source.download_all(&mut parts)?;
+    to.iter().zip(&staged).try_for_each(|(&to, bytes)| host.write(to, bytes))
 }
 
 /// A copy of a value of the CPU's in pinned memory, row-major.

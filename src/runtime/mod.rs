@@ -60,6 +60,17 @@ pub struct Binding<'a> {
     pub offset: usize,
 }
 
+/// Bytes to be read from a device.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// Where in it, in bytes.
+    pub start: usize,
+    /// Where they go.
+    pub out: &'a mut [u8],
+}
+
 /// What one launch works on.
 #[derive(Debug)]
 pub struct Bindings<'a> {
@@ -206,6 +217,18 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// As [`Backend::write`].
     fn write_from(&self, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
         self.write(to, &host::bytes(from)[start..start + bytes])
+    }
+    /// Bytes of every part, waiting for all of them at once.
+    ///
+    /// # Errors
+    /// As [`Backend::download`].
+    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+        parts.iter_mut().try_for_each(|part| self.download(part.buffer, part.start, part.out))
+    }
+    /// Bytes that a launch of the work takes besides its inputs and outputs.
+    fn scratch(&self, work: &Work) -> usize {
+        let _ = work;
+        0
     }
     /// A program for the work.
     ///

@@ -6,20 +6,26 @@
 //! that what is computed together lives and dies together. So the gradient of
 //! a layer's parameters is computed when its operands are there, not after
 //! the gradients of all other layers; and what waits to be recomputed
-//! ([`crate::ir::Op::After`]) is computed right before it is used.
+//! ([`crate::ir::Op::After`]) is computed right before it is used. Small transfers
+//! to the host come last.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use petgraph::graph::{DiGraph, NodeIndex};
 
+use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
 use crate::schedule::memory::{Params, fallible};
-use crate::schedule::order::Step;
+use crate::schedule::order::{Action, Step};
 
-/// What decides among steps that can run: whether it should wait, its highest
-/// node, its number.
-type Rank = Reverse<(bool, Option<NodeId>, usize)>;
+/// Transfers to the host of at most so many bytes come after all else that can
+/// run, so that the host waits for them together, and for work under way.
+const SMALL_TRANSFER: usize = 64 << 10;
+
+/// What decides among steps that can run: whether it makes the host wait,
+/// whether it should wait, its highest node, its number.
+type Rank = Reverse<(bool, bool, Option<NodeId>, usize)>;
 
 /// An order under construction.
 pub(super) struct Sequence<'a> {
@@ -93,7 +99,7 @@ impl<'a> Sequence<'a> {
     /// The numbers of the steps, in order.
     pub fn run(mut self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.steps.len());
-        while let Some(Reverse((_, _, next))) = self.relief.pop().or_else(|| self.ready.pop()) {
+        while let Some(Reverse((_, _, _, next))) = self.relief.pop().or_else(|| self.ready.pop()) {
             if self.done[next] {
                 continue;
             }
@@ -117,13 +123,25 @@ impl<'a> Sequence<'a> {
     }
 
     fn look_for_relief(&mut self, step: usize) {
-        if self.waiting[step] == 0 && !self.done[step] && self.taken(step) <= self.given(step) {
+        if self.waiting[step] == 0
+            && !self.done[step]
+            && !self.is_fetched(step)
+            && self.taken(step) <= self.given(step)
+        {
             self.relief.push(self.rank(step));
         }
     }
 
     fn rank(&self, step: usize) -> Rank {
-        Reverse((!self.overwrites[step].is_empty(), self.steps[step].members.last().copied(), step))
+        let overwrites = !self.overwrites[step].is_empty();
+        Reverse((self.is_fetched(step), overwrites, self.steps[step].members.last().copied(), step))
+    }
+
+    /// Whether a step is a small transfer to the host.
+    fn is_fetched(&self, step: usize) -> bool {
+        let Step { action, device, outputs, .. } = &self.steps[step];
+        let fetches = matches!(action, Action::Transfer { .. }) && *device == Device::cpu();
+        fetches && self.graph.ty(outputs[0]).bytes() <= SMALL_TRANSFER
     }
 
     /// Bytes that a step needs beyond those there. Results are there from the

@@ -21,3 +21,11 @@ pub fn narrow_adapter() -> Option<Device> {
     let properties = adapter()?.properties().expect("the adapter is there");
     (properties.compute_units <= 128).then_some(Device::wgpu(0))
 }
+
+/// The first adapter as a device that nobody else uses.
+#[cfg(feature = "wgpu")]
+pub fn own_backend() -> Option<kiln::runtime::wgpu::WgpuBackend> {
+    let name = adapter()?;
+    let gpu = kiln::runtime::wgpu::gpu::Gpu::open(name).expect("another device of one adapter");
+    Some(kiln::runtime::wgpu::WgpuBackend::of(gpu))
+}

@@ -7,6 +7,7 @@ use crate::base::Device;
 use crate::ir::Op;
 use crate::ir::collect::Collected;
 use crate::plan::build::Plan;
+use crate::plan::context::Context;
 
 /// The memory a plan needs on one device, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +34,14 @@ impl MemoryReport {
 }
 
 /// The memory that a plan needs for the graph it was looked up with.
-pub(crate) fn needs(plan: &Plan, collected: &Collected) -> Vec<MemoryReport> {
+pub(crate) fn needs(context: &Context, plan: &Plan, collected: &Collected) -> Vec<MemoryReport> {
     let mut memory = Vec::new();
     add_inputs(&mut memory, collected);
     add_steps(&mut memory, plan, 1);
+    for &(device, bytes) in plan.scratch(context).iter().filter(|scratch| scratch.1 > 0) {
+        let memory = memory_of(&mut memory, device);
+        memory.between = memory.between.saturating_add(bytes);
+    }
     memory
 }
 

@@ -263,6 +263,36 @@ mod tests {
         assert_ne!(pool.allocate(1 << 20).unwrap().handle, large, "twice as large");
     }
 
+    /// Each block is its holder's alone, whichever thread had it before.
+    #[test]
+    fn threads_share_the_pool() {
+        let pool = pool();
+        let rounds = if cfg!(miri) { 6 } else { 300 };
+        let fill = &|seed: usize| {
+            let mut held: Vec<(u8, Buffer)> = Vec::new();
+            for round in 0..rounds {
+                let (bytes, mark) = (300 + 100 * ((seed + round) % 3), (8 * round + seed) as u8);
+                let block = pool.allocate(bytes).expect("no limit");
+                // SAFETY: the block has `bytes` bytes and is this thread's.
+                unsafe { std::ptr::write_bytes(block.handle as *mut u8, mark, bytes) };
+                held.push((mark, block));
+                if held.len() > 2 {
+                    let (mark, block) = held.swap_remove(round % 3);
+                    let bytes = crate::runtime::host::bytes_of_pool(&block);
+                    assert!(bytes.iter().all(|&byte| byte == mark), "another thread wrote here");
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..8).for_each(|seed| {
+                scope.spawn(move || fill(seed));
+            });
+        });
+        assert_eq!((pool.stats().allocated, pool.stats().allocations), (0, 8 * rounds as u64));
+        pool.empty_cache();
+        assert_eq!(pool.stats().reserved, 0);
+    }
+
     #[test]
     fn classes_hold_the_request_and_waste_little() {
         for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, (3 << 20) + 5, usize::MAX / 4]) {

@@ -316,10 +316,21 @@ impl Driver {
     /// # Errors
     /// The driver's failure, of this or of earlier work.
     pub fn read(&self, from: u64, out: &mut [u8]) -> Outcome<()> {
-        // SAFETY: the buffer holds as many bytes; the slice outlives the wait.
+        self.read_all(std::iter::once((from, out)))
+    }
+
+    /// Copies several stretches to the host, waiting once.
+    ///
+    /// # Errors
+    /// As [`Driver::read`].
+    pub fn read_all<'a>(&self, parts: impl Iterator<Item = (u64, &'a mut [u8])>) -> Outcome<()> {
+        // SAFETY: the buffers hold as many bytes; the slices outlive the wait,
+        // which comes whatever fails.
         self.call(|| unsafe {
-            result::memcpy_dtoh_async(out, from, self.stream)?;
-            result::stream::synchronize(self.stream)
+            let mut parts = parts;
+            let started = parts.try_for_each(|(from, out)| result::memcpy_dtoh_async(out, from, self.stream));
+            let waited = result::stream::synchronize(self.stream);
+            started.and(waited)
         })
     }
 

@@ -23,10 +23,11 @@ use std::sync::Arc;
 use crate::base::{Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
+use crate::render;
 use crate::runtime::cuda::gpu::Gpu;
 use crate::runtime::cuda::program::{CudaProgram, HostProgram};
 use crate::runtime::cuda::reports::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program, Properties, host};
+use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Part, Program, Properties, host};
 
 /// An NVIDIA GPU as a device.
 #[derive(Debug)]
@@ -118,6 +119,18 @@ impl Backend for CudaBackend {
             let read = self.gpu.driver.read(buffer.handle + start as u64, out);
             read.map_err(|failure| self.gpu.error("", failure))
         })
+    }
+    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+        let parts = parts.iter_mut().filter(|part| !part.out.is_empty());
+        let parts = parts.map(|part| (part.buffer.handle + part.start as u64, &mut *part.out));
+        self.reports.after(&self.gpu, || {
+            self.gpu.driver.read_all(parts).map_err(|failure| self.gpu.error("", failure))
+        })
+    }
+    fn scratch(&self, work: &Work) -> usize {
+        // What cannot be rendered is refused when it is compiled.
+        let shader = render::cuda::render_work(work, &render::Target::cuda()).ok().flatten();
+        shader.map_or(0, |shader| shader.scratch.iter().sum())
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
         if bytes == 0 {

@@ -21,6 +21,8 @@ const SLACK: f64 = 1.2;
 
 /// What a pool may hold beyond what is in use, however little that is.
 const SMALL: u64 = 1 << 20;
+/// Blocks from this size on are rounded up less.
+const LARGE: u64 = 1 << 20;
 
 /// The blocks of a device.
 #[derive(Debug)]
@@ -150,7 +152,8 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
         return Err(blocks.refused(gpu, bytes as u64));
     }
     // The block used last is likeliest in cache.
-    let cached = blocks.free.get_mut(&class).and_then(VecDeque::pop_back);
+    let mut fitting = blocks.free.range_mut(class..=class.saturating_add(class / 16));
+    let cached = fitting.find_map(|(_, free)| free.pop_back());
     let block = match cached {
         Some((_, block)) => block,
         None => {
@@ -233,10 +236,12 @@ impl Reclaim for Owner {
 }
 
 /// The bytes of the block behind a request: the least of 16, 17, .. 31 times
-/// a power of two that holds it, at least 256 and a multiple of 16.
+/// a power of two that holds it, at least 256 and a multiple of 16; for large
+/// ones, whose waste would show, of 128, 129, .. 255 times.
 fn size_class(bytes: u64) -> u64 {
     let bytes = bytes.max(256);
     match bytes.checked_next_power_of_two() {
+        Some(power) if bytes >= LARGE => bytes.next_multiple_of(power / 256),
         Some(power) => bytes.next_multiple_of((power / 32).max(16)),
         None => u64::MAX,
     }
@@ -250,7 +255,8 @@ mod tests {
     fn classes_hold_the_request_and_waste_at_most_a_sixteenth() {
         for bytes in (257..5000).chain([1 << 20, (1 << 20) + 1, 1 << 40]) {
             let class = size_class(bytes);
-            assert!(class >= bytes && class - bytes <= class / 16, "{bytes} {class}");
+            let part = if bytes < super::LARGE { 16 } else { 128 };
+            assert!(class >= bytes && class - bytes <= class / part, "{bytes} {class}");
             assert_eq!(class % 16, 0);
         }
     }

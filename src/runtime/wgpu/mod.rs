@@ -35,7 +35,7 @@ use crate::runtime::wgpu::custom::HostProgram;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, Ledger, MemoryStats, Program, Properties, host};
+use crate::runtime::{Backend, Binding, Capabilities, Ledger, MemoryStats, Part, Program, Properties, host};
 
 /// An adapter as a device.
 #[derive(Debug)]
@@ -150,6 +150,18 @@ impl Backend for WgpuBackend {
         }
         let staged = self.upload(data)?;
         self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
+    }
+    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+        let blocks: Vec<wgpu::Buffer> = {
+            let blocks = lock(&self.gpu.blocks);
+            parts.iter().map(|part| blocks.get(part.buffer)).collect()
+        };
+        self.gpu.read_all(&self.reports, &blocks, parts)
+    }
+    fn scratch(&self, work: &Work) -> usize {
+        // What cannot be rendered is refused when it is compiled.
+        let shader = crate::render::wgsl::render_work(work, &self.gpu.target).ok().flatten();
+        shader.map_or(0, |shader| shader.scratch.iter().sum())
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         if let Work::Custom(custom, inputs, outputs) = work {

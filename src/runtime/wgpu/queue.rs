@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use crate::base::{Error, Result};
-use crate::runtime::IndexSite;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
 use crate::runtime::wgpu::staging;
+use crate::runtime::{IndexSite, Part};
 
 /// Bytes of launch words in one submission.
 const BLOCK: u64 = 256 << 10;
@@ -345,6 +345,44 @@ impl Gpu {
         let end = (start + out.len() as u64).next_multiple_of(4);
         let skip = (start - first) as usize;
         self.show(from, first, end - first, &mut |bytes| out.copy_from_slice(&bytes[skip..skip + out.len()]))
+    }
+
+    /// Reads bytes of several blocks through one, waiting once.
+    ///
+    /// # Errors
+    /// As [`Gpu::read`].
+    pub fn read_all(&self, reports: &Reports, from: &[wgpu::Buffer], parts: &mut [Part<'_>]) -> Result<()> {
+        if reports.launches() > 0 {
+            self.gather(reports)?;
+        }
+        reports.take()?;
+        // Copies start at multiples of 4 and have such sizes.
+        let first = |part: &Part<'_>| part.start as u64 / 4 * 4;
+        let bytes =
+            |part: &Part<'_>| ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part);
+        let all: u64 = parts.iter().map(bytes).sum();
+        if all == 0 {
+            return Ok(());
+        }
+        let staging = memory::staging(self, all)?;
+        let mut at = 0;
+        for (block, part) in from.iter().zip(&*parts).filter(|(_, part)| !part.out.is_empty()) {
+            self.record_copy((block, first(part)), (&staging, at), bytes(part))?;
+            at += bytes(part);
+        }
+        self.submit()?;
+        self.map(&staging, (0, all), wgpu::MapMode::Read, |range| {
+            let view = range.get_mapped_range()?;
+            let mut at = 0;
+            for part in parts.iter_mut().filter(|part| !part.out.is_empty()) {
+                let start = at + part.start % 4;
+                part.out.copy_from_slice(&view[start..start + part.out.len()]);
+                at += bytes(part) as usize;
+            }
+            Ok(())
+        })?;
+        memory::give_staging_back(self, staging);
+        Ok(())
     }
 
     /// Waits for everything, and reports bad indices.
