@@ -67,18 +67,22 @@ pub struct Sized {
 }
 
 impl Sized {
-    /// Takes a text apart.
+    /// Takes a text apart. A user's own may have the marks' characters in it by
+    /// chance: where they mark no number, the text has none.
     pub fn new(text: &str) -> Sized {
-        let (title, text) = match text.split_once('\n') {
+        let (title, body) = match text.split_once('\n') {
             Some((title, rest)) if title.starts_with("//") => (format!("{title}\n"), rest),
             Some(_) | None => (String::new(), text),
         };
-        let mut split = text.split(START);
+        let mut split = body.split(START);
         let mut pieces = vec![split.next().unwrap_or_default().to_string()];
         let mut numbers = Vec::new();
         for part in split {
-            let (number, rest) = part.split_once(END).unwrap_or_else(|| panic!("a mark that does not end"));
-            numbers.push(parsed(number));
+            let Some((number, rest)) = part.split_once(END).and_then(|(x, rest)| Some((parsed(x)?, rest)))
+            else {
+                return Sized { title, pieces: vec![body.to_string()], numbers: Vec::new() };
+            };
+            numbers.push(number);
             pieces.push(rest.to_string());
         }
         Sized { title, pieces, numbers }
@@ -141,16 +145,16 @@ pub fn plain(text: &str) -> String {
     sized.text(&vec![false; sized.numbers.len()])
 }
 
-fn parsed(number: &str) -> (i64, Kind) {
+fn parsed(number: &str) -> Option<(i64, Kind)> {
     let digits = number.trim_end_matches(char::is_alphabetic);
     let kind = match &number[digits.len()..] {
         "" => Kind::Signed,
         "u" => Kind::Unsigned,
         "li" => Kind::Wide,
         "b" => Kind::Blocks,
-        other => panic!("numbers do not end in {other}"),
+        _ => return None,
     };
-    (digits.parse().unwrap_or_else(|_| panic!("{number} is marked as a number")), kind)
+    Some((digits.parse().ok()?, kind))
 }
 
 fn from_word(kind: Kind, word: usize) -> String {
@@ -177,6 +181,13 @@ mod tests {
             two.text(&[false, false, true, true]),
             "[3] x * (-5) / launch[2].x - i64(bitcast<i32>(launch[2].y))"
         );
+    }
+
+    #[test]
+    fn a_text_with_the_characters_of_marks_stays_what_it_is() {
+        for text in ["a\u{e000}b", "a\u{e000}b\u{e001}c", "// x\n\u{e001}\u{e000}7"] {
+            assert_eq!(plain(text), text);
+        }
     }
 
     #[test]
