@@ -6,9 +6,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use kiln::prelude::*;
 use kiln::render::{Target, wgsl};
+use kiln::runtime::Capabilities;
+use kiln::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::tensor::cross_entropy::NllLossOpts;
 use kiln::tensor::interpolate::InterpolateOpts;
 use kiln::tensor::moments::VarOpts;
@@ -36,7 +39,12 @@ fn leaf_of<T: kiln::base::Element + bytemuck::Pod, const N: usize>(data: Vec<T>,
 /// Compares the plan of some tensors with the files of that name.
 #[track_caller]
 fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
-    with_context(&Context::new(), || {
+    golden_in(&Context::new(), name, build);
+}
+
+#[track_caller]
+fn golden_in(context: &Arc<Context>, name: &str, build: impl FnOnce() -> Vec<Tensor>) {
+    with_context(context, || {
         let outputs = build();
         let report = kiln::plan(&outputs.iter().collect::<Vec<_>>()).expect("a plan");
         compare(name, "ir", &report.graph_text());
@@ -107,6 +115,22 @@ fn templates_are_valid_by_themselves() {
     let texts: Vec<String> = files.map(|path| fs::read_to_string(path).expect("a text")).collect();
     assert!(!texts.is_empty());
     texts.iter().for_each(|text| portable(text));
+}
+
+/// On a device that has a template for it.
+#[test]
+fn attention_by_a_template() {
+    let context = Context::new();
+    let attention = kiln::render::attention::range(&Target { few_elements: 0, ..Target::software() });
+    context.install(Arc::new(NullBackend::new(Capabilities { attention, ..CAPABILITIES })));
+    golden_in(&context, "attention_by_a_template", || {
+        // Heads side by side, as a projection gives them.
+        let packed = leaf([2, 40, 3 * 32]);
+        let head = |i: usize| packed.narrow(2, i * 32, 32).reshape([2, 40, 4, 8]).transpose(1, 2);
+        let opts = AttentionOpts::default().mask(&leaf([40, 40]).gt(0.0));
+        let y = head(0).scaled_dot_product_attention(&head(1), &head(2), opts);
+        vec![y.transpose(1, 2).reshape([2, 40, 32])]
+    });
 }
 
 fn totals(report: &PlanReport) -> String {

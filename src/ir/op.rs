@@ -128,6 +128,11 @@ pub struct LoopSpec {
     pub reverse: bool,
 }
 
+/// The name of the composite that is scaled dot-product attention. Its
+/// operands are queries, keys, values and perhaps a mask; its attributes
+/// `scale`, `causal` and `gqa` (heads of the query share the keys').
+pub const ATTENTION: &str = "attention";
+
 /// A named operation whose meaning is its body; a template is only a faster
 /// way to run it. Where no template takes it, it is replaced by its body.
 #[derive(Debug)]

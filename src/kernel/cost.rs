@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use crate::base::DType;
-use crate::ir::{ScatterMode, Type};
+use crate::ir::{AluOp, ScatterMode, Type};
+use crate::kernel::affine::AxisId;
 use crate::kernel::expr::Expr;
-use crate::kernel::nest::{Kernel, Sort, Work};
+use crate::kernel::nest::{Attention, Kernel, Sort, Work};
 
 /// A kernel's traffic with memory and its arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +114,28 @@ fn flops(kernel: &Kernel) -> u64 {
             | Expr::Accumulator => 0,
         });
     }
-    match &kernel.contraction {
-        Some(_) => total.saturating_add(2u64.saturating_mul(kernel.points(1) as u64)),
-        None => total,
+    match (&kernel.contraction, &kernel.attention) {
+        (Some(_), _) => total.saturating_add(2u64.saturating_mul(kernel.points(1) as u64)),
+        (None, Some(attention)) => total.saturating_add(attention_flops(kernel, attention)),
+        (None, None) => total,
     }
+}
+
+/// Both products, and what the softmax does with each score that is looked at:
+/// a comparison, a difference, an exponential, a sum.
+fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
+    let size = |axes: &[AxisId]| -> u64 {
+        axes.iter().map(|axis| kernel.axes[axis.index()].extent as u64).fold(1, u64::saturating_mul)
+    };
+    let (rows, keys) = (size(&a.rows), size(&a.keys));
+    let hidden = if a.causal {
+        // Row `i` does not look at the `keys - 1 - i` keys after it.
+        let some = rows.min(keys.saturating_sub(1));
+        some.saturating_mul(2 * keys - 1 - some) / 2
+    } else {
+        0
+    };
+    let scores = size(&a.batch).saturating_mul(rows.saturating_mul(keys).saturating_sub(hidden));
+    let products = size(&a.depth).saturating_add(size(&a.columns)).saturating_mul(2);
+    scores.saturating_mul(products.saturating_add(3 + AluOp::Exp.flops()))
 }

@@ -21,8 +21,9 @@ use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{Builder, Splits};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
 use crate::kernel::index::{Positions, complete, linear};
-use crate::kernel::nest::{Contraction, Input, Kernel, ScatterStore, Store};
+use crate::kernel::nest::{Attention, Contraction, Input, Kernel, ScatterStore, Store};
 
+pub mod attention;
 mod movement;
 mod structure;
 
@@ -127,9 +128,12 @@ pub(crate) struct Lowerer<'r, 'g> {
     /// Where each node was first met without a guard.
     met: HashMap<NodeId, (Positions, ExprId)>,
     contraction: Option<Contraction>,
-    /// The contraction's node, and whether its operands are being lowered.
+    attention: Option<Attention>,
+    /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
+    /// Whether the kernel has a reduction.
+    in_rows: bool,
     /// The axis of a scan, which must stay whole.
     scan_axis: Option<AxisId>,
     /// Elements of the operand being lowered.
@@ -149,8 +153,10 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             memo: HashMap::new(),
             met: HashMap::new(),
             contraction: None,
+            attention: None,
             contraction_node: None,
             in_operand: false,
+            in_rows: false,
             scan_axis: None,
             operand_numel: 0,
             depth: 0,
@@ -241,7 +247,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         };
         let value_level = self.builder.exprs[value.index()].level;
         // What a contraction sums over is no place to store at.
-        let summed = self.contraction.is_some() && level > 0;
+        let summed = self.contraction_node.is_some() && level > 0;
         if axes != up_to(level) || value_level > level || summed {
             return Err(different().into());
         }
@@ -260,6 +266,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             stores,
             args: builder.args,
             contraction: self.contraction.take(),
+            attention: self.attention.take(),
             scatter,
         }
     }
@@ -336,8 +343,8 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             | Op::AllReduce(_)
             | Op::Pack(_)
             | Op::Loop(..)
-            | Op::Composite(..)
             | Op::Custom(..) => Err(Blocker::Opaque(node.op.name()).into()),
+            Op::Composite(composite, _) => self.composite(id, composite, at, guard),
             Op::After => self.value(operand(0), at, guard),
             Op::Copy(device) if *device == graph.ty(operand(0)).device => self.value(operand(0), at, guard),
             Op::Copy(_) => Err(Blocker::Opaque(node.op.name()).into()),

@@ -70,6 +70,40 @@ pub struct Contraction {
     pub k: Vec<AxisId>,
 }
 
+/// Attention at the root of a kernel: at every row,
+/// `acc[batch, row, column] = sum over keys of softmax(score)[key] * v[batch, key, column]`
+/// with `score = sum over depth of q * k * scale`, hidden or shifted by the
+/// mask. A row that may look nowhere is zero.
+///
+/// Each list is in row-major order. Stores and their expressions see the
+/// result as [`Expr::Accumulator`]; everything is computed in `F32`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attention {
+    /// Queries: depend on batch, rows and depth.
+    pub q: ExprId,
+    /// Keys: depend on batch, keys and depth.
+    pub k: ExprId,
+    /// Values: depend on batch, keys and columns.
+    pub v: ExprId,
+    /// A `Bool`, where to look, or a number added to the score: depends on
+    /// batch, rows and keys.
+    pub mask: Option<ExprId>,
+    /// Factor of the scores, as the bits of an `f64`.
+    pub scale: u64,
+    /// Row `i` looks at the keys `0..=i` only.
+    pub causal: bool,
+    /// Axes of independent attentions (level 0).
+    pub batch: Vec<AxisId>,
+    /// Axes of the queries (level 0).
+    pub rows: Vec<AxisId>,
+    /// Axes along the values' rows (level 0).
+    pub columns: Vec<AxisId>,
+    /// Axes of the keys (level 1).
+    pub keys: Vec<AxisId>,
+    /// Axes along the rows of queries and keys (level 1).
+    pub depth: Vec<AxisId>,
+}
+
 /// A scatter at the root of a kernel: at every point of the level-0 axes, in
 /// row-major order, `value` is combined into the element at
 /// `address + index * stride` of a buffer that already holds the base.
@@ -122,6 +156,8 @@ pub struct Kernel {
     pub args: Vec<NodeId>,
     /// The contraction, if there is one.
     pub contraction: Option<Contraction>,
+    /// The attention, if there is one; then there is no contraction.
+    pub attention: Option<Attention>,
     /// The scatter, if there is one; then there are no stores, and the one
     /// output is the buffer scattered into.
     pub scatter: Option<ScatterStore>,

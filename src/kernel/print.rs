@@ -30,6 +30,15 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         let (a, b) = (c.a.0, c.b.0);
         writeln!(out, "  acc {} = %{a} * %{b}, batch [{batch}] m [{m}] n [{n}] k [{k}]", c.dtype)?;
     }
+    if let Some(a) = &kernel.attention {
+        let [batch, rows, columns, keys, depth] =
+            [&a.batch, &a.rows, &a.columns, &a.keys, &a.depth].map(|list| axes(list));
+        let mask = a.mask.map(|mask| format!(" mask %{}", mask.0)).unwrap_or_default();
+        let causal = if a.causal { " causal" } else { "" };
+        let (q, k, v, scale) = (a.q.0, a.k.0, a.v.0, f64::from_bits(a.scale));
+        writeln!(out, "  attention %{q} %{k} %{v}{mask}{causal} scale {scale:?}")?;
+        writeln!(out, "    batch [{batch}] rows [{rows}] columns [{columns}] keys [{keys}] depth [{depth}]")?;
+    }
     if let Some(s) = &kernel.scatter {
         writeln!(
             out,

@@ -3,7 +3,7 @@
 //!
 //! 1. a summary of every plan built;
 //! 2. every launch with its time;
-//! 3. why things were not fused;
+//! 3. why things were not fused, and composites not computed by templates;
 //! 4. the kernels' sources;
 //! 5. the kernels before rendering, with their index expressions.
 
@@ -16,6 +16,7 @@ use crate::ir::NodeId;
 use crate::ir::collect::Collected;
 use crate::plan::build::Plan;
 use crate::plan::report::{PlanReport, bytes, of_plan};
+use crate::schedule::ByBody;
 
 /// Prints a plan that was just built.
 pub(crate) fn built(plan: &Arc<Plan>, collected: &Collected) {
@@ -33,6 +34,7 @@ pub fn describe(report: &PlanReport, level: u8) -> String {
     }
     if level >= 3 {
         text += &refusals(report);
+        text += &by_body(report);
     }
     for kernel in &report.kernels {
         if level >= 4 {
@@ -60,6 +62,13 @@ fn refusals(report: &PlanReport) -> String {
         let _ = writeln!(text, "not fused: {producer} with {consumer}: {}", refusal.blocker);
     }
     text
+}
+
+/// One line for each composite that a template could have computed.
+fn by_body(report: &PlanReport) -> String {
+    let plans = report.plan.iter();
+    let line = |one: &ByBody| format!("by its body: {} {} ({}): {}\n", one.name, one.ty, one.at, one.why);
+    plans.flat_map(|plan| &plan.schedule.by_body).map(line).collect()
 }
 
 /// The time at which a launch starts, where launches are printed.

@@ -9,6 +9,8 @@ use crate::tensor::compose::Site;
 use crate::tensor::control;
 use crate::tensor::testing::{i64s, pattern};
 
+mod attention;
+
 /// Realizes the tensors together and compares each with the oracle; gives
 /// the number of kernels launched.
 #[track_caller]
@@ -157,6 +159,14 @@ fn reductions_share_and_nest() {
     let target = i64s(&[6, 1], &[0, 3, 1, 7, 2, 2]);
     let nll = s.mean_keepdim(&s.gather(&logp, 1, &target), &[0, 1]) * -1.0;
     assert_eq!(agrees(&[&nll]), 1);
+}
+
+#[test]
+fn a_reduction_of_one_element_shares_no_kernel_with_a_product() {
+    let s = site();
+    let reduced = s.reduce(Monoid::M2, &pattern(&[1], 1), &[0]);
+    let product = s.contract(&pattern(&[], 2), &reduced, &[], &[]);
+    assert_eq!(agrees(&[&s.contract(&reduced, &product, &[], &[])]), 3);
 }
 
 #[test]

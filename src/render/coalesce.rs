@@ -18,9 +18,10 @@ pub fn coalesce(kernel: &Kernel) -> Kernel {
 
 /// Two neighbours of one level, outer and inner, that can become one.
 fn pair(kernel: &Kernel) -> Option<(AxisId, AxisId)> {
-    let lists: Vec<Vec<AxisId>> = match &kernel.contraction {
-        Some(c) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
-        None => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
+    let lists: Vec<Vec<AxisId>> = match (&kernel.contraction, &kernel.attention) {
+        (Some(c), _) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
+        (None, Some(a)) => [&a.batch, &a.rows, &a.columns, &a.keys, &a.depth].map(Vec::clone).into(),
+        (None, None) => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
     };
     let wide = |axis: &AxisId| kernel.axes[axis.index()].extent > 1;
     for list in lists {

@@ -10,11 +10,13 @@
 //! - [`mod@split`]: long or narrow kernels become several.
 //! - [`iterations`]: how often one invocation's loops run.
 //! - [`product`]: tiles of matrix products, for templates.
+//! - [`attention`]: sizes of attention's template.
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
 //! - [`mod@cuda`]: CUDA C.
 
+pub mod attention;
 pub mod c_like;
 pub mod coalesce;
 pub mod cuda;

@@ -28,6 +28,10 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
     if let Some(c) = &mut result.contraction {
         (c.a, c.b) = (rewrite.wide(c.a), rewrite.wide(c.b));
     }
+    if let Some(a) = &mut result.attention {
+        (a.q, a.k, a.v) = (rewrite.wide(a.q), rewrite.wide(a.k), rewrite.wide(a.v));
+        a.mask = a.mask.map(|mask| rewrite.wide(mask));
+    }
     if let Some(scatter) = &mut result.scatter {
         (scatter.index, scatter.value) = (rewrite.own(scatter.index), rewrite.wide(scatter.value));
     }
@@ -238,6 +242,7 @@ mod tests {
             stores: Vec::new(),
             args: Vec::new(),
             contraction: None,
+            attention: None,
             scatter: None,
         }
     }

@@ -156,8 +156,11 @@ impl Tile {
     /// Whether a device can run it, on a product that deep.
     fn fits(&self, k: usize, target: &Target) -> bool {
         let shared = match *self {
-            // A subgroup's lanes hold blocks of four rows.
-            Tile::Subgroup { rows, .. } if rows / 4 > target.subgroup as usize => return false,
+            // A subgroup's lanes hold blocks of four rows; what those above the
+            // eighth hold is not broadcast.
+            Tile::Subgroup { rows, .. } if rows / 4 > target.subgroup as usize || target.subgroup > 8 => {
+                return false;
+            }
             Tile::Subgroup { .. } => 4 * self.size(target).iter().product::<usize>(),
             Tile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
         };

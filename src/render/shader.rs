@@ -145,6 +145,11 @@ pub enum Unsupported {
         /// The device's limit.
         limit: u64,
     },
+    /// Work that only a template does, on a device that has none.
+    #[error(
+        "{0} in one kernel, for which {{adapter}} has no template; planned for it, it is several kernels"
+    )]
+    Template(&'static str),
     /// More elements than 32-bit addresses reach.
     #[error("{0} elements in one buffer, more than 32-bit addresses reach")]
     Elements(usize),

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::{DType, Device, Result, Span};
 use crate::ir::Buffer;
 use crate::kernel::Work;
+use crate::kernel::lower::attention::Range;
 
 pub use label::Label;
 pub use ledger::Ledger;
@@ -39,8 +40,8 @@ pub struct Capabilities {
     pub workers: usize,
     /// Bytes of a row that stay on chip between the stages of a row kernel.
     pub row_bytes: usize,
-    /// Names of the composites that a template runs.
-    pub templates: &'static [&'static str],
+    /// The attention that a template runs.
+    pub attention: Option<Range>,
     /// The element types it cannot compute with.
     pub missing: &'static [DType],
     /// Whether a kernel with several outputs may write them over inputs that

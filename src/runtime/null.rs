@@ -41,7 +41,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     max_bindings: 64,
     workers: 2,
     row_bytes: 128 << 10,
-    templates: &[],
+    attention: None,
     missing: &[],
     several_in_place: true,
     output_alignment: 1,

@@ -1,6 +1,7 @@
 //! What a node is to the scheduler.
 
 use crate::ir::{GraphNode, NodeId, Op};
+use crate::kernel::lower::attention;
 
 /// How a node takes part in fusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ pub fn class(node: &GraphNode, same_device: bool) -> Class {
         Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => {
             Class::Structural
         }
+        Op::Composite(..) if attention::is_attention(&node.op) => Class::Structural,
         Op::Scatter(..) => Class::Scatter,
         Op::Pack(_) => Class::Pack,
         Op::Copy(_) if same_device => Class::Pointwise,
@@ -56,4 +58,10 @@ pub fn class(node: &GraphNode, same_device: bool) -> Class {
         | Op::Composite(..)
         | Op::Custom(..) => Class::Opaque,
     }
+}
+
+/// Whether an operation fills a kernel's grid with sums of products, before
+/// which only cheap work runs: a contraction or attention.
+pub fn is_product(op: &Op) -> bool {
+    matches!(op, Op::Contract(_)) || attention::is_attention(op)
 }

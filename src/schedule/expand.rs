@@ -1,58 +1,183 @@
 //! Replaces composites that no template runs by their bodies.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::Device;
+use crate::base::{Device, Span};
 use crate::ir::collect::collect_body;
-use crate::ir::{Composite, Graph, GraphNode, NodeId, Op};
+use crate::ir::rewrite::DROPPED;
+use crate::ir::simplify::simplify;
+use crate::ir::{Composite, Graph, GraphNode, NodeId, Op, Type};
+use crate::kernel::lower::attention::{Unfit, fits, is_attention};
+use crate::runtime::Capabilities;
 
-/// The graph with every composite replaced by its body, unless `template`
-/// says that the device runs it. Bodies are expanded in turn. The second
-/// result maps old numbers to new ones.
-pub fn expand(graph: Graph, template: &dyn Fn(Device, &'static str) -> bool) -> (Graph, Vec<NodeId>) {
-    let has_any = |graph: &Graph| graph.nodes.iter().any(|node| to_expand(node, template).is_some());
-    let mut map: Vec<NodeId> = graph.ids().collect();
-    let mut graph = graph;
-    while has_any(&graph) {
-        let (expanded, step) = expand_once(&graph, template);
-        map.iter_mut().for_each(|id| *id = step[id.index()]);
-        graph = expanded;
+/// A composite that is computed by its body on a device with a template for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByBody {
+    /// The composite's name.
+    pub name: &'static str,
+    /// What it gives.
+    pub ty: Type,
+    /// The user's line.
+    pub at: Span,
+    /// Why.
+    pub why: Unfit,
+}
+
+/// A graph whose composites are those that templates run.
+#[derive(Clone, Debug, Default)]
+pub struct Expanded {
+    /// The graph.
+    pub graph: Graph,
+    /// From numbers in the graph given to numbers in this one.
+    pub map: Vec<NodeId>,
+    /// The composites that templates could have run.
+    pub by_body: Vec<ByBody>,
+}
+
+/// What each device can do.
+type Devices<'a> = &'a dyn Fn(Device) -> Capabilities;
+
+/// The graph with composites replaced by their bodies, but for those that
+/// a kernel can hold and the device's template is worth it for. Bodies are
+/// expanded in turn.
+pub fn expand(graph: Graph, capabilities: Devices<'_>) -> Expanded {
+    let map = graph.ids().collect();
+    let mut expanded = Expanded { graph, map, by_body: Vec::new() };
+    while let Some(bodies) = composites(&expanded.graph, |id| verdict(&expanded.graph, id, capabilities)) {
+        expanded.replace(&bodies);
     }
-    (graph, map)
+    let kept = |graph: &Graph, id| verdict(graph, id, capabilities).is_none() && is_composite(graph, id);
+    let kept: Vec<NodeId> = expanded.graph.ids().filter(|&id| kept(&expanded.graph, id)).collect();
+    if !kept.is_empty() {
+        let shared = shared(&expanded.graph, &kept);
+        let verdict = |id: NodeId| shared.contains(&id).then_some(Some(Unfit::Shared));
+        if let Some(bodies) = composites(&expanded.graph, verdict) {
+            expanded.replace(&bodies);
+        }
+    }
+    expanded
 }
 
-fn to_expand<'n>(
-    node: &'n GraphNode,
-    template: &dyn Fn(Device, &'static str) -> bool,
-) -> Option<(&'n Arc<Composite>, u32)> {
-    let Op::Composite(composite, out) = &node.op else { return None };
-    (!template(node.ty.device, composite.name)).then_some((composite, *out))
+fn is_composite(graph: &Graph, id: NodeId) -> bool {
+    matches!(graph.node(id).op, Op::Composite(..))
 }
 
-fn expand_once(graph: &Graph, template: &dyn Fn(Device, &'static str) -> bool) -> (Graph, Vec<NodeId>) {
+/// By number, whether a node is replaced by its body (`Some`), and what keeps
+/// it from the device's template if there is one.
+type Bodies = BTreeMap<NodeId, Option<Unfit>>;
+
+/// The composites with a verdict; `None` if there is none.
+fn composites(graph: &Graph, verdict: impl Fn(NodeId) -> Option<Option<Unfit>>) -> Option<Bodies> {
+    let bodies: Bodies = graph.ids().filter_map(|id| Some((id, verdict(id)?))).collect();
+    (!bodies.is_empty()).then_some(bodies)
+}
+
+/// Whether a composite is to be replaced, and why although there is a template.
+fn verdict(graph: &Graph, id: NodeId, capabilities: Devices<'_>) -> Option<Option<Unfit>> {
+    let node = graph.node(id);
+    if !is_composite(graph, id) {
+        return None;
+    }
+    let range = capabilities(node.ty.device).attention.filter(|_| is_attention(&node.op));
+    let Some(range) = range else { return Some(None) };
+    let operands: Vec<&Type> = node.operands.iter().map(|&operand| graph.ty(operand)).collect();
+    fits(&operands, &range).err().map(Some)
+}
+
+impl Expanded {
+    fn replace(&mut self, bodies: &Bodies) {
+        for (&id, why) in bodies {
+            let node = self.graph.node(id);
+            self.by_body.extend(why.map(|why| ByBody {
+                name: node.op.name(),
+                ty: node.ty.clone(),
+                at: node.span,
+                why,
+            }));
+        }
+        let Once { graph, map, .. } = expand_once(&self.graph, |id| bodies.contains_key(&id));
+        self.map.iter_mut().for_each(|id| *id = map[id.index()]);
+        self.graph = graph;
+    }
+}
+
+/// Composites replaced by bodies, as they are.
+struct Once {
+    graph: Graph,
+    map: Vec<NodeId>,
+    /// The new nodes of each composite's body.
+    spliced: HashMap<NodeId, Range<u32>>,
+}
+
+fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Once {
     type Key = (usize, SmallVec<[NodeId; 3]>);
     let mut expanded = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
+    let mut spliced = HashMap::new();
     // Several results of one composite share one copy of its body.
-    let mut bodies: HashMap<Key, Vec<NodeId>> = HashMap::new();
-    for node in &graph.nodes {
+    let mut bodies: HashMap<Key, (Vec<NodeId>, Range<u32>)> = HashMap::new();
+    for (node, old) in graph.nodes.iter().zip(graph.ids()) {
         let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| map[o.index()]).collect();
-        let id = match to_expand(node, template) {
-            None => expanded.push(GraphNode { operands, ..node.clone() }),
-            Some((composite, out)) => {
+        let id = match &node.op {
+            Op::Composite(composite, out) if replaced(old) => {
                 let key = (Arc::as_ptr(composite) as usize, operands.clone());
-                let results =
-                    bodies.entry(key).or_insert_with(|| splice(&mut expanded, composite, &operands));
-                results[out as usize]
+                let body = bodies.entry(key).or_insert_with(|| {
+                    let start = expanded.nodes.len() as u32;
+                    let results = splice(&mut expanded, composite, &operands);
+                    (results, start..expanded.nodes.len() as u32)
+                });
+                spliced.insert(old, body.1.clone());
+                body.0[*out as usize]
             }
+            _ => expanded.push(GraphNode { operands, ..node.clone() }),
         };
         map.push(id);
     }
     expanded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    (expanded, map)
+    Once { graph: expanded, map, spliced }
+}
+
+/// Those of some attentions of which something else reads a part: a gradient
+/// computes the scores again, and the body would share them with it.
+fn shared(graph: &Graph, kept: &[NodeId]) -> HashSet<NodeId> {
+    let Once { graph: whole, map, spliced } = expand_once(graph, |id| kept.contains(&id));
+    let (simple, now) = simplify(&whole);
+    let present = |id: NodeId| Some(now[id.index()]).filter(|id| *id != DROPPED);
+    let read_apart = |(composite, range): (&NodeId, &Range<u32>)| {
+        let result = present(map[composite.index()]);
+        let needed = needed_without(&simple, result);
+        let mut scores = from_products(&whole, range.clone()).filter_map(present);
+        scores.any(|id| Some(id) != result && needed[id.index()]).then_some(*composite)
+    };
+    spliced.iter().filter_map(read_apart).collect()
+}
+
+/// By number, what the outputs need, were a node's value there already.
+fn needed_without(graph: &Graph, there: Option<NodeId>) -> Vec<bool> {
+    let mut needed = vec![false; graph.nodes.len()];
+    graph.outputs.iter().for_each(|output| needed[output.index()] = true);
+    for id in graph.ids().rev() {
+        if needed[id.index()] && Some(id) != there {
+            graph.node(id).operands.iter().for_each(|x| needed[x.index()] = true);
+        }
+    }
+    needed
+}
+
+/// The nodes of a body from its products on.
+fn from_products(graph: &Graph, range: Range<u32>) -> impl Iterator<Item = NodeId> {
+    let mut found: HashSet<NodeId> = HashSet::new();
+    for id in range.map(NodeId) {
+        let node = graph.node(id);
+        if matches!(node.op, Op::Contract(_)) || node.operands.iter().any(|x| found.contains(x)) {
+            found.insert(id);
+        }
+    }
+    found.into_iter()
 }
 
 /// Adds a composite's body on these operands; gives its results.

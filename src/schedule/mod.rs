@@ -23,6 +23,7 @@ use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
 
+pub use expand::ByBody;
 pub use fuse::Refusal;
 pub use memory::{Memory, Place};
 pub use order::{Action, Step};
@@ -58,6 +59,8 @@ pub struct Schedule {
     pub transfers: HashMap<NodeId, Moved>,
     /// Why things were not fused.
     pub refusals: Vec<Refusal>,
+    /// Composites computed by their bodies where there is a template.
+    pub by_body: Vec<ByBody>,
     /// For each node of the graph given, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Vec<Option<NodeId>>,
@@ -79,9 +82,7 @@ pub struct Schedule {
 /// 7. `order`: groups into steps.
 /// 8. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
-    let template =
-        |device: Device, name: &'static str| (environment.capabilities)(device).templates.contains(&name);
-    let (graph, expanded) = expand::expand(graph, &template);
+    let expand::Expanded { graph, map: expanded, by_body } = expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
     let mut maps = vec![expanded, simplified];
     let mut transfers = HashMap::new();
@@ -110,7 +111,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &params, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
-    Schedule { graph, steps, memory, transfers, refusals, map, resized, again: HashMap::new() }
+    Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again: HashMap::new() }
 }
 
 /// Decides what runs together, and in which order.

@@ -2,6 +2,7 @@
 //! so that a template may run it without writing the scores.
 
 use crate::base::{DType, Scalar, Shape};
+use crate::ir::op::ATTENTION;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
@@ -28,7 +29,8 @@ impl Tensor {
     /// `softmax(self @ key.T * scale + mask) @ value` for queries
     /// `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]`: `[.., l, v]`.
     /// A query that may look nowhere gets zeros. 16-bit floats compute in
-    /// `F32`.
+    /// `F32`. Where a value that no query of a block looks at is no number or
+    /// infinite, it is left open whether results are numbers.
     ///
     /// Invalid when shapes or types do not fit, a mask meets `causal`, or
     /// with shared heads the query's heads are no multiple of the keys'.
@@ -38,9 +40,6 @@ impl Tensor {
         finish(attention(site, self, key, value, &opts))
     }
 }
-
-/// The name under which templates look for attention.
-pub const ATTENTION: &str = "attention";
 
 fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<Tensor> {
     check(site, q, k, v, opts)?;

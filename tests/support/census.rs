@@ -191,6 +191,7 @@ pub fn required(mode: Mode, special: bool) -> Vec<String> {
     for dtype in DType::ALL.into_iter().filter(|&dtype| super::device::has(dtype)) {
         names.extend([dtype.to_string(), format!("compared {dtype}")]);
     }
+    names.extend((mode == Mode::Smooth).then(|| "attention".to_string()));
     let float_only = |op: &AluOp| !op.accepts().int && !op.accepts().bool;
     let exact = [AluOp::Floor, AluOp::Trunc];
     let drawn = |op: &&AluOp| mode == Mode::Smooth || !float_only(op) || exact.contains(op);

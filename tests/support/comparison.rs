@@ -176,7 +176,7 @@ fn tightness(expected: &Bounded, census: &mut Census) {
 /// # Errors
 /// What differs.
 pub fn alone(program: &Program, device: Device, census: &mut Census) -> Checked {
-    let context = Context::new();
+    let context = device::context(program.instructions.len());
     let result = with_context(&context, || warm_and_cold(&context, program, device, census));
     match result {
         Err(TestCaseError::Fail(reason)) if device::lacks_what_is_refused(reason.message()) => {

@@ -1,8 +1,9 @@
 //! The device that the fuzz runs on: `KILN_FUZZ_DEVICE`, the CPU if unset.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use kiln::base::{DType, Device};
+use kiln::plan::context::Context;
 
 /// The device under test.
 pub fn under_test() -> Device {
@@ -11,6 +12,25 @@ pub fn under_test() -> Device {
         Err(_) => Device::cpu(),
     });
     *DEVICE
+}
+
+/// A context for a program of so many instructions. In every fourth's no kernel
+/// of a wgpu device is too small for lanes and templates.
+pub fn context(instructions: usize) -> Arc<Context> {
+    let context = Context::new();
+    #[cfg(feature = "wgpu")]
+    if instructions.is_multiple_of(4) && under_test().kind == kiln::base::DeviceKind::Wgpu {
+        use kiln::runtime::wgpu::{WgpuBackend, gpu::Gpu};
+        static EAGER: LazyLock<Arc<Gpu>> = LazyLock::new(|| {
+            let mut gpu = Gpu::open(under_test()).expect("the device under test is there");
+            Arc::get_mut(&mut gpu).expect("the only handle").target.few_elements = 0;
+            gpu
+        });
+        context.install(Arc::new(WgpuBackend::of(EAGER.clone())));
+    }
+    #[cfg(not(feature = "wgpu"))]
+    let _ = instructions;
+    context
 }
 
 /// The types that the device under test does not compute with.

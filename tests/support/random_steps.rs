@@ -123,6 +123,8 @@ impl Construction {
             Kind::Sort => self.sort(a?, with),
             Kind::Copy => self.copy(a?),
             Kind::Loop => self.repeat(a?, with),
+            // In a draw of its own, so that others stay what they were.
+            Kind::Composite if with[1] % 2 == 1 && self.mode == Mode::Smooth => self.attention(a?, b?, with),
             Kind::Composite => self.composite(a?, with),
         }
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kiln::base::{DType, Dims, Scalar, Shape};
 use kiln::ir::{AluOp, Axes, Body, Composite, ContractDims, LoopSpec, Monoid, Op, ScatterMode, Type};
+use kiln::tensor::Tensor;
+use kiln::tensor::attention::AttentionOpts;
 
 use super::device;
 use super::random_leaf::{Buffers, Mode, Numbers, Sharing};
@@ -226,6 +228,38 @@ impl Construction {
             self.stack.push(first);
         }
         self.computed(Op::Composite(composite, 1), &[&a], bound)
+    }
+
+    /// Attention among the rows of `a`, often of all its axes but the last,
+    /// with values taken from `b`.
+    pub(super) fn attention(&self, a: Entry, b: Entry, with: [u8; 4]) -> Option<Entry> {
+        let dtype = if a.dtype().is_float() { a.dtype() } else { DType::F32 };
+        let (a, b) = (self.cast(a, dtype)?, self.cast(b, dtype)?);
+        let width = *a.shape().last()?;
+        let rows = a.shape().numel().checked_div(width)?;
+        let x = Tensor::from_node(a.node.clone());
+        let q = if a.rank() < 2 || !with[0].is_multiple_of(4) { x.reshape([rows, width]) } else { x };
+        let keys = q.shape()[q.rank() - 2];
+        if keys == 0 || q.shape().numel() / width * keys > 4 * self.size.most() {
+            return None;
+        }
+        let columns = (b.shape().numel() / keys).min(130);
+        let all = Tensor::from_node(b.node.clone()).reshape([b.shape().numel()]);
+        let v = all.narrow(0, 0, keys * columns).reshape([keys, columns]);
+        let k = q.flip(-2i64);
+        let added = q.narrow(-1, 0, 1).transpose(-1, -2);
+        let special = a.special || b.special;
+        let opts = match with[2] % 4 {
+            // Whether a value that nobody looks at is a number is left open.
+            0 => AttentionOpts::default().causal(!special),
+            1 => AttentionOpts::default().mask(&added.gt(0.0)),
+            2 => AttentionOpts::default().mask(&added),
+            _ => AttentionOpts::default(),
+        };
+        let y = q.scaled_dot_product_attention(&k, &v, opts);
+        let node = y.node().unwrap_or_else(|e| panic!("{e}")).clone();
+        let fits = node.ty().shape.numel() <= self.size.most();
+        fits.then_some(Entry { node, bound: b.bound, special, stored: false })
     }
 }
 

@@ -113,7 +113,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// `number / divisor mod extent`.
-    fn quotient(&mut self, number: &Position, divisor: i64, extent: usize) -> Lowered<Position> {
+    pub(crate) fn quotient(&mut self, number: &Position, divisor: i64, extent: usize) -> Lowered<Position> {
         if number.computed.is_empty() {
             match divide(&number.affine, divisor, extent as i64, &self.builder.axes) {
                 Divided::Affine(affine) => return Ok(affine.into()),

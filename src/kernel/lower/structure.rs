@@ -41,9 +41,10 @@ impl Lowerer<'_, '_> {
         guard: usize,
     ) -> Lowered<Rows> {
         let name = self.request.graph.node(id).op.name();
-        if self.contraction.is_some() || self.in_operand {
+        if self.contraction_node.is_some() || self.in_operand {
             return Err(Blocker::Contraction.into());
         }
+        self.in_rows = true;
         let mut used = self.used_dims(name, at)?;
         self.guard_dims(guard, &mut used);
         let level = used.iter().filter_map(|&dim| self.builder.dims[dim].level).max().unwrap_or(0);
@@ -126,7 +127,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// These dimensions have this level; undecided others are the grid.
-    fn decide(&mut self, dims: &[usize], level: u8) {
+    pub(crate) fn decide(&mut self, dims: &[usize], level: u8) {
         for &dim in dims {
             self.builder.dims[dim].level = Some(level);
         }
@@ -233,10 +234,7 @@ impl Lowerer<'_, '_> {
         at: &Positions,
         guard: usize,
     ) -> Lowered<ExprId> {
-        let decided = self.builder.dims.iter().any(|dim| dim.level.is_some());
-        if self.contraction_node.is_some_and(|node| node != id) || self.in_operand || decided || guard != 0 {
-            return Err(Blocker::Contraction.into());
-        }
+        self.may_fill_grid(id, guard)?;
         let graph = self.request.graph;
         let node = graph.node(id);
         let (a, b) = (node.operands[0], node.operands[1]);
@@ -264,6 +262,17 @@ impl Lowerer<'_, '_> {
         let dtype = node.ty.dtype.compute();
         self.contraction = Some(Contraction { a, b, dtype, batch, m, n, k });
         Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
+    }
+
+    /// Whether a contraction, or attention, may be the kernel's: it fills the
+    /// grid alone, and is no reduction's operand, of no axes either.
+    pub(crate) fn may_fill_grid(&self, id: NodeId, guard: usize) -> Lowered<()> {
+        let decided = self.in_rows || self.builder.dims.iter().any(|dim| dim.level.is_some());
+        let other = self.contraction_node.is_some_and(|node| node != id);
+        if other || self.in_operand || decided || guard != 0 {
+            return Err(Blocker::Contraction.into());
+        }
+        Ok(())
     }
 
     /// The grid axes of a contraction's batch, m and n; together they are
@@ -303,7 +312,7 @@ impl Lowerer<'_, '_> {
         let index = self.value(index, &at, 0)?;
         let value = self.value(updates, &at, 0)?;
         self.builder.finish_levels();
-        if self.builder.axes.iter().any(|axis| axis.level > 0) || self.contraction.is_some() {
+        if self.builder.axes.iter().any(|axis| axis.level > 0) || self.contraction_node.is_some() {
             return Err(Blocker::Opaque("scatter").into());
         }
         let Op::Scatter(_, mode) = node.op else { panic!("{} is not a scatter", node.op.name()) };
@@ -372,7 +381,15 @@ pub fn name(graph: &Graph, main: NodeId, met: &HashMap<NodeId, (Positions, ExprI
     nodes.sort_unstable();
     nodes.dedup();
     let structural = |op: &Op| {
-        matches!(op, Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Scatter(..) | Op::Unwindow(..))
+        matches!(
+            op,
+            Op::Reduce(..)
+                | Op::Scan(..)
+                | Op::Contract(_)
+                | Op::Scatter(..)
+                | Op::Unwindow(..)
+                | Op::Composite(..)
+        )
     };
     let scalar = |op: &Op| matches!(op, Op::Alu(_) | Op::Cast(_) | Op::Gather(_));
     let pick = |wanted: &dyn Fn(&Op) -> bool| -> Vec<&'static str> {

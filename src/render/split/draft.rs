@@ -286,6 +286,7 @@ impl<'k> Draft<'k> {
             stores: self.stores,
             args: self.from.kernel.args.clone(),
             contraction: None,
+            attention: None,
             scatter: None,
         };
         Part { kernel, inputs: self.inputs, outputs: self.outputs }

@@ -72,7 +72,9 @@ impl Split {
     fn add(&mut self, part: Part, target: &Target) {
         let part = Part { kernel: narrow(&coalesce(&part.kernel)), ..part };
         let kernel = &part.kernel;
-        if kernel.scatter.is_some() || kernel.points(kernel.depth()) == 0 {
+        // Attention keeps to the limits or is no kernel: `render::attention`.
+        let whole = kernel.scatter.is_some() || kernel.attention.is_some();
+        if whole || kernel.points(kernel.depth()) == 0 {
             return self.parts.push(part);
         }
         if kernel.contraction.is_some() {

@@ -4,11 +4,15 @@
 //! - [`prelude`]: functions that kernels call, those that a text needs.
 //! - [`memory`]: bindings and access to elements.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`hook`]: parts of a kernel as functions that templates call.
 //! - [`mod@product`]: contractions by the templates in `shaders/`.
+//! - [`mod@attention`]: attention by another.
 //! - [`mod@sort`]: sorting permutations.
 //! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
+pub mod attention;
 pub mod dialect;
+pub mod hook;
 pub mod kernel;
 pub mod memory;
 pub mod prelude;
@@ -34,8 +38,9 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
     for part in &parts {
         check_types(&part.kernel, target)?;
         let shader = kernel::PartShader { part, target, inputs: kernel.inputs.len() };
-        let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
-            (Some(c), _) => {
+        let (contraction, attention) = (&part.kernel.contraction, &part.kernel.attention);
+        let pass = match (contraction, attention, &part.kernel.scatter) {
+            (Some(c), ..) => {
                 let c = oriented(&part.kernel, c);
                 let suitable = suitable(&part.kernel, &c, target);
                 let wanted = suitable.iter().find(|&&tile| target.tile == Some(tile));
@@ -44,8 +49,9 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
                     None => shader.contraction()?,
                 }
             }
-            (None, Some(scatter)) => shader.scatter(scatter)?,
-            (None, None) => shader.rows()?,
+            (None, Some(a), _) => attention::render(&shader, a)?,
+            (None, None, Some(scatter)) => shader.scatter(scatter)?,
+            (None, None, None) => shader.rows()?,
         };
         if pass.slots.len() > target.max_buffers {
             return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
@@ -80,6 +86,7 @@ fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
 fn roots(kernel: &Kernel) -> Vec<ExprId> {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     roots.extend(kernel.contraction.iter().flat_map(|c| [c.a, c.b]));
+    roots.extend(kernel.attention.iter().flat_map(|a| [a.q, a.k, a.v].into_iter().chain(a.mask)));
     roots.extend(kernel.scatter.iter().flat_map(|scatter| [scatter.index, scatter.value]));
     roots
 }

@@ -6,7 +6,7 @@ pub mod memory;
 pub mod micro;
 pub mod pool;
 #[cfg(test)]
-mod reference;
+pub(crate) mod reference;
 mod sort;
 pub mod threads;
 pub mod tile;
@@ -48,7 +48,7 @@ impl CpuBackend {
             max_bindings: 64,
             workers: threads::count(),
             row_bytes: 128 << 10,
-            templates: &[],
+            attention: None,
             missing: &[],
             several_in_place: true,
             output_alignment: 1,

@@ -56,7 +56,7 @@ impl CudaBackend {
             max_bindings: 128,
             workers,
             row_bytes: 32 << 10,
-            templates: &[],
+            attention: None,
             missing: &[],
             several_in_place: false,
             output_alignment: 16,

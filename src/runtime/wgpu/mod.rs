@@ -30,7 +30,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
-use crate::render::Adapter;
+use crate::render::{Adapter, attention};
 use crate::runtime::wgpu::custom::HostProgram;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
@@ -81,6 +81,7 @@ impl WgpuBackend {
             Adapter::Discrete => (2048, 32 << 10),
         };
         let reports = Arc::new(Reports::new(&gpu.device));
+        let attention = attention::range(&gpu.target);
         WgpuBackend {
             gpu,
             reports,
@@ -88,7 +89,7 @@ impl WgpuBackend {
                 max_bindings,
                 workers,
                 row_bytes,
-                templates: &[],
+                attention,
                 missing,
                 several_in_place: false,
                 output_alignment: 256,

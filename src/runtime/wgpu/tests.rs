@@ -1,5 +1,6 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
+mod attention;
 mod products;
 mod rows;
 mod uploads;

@@ -44,6 +44,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         memory: Memory::default(),
         transfers: schedule.transfers.iter().filter_map(|(&id, moved)| Some((now(id)?, *moved))).collect(),
         refusals: schedule.refusals.iter().filter_map(refusal).collect(),
+        by_body: schedule.by_body.clone(),
         map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
         resized: schedule.resized,
         again,

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
-use crate::schedule::class::{Class, read_operands};
+use crate::schedule::class::{Class, is_product, read_operands};
 use crate::schedule::fuse::{Group, GroupId, Readers, State};
 
 /// Scalar operations worth one byte of memory traffic.
@@ -16,7 +16,7 @@ impl State<'_> {
     pub(super) fn fed_by_contraction(&self, id: NodeId) -> bool {
         let mut pending: SmallVec<[(NodeId, u32); 8]> = smallvec::smallvec![(id, 0)];
         while let Some((node, depth)) = pending.pop() {
-            if matches!(self.graph.node(node).op, Op::Contract(_)) {
+            if is_product(&self.graph.node(node).op) {
                 return true;
             }
             let through = matches!(self.classes[node.index()], Class::Pointwise | Class::Movement);
@@ -95,7 +95,9 @@ impl State<'_> {
             return Err(Blocker::Bindings { found, limit: capabilities.max_bindings });
         }
         let (rows, extent) = (kernel.level_points(0), kernel.level_points(1));
-        let stores_rows = kernel.contraction.is_none() && kernel.stores.iter().any(|s| s.level > 0);
+        let stores_rows = kernel.contraction.is_none()
+            && kernel.attention.is_none()
+            && kernel.stores.iter().any(|s| s.level > 0);
         if stores_rows && rows < 2 * capabilities.workers && rows.saturating_mul(extent) > SMALL {
             return Err(Blocker::TooFewRows { rows, extent });
         }

@@ -19,7 +19,7 @@ use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::{Blocker, Kernel, Request, Role, lower};
 use crate::runtime::Capabilities;
-use crate::schedule::class::{Class, class, read_operands};
+use crate::schedule::class::{Class, class, is_product, read_operands};
 use crate::schedule::floor::Spans;
 use crate::schedule::fuse::reach::{Need, Search};
 
@@ -204,7 +204,7 @@ impl<'a> State<'a> {
     fn join(&mut self, number: GroupId, id: NodeId) {
         self.group_of[id.index()] = Some(number);
         let structural = self.classes[id.index()] == Class::Structural;
-        let contraction = matches!(self.graph.node(id).op, Op::Contract(_));
+        let contraction = is_product(&self.graph.node(id).op);
         let group = self.group_mut(number);
         group.members.push(id);
         group.structural |= structural;

@@ -72,6 +72,7 @@ impl Case {
             stores: Vec::new(),
             args: Vec::new(),
             contraction: None,
+            attention: None,
             scatter: None,
         };
         Case {

@@ -136,6 +136,7 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
         stores: vec![store],
         args: Vec::new(),
         contraction: None,
+        attention: None,
         scatter: None,
     }
 }

@@ -96,6 +96,7 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         stores: kernel.stores.iter().filter(|s| used[s.value.index()]).map(store).collect(),
         args: kernel.args.clone(),
         contraction: None,
+        attention: None,
         scatter: kernel.scatter.as_ref().map(scatter),
     };
     (result, roots.iter().map(|&root| number(root)).collect())

@@ -1,0 +1,146 @@
+//! Attention by a template: `shaders/attention_subgroup.wgsl` computes it, and
+//! a generated header in front of it says of what.
+//!
+//! The header holds the extents, the block's sizes and five functions: what
+//! four queries, keys and values are, what becomes of scores where there is a
+//! mask, and of four columns of a row of the result ([`hook`]).
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{Attention, ExprId, Kernel};
+use crate::render::attention::{Block, Extents};
+use crate::render::c_like::Dialect;
+use crate::render::shader::{Pass, Unsupported, block_words};
+use crate::render::wgsl::dialect::Wgsl;
+use crate::render::wgsl::hook::{self, Around, Hook, Side};
+use crate::render::wgsl::kernel::PartShader;
+use crate::render::wgsl::{Main, Parts, module};
+
+const TEMPLATE: &str = include_str!("../../../shaders/attention_subgroup.wgsl");
+
+/// The lane groups.
+const ROWS: u8 = 0;
+const COLUMNS: u8 = 1;
+const DEPTHS: u8 = 2;
+/// A group that keys take where no columns, and no rows, take it.
+const KEYS_OF_K: u8 = 0;
+const KEYS_OF_V: u8 = 2;
+const KEYS_OF_MASK: u8 = 1;
+
+/// An attention as a template's pass.
+///
+/// # Errors
+/// More elements than 32-bit addresses reach, more iterations than the driver
+/// carries out, or a device without a template.
+pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupported> {
+    let (kernel, target) = (&shader.part.kernel, shader.target);
+    let extents = Extents::of(kernel, a);
+    let Some(block) = Block::of(&extents, target) else { return Err(Unsupported::Template("attention")) };
+    let iterations = block.iterations(&extents);
+    if iterations > target.max_iterations {
+        return Err(Unsupported::Iterations { found: iterations, limit: target.max_iterations });
+    }
+    let dialect = Wgsl { inputs: shader.inputs };
+    let (functions, fours) = functions(shader, a, &extents, &block, &dialect);
+    let bindings = shader.bind(&fours)?;
+    let source = module(&Parts {
+        title: &kernel.name,
+        inputs: shader.inputs,
+        arguments: kernel.args.len(),
+        bindings: &bindings.text,
+        declarations: header(&dialect, a, &extents, &block) + &functions,
+        main: Main::Template(hook::template(TEMPLATE)),
+    });
+    Ok(Pass {
+        source,
+        groups: block.groups(&extents),
+        workgroup: target.subgroup,
+        chunk: 0,
+        chunks_end: 0,
+        slots: bindings.slots,
+        words: block_words(shader.inputs, kernel.args.len()),
+        fours: shader.fours(&fours.0),
+    })
+}
+
+/// The functions that read operands and write results.
+fn functions(
+    shader: &PartShader<'_>,
+    a: &Attention,
+    extents: &Extents,
+    block: &Block,
+    dialect: &Wgsl,
+) -> (String, hook::Fours) {
+    let (kernel, target): (&Kernel, _) = (&shader.part.kernel, shader.target);
+    let side = |parameter, axes, group, extent| Side { parameter, axes, group, extent };
+    let rows = side("row", &a.rows, ROWS, extents.rows);
+    let columns = side("column", &a.columns, COLUMNS, extents.columns);
+    let depths = side("depth", &a.depth, DEPTHS, extents.depth);
+    let keys = |group| side("key", &a.keys, group, extents.keys);
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let mut hooks = vec![
+        Hook::new(kernel, &[a.q], [depths, rows], target),
+        Hook::new(kernel, &[a.k], [keys(KEYS_OF_K), depths], target),
+        Hook::new(kernel, &[a.v], [columns, keys(KEYS_OF_V)], target),
+    ];
+    hooks.extend(a.mask.map(|mask| Hook::new(kernel, &[mask], [keys(KEYS_OF_MASK), rows], target)));
+    hooks.push(Hook::new(kernel, &values, [columns, columns], target));
+    let fours = Hook::fours(&hooks);
+    let around = Around { dialect, batch: &a.batch, fours: &fours };
+    let plain = |value: &str, _: usize, _: usize| value.to_string();
+    let step = Some((DEPTHS, block.depth_step()));
+    let mut text = [
+        hooks[0].operand("load_q(batch: i32, depth: i32, row: i32)", a.q, step, &around, &plain),
+        hooks[1].operand("load_k(batch: i32, key: i32, depth: i32)", a.k, step, &around, &plain),
+        hooks[2].operand(
+            "load_v(batch: i32, column: i32, key: i32)",
+            a.v,
+            Some((KEYS_OF_V, block.keys())),
+            &around,
+            &plain,
+        ),
+    ]
+    .concat();
+    let signature = "masked(batch: i32, key: i32, row: i32, x: array<vec4<Element>, 4>)";
+    text += &match a.mask {
+        Some(mask) => {
+            let hides = kernel.exprs[mask.index()].dtype == DType::Bool;
+            let score = |value: &str, i: usize, j: usize| match hides {
+                true => format!("select(nowhere().x, x[{i}][{j}], {value})"),
+                false => format!("x[{i}][{j}] + {value}"),
+            };
+            hooks[3].operand(signature, mask, None, &around, &score)
+        }
+        None => format!("fn {signature} -> array<vec4<Element>, 4> {{\n    return x;\n}}\n"),
+    };
+    let signature = "store_o(batch: i32, row: i32, column: i32, x: vec4<Element>)";
+    text += &hooks[hooks.len() - 1].result(signature, rows, &around, &|value| value);
+    (text, fours)
+}
+
+/// The constants that the template is written in.
+fn header(dialect: &Wgsl, a: &Attention, extents: &Extents, block: &Block) -> String {
+    let mut text = "alias Element = f32;\n".to_string();
+    let mut constant = |name: &str, value: usize| {
+        let _ = writeln!(text, "const {name} = {value};");
+    };
+    constant("BATCHES", extents.batch);
+    constant("ROWS", extents.rows);
+    constant("KEYS", extents.keys);
+    constant("DEPTH", extents.depth);
+    constant("COLUMNS", extents.columns);
+    constant("LANES", block.lanes);
+    constant("KEY_LANES", block.key_lanes);
+    constant("COLUMN_LANES", block.column_lanes);
+    constant("COLUMN_TURNS", block.column_turns);
+    let _ = writeln!(text, "const CAUSAL = {};\nconst MASKED = {};", a.causal, a.mask.is_some());
+    let number = |x: f32| dialect.constant(DType::F32, u64::from(x.to_bits()));
+    let scale = number(f64::from_bits(a.scale) as f32);
+    let _ = writeln!(text, "fn scale() -> Element {{\n    return {scale};\n}}");
+    for (name, x) in [("zero", 0.0), ("nowhere", f32::NEG_INFINITY)] {
+        let x = number(x);
+        let _ = writeln!(text, "fn {name}() -> vec4<Element> {{\n    return vec4<Element>({x});\n}}");
+    }
+    text
+}

@@ -1,0 +1,494 @@
+// lt[40, 40]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn ordinal_f32(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits, bitcast<i32>(0x80000000u) - bits, bits < 0);
+}
+fn less_f32(x: f32, y: f32) -> bool {
+    let a = ordinal_f32(x);
+    let b = ordinal_f32(y);
+    return a < b && a >= -0x7f800000 && b <= 0x7f800000;
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<u32>;
+fn out0(quad: i32, a: bool, b: bool, c: bool, d: bool) {
+    let e = u32(quad);
+    out0_0[e] = select(0u, 1u, a) | (select(0u, 1u, b) << 8u) | (select(0u, 1u, c) << 16u) | (select(0u, 1u, d) << 24u);
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 200) { return; }
+    let point_first = point * 8;
+    let i1_0 = point_first + 0;
+    let i1_1 = point_first + 1;
+    let i1_2 = point_first + 2;
+    let i1_3 = point_first + 3;
+    let i1_4 = point_first + 4;
+    let i1_5 = point_first + 5;
+    let i1_6 = point_first + 6;
+    let i1_7 = point_first + 7;
+    let v0 = number_f32(0x00000000u /* 0.0 */);
+    let four1 = in0((i1_0) / 4);
+    let v1_0 = four1.x;
+    let v1_1 = four1.y;
+    let v1_2 = four1.z;
+    let v1_3 = four1.w;
+    let four2 = in0((i1_4) / 4);
+    let v1_4 = four2.x;
+    let v1_5 = four2.y;
+    let v1_6 = four2.z;
+    let v1_7 = four2.w;
+    let v2_0 = less_f32(v0, v1_0);
+    let v2_1 = less_f32(v0, v1_1);
+    let v2_2 = less_f32(v0, v1_2);
+    let v2_3 = less_f32(v0, v1_3);
+    let v2_4 = less_f32(v0, v1_4);
+    let v2_5 = less_f32(v0, v1_5);
+    let v2_6 = less_f32(v0, v1_6);
+    let v2_7 = less_f32(v0, v1_7);
+    out0((i1_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    out0((i1_4) / 4, v2_4, v2_5, v2_6, v2_7);
+}
+
+// attention[2, 40, 32]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn scale_f32(x: f32, n: i32) -> f32 {
+    let half = n >> 1u;
+    let other = n - half;
+    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
+}
+fn exp_f32(x: f32) -> f32 {
+    let c = min(max(x, -104.0), 89.0);
+    let n = round(c * 1.4426950);
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
+    let y = 1.0 + (p * (r * r) + r);
+    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
+    return select(value, x, nan_f32(x));
+}
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+}
+@group(0) @binding(2) var<storage, read_write> in1_0: array<u32>;
+fn in1(quad: i32) -> vec4<bool> {
+    let e = u32(quad) + launch[1].y / 4u;
+    return vec4<bool>(((in1_0[e] >> 0u) & 0xffu) != 0u, ((in1_0[e] >> 8u) & 0xffu) != 0u, ((in1_0[e] >> 16u) & 0xffu) != 0u, ((in1_0[e] >> 24u) & 0xffu) != 0u);
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+}
+alias Element = f32;
+const BATCHES = 8;
+const ROWS = 40;
+const KEYS = 40;
+const DEPTH = 8;
+const COLUMNS = 8;
+const LANES = 8;
+const KEY_LANES = 8;
+const COLUMN_LANES = 2;
+const COLUMN_TURNS = 1;
+const CAUSAL = false;
+const MASKED = true;
+fn scale() -> Element {
+    return number_f32(0x3eb504f3u /* 0.35355338 */);
+}
+fn zero() -> vec4<Element> {
+    return vec4<Element>(number_f32(0x00000000u /* 0.0 */));
+}
+fn nowhere() -> vec4<Element> {
+    return vec4<Element>(number_f32(0xff800000u /* -inf */));
+}
+fn load_q(batch: i32, depth: i32, row: i32) -> array<vec4<Element>, 4> {
+    let i0 = i32(u32(batch) / 4u);
+    let i2 = i32(u32(batch) % 4u);
+    let depth_first = min(depth, 4);
+    let i5_0 = depth_first + 0;
+    let i5_1 = depth_first + 1;
+    let i5_2 = depth_first + 2;
+    let i5_3 = depth_first + 3;
+    let row_first = min(row, 36);
+    let i1_0 = row_first + 0;
+    let i1_1 = row_first + 1;
+    let i1_2 = row_first + 2;
+    let i1_3 = row_first + 3;
+    let four1 = in0((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) / 4);
+    let v0_0_0 = four1.x;
+    let v0_0_1 = four1.y;
+    let v0_0_2 = four1.z;
+    let v0_0_3 = four1.w;
+    let four2 = in0((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) / 4);
+    let v0_1_0 = four2.x;
+    let v0_1_1 = four2.y;
+    let v0_1_2 = four2.z;
+    let v0_1_3 = four2.w;
+    let four3 = in0((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) / 4);
+    let v0_2_0 = four3.x;
+    let v0_2_1 = four3.y;
+    let v0_2_2 = four3.z;
+    let v0_2_3 = four3.w;
+    let four4 = in0((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) / 4);
+    let v0_3_0 = four4.x;
+    let v0_3_1 = four4.y;
+    let v0_3_2 = four4.z;
+    let v0_3_3 = four4.w;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(v0_0_0, v0_1_0, v0_2_0, v0_3_0),
+        vec4<Element>(v0_0_1, v0_1_1, v0_2_1, v0_3_1),
+        vec4<Element>(v0_0_2, v0_1_2, v0_2_2, v0_3_2),
+        vec4<Element>(v0_0_3, v0_1_3, v0_2_3, v0_3_3),
+    );
+}
+fn load_k(batch: i32, key: i32, depth: i32) -> array<vec4<Element>, 4> {
+    let i0 = i32(u32(batch) / 4u);
+    let i2 = i32(u32(batch) % 4u);
+    let key_first = min(key, 36);
+    let i4_0 = key_first + 0;
+    let i4_1 = key_first + 1;
+    let i4_2 = key_first + 2;
+    let i4_3 = key_first + 3;
+    let depth_first = min(depth, 4);
+    let i5_0 = depth_first + 0;
+    let i5_1 = depth_first + 1;
+    let i5_2 = depth_first + 2;
+    let i5_3 = depth_first + 3;
+    let four1 = in0((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) / 4);
+    let v1_0_0 = four1.x;
+    let v1_0_1 = four1.y;
+    let v1_0_2 = four1.z;
+    let v1_0_3 = four1.w;
+    let four2 = in0((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) / 4);
+    let v1_1_0 = four2.x;
+    let v1_1_1 = four2.y;
+    let v1_1_2 = four2.z;
+    let v1_1_3 = four2.w;
+    let four3 = in0((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) / 4);
+    let v1_2_0 = four3.x;
+    let v1_2_1 = four3.y;
+    let v1_2_2 = four3.z;
+    let v1_2_3 = four3.w;
+    let four4 = in0((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) / 4);
+    let v1_3_0 = four4.x;
+    let v1_3_1 = four4.y;
+    let v1_3_2 = four4.z;
+    let v1_3_3 = four4.w;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(v1_0_0, v1_0_1, v1_0_2, v1_0_3),
+        vec4<Element>(v1_1_0, v1_1_1, v1_1_2, v1_1_3),
+        vec4<Element>(v1_2_0, v1_2_1, v1_2_2, v1_2_3),
+        vec4<Element>(v1_3_0, v1_3_1, v1_3_2, v1_3_3),
+    );
+}
+fn load_v(batch: i32, column: i32, key: i32) -> array<vec4<Element>, 4> {
+    let i0 = i32(u32(batch) / 4u);
+    let i2 = i32(u32(batch) % 4u);
+    let column_first = min(column, 4);
+    let i3_0 = column_first + 0;
+    let i3_1 = column_first + 1;
+    let i3_2 = column_first + 2;
+    let i3_3 = column_first + 3;
+    let key_first = min(key, 36);
+    let i4_0 = key_first + 0;
+    let i4_1 = key_first + 1;
+    let i4_2 = key_first + 2;
+    let i4_3 = key_first + 3;
+    let four1 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) / 4);
+    let v2_0_0 = four1.x;
+    let v2_1_0 = four1.y;
+    let v2_2_0 = four1.z;
+    let v2_3_0 = four1.w;
+    let four2 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) / 4);
+    let v2_0_1 = four2.x;
+    let v2_1_1 = four2.y;
+    let v2_2_1 = four2.z;
+    let v2_3_1 = four2.w;
+    let four3 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) / 4);
+    let v2_0_2 = four3.x;
+    let v2_1_2 = four3.y;
+    let v2_2_2 = four3.z;
+    let v2_3_2 = four3.w;
+    let four4 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) / 4);
+    let v2_0_3 = four4.x;
+    let v2_1_3 = four4.y;
+    let v2_2_3 = four4.z;
+    let v2_3_3 = four4.w;
+    let inside_0 = key + 0 < 40;
+    let inside_1 = key + 1 < 40;
+    let inside_2 = key + 2 < 40;
+    let inside_3 = key + 3 < 40;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(select(Element(), v2_0_0, inside_0), select(Element(), v2_0_1, inside_1), select(Element(), v2_0_2, inside_2), select(Element(), v2_0_3, inside_3)),
+        vec4<Element>(select(Element(), v2_1_0, inside_0), select(Element(), v2_1_1, inside_1), select(Element(), v2_1_2, inside_2), select(Element(), v2_1_3, inside_3)),
+        vec4<Element>(select(Element(), v2_2_0, inside_0), select(Element(), v2_2_1, inside_1), select(Element(), v2_2_2, inside_2), select(Element(), v2_2_3, inside_3)),
+        vec4<Element>(select(Element(), v2_3_0, inside_0), select(Element(), v2_3_1, inside_1), select(Element(), v2_3_2, inside_2), select(Element(), v2_3_3, inside_3)),
+    );
+}
+fn masked(batch: i32, key: i32, row: i32, x: array<vec4<Element>, 4>) -> array<vec4<Element>, 4> {
+    let i2 = batch;
+    let key_first = min(key, 36);
+    let i4_0 = key_first + 0;
+    let i4_1 = key_first + 1;
+    let i4_2 = key_first + 2;
+    let i4_3 = key_first + 3;
+    let row_first = min(row, 36);
+    let i1_0 = row_first + 0;
+    let i1_1 = row_first + 1;
+    let i1_2 = row_first + 2;
+    let i1_3 = row_first + 3;
+    let four1 = in1((i1_0 * 40 + i4_0) / 4);
+    let v3_0_0 = four1.x;
+    let v3_0_1 = four1.y;
+    let v3_0_2 = four1.z;
+    let v3_0_3 = four1.w;
+    let four2 = in1((i1_1 * 40 + i4_0) / 4);
+    let v3_1_0 = four2.x;
+    let v3_1_1 = four2.y;
+    let v3_1_2 = four2.z;
+    let v3_1_3 = four2.w;
+    let four3 = in1((i1_2 * 40 + i4_0) / 4);
+    let v3_2_0 = four3.x;
+    let v3_2_1 = four3.y;
+    let v3_2_2 = four3.z;
+    let v3_2_3 = four3.w;
+    let four4 = in1((i1_3 * 40 + i4_0) / 4);
+    let v3_3_0 = four4.x;
+    let v3_3_1 = four4.y;
+    let v3_3_2 = four4.z;
+    let v3_3_3 = four4.w;
+    return array<vec4<Element>, 4>(
+        vec4<Element>(select(nowhere().x, x[0][0], v3_0_0), select(nowhere().x, x[0][1], v3_1_0), select(nowhere().x, x[0][2], v3_2_0), select(nowhere().x, x[0][3], v3_3_0)),
+        vec4<Element>(select(nowhere().x, x[1][0], v3_0_1), select(nowhere().x, x[1][1], v3_1_1), select(nowhere().x, x[1][2], v3_2_1), select(nowhere().x, x[1][3], v3_3_1)),
+        vec4<Element>(select(nowhere().x, x[2][0], v3_0_2), select(nowhere().x, x[2][1], v3_1_2), select(nowhere().x, x[2][2], v3_2_2), select(nowhere().x, x[2][3], v3_3_2)),
+        vec4<Element>(select(nowhere().x, x[3][0], v3_0_3), select(nowhere().x, x[3][1], v3_1_3), select(nowhere().x, x[3][2], v3_2_3), select(nowhere().x, x[3][3], v3_3_3)),
+    );
+}
+fn store_o(batch: i32, row: i32, column: i32, x: vec4<Element>) {
+    let i0 = i32(u32(batch) / 4u);
+    let i2 = i32(u32(batch) % 4u);
+    let i1 = row;
+    let column_first = min(column, 4);
+    let i3_0 = column_first + 0;
+    let i3_1 = column_first + 1;
+    let i3_2 = column_first + 2;
+    let i3_3 = column_first + 3;
+    let v4_0 = x[0];
+    let v4_1 = x[1];
+    let v4_2 = x[2];
+    let v4_3 = x[3];
+    out0((i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) / 4, v4_0, v4_1, v4_2, v4_3);
+}
+
+// Keys of a block, whose scores are computed before the first value is needed.
+const BLOCK = 4 * KEY_LANES;
+// Depths that the invocations hold of the block's keys at a time.
+const DEPTH_STEP = 4 * LANES / KEY_LANES;
+// Columns of the result that a workgroup computes.
+const WIDTH = 4 * COLUMN_LANES * COLUMN_TURNS;
+// Keys of which they hold a column's values at a time.
+const KEY_STEP = 4 * LANES / COLUMN_LANES;
+const HEIGHT = 4 * LANES;
+const ROW_TILES = (ROWS + HEIGHT - 1) / HEIGHT;
+const COLUMN_TILES = (COLUMNS + WIDTH - 1) / WIDTH;
+const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
+
+alias Four = array<vec4<Element>, 4>;
+// By key and by column: an invocation's four queries.
+alias Scores = array<Four, KEY_LANES>;
+alias Sums = array<Four, COLUMN_LANES * COLUMN_TURNS>;
+alias Depths = array<Four, DEPTH_STEP / 4>;
+alias Powers = array<Four, KEY_STEP / 4>;
+
+// Where scores, and at last the result, wait for a loop over them: drivers
+// would write out what becomes of each. An invocation sees only its own.
+var<workgroup> waiting: array<vec4<Element>, max(BLOCK, WIDTH) * LANES>;
+
+// Adds what four depths contribute to key `i` of the four that `lane` holds.
+fn add_depths(scores: ptr<function, Scores>, q: ptr<function, Depths>, lane: i32, i: i32, k: vec4<Element>) {
+    let y = (*q)[lane / KEY_LANES];
+    let four = lane % KEY_LANES;
+    (*scores)[four][i] = (*scores)[four][i] + k.x * y[0] + k.y * y[1] + k.z * y[2] + k.w * y[3];
+}
+
+// Adds what four keys contribute to column `i` of the four that `lane` holds.
+fn add_keys(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, lane: i32, i: i32, v: vec4<Element>) {
+    let y = (*p)[lane / COLUMN_LANES];
+    let four = turn * COLUMN_LANES + lane % COLUMN_LANES;
+    (*sums)[four][i] = (*sums)[four][i] + v.x * y[0] + v.y * y[1] + v.z * y[2] + v.w * y[3];
+}
+
+// The number of a broadcast's lane must be a constant; a loop over turns
+// around these would not be written out, and so leave its sums in memory.
+fn take_keys(scores: ptr<function, Scores>, q: ptr<function, Depths>, own: Four) {
+    var k = own;
+    for (var i = 0; i < 4; i++) {
+        add_depths(scores, q, 0, i, subgroupBroadcast(k[i], 0u));
+        add_depths(scores, q, 1, i, subgroupBroadcast(k[i], 1u));
+        add_depths(scores, q, 2, i, subgroupBroadcast(k[i], 2u));
+        add_depths(scores, q, 3, i, subgroupBroadcast(k[i], 3u));
+        if (LANES > 4) {
+            add_depths(scores, q, 4 % LANES, i, subgroupBroadcast(k[i], 4u));
+            add_depths(scores, q, 5 % LANES, i, subgroupBroadcast(k[i], 5u));
+            add_depths(scores, q, 6 % LANES, i, subgroupBroadcast(k[i], 6u));
+            add_depths(scores, q, 7 % LANES, i, subgroupBroadcast(k[i], 7u));
+        }
+    }
+}
+
+fn take_values(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, own: Four) {
+    var v = own;
+    for (var i = 0; i < 4; i++) {
+        add_keys(sums, p, turn, 0, i, subgroupBroadcast(v[i], 0u));
+        add_keys(sums, p, turn, 1, i, subgroupBroadcast(v[i], 1u));
+        add_keys(sums, p, turn, 2, i, subgroupBroadcast(v[i], 2u));
+        add_keys(sums, p, turn, 3, i, subgroupBroadcast(v[i], 3u));
+        if (LANES > 4) {
+            add_keys(sums, p, turn, 4 % LANES, i, subgroupBroadcast(v[i], 4u));
+            add_keys(sums, p, turn, 5 % LANES, i, subgroupBroadcast(v[i], 5u));
+            add_keys(sums, p, turn, 6 % LANES, i, subgroupBroadcast(v[i], 6u));
+            add_keys(sums, p, turn, 7 % LANES, i, subgroupBroadcast(v[i], 7u));
+        }
+    }
+}
+
+fn powers(x: vec4<Element>) -> vec4<Element> {
+    return vec4<Element>(exp_f32(x.x), exp_f32(x.y), exp_f32(x.z), exp_f32(x.w));
+}
+
+// Hides the waiting scores of keys that a query does not look at; gives the
+// largest of those left, or `most`.
+fn hide(batch: i32, key: i32, row: i32, lane: i32, most: vec4<Element>) -> vec4<Element> {
+    var largest = most;
+    let last_of_row = row + vec4<i32>(0, 1, 2, 3);
+    let last = min(vec4<i32>(KEYS - 1), select(vec4<i32>(KEYS - 1), last_of_row, vec4<bool>(CAUSAL)));
+    for (var t = 0; t < BLOCK; t += 4) {
+        var x: Four;
+        for (var i = 0; i < 4; i++) { x[i] = waiting[(t + i) * LANES + lane]; }
+        x = masked(batch, key + t, row, x);
+        for (var i = 0; i < 4; i++) {
+            let own = select(nowhere(), x[i], vec4<i32>(key + t + i) <= last);
+            largest = max(largest, own);
+            waiting[(t + i) * LANES + lane] = own;
+        }
+    }
+    return largest;
+}
+
+@compute @workgroup_size(LANES)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(subgroup_invocation_id) own: u32,
+) {
+    let tile = i32(group.y * groups.x + group.x);
+    if (tile >= TILES) { return; }
+    let lane = i32(own);
+    // Neighbours share the keys and values of a batch.
+    let column = tile % COLUMN_TILES * WIDTH;
+    let first = tile / COLUMN_TILES % ROW_TILES * HEIGHT;
+    let batch = tile / (COLUMN_TILES * ROW_TILES);
+    let row = first + lane * 4;
+    var sums: Sums;
+    for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
+        for (var i = 0; i < 4; i++) { sums[c][i] = zero(); }
+    }
+    // The largest score so far, from the least finite number on, so that
+    // differences are numbers; and the sum of powers relative to it.
+    var most = vec4<Element>(-3.4028235e38);
+    var total = zero();
+    // No query of the tile looks beyond the last one's own place.
+    let end = select(KEYS, min(KEYS, first + HEIGHT), CAUSAL);
+    for (var key = 0; key < end; key += BLOCK) {
+        var scores: Scores;
+        for (var t = 0; t < KEY_LANES; t++) {
+            for (var i = 0; i < 4; i++) { scores[t][i] = zero(); }
+        }
+        for (var depth = 0; depth < DEPTH; depth += DEPTH_STEP) {
+            var q: Depths;
+            for (var d = 0; d < DEPTH_STEP / 4; d++) { q[d] = load_q(batch, depth + d * 4, row); }
+            take_keys(&scores, &q, load_k(batch, key + lane % KEY_LANES * 4, depth + lane / KEY_LANES * 4));
+        }
+        var largest = most;
+        for (var t = 0; t < KEY_LANES; t++) {
+            for (var i = 0; i < 4; i++) {
+                let x = scores[t][i] * scale();
+                largest = max(largest, x);
+                waiting[(t * 4 + i) * LANES + lane] = x;
+            }
+        }
+        if (MASKED || (KEYS % BLOCK != 0 && key + BLOCK > KEYS) || (CAUSAL && key + BLOCK > first + 1)) {
+            largest = hide(batch, key, row, lane, most);
+        }
+        let shrink = powers(most - largest);
+        most = largest;
+        total = total * shrink;
+        for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
+            for (var i = 0; i < 4; i++) { sums[c][i] = sums[c][i] * shrink; }
+        }
+        for (var t = 0; t < BLOCK; t += KEY_STEP) {
+            var p: Powers;
+            for (var d = 0; d < KEY_STEP / 4; d++) {
+                for (var i = 0; i < 4; i++) {
+                    p[d][i] = powers(waiting[(t + d * 4 + i) * LANES + lane] - most);
+                    total = total + p[d][i];
+                }
+            }
+            let own_key = key + t + lane / COLUMN_LANES * 4;
+            let own_column = column + lane % COLUMN_LANES * 4;
+            take_values(&sums, &p, 0, load_v(batch, own_column, own_key));
+            if (COLUMN_TURNS > 1) {
+                take_values(&sums, &p, 1 % COLUMN_TURNS, load_v(batch, own_column + 4 * COLUMN_LANES, own_key));
+            }
+        }
+    }
+    // Where only a mask leaves nothing to look at, the result is zero.
+    let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(total) == vec4<u32>());
+    let part = select(1.0 / total, vec4<Element>(), none);
+    for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
+        for (var i = 0; i < 4; i++) { waiting[(c * 4 + i) * LANES + lane] = sums[c][i] * part; }
+    }
+    for (var c = 0; c < WIDTH; c += 4) {
+        let at = c * LANES + lane;
+        let x = transpose(mat4x4<Element>(waiting[at], waiting[at + LANES], waiting[at + 2 * LANES], waiting[at + 3 * LANES]));
+        for (var i = 0; i < 4; i++) {
+            if (row + i < ROWS && column + c < COLUMNS) { store_o(batch, row + i, column + c, x[i]); }
+        }
+    }
+}
+
