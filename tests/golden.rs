@@ -95,6 +95,10 @@ fn portable(source: &str) {
         naga::back::msl::Options { lang_version: (2, 4), fake_missing_bindings: true, ..Default::default() };
     naga::back::msl::write_string(&module, &info, &msl, &Default::default())
         .unwrap_or_else(|e| fail("MSL", e.to_string()));
+    // DirectX has no matrices of subgroups.
+    if source.contains("coop_mat") {
+        return;
+    }
     let hlsl = naga::back::hlsl::Options {
         shader_model: naga::back::hlsl::ShaderModel::V6_0,
         fake_missing_bindings: true,
@@ -130,6 +134,40 @@ fn attention_by_a_template() {
         let opts = AttentionOpts::default().mask(&leaf([40, 40]).gt(0.0));
         let y = head(0).scaled_dot_product_attention(&head(1), &head(2), opts);
         vec![y.transpose(1, 2).reshape([2, 40, 32])]
+    });
+}
+
+/// The texts of some tensors' kernels for a GPU whose subgroups multiply
+/// matrices; all are valid.
+fn for_matrices(side: u32, output: &Tensor) -> String {
+    let target = Target { matrix: Some(side), workgroup_bytes: 32 << 10, ..Target::webgpu_default() };
+    let report = kiln::plan(&[output]).expect("a plan");
+    let mut text = String::new();
+    for kernel in &report.kernels {
+        let shader = wgsl::render_work(kernel.work(), &target).expect("a kernel that every GPU runs");
+        for pass in shader.iter().flat_map(|shader| &shader.passes) {
+            portable(&pass.text());
+            text += &pass.text();
+        }
+    }
+    text
+}
+
+#[test]
+fn products_of_halves_are_matrices_products_where_there_are_such() {
+    with_context(&Context::new(), || {
+        let product = |dtype: DType| {
+            let operand = |rows, columns| leaf([rows, columns]).to_dtype(dtype);
+            operand(200, 96).matmul(&operand(96, 300)).relu()
+        };
+        for side in [8, 16] {
+            let text = for_matrices(side, &product(DType::F16));
+            assert!(text.contains(&format!("alias MatrixA = coop_mat{side}x{side}<f16, A>;")), "{text}");
+            for dtype in [DType::F32, DType::BF16] {
+                let text = for_matrices(side, &product(dtype));
+                assert!(!text.contains("coop_mat") && text.contains("var<workgroup> a_part"), "{text}");
+            }
+        }
     });
 }
 

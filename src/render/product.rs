@@ -1,5 +1,6 @@
 //! Tiles of matrix products: which template, and in what size, for a device.
 
+use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{AxisId, Contraction, Expr, Kernel};
 use crate::render::target::{Adapter, Target};
@@ -27,7 +28,25 @@ pub enum Tile {
         /// Fours of columns that an invocation computes.
         column_fours: usize,
     },
+    /// `shaders/product_matrix.wgsl`: matrices that a subgroup multiplies together.
+    Matrix {
+        /// Rows and columns of a matrix.
+        side: usize,
+        /// Rows of the tile.
+        rows: usize,
+        /// Columns of the tile.
+        columns: usize,
+        /// Rows of the part that a subgroup computes.
+        part_rows: usize,
+        /// Columns of the part that a subgroup computes.
+        part_columns: usize,
+    },
 }
+
+/// Depths that a tile of matrices has in shared memory at a time.
+const MATRIX_STEP: usize = 32;
+/// Columns of sums that a tile of matrices lets out at a time.
+const MATRIX_STRIP: usize = 16;
 
 /// A line of the table of tiles.
 struct Row {
@@ -35,7 +54,8 @@ struct Row {
     tile: Tile,
     /// How fast it is beside the class's others when all of it is used: on
     /// CPU adapters GFLOP per CPU-second of lavapipe; on GPUs an estimate from
-    /// the reads of shared memory per multiplication.
+    /// the reads of shared memory per multiplication, and for matrices from what
+    /// vendors say of them beside other multiplications.
     rate: u64,
     /// Multiplications that are worth the time it takes to compile.
     least: u64,
@@ -55,6 +75,17 @@ const fn workgroup(adapter: Adapter, [rows, columns]: [usize; 2], own: [usize; 2
     }
 }
 
+const fn matrix(
+    adapter: Adapter,
+    side: usize,
+    [rows, columns]: [usize; 2],
+    part: [usize; 2],
+    rate: u64,
+) -> Row {
+    let [part_rows, part_columns] = part;
+    Row { adapter, tile: Tile::Matrix { side, rows, columns, part_rows, part_columns }, rate, least: 0 }
+}
+
 /// The tiles there are.
 const TABLE: &[Row] = &[
     subgroup(32, 2, 33, 1 << 32),
@@ -71,6 +102,16 @@ const TABLE: &[Row] = &[
     workgroup(Adapter::Integrated, [64, 64], [1, 1], 70),
     workgroup(Adapter::Integrated, [32, 32], [1, 1], 60),
     workgroup(Adapter::Integrated, [16, 32], [1, 1], 40),
+    matrix(Adapter::Discrete, 16, [128, 128], [64, 32], 400),
+    matrix(Adapter::Discrete, 16, [64, 64], [32, 32], 280),
+    matrix(Adapter::Discrete, 16, [32, 64], [16, 32], 180),
+    matrix(Adapter::Discrete, 8, [128, 128], [64, 32], 300),
+    matrix(Adapter::Discrete, 8, [64, 64], [32, 32], 210),
+    matrix(Adapter::Discrete, 8, [32, 64], [16, 32], 140),
+    matrix(Adapter::Integrated, 16, [64, 64], [32, 32], 300),
+    matrix(Adapter::Integrated, 16, [32, 32], [16, 16], 180),
+    matrix(Adapter::Integrated, 8, [64, 64], [32, 32], 200),
+    matrix(Adapter::Integrated, 8, [32, 32], [16, 16], 140),
 ];
 
 /// Operations after the sums, each time it is written out, at most: drivers
@@ -122,7 +163,7 @@ impl Tile {
     pub fn size(&self, target: &Target) -> [usize; 2] {
         match *self {
             Tile::Subgroup { rows, fours } => [rows, 4 * fours * target.subgroup as usize],
-            Tile::Workgroup { rows, columns, .. } => [rows, columns],
+            Tile::Workgroup { rows, columns, .. } | Tile::Matrix { rows, columns, .. } => [rows, columns],
         }
     }
     /// Depths of one iteration.
@@ -130,6 +171,7 @@ impl Tile {
         match *self {
             Tile::Subgroup { rows, .. } => 16 * target.subgroup as usize / rows,
             Tile::Workgroup { step, .. } => step,
+            Tile::Matrix { .. } => MATRIX_STEP,
         }
     }
     /// Invocations of a workgroup.
@@ -139,6 +181,17 @@ impl Tile {
             Tile::Workgroup { rows, columns, row_fours, column_fours, .. } => {
                 (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
             }
+            // Most subgroups are of 32; the template does with others.
+            Tile::Matrix { .. } => 32 * self.parts() as u32,
+        }
+    }
+    /// Parts that subgroups compute, or invocations without any.
+    fn parts(&self) -> usize {
+        match *self {
+            Tile::Matrix { rows, columns, part_rows, part_columns, .. } => {
+                rows / part_rows * (columns / part_columns)
+            }
+            Tile::Subgroup { .. } | Tile::Workgroup { .. } => 1,
         }
     }
     /// Times that what follows the sum is in the text a driver sees.
@@ -146,6 +199,20 @@ impl Tile {
         match *self {
             Tile::Subgroup { .. } => 4,
             Tile::Workgroup { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            Tile::Matrix { side, part_rows, part_columns, .. } => {
+                4 * (part_rows / side) * (part_columns / MATRIX_STRIP)
+            }
+        }
+    }
+    /// Bytes of memory that a workgroup shares.
+    fn shared_bytes(&self, target: &Target) -> usize {
+        match *self {
+            Tile::Subgroup { .. } => 4 * self.size(target).iter().product::<usize>(),
+            Tile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
+            Tile::Matrix { side, rows, columns, .. } => {
+                let operands = rows * (MATRIX_STEP + 8) + MATRIX_STEP * (columns + 8);
+                2 * operands + 4 * self.parts() * side * (MATRIX_STRIP + 4) + 16
+            }
         }
     }
     /// Workgroups of a product.
@@ -155,18 +222,19 @@ impl Tile {
     }
     /// Whether a device can run it, on a product that deep.
     fn fits(&self, k: usize, target: &Target) -> bool {
-        let shared = match *self {
+        let able = match *self {
             // A subgroup's lanes hold blocks of four rows; what those above the
             // eighth hold is not broadcast.
-            Tile::Subgroup { rows, .. } if rows / 4 > target.subgroup as usize || target.subgroup > 8 => {
-                return false;
-            }
-            Tile::Subgroup { .. } => 4 * self.size(target).iter().product::<usize>(),
-            Tile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
+            Tile::Subgroup { rows, .. } => rows / 4 <= target.subgroup as usize && target.subgroup <= 8,
+            Tile::Workgroup { .. } => true,
+            Tile::Matrix { side, .. } => target.matrix.is_some_and(|known| known as usize == side),
         };
+        if !able {
+            return false;
+        }
         // A GPU's inner loops are not counted, since it has no such limit.
         let iterations = k.div_ceil(self.step(target)) as u64;
-        shared <= target.workgroup_bytes as usize
+        self.shared_bytes(target) <= target.workgroup_bytes as usize
             && self.workgroup(target) <= target.max_workgroup
             && iterations <= target.max_iterations
     }
@@ -177,16 +245,20 @@ impl Tile {
 /// lacks what templates need.
 pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Tile> {
     let extents = Extents::of(kernel, c);
-    let narrow = c.dtype.compute().size() <= 4 && c.dtype != crate::base::DType::Bool;
+    let narrow = c.dtype.compute().size() <= 4 && c.dtype != DType::Bool;
     let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
     let least = (1024 * target.few_elements as u64).max(1);
     if !narrow || extents.m * extents.n < FEWEST || work < least {
         return Vec::new();
     }
     let after = after(kernel);
+    // Matrices hold 16-bit floats; other numbers would lose digits in them.
+    let operands = [c.a, c.b].map(|operand| kernel.exprs[operand.index()].dtype);
+    let halves = c.dtype == DType::F32 && operands == [DType::F16; 2];
     let suits = |row: &&Row| {
         row.adapter == target.adapter
             && row.tile.fits(extents.k, target)
+            && (halves || !matches!(row.tile, Tile::Matrix { .. }))
             && work >= row.least
             && after * row.tile.copies() as u64 <= MOST_AFTER
     };
@@ -234,9 +306,14 @@ mod tests {
     #[test]
     fn every_tile_fits_its_class() {
         for row in TABLE {
-            let target = match row.adapter {
-                Adapter::Cpu => Target::software(),
-                adapter => Target { adapter, ..Target::webgpu_default() },
+            let gpu = Target { adapter: row.adapter, ..Target::webgpu_default() };
+            let target = match (row.adapter, row.tile) {
+                (Adapter::Cpu, _) => Target::software(),
+                // GPUs with matrices share more than every GPU does.
+                (_, Tile::Matrix { side, .. }) => {
+                    Target { matrix: Some(side as u32), workgroup_bytes: 32 << 10, ..gpu }
+                }
+                _ => gpu,
             };
             assert!(row.tile.fits(1, &target), "{:?}", row.tile);
             if let Tile::Workgroup { rows, columns, .. } = row.tile {
@@ -244,6 +321,30 @@ mod tests {
                 assert_eq!(rows * columns, threads * row.tile.copies(), "{:?}", row.tile);
             }
         }
+    }
+
+    #[test]
+    fn parts_of_tiles_are_whole_matrices_and_workgroups_whole_subgroups() {
+        for row in TABLE {
+            let Tile::Matrix { side, rows, columns, part_rows, part_columns } = row.tile else { continue };
+            let whole = |size: usize, part: usize| size.is_multiple_of(part);
+            assert!(whole(rows, part_rows) && whole(columns, part_columns), "{:?}", row.tile);
+            assert!(whole(part_rows, side) && whole(part_columns, MATRIX_STRIP), "{:?}", row.tile);
+            // No subgroup has more than 128 invocations.
+            assert!(whole(row.tile.workgroup(&Target::webgpu_default()) as usize, 128), "{:?}", row.tile);
+        }
+    }
+
+    #[test]
+    fn memory_for_matrices_is_what_the_template_declares() {
+        let text = include_str!("../../shaders/product_matrix.wgsl");
+        let module = naga::front::wgsl::parse_str(text).expect("a valid shader");
+        let shared =
+            module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
+        let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
+        let tile = Tile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
+        let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
+        assert_eq!(declared, tile.shared_bytes(&Target::webgpu_default()));
     }
 
     #[test]
@@ -257,7 +358,8 @@ mod tests {
         let target = Target::webgpu_default();
         let best = |m, n| {
             let extents = Extents { batch: 1, m, n, k: 512 };
-            let rows = TABLE.iter().filter(|row| row.adapter == Adapter::Discrete);
+            let rows =
+                TABLE.iter().filter(|row| row.adapter == Adapter::Discrete && row.tile.fits(512, &target));
             rows.min_by_key(|row| cost(row, &extents, &target)).map(|row| row.tile.size(&target))
         };
         assert_eq!(best(4096, 4096), Some([128, 128]));

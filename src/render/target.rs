@@ -29,6 +29,9 @@ pub struct Target {
     /// Invocations of a subgroup, where shaders can exchange values within it
     /// and all subgroups are of one size; else 0.
     pub subgroup: u32,
+    /// Rows and columns of the matrices of 16-bit floats that a subgroup multiplies
+    /// together, with sums of 32 bits: 8 or 16, where there are such.
+    pub matrix: Option<u32>,
     /// The tile that products get if it suits them, instead of the table's choice.
     pub tile: Option<Tile>,
     /// Elements (or thousands of multiplications) so few that a kernel of them
@@ -61,6 +64,7 @@ impl Target {
             int64: false,
             float64: false,
             subgroup: 0,
+            matrix: None,
             tile: None,
             few_elements: 0,
             aligned: true,
@@ -87,6 +91,7 @@ impl Target {
             int64: true,
             float64: true,
             subgroup: 0,
+            matrix: None,
             tile: None,
             few_elements: 0,
             aligned: true,
@@ -109,6 +114,7 @@ impl Target {
             int64: true,
             float64: true,
             subgroup: 8,
+            matrix: None,
             tile: None,
             few_elements: SOFTWARE_FEW,
             aligned: true,

@@ -19,13 +19,13 @@ use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
 use crate::render::wgsl::{Main, Parts, module};
 
-/// A template's text after the example header.
+/// A template's file.
 fn template(tile: &Tile) -> &'static str {
-    let text = match tile {
+    match tile {
         Tile::Subgroup { .. } => include_str!("../../../shaders/product_subgroup.wgsl"),
         Tile::Workgroup { .. } => include_str!("../../../shaders/product_workgroup.wgsl"),
-    };
-    hook::template(text)
+        Tile::Matrix { .. } => include_str!("../../../shaders/product_matrix.wgsl"),
+    }
 }
 
 /// The lane groups: rows, columns, depths.
@@ -65,14 +65,18 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
     ]
     .concat();
     let bindings = shader.bind(&fours)?;
-    let source = module(&Parts {
-        title: &kernel.name,
-        inputs: shader.inputs,
-        arguments: kernel.args.len(),
-        bindings: &bindings.text,
-        declarations,
-        main: Main::Template(template(tile)),
-    });
+    let text = template(tile);
+    // What a shader enables comes before all else.
+    let enabled: String = text.split_inclusive('\n').take_while(|line| line.starts_with("enable ")).collect();
+    let source = enabled
+        + &module(&Parts {
+            title: &kernel.name,
+            inputs: shader.inputs,
+            arguments: kernel.args.len(),
+            bindings: &bindings.text,
+            declarations,
+            main: Main::Template(hook::template(text)),
+        });
     Ok(Pass {
         source,
         groups: tile.groups(&extents, target),
@@ -105,6 +109,17 @@ fn header(dialect: &Wgsl, dtype: DType, extents: &Extents, tile: &Tile, target: 
             constant("STEP", step);
             constant("ROW_FOURS", row_fours);
             constant("COLUMN_FOURS", column_fours);
+        }
+        Tile::Matrix { side, rows, columns, part_rows, part_columns } => {
+            constant("ROWS", rows);
+            constant("COLUMNS", columns);
+            constant("STEP", tile.step(target));
+            constant("PART_ROWS", part_rows);
+            constant("PART_COLUMNS", part_columns);
+            constant("SIDE", side);
+            for (role, element) in [("A", "f16"), ("B", "f16"), ("C", "f32")] {
+                let _ = writeln!(text, "alias Matrix{role} = coop_mat{side}x{side}<{element}, {role}>;");
+            }
         }
     }
     let zero = dialect.constant(dtype, 0);

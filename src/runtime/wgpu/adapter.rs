@@ -10,8 +10,14 @@ use crate::render::{Adapter as Class, Target};
 pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
     .union(wgpu::Features::SHADER_F64)
     .union(wgpu::Features::SUBGROUP)
+    .union(MATRICES)
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+
+/// Features that products by the matrices of subgroups take, all of them.
+const MATRICES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::SUBGROUP);
 
 /// Software drivers stop an invocation silently after 65,535 iterations; a
 /// GPU's watchdog looks at time only.
@@ -95,18 +101,61 @@ pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     if info.device_type != wgpu::DeviceType::Cpu {
         features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
     }
-    let request = adapter.request_device(&wgpu::DeviceDescriptor {
-        label: Some("kiln"),
-        required_features: features,
-        required_limits: limits.clone(),
-        experimental_features: wgpu::ExperimentalFeatures::disabled(),
-        memory_hints: wgpu::MemoryHints::Performance,
-        trace: wgpu::Trace::Off,
-    });
-    let (device, queue) =
-        pollster::block_on(request).map_err(|error| missing(format!("{}: {error}", describe(&info))))?;
-    let target = target(&info, features, &limits);
+    let offered = adapter.cooperative_matrix_properties();
+    if matrix(features, &offered).is_none() {
+        features.remove(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+    }
+    let request = |features: wgpu::Features| {
+        pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("kiln"),
+            required_features: features,
+            required_limits: limits.clone(),
+            experimental_features: experimental(features),
+            memory_hints: wgpu::MemoryHints::Performance,
+            trace: wgpu::Trace::Off,
+        }))
+    };
+    let ((device, queue), features) = with_or_without_experiments(features, request)
+        .map_err(|error| missing(format!("{}: {error}", describe(&info))))?;
+    let target = Target { matrix: matrix(features, &offered), ..target(&info, features, &limits) };
     Ok(Opened { device, queue, info, target })
+}
+
+/// wgpu's leave to use those features that it calls experimental, where one is
+/// asked for.
+fn experimental(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
+    if !features.intersects(wgpu::Features::all_experimental_mask()) {
+        return wgpu::ExperimentalFeatures::disabled();
+    }
+    // SAFETY: wgpu warns of its own mistakes in such features. The only one asked
+    // for, multiplying matrices, is used by one shader of ours, which loads and
+    // stores them at addresses within shared memory that do not depend on data, and
+    // outside of any condition.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}
+
+/// What a driver gives for some features, and those features; without the
+/// experimental ones if it refuses them though it lists them.
+fn with_or_without_experiments<T, E>(
+    features: wgpu::Features,
+    request: impl Fn(wgpu::Features) -> std::result::Result<T, E>,
+) -> std::result::Result<(T, wgpu::Features), E> {
+    let safe = features.difference(wgpu::Features::all_experimental_mask());
+    match request(features) {
+        Err(_) if safe != features => Ok((request(safe)?, safe)),
+        given => Ok((given?, features)),
+    }
+}
+
+/// Rows and columns of the largest matrices of 16-bit floats, with sums of 32
+/// bits, among those offered; `None` too if a feature that goes with them is missing.
+fn matrix(features: wgpu::Features, offered: &[wgpu::CooperativeMatrixProperties]) -> Option<u32> {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let square = |own: &&wgpu::CooperativeMatrixProperties| {
+        (own.ab_type, own.cr_type) == (F16, F32) && own.m_size == own.n_size && own.n_size == own.k_size
+    };
+    let sides = offered.iter().filter(square).map(|own| own.m_size);
+    sides.max().filter(|_| features.contains(MATRICES))
 }
 
 fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Limits) -> Target {
@@ -125,6 +174,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
             true if info.subgroup_min_size == info.subgroup_max_size => info.subgroup_min_size,
             _ => 0,
         },
+        matrix: None,
         tile: None,
         few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
         aligned: true,
@@ -135,5 +185,50 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         max_buffer: limits.max_buffer_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
         max_iterations: if adapter == Class::Cpu { SOFTWARE_ITERATIONS } else { u64::MAX },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wgpu::CooperativeScalarType::{F16, F32};
+
+    #[test]
+    fn matrices_are_square_of_16_bit_floats_with_sums_of_32_bits() {
+        let of = |[m_size, n_size, k_size]: [u32; 3], ab_type, cr_type| wgpu::CooperativeMatrixProperties {
+            m_size,
+            n_size,
+            k_size,
+            ab_type,
+            cr_type,
+            saturating_accumulation: false,
+        };
+        let (small, large) = (of([8; 3], F16, F32), of([16; 3], F16, F32));
+        assert_eq!(matrix(MATRICES, &[small, large]), Some(16));
+        assert_eq!(matrix(MATRICES, &[small]), Some(8));
+        let others = [of([8, 16, 16], F16, F32), of([16; 3], F32, F32), of([16; 3], F16, F16)];
+        assert_eq!(matrix(MATRICES, &others), None);
+        for feature in MATRICES.iter() {
+            assert_eq!(matrix(MATRICES.difference(feature), &[large]), None, "{feature:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_refuses_experimental_features_opens_without_them() {
+        let experiment = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        let picky = |features: wgpu::Features| match features.intersects(experiment) {
+            true => Err("refused"),
+            false => Ok("a device"),
+        };
+        let safe = MATRICES.difference(experiment);
+        assert_eq!(with_or_without_experiments(MATRICES, picky), Ok(("a device", safe)));
+        // Another reason to refuse is told, and nothing is asked for twice.
+        let asked = std::cell::Cell::new(0);
+        let refused = with_or_without_experiments(safe, |_| {
+            asked.set(asked.get() + 1);
+            Err::<(), _>("no memory")
+        });
+        assert_eq!((refused, asked.get()), (Err("no memory"), 1));
+        assert!(experimental(MATRICES).is_enabled() && !experimental(safe).is_enabled());
     }
 }

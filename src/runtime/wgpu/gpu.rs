@@ -36,6 +36,9 @@ pub struct Gpu {
     /// What the host writes through.
     pub staging: Staging,
     faults: Arc<Faults>,
+    /// What a test has compiled in the place of a shader's text.
+    #[cfg(test)]
+    pub rewrite: Option<fn(&str) -> String>,
 }
 
 /// What went wrong outside any call.
@@ -87,6 +90,8 @@ impl Gpu {
             submission: Mutex::new(()),
             staging: Staging::default(),
             faults,
+            #[cfg(test)]
+            rewrite: None,
         }))
     }
 

@@ -127,6 +127,10 @@ impl Gpu {
     }
 
     fn compile(&self, name: &str, source: &str, layout: &Layout) -> wgpu::ComputePipeline {
+        #[cfg(test)]
+        let rewritten = self.rewrite.map(|rewrite| rewrite(source));
+        #[cfg(test)]
+        let source = rewritten.as_deref().unwrap_or(source);
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(name),
             source: wgpu::ShaderSource::Wgsl(source.into()),

@@ -1,6 +1,7 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
 mod attention;
+mod matrices;
 mod products;
 mod rows;
 mod uploads;

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 use crate::tensor::conv::ConvOpts;
 
 /// A tensor of integers from -2 to 2.
-fn small<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
+pub fn small<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
     let count = dims.iter().product();
     let value = |i: usize| ((i * 7 + i / 11 * 3 + seed) % 5) as f32 - 2.0;
     let x = Tensor::from_vec((0..count).map(value).collect::<Vec<f32>>(), dims, device);
@@ -20,11 +20,11 @@ fn small<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tenso
     x
 }
 
-type Product = fn(Device) -> Tensor;
+pub type Product = fn(Device) -> Tensor;
 
 /// Products whose extents are no multiples of any tile's, operands in any
 /// order, of several types, with something before and after the sum.
-const PRODUCTS: &[(&str, Product)] = &[
+pub const PRODUCTS: &[(&str, Product)] = &[
     ("odd", |d| small([37, 29], 1, d).matmul(&small([29, 45], 2, d))),
     ("even", |d| small([64, 48], 1, d).matmul(&small([48, 96], 2, d))),
     ("large", |d| small([300, 130], 1, d).matmul(&small([130, 260], 2, d))),
@@ -67,7 +67,8 @@ const PRODUCTS: &[(&str, Product)] = &[
     ("deep", |d| small([8, 40_000], 1, d).matmul(&small([40_000, 32], 2, d))),
 ];
 
-fn agree(backend: Option<WgpuBackend>, products: &[(&str, Product)], template: &str) {
+/// Holds products on a device against the CPU's; its kernels' texts hold `template`.
+pub fn agree(backend: Option<WgpuBackend>, products: &[(&str, Product)], template: &str) {
     let Some(backend) = backend else { return };
     let (name, context) = (backend.device(), Context::new());
     context.install(Arc::new(backend));
