@@ -146,3 +146,14 @@ fn more_inputs_than_one_shader_binds() -> Result<()> {
     assert_eq!(joined.sum(..).item::<f32>()?, 3240.0);
     Ok(())
 }
+
+/// Mesa's compiler takes two comparisons of a widened position for something else.
+#[test]
+fn a_place_shifts_and_divides_by_itself() {
+    let Some(device) = adapter() else { return };
+    let x = Tensor::linspace(0.0, 1.0, 6, device);
+    let place = x.argmax(0);
+    let (shifted, divided) = (place.bitwise_left_shift(&place), (&place * 7).floor_divide(&place));
+    kiln::realize(&[&shifted, &divided]).expect("two numbers");
+    assert_eq!((shifted.item::<i64>().unwrap(), divided.item::<i64>().unwrap()), (160, 7));
+}
