@@ -32,6 +32,8 @@ pub struct Draft<'k> {
     flat: u8,
     /// What each of the old axes is.
     axes: Vec<Affine>,
+    /// The new axis that each of the old ones became, if it is whole.
+    kept: Vec<Option<AxisId>>,
     /// What each of the old expressions is.
     known: Vec<Option<ExprId>>,
     /// Where old expressions' values are, at the points of their levels.
@@ -50,6 +52,7 @@ impl<'k> Draft<'k> {
             builder: Builder::default(),
             flat,
             axes: vec![Affine::default(); from.kernel.axes.len()],
+            kept: vec![None; from.kernel.axes.len()],
             known: vec![None; from.kernel.exprs.len()],
             stored: vec![None; from.kernel.exprs.len()],
             inputs: Vec::new(),
@@ -74,6 +77,7 @@ impl<'k> Draft<'k> {
     pub fn keep_at(&mut self, axis: AxisId, level: u8) -> AxisId {
         let (id, position) = self.axis(self.from.kernel.axes[axis.index()].extent, level);
         self.axes[axis.index()] = position;
+        self.kept[axis.index()] = Some(id);
         id
     }
 
@@ -196,9 +200,10 @@ impl<'k> Draft<'k> {
             Expr::Cast(x) => Expr::Cast(self.new_of(*x)),
             Expr::Bitcast(x) => Expr::Bitcast(self.new_of(*x)),
             Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, self.new_of(*x)),
-            Expr::Scan(monoid, x, axis) => match self.axes[axis.index()].terms[..] {
-                [(axis, 1)] => Expr::Scan(*monoid, self.new_of(*x), axis),
-                _ => panic!("i{} is cut, and %{} scans it", axis.0, id.0),
+            Expr::Scan(monoid, x, axis) => match self.kept[axis.index()] {
+                // Of one position, too, of which addresses know nothing.
+                Some(axis) => Expr::Scan(*monoid, self.new_of(*x), axis),
+                None => panic!("i{} is cut, and %{} scans it", axis.0, id.0),
             },
         };
         self.builder.expr(expr, node.dtype, self.level(node.level))

@@ -105,6 +105,38 @@ proptest! {
     }
 }
 
+/// A scan over one row between two loops of the same kernel.
+#[test]
+fn a_scan_over_one_row_stands_alone() {
+    let axis = |extent, level| Axis { extent, level };
+    let (points, columns, row) = (AxisId(0), AxisId(1), AxisId(2));
+    let address = Affine::axis(points).times(900).plus(&Affine::axis(columns));
+    let load = Expr::Load(0, Access { affine: address, ..Access::default() }, Guard::default());
+    let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
+    let kernel = Kernel {
+        axes: vec![axis(3, 0), axis(900, 1), axis(1, 2)],
+        exprs: vec![
+            node(load, 1),
+            node(Expr::Scan(Monoid::Sum, ExprId(0), row), 2),
+            node(Expr::Reduce(Monoid::Max, ExprId(1)), 1),
+            node(Expr::Reduce(Monoid::Sum, ExprId(2)), 0),
+        ],
+        inputs: vec![input(0, DType::F32, 2700)],
+        stores: vec![Store {
+            node: NodeId(9),
+            dtype: DType::F32,
+            value: ExprId(3),
+            level: 0,
+            address: Affine::axis(points),
+            numel: 3,
+        }],
+        ..one_loop(Expr::Const(0), (DType::F32, DType::F32), 1, &[1], 0)
+    };
+    let data = buffer(&(0..2700).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);
+    let parts = difference(&kernel, &[data], &cramped(), 1e-5).expect("the same in parts");
+    assert!(parts > 1, "{parts}");
+}
+
 /// One loop over the last `rows` of axes; what it gives is stored at `level`.
 fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], level: u8) -> Kernel {
     let mut axes = vec![Axis { extent: points, level: 0 }];
