@@ -215,6 +215,19 @@ fn every_reduction_and_scan_of_every_type_may_be_cut() {
 }
 
 #[test]
+fn rows_pages_apart_are_cut_for_the_caches_of_a_host() {
+    let sum = Expr::Reduce(Monoid::Sum, ExprId(0));
+    let mut kernel = one_loop(sum, (DType::F32, DType::F32), 8, &[128], 0);
+    let affine = Affine::axis(AxisId(0)).plus(&Affine::axis(AxisId(1)).times(1024));
+    kernel.exprs[0].expr = Expr::Load(0, Access { affine, ..Access::default() }, Guard::default());
+    kernel.inputs = vec![input(0, DType::F32, 128 * 1024)];
+    let rows = |target: &Target| split(&kernel, target).parts[0].kernel.level_points(1);
+    assert_eq!((rows(&Target::software()), rows(&Target::webgpu_default())), (16, 128));
+    let data = buffer(&(0..128 * 1024).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);
+    difference(&kernel, &[data], &Target::software(), 1e-5).expect("the same in parts");
+}
+
+#[test]
 fn few_points_of_many_rows_are_cut_to_keep_the_device_busy() {
     let sum = |points, rows| {
         one_loop(Expr::Reduce(Monoid::Sum, ExprId(0)), (DType::F32, DType::F32), points, &[rows], 0)
