@@ -269,6 +269,8 @@ cases! {
     embedding => [indices([4, 16]).embedding(&leaf([100, 32])) * 0.5];
     scatter_add => [leaf([10, 8]).scatter_add(0, &indices([6, 8]), leaf([6, 8]))];
     running_sum => [leaf([32, 64]).cumsum(-1) * 2.0];
+    /// On GPUs a workgroup shares each row.
+    long_running_sum => [leaf([2, 4096]).cumsum(-1) * 2.0];
     largest_five => {
         let (values, places) = leaf([16, 100]).topk(5, TopkOpts::default());
         [values, places]

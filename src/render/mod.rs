@@ -11,6 +11,7 @@
 //! - [`iterations`]: how often one invocation's loops run.
 //! - [`product`]: tiles of matrix products, for templates.
 //! - [`attention`]: sizes of attention's template.
+//! - [`mod@scan`]: which scans a template serves.
 //! - [`tile`]: which axes go to threads, lanes of vectors and loops.
 //! - [`mod@c_like`]: the program of a kernel, in any C-like language.
 //! - [`mod@wgsl`]: WGSL, the portable language.
@@ -23,6 +24,7 @@ pub mod cuda;
 pub mod iterations;
 pub mod narrow;
 pub mod product;
+pub mod scan;
 pub mod shader;
 pub mod split;
 pub mod target;

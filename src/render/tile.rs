@@ -117,7 +117,9 @@ fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Resul
     Ok(team)
 }
 
-fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usize {
+/// The invocations that should share rows, so many at a time, were it for
+/// speed alone.
+pub(in crate::render) fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usize {
     // Few sizes, since each is a text of its own.
     let steps = rows.div_ceil(lanes);
     match target.adapter {

@@ -1,4 +1,4 @@
-// sort: keys
+// sort
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn nan_f32(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -15,124 +15,148 @@ fn in0(at: i32) -> f32 {
     let e = u32(at) + launch[1].x;
     return in0_0[e];
 }
-@group(0) @binding(2) var<storage, read_write> place_0: array<u32>;
-fn place(at: i32, x: u32) {
+@group(0) @binding(2) var<storage, read_write> network_0: array<u32>;
+fn network(at: i32, x: u32) {
     let e = u32(at);
-    place_0[e] = x;
+    network_0[e] = x;
 }
-fn old_place(at: i32) -> u32 {
+fn old_network(at: i32) -> u32 {
     let e = u32(at);
-    return place_0[e];
+    return network_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> key_0: array<u32>;
-fn key(at: i32, x: u32) {
-    let e = u32(at);
-    key_0[e] = x;
-}
-fn old_key(at: i32) -> u32 {
-    let e = u32(at);
-    return key_0[e];
-}
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let at = i32((group.y * groups.x + group.x) * 64u + local);
-    if (at >= 2048) { return; }
-    let line = at / 128;
-    let position = at % 128;
-    place(at, u32(position));
-    if (position >= 100) {
-        key(at, 0xffffffffu);
-        return;
-    }
-    let x = in0(line / 1 * 100 + line % 1 + position * 1);
-    let bits = ~(bitcast<u32>(rank_argmax_f32(x)) ^ 0x80000000u);
-    key(at, bits);
-}
-
-// sort: a stage
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
-@group(0) @binding(1) var<storage, read_write> place_0: array<u32>;
-fn place(at: i32, x: u32) {
-    let e = u32(at);
-    place_0[e] = x;
-}
-fn old_place(at: i32) -> u32 {
-    let e = u32(at);
-    return place_0[e];
-}
-@group(0) @binding(2) var<storage, read_write> key_0: array<u32>;
-fn key(at: i32, x: u32) {
-    let e = u32(at);
-    key_0[e] = x;
-}
-fn old_key(at: i32) -> u32 {
-    let e = u32(at);
-    return key_0[e];
-}
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let at = i32((group.y * groups.x + group.x) * 64u + local);
-    if (at >= 1024) { return; }
-    // Stage 0 merges runs of 1; then 2 stages merge runs of 2, 3 of 4, ...
-    var stage = i32(launch[0].z);
-    var run = 0;
-    while (stage > run) {
-        run += 1;
-        stage -= run;
-    }
-    let distance = 1 << u32(run - stage);
-    let low = at / distance * distance * 2 + at % distance;
-    let high = low + distance;
-    let descends = ((low % 128) & (2 << u32(run))) != 0;
-    let key_a = old_key(low);
-    let key_b = old_key(high);
-    let place_a = old_place(low);
-    let place_b = old_place(high);
-    if ((key_a > key_b || (key_a == key_b && place_a > place_b)) == descends) { return; }
-    key(low, key_b);
-    key(high, key_a);
-    place(low, place_b);
-    place(high, place_a);
-}
-
-// sort: permutation
-@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
-@group(0) @binding(1) var<storage, read_write> place_0: array<u32>;
-fn place(at: i32, x: u32) {
-    let e = u32(at);
-    place_0[e] = x;
-}
-fn old_place(at: i32) -> u32 {
-    let e = u32(at);
-    return place_0[e];
-}
-@group(0) @binding(2) var<storage, read_write> out0_0: array<i64>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<i64>;
 fn out0(at: i32, x: i64) {
     let e = u32(at);
     out0_0[e] = x;
 }
+const BLOCK = 1024;
+const BLOCK_RUNS = 10;
+alias Entry = vec2<u32>;
+const PLACE = 1;
+fn lines() -> i32 {
+    return 16;
+}
+fn length() -> i32 {
+    return 100;
+}
+fn padded() -> i32 {
+    return 128;
+}
+fn launch_number() -> i32 {
+    return i32(launch[0].z);
+}
+fn element(line: i32, position: i32) -> i32 {
+    return line / 1 * 100 + line % 1 + position * 1;
+}
+fn entry_at(line: i32, position: i32) -> Entry {
+    let x = in0(element(line, position));
+    let key = ~(bitcast<u32>(rank_argmax_f32(x)) ^ 0x80000000u);
+    return Entry(key, u32(position));
+}
+fn follows(a: Entry, b: Entry) -> bool {
+    return a.x > b.x || (a.x == b.x && (a.y > b.y));
+}
+fn take(at: i32) -> Entry {
+    return Entry(old_network(at * 2), old_network(at * 2 + 1));
+}
+fn put(at: i32, x: Entry) {
+    network(at * 2, x.x);
+    network(at * 2 + 1, x.y);
+}
+fn store_place(line: i32, position: i32, place: u32) {
+    out0(element(line, position), i64(place));
+}
 
-@compute @workgroup_size(64)
+const THREADS = BLOCK / 2;
+
+var<workgroup> block: array<Entry, BLOCK>;
+
+// What a line starts with; above all beyond its end.
+fn start(at: i32) -> Entry {
+    let line = at / padded();
+    let position = at % padded();
+    if (line < lines() && position < length()) { return entry_at(line, position); }
+    var above = Entry(0xffffffffu);
+    above[PLACE] = u32(position);
+    return above;
+}
+
+fn finish(at: i32, x: Entry) {
+    let line = at / padded();
+    let position = at % padded();
+    if (line < lines() && position < length()) { store_place(line, position, x[PLACE]); }
+}
+
+// The lower of the pair `number` of entries `distance` apart, a power of two.
+fn lower(number: i32, distance: i32) -> i32 {
+    return number + (number & ~(distance - 1));
+}
+
+// Whether run `run`, which merges runs of `1 << run`, sorts downwards at a place.
+fn descends(at: i32, run: i32) -> bool {
+    return (at & (padded() - 1) & (2 << u32(run))) != 0;
+}
+
+// A stage between entries of the block.
+fn exchange(number: i32, distance: i32, run: i32, first: i32) {
+    let low = lower(number, distance);
+    let a = block[low];
+    let b = block[low + distance];
+    if (follows(a, b) != descends(first + low, run)) {
+        block[low] = b;
+        block[low + distance] = a;
+    }
+}
+
+// A stage between entries further apart.
+fn exchange_far(number: i32, distance: i32, run: i32) {
+    let low = lower(number, distance);
+    let a = take(low);
+    let b = take(low + distance);
+    if (follows(a, b) != descends(low, run)) {
+        put(low, b);
+        put(low + distance, a);
+    }
+}
+
+@compute @workgroup_size(THREADS)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let at = i32((group.y * groups.x + group.x) * 64u + local);
-    if (at >= 1600) { return; }
-    let line = at / 100;
-    let position = at % 100;
-    out0(line / 1 * 100 + line % 1 + position * 1, i64(old_place(line * 128 + position)));
+    let tile = i32(group.y * groups.x + group.x);
+    let first = tile * BLOCK;
+    if (tile >= (lines() * padded() + BLOCK - 1) / BLOCK) { return; }
+    let own = i32(local);
+    let runs = i32(firstTrailingBit(u32(padded())));
+    // Launch 0 has all runs of a block. Of a longer run, each stage between
+    // blocks is a launch, and all those within blocks are one.
+    var stage = launch_number() - 1;
+    let starts = stage < 0;
+    var run = BLOCK_RUNS;
+    while (stage > run - BLOCK_RUNS + 1) {
+        stage -= run - BLOCK_RUNS + 2;
+        run += 1;
+    }
+    if (!starts && stage <= run - BLOCK_RUNS) {
+        exchange_far(tile * THREADS + own, 1 << u32(run - stage), run);
+        return;
+    }
+    for (var at = own; at < BLOCK; at += THREADS) {
+        if (starts) { block[at] = start(first + at); } else { block[at] = take(first + at); }
+    }
+    let last = select(run, min(BLOCK_RUNS, runs) - 1, starts);
+    for (run = select(run, 0, starts); run <= last; run += 1) {
+        for (var distance = min(1 << u32(run), THREADS); distance > 0; distance = distance >> 1u) {
+            workgroupBarrier();
+            exchange(own, distance, run, first);
+        }
+    }
+    workgroupBarrier();
+    for (var at = own; at < BLOCK; at += THREADS) {
+        if (last == runs - 1) { finish(first + at, block[at]); } else { put(first + at, block[at]); }
+    }
 }
 
 // gather[16, 5]

@@ -369,7 +369,7 @@ fn masks(kernel: &Kernel, lanes: &Lanes) -> Vec<u8> {
                 let within = guard.within.iter().map(|w| affine_mask(lanes, &w.value));
                 within.fold(affine_mask(lanes, &access.affine), |mask, w| mask | w)
             }
-            Expr::Accumulator => of_level(0),
+            Expr::Accumulator => of_level(node.level),
             Expr::Scan(_, _, axis) => axis_mask(lanes, *axis),
             Expr::Const(_)
             | Expr::Arg(_)

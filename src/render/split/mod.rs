@@ -106,7 +106,7 @@ impl Split {
 
 /// What loops a kernel without contraction and scatter has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(in crate::render) enum Form {
     /// None.
     Points,
     /// One, for reductions that do not depend on each other; stores follow it.
@@ -118,7 +118,8 @@ enum Form {
 }
 
 impl Form {
-    fn of(kernel: &Kernel) -> Form {
+    /// The form of a kernel.
+    pub fn of(kernel: &Kernel) -> Form {
         let loops = loops(kernel);
         let is_scan = |id: &ExprId| matches!(kernel.expr(*id), Expr::Scan(..));
         let stored = kernel.stores.iter().map(|store| store.level).max().unwrap_or(0);

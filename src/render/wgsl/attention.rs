@@ -115,7 +115,7 @@ fn functions(
         None => format!("fn {signature} -> array<vec4<Element>, 4> {{\n    return x;\n}}\n"),
     };
     let signature = "store_o(batch: i32, row: i32, column: i32, x: vec4<Element>)";
-    text += &hooks[hooks.len() - 1].result(signature, rows, &around, &|value| value);
+    text += &hooks[hooks.len() - 1].result(signature, Some(rows), &around, &|value| value);
     (text, fours)
 }
 

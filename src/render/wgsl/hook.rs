@@ -6,7 +6,7 @@
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::writer::Writer;
-use crate::render::c_like::{Emitter, Lanes};
+use crate::render::c_like::{Dialect, Emitter, Lanes};
 use crate::render::coalesce::coalesce;
 use crate::render::target::Target;
 use crate::render::tile::{by_four, give_lanes};
@@ -93,17 +93,20 @@ impl<'a> Hook<'a> {
     /// Defines the positions of four neighbours along a side; those beyond its
     /// end are its last ones again.
     fn neighbours(&self, emitter: &mut Emitter<'_>, side: &Side<'_>) {
+        let dialect = emitter.dialect;
         let axes = wide(&self.kernel, side.axes.iter().copied());
         let (name, extent) = (side.parameter, side.extent);
         if in_fours(&self.kernel, &axes) {
-            emitter.out.line(format!("let {name}_first = min({name}, {});", extent - 4));
+            let last = dialect.position(extent as i64 - 4);
+            emitter.out.line(format!("let {name}_first = min({name}, {last});"));
             return emitter.positions(&format!("{name}_first"), &axes, 4);
         }
+        let last = dialect.position(extent as i64 - 1);
         for number in 0..4 {
             let mut lane = Lane::default();
             lane[side.group as usize] = number;
             let own = format!("{name}_{number}");
-            emitter.out.line(format!("let {own} = min({name} + {number}, {});", extent - 1));
+            emitter.out.line(format!("let {own} = min({name} + {number}, {last});"));
             for (&axis, value) in axes.iter().zip(emitter.coordinates(&own, &axes)) {
                 emitter.out.line(format!("let {} = {value};", emitter.axis(axis, lane)));
             }
@@ -158,19 +161,39 @@ impl<'a> Hook<'a> {
         format!("fn {signature} -> {ty} {{\n{}    return {ty}(\n{vectors}    );\n}}\n", emitter.out.text())
     }
 
-    /// The function that stores what becomes of four columns of a row, `x`;
-    /// `result` says what the kernel sees of each.
+    /// The function that gives four neighbours along the first side as an array;
+    /// beyond its end they are anything.
+    pub fn neighbours_of(&self, signature: &str, value: ExprId, around: &Around<'_>) -> String {
+        let mut emitter = self.emitter(around);
+        let [side, _] = self.sides;
+        self.neighbours(&mut emitter, &side);
+        emitter.define_all(&[value]);
+        let element = |number: usize| {
+            let mut lane = Lane::default();
+            lane[side.group as usize] = number;
+            emitter.name(value, lane)
+        };
+        let elements: Vec<String> = (0..4).map(element).collect();
+        let ty = "array<Element, 4>";
+        let (text, elements) = (emitter.out.text(), elements.join(", "));
+        format!("fn {signature} -> {ty} {{\n{text}    return {ty}({elements});\n}}\n")
+    }
+
+    /// The function that stores what becomes of `x`, four neighbours along the
+    /// first side, perhaps in a row; `result` says what the kernel sees of each.
     pub fn result(
         &self,
         signature: &str,
-        rows: Side<'_>,
+        rows: Option<Side<'_>>,
         around: &Around<'_>,
         result: &dyn Fn(String) -> String,
     ) -> String {
         let mut emitter = self.emitter(around);
         let columns = self.sides[0];
         let place = columns.group as usize;
-        emitter.positions("row", &wide(&self.kernel, rows.axes.iter().copied()), 1);
+        if let Some(rows) = rows {
+            emitter.positions(rows.parameter, &wide(&self.kernel, rows.axes.iter().copied()), 1);
+        }
         self.neighbours(&mut emitter, &columns);
         let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
         for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
@@ -183,10 +206,11 @@ impl<'a> Hook<'a> {
         let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
         emitter.define_all(&values);
         let whole = in_fours(&self.kernel, &wide(&self.kernel, columns.axes.iter().copied()));
+        let (parameter, end) = (columns.parameter, around.dialect.position(columns.extent as i64));
         for store in 0..self.kernel.stores.len() {
             emitter.store(store, &|lane: Lane| {
                 let number = lane[place];
-                (!whole && number > 0).then(|| format!("column + {number} < {}", columns.extent))
+                (!whole && number > 0).then(|| format!("{parameter} + {number} < {end}"))
             });
         }
         format!("fn {signature} {{\n{}}}\n", emitter.out.text())

@@ -7,7 +7,8 @@
 //! - [`hook`]: parts of a kernel as functions that templates call.
 //! - [`mod@product`]: contractions by the templates in `shaders/`.
 //! - [`mod@attention`]: attention by another.
-//! - [`mod@sort`]: sorting permutations.
+//! - [`mod@scan`]: scans along long rows, and
+//! - [`mod@sort`]: sorting permutations, by templates too.
 //! - [`sized`]: numbers that stem from sizes, and texts that serve several.
 
 pub mod attention;
@@ -17,12 +18,14 @@ pub mod kernel;
 pub mod memory;
 pub mod prelude;
 pub mod product;
+pub mod scan;
 pub mod sized;
 pub mod sort;
 
 use crate::base::DType;
 use crate::kernel::{Expr, ExprId, Kernel, Work};
 use crate::render::product::{Tile, oriented, suitable};
+use crate::render::scan::Shared;
 use crate::render::shader::{Shader, Unsupported, block_words};
 use crate::render::split::draft::needed;
 use crate::render::split::{self, Split};
@@ -51,7 +54,10 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
             }
             (None, Some(a), _) => attention::render(&shader, a)?,
             (None, None, Some(scatter)) => shader.scatter(scatter)?,
-            (None, None, None) => shader.rows()?,
+            (None, None, None) => match Shared::of(&part.kernel, target) {
+                Some(shared) => scan::render(&shader, &shared)?,
+                None => shader.rows()?,
+            },
         };
         if pass.slots.len() > target.max_buffers {
             return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });

@@ -61,7 +61,12 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         header(&dialect, c.dtype, &extents, tile, target),
         hooks[0].operand("load_a(batch: i32, row: i32, depth: i32)", c.a, whole, &around, &plain),
         hooks[1].operand("load_b(batch: i32, depth: i32, column: i32)", c.b, whole, &around, &plain),
-        hooks[2].result("store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)", rows, &around, &byte),
+        hooks[2].result(
+            "store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)",
+            Some(rows),
+            &around,
+            &byte,
+        ),
     ]
     .concat();
     let bindings = shader.bind(&fours)?;

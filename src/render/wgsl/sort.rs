@@ -1,20 +1,22 @@
-//! Sorting permutations: a bitonic network over keys and places.
+//! Sorting permutations: `shaders/sort.wgsl` sorts, and a generated header in
+//! front of it says what.
 //!
-//! Keys become unsigned integers that sort as the elements do; ties are
-//! decided by the place, which makes the network stable. Lines are padded to a
-//! power of two with keys above all. One launch per stage of the network.
+//! The header's hooks are what an element's key is and where its place goes.
+//! Sizes are read by functions, so one compiled text serves several
+//! ([`sized`]); the launch's number says which part of the network it is.
 
 use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::Sort;
 use crate::render::shader::{FIRST, Memory, Pass, Shader, Unsupported, block_words};
-use crate::render::target::Target;
+use crate::render::target::{Adapter, Target};
 use crate::render::wgsl::dialect::word;
 use crate::render::wgsl::memory::{Access, Bindings, View};
-use crate::render::wgsl::{Main, Parts, check_type, module};
+use crate::render::wgsl::sized::signed;
+use crate::render::wgsl::{Main, Parts, check_type, hook, module};
 
-const WORKGROUP: u32 = 64;
+const TEMPLATE: &str = include_str!("../../../shaders/sort.wgsl");
 
 /// The extents of a sort.
 struct Sizes {
@@ -22,103 +24,149 @@ struct Sizes {
     padded: usize,
     inner: usize,
     lines: usize,
+    /// Elements that a workgroup sorts in memory that it shares.
+    block: usize,
+    /// Words of a key with its place.
+    words: usize,
 }
 
-/// The shaders of a sort.
+impl Sizes {
+    fn of(sort: &Sort, target: &Target) -> Sizes {
+        // Nothing is launched for no elements, but the text must be valid.
+        let length = sort.shape[sort.axis].max(1);
+        let words = if sort.dtype.size() == 8 { 3 } else { 2 };
+        let most = match target.adapter {
+            Adapter::Cpu => 1024,
+            Adapter::Discrete | Adapter::Integrated => 512,
+        };
+        let shared = target.workgroup_bytes as usize / (4 * words);
+        let most = most.min(2 * target.max_workgroup as usize).min(shared);
+        Sizes {
+            length,
+            padded: length.next_power_of_two(),
+            inner: sort.shape[sort.axis + 1..].iter().product::<usize>().max(1),
+            lines: sort.shape.numel() / length,
+            block: 1 << most.ilog2(),
+            words,
+        }
+    }
+
+    /// All elements, with those that lines are padded with.
+    fn total(&self) -> usize {
+        self.lines * self.padded
+    }
+
+    /// Launches: one for what blocks sort by themselves, and for each longer
+    /// run one a stage between blocks and one for those within.
+    fn launches(&self) -> u32 {
+        let longer = self.padded.div_ceil(self.block).trailing_zeros();
+        1 + longer * (longer + 3) / 2
+    }
+}
+
+/// The shader of a sort.
 ///
 /// # Errors
 /// What the device lacks.
 pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
     check_type(sort.dtype, target)?;
     check_type(DType::I64, target)?;
-    // Nothing is launched for no elements, but the text must be valid.
-    let length = sort.shape[sort.axis].max(1);
-    let inner = sort.shape[sort.axis + 1..].iter().product::<usize>().max(1);
-    let padded = length.next_power_of_two();
-    let sizes = Sizes { length, padded, inner, lines: sort.shape.numel() / length };
-    let total = sizes.lines * padded;
-    if total > i32::MAX as usize {
-        return Err(Unsupported::Elements(total));
+    let sizes = Sizes::of(sort, target);
+    let words = sizes.total() * sizes.words;
+    if words > i32::MAX as usize {
+        return Err(Unsupported::Elements(words));
     }
-    let wide = sort.dtype.size() == 8;
-    let mut passes = vec![start(sort, &sizes, target, wide)];
-    let steps = padded.trailing_zeros();
-    if steps > 0 {
-        let mut stages = stages(&sizes, target, wide);
-        (stages.chunk, stages.chunks_end) = (1, steps * (steps + 1) / 2);
-        passes.push(stages);
+    let bindings = bind(sort, &sizes, target);
+    if bindings.slots.len() > target.max_buffers {
+        return Err(Unsupported::Bindings { found: bindings.slots.len(), limit: target.max_buffers });
     }
-    passes.push(end(&sizes, target));
-    let scratch = if wide { vec![4 * total; 3] } else { vec![4 * total; 2] };
-    Ok(Shader { name: "sort".into(), passes, scratch })
-}
-
-/// Binds a block of the network's words.
-fn bind(bindings: &mut Bindings, name: &str, number: usize, sizes: &Sizes) {
-    bindings.view(&View {
-        name: name.into(),
-        memory: Memory::Scratch(number),
-        dtype: DType::U32,
-        elements: (sizes.lines * sizes.padded) as u64,
-        four: false,
-        access: Access::Update,
-    });
-}
-
-fn bind_network(bindings: &mut Bindings, sizes: &Sizes, wide: bool) {
-    bind(bindings, "place", 0, sizes);
-    bind(bindings, "key", 1, sizes);
-    if wide {
-        bind(bindings, "key_low", 2, sizes);
-    }
-}
-
-fn pass(title: &str, bindings: Bindings, invocations: usize, body: &str) -> Pass {
-    let body = format!(
-        "    let at = i32((group.y * groups.x + group.x) * {WORKGROUP}u + local);\n    \
-         if (at >= {invocations}) {{ return; }}\n{body}"
-    );
     let source = module(&Parts {
-        title,
+        title: "sort",
         inputs: 1,
         arguments: 0,
         bindings: &bindings.text,
-        declarations: String::new(),
-        main: Main::Body { workgroup: WORKGROUP, subgroups: false, text: &body },
+        declarations: header(sort, &sizes),
+        main: Main::Template(hook::template(TEMPLATE)),
     });
-    let groups = (invocations as u64).div_ceil(u64::from(WORKGROUP));
-    let words = block_words(1, 0);
-    Pass {
+    let launches = sizes.launches();
+    let pass = Pass {
         source,
-        groups,
-        workgroup: WORKGROUP,
-        chunk: 0,
-        chunks_end: 0,
+        groups: sizes.total().div_ceil(sizes.block) as u64,
+        workgroup: sizes.block as u32 / 2,
+        chunk: u32::from(launches > 1),
+        chunks_end: if launches > 1 { launches } else { 0 },
         slots: bindings.slots,
-        words,
+        words: block_words(1, 0),
         fours: Vec::new(),
-    }
+    };
+    Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }
 
-/// Where the element of a line and a position along it lies.
-fn element(sizes: &Sizes) -> String {
-    let Sizes { length, inner, .. } = sizes;
-    format!("line / {inner} * {} + line % {inner} + position * {inner}", length * inner)
-}
-
-/// Keys and places as they are.
-fn start(sort: &Sort, sizes: &Sizes, target: &Target, wide: bool) -> Pass {
+fn bind(sort: &Sort, sizes: &Sizes, target: &Target) -> Bindings {
     let mut bindings = Bindings::new(target);
-    bindings.view(&View {
-        name: "in0".into(),
-        memory: Memory::Input(0),
-        dtype: sort.dtype,
-        elements: sort.shape.numel() as u64,
-        four: false,
-        access: Access::Read,
-    });
-    bind_network(&mut bindings, sizes, wide);
-    let key = match sort.dtype {
+    let mut view = |name: &str, memory, dtype, elements, access| {
+        bindings.view(&View { name: name.into(), memory, dtype, elements, four: false, access });
+    };
+    let elements = sort.shape.numel() as u64;
+    let words = (sizes.total() * sizes.words) as u64;
+    view("in0", Memory::Input(0), sort.dtype, elements, Access::Read);
+    view("network", Memory::Scratch(0), DType::U32, words, Access::Update);
+    view("out0", Memory::Output(0), DType::I64, elements, Access::Write);
+    bindings
+}
+
+/// What stands before the template.
+fn header(sort: &Sort, sizes: &Sizes) -> String {
+    let Sizes { length, inner, block, words, .. } = *sizes;
+    let mut text = format!(
+        "const BLOCK = {block};\nconst BLOCK_RUNS = {};\nalias Entry = vec{words}<u32>;\nconst PLACE = {};\n",
+        block.trailing_zeros(),
+        words - 1
+    );
+    let size = |x: usize| signed(x as i64);
+    let numbers = [
+        ("lines", size(sizes.lines)),
+        ("length", size(length)),
+        ("padded", size(sizes.padded)),
+        ("launch_number", format!("i32({})", word(FIRST))),
+    ];
+    for (name, value) in numbers {
+        let _ = writeln!(text, "fn {name}() -> i32 {{\n    return {value};\n}}");
+    }
+    let _ = writeln!(
+        text,
+        "fn element(line: i32, position: i32) -> i32 {{\n    \
+         return line / {0} * {1} + line % {0} + position * {0};\n}}",
+        size(inner),
+        size(length * inner)
+    );
+    let parts = ["x", "y", "z"];
+    let mut order = format!("a.{0} > b.{0}", parts[words - 1]);
+    for part in parts[..words - 1].iter().rev() {
+        order = format!("a.{part} > b.{part} || (a.{part} == b.{part} && ({order}))");
+    }
+    let word_at =
+        |part: usize| if part == 0 { format!("at * {words}") } else { format!("at * {words} + {part}") };
+    let taken: Vec<String> = (0..words).map(|part| format!("old_network({})", word_at(part))).collect();
+    let put: String =
+        (0..words).map(|part| format!("    network({}, x.{});\n", word_at(part), parts[part])).collect();
+    let _ = write!(
+        text,
+        "fn entry_at(line: i32, position: i32) -> Entry {{\n    let x = in0(element(line, position));\n{}}}\n\
+         fn follows(a: Entry, b: Entry) -> bool {{\n    return {order};\n}}\n\
+         fn take(at: i32) -> Entry {{\n    return Entry({});\n}}\n\
+         fn put(at: i32, x: Entry) {{\n{put}}}\n\
+         fn store_place(line: i32, position: i32, place: u32) {{\n    \
+         out0(element(line, position), i64(place));\n}}\n",
+        key(sort),
+        taken.join(", ")
+    );
+    text
+}
+
+/// The statements that give the key of the element `x`, with its place.
+fn key(sort: &Sort) -> String {
+    let bits = match sort.dtype {
         DType::Bool => "select(0u, 1u, x)",
         DType::U8 | DType::U32 => "x",
         DType::I32 => "bitcast<u32>(x) ^ 0x80000000u",
@@ -127,72 +175,6 @@ fn start(sort: &Sort, sizes: &Sizes, target: &Target, wide: bool) -> Pass {
         DType::F64 => "bitcast<u64>(rank_argmax_f64(x)) ^ 0x8000000000000000lu",
     };
     let flip = if sort.descending { "~" } else { "" };
-    let Sizes { padded, length, .. } = sizes;
-    let mut body = format!("    let line = at / {padded};\n    let position = at % {padded};\n");
-    let _ = writeln!(body, "    place(at, u32(position));");
-    let _ = writeln!(body, "    if (position >= {length}) {{");
-    let _ = writeln!(body, "        key(at, 0xffffffffu);");
-    if wide {
-        let _ = writeln!(body, "        key_low(at, 0xffffffffu);");
-    }
-    let _ = writeln!(body, "        return;\n    }}");
-    let _ = writeln!(body, "    let x = in0({});", element(sizes));
-    let _ = writeln!(body, "    let bits = {flip}({key});");
-    if wide {
-        let _ = writeln!(body, "    key(at, u32(bits >> 32u));");
-        let _ = writeln!(body, "    key_low(at, u32(bits & 0xfffffffflu));");
-    } else {
-        let _ = writeln!(body, "    key(at, bits);");
-    }
-    pass("sort: keys", bindings, sizes.lines * sizes.padded, &body)
-}
-
-/// One stage of the network: the launch's number says which.
-fn stages(sizes: &Sizes, target: &Target, wide: bool) -> Pass {
-    let mut bindings = Bindings::new(target);
-    bind_network(&mut bindings, sizes, wide);
-    let mut body = format!(
-        "    // Stage 0 merges runs of 1; then 2 stages merge runs of 2, 3 of 4, ...\n    \
-         var stage = i32({});\n    var run = 0;\n    \
-         while (stage > run) {{\n        run += 1;\n        stage -= run;\n    }}\n    \
-         let distance = 1 << u32(run - stage);\n    \
-         let low = at / distance * distance * 2 + at % distance;\n    let high = low + distance;\n    \
-         let descends = ((low % {}) & (2 << u32(run))) != 0;\n",
-        word(FIRST),
-        sizes.padded
-    );
-    let names: &[&str] = if wide { &["key", "key_low", "place"] } else { &["key", "place"] };
-    for name in names {
-        let _ = writeln!(body, "    let {name}_a = old_{name}(low);\n    let {name}_b = old_{name}(high);");
-    }
-    let mut order = "place_a > place_b".to_string();
-    for name in names.iter().rev().skip(1) {
-        order = format!("({name}_a > {name}_b || ({name}_a == {name}_b && {order}))");
-    }
-    let _ = writeln!(body, "    if ({order} == descends) {{ return; }}");
-    for name in names {
-        let _ = writeln!(body, "    {name}(low, {name}_b);\n    {name}(high, {name}_a);");
-    }
-    pass("sort: a stage", bindings, sizes.lines * sizes.padded / 2, &body)
-}
-
-/// The places, as the permutation.
-fn end(sizes: &Sizes, target: &Target) -> Pass {
-    let mut bindings = Bindings::new(target);
-    bind(&mut bindings, "place", 0, sizes);
-    bindings.view(&View {
-        name: "out0".into(),
-        memory: Memory::Output(0),
-        dtype: DType::I64,
-        elements: (sizes.lines * sizes.length) as u64,
-        four: false,
-        access: Access::Write,
-    });
-    let Sizes { padded, length, .. } = sizes;
-    let body = format!(
-        "    let line = at / {length};\n    let position = at % {length};\n    \
-         out0({}, i64(old_place(line * {padded} + position)));\n",
-        element(sizes)
-    );
-    pass("sort: permutation", bindings, sizes.lines * sizes.length, &body)
+    let words = if sort.dtype.size() == 8 { "u32(key >> 32u), u32(key & 0xfffffffflu)" } else { "key" };
+    format!("    let key = {flip}({bits});\n    return Entry({words}, u32(position));\n")
 }

@@ -4,6 +4,8 @@ mod attention;
 mod matrices;
 mod products;
 mod rows;
+mod scans;
+mod sorts;
 mod uploads;
 
 use std::sync::{Arc, LazyLock};

@@ -1,0 +1,112 @@
+//! Scans by a template: `shaders/scan.wgsl` runs along the rows, and a generated
+//! header in front of it says what it meets there.
+//!
+//! The header holds the numbers of points and rows, what a state is and how
+//! states take elements and each other in, and two hooks: what four neighbours
+//! are, and what becomes of four results ([`hook`]).
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::render::c_like::fold::Fold;
+use crate::render::scan::Shared;
+use crate::render::shader::{Pass, Unsupported, block_words};
+use crate::render::wgsl::dialect::Wgsl;
+use crate::render::wgsl::hook::{self, Around, Hook, Side};
+use crate::render::wgsl::kernel::PartShader;
+use crate::render::wgsl::{Main, Parts, module};
+
+const TEMPLATE: &str = include_str!("../../../shaders/scan.wgsl");
+
+/// A scan as a template's pass.
+///
+/// # Errors
+/// More elements than 32-bit addresses reach.
+pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsupported> {
+    let (kernel, target) = (&shader.part.kernel, shader.target);
+    let Expr::Scan(monoid, x, _) = *kernel.expr(shared.scan) else { panic!("%{} is no scan", shared.scan.0) };
+    let [points, rows] = [0, 1].map(|level| kernel.level_axes(level).collect::<Vec<AxisId>>());
+    let side = Side { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let hooks = [
+        Hook::new(kernel, &[x], [side, side], target),
+        Hook::new(&with_result(kernel, shared.scan), &values, [side, side], target),
+    ];
+    let fours = Hook::fours(&hooks);
+    let dialect = Wgsl { inputs: shader.inputs };
+    let around = Around { dialect: &dialect, batch: &points, fours: &fours };
+    let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
+    let declarations = [
+        header(kernel, shared, &fold),
+        hooks[0].neighbours_of("load_x(batch: i32, row: i32)", x, &around),
+        hooks[1].result("store_y(batch: i32, row: i32, x: array<Result, 4>)", None, &around, &|value| value),
+    ]
+    .concat();
+    let bindings = shader.bind(&fours)?;
+    let source = module(&Parts {
+        title: &kernel.name,
+        inputs: shader.inputs,
+        arguments: kernel.args.len(),
+        bindings: &bindings.text,
+        declarations,
+        main: Main::Template(hook::template(TEMPLATE)),
+    });
+    Ok(Pass {
+        source,
+        groups: kernel.level_points(0) as u64,
+        workgroup: shared.threads as u32,
+        chunk: 0,
+        chunks_end: 0,
+        slots: bindings.slots,
+        words: block_words(shader.inputs, kernel.args.len()),
+        fours: shader.fours(&fours.0),
+    })
+}
+
+/// The kernel that sees a scan's results as another sees a sum.
+fn with_result(kernel: &Kernel, scan: ExprId) -> Kernel {
+    let mut kernel = kernel.clone();
+    kernel.exprs[scan.index()].expr = Expr::Accumulator;
+    kernel
+}
+
+/// Sizes, types, and the functions of states.
+fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
+    let dialect = fold.dialect;
+    let to = kernel.exprs[shared.scan.index()].dtype;
+    let components = fold.components();
+    let fields = &["a", "b", "c"][..components.len()];
+    let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
+    let mut text = format!(
+        "const THREADS = {};\nalias Element = {};\nalias Result = {};\nstruct State {{\n",
+        shared.threads,
+        dialect.register(fold.dtype),
+        dialect.register(to)
+    );
+    for (field, component) in fields.iter().zip(&components) {
+        let _ = writeln!(text, "    {field}: {},", dialect.register(component.dtype));
+    }
+    text += "}\n";
+    for (name, level) in [("points", 0), ("rows", 1)] {
+        let count = dialect.position(kernel.level_points(level) as i64);
+        let _ = writeln!(text, "fn {name}() -> i32 {{\n    return {count};\n}}");
+    }
+    let nothing: Vec<String> =
+        components.iter().map(|one| dialect.constant(one.dtype, one.identity)).collect();
+    let own = of("own");
+    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
+    let _ = write!(
+        text,
+        "fn nothing() -> State {{\n    return State({});\n}}\n\
+         fn with_element(before: State, x: Element) -> State {{\n    var own = before;\n{}    return own;\n}}\n\
+         fn merged(before: State, after: State) -> State {{\n    var own = before;\n{}    return own;\n}}\n\
+         fn result(own: State) -> Result {{\n    return {};\n}}\n",
+        nothing.join(", "),
+        // No monoid that scans asks where an element is.
+        lines(fold.update(&own, "x", &dialect.constant(DType::I32, 0))),
+        lines(fold.merge(&own, &of("after"))),
+        fold.finish(&own, to)
+    );
+    text
+}

@@ -1,0 +1,93 @@
+// scan_mul[2, 4096]
+@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
+fn number_f32(bits: u32) -> f32 {
+    return bitcast<f32>(bits ^ launch[0].x);
+}
+fn opaque_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
+}
+fn add_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x + y);
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn wide_u64(low: u32, high: u32) -> u64 {
+    return (u64(high) << 32u) | u64(low);
+}
+fn words_of(x: vec2<u64>) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+fn long_words(x: vec4<u32>) -> vec2<u64> {
+    return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
+}
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+fn in0(quad: i32) -> vec4<f32> {
+    let e = u32(quad) + launch[1].x / 4u;
+    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
+fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
+    let e = u32(quad);
+    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    if (point >= 2) { return; }
+    let i0 = point;
+    let v2 = number_f32(0x40000000u /* 2.0 */);
+    var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
+    for (var row: i32 = 0; row < 4096; row += 8) {
+        let i1_0 = row + 0;
+        let i1_1 = row + 1;
+        let i1_2 = row + 2;
+        let i1_3 = row + 3;
+        let i1_4 = row + 4;
+        let i1_5 = row + 5;
+        let i1_6 = row + 6;
+        let i1_7 = row + 7;
+        let four2 = in0((i0 * 4096 + i1_0) / 4);
+        let v0_0 = four2.x;
+        let v0_1 = four2.y;
+        let v0_2 = four2.z;
+        let v0_3 = four2.w;
+        let four3 = in0((i0 * 4096 + i1_4) / 4);
+        let v0_4 = four3.x;
+        let v0_5 = four3.y;
+        let v0_6 = four3.z;
+        let v0_7 = four3.w;
+        s1a = add_f32(s1a, v0_0);
+        let v1_0 = s1a;
+        s1a = add_f32(s1a, v0_1);
+        let v1_1 = s1a;
+        s1a = add_f32(s1a, v0_2);
+        let v1_2 = s1a;
+        s1a = add_f32(s1a, v0_3);
+        let v1_3 = s1a;
+        s1a = add_f32(s1a, v0_4);
+        let v1_4 = s1a;
+        s1a = add_f32(s1a, v0_5);
+        let v1_5 = s1a;
+        s1a = add_f32(s1a, v0_6);
+        let v1_6 = s1a;
+        s1a = add_f32(s1a, v0_7);
+        let v1_7 = s1a;
+        let v3_0 = multiply_f32(v1_0, v2);
+        let v3_1 = multiply_f32(v1_1, v2);
+        let v3_2 = multiply_f32(v1_2, v2);
+        let v3_3 = multiply_f32(v1_3, v2);
+        let v3_4 = multiply_f32(v1_4, v2);
+        let v3_5 = multiply_f32(v1_5, v2);
+        let v3_6 = multiply_f32(v1_6, v2);
+        let v3_7 = multiply_f32(v1_7, v2);
+        out0((i0 * 4096 + i1_0) / 4, v3_0, v3_1, v3_2, v3_3);
+        out0((i0 * 4096 + i1_4) / 4, v3_4, v3_5, v3_6, v3_7);
+    }
+}
+
