@@ -201,6 +201,52 @@ fn failures_of_a_cuda_driver_are_errors() {
     assert_eq!(work(&x, &(&x * 0.25)).to_vec::<f32>().unwrap(), expected);
 }
 
+/// The driver fails at a graph: while it is made, changed, launched, or amid its
+/// launches.
+#[cfg(all(unix, feature = "cuda"))]
+#[test]
+fn failures_of_a_replay_are_errors() {
+    const TEST: &str = "failures_of_a_replay_are_errors";
+    let Some(fault) = std::env::var_os("KILN_CUDA_SIM_FAULT") else {
+        if Device::cuda(0).name().is_ok_and(|name| name == "simulated device") {
+            let refused = ["graph:1:2", "graph:1:1", "change:1:2", "change:2:1", "replay:1:2", "replay:2:1"];
+            for fault in refused.into_iter().chain(["replay:1:700", "replay:2:719", "launch:9:719"]) {
+                in_a_process(TEST, "", ("KILN_CUDA_SIM_FAULT", fault));
+            }
+        }
+        return;
+    };
+    let context = Context::new();
+    let run = |device: Device| {
+        let x = numbers();
+        let there = x.to(device);
+        there.realize()?;
+        there.matmul(&there.t()).softmax(-1).matmul(&there).softmax(0).to_vec::<f32>()
+    };
+    let is_last = fault.to_string_lossy().contains(":7");
+    with_context(&context, || {
+        let expected = run(Device::cpu()).unwrap();
+        let outcomes: Vec<Result<Vec<f32>>> = (0..8).map(|_| run(Device::cuda(0))).collect();
+        let Some(first) = outcomes.iter().position(Result::is_err) else {
+            assert!(!is_last, "no run failed");
+            assert!(outcomes.iter().flatten().all(|values| close(values, &expected)), "{outcomes:?}");
+            // A refusal costs a graph, not more.
+            assert!(context.counters().graphs_launched >= 4, "{:?}", context.counters());
+            return;
+        };
+        assert!(is_last, "{:?}", outcomes[first]);
+        let message = outcomes[first].as_ref().unwrap_err().to_string();
+        assert!(first > 0 && message.contains("lost in kernel contract"), "run {first}: {message}");
+        assert!(outcomes[first..].iter().all(Result::is_err), "the device stays lost");
+        assert_eq!(run(Device::cpu()).unwrap(), expected);
+    });
+}
+
+#[cfg(all(unix, feature = "cuda"))]
+fn close(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))
+}
+
 /// A file system that takes no more bytes amid a file: a limit on files' sizes
 /// does what a full disk does.
 #[cfg(unix)]

@@ -12,7 +12,7 @@ use crate::kernel::cost::work_cost;
 use crate::plan::context::{Context, Lookup, add};
 use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
-use crate::runtime::{Capabilities, Program, null};
+use crate::runtime::{Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
 use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, schedule};
 
@@ -46,6 +46,8 @@ pub(crate) enum Run {
         arguments: Vec<usize>,
         /// Bytes that a launch loads and stores.
         bytes: u64,
+        /// Of the launches that start here and are given to the device together.
+        replay: Replay,
     },
     /// A transfer.
     Transfer,
@@ -228,7 +230,7 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
-            Ok(Run::Program { program, arguments: arguments(graph, work), bytes })
+            Ok(Run::Program { program, arguments: arguments(graph, work), bytes, replay: Replay::default() })
         }
     }
 }

@@ -41,6 +41,11 @@ pub struct Counters {
     pub kernels_compiled: u64,
     /// Kernels launched.
     pub kernels_launched: u64,
+    /// Times that kernels which follow each other were launched by one call of
+    /// the driver's (CUDA graphs).
+    pub graphs_launched: u64,
+    /// Calls of the driver's that this saved.
+    pub launches_saved: u64,
     /// Bytes that kernels loaded and stored.
     pub bytes_moved: u64,
     /// Bytes copied from the host's memory to devices.
@@ -60,6 +65,8 @@ pub(crate) struct Counts {
     pub cache_hits: AtomicU64,
     pub kernels_compiled: AtomicU64,
     pub kernels_launched: AtomicU64,
+    pub graphs_launched: AtomicU64,
+    pub launches_saved: AtomicU64,
     pub bytes_moved: AtomicU64,
     pub bytes_to_device: AtomicU64,
     pub bytes_to_host: AtomicU64,
@@ -167,6 +174,8 @@ impl Context {
             cache_hits: read(&counts.cache_hits),
             kernels_compiled: read(&counts.kernels_compiled),
             kernels_launched: read(&counts.kernels_launched),
+            graphs_launched: read(&counts.graphs_launched),
+            launches_saved: read(&counts.launches_saved),
             bytes_moved: read(&counts.bytes_moved),
             bytes_to_device: read(&counts.bytes_to_device),
             bytes_to_host: read(&counts.bytes_to_host),

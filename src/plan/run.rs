@@ -11,7 +11,7 @@ use crate::plan::context::{Context, add};
 use crate::plan::debug;
 use crate::plan::transfer::{CHUNK, fetch, transfer};
 use crate::runtime::label::{self, Label};
-use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Program};
+use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
 use crate::schedule::{Action, Place, Step};
 
 /// The user's line behind a node of the plan's graph, if there is one.
@@ -36,13 +36,16 @@ pub(crate) fn run(
     let execution = Execution::new(context, plan, leaves, scalars, line)?;
     let mut number = 0;
     while number < runs.len() {
-        let together = execution.fetched_together(number);
-        if together > 1 {
-            execution.fetch(number..number + together)?;
+        let fetched = execution.fetched_together(number);
+        let launched = execution.launched_together(number, runs)?;
+        if fetched > 1 {
+            execution.fetch(number..number + fetched)?;
+        } else if launched > 1 {
+            execution.launch_all(number..number + launched, runs)?;
         } else {
             execution.step(number, &runs[number])?;
         }
-        number += together.max(1);
+        number += fetched.max(launched).max(1);
     }
     Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
 }
@@ -55,6 +58,25 @@ struct Execution<'a> {
     line: Line<'a>,
     results: Vec<Arc<Buffer>>,
     arenas: HashMap<Device, Arc<Buffer>>,
+}
+
+/// What one launch works on.
+struct Bound<'a> {
+    inputs: Vec<Binding<'a>>,
+    outputs: Vec<Binding<'a>>,
+    scalars: Vec<u64>,
+    status: IndexStatus,
+}
+
+impl Bound<'_> {
+    fn bindings(&self) -> Bindings<'_> {
+        Bindings {
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            scalars: &self.scalars,
+            status: &self.status,
+        }
+    }
 }
 
 impl<'a> Execution<'a> {
@@ -134,37 +156,84 @@ impl<'a> Execution<'a> {
     fn step(&self, number: usize, run: &Run) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program { program, arguments, bytes } => self.launch(step, program, arguments, *bytes),
+            Run::Program { program, arguments, bytes, .. } => self.launch(step, program, arguments, *bytes),
             Run::Transfer => self.transfer(step),
             Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
 
     fn launch(&self, step: &Step, program: &Arc<dyn Program>, arguments: &[usize], bytes: u64) -> Result<()> {
+        let Some(bound) = self.bound(step, arguments) else { return Ok(()) };
+        let clock = debug::clock();
+        program.launch(&bound.bindings())?;
+        if let Some(start) = clock {
+            self.context.backend(step.device)?.sync()?;
+            debug::launched(start, &step.name(&self.plan.schedule.graph), bytes);
+        }
+        self.count_launch(bytes);
+        self.check_indices(step, &bound.status)
+    }
+
+    fn count_launch(&self, bytes: u64) {
+        add(&self.context.counts.kernels_launched, 1);
+        add(&self.context.counts.bytes_moved, bytes);
+    }
+
+    /// What a step's program works on; `None` if there is nothing to do.
+    fn bound(&self, step: &Step, arguments: &[usize]) -> Option<Bound<'_>> {
         let graph = &self.plan.schedule.graph;
         if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
-            return Ok(());
+            return None;
         }
         // A scatter's base is its output's memory, not an input.
         let count = step.kernel().map_or(step.inputs.len(), |kernel| kernel.inputs.len());
-        let inputs: Vec<Binding<'_>> = step.inputs[..count].iter().map(|&id| self.binding(id)).collect();
-        let outputs: Vec<Binding<'_>> = step.outputs.iter().map(|&id| self.binding(id)).collect();
-        let scalars: Vec<u64> = arguments.iter().map(|&number| self.scalars[number]).collect();
-        let status = IndexStatus::at(self.site(step));
-        let clock = debug::clock();
-        program.launch(&Bindings {
-            inputs: &inputs,
-            outputs: &outputs,
-            scalars: &scalars,
-            status: &status,
-        })?;
-        if let Some(start) = clock {
-            self.context.backend(step.device)?.sync()?;
-            debug::launched(start, &step.name(graph), bytes);
+        Some(Bound {
+            inputs: step.inputs[..count].iter().map(|&id| self.binding(id)).collect(),
+            outputs: step.outputs.iter().map(|&id| self.binding(id)).collect(),
+            scalars: arguments.iter().map(|&number| self.scalars[number]).collect(),
+            status: IndexStatus::at(self.site(step)),
+        })
+    }
+
+    /// How many steps from this one on are programs that their device takes
+    /// together.
+    fn launched_together(&self, number: usize, runs: &[Run]) -> Result<usize> {
+        // Whoever times kernels launches them one by one.
+        if debug::clock().is_some() {
+            return Ok(0);
         }
-        add(&self.context.counts.kernels_launched, 1);
-        add(&self.context.counts.bytes_moved, bytes);
-        self.check_indices(step, &status)
+        let steps = &self.plan.schedule.steps[number..];
+        let device = steps[0].device;
+        let backend = self.context.backend(device)?;
+        let joins = |(step, run): &(&Step, &Run)| match run {
+            Run::Program { program, .. } => step.device == device && backend.replays(program.as_ref()),
+            Run::Transfer | Run::Repeat(_) => false,
+        };
+        Ok(steps.iter().zip(&runs[number..]).take_while(joins).count())
+    }
+
+    /// Launches the programs of several steps.
+    fn launch_all(&self, numbers: Range<usize>, runs: &[Run]) -> Result<()> {
+        let Run::Program { replay, .. } = &runs[numbers.start] else { return Ok(()) };
+        let steps = &self.plan.schedule.steps[numbers.clone()];
+        let mut bounds = Vec::with_capacity(steps.len());
+        for (step, run) in steps.iter().zip(&runs[numbers]) {
+            let Run::Program { program, arguments, bytes, .. } = run else { continue };
+            if let Some(bound) = self.bound(step, arguments) {
+                bounds.push((step, program, *bytes, bound));
+            }
+        }
+        let launches: Vec<Launch<'_>> = bounds
+            .iter()
+            .map(|(_, program, _, bound)| Launch { program: program.as_ref(), bindings: bound.bindings() })
+            .collect();
+        let saved = self.context.backend(steps[0].device)?.launch_all(&launches, replay)?;
+        add(&self.context.counts.graphs_launched, u64::from(saved > 0));
+        add(&self.context.counts.launches_saved, saved);
+        bounds.iter().try_for_each(|(step, _, bytes, bound)| {
+            self.count_launch(*bytes);
+            self.check_indices(step, &bound.status)
+        })
     }
 
     /// The operation of a step that uses indices.

@@ -14,9 +14,11 @@ pub mod label;
 pub mod ledger;
 pub mod null;
 pub mod properties;
+pub mod replay;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -30,6 +32,7 @@ use crate::kernel::lower::attention::Range;
 pub use label::Label;
 pub use ledger::Ledger;
 pub use properties::Properties;
+pub use replay::Replay;
 
 /// What a device can do, as far as planning asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -129,8 +132,17 @@ impl IndexStatus {
     }
 }
 
+/// A program and what it works on.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// What is launched.
+    pub program: &'a dyn Program,
+    /// What it works on.
+    pub bindings: Bindings<'a>,
+}
+
 /// Something compiled for one device.
-pub trait Program: Send + Sync + fmt::Debug {
+pub trait Program: Any + Send + Sync + fmt::Debug {
     /// The program's text: shader, CUDA C, or the printed tile program.
     fn source(&self) -> String;
     /// Enqueues the work; on the CPU, does it.
@@ -236,6 +248,23 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the compiler said.
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>>;
+    /// Whether launches of a program may be given to the device together with
+    /// others', by [`Backend::launch_all`].
+    fn replays(&self, program: &dyn Program) -> bool {
+        let _ = program;
+        false
+    }
+    /// Enqueues launches of a plan that follow each other. `replay` is the
+    /// device's to keep what makes the same launches cheaper the next time. Gives
+    /// the calls of the driver that this saved.
+    ///
+    /// # Errors
+    /// As [`Program::launch`].
+    fn launch_all(&self, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
+        let _ = replay;
+        launches.iter().try_for_each(|launch| launch.program.launch(&launch.bindings))?;
+        Ok(0)
+    }
     /// Starts everything enqueued, without waiting.
     ///
     /// # Errors

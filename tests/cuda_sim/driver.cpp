@@ -6,8 +6,9 @@
 // Environment:
 //   KILN_CUDA_SIM_ORDERS  orders per launch (3)
 //   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `write`,
-//                         `launch` or `wait` (from 1) fails with that code; `launch` and
-//                         `wait` go on failing if the code is sticky
+//                         `launch`, `wait`, `graph` (making one), `change` (of a
+//                         graph's launch) or `replay` (from 1) fails with that code;
+//                         all go on failing if the code is sticky
 //
 // Copies from memory of cuMemHostAlloc are made as late as the rules allow: when
 // a stream is given something else to do, or is waited for. Whoever frees or
@@ -43,6 +44,31 @@ struct Module {
 struct Function {
     int (*launch)(void**, unsigned, unsigned, unsigned);
     int arity;
+};
+
+// A launch of a graph, with the parameters it was given last.
+struct Node {
+    Function* function;
+    unsigned groups, workgroup;
+    std::vector<uint64_t> parameters;
+    const Node* before;
+};
+
+struct Graph {
+    std::vector<Node*> nodes;
+};
+
+struct Exec {
+    std::vector<Node> nodes;
+    std::map<const Node*, size_t> numbers;
+};
+
+// As the driver's CUDA_KERNEL_NODE_PARAMS of version 2.
+struct NodeParameters {
+    Function* function;
+    unsigned grid[3], block[3], shared;
+    void** parameters;
+    void **extra, *kernel, *context;
 };
 
 struct Copy {
@@ -141,6 +167,17 @@ void restore(const std::map<char*, Block>& some, const Contents& contents) {
 Result complain(const char* what) {
     fprintf(stderr, "simulated device: %s\n", what);
     return ILLEGAL_ADDRESS;
+}
+
+// Kernels of kiln take no parameter of more than 8 bytes, and get 8 for each.
+Node node_of(const NodeParameters& from, const Node* before) {
+    Node node{from.function, from.grid[0], from.block[0], {}, before};
+    for (int i = 0; i < from.function->arity; i++) node.parameters.push_back(*(uint64_t*)from.parameters[i]);
+    return node;
+}
+
+bool is_plain(const NodeParameters& of) {
+    return of.grid[1] == 1 && of.grid[2] == 1 && of.block[1] == 1 && of.block[2] == 1 && of.shared == 0 && !of.extra;
 }
 
 Result run(const Function& function, void** arguments, unsigned groups, unsigned workgroup) {
@@ -284,5 +321,50 @@ Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz,
     const Result code = run(*function, arguments, gx, bx);
     if (code) lost = code;
     return code;
+}
+
+// Graphs are rows of kernels here: each after the one added before it.
+Result cuGraphCreate(Graph** graph, unsigned) { return *graph = new Graph{}, OK; }
+Result cuGraphAddKernelNode_v2(Node** node, Graph* graph, Node* const* before, size_t count, const NodeParameters* parameters) {
+    LOCKED;
+    const Node* last = graph->nodes.empty() ? nullptr : graph->nodes.back();
+    if (!is_plain(*parameters) || count != (last ? 1 : 0) || (last && before[0] != last)) return INVALID_VALUE;
+    graph->nodes.push_back(new Node(node_of(*parameters, last)));
+    return *node = graph->nodes.back(), OK;
+}
+Result cuGraphInstantiateWithFlags(Exec** exec, Graph* graph, unsigned long long) {
+    LOCKED;
+    if (Result code = fault("graph")) return code;
+    *exec = new Exec{};
+    for (Node* node : graph->nodes) {
+        (*exec)->numbers[node] = (*exec)->nodes.size();
+        (*exec)->nodes.push_back(*node);
+    }
+    return OK;
+}
+Result cuGraphExecKernelNodeSetParams_v2(Exec* exec, Node* node, const NodeParameters* parameters) {
+    LOCKED;
+    if (Result code = fault("change")) return code;
+    auto found = exec->numbers.find(node);
+    if (found == exec->numbers.end() || !is_plain(*parameters)) return INVALID_VALUE;
+    exec->nodes[found->second] = node_of(*parameters, node->before);
+    return OK;
+}
+Result cuGraphLaunch(Exec* exec, void*) {
+    LOCKED;
+    if (Result code = fault("replay")) return code;
+    catch_up();
+    for (Node& node : exec->nodes) {
+        if (Result code = fault("launch")) return code;
+        std::vector<void*> arguments;
+        for (uint64_t& parameter : node.parameters) arguments.push_back(&parameter);
+        if (Result code = run(*node.function, arguments.data(), node.groups, node.workgroup)) return lost = code;
+    }
+    return OK;
+}
+Result cuGraphExecDestroy(Exec* exec) { return delete exec, OK; }
+Result cuGraphDestroy(Graph* graph) {
+    for (Node* node : graph->nodes) delete node;
+    return delete graph, OK;
 }
 }

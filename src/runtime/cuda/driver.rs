@@ -2,11 +2,15 @@
 //! stream, modules, launches. Everything unsafe of this backend but the
 //! compiler's calls is here.
 
+pub mod graph;
+
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::{result, sys};
 use sys::CUresult as Code;
+
+use self::graph::Call;
 
 /// What to do where there is no driver.
 pub const MEND: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
@@ -365,26 +369,20 @@ impl Driver {
         })
     }
 
-    /// Enqueues a launch. Each parameter is given as 8 bytes, of which the
-    /// function takes as many as it declares.
+    /// Enqueues a launch.
     ///
     /// # Errors
     /// The driver's failure.
-    pub fn launch(
-        &self,
-        function: &Function,
-        groups: u32,
-        workgroup: u32,
-        parameters: &mut [u64],
-    ) -> Outcome<()> {
+    pub fn launch(&self, call: &Call) -> Outcome<()> {
+        let mut parameters = call.parameters.clone();
         let mut places: Vec<*mut c_void> =
             parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
-        let (grid, block) = ((groups, 1, 1), (workgroup, 1, 1));
+        let (grid, block) = ((call.groups, 1, 1), (call.workgroup, 1, 1));
         // SAFETY: the renderer gives one parameter for each the function
         // declares, and kernels keep to their buffers by construction; the
         // driver copies parameters before it returns.
         self.call(|| unsafe {
-            result::launch_kernel(function.function, grid, block, 0, self.stream, &mut places)
+            result::launch_kernel(call.function.function, grid, block, 0, self.stream, &mut places)
         })
     }
 

@@ -4,12 +4,14 @@
 //! - [`driver`]: the driver's calls, made safe.
 //! - [`nvrtc`]: the compiler.
 //! - [`gpu`]: an opened device, its memory, its errors.
+//! - [`graph`]: launches of a plan that runs again, as CUDA graphs.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;
 pub mod gpu;
+pub mod graph;
 pub mod nvrtc;
 pub mod pinned;
 pub mod program;
@@ -18,6 +20,7 @@ pub mod reports;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::base::{Device, Result};
@@ -27,7 +30,9 @@ use crate::render;
 use crate::runtime::cuda::gpu::Gpu;
 use crate::runtime::cuda::program::{CudaProgram, HostProgram};
 use crate::runtime::cuda::reports::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Part, Program, Properties, host};
+use crate::runtime::{
+    Backend, Binding, Capabilities, Launch, MemoryStats, Part, Program, Properties, Replay, host,
+};
 
 /// An NVIDIA GPU as a device.
 #[derive(Debug)]
@@ -130,7 +135,13 @@ impl Backend for CudaBackend {
     fn scratch(&self, work: &Work) -> usize {
         // What cannot be rendered is refused when it is compiled.
         let shader = render::cuda::render_work(work, &render::Target::cuda()).ok().flatten();
-        shader.map_or(0, |shader| shader.scratch.iter().sum())
+        shader.map_or(0, |shader| program::scratch_of(&shader))
+    }
+    fn replays(&self, program: &dyn Program) -> bool {
+        (program as &dyn Any).is::<CudaProgram>()
+    }
+    fn launch_all(&self, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
+        program::launch_all(&self.gpu, launches, replay)
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
         if bytes == 0 {

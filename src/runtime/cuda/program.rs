@@ -1,5 +1,6 @@
 //! Compiled work, and how it is launched.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::Result;
@@ -7,9 +8,11 @@ use crate::ir::{Custom, Type};
 use crate::kernel::Work;
 use crate::render::{Memory, Pass, Shader, Target, cuda};
 use crate::runtime::cuda::driver::Function;
+use crate::runtime::cuda::driver::graph::Call;
 use crate::runtime::cuda::gpu::{Gpu, allocate};
+use crate::runtime::cuda::graph;
 use crate::runtime::cuda::reports::Reports;
-use crate::runtime::{Binding, Bindings, Program};
+use crate::runtime::{Binding, Bindings, Launch, Program, Replay};
 
 /// A kernel as functions. Where inputs do not start at multiples of four
 /// elements, in a second version that needs no such thing.
@@ -52,17 +55,17 @@ impl CudaProgram {
         Ok(self.unaligned.get_or_init(|| compiled))
     }
 
-    fn launch_pass(
+    /// The launches of one pass, which counts from `scratch` on.
+    fn calls_of(
         &self,
-        pass: &Pass,
-        function: &Function,
+        (name, pass, function): (&Arc<str>, &Pass, &Arc<Function>),
         bindings: &Bindings<'_>,
-        scratch: &[Binding<'_>],
+        scratch: &[u64],
+        calls: &mut Vec<Call>,
     ) -> Result<()> {
         if pass.groups == 0 {
             return Ok(());
         }
-        let name = work_name(&self.work);
         let groups = i32::try_from(pass.groups)
             .map_err(|_| self.gpu.refusal(name, format!("{} blocks are too many", pass.groups)))?;
         let at = |binding: &Binding<'_>| binding.buffer.handle + binding.offset as u64;
@@ -76,23 +79,76 @@ impl CudaProgram {
                 }
                 Memory::Input(slot) => at(&bindings.inputs[slot]),
                 Memory::Output(slot) => at(&bindings.outputs[slot]),
-                Memory::Scratch(slot) => at(&scratch[slot]),
+                Memory::Scratch(slot) => scratch[slot],
             });
         }
         let first = parameters.len() + 1;
         parameters.extend([u64::from(number), 0]);
         parameters.extend_from_slice(bindings.scalars);
+        let (groups, workgroup) = (groups as u32, pass.workgroup);
         loop {
-            self.gpu
-                .driver
-                .launch(function, groups as u32, pass.workgroup, &mut parameters)
-                .map_err(|failure| self.gpu.error(name, failure))?;
+            let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
+            calls.push(Call { name, function, groups, workgroup, parameters: parameters_now });
             parameters[first] += u64::from(pass.chunk);
             if parameters[first] >= u64::from(pass.chunks_end) {
                 return Ok(());
             }
         }
     }
+
+    /// All launches for some bindings, with scratch memory from `scratch` on.
+    fn calls(
+        &self,
+        compiled: &Compiled,
+        bindings: &Bindings<'_>,
+        scratch: u64,
+        calls: &mut Vec<Call>,
+    ) -> Result<()> {
+        let name: Arc<str> = work_name(&self.work).into();
+        let ends = compiled.shader.scratch.iter().scan(scratch, |end, &bytes| {
+            let start = *end;
+            *end += aligned(bytes) as u64;
+            Some(start)
+        });
+        let starts: Vec<u64> = ends.collect();
+        let mut passes = compiled.shader.passes.iter().zip(&compiled.functions);
+        passes
+            .try_for_each(|(pass, function)| self.calls_of((&name, pass, function), bindings, &starts, calls))
+    }
+}
+
+/// Bytes with what separates a block of scratch memory from the next.
+fn aligned(bytes: usize) -> usize {
+    const ALIGNMENT: usize = 256;
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes of memory that a shader's launches take for themselves.
+pub fn scratch_of(shader: &Shader) -> usize {
+    shader.scratch.iter().map(|&bytes| aligned(bytes)).sum()
+}
+
+/// Launches programs of this device that follow each other. They come one after
+/// the other, so they share the memory that each takes for itself.
+///
+/// # Errors
+/// Out of memory, the compiler's or the driver's failure.
+pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
+    let mut versions = Vec::with_capacity(launches.len());
+    for launch in launches {
+        let Some(program) = (launch.program as &dyn Any).downcast_ref::<CudaProgram>() else {
+            panic!("{:?} is not launched with others", launch.program)
+        };
+        versions.push((program, program.version(&launch.bindings)?, &launch.bindings));
+    }
+    let most = versions.iter().map(|(_, compiled, _)| scratch_of(&compiled.shader)).max().unwrap_or(0);
+    let scratch = if most > 0 { Some(allocate(gpu, most)?) } else { None };
+    let start = scratch.as_ref().map_or(0, |buffer| buffer.handle);
+    let mut calls = Vec::new();
+    for (program, compiled, bindings) in versions {
+        program.calls(compiled, bindings, start, &mut calls)?;
+    }
+    graph::launch(gpu, &calls, replay)
 }
 
 fn compile(gpu: &Gpu, work: &Work, target: &Target) -> Result<Compiled> {
@@ -129,15 +185,13 @@ impl Program for CudaProgram {
 
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         let compiled = self.version(bindings)?;
-        let mut scratch = Vec::new();
-        for &bytes in &compiled.shader.scratch {
-            scratch.push(allocate(&self.gpu, bytes)?);
-        }
-        let scratch: Vec<Binding<'_>> = scratch.iter().map(|buffer| Binding { buffer, offset: 0 }).collect();
-        for (pass, function) in compiled.shader.passes.iter().zip(&compiled.functions) {
-            self.launch_pass(pass, function, bindings, &scratch)?;
-        }
-        Ok(())
+        let scratch = match scratch_of(&compiled.shader) {
+            0 => None,
+            bytes => Some(allocate(&self.gpu, bytes)?),
+        };
+        let mut calls = Vec::new();
+        self.calls(compiled, bindings, scratch.as_ref().map_or(0, |buffer| buffer.handle), &mut calls)?;
+        graph::one_by_one(&self.gpu, &calls)
     }
 }
 

@@ -3,6 +3,7 @@
 //! path.
 
 mod compiler;
+mod graphs;
 
 use std::sync::Arc;
 
