@@ -1,9 +1,12 @@
 //! What a plan says of itself: transfers, lines, memory, why things stay apart.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use kiln::prelude::*;
-use kiln::render::Unsupported;
+use kiln::render::{self, Unsupported};
+use kiln::runtime::Capabilities;
+use kiln::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::{Context, Device, Limits, Separation, assert_kernels, assert_peak_bytes, context, with_context};
 
 fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
@@ -74,6 +77,31 @@ fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
         let large = Tensor::zeros([100 << 20], cpu) + x.i((0, 0));
         let [found] = &check(&large, &webgpu)[..] else { panic!("400 MiB are too many") };
         assert_eq!(found.reason, Unsupported::Buffer { bytes: 400 << 20, limit: 256 << 20 });
+    });
+}
+
+/// Planned for a device with a template, and for one without: there its scores
+/// are written, which must be possible.
+#[test]
+fn attention_is_checked_as_what_it_would_be_on_a_device() {
+    let context = Context::new();
+    let attention = render::attention::range(&Limits { few_elements: 0, ..Limits::software() });
+    context.install(Arc::new(NullBackend::new(Capabilities { attention, ..CAPABILITIES })));
+    with_context(&context, || {
+        let q = leaf([8, 256, 16], Device::null());
+        let report = q.scaled_dot_product_attention(&q, &q, AttentionOpts::default()).plan().unwrap();
+        assert_kernels!(report, 1);
+        let without = Limits { subgroup: 0, ..Limits::software() };
+        for limits in [Limits::webgpu_default(), Limits::downlevel(), without.clone()] {
+            assert_eq!(report.check(&limits), []);
+        }
+        let scores = 8 * 256 * 256 * 4;
+        let [found] = &report.check(&Limits { max_buffer: scores - 1, ..without })[..] else {
+            panic!("its scores have no room")
+        };
+        assert_eq!(found.reason, Unsupported::Buffer { bytes: scores, limit: scores - 1 });
+        let small = Limits { max_buffer: scores - 1, ..Limits::webgpu_default() };
+        assert_eq!(report.check(&small), [], "they need no room");
     });
 }
 

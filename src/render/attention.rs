@@ -33,25 +33,61 @@ impl Extents {
     }
 }
 
-/// The part of an attention that a workgroup computes at a time, by
-/// `shaders/attention_subgroup.wgsl`.
+/// The part of an attention that a workgroup computes at a time, and by which
+/// template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Invocations of a subgroup.
-    pub lanes: usize,
-    /// Invocations that hold different fours of keys.
-    pub key_lanes: usize,
-    /// Invocations that hold different fours of columns.
-    pub column_lanes: usize,
-    /// How often they read columns.
-    pub column_turns: usize,
+pub enum Block {
+    /// `shaders/attention_subgroup.wgsl`: registers, and broadcasts within a subgroup.
+    Subgroup {
+        /// Invocations of a subgroup.
+        lanes: usize,
+        /// Invocations that hold different fours of keys.
+        key_lanes: usize,
+        /// Invocations that hold different fours of columns.
+        column_lanes: usize,
+        /// How often they read columns.
+        column_turns: usize,
+    },
+    /// `shaders/attention_workgroup.wgsl`: memory that the workgroup shares.
+    Workgroup {
+        /// Queries.
+        rows: usize,
+        /// Keys.
+        keys: usize,
+        /// Keys whose values are shared at a time.
+        key_step: usize,
+        /// Fours of columns that an invocation sums.
+        column_fours: usize,
+    },
 }
+
+/// Depths that a workgroup shares at a time.
+const DEPTH_STEP: usize = 16;
+
+/// Queries and keys of blocks in shared memory, by class of adapter, the one
+/// that reads shared memory least for each multiplication first.
+const SHARED: &[(Adapter, [usize; 2])] = &[
+    (Adapter::Discrete, [64, 64]),
+    (Adapter::Discrete, [64, 32]),
+    (Adapter::Discrete, [32, 32]),
+    (Adapter::Integrated, [32, 32]),
+];
 
 impl Block {
     /// The block for some extents; `None` where the device has no template.
     pub fn of(extents: &Extents, target: &Target) -> Option<Block> {
+        match target.adapter {
+            Adapter::Cpu => Block::of_subgroup(extents, target),
+            Adapter::Discrete | Adapter::Integrated => {
+                let own = SHARED.iter().filter(|(adapter, _)| *adapter == target.adapter);
+                own.map(|(_, size)| Block::of_workgroup(extents, *size)).find(|block| block.fits(target))
+            }
+        }
+    }
+
+    fn of_subgroup(extents: &Extents, target: &Target) -> Option<Block> {
         // What invocations above the eighth hold is not broadcast.
-        if target.adapter != Adapter::Cpu || !matches!(target.subgroup, 4 | 8) {
+        if !matches!(target.subgroup, 4 | 8) {
             return None;
         }
         let lanes = target.subgroup as usize;
@@ -60,31 +96,83 @@ impl Block {
         // Together they hold no more keys of a column's values than a block has.
         let key_lanes = fours(extents.keys).max(lanes / column_lanes);
         let column_turns = if extents.columns > 4 * lanes { 2 } else { 1 };
-        let block = Block { lanes, key_lanes, column_lanes, column_turns };
-        (16 * block.lanes * block.keys().max(block.columns()) <= target.workgroup_bytes as usize)
-            .then_some(block)
+        let block = Block::Subgroup { lanes, key_lanes, column_lanes, column_turns };
+        block.fits(target).then_some(block)
+    }
+
+    fn of_workgroup(extents: &Extents, [rows, keys]: [usize; 2]) -> Block {
+        let column_fours = extents.columns.div_ceil(keys);
+        // As many as find room where queries and keys were.
+        let most = DEPTH_STEP * (rows + keys) / (keys * column_fours);
+        let key_step = (1 << most.max(4).ilog2()).min(keys);
+        Block::Workgroup { rows, keys, key_step, column_fours }
+    }
+
+    fn fits(&self, target: &Target) -> bool {
+        self.workgroup() <= target.max_workgroup && self.shared_bytes() <= target.workgroup_bytes as usize
+    }
+
+    /// Bytes of memory that a workgroup shares.
+    fn shared_bytes(&self) -> usize {
+        match *self {
+            Block::Subgroup { lanes, .. } => 16 * lanes * self.keys().max(self.columns()),
+            Block::Workgroup { rows, keys, key_step, column_fours } => {
+                let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_fours);
+                4 * (step + keys * rows + keys / 4 * rows)
+            }
+        }
+    }
+    /// Invocations of a workgroup.
+    pub fn workgroup(&self) -> u32 {
+        match *self {
+            Block::Subgroup { lanes, .. } => lanes as u32,
+            Block::Workgroup { rows, keys, .. } => (rows / 4 * (keys / 4)) as u32,
+        }
+    }
+    /// Queries of a block.
+    pub fn rows(&self) -> usize {
+        match *self {
+            Block::Subgroup { lanes, .. } => 4 * lanes,
+            Block::Workgroup { rows, .. } => rows,
+        }
     }
     /// Keys of a block.
     pub fn keys(&self) -> usize {
-        4 * self.key_lanes
+        match *self {
+            Block::Subgroup { key_lanes, .. } => 4 * key_lanes,
+            Block::Workgroup { keys, .. } => keys,
+        }
     }
     /// Columns that a workgroup computes.
     pub fn columns(&self) -> usize {
-        4 * self.column_lanes * self.column_turns
+        match *self {
+            Block::Subgroup { column_lanes, column_turns, .. } => 4 * column_lanes * column_turns,
+            Block::Workgroup { keys, column_fours, .. } => keys * column_fours,
+        }
     }
     /// Depths of one iteration.
     pub fn depth_step(&self) -> usize {
-        4 * self.lanes / self.key_lanes
+        match *self {
+            Block::Subgroup { lanes, key_lanes, .. } => 4 * lanes / key_lanes,
+            Block::Workgroup { .. } => DEPTH_STEP,
+        }
     }
     /// Workgroups of an attention.
     pub fn groups(&self, extents: &Extents) -> u64 {
-        let rows = extents.rows.div_ceil(4 * self.lanes);
+        let rows = extents.rows.div_ceil(self.rows());
         (extents.batch * rows * extents.columns.div_ceil(self.columns())) as u64
     }
     /// Iterations of an invocation, loops that are written out included.
     pub fn iterations(&self, extents: &Extents) -> u64 {
-        // Depths, what is hidden, powers, and the loops that go through scores.
-        let inside = extents.depth.div_ceil(self.depth_step()) + 5 * self.keys() + 2 * self.columns();
+        let depths = extents.depth.div_ceil(self.depth_step());
+        let inside = match *self {
+            // Depths, what is hidden, powers, and the loops that go through scores.
+            Block::Subgroup { .. } => depths + 5 * self.keys() + 2 * self.columns(),
+            // Copies and their vectors, sums, peaks, powers.
+            Block::Workgroup { keys, column_fours, .. } => {
+                depths * (DEPTH_STEP + 2 * DEPTH_STEP) + 24 + 8 * column_fours + keys * (3 + 2 * column_fours)
+            }
+        };
         (extents.keys.div_ceil(self.keys()) * (1 + inside)) as u64
     }
 }
@@ -96,10 +184,14 @@ pub fn range(target: &Target) -> Option<Range> {
     let each = block.iterations(&widest(block.keys()));
     let most_keys = usize::try_from(target.max_iterations / each).unwrap_or(usize::MAX);
     Some(Range {
-        // The template has four queries for each invocation, whether there are
-        // so many or not; at five eighths of them it is as fast as the body
-        // (lavapipe, 8 heads 64 wide, 512 keys).
-        least_rows: 5 * block.lanes / 2,
+        // A block has all its queries, whether there are so many or not; on
+        // lavapipe the template is as fast as the body at five eighths of them
+        // (8 heads 64 wide, 512 keys). On GPUs, which wait for memory in the
+        // body, fewer suffice: an estimate.
+        least_rows: match block {
+            Block::Subgroup { .. } => 5 * block.rows() / 8,
+            Block::Workgroup { .. } => block.rows() / 4,
+        },
         // As for products.
         least_work: 1024 * target.few_elements,
         most_keys: most_keys.saturating_mul(block.keys()),
@@ -111,12 +203,15 @@ pub fn range(target: &Target) -> Option<Range> {
 mod tests {
     use super::*;
 
+    fn extents(keys: usize, columns: usize) -> Extents {
+        Extents { batch: 1, rows: 64, columns, keys, depth: 64 }
+    }
+
     #[test]
     fn a_block_fits_the_extents() {
-        let target = Target::software();
         let of = |keys, columns| {
-            let extents = Extents { batch: 1, rows: 64, columns, keys, depth: 64 };
-            Block::of(&extents, &target).map(|block| (block.keys(), block.columns()))
+            let block = Block::of(&extents(keys, columns), &Target::software());
+            block.map(|block| (block.keys(), block.columns()))
         };
         assert_eq!(of(512, 64), Some((32, 64)));
         assert_eq!(of(512, 128), Some((32, 64)));
@@ -126,9 +221,42 @@ mod tests {
     }
 
     #[test]
-    fn no_subgroups_no_template() {
-        assert_eq!(range(&Target { subgroup: 0, ..Target::software() }), None);
-        assert_eq!(range(&Target::webgpu_default()), None);
+    fn every_gpu_has_a_template_that_sums_all_columns() {
+        for adapter in [Adapter::Discrete, Adapter::Integrated] {
+            for target in [Target::webgpu_default(), Target::downlevel()] {
+                let target = Target { adapter, ..target };
+                for columns in [1, 17, 64, 100, MAX_WIDTH] {
+                    let block = Block::of(&extents(512, columns), &target).expect("a block");
+                    assert!(block.columns() >= columns && block.fits(&target), "{columns}: {block:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_shared_memory_more_keys() {
+        let keys = |target: &Target| Block::of(&extents(512, 64), target).map(|block| block.keys());
+        let small = Target::webgpu_default();
+        assert_eq!(keys(&small), Some(32));
+        assert_eq!(keys(&Target { workgroup_bytes: 32 << 10, ..small }), Some(64));
+    }
+
+    #[test]
+    fn shared_memory_is_what_the_template_declares() {
+        let text = include_str!("../../shaders/attention_workgroup.wgsl");
+        let module = naga::front::wgsl::parse_str(text).expect("a valid shader");
+        let shared =
+            module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
+        let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
+        let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
+        assert_eq!(declared, Block::of_workgroup(&extents(45, 27), [32, 32]).shared_bytes());
+    }
+
+    #[test]
+    fn a_software_driver_without_small_subgroups_has_no_template() {
+        for subgroup in [0, 16, 32] {
+            assert_eq!(range(&Target { subgroup, ..Target::software() }), None);
+        }
     }
 
     #[test]

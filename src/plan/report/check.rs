@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use crate::base::Span;
+use crate::base::{DType, Span};
 use crate::kernel::{Kernel, Work};
 use crate::plan::report::{KernelReport, PlanReport};
+use crate::render::attention::Extents;
 use crate::render::{Shader, Target, Unsupported, wgsl};
 
 /// A part of a plan that a device would not run.
@@ -39,7 +40,8 @@ impl PlanReport {
     /// the reason. Empty if all of it runs.
     ///
     /// Planning for such a device may avoid some of it: it splits kernels with
-    /// more inputs than the device binds.
+    /// more inputs than the device binds. Attention in one kernel, which not every
+    /// device has a template for, counts as the kernels it is without.
     pub fn check(&self, limits: &Target) -> Vec<Obstacle> {
         let mut found = Vec::new();
         for (number, kernel) in self.kernels.iter().enumerate() {
@@ -72,6 +74,10 @@ fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
     };
     let mut reasons = Vec::new();
     match wgsl::render_work(kernel.work(), limits) {
+        // Planned for such limits, it would be kernels that write its scores.
+        Err(Unsupported::Template(_) | Unsupported::Iterations { .. }) if scores(kernel.work()).is_some() => {
+            sizes.extend(scores(kernel.work()));
+        }
         Err(reason) => reasons.push(reason),
         Ok(None) => {}
         Ok(Some(shader)) => {
@@ -82,6 +88,13 @@ fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
     let largest = sizes.into_iter().max().filter(|&bytes| bytes > limits.max_buffer);
     reasons.extend(largest.map(|bytes| Unsupported::Buffer { bytes, limit: limits.max_buffer }));
     reasons
+}
+
+/// Bytes of an attention's scores.
+fn scores(work: &Work) -> Option<u64> {
+    let Work::Kernel(kernel) = work else { return None };
+    let Extents { batch, rows, keys, .. } = Extents::of(kernel, kernel.attention.as_ref()?);
+    Some((batch * rows).saturating_mul(keys).saturating_mul(DType::F32.size()) as u64)
 }
 
 /// Bytes of each value that a kernel reads or writes.

@@ -1,5 +1,5 @@
-//! Attention by a template: `shaders/attention_subgroup.wgsl` computes it, and
-//! a generated header in front of it says of what.
+//! Attention by templates: `shaders/attention_*.wgsl` compute it, and a
+//! generated header in front of them says of what.
 //!
 //! The header holds the extents, the block's sizes and five functions: what
 //! four queries, keys and values are, what becomes of scores where there is a
@@ -17,7 +17,13 @@ use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
 use crate::render::wgsl::{Main, Parts, module};
 
-const TEMPLATE: &str = include_str!("../../../shaders/attention_subgroup.wgsl");
+/// A template's file.
+fn template(block: &Block) -> &'static str {
+    match block {
+        Block::Subgroup { .. } => include_str!("../../../shaders/attention_subgroup.wgsl"),
+        Block::Workgroup { .. } => include_str!("../../../shaders/attention_workgroup.wgsl"),
+    }
+}
 
 /// The lane groups.
 const ROWS: u8 = 0;
@@ -50,12 +56,12 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         arguments: kernel.args.len(),
         bindings: &bindings.text,
         declarations: header(&dialect, a, &extents, &block) + &functions,
-        main: Main::Template(hook::template(TEMPLATE)),
+        main: Main::Template(hook::template(template(&block))),
     });
     Ok(Pass {
         source,
         groups: block.groups(&extents),
-        workgroup: target.subgroup,
+        workgroup: block.workgroup(),
         chunk: 0,
         chunks_end: 0,
         slots: bindings.slots,
@@ -130,10 +136,21 @@ fn header(dialect: &Wgsl, a: &Attention, extents: &Extents, block: &Block) -> St
     constant("KEYS", extents.keys);
     constant("DEPTH", extents.depth);
     constant("COLUMNS", extents.columns);
-    constant("LANES", block.lanes);
-    constant("KEY_LANES", block.key_lanes);
-    constant("COLUMN_LANES", block.column_lanes);
-    constant("COLUMN_TURNS", block.column_turns);
+    match *block {
+        Block::Subgroup { lanes, key_lanes, column_lanes, column_turns } => {
+            constant("LANES", lanes);
+            constant("KEY_LANES", key_lanes);
+            constant("COLUMN_LANES", column_lanes);
+            constant("COLUMN_TURNS", column_turns);
+        }
+        Block::Workgroup { rows, keys, key_step, column_fours } => {
+            constant("BLOCK_ROWS", rows);
+            constant("BLOCK_KEYS", keys);
+            constant("DEPTH_STEP", block.depth_step());
+            constant("KEY_STEP", key_step);
+            constant("COLUMN_FOURS", column_fours);
+        }
+    }
     let _ = writeln!(text, "const CAUSAL = {};\nconst MASKED = {};", a.causal, a.mask.is_some());
     let number = |x: f32| dialect.constant(DType::F32, u64::from(x.to_bits()));
     let scale = number(f64::from_bits(a.scale) as f32);

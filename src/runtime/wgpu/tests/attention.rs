@@ -1,13 +1,17 @@
-//! Attention by the template against the CPU, which computes its body.
+//! Attention by the templates against the interpreter of its body, in 64-bit
+//! floats.
 
 use std::sync::Arc;
 
-use super::eager;
+use super::{device, eager};
 use crate::base::{DType, Device};
 use crate::kernel::lower::attention::Range;
 use crate::plan::context::{Context, with_context};
+use crate::plan::report::KernelReport;
+use crate::render::{Adapter, Target};
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
+use crate::runtime::wgpu::gpu::Gpu;
 use crate::tensor::Tensor;
 use crate::tensor::attention::AttentionOpts;
 
@@ -104,7 +108,7 @@ const ODD: &[(&str, Attended)] = &[
     }),
     ("infinite scores", |d| {
         let [q, k, v] = heads([1, 1], [20, 40, 8, 8], d);
-        (q * 1e38).scaled_dot_product_attention(&(k * 1e38), &v, opts())
+        (q * f32::INFINITY).scaled_dot_product_attention(&k, &v, opts())
     }),
     ("large scores", |d| {
         let [q, k, v] = heads([1, 1], [20, 70, 8, 8], d);
@@ -122,49 +126,90 @@ const BRAIN_FLOATS: &[(&str, Attended)] = &[("brain floats", |d| {
     q.scaled_dot_product_attention(&k, &v, opts()).to_dtype(DType::F32)
 })];
 
-/// The adapter, computing by the template what it would be slower at too.
-fn attending() -> Option<WgpuBackend> {
-    let mut backend = eager()?;
+/// An adapter that computes by its template what it would be slower at too.
+fn attending(backend: Option<WgpuBackend>) -> Option<WgpuBackend> {
+    let mut backend = backend?;
     let range = backend.capabilities.attention?;
     backend.capabilities.attention = Some(Range { least_rows: 1, columns: usize::MAX, ..range });
     Some(backend)
 }
 
-fn agree(cases: &[(&str, Attended)], tolerance: f32) {
-    let Some(backend) = attending() else { return };
+/// A device of its own that is taken for a GPU of a class, which shares so
+/// many bytes.
+fn sharing(adapter: Adapter, workgroup_bytes: u32) -> Option<WgpuBackend> {
+    device()?;
+    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let own = Arc::get_mut(&mut gpu).expect("the only handle");
+    let target = own.target.clone();
+    own.target = Target { adapter, workgroup_bytes, subgroup: 0, few_elements: 0, ..target };
+    own.times_tiles = false;
+    attending(Some(WgpuBackend::of(gpu)))
+}
+
+/// Holds attention on a device against the interpreter; its kernel's text holds
+/// `template`.
+fn agree(backend: Option<WgpuBackend>, template: &str, cases: &[(&str, Attended)], tolerance: f64) {
+    let Some(backend) = backend else { return };
     let (name, context) = (backend.device(), Context::new());
     context.install(Arc::new(backend));
     for (title, attended) in cases {
-        let want = attended(Device::cpu()).to_vec::<f32>().expect("the CPU's attention");
+        let want = Tensor::oracle(&[&attended(Device::cpu())]).expect("the interpreter")[0].to_f64();
         with_context(&context, || {
             let have = attended(name);
             let report = have.plan().expect("a plan");
-            let text: String = report.kernels.iter().map(|kernel| kernel.text()).collect();
-            assert!(text.contains("  attention %"), "{title}:\n{text}");
+            let is_attention = |kernel: &&KernelReport| kernel.text().contains("  attention %");
+            let kernel = report.kernels.iter().find(is_attention).expect("one kernel for all of it");
+            let source = kernel.source().expect("a text");
+            assert!(source.contains(template), "{title}:\n{source}");
             let have = have.to_vec::<f32>().expect("the adapter's attention");
-            let near = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance;
-            let wrong = want.iter().zip(&have).position(|(a, b)| !near(*a, *b));
+            let near = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance;
+            let wrong = want.iter().zip(&have).position(|(a, b)| !near(*a, f64::from(*b)));
             assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}");
         });
     }
 }
 
+/// Text of the template for adapters that run on the host's processor.
+const IN_REGISTERS: &str = "subgroupBroadcast";
+
 #[test]
-fn attention_agrees_with_the_cpu() {
-    agree(EVEN, 2e-5);
+fn attention_in_registers_agrees_with_the_interpreter() {
+    agree(attending(eager()), IN_REGISTERS, EVEN, 2e-5);
 }
 
 #[test]
-fn attention_of_odd_extents_types_and_masks_agrees_with_the_cpu() {
+fn attention_in_registers_of_odd_extents_types_and_masks_agrees_with_the_interpreter() {
+    let agree = |cases, tolerance| agree(attending(eager()), IN_REGISTERS, cases, tolerance);
     agree(ODD, 2e-5);
     agree(HALVES, 1e-3);
     agree(BRAIN_FLOATS, 8e-3);
 }
 
+#[test]
+fn attention_in_shared_memory_agrees_with_the_interpreter() {
+    agree(sharing(Adapter::Discrete, 16 << 10), "const BLOCK_KEYS = 32;", EVEN, 2e-5);
+}
+
+#[test]
+fn attention_in_shared_memory_of_odd_extents_types_and_masks_agrees_with_the_interpreter() {
+    let agree = |cases, tolerance| {
+        agree(sharing(Adapter::Integrated, 16 << 10), "const BLOCK_ROWS = 32;", cases, tolerance);
+    };
+    agree(ODD, 2e-5);
+    agree(HALVES, 1e-3);
+    agree(BRAIN_FLOATS, 8e-3);
+}
+
+#[test]
+fn attention_in_more_shared_memory_agrees_with_the_interpreter() {
+    agree(sharing(Adapter::Discrete, 32 << 10), "const BLOCK_KEYS = 64;", &EVEN[..5], 2e-5);
+    agree(sharing(Adapter::Discrete, 32 << 10), "const BLOCK_KEYS = 64;", &ODD[..6], 2e-5);
+}
+
 /// Were a driver to stop an invocation early, the last keys would be missing.
 #[test]
 fn the_longest_attention_sees_its_last_key() {
-    let Some(backend) = attending() else { return };
+    let Some(backend) = attending(eager()) else { return };
     let Some(range) = backend.capabilities().attention else { return };
     let (name, context) = (backend.device(), Context::new());
     context.install(Arc::new(backend));
