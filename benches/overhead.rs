@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use kiln::Device;
 use kiln::plan::context::{Context, with_context};
 use kiln::tensor::Tensor;
 
@@ -24,6 +25,9 @@ fn main() {
     }
     if wanted("growth") {
         growth();
+    }
+    if wanted("sizes") {
+        sizes(Device::cpu());
     }
 }
 
@@ -86,4 +90,54 @@ fn growth() {
             println!("plan and run {nodes} nodes: {:.1} ms {done:?}", start.elapsed().as_secs_f64() * 1e3);
         });
     }
+}
+
+/// A step of attention over what came before and a new position.
+struct Decoder {
+    cache: [Tensor; 2],
+    weight: Tensor,
+    device: Device,
+}
+
+impl Decoder {
+    const HEADS: usize = 8;
+    const WIDTH: usize = 64;
+
+    fn new(device: Device, length: usize) -> Decoder {
+        let zeros = |dims| Tensor::zeros(dims, device);
+        let cache = [0, 1].map(|_| zeros([Self::HEADS, length, Self::WIDTH]));
+        Decoder { cache, weight: zeros([1, Self::WIDTH, Self::WIDTH].map(|n| n)), device }
+    }
+
+    fn step(&mut self) -> Tensor {
+        let x = Tensor::ones([Self::HEADS, 1, Self::WIDTH], self.device);
+        let next = x.matmul(&self.weight);
+        let [keys, values] = &self.cache;
+        let (keys, values) = (Tensor::cat(&[keys, &next], 1), Tensor::cat(&[values, &x], 1));
+        let y = (next.matmul(&keys.transpose(-1, -2)) * 0.125).softmax(-1).matmul(&values);
+        kiln::realize(&[&y, &keys, &values]).expect("a step");
+        self.cache = [keys, values];
+        y
+    }
+}
+
+/// Time of a step whose sizes no step before had, and again when they have
+/// been seen, for a sequence that grows from 1 to 512.
+fn sizes(device: Device) {
+    let context = Context::new();
+    with_context(&context, || {
+        for pass in ["sizes not seen before", "sizes seen before"] {
+            let mut decoder = Decoder::new(device, 1);
+            for quarter in 0..4 {
+                let each = nanoseconds(128, || drop(decoder.step().to_vec::<f32>()));
+                let before = context.counters();
+                println!(
+                    "{device}, lengths from {}, {pass}: {:.0} us a step, {} kernels compiled",
+                    quarter * 128,
+                    each / 1e3,
+                    before.kernels_compiled
+                );
+            }
+        }
+    });
 }

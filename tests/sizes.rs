@@ -3,6 +3,8 @@
 #[path = "support/adapter.rs"]
 mod adapter;
 
+use kiln::nn::Param;
+use kiln::optim::{Adam, AdamOpts, Optimizer};
 use kiln::prelude::*;
 use kiln::{Context, Device, context, with_context};
 
@@ -44,24 +46,84 @@ impl Decoder {
     }
 }
 
-#[test]
-fn a_growing_sequence_compiles_few_texts_of_each_kernel() {
-    let Some(device) = adapter::narrow_adapter() else { return };
+/// Takes steps on a device and compares each with the same on the CPU.
+fn grows(device: Device, lengths: usize) {
     let (mut here, elsewhere) = (Decoder::new(Device::cpu()), Context::new());
     with_context(&Context::new(), || {
         let mut there = Decoder::new(device);
         let mut launched = 0;
-        for length in 0..200 {
+        for length in 0..lengths {
             let before = context().counters().kernels_launched;
             let y = there.step(length);
             launched = context().counters().kernels_launched - before;
+            if device == Device::null() {
+                continue;
+            }
             let have = y.to_vec::<f32>().expect("values");
             let want = with_context(&elsewhere, || here.step(length).to_vec::<f32>()).expect("values");
             let close = have.iter().zip(&want).all(|(have, want)| (have - want).abs() < 1e-5);
-            assert!(close, "length {length}: {have:?} for {want:?}");
+            assert!(close, "{device}, length {length}: {have:?} for {want:?}");
         }
         let counters = context().counters();
         assert!(counters.kernels_compiled <= 4 * launched, "{counters:?}, {launched} kernels a step");
         assert!(counters.plans_built <= 8, "{counters:?}");
     });
+}
+
+#[test]
+fn a_growing_sequence_compiles_few_texts_of_each_kernel() {
+    if let Some(device) = adapter::narrow_adapter() {
+        grows(device, 200);
+    }
+}
+
+#[test]
+fn sizes_are_data_where_kernels_are_interpreted() {
+    [Device::cpu(), Device::null()].into_iter().for_each(|device| grows(device, 512));
+}
+
+/// Compiled kernels after each of some steps of a kind.
+fn compiled(mut step: impl FnMut(u32)) -> Vec<u64> {
+    with_context(&Context::new(), || {
+        let count = |number| {
+            step(number);
+            context().counters().kernels_compiled
+        };
+        (0..8).map(count).collect()
+    })
+}
+
+/// Training in which the rate, the number of the step and the key of a dropout
+/// change.
+fn trains(device: Device) -> Vec<u64> {
+    let parameter = Param::new(leaf([16, 4], 1, device));
+    let mut optimizer = Adam::new([parameter.clone()], AdamOpts::default());
+    let x = leaf([8, 16], 2, device);
+    compiled(|number| {
+        optimizer.set_lr(0, 0.1 / f64::from(number + 1));
+        optimizer.zero_grad();
+        let y = x.dropout(0.5).matmul(&parameter.get());
+        y.square().mean(..).backward().expect("gradients");
+        optimizer.step().expect("a step");
+    })
+}
+
+/// Descent by hand, whose rate is a number in the program.
+fn descends(device: Device) -> Vec<u64> {
+    let (x, mut parameter) = (leaf([8, 16], 2, device), leaf([16, 4], 1, device));
+    compiled(|number| {
+        let gradient = x.t().matmul(&x.matmul(&parameter));
+        parameter = &parameter - gradient * (0.1 / f64::from(number + 2));
+        parameter.realize().expect("a step");
+    })
+}
+
+#[test]
+fn scalars_that_change_every_step_compile_nothing_after_the_second() {
+    for device in [Some(Device::cpu()), Some(Device::null()), adapter::narrow_adapter()] {
+        for training in [trains, descends] {
+            let counts = device.map_or_else(|| vec![0; 2], training);
+            assert!(counts[2..].iter().all(|&count| count == counts[1]), "{device:?}: {counts:?}");
+        }
+    }
 }

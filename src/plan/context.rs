@@ -9,12 +9,11 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
 use crate::plan::build::Plan;
+use crate::plan::cache::{Lookup, PlanCache};
 use crate::plan::key::{Skeleton, Values};
+use crate::plan::programs::Programs;
 use crate::runtime::cpu::CpuBackend;
 use crate::runtime::{Backend, MemoryStats, Program, null};
-
-/// Plans kept before the oldest skeletons are forgotten.
-const MAX_PLANS: usize = 4096;
 
 /// Devices, plan and kernel caches, counters.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ pub struct Context {
     simulated: HashMap<DeviceKind, u16>,
     backends: Mutex<HashMap<Device, Arc<dyn Backend>>>,
     plans: Mutex<PlanCache>,
-    programs: Mutex<HashMap<(Device, String), Arc<dyn Program>>>,
+    programs: Mutex<Programs>,
     pub(crate) counts: Counts,
 }
 
@@ -37,7 +36,9 @@ pub struct Counters {
     pub plans_resized: u64,
     /// Plans found in the cache.
     pub cache_hits: u64,
-    /// Kernels compiled (not found in the kernel cache).
+    /// Kernels compiled (not found in the kernel cache). One text that serves
+    /// several sizes counts once; so does, on devices that interpret kernels
+    /// (the CPU, the null device), what differs in sizes only.
     pub kernels_compiled: u64,
     /// Kernels launched.
     pub kernels_launched: u64,
@@ -95,33 +96,6 @@ impl Counts {
 
 pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
-}
-
-/// A plan for some values, and which scalars it takes as arguments.
-#[derive(Clone, Debug)]
-struct Specialisation {
-    values: Values,
-    lifted: Vec<bool>,
-    plan: Arc<Plan>,
-}
-
-#[derive(Debug, Default)]
-struct PlanCache {
-    skeletons: HashMap<Skeleton, Vec<Specialisation>>,
-    count: usize,
-}
-
-/// What the cache says about a key.
-pub(crate) enum Lookup {
-    /// A plan that applies.
-    Hit(Arc<Plan>),
-    /// None applies.
-    Miss {
-        /// The scalars that one built now should take as arguments.
-        lifted: Vec<bool>,
-        /// One for other sizes, whose decisions suit these.
-        model: Option<Arc<Plan>>,
-    },
 }
 
 impl Context {
@@ -187,7 +161,7 @@ impl Context {
     /// Forgets all plans and compiled kernels.
     pub fn clear_caches(&self) {
         *lock(&self.plans) = PlanCache::default();
-        lock(&self.programs).clear();
+        *lock(&self.programs) = Programs::default();
     }
 
     /// The backend of a device.
@@ -264,21 +238,7 @@ impl Context {
     }
 
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
-        let cache = lock(&self.plans);
-        let lifted: Vec<bool> = values.scalars.iter().map(|scalar| scalar.always_argument).collect();
-        let Some(known) = cache.skeletons.get(skeleton) else { return Lookup::Miss { lifted, model: None } };
-        if let Some(hit) = known.iter().find(|known| known.applies(values)) {
-            return Lookup::Hit(hit.plan.clone());
-        }
-        let model = known.iter().find(|known| known.suits(values));
-        // What differed once will differ again: the lifted set only grows.
-        let mut lifted = lifted;
-        for known in known.iter().filter(|known| known.values.fixed == values.fixed).chain(model) {
-            for (i, lift) in lifted.iter_mut().enumerate() {
-                *lift |= known.lifted[i] || known.values.scalars[i].bits != values.scalars[i].bits;
-            }
-        }
-        Lookup::Miss { lifted, model: model.map(|known| known.plan.clone()) }
+        lock(&self.plans).look_up(skeleton, values)
     }
 
     /// Keeps a plan; the first of two that two threads built wins.
@@ -289,18 +249,7 @@ impl Context {
         lifted: Vec<bool>,
         plan: Arc<Plan>,
     ) -> Arc<Plan> {
-        let mut cache = lock(&self.plans);
-        if cache.count >= MAX_PLANS {
-            *cache = PlanCache::default();
-        }
-        let known = cache.skeletons.entry(skeleton).or_default();
-        if let Some(first) = known.iter().find(|known| known.applies(&values)) {
-            return first.plan.clone();
-        }
-        // The newest lifts the most and so applies most often.
-        known.insert(0, Specialisation { values, lifted, plan: plan.clone() });
-        cache.count += 1;
-        plan
+        lock(&self.plans).keep(skeleton, values, lifted, plan)
     }
 
     /// A compiled program from the cache, or compiled now. The text must
@@ -313,36 +262,11 @@ impl Context {
     ) -> Result<Arc<dyn Program>> {
         let key = (device, text);
         if let Some(known) = lock(&self.programs).get(&key) {
-            return Ok(known.clone());
+            return Ok(known);
         }
-        let program = compile()?;
-        add(&self.counts.kernels_compiled, program.compiled());
-        Ok(lock(&self.programs).entry(key).or_insert(program).clone())
-    }
-}
-
-impl Specialisation {
-    /// Whether decisions for these sizes suit others: they were searched for,
-    /// and no size is many times another.
-    fn suits(&self, values: &Values) -> bool {
-        const MOST: u64 = 16;
-        let near = |(&mine, &theirs): (&u64, &u64)| {
-            let (low, high) = (mine.min(theirs), mine.max(theirs));
-            low == high || (low > 1 && high <= low.saturating_mul(MOST))
-        };
-        !self.plan.schedule.resized
-            && self.values.fixed.len() == values.fixed.len()
-            && self.values.fixed.iter().zip(&values.fixed).all(near)
-    }
-
-    fn applies(&self, values: &Values) -> bool {
-        self.values.fixed == values.fixed
-            && self
-                .lifted
-                .iter()
-                .zip(&self.values.scalars)
-                .zip(&values.scalars)
-                .all(|((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits)
+        let (program, compiled) = lock(&self.programs).keep(key, compile()?);
+        add(&self.counts.kernels_compiled, compiled);
+        Ok(program)
     }
 }
 
@@ -463,6 +387,6 @@ mod tests {
                 assert!(Arc::ptr_eq(found, &plan(1 + (seed + round) % 3)), "thread {seed}, round {round}");
             }
         }
-        assert_eq!(lock(&context.plans).count, 3);
+        assert_eq!(lock(&context.plans).count(), 3);
     }
 }

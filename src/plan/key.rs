@@ -19,13 +19,26 @@ use crate::plan::donate::LeafMemory;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
     words: Vec<u64>,
+    /// How many of the words say what the graph is.
+    graph: usize,
+}
+
+impl Skeleton {
+    /// A hash of the graph alone, whatever memory its leaves are in.
+    pub fn graph(&self) -> u64 {
+        hash(&self.words[..self.graph])
+    }
+}
+
+/// One multiplication a word; collisions are told apart by comparison.
+fn hash(words: &[u64]) -> u64 {
+    let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    words.iter().fold(0, mix)
 }
 
 impl Hash for Skeleton {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // One multiplication a word; collisions are told apart by comparison.
-        let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        state.write_u64(self.words.iter().fold(0, mix));
+        state.write_u64(hash(&self.words));
     }
 }
 
@@ -110,6 +123,7 @@ impl Writer {
             }
         }
         self.skeleton.words.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+        self.skeleton.graph = self.skeleton.words.len();
     }
 
     fn word(&mut self, word: u64) {

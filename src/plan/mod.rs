@@ -15,6 +15,7 @@
 
 pub mod budget;
 pub mod build;
+mod cache;
 pub mod context;
 pub mod debug;
 pub mod device;
@@ -25,6 +26,7 @@ pub mod guard;
 pub mod history;
 pub mod key;
 pub mod memory;
+mod programs;
 pub mod realize;
 pub mod report;
 pub mod roofline;

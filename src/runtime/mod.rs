@@ -152,9 +152,10 @@ pub trait Program: Any + Send + Sync + fmt::Debug {
     /// nothing else is touched.
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()>;
     /// Kernels that were compiled to make it; fewer where what was compiled for
-    /// other sizes serves.
-    fn compiled(&self) -> u64 {
-        1
+    /// other sizes serves. `None` where the device interprets kernels, to
+    /// which sizes are data.
+    fn compiled(&self) -> Option<u64> {
+        Some(1)
     }
 }
 

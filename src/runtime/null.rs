@@ -135,6 +135,9 @@ impl Program for NullProgram {
     fn launch(&self, _bindings: &Bindings<'_>) -> Result<()> {
         Ok(())
     }
+    fn compiled(&self) -> Option<u64> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -166,6 +166,9 @@ impl Program for TileProgram {
         tile::launch(&self.0, bindings);
         Ok(())
     }
+    fn compiled(&self) -> Option<u64> {
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -178,6 +181,9 @@ impl Program for ProductProgram {
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         self.0.launch(bindings);
         Ok(())
+    }
+    fn compiled(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -192,6 +198,9 @@ impl Program for SortProgram {
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         sort::sort(&self.0, Memory::of(&bindings.inputs[0]), Memory::of(&bindings.outputs[0]));
         Ok(())
+    }
+    fn compiled(&self) -> Option<u64> {
+        None
     }
 }
 

@@ -124,8 +124,8 @@ impl Program for ShaderProgram {
         Ok(())
     }
 
-    fn compiled(&self) -> u64 {
-        self.aligned.pipelines.iter().any(|found| found.new).into()
+    fn compiled(&self) -> Option<u64> {
+        Some(self.aligned.pipelines.iter().any(|found| found.new).into())
     }
 }
 

@@ -1,0 +1,129 @@
+//! Plans by what they are for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::plan::build::Plan;
+use crate::plan::key::{ScalarValue, Skeleton, Values};
+
+/// Plans kept before all are forgotten.
+const MAX_PLANS: usize = 4096;
+
+/// A plan for some values, and which scalars it takes as arguments.
+#[derive(Clone, Debug)]
+struct Specialisation {
+    values: Values,
+    lifted: Vec<bool>,
+    plan: Arc<Plan>,
+}
+
+/// The scalars that a graph had last, and which of them ever changed.
+#[derive(Debug, Default)]
+struct Changing {
+    last: Vec<ScalarValue>,
+    changed: Vec<bool>,
+}
+
+/// The plans of a context.
+#[derive(Debug, Default)]
+pub struct PlanCache {
+    skeletons: HashMap<Skeleton, Vec<Specialisation>>,
+    /// By graph, whatever memory its leaves are in.
+    changing: HashMap<u64, Changing>,
+    count: usize,
+}
+
+/// What the cache says about a key.
+pub enum Lookup {
+    /// A plan that applies.
+    Hit(Arc<Plan>),
+    /// None applies.
+    Miss {
+        /// The scalars that one built now should take as arguments.
+        lifted: Vec<bool>,
+        /// One for other sizes, whose decisions suit these.
+        model: Option<Arc<Plan>>,
+    },
+}
+
+impl PlanCache {
+    /// A plan for a key, or what to know for building one.
+    pub fn look_up(&mut self, skeleton: &Skeleton, values: &Values) -> Lookup {
+        let known = self.skeletons.get(skeleton).map_or(&[][..], Vec::as_slice);
+        if let Some(hit) = known.iter().find(|known| known.applies(values)) {
+            return Lookup::Hit(hit.plan.clone());
+        }
+        let model = known.iter().find(|known| known.suits(values));
+        let model = model.map(|known| known.plan.clone());
+        let lifted = self.changing.entry(skeleton.graph()).or_default().meet(&values.scalars);
+        Lookup::Miss { lifted, model }
+    }
+
+    /// Keeps a plan; the first of two that two threads built wins.
+    pub fn keep(
+        &mut self,
+        skeleton: Skeleton,
+        values: Values,
+        lifted: Vec<bool>,
+        plan: Arc<Plan>,
+    ) -> Arc<Plan> {
+        if self.count >= MAX_PLANS {
+            *self = PlanCache::default();
+        }
+        let known = self.skeletons.entry(skeleton).or_default();
+        if let Some(first) = known.iter().find(|known| known.applies(&values)) {
+            return first.plan.clone();
+        }
+        // The newest lifts the most and so applies most often.
+        known.insert(0, Specialisation { values, lifted, plan: plan.clone() });
+        self.count += 1;
+        plan
+    }
+
+    /// Plans there are.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl Changing {
+    /// Takes a graph's scalars in; gives those to take as arguments: what
+    /// differed once will differ again.
+    fn meet(&mut self, scalars: &[ScalarValue]) -> Vec<bool> {
+        if self.last.len() != scalars.len() {
+            let changed = scalars.iter().map(|scalar| scalar.always_argument).collect();
+            *self = Changing { last: scalars.to_vec(), changed };
+        }
+        for ((changed, last), scalar) in self.changed.iter_mut().zip(&mut self.last).zip(scalars) {
+            *changed |= scalar.always_argument || last.bits != scalar.bits;
+            *last = *scalar;
+        }
+        self.changed.clone()
+    }
+}
+
+impl Specialisation {
+    /// Whether decisions for these sizes suit others: they were searched for,
+    /// and no size is many times another.
+    fn suits(&self, values: &Values) -> bool {
+        const MOST: u64 = 16;
+        let near = |(&mine, &theirs): (&u64, &u64)| {
+            let (low, high) = (mine.min(theirs), mine.max(theirs));
+            low == high || (low > 1 && high <= low.saturating_mul(MOST))
+        };
+        !self.plan.schedule.resized
+            && self.values.fixed.len() == values.fixed.len()
+            && self.values.fixed.iter().zip(&values.fixed).all(near)
+    }
+
+    fn applies(&self, values: &Values) -> bool {
+        self.values.fixed == values.fixed
+            && self
+                .lifted
+                .iter()
+                .zip(&self.values.scalars)
+                .zip(&values.scalars)
+                .all(|((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits)
+    }
+}
