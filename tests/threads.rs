@@ -81,3 +81,40 @@ fn eight_threads_share_devices_and_caches() {
     assert_eq!(finished, THREADS, "threads that came to an end");
     assert_eq!(held(), before, "memory left behind");
 }
+
+/// The sum of a tensor on a device made in one context, asked for in another.
+#[cfg(feature = "wgpu")]
+fn across(made: &Arc<Context>, asked: &Arc<Context>, device: Device) -> kiln::Result<f32> {
+    let x = with_context(made, || -> kiln::Result<Tensor> {
+        let x = Tensor::full([64], 0.5, device);
+        x.realize()?;
+        Ok(x)
+    })?;
+    with_context(asked, || x.sum(..).item::<f32>())
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn contexts_share_memory_whoever_opens_an_adapter_first() {
+    let Some(device) = adapter::adapter() else { return };
+    let contexts: Vec<Arc<Context>> = (0..4).map(|_| Context::new()).collect();
+    std::thread::scope(|scope| {
+        for number in 0..contexts.len() {
+            let (made, asked) = (&contexts[number], &contexts[(number + 1) % contexts.len()]);
+            scope.spawn(move || assert_eq!(across(made, asked, device).expect("shared memory"), 32.0));
+        }
+    });
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn memory_of_an_adapter_opened_apart_is_an_error() {
+    let Some(own) = adapter::own_backend() else { return };
+    let (shared, apart) = (Context::new(), Context::new());
+    apart.install(Arc::new(own));
+    for (made, asked) in [(&shared, &apart), (&apart, &shared)] {
+        let error = across(made, asked, Device::wgpu(0)).expect_err("memory of another opening");
+        assert!(error.to_string().contains("another opening of the adapter"), "{error}");
+        assert_eq!(across(asked, asked, Device::wgpu(0)).expect("nothing is lost"), 32.0);
+    }
+}

@@ -32,7 +32,7 @@ impl Program for HostProgram {
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         let mut operands = Vec::new();
         for (binding, ty) in bindings.inputs.iter().zip(&self.inputs) {
-            let block = lock(&self.gpu.blocks).get(binding.buffer);
+            let block = lock(&self.gpu.blocks).get(binding.buffer)?;
             let mut bytes = vec![0; ty.bytes()];
             if !bytes.is_empty() {
                 self.gpu.read(&self.reports, &block, binding.offset as u64, &mut bytes)?;
@@ -46,8 +46,8 @@ impl Program for HostProgram {
         run.map_err(|message| self.gpu.error(self.custom.name(), message))?;
         for (binding, bytes) in bindings.outputs.iter().zip(&results).filter(|(_, bytes)| !bytes.is_empty()) {
             let staged = allocate_to_fill(&self.gpu, bytes.len())?;
-            let from = lock(&self.gpu.blocks).get(&staged);
-            let to = lock(&self.gpu.blocks).get(binding.buffer);
+            let from = lock(&self.gpu.blocks).get(&staged)?;
+            let to = lock(&self.gpu.blocks).get(binding.buffer)?;
             self.gpu.write((&from, 0), bytes)?;
             // Outputs start at multiples of 256 and nothing lies in the gaps.
             let padded = bytes.len().next_multiple_of(4) as u64;

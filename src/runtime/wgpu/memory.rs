@@ -7,6 +7,7 @@
 //! that was ever in use.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::base::{Error, Result};
@@ -24,6 +25,10 @@ const SMALL: u64 = 1 << 20;
 /// Blocks from this size on are rounded up less.
 const LARGE: u64 = 1 << 20;
 
+/// The number of the next block, of whatever device: that of another is then
+/// not taken for one's own.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 /// The blocks of a device.
 #[derive(Debug)]
 pub struct Blocks {
@@ -33,7 +38,6 @@ pub struct Blocks {
     free: BTreeMap<u64, VecDeque<(u64, wgpu::Buffer)>>,
     /// Blocks that the host maps to read.
     staging: BTreeMap<u64, Vec<wgpu::Buffer>>,
-    next: u64,
     clock: u64,
     ledger: Ledger,
     largest: u64,
@@ -56,7 +60,6 @@ impl Blocks {
             live: HashMap::new(),
             free: BTreeMap::new(),
             staging: BTreeMap::new(),
-            next: 0,
             clock: 0,
             ledger,
             largest: device.limits().max_buffer_size,
@@ -88,11 +91,17 @@ impl Blocks {
     }
 
     /// The driver's block behind a buffer.
-    pub fn get(&self, buffer: &Buffer) -> wgpu::Buffer {
-        match self.live.get(&buffer.handle) {
-            Some(block) => block.clone(),
-            None => panic!("{buffer:?} is of another device"),
-        }
+    ///
+    /// # Errors
+    /// The memory is not of this device but of one that was opened apart from
+    /// it, or that was lost before this one was opened.
+    pub fn get(&self, buffer: &Buffer) -> Result<wgpu::Buffer> {
+        self.live.get(&buffer.handle).cloned().ok_or_else(|| Error::DeviceUnavailable {
+            device: buffer.device,
+            reason: "its memory was asked for, but of another opening of the adapter: \
+                     one that was lost, or that another context has to itself"
+                .into(),
+        })
     }
 
     /// That so many bytes are not to be had.
@@ -136,7 +145,7 @@ pub fn is_host_memory(info: &wgpu::AdapterInfo) -> bool {
 pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
     let buffer = allocate_to_fill(gpu, bytes)?;
     if cfg!(debug_assertions) {
-        program::poison(gpu, &lock(&gpu.blocks).get(&buffer))?;
+        program::poison(gpu, &lock(&gpu.blocks).get(&buffer)?)?;
     }
     Ok(buffer)
 }
@@ -166,8 +175,7 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
             block
         }
     };
-    blocks.next += 1;
-    let handle = blocks.next;
+    let handle = NEXT.fetch_add(1, Ordering::Relaxed);
     blocks.live.insert(handle, block);
     blocks.ledger.allocated(handle, bytes as u64);
     let owner: Arc<dyn Reclaim> = Arc::new(Owner(Arc::downgrade(gpu)));

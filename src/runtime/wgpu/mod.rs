@@ -53,12 +53,13 @@ impl WgpuBackend {
     /// No such adapter, or its driver refuses.
     pub fn open(name: Device) -> Result<WgpuBackend> {
         static OPEN: LazyLock<Mutex<HashMap<Device, Arc<Gpu>>>> = LazyLock::new(Mutex::default);
-        let known = lock(&OPEN).get(&name).filter(|gpu| !gpu.is_lost()).cloned();
-        let gpu = match known {
-            Some(gpu) => gpu,
+        // Locked while it opens: memory of two could not be used together.
+        let mut open = lock(&OPEN);
+        let gpu = match open.get(&name).filter(|gpu| !gpu.is_lost()) {
+            Some(gpu) => gpu.clone(),
             None => {
                 let gpu = Gpu::open(name)?;
-                lock(&OPEN).insert(name, gpu.clone());
+                open.insert(name, gpu.clone());
                 gpu
             }
         };
@@ -116,7 +117,7 @@ impl Backend for WgpuBackend {
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
         let buffer = memory::allocate_to_fill(&self.gpu, data.len())?;
         if !data.is_empty() {
-            let block = lock(&self.gpu.blocks).get(&buffer);
+            let block = lock(&self.gpu.blocks).get(&buffer)?;
             self.gpu.write((&block, 0), data)?;
         }
         Ok(buffer)
@@ -125,7 +126,7 @@ impl Backend for WgpuBackend {
         if out.is_empty() {
             return Ok(());
         }
-        let block = lock(&self.gpu.blocks).get(buffer);
+        let block = lock(&self.gpu.blocks).get(buffer)?;
         self.gpu.read(&self.reports, &block, start as u64, out)
     }
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
@@ -134,7 +135,7 @@ impl Backend for WgpuBackend {
         }
         let (source, target) = {
             let blocks = lock(&self.gpu.blocks);
-            (blocks.get(from.buffer), blocks.get(to.buffer))
+            (blocks.get(from.buffer)?, blocks.get(to.buffer)?)
         };
         let whole = from.offset.is_multiple_of(4) && to.offset.is_multiple_of(4) && bytes.is_multiple_of(4);
         if whole && source != target {
@@ -146,7 +147,7 @@ impl Backend for WgpuBackend {
     fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
         let to_end = to.offset + data.len() == to.buffer.bytes;
         if to.offset.is_multiple_of(8) && (data.len().is_multiple_of(4) || to_end) {
-            let block = lock(&self.gpu.blocks).get(to.buffer);
+            let block = lock(&self.gpu.blocks).get(to.buffer)?;
             return if data.is_empty() { Ok(()) } else { self.gpu.write((&block, to.offset as u64), data) };
         }
         let staged = self.upload(data)?;
@@ -155,7 +156,7 @@ impl Backend for WgpuBackend {
     fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
         let blocks: Vec<wgpu::Buffer> = {
             let blocks = lock(&self.gpu.blocks);
-            parts.iter().map(|part| blocks.get(part.buffer)).collect()
+            parts.iter().map(|part| blocks.get(part.buffer)).collect::<Result<_>>()?
         };
         self.gpu.read_all(&self.reports, &blocks, parts)
     }

@@ -156,7 +156,7 @@ impl ShaderProgram {
         words.extend(&found.words);
         words.resize(words.len().next_multiple_of(4), 0);
         words[LAUNCH] = site.as_ref().map_or(0, |site| site.number);
-        let storage = self.storage(pass, bindings, scratch, alignment);
+        let storage = self.storage(pass, bindings, scratch, alignment)?;
         let mut first = 0;
         loop {
             words[FIRST] = first;
@@ -191,20 +191,20 @@ impl ShaderProgram {
         bindings: &Bindings<'_>,
         scratch: &[Binding<'_>],
         alignment: u64,
-    ) -> Vec<(wgpu::Buffer, u64, u64)> {
+    ) -> Result<Vec<(wgpu::Buffer, u64, u64)>> {
         let blocks = lock(&self.gpu.blocks);
         let window = self.gpu.target.max_binding / 1024 * 1024;
         let of = |binding: &Binding<'_>, start: u64| {
-            let block = blocks.get(binding.buffer);
+            let block = blocks.get(binding.buffer)?;
             let from = binding.offset as u64 / alignment * alignment + start;
             // A piece beyond the block is never read; it must only be there.
             let from = if from < block.size() { from } else { 0 };
             let size = (block.size() - from).min(window);
-            (block, from, size)
+            Ok((block, from, size))
         };
         (pass.slots.iter())
             .map(|slot| match slot.memory {
-                Memory::Status => (self.reports.status.clone(), 0, STATUS_BYTES),
+                Memory::Status => Ok((self.reports.status.clone(), 0, STATUS_BYTES)),
                 Memory::Input(number) => of(&bindings.inputs[number], slot.start),
                 Memory::Output(number) => of(&bindings.outputs[number], slot.start),
                 Memory::Scratch(number) => of(&scratch[number], slot.start),
@@ -223,7 +223,7 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
     let pipeline = gpu.pipeline("copy", source, 2)?.pipeline;
     let (read, written) = {
         let blocks = lock(&gpu.blocks);
-        (blocks.get(from.buffer), blocks.get(to.buffer))
+        (blocks.get(from.buffer)?, blocks.get(to.buffer)?)
     };
     for start in (0..bytes).step_by(PIECE) {
         let count = PIECE.min(bytes - start);
