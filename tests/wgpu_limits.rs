@@ -58,6 +58,24 @@ fn reductions_repeat_bitwise() -> Result<()> {
     Ok(())
 }
 
+/// So many rows that nothing is gained by cutting them, but for the limit.
+#[test]
+fn many_rows_longer_than_one_invocation_may_loop() -> Result<()> {
+    if adapter().is_none() {
+        return Ok(());
+    }
+    const ROWS: i64 = 1200;
+    const LENGTH: i64 = 70_001;
+    let line = |n: i64| Tensor::arange(0, n, 1, DEVICE);
+    let x = line(ROWS).unsqueeze(1) + line(LENGTH);
+    let most = x.max(1);
+    let gaps = (&x - most.unsqueeze(1)).sum(1);
+    kiln::realize(&[&most, &gaps])?;
+    assert_eq!(most.to_vec::<i64>()?, (0..ROWS).map(|row| row + LENGTH - 1).collect::<Vec<_>>());
+    assert_eq!(gaps.to_vec::<i64>()?, vec![-LENGTH * (LENGTH - 1) / 2; ROWS as usize]);
+    Ok(())
+}
+
 #[test]
 fn scans_longer_than_one_invocation_may_loop() -> Result<()> {
     if adapter().is_none() {
@@ -97,16 +115,38 @@ fn contractions_over_more_than_one_invocation_may_loop() -> Result<()> {
     Ok(())
 }
 
+/// So many results that nothing is gained by cutting their sums, but for the limit.
+#[test]
+fn large_products_over_more_than_one_invocation_may_loop() -> Result<()> {
+    if adapter().is_none() {
+        return Ok(());
+    }
+    const K: usize = 300_000;
+    let (values, x) = numbers(32 * K + 5);
+    let (a, b) = (x.i(0..32 * K as i32).reshape([32, K]), x.i(5..).reshape([32, K]));
+    let found = a.matmul(&b.t()).to_vec::<f32>()?;
+    for (i, j) in [(0, 0), (3, 31), (31, 17)] {
+        let product = |k: usize| f64::from(values[i * K + k]) * f64::from(values[5 + j * K + k]);
+        let size: f64 = (0..K).map(|k| product(k).abs()).sum();
+        let expected: f64 = (0..K).map(product).sum();
+        let found = f64::from(found[32 * i + j]);
+        assert!((found - expected).abs() < 1e-5 * size, "{found} instead of {expected}");
+    }
+    Ok(())
+}
+
 #[test]
 fn loops_inside_operations_count_too() -> Result<()> {
     if adapter().is_none() {
         return Ok(());
     }
     // Each remainder takes about a hundred iterations of its own.
-    let x = Tensor::from_vec(vec![1e30f32; 40_000], [2, 20_000], DEVICE);
-    let sums = x.fmod(0.75).sum(1).to_vec::<f32>()?;
-    let each = 1e30f32 % 0.75;
-    assert_eq!(sums, [each * 20_000.0; 2]);
+    for rows in [2, 40] {
+        let x = Tensor::from_vec(vec![1e30f32; 20_000 * rows], [rows, 20_000], DEVICE);
+        let sums = x.fmod(0.75).sum(1).to_vec::<f32>()?;
+        let each = 1e30f32 % 0.75;
+        assert_eq!(sums, vec![each * 20_000.0; rows]);
+    }
     Ok(())
 }
 

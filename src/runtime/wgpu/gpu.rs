@@ -33,6 +33,9 @@ pub struct Gpu {
     pub recorder: Mutex<Recorder>,
     /// Held while submitting.
     pub submission: Mutex<()>,
+    /// Submissions so far.
+    #[cfg(test)]
+    pub submissions: std::sync::atomic::AtomicUsize,
     /// What the host writes through.
     pub staging: Staging,
     faults: Arc<Faults>,
@@ -88,6 +91,8 @@ impl Gpu {
             blocks: Mutex::new(blocks),
             recorder: Mutex::new(recorder),
             submission: Mutex::new(()),
+            #[cfg(test)]
+            submissions: Default::default(),
             staging: Staging::default(),
             faults,
             #[cfg(test)]

@@ -306,6 +306,8 @@ impl Gpu {
                 self.queue.write_buffer(&block, 0, &words);
             }
             self.queue.submit([encoder.finish()]);
+            #[cfg(test)]
+            self.submissions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if !staged.is_empty() {
                 self.staging.give_back(staged);
                 // What is through is free again. A failure shows at the next call.

@@ -2,6 +2,7 @@
 
 mod attention;
 mod matrices;
+mod memory;
 mod products;
 mod rows;
 mod scans;
@@ -20,7 +21,6 @@ use crate::render::{Adapter, Target};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::adapter;
 use crate::runtime::wgpu::gpu::Gpu;
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
 use crate::tensor::Tensor;
@@ -337,103 +337,11 @@ fn own_context(features: wgpu::Features) -> Option<Arc<Context>> {
 }
 
 /// Kibibytes on the adapter.
+#[track_caller]
 fn kib(count: usize) -> Tensor {
     let x = Tensor::from_vec(vec![1.0f32; count * 256], [count, 256], Device::wgpu(0));
     x.realize().expect("memory for a test");
     x
-}
-
-#[test]
-fn the_books_follow_what_is_alive() {
-    let Some(context) = own_context(adapter::WANTED) else { return };
-    with_context(&context, || {
-        let device = Device::wgpu(0);
-        assert_eq!(device.memory_allocated().unwrap(), 0);
-        let (a, b) = (kib(64), kib(32));
-        assert_eq!(device.memory_allocated().unwrap(), 96 << 10);
-        let text = device.memory_summary().unwrap();
-        assert!(text.contains("65536 bytes: copy[64, 256]") && text.contains(file!()), "{text}");
-        drop(a);
-        let stats = device.memory_stats().unwrap();
-        assert_eq!((stats.allocated, stats.peak, stats.allocations), (32 << 10, 96 << 10, 2));
-        assert!(stats.reserved >= 96 << 10, "cached");
-        device.reset_peak_memory_stats().unwrap();
-        device.empty_cache().unwrap();
-        let stats = device.memory_stats().unwrap();
-        assert_eq!((stats.peak, stats.reserved), (32 << 10, 32 << 10));
-        device.record_memory_history(true).unwrap();
-        drop(b);
-        let events = device.memory_history().unwrap().expect("it is being recorded");
-        assert_eq!(events.iter().map(|event| event.allocated).collect::<Vec<_>>(), [true, false]);
-    });
-}
-
-#[test]
-fn a_long_run_holds_little_more_than_the_most_in_use() {
-    let Some(context) = own_context(adapter::WANTED) else { return };
-    with_context(&context, || {
-        let mut kept: Vec<Tensor> = Vec::new();
-        for round in 0..60usize {
-            kept.push(kib(1 + round * 37 % 600));
-            if kept.len() > 4 {
-                drop(kept.remove(round % 4));
-            }
-            let stats = Device::wgpu(0).memory_stats().unwrap();
-            let bound = (stats.peak as f64 * 1.2).max((stats.peak + (1 << 20)) as f64);
-            assert!(stats.reserved as f64 <= bound, "{stats:?}");
-        }
-    });
-}
-
-#[test]
-fn over_the_budget_an_error_names_the_largest_tensors_and_all_stays_usable() {
-    let Some(context) = own_context(adapter::WANTED) else { return };
-    with_context(&context, || {
-        let device = Device::wgpu(0);
-        device.set_memory_limit(100 << 10).unwrap();
-        let x = kib(60);
-        let sum = &x + 1.0;
-        let Err(Error::OutOfMemory { requested, in_use, limit, largest, .. }) = sum.realize() else {
-            panic!("over the limit")
-        };
-        assert_eq!((requested, in_use, limit), (60 << 10, 60 << 10, 100 << 10));
-        assert!(largest[0].bytes == 60 << 10 && largest[0].shape == x.shape());
-        assert_eq!(x.to_vec::<f32>().unwrap()[0], 1.0, "nothing is lost");
-        device.set_memory_limit(u64::MAX).unwrap();
-        assert_eq!(sum.to_vec::<f32>().unwrap()[0], 2.0);
-    });
-}
-
-#[test]
-fn memory_used_again_is_full_of_nan() {
-    let Some(context) = own_context(adapter::WANTED) else { return };
-    if !cfg!(debug_assertions) {
-        return;
-    }
-    let backend = context.backend(Device::wgpu(0)).expect("it was installed");
-    drop(backend.upload(&[7; 70_000]).expect("memory"));
-    let buffer = backend.allocate(70_000).expect("memory");
-    let mut out = vec![0; 70_000];
-    backend.download(&buffer, 0, &mut out).expect("a download");
-    assert!(out.iter().all(|&byte| byte == 0xff));
-}
-
-#[test]
-fn data_arrive_whether_the_host_maps_memory_or_copies() {
-    for features in [adapter::WANTED, wgpu::Features::empty()] {
-        let Some(context) = own_context(features) else { return };
-        let backend = context.backend(Device::wgpu(0)).expect("it was installed");
-        for count in [1, 6, 4096, 4097, 100_003] {
-            let data: Vec<u8> = (0..count).map(|i| (i * 7 % 251) as u8).collect();
-            let buffer = backend.upload(&data).expect("memory");
-            for start in [0, 3, 9, count / 2] {
-                let start = start.min(count - 1);
-                let mut out = vec![0; count - start];
-                backend.download(&buffer, start, &mut out).expect("a download");
-                assert!(out == data[start..], "{count} bytes from {start} on");
-            }
-        }
-    }
 }
 
 #[test]
