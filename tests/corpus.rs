@@ -1,7 +1,8 @@
 //! Replays recorded PyTorch calls on kiln and compares the results.
 //!
 //! `KILN_CORPUS` names the folder (default `tests/corpus`; any folder of its
-//! format will do), `KILN_CORPUS_DEVICE` a device or `oracle`. An argument
+//! format will do), `KILN_CORPUS_DEVICE` a device or `oracle`, `KILN_CORPUS_EVERY=3`
+//! keeps every third case of each operation. An argument
 //! keeps only the operations whose name contains it; then, or with
 //! `KILN_CORPUS_VERBOSE=1`, every case that did not pass is printed with its
 //! reason. The exit status is not zero if kiln panicked, or if too few of the
@@ -49,7 +50,8 @@ fn conform() -> Result<bool, String> {
     let folder = folder();
     // Panics are caught and reported with their case.
     std::panic::set_hook(Box::new(|_| {}));
-    let manifest = manifest::read(&folder)?;
+    let mut manifest = manifest::read(&folder)?;
+    manifest.ops.iter_mut().for_each(|op| thin(op, every()));
     let chosen: Vec<&Op> =
         manifest.ops.iter().filter(|op| filter.as_ref().is_none_or(|f| op.name.contains(f))).collect();
     let run = |op: &&Op| run::run(op, &manifest, &folder, target);
@@ -57,6 +59,17 @@ fn conform() -> Result<bool, String> {
     let verbose = filter.is_some() || std::env::var("KILN_CORPUS_VERBOSE").is_ok_and(|v| v == "1");
     reports.iter().for_each(|report| print_op(report, verbose));
     Ok(summarize(&reports, &device, required(target)))
+}
+
+/// Of how many cases one is taken (`KILN_CORPUS_EVERY`).
+fn every() -> usize {
+    std::env::var("KILN_CORPUS_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1).max(1)
+}
+
+/// Keeps the first and from there on every so many-th of an operation's calls.
+fn thin(op: &mut Op, every: usize) {
+    op.cases = std::mem::take(&mut op.cases).into_iter().step_by(every).collect();
+    op.refusals = std::mem::take(&mut op.refusals).into_iter().step_by(every).collect();
 }
 
 /// `KILN_CORPUS`, or the copy beside this file.

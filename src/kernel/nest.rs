@@ -125,9 +125,10 @@ pub struct ScatterStore {
     pub stride: i64,
     /// Extent of the scattered axis in the buffer.
     pub extent: usize,
-    /// The kernel axis along the scattered axis of the updates; points that
+    /// The kernel axes along the scattered axis of the updates, outermost first
+    /// (several where a reshape splits it); points that
     /// differ on other axes never meet.
-    pub axis: Option<AxisId>,
+    pub axes: Vec<AxisId>,
     /// How an update combines.
     pub mode: ScatterMode,
     /// Elements of the buffer.

@@ -51,7 +51,7 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
             s.extent,
             s.stride,
             s.value.0,
-            axes(s.axis.as_slice())
+            axes(&s.axes)
         )?;
     }
     for (i, s) in kernel.stores.iter().enumerate() {

@@ -46,21 +46,32 @@ std::string contents(const std::string& path) {
 
 bool is_there(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
+// The text after what g++ needs to know. The prelude, where the text begins
+// with the one that this library was built with, is there compiled.
+std::string with_header(const std::string& home, const std::string& source) {
+    const std::string prelude = contents(home + "/prelude.cuh");
+    if (!prelude.empty() && source.compare(0, prelude.size(), prelude) == 0)
+        return "#include \"before.h\"\n#line 1 \"kernel.cu\"\n" + source.substr(prelude.size());
+    return "#include \"device.h\"\n#line 1 \"kernel.cu\"\n" + source;
+}
+
 int compile(Program& program) {
     static std::atomic<int> number;
     const std::string home = folder();
     const char* wanted = getenv("KILN_CUDA_SIM_CACHE");
     const std::string cache = wanted ? wanted : home + "/cache";
     mkdir(cache.c_str(), 0777);
-    const std::string text = "#include \"device.h\"\n#line 1 \"kernel.cu\"\n" + program.source + "\nCUDA_SIM_EXPORT(kiln_kernel)\n";
+    const std::string text = with_header(home, program.source) + "\nCUDA_SIM_EXPORT(kiln_kernel)\n";
     char name[64];
-    snprintf(name, sizeof name, "/%016llx-%zu", (unsigned long long)hash(text + contents(home + "/device.h")), text.size());
+    const std::string headers = contents(home + "/device.h") + contents(home + "/prelude.cuh");
+    snprintf(name, sizeof name, "/%016llx-%zu", (unsigned long long)hash(text + headers), text.size());
     const std::string library = cache + name + ".so";
     if (!is_there(library)) {
         const std::string own = cache + name + "-" + std::to_string(getpid()) + "-" + std::to_string(number++);
         std::ofstream(own + ".cpp") << text;
-        const std::string command = "g++ -std=c++17 -O1 -ffp-contract=off -fwrapv -march=x86-64-v3 -fPIC -shared -w -I'" + home + "' '" +
-                                    own + ".cpp' -o '" + own + ".so' -L'" + home + "' -l:libcuda.so.1 2> '" + own + ".log'";
+        // The simulated driver brings the libraries of C.
+        const std::string command = "exec g++ " KERNEL_FLAGS " -pipe -shared -nostdlib -I'" + home + "' '" + own + ".cpp' -o '" +
+                                    own + ".so' -L'" + home + "' -l:libcuda.so.1 2> '" + own + ".log'";
         const int failed = system(command.c_str());
         program.log = contents(own + ".log");
         if (!failed) rename((own + ".so").c_str(), library.c_str());

@@ -327,7 +327,7 @@ impl Lowerer<'_, '_> {
             address: linear(&others, shape).affine,
             stride: shape.strides()[axis],
             extent: shape[axis],
-            axis: self.builder.dims[self.root_dims[axis]].axes.first().copied(),
+            axes: self.builder.dims[self.root_dims[axis]].axes.to_vec(),
             mode,
             numel: shape.numel(),
         };

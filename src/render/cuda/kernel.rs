@@ -231,19 +231,18 @@ pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Resu
     tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let mut emitter = emitter(&dialect, kernel, &tiling);
-    let extent = scatter.axis.map_or(1, |axis| kernel.axes[axis.index()].extent);
-    let points = kernel.level_points(0) / extent.max(1);
+    let updates: usize = scatter.axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+    let points = kernel.level_points(0) / updates.max(1);
     start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
-    let axes = wide_axes(kernel, kernel.level_axes(0).filter(|&axis| scatter.axis != Some(axis)));
+    let axes = wide_axes(kernel, kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)));
     emitter.positions("point", &axes, 1);
-    if let Some(axis) = scatter.axis.filter(|_| extent != 1) {
-        let head = dialect.for_loop(&format!("i{}", axis.0), "0", &extent.to_string(), 1);
-        emitter.out.open(head);
-        update(&mut emitter, &dialect, scatter);
-        emitter.out.close();
-    } else {
-        update(&mut emitter, &dialect, scatter);
+    let meeting = wide_axes(kernel, scatter.axes.iter().copied());
+    for axis in &meeting {
+        let extent = kernel.axes[axis.index()].extent.to_string();
+        emitter.out.open(dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1));
     }
+    update(&mut emitter, &dialect, scatter);
+    meeting.iter().for_each(|_| emitter.out.close());
     let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
     Ok(finish(kernel, &tiling, &emitter, groups))
 }

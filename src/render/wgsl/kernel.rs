@@ -193,10 +193,9 @@ impl<'k> PartShader<'k> {
         tiling.lanes = crate::render::c_like::Lanes::single(kernel);
         tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
         let mut emitter = emitter(&dialect, kernel, &tiling);
-        // Updates meet only along the axes that their address does not depend on.
         let all = wide(kernel, kernel.level_axes(0));
         let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
-            all.into_iter().partition(|&axis| scatter.address.coefficient(axis) == 0);
+            all.into_iter().partition(|axis| scatter.axes.contains(axis));
         let size =
             |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
         let (updates, points) = (size(&meeting), size(&apart));

@@ -60,7 +60,7 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         bodies: builder.bodies,
         reductions: builder.reductions,
         scans: builder.scans,
-        meeting: kernel.scatter.as_ref().and_then(|scatter| scatter.axis),
+        meeting: kernel.scatter.iter().flat_map(|scatter| scatter.axes.clone()).collect(),
         sharing: Sharing::Serial,
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,

@@ -447,8 +447,8 @@ pub struct Program {
     pub reductions: Vec<Reduction>,
     /// All scans.
     pub scans: Vec<Scan>,
-    /// In a scatter, the axis along which points may meet.
-    pub meeting: Option<AxisId>,
+    /// In a scatter, the axes along which points may meet.
+    pub meeting: Vec<AxisId>,
     /// How the work is shared between threads.
     pub sharing: Sharing,
     /// Number of inputs: memory below is theirs, from there on the outputs'.

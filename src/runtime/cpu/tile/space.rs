@@ -85,7 +85,7 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         index: number(s.index),
         value: number(s.value),
         address: plan.affine(&s.address),
-        axis: s.axis.and_then(|axis| plan.axis(axis)),
+        axes: s.axes.iter().filter_map(|&axis| plan.axis(axis)).collect(),
         ..s.clone()
     };
     let result = Kernel {
@@ -148,7 +148,7 @@ fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
     let affines = affines(kernel, used);
     let scanned = |axis: AxisId| {
         let scans = |node: &ExprNode| matches!(node.expr, Expr::Scan(_, _, a) if a == axis);
-        kernel.exprs.iter().any(scans) || kernel.scatter.as_ref().is_some_and(|s| s.axis == Some(axis))
+        kernel.exprs.iter().any(scans) || kernel.scatter.as_ref().is_some_and(|s| s.axes.contains(&axis))
     };
     let mut plan = Plan { axes: Vec::new(), new: vec![None; kernel.axes.len()] };
     for group in groups {

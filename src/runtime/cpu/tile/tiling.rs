@@ -146,7 +146,10 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         }
         return;
     }
+    // Tiles across would change the order in which points meet.
+    let meeting = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
     if kernel.depth() == 0
+        && meeting.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
         && let Some(row) = transposed(kernel, col)
     {
         tiling.row = Some(row);

@@ -137,13 +137,19 @@ impl Case {
         let index = case.value(DType::I64, 0);
         let extent = 1 + case.choices.below(9);
         let axes: Vec<AxisId> = case.visible(0).into_iter().filter(|a| case.extent(*a) != 1).collect();
-        let pick = case.choices.below(axes.len() + 1);
-        let axis = axes.get(pick).copied();
+        // None, one, or several that meet.
+        let most = case.choices.below(3);
+        let mut meeting: Vec<AxisId> = Vec::new();
+        for &axis in &axes {
+            if meeting.len() < most && case.choices.below(axes.len()) < most {
+                meeting.push(axis);
+            }
+        }
         let mut address = Affine::default();
         let mut numel = 1;
         let stride = 1;
         numel *= extent;
-        for &other in axes.iter().rev().filter(|&&a| Some(a) != axis) {
+        for &other in axes.iter().rev().filter(|a| !meeting.contains(a)) {
             address = address.plus(&Affine::axis(other).times(numel as i64));
             numel *= case.extent(other);
         }
@@ -156,8 +162,18 @@ impl Case {
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
         let node = NodeId(100);
-        case.kernel.scatter =
-            Some(ScatterStore { node, dtype, index, value, address, stride, extent, axis, mode, numel });
+        case.kernel.scatter = Some(ScatterStore {
+            node,
+            dtype,
+            index,
+            value,
+            address,
+            stride,
+            extent,
+            axes: meeting,
+            mode,
+            numel,
+        });
         case
     }
 }

@@ -35,8 +35,7 @@ pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
 
 /// The longest axis along which points never meet.
 fn widest(program: &Program) -> Option<(u16, usize)> {
-    let meeting = program.meeting;
-    let free = program.loops[0].iter().filter(|l| Some(l.axis) != meeting);
+    let free = program.loops[0].iter().filter(|l| !program.meeting.contains(&l.axis));
     free.map(|l| (l.axis.0, l.end - l.start)).max_by_key(|l| l.1)
 }
 
