@@ -4,6 +4,9 @@
 //! `KILN_FUZZ_DEVICE` names the device (the CPU if unset), `KILN_FUZZ_CASES`
 //! the programs of each test, `KILN_FUZZ_SEED` what to draw.
 
+#[cfg(feature = "cuda")]
+#[path = "support/machine_code.rs"]
+mod machine_code;
 mod support;
 
 use std::cell::RefCell;
@@ -147,6 +150,35 @@ fn the_null_device_runs_every_program() {
     };
     let result = runner(CASES, 4).run(&programs(Mode::Smooth, true), property);
     assert!(result.is_ok(), "{}", result.unwrap_err());
+}
+
+/// NVIDIA's compiler takes the kernels of every program, for each generation.
+#[cfg(feature = "cuda")]
+#[test]
+fn kernels_compile_for_gpus() {
+    /// Programs, as compiling takes long.
+    const PROGRAMS: u32 = 60;
+    if !machine_code::is_there() {
+        return;
+    }
+    let compiled = std::cell::Cell::new(0);
+    let property = |program: Program| {
+        with_context(&Context::new(), || {
+            let built = program.build(Variant { device: Device::null(), ..Variant::default() });
+            // Programs with mistakes in them have no plan.
+            let Ok(report) = kiln::plan(&built.outputs.iter().collect::<Vec<_>>()) else { return Ok(()) };
+            for kernel in &report.kernels {
+                let count = machine_code::compile(kernel.work()).map_err(TestCaseError::fail)?;
+                compiled.set(compiled.get() + count);
+            }
+            Ok(())
+        })
+    };
+    let cases = device::setting("KILN_FUZZ_CASES", PROGRAMS);
+    if let Err(failure) = runner(cases, 10).run(&programs_with_gradients(), property) {
+        panic!("{failure}");
+    }
+    assert!(compiled.get() >= 6 * cases as usize, "only {} kernels in {cases} programs", compiled.get());
 }
 
 /// No kernel binds more buffers than the device can, whatever is fused.

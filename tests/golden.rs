@@ -18,6 +18,10 @@ use kiln::tensor::moments::VarOpts;
 use kiln::tensor::sort::TopkOpts;
 use kiln::{Context, Device, with_context};
 
+#[cfg(feature = "cuda")]
+#[path = "support/machine_code.rs"]
+mod machine_code;
+
 const DEVICE: Device = Device::null();
 
 /// Data in the null device's memory.
@@ -38,19 +42,45 @@ fn leaf_of<T: kiln::base::Element + bytemuck::Pod, const N: usize>(data: Vec<T>,
 
 /// Compares the plan of some tensors with the files of that name.
 #[track_caller]
-fn golden(name: &str, build: impl FnOnce() -> Vec<Tensor>) {
-    golden_in(&Context::new(), name, build);
+fn golden(name: &str, build: impl Fn() -> Vec<Tensor>) {
+    let kernels = golden_in(&Context::new(), name, &build);
+    #[cfg(feature = "cuda")]
+    for_cuda(kernels, build);
+    #[cfg(not(feature = "cuda"))]
+    let _ = kernels;
+}
+
+/// What CUDA devices run: no more kernels than others, accepted by NVIDIA's
+/// compiler where that is there.
+#[cfg(feature = "cuda")]
+#[track_caller]
+fn for_cuda(kernels: usize, build: impl Fn() -> Vec<Tensor>) {
+    const PROCESSORS: usize = 132;
+    let context = Context::new();
+    let capabilities = kiln::runtime::cuda::capabilities(PROCESSORS);
+    context.install(Arc::new(NullBackend::new(capabilities)));
+    with_context(&context, || {
+        let outputs = build();
+        let report = kiln::plan(&outputs.iter().collect::<Vec<_>>()).expect("a plan");
+        assert!(report.kernels.len() <= kernels, "{} kernels, {kernels} elsewhere", report.kernels.len());
+        if machine_code::is_there() {
+            for kernel in &report.kernels {
+                machine_code::compile(kernel.work()).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    });
 }
 
 #[track_caller]
-fn golden_in(context: &Arc<Context>, name: &str, build: impl FnOnce() -> Vec<Tensor>) {
+fn golden_in(context: &Arc<Context>, name: &str, build: impl FnOnce() -> Vec<Tensor>) -> usize {
     with_context(context, || {
         let outputs = build();
         let report = kiln::plan(&outputs.iter().collect::<Vec<_>>()).expect("a plan");
         compare(name, "ir", &report.graph_text());
         compare(name, "plan", &format!("{}\n{}", totals(&report), report.steps_text()));
         compare(name, "wgsl", &shaders(&report));
-    });
+        report.kernels.len()
+    })
 }
 
 /// The WGSL of the plan's kernels, for Mesa's software driver (if none of them

@@ -91,10 +91,16 @@ for proof in "${cuda_proofs[@]}"; do
     cudasim)
         KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
         LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults
-        KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=8 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz
+        # What the fuzz does on other devices, and a third of the corpus.
+        KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
+        KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
         ;;
     nvrtc)
-        KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib" cargo test --all-features --lib runtime::cuda::tests::compiler
+        # Machine code for three generations, no register spilled.
+        for tests in "--lib runtime::cuda::tests::compiler" "--test golden" "--test fuzz kernels_compile"; do
+            # shellcheck disable=SC2086 # the words are options
+            KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib" cargo test --all-features $tests
+        done
         ;;
     esac
 done
@@ -102,6 +108,13 @@ done
 step "examples"
 cargo build --quiet --release --examples
 cargo run --quiet --release --example quickstart
+if ! ldconfig -p | grep -q libcuda.so.1; then
+    # One line says what is missing.
+    status=0
+    cargo run --quiet --release --example quickstart -- --device cuda >target/no_cuda.out 2>target/no_cuda.err || status=$?
+    cat target/no_cuda.err
+    [ "$status" = 1 ] && [ "$(wc -l <target/no_cuda.err)" = 1 ] && grep -q 'libcuda was not found' target/no_cuda.err
+fi
 KILN_VIRTUAL_DEVICES=cpu=2,cuda=1 cargo run --quiet --release --example device_info
 cargo run --quiet --release --example memory_tracker -- --rows 64 --timeline target/memory.html
 cargo run --quiet --release --example big_model -- --device cpu

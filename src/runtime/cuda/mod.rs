@@ -47,6 +47,20 @@ pub fn is_present() -> bool {
     Gpu::open(Device::cuda(0)).is_ok()
 }
 
+/// What a device with so many multiprocessors can do.
+pub fn capabilities(processors: usize) -> Capabilities {
+    Capabilities {
+        max_bindings: 128,
+        // A multiprocessor holds 2048 threads at once.
+        workers: processors * 2048,
+        row_bytes: 32 << 10,
+        attention: None,
+        missing: &[],
+        several_in_place: false,
+        output_alignment: 16,
+    }
+}
+
 impl CudaBackend {
     /// The device of that name; the process opens each once.
     ///
@@ -55,17 +69,7 @@ impl CudaBackend {
     pub fn open(name: Device) -> Result<CudaBackend> {
         let gpu = Gpu::open(name)?;
         let reports = Arc::new(Reports::new(&gpu)?);
-        // A multiprocessor holds 2048 threads at once.
-        let workers = gpu.driver.info.processors * 2048;
-        let capabilities = Capabilities {
-            max_bindings: 128,
-            workers,
-            row_bytes: 32 << 10,
-            attention: None,
-            missing: &[],
-            several_in_place: false,
-            output_alignment: 16,
-        };
+        let capabilities = capabilities(gpu.driver.info.processors);
         Ok(CudaBackend { gpu, reports, capabilities })
     }
 

@@ -116,3 +116,42 @@ fn a_softmax_reads_its_input_once_into_registers() {
         }
     }
 }
+
+/// Loads and stores of memory in a kernel's PTX.
+fn moves(text: &str) -> Vec<&str> {
+    let of_memory = |line: &&str| line.starts_with("ld.global") || line.starts_with("st.global");
+    text.lines().map(str::trim).filter(of_memory).collect()
+}
+
+/// By four elements, so that those of 4 and 8 bytes move 16 bytes at a time.
+#[test]
+fn elementwise_kernels_move_sixteen_bytes_at_a_time() {
+    let cases = [
+        (DType::F32, [".v4.f32", ".v4.b32"]),
+        (DType::I32, [".v4.u32", ".v4.b32"]),
+        (DType::I64, [".v2.u64", ".v2.b64"]),
+        // Half as much, four elements being 8 bytes.
+        (DType::F16, [".v4.u16", ".v4.b16"]),
+        (DType::BF16, [".v4.u16", ".v4.b16"]),
+    ];
+    for (dtype, wide) in cases {
+        let leaf = || {
+            let x = Tensor::from_vec(vec![1f32; 1 << 16], [1 << 16], Device::null()).to_dtype(dtype);
+            x.realize().expect("a leaf");
+            x
+        };
+        let (x, y) = (leaf(), leaf());
+        let report = (&x * 3 + &y).plan().expect("a plan");
+        let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a kernel");
+        let source = &shader.expect("CUDA C").passes[0].source;
+        if !is_there() {
+            return;
+        }
+        for arch in GENERATIONS {
+            let text = nvrtc::ptx(&cuda::translation_unit(source), arch).expect("PTX");
+            let moves = moves(&text);
+            let all = moves.iter().all(|line| wide.iter().any(|width| line.contains(width)));
+            assert!(moves.len() >= 3 && all, "{dtype}: {moves:#?}\n{source}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! NVIDIA's compiler, which needs no GPU, on kernels as CUDA C.
+
+use std::sync::LazyLock;
+
+use kiln::kernel::Work;
+use kiln::render::{Target, cuda};
+use kiln::runtime::cuda::nvrtc;
+
+/// The generations: Ampere, Hopper, Blackwell.
+const GENERATIONS: [&str; 3] = ["80", "90", "120"];
+
+/// Whether the compiler is there; the simulated device's makes no machine code,
+/// and does not count.
+pub fn is_there() -> bool {
+    static FOUND: LazyLock<Result<(), String>> = LazyLock::new(|| {
+        let empty = format!("extern \"C\" __global__ void {}() {{}}", cuda::ENTRY);
+        match nvrtc::cubin(&empty, GENERATIONS[0], &[])? {
+            code if code.starts_with(b"\x7fELF") => Ok(()),
+            _ => Err("libnvrtc is the simulated device's".into()),
+        }
+    });
+    if let Err(reason) = &*FOUND {
+        let required =
+            std::env::var("KILN_REQUIRE").is_ok_and(|list| list.split(',').any(|it| it == "nvrtc"));
+        assert!(!required, "KILN_REQUIRE asks for nvrtc: {reason}");
+        println!("skipped: {reason}");
+    }
+    FOUND.is_ok()
+}
+
+/// Compiles the passes of some work for every generation; registers spilled to
+/// memory are an error.
+///
+/// # Errors
+/// What the renderer or the compiler said, with the text.
+pub fn compile(work: &Work) -> Result<usize, String> {
+    let shader = cuda::render_work(work, &Target::cuda()).map_err(|reason| reason.to_string())?;
+    let mut compiled = 0;
+    for pass in shader.iter().flat_map(|shader| &shader.passes) {
+        let unit = cuda::translation_unit(&pass.source);
+        for arch in GENERATIONS {
+            nvrtc::cubin(&unit, arch, &nvrtc::SPILLS_ARE_ERRORS)
+                .map_err(|message| format!("sm_{arch}: {message}\n{}", pass.source))?;
+            compiled += 1;
+        }
+    }
+    Ok(compiled)
+}
