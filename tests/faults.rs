@@ -242,6 +242,45 @@ fn failures_of_a_replay_are_errors() {
     });
 }
 
+/// Two simulated devices hand data on without the host, each in its own order;
+/// through the host where neither reads the other's memory.
+#[cfg(all(unix, feature = "cuda"))]
+#[test]
+fn cuda_devices_copy_to_each_other() {
+    const TEST: &str = "cuda_devices_copy_to_each_other";
+    let Some(peers) = std::env::var_os("KILN_CUDA_SIM_PEERS") else {
+        if Device::cuda(1).name().is_ok_and(|name| name == "simulated device") {
+            ["0", "1"].iter().for_each(|peers| in_a_process(TEST, "", ("KILN_CUDA_SIM_PEERS", peers)));
+        }
+        return;
+    };
+    let context = Context::new();
+    with_context(&context, || {
+        let x = numbers();
+        let expected = (&(&x * 0.25 + 1.0).exp() * 2.0).softmax(-1).to_vec::<f32>().unwrap();
+        for trip in 0..4 {
+            let there = x.to(Device::cuda(0));
+            there.realize().unwrap();
+            let before = context.counters();
+            let moved = (&there * 0.25 + 1.0).exp().to(Device::cuda(1));
+            let y = (&moved * 2.0).softmax(-1);
+            y.realize().unwrap();
+            let after = context.counters();
+            let waits = after.host_waits - before.host_waits;
+            assert_eq!(waits == 0, peers == "1", "{waits} waits of the host");
+            assert_eq!(after.bytes_between_devices - before.bytes_between_devices, 256);
+            // The source's memory goes while the copy may still be under way.
+            drop((there, moved));
+            assert!(close(&y.to_vec::<f32>().unwrap(), &expected), "trip {trip}");
+        }
+        // A bad index on one device is an error where its result is read.
+        let index = Tensor::from_vec(vec![99i64], [1], Device::cuda(0));
+        let bad = x.to(Device::cuda(0)).index_select(0, &index).to(Device::cuda(1)) * 2.0;
+        let refusal = bad.to_vec::<f32>().expect_err("there is no row 99").to_string();
+        assert!(refusal.contains("99"), "{refusal}");
+    });
+}
+
 #[cfg(all(unix, feature = "cuda"))]
 fn close(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))

@@ -38,6 +38,10 @@ pub(crate) fn transfer(
         return target.write_from(to, &value.buffer, start, count);
     }
     let source = context.backend(value.buffer.device)?;
+    let from = Binding { buffer: &value.buffer, offset: start };
+    if target.copy_from_peer(to, source.as_ref(), from, count)? {
+        return Ok(());
+    }
     add(&context.counts.host_waits, 1);
     let read = |at: usize, piece: &mut [u8]| source.download(&value.buffer, start + at, piece);
     let write =

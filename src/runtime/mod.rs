@@ -175,7 +175,7 @@ pub struct MemoryStats {
 }
 
 /// A device.
-pub trait Backend: Send + Sync + fmt::Debug {
+pub trait Backend: Any + Send + Sync + fmt::Debug {
     /// The device's name.
     fn device(&self) -> Device;
     /// What it can do.
@@ -216,6 +216,21 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// The driver's failure.
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()>;
+    /// Copies bytes of another device without the host, in the order of what
+    /// both were given; `false`, and nothing is done, where that cannot be.
+    ///
+    /// # Errors
+    /// Either driver's failure.
+    fn copy_from_peer(
+        &self,
+        to: Binding<'_>,
+        source: &dyn Backend,
+        from: Binding<'_>,
+        bytes: usize,
+    ) -> Result<bool> {
+        let _ = (to, source, from, bytes);
+        Ok(false)
+    }
     /// Puts bytes of the host's into memory of the device.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
-// A libcuda for machines without a GPU: one device whose memory is the host's
+// A libcuda for machines without a GPU: two devices whose memory is the host's
 // and whose kernels the simulated machine runs, in several orders of threads
 // and blocks. A launch whose orders disagree in any byte, or that writes
 // outside its buffers, fails as an illegal access does.
 //
 // Environment:
+//   KILN_CUDA_SIM_PEERS   0: no device reads another's memory
 //   KILN_CUDA_SIM_ORDERS  orders per launch (3)
 //   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `write`,
 //                         `launch`, `wait`, `graph` (making one), `change` (of a
@@ -35,6 +36,7 @@ constexpr unsigned char GUARD_BYTE = 0xa5;
 struct Block {
     size_t bytes;
     bool is_device;
+    int device;
 };
 
 struct Module {
@@ -77,6 +79,26 @@ struct Copy {
     size_t bytes;
 };
 
+struct Stream {
+    int device;
+    // Copies from other devices, put off until this stream, or one that waits
+    // for it, has something else to do.
+    std::vector<Copy> copies;
+    // Of each device, up to which launch this stream has waited for it.
+    std::map<int, size_t> seen;
+};
+
+struct Event {
+    Stream* stream;
+    size_t launch;
+};
+
+constexpr int DEVICES = 2;
+// Kernels that each device was given.
+size_t launched[DEVICES];
+// The device of this thread's context, which is its number and one.
+thread_local int current_device;
+
 std::recursive_mutex one;
 std::vector<Copy> late;
 std::map<char*, Block> blocks;
@@ -99,6 +121,20 @@ bool is_pinned(const char* pointer) {
     return !block->second.is_device && pointer < block->first + block->second.bytes;
 }
 
+// Makes the copies that a stream has put off.
+void finish(Stream* stream) {
+    for (auto& copy : stream->copies) memcpy(copy.to, copy.from, copy.bytes);
+    stream->copies.clear();
+}
+
+// Whether an address is in a device's memory.
+bool is_of(uint64_t address, int device) {
+    auto after = blocks.upper_bound((char*)address);
+    if (after == blocks.begin()) return false;
+    auto block = std::prev(after);
+    return block->second.is_device && block->second.device == device && (char*)address < block->first + block->second.bytes;
+}
+
 // The code of the fault that this call meets.
 Result fault(const char* call) {
     static const char* wanted = getenv("KILN_CUDA_SIM_FAULT");
@@ -119,7 +155,7 @@ char* take(size_t bytes, bool is_device) {
     // Fresh memory is NaN, so that what nothing wrote shows.
     memset(start + GUARD, 0xff, bytes);
     memset(start + GUARD + bytes, GUARD_BYTE, GUARD);
-    blocks[start + GUARD] = {bytes, is_device};
+    blocks[start + GUARD] = {bytes, is_device, current_device};
     return start + GUARD;
 }
 
@@ -133,6 +169,8 @@ Result give_back(char* start) {
     auto found = blocks.find(start);
     if (found == blocks.end()) return INVALID_VALUE;
     const bool whole = is_whole(start, found->second);
+    // Whoever still reads it finds NaN.
+    memset(start, 0xff, found->second.bytes);
     blocks.erase(found);
     free(start - GUARD);
     return whole ? OK : ILLEGAL_ADDRESS;
@@ -184,6 +222,8 @@ Result run(const Function& function, void** arguments, unsigned groups, unsigned
     static const char* wanted = getenv("KILN_CUDA_SIM_ORDERS");
     const unsigned orders = wanted ? atoi(wanted) : 3;
     const auto buffers = reached(arguments, function.arity);
+    for (auto& [start, block] : buffers)
+        if (block.device != current_device) return complain("a kernel reads another device's memory");
     const Contents before = orders > 1 ? copy_of(buffers) : Contents{};
     Contents first;
     for (unsigned order = 0; order < orders; order++) {
@@ -208,8 +248,8 @@ Result cuDriverGetVersion(int* version) { return *version = 13000, OK; }
 Result cuGetErrorName(Result, const char** name) { return *name = "CUDA_ERROR_SIMULATED", OK; }
 Result cuGetErrorString(Result, const char** text) { return *text = "simulated", OK; }
 
-Result cuDeviceGetCount(int* count) { return *count = 1, OK; }
-Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? OK : INVALID_DEVICE; }
+Result cuDeviceGetCount(int* count) { return *count = DEVICES, OK; }
+Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal >= 0 && ordinal < DEVICES ? OK : INVALID_DEVICE; }
 Result cuDeviceGetName(char* name, int bytes, int) { return snprintf(name, bytes, "simulated device"), OK; }
 Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_bytes(), OK; }
 Result cuDeviceGetAttribute(int* value, int attribute, int) {
@@ -218,13 +258,30 @@ Result cuDeviceGetAttribute(int* value, int attribute, int) {
     return OK;
 }
 
-Result cuDevicePrimaryCtxRetain(void** context, int) { return *context = (void*)1, OK; }
-Result cuCtxSetCurrent(void*) { return OK; }
-Result cuStreamCreate(void** stream, unsigned) { return *stream = (void*)1, OK; }
-Result cuStreamSynchronize(void*) {
+Result cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)(1L + device), OK; }
+Result cuCtxSetCurrent(void* context) { return current_device = (int)((long)context - 1), OK; }
+Result cuStreamCreate(Stream** stream, unsigned) { return *stream = new Stream{current_device}, OK; }
+Result cuStreamSynchronize(Stream* stream) {
     LOCKED;
     catch_up();
+    finish(stream);
     return fault("wait");
+}
+
+Result cuDeviceCanAccessPeer(int* can, int device, int peer) {
+    static const char* wanted = getenv("KILN_CUDA_SIM_PEERS");
+    return *can = device != peer && !(wanted && !atoi(wanted)), OK;
+}
+Result cuMemPoolSetAccess(void*, const void*, size_t count) { return count == 1 ? OK : INVALID_VALUE; }
+Result cuMemcpyPeerAsync(uint64_t to, void* to_context, uint64_t from, void* from_context, size_t bytes, Stream* stream) {
+    LOCKED;
+    if (Result code = fault("peer")) return code;
+    catch_up();
+    const int target = (int)((long)to_context - 1), source = (int)((long)from_context - 1);
+    if (target != stream->device || !is_of(to, target) || !is_of(from, source)) return INVALID_VALUE;
+    if (stream->seen[source] != launched[source]) return complain("a copy from a device that does not wait for its kernels");
+    stream->copies.push_back({(char*)to, (const char*)from, bytes});
+    return OK;
 }
 
 Result cuDeviceGetDefaultMemPool(void** pool, int) { return *pool = (void*)1, OK; }
@@ -244,9 +301,10 @@ Result cuMemAllocAsync(uint64_t* pointer, size_t bytes, void*) {
     *pointer = (uint64_t)take(bytes, true);
     return OK;
 }
-Result cuMemFreeAsync(uint64_t pointer, void*) {
+Result cuMemFreeAsync(uint64_t pointer, Stream* stream) {
     LOCKED;
     catch_up();
+    finish(stream);
     auto found = blocks.find((char*)pointer);
     if (found != blocks.end()) allocated -= found->second.bytes;
     return give_back((char*)pointer);
@@ -263,34 +321,46 @@ Result cuMemFreeHost(void* pointer) {
 }
 Result cuMemHostGetDevicePointer_v2(uint64_t* device, void* host, unsigned) { return *device = (uint64_t)host, OK; }
 
-Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
+Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* stream) {
     LOCKED;
+    finish(stream);
     if (Result code = fault("write")) return code;
     if (is_pinned((const char*)from)) return late.push_back({(char*)to, (const char*)from, bytes}), OK;
     catch_up();
     return memcpy((void*)to, from, bytes), OK;
 }
-Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
+Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) {
     LOCKED;
     catch_up();
+    finish(stream);
     return lost ? lost : (memcpy(to, (void*)from, bytes), OK);
 }
-Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* stream) {
     LOCKED;
     catch_up();
+    finish(stream);
+    if (!is_of(to, stream->device) || !is_of(from, stream->device)) return INVALID_VALUE;
     return lost ? lost : (memmove((void*)to, (void*)from, bytes), OK);
 }
 
 // An event is through once no copy is put off, whenever it was recorded.
-Result cuEventCreate(void** event, unsigned) { return *event = (void*)1, OK; }
-Result cuEventRecord(void*, void*) { return OK; }
-Result cuEventQuery(void*) {
+Result cuEventCreate(Event** event, unsigned) { return *event = new Event{}, OK; }
+Result cuEventRecord(Event* event, Stream* stream) {
+    LOCKED;
+    return *event = {stream, launched[stream->device]}, OK;
+}
+Result cuEventQuery(Event*) {
     LOCKED;
     constexpr Result NOT_READY = 600;
     return lost ? lost : late.empty() ? OK : NOT_READY;
 }
-Result cuEventDestroy_v2(void*) { return OK; }
-Result cuStreamWaitEvent(void*, void*, unsigned) { return OK; }
+Result cuEventDestroy_v2(Event* event) { return delete event, OK; }
+Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+    LOCKED;
+    finish(event->stream);
+    stream->seen[event->stream->device] = event->launch;
+    return OK;
+}
 
 Result cuModuleLoadData(Module** module, const void* image) {
     LOCKED;
@@ -313,10 +383,13 @@ Result cuModuleGetFunction(Function** function, Module* module, const char*) {
     return OK;
 }
 Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                      unsigned shared, void*, void** arguments, void**) {
+                      unsigned shared, Stream* stream, void** arguments, void**) {
     LOCKED;
     if (Result code = fault("launch")) return code;
     catch_up();
+    finish(stream);
+    if (stream->device != current_device) return INVALID_VALUE;
+    launched[stream->device]++;
     if (gy != 1 || gz != 1 || by != 1 || bz != 1 || shared != 0) return INVALID_VALUE;
     const Result code = run(*function, arguments, gx, bx);
     if (code) lost = code;
@@ -350,10 +423,13 @@ Result cuGraphExecKernelNodeSetParams_v2(Exec* exec, Node* node, const NodeParam
     exec->nodes[found->second] = node_of(*parameters, node->before);
     return OK;
 }
-Result cuGraphLaunch(Exec* exec, void*) {
+Result cuGraphLaunch(Exec* exec, Stream* stream) {
     LOCKED;
     if (Result code = fault("replay")) return code;
     catch_up();
+    finish(stream);
+    if (stream->device != current_device) return INVALID_VALUE;
+    launched[stream->device]++;
     for (Node& node : exec->nodes) {
         if (Result code = fault("launch")) return code;
         std::vector<void*> arguments;

@@ -3,6 +3,7 @@
 //! compiler's calls is here.
 
 pub mod graph;
+mod peer;
 
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -47,6 +48,7 @@ pub struct Info {
 /// A device's stream, and what belongs to it.
 #[derive(Debug)]
 pub struct Driver {
+    device: sys::CUdevice,
     context: sys::CUcontext,
     /// Where kernels run, and most copies.
     stream: sys::CUstream,
@@ -164,7 +166,7 @@ impl Driver {
             let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let value = (&raw mut keep).cast::<c_void>();
             result::mem_pool::set_attribute(pool, attribute, value).map_err(words)?;
-            Ok(Driver { context, stream, copies, pool, info, lost: Mutex::new(None) })
+            Ok(Driver { device, context, stream, copies, pool, info, lost: Mutex::new(None) })
         }
     }
 

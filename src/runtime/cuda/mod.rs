@@ -5,6 +5,7 @@
 //! - [`nvrtc`]: the compiler.
 //! - [`gpu`]: an opened device, its memory, its errors.
 //! - [`graph`]: launches of a plan that runs again, as CUDA graphs.
+//! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
@@ -13,6 +14,7 @@ pub mod driver;
 pub mod gpu;
 pub mod graph;
 pub mod nvrtc;
+pub mod peers;
 pub mod pinned;
 pub mod program;
 pub mod reports;
@@ -27,7 +29,9 @@ use crate::base::{Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
 use crate::render;
+use crate::runtime::cuda::driver::Outcome;
 use crate::runtime::cuda::gpu::Gpu;
+use crate::runtime::cuda::peers::Peers;
 use crate::runtime::cuda::program::{CudaProgram, HostProgram};
 use crate::runtime::cuda::reports::Reports;
 use crate::runtime::{
@@ -39,6 +43,7 @@ use crate::runtime::{
 pub struct CudaBackend {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
+    peers: Peers,
     capabilities: Capabilities,
 }
 
@@ -70,12 +75,19 @@ impl CudaBackend {
         let gpu = Gpu::open(name)?;
         let reports = Arc::new(Reports::new(&gpu)?);
         let capabilities = capabilities(gpu.driver.info.processors);
-        Ok(CudaBackend { gpu, reports, capabilities })
+        Ok(CudaBackend { gpu, reports, peers: Peers::default(), capabilities })
     }
 
     /// The opened device.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    /// Waits with `wait`, then gives the error that launches before reported,
+    /// those of other devices whose results came here among them.
+    fn after(&self, wait: impl FnOnce() -> Outcome<()>) -> Result<()> {
+        self.reports.after(&self.gpu, || wait().map_err(|failure| self.gpu.error("", failure)))?;
+        self.peers.settle()
     }
 
     fn at(binding: Binding<'_>) -> u64 {
@@ -124,17 +136,12 @@ impl Backend for CudaBackend {
         if out.is_empty() {
             return Ok(());
         }
-        self.reports.after(&self.gpu, || {
-            let read = self.gpu.driver.read(buffer.handle + start as u64, out);
-            read.map_err(|failure| self.gpu.error("", failure))
-        })
+        self.after(|| self.gpu.driver.read(buffer.handle + start as u64, out))
     }
     fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
         let parts = parts.iter_mut().filter(|part| !part.out.is_empty());
         let parts = parts.map(|part| (part.buffer.handle + part.start as u64, &mut *part.out));
-        self.reports.after(&self.gpu, || {
-            self.gpu.driver.read_all(parts).map_err(|failure| self.gpu.error("", failure))
-        })
+        self.after(|| self.gpu.driver.read_all(parts))
     }
     fn scratch(&self, work: &Work) -> usize {
         // What cannot be rendered is refused when it is compiled.
@@ -153,6 +160,18 @@ impl Backend for CudaBackend {
         }
         let copied = self.gpu.driver.copy(Self::at(from), Self::at(to), bytes);
         copied.map_err(|failure| self.gpu.error("", failure))
+    }
+    fn copy_from_peer(
+        &self,
+        to: Binding<'_>,
+        source: &dyn Backend,
+        from: Binding<'_>,
+        bytes: usize,
+    ) -> Result<bool> {
+        let Some(source) = (source as &dyn Any).downcast_ref::<CudaBackend>() else { return Ok(false) };
+        self.gpu.pinned.forget(to.buffer.handle);
+        let from = (&source.gpu, &source.reports, Self::at(from));
+        self.peers.copy((&self.gpu, Self::at(to)), from, bytes)
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
@@ -180,8 +199,7 @@ impl Backend for CudaBackend {
         }
     }
     fn sync(&self) -> Result<()> {
-        self.reports
-            .after(&self.gpu, || self.gpu.driver.wait().map_err(|failure| self.gpu.error("", failure)))
+        self.after(|| self.gpu.driver.wait())
     }
     fn memory(&self) -> MemoryStats {
         self.gpu.memory()
