@@ -13,6 +13,7 @@ typedef float f32;
 typedef double f64;
 
 #define KILN_FUNCTION static __device__ __forceinline__
+#define KILN_METHOD __device__ __forceinline__
 
 #ifndef KILN_HOST
 KILN_FUNCTION f32 widen_f16(u16 half) {
@@ -44,6 +45,70 @@ KILN_FUNCTION f32 minimum(f32 x, f32 y) {
     f32 z;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
     return z;
+}
+
+// Shared memory of the size that a launch asks for.
+#define KILN_SHARED(name) extern __shared__ __align__(1024) u8 name[]
+
+KILN_FUNCTION u32 shared_address(const void* shared) { return (u32)__cvta_generic_to_shared(shared); }
+
+// Rounds to the 11 significant bits that tensor cores take of a 32-bit float.
+KILN_FUNCTION u32 round_tf32(f32 x) {
+    u32 bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+// Starts a copy of 16 bytes to shared memory, or fills them with zeros. They may
+// be read once this thread has waited for the copy's group.
+KILN_FUNCTION void cp_async(void* shared, const void* global, bool is_inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(is_inside ? 16 : 0) : "memory");
+}
+
+// The copies since the last call are a group.
+KILN_FUNCTION void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits for this thread's groups but for the last so many.
+template <i32 PENDING>
+KILN_FUNCTION void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// Four 8 by 8 matrices of 16-bit elements: lane 8 m + r says where row r of matrix
+// m lies, lane 4 r + c gets elements 2 c and 2 c + 1 of row r of each.
+KILN_FUNCTION void ldmatrix(u32 (&x)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// The same, of the transposed matrices.
+KILN_FUNCTION void ldmatrix_trans(u32 (&x)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// c += a * b for a warp's 16 by 16 and 16 by 8 matrices.
+KILN_FUNCTION void mma_f16(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+KILN_FUNCTION void mma_bf16(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// The same for 16 by 8 and 8 by 8 matrices of rounded 32-bit floats.
+KILN_FUNCTION void mma_tf32(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif
 
@@ -292,4 +357,16 @@ KILN_FUNCTION T lane_above(u32 lanes, T x, u32 distance) {
 template <class T>
 KILN_FUNCTION T first_lane(u32 lanes, T x) {
     return __shfl_sync(lanes, x, 0);
+}
+
+// The tile of a product that a block computes. Bands of eight rows of tiles, so that
+// blocks that run together share both operands' parts in the cache.
+KILN_FUNCTION void tile_of(i32 rows, i32 columns, i32& batch, i32& row, i32& column) {
+    constexpr i32 BAND = 8;
+    const i32 tile = blockIdx.x % (u32)(rows * columns);
+    const i32 first = tile / (BAND * columns) * BAND, within = tile % (BAND * columns);
+    const i32 high = minimum(rows - first, BAND);
+    batch = blockIdx.x / (u32)(rows * columns);
+    row = first + within % high;
+    column = within / high;
 }

@@ -55,7 +55,10 @@ pub mod runtime;
 pub mod schedule;
 pub mod tensor;
 
-pub use base::{DType, Device, DeviceKind, Direction, Error, Result};
+pub use base::{
+    DType, Device, DeviceKind, Direction, Error, Precision, Result, float32_matmul_precision,
+    set_float32_matmul_precision,
+};
 pub use grad::{
     GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,
     is_grad_enabled, no_grad, vjp,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Device, Result, Scalar, Shape};
+use crate::base::{DType, Device, Precision, Result, Scalar, Shape};
 use crate::ir::alu::AluOp;
 use crate::ir::monoid::Monoid;
 use crate::ir::node::{Node, Type};
@@ -69,6 +69,8 @@ pub struct ContractDims {
     pub batch: SmallVec<[(u8, u8); 4]>,
     /// Pairs of axes multiplied and summed over.
     pub contract: SmallVec<[(u8, u8); 4]>,
+    /// How exactly 32-bit floats are multiplied; of no meaning for other types.
+    pub precision: Precision,
 }
 
 /// How a scatter combines an update with what is there. Updates of one

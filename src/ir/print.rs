@@ -7,7 +7,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::base::Device;
+use crate::base::{Device, Precision};
 use crate::ir::collect::collect_body;
 use crate::ir::graph::{Graph, GraphNode};
 use crate::ir::node::Type;
@@ -87,10 +87,15 @@ fn window_axis(window: &WindowAxis) -> String {
 fn contract_dims(dims: &ContractDims) -> String {
     let pairs =
         |pairs: &[(u8, u8)]| pairs.iter().map(|(a, b)| format!("{a}={b}")).collect::<Vec<_>>().join(" ");
-    match (dims.batch.is_empty(), dims.contract.is_empty()) {
+    let axes = match (dims.batch.is_empty(), dims.contract.is_empty()) {
         (true, _) => pairs(&dims.contract),
         (false, true) => format!("batch {}", pairs(&dims.batch)),
         (false, false) => format!("{}, batch {}", pairs(&dims.contract), pairs(&dims.batch)),
+    };
+    match dims.precision {
+        Precision::Highest => axes,
+        Precision::High => format!("{axes}, high precision"),
+        Precision::Medium => format!("{axes}, medium precision"),
     }
 }
 

@@ -236,7 +236,7 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
         Op::Contract(dims) => {
             let pair = |&(a, b): &(u8, u8)| u64::from(a) << 8 | u64::from(b);
             let batch = dims.batch.iter().map(pair);
-            std::iter::once(dims.batch.len() as u64)
+            std::iter::once((dims.precision as u64) << 8 | dims.batch.len() as u64)
                 .chain(batch)
                 .chain(dims.contract.iter().map(pair))
                 .collect()

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{DType, Shape};
+use crate::base::{DType, Precision, Shape};
 use crate::ir::{Custom, NodeId, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
@@ -60,6 +60,8 @@ pub struct Contraction {
     pub b: ExprId,
     /// Type of the products and the sum (`F32` for the 16-bit floats).
     pub dtype: DType,
+    /// How exactly 32-bit floats are multiplied, where a device can choose.
+    pub precision: Precision,
     /// Axes both operands and the result have (level 0).
     pub batch: Vec<AxisId>,
     /// Axes of the first operand and the result (level 0).

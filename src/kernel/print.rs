@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::base::Precision;
 use crate::kernel::affine::AxisId;
 use crate::kernel::expr::{Access, Expr, ExprId, Guard, Within};
 use crate::kernel::nest::Kernel;
@@ -28,7 +29,12 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
     if let Some(c) = &kernel.contraction {
         let [batch, m, n, k] = [&c.batch, &c.m, &c.n, &c.k].map(|list| axes(list));
         let (a, b) = (c.a.0, c.b.0);
-        writeln!(out, "  acc {} = %{a} * %{b}, batch [{batch}] m [{m}] n [{n}] k [{k}]", c.dtype)?;
+        let precision = match c.precision {
+            Precision::Highest => "",
+            Precision::High => ", high precision",
+            Precision::Medium => ", medium precision",
+        };
+        writeln!(out, "  acc {} = %{a} * %{b}, batch [{batch}] m [{m}] n [{n}] k [{k}]{precision}", c.dtype)?;
     }
     if let Some(a) = &kernel.attention {
         let [batch, rows, columns, keys, depth] =

@@ -217,7 +217,7 @@ impl Writer {
             }
             Op::Scan(monoid, axis) => self.tag(17, (*monoid as u64) << 8 | u64::from(*axis)),
             Op::Contract(dims) => {
-                self.tag(18, dims.batch.len() as u64);
+                self.tag(18, (dims.precision as u64) << 8 | dims.batch.len() as u64);
                 let pairs = dims.batch.iter().chain(&dims.contract);
                 self.skeleton.words.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
             }

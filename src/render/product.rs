@@ -116,10 +116,10 @@ const TABLE: &[Row] = &[
 
 /// Operations after the sums, each time it is written out, at most: drivers
 /// compile a thousand in about 30 ms.
-const MOST_AFTER: u64 = 4096;
+pub const MOST_AFTER: u64 = 4096;
 
 /// Results below which a product is no tile's work.
-const FEWEST: usize = 64;
+pub const FEWEST: usize = 64;
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ fn cost(row: &Row, extents: &Extents, target: &Target) -> u64 {
 }
 
 /// Operations on an element after its sum is there.
-fn after(kernel: &Kernel) -> u64 {
+pub fn after(kernel: &Kernel) -> u64 {
     let own = kernel.exprs.iter().filter(|node| node.level == 0);
     own.map(|node| match node.expr {
         Expr::Alu(op, _) => AluOp::flops(op),

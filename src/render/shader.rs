@@ -35,6 +35,11 @@ pub struct Pass {
     /// Inputs that are read by fours, and so must start at a multiple of
     /// four elements.
     pub fours: Vec<usize>,
+    /// Inputs that are copied by pieces of 16 bytes, and so must start at a
+    /// multiple of them.
+    pub pieces: Vec<usize>,
+    /// Bytes of shared memory that a launch asks for, besides what the text declares.
+    pub shared_bytes: u32,
 }
 
 impl Pass {

@@ -1,5 +1,6 @@
 //! What a renderer knows of the device.
 
+use crate::render::cuda::tiles;
 use crate::render::product::Tile;
 
 /// The kinds of adapter, which like kernels of different shapes.
@@ -34,6 +35,8 @@ pub struct Target {
     pub matrix: Option<u32>,
     /// The tile that products get if it suits them, instead of the table's choice.
     pub tile: Option<Tile>,
+    /// What is known of a CUDA device.
+    pub nvidia: Option<Nvidia>,
     /// Elements (or thousands of multiplications) so few that a kernel of them
     /// is kept short, since compiling it takes longer than running it.
     pub few_elements: usize,
@@ -55,6 +58,29 @@ pub struct Target {
     pub max_iterations: u64,
 }
 
+/// What CUDA's templates know of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Nvidia {
+    /// Compute capability: major, minor. At least 8.0.
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub processors: usize,
+    /// The tile that products get if it suits them, instead of the table's choice.
+    pub tile: Option<tiles::Tile>,
+}
+
+impl Nvidia {
+    /// Bytes of shared memory that a block may ask for, as the programming guide's
+    /// table of compute capabilities says.
+    pub fn shared_bytes(&self) -> usize {
+        match self.capability {
+            (8, 0 | 7) => 163 << 10,
+            (9 | 10 | 11, _) => 227 << 10,
+            _ => 99 << 10,
+        }
+    }
+}
+
 impl Target {
     /// What every WebGPU implementation offers, browsers among them, as a
     /// discrete GPU.
@@ -66,6 +92,7 @@ impl Target {
             subgroup: 0,
             matrix: None,
             tile: None,
+            nvidia: None,
             few_elements: 0,
             aligned: true,
             max_workgroup: 256,
@@ -84,8 +111,14 @@ impl Target {
         Target { max_buffers: 4, workgroup_bytes: 16_352, ..Target::webgpu_default() }
     }
 
-    /// A CUDA device of compute capability 8.0 or later.
+    /// The CUDA device that every other can stand in for: of compute capability
+    /// 8.0, with as many multiprocessors as the first such.
     pub fn cuda() -> Target {
+        Target::nvidia((8, 0), 108)
+    }
+
+    /// A CUDA device of a compute capability, 8.0 or later.
+    pub fn nvidia(capability: (u32, u32), processors: usize) -> Target {
         Target {
             adapter: Adapter::Discrete,
             int64: true,
@@ -93,6 +126,7 @@ impl Target {
             subgroup: 0,
             matrix: None,
             tile: None,
+            nvidia: Some(Nvidia { capability, processors, tile: None }),
             few_elements: 0,
             aligned: true,
             max_workgroup: 1024,
@@ -116,6 +150,7 @@ impl Target {
             subgroup: 8,
             matrix: None,
             tile: None,
+            nvidia: None,
             few_elements: SOFTWARE_FEW,
             aligned: true,
             max_workgroup: 1024,

@@ -2,7 +2,7 @@
 //! own name and the user's line, so that an error speaks of `conv2d`, not of
 //! the `pad` inside it.
 
-use crate::base::{DType, Device, Scalar, Shape, Span};
+use crate::base::{DType, Device, Precision, Scalar, Shape, Span, float32_matmul_precision};
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, ContractDims, Monoid, Op, PadAxis, SliceAxis};
 use crate::tensor::operand::{self, Operand};
@@ -307,6 +307,7 @@ impl Site {
         let dims = ContractDims {
             batch: batch.iter().map(narrow).collect(),
             contract: contract.iter().map(narrow).collect(),
+            precision: precision(a.dtype()),
         };
         self.apply(Op::Contract(Box::new(dims)), &[a, b])
     }
@@ -325,4 +326,9 @@ impl Site {
     pub fn gather(self, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
         self.apply(Op::Gather(axis as u8), &[x, &self.cast(index, DType::I64)])
     }
+}
+
+/// How exactly values of a type are multiplied, as the process wants it.
+pub fn precision(dtype: DType) -> Precision {
+    if dtype == DType::F32 { float32_matmul_precision() } else { Precision::Highest }
 }

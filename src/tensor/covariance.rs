@@ -4,7 +4,7 @@
 use crate::base::{Result, Scalar, Shape};
 use crate::ir::{AluOp, ContractDims, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::{Site, precision};
 use crate::tensor::movement::repeated;
 use crate::tensor::options::{options, some};
 use crate::tensor::reduce::total;
@@ -74,7 +74,8 @@ fn covariance(site: Site, x: &Tensor, opts: &CovOpts) -> Result<Tensor> {
     let rows = site.cast(&site.reshape(x, &rows), dtype.to_float());
     let weights = combined_weights(site, opts, &rows, n);
     let (centred, weighted, divisor) = centred(site, &rows, weights.as_ref(), opts, n);
-    let dims = ContractDims { contract: smallvec::smallvec![(1, 1)], ..ContractDims::default() };
+    let precision = precision(rows.dtype());
+    let dims = ContractDims { contract: smallvec::smallvec![(1, 1)], precision, ..ContractDims::default() };
     let products = site.apply(Op::Contract(Box::new(dims)), &[&centred, &weighted]);
     let cov = site.alu(AluOp::Div, &[&products, &divisor]);
     Ok(if variables == 1 { site.reshape(&cov, &Shape::scalar()) } else { cov })

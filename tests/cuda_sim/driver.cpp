@@ -44,14 +44,16 @@ struct Module {
 };
 
 struct Function {
-    int (*launch)(void**, unsigned, unsigned, unsigned);
+    int (*launch)(void**, unsigned, unsigned, unsigned, unsigned);
     int arity;
+    // Bytes of shared memory that a launch may ask for.
+    unsigned most_shared;
 };
 
 // A launch of a graph, with the parameters it was given last.
 struct Node {
     Function* function;
-    unsigned groups, workgroup;
+    unsigned groups, workgroup, shared;
     std::vector<uint64_t> parameters;
     const Node* before;
 };
@@ -209,16 +211,16 @@ Result complain(const char* what) {
 
 // Kernels of kiln take no parameter of more than 8 bytes, and get 8 for each.
 Node node_of(const NodeParameters& from, const Node* before) {
-    Node node{from.function, from.grid[0], from.block[0], {}, before};
+    Node node{from.function, from.grid[0], from.block[0], from.shared, {}, before};
     for (int i = 0; i < from.function->arity; i++) node.parameters.push_back(*(uint64_t*)from.parameters[i]);
     return node;
 }
 
 bool is_plain(const NodeParameters& of) {
-    return of.grid[1] == 1 && of.grid[2] == 1 && of.block[1] == 1 && of.block[2] == 1 && of.shared == 0 && !of.extra;
+    return of.grid[1] == 1 && of.grid[2] == 1 && of.block[1] == 1 && of.block[2] == 1 && of.shared <= of.function->most_shared && !of.extra;
 }
 
-Result run(const Function& function, void** arguments, unsigned groups, unsigned workgroup) {
+Result run(const Function& function, void** arguments, unsigned groups, unsigned workgroup, unsigned shared) {
     static const char* wanted = getenv("KILN_CUDA_SIM_ORDERS");
     const unsigned orders = wanted ? atoi(wanted) : 3;
     const auto buffers = reached(arguments, function.arity);
@@ -228,7 +230,7 @@ Result run(const Function& function, void** arguments, unsigned groups, unsigned
     Contents first;
     for (unsigned order = 0; order < orders; order++) {
         if (order > 0) restore(buffers, before);
-        if (function.launch(arguments, groups, workgroup, order)) return complain(cuda_sim::cuda_sim_error());
+        if (function.launch(arguments, groups, workgroup, shared, order)) return complain(cuda_sim::cuda_sim_error());
         for (auto& [start, block] : buffers)
             if (!is_whole(start, block)) return complain("a kernel wrote outside its buffers");
         if (order == 0)
@@ -379,8 +381,14 @@ Result cuModuleGetFunction(Function** function, Module* module, const char*) {
     void* launch = dlsym(module->library, "cuda_sim_launch");
     const int* arity = (const int*)dlsym(module->library, "cuda_sim_arity");
     if (!launch || !arity) return NOT_FOUND;
-    *function = new Function{(int (*)(void**, unsigned, unsigned, unsigned))launch, *arity};
+    *function = new Function{(int (*)(void**, unsigned, unsigned, unsigned, unsigned))launch, *arity, 48 << 10};
     return OK;
+}
+Result cuFuncSetAttribute(Function* function, int attribute, int value) {
+    LOCKED;
+    constexpr int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
+    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value > 227 << 10) return INVALID_VALUE;
+    return function->most_shared = value, OK;
 }
 Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, Stream* stream, void** arguments, void**) {
@@ -390,8 +398,8 @@ Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz,
     finish(stream);
     if (stream->device != current_device) return INVALID_VALUE;
     launched[stream->device]++;
-    if (gy != 1 || gz != 1 || by != 1 || bz != 1 || shared != 0) return INVALID_VALUE;
-    const Result code = run(*function, arguments, gx, bx);
+    if (gy != 1 || gz != 1 || by != 1 || bz != 1 || shared > function->most_shared) return INVALID_VALUE;
+    const Result code = run(*function, arguments, gx, bx, shared);
     if (code) lost = code;
     return code;
 }
@@ -434,7 +442,7 @@ Result cuGraphLaunch(Exec* exec, Stream* stream) {
         if (Result code = fault("launch")) return code;
         std::vector<void*> arguments;
         for (uint64_t& parameter : node.parameters) arguments.push_back(&parameter);
-        if (Result code = run(*node.function, arguments.data(), node.groups, node.workgroup)) return lost = code;
+        if (Result code = run(*node.function, arguments.data(), node.groups, node.workgroup, node.shared)) return lost = code;
     }
     return OK;
 }

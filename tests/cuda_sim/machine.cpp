@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -45,18 +47,44 @@ cuda_sim_switch:
 namespace {
 enum class State { Ready, AtBarrier, InWarp, Done };
 
+// A copy to shared memory that is under way.
+struct Copy {
+    void* to;
+    const void* from;
+    bool is_inside;
+};
+
+// A product by a group of four warps.
+struct Product {
+    float* sums;
+    unsigned columns;
+    uint64_t operands[2];
+    bool turned[2];
+    Number number;
+};
+
 struct Fiber {
     void* stack;
     Position position;
     unsigned number;
     State state;
     const char* site;
+    // Committed groups, the first first; and the group that grows.
+    std::deque<std::vector<Copy>> groups;
+    std::vector<Copy> copies;
+    // What copies brought since the last fence.
+    std::vector<void*> unfenced;
+    // Products that are not made yet, as copies.
+    std::deque<std::vector<Product>> product_groups;
+    std::vector<Product> products;
 };
+
+constexpr unsigned MOST_LEFT = 32;
 
 struct Warp {
     unsigned arrived = 0, unread = 0;
     const char* site = "";
-    unsigned char left[32][16];
+    unsigned char left[32][MOST_LEFT];
 };
 
 constexpr size_t STACK = 64 << 10;
@@ -69,6 +97,12 @@ void* scheduler;
 unsigned alive, waiting;
 const char* barrier_site;
 const Launch* running;
+// What a launch may ask for, aligned as on a device, and a guard behind it.
+constexpr unsigned MOST_SHARED = 227 << 10, GUARD = 1024;
+alignas(1024) unsigned char shared_memory[MOST_SHARED + GUARD];
+// The pieces of 16 bytes that copies brought and no fence made visible to wgmma.
+bool is_unfenced[MOST_SHARED / 16];
+unsigned running_order;
 char error[512];
 char* stacks;
 
@@ -117,6 +151,8 @@ void prepare(const Launch& launch, unsigned block) {
     barrier_site = nullptr;
     // Shared memory starts out as NaN.
     if (launch.shared_start) memset(launch.shared_start, 0xff, launch.shared_end - launch.shared_start);
+    memset(shared_memory, 0xff, launch.shared_bytes + GUARD);
+    memset(is_unfenced, 0, sizeof is_unfenced);
     fibers.assign(launch.workgroup, Fiber{});
     warps.assign((launch.workgroup + 31) / 32, Warp{});
     for (unsigned i = 0; i < launch.workgroup; i++) {
@@ -125,22 +161,59 @@ void prepare(const Launch& launch, unsigned block) {
         *--top = 0;
         *--top = (uintptr_t)enter;
         for (int k = 0; k < 6; k++) *--top = 0;
-        fibers[i] = {top, {i, 0, 0}, i, State::Ready, ""};
+        fibers[i] = {top, {i, 0, 0}, i, State::Ready, "", {}, {}, {}, {}, {}};
     }
+}
+
+// Element `line`, at `depth`, of an operand that wgmma reads.
+float element(const Product& product, int which, unsigned line, unsigned depth) {
+    const uint64_t operand = product.operands[which];
+    const unsigned start = (operand & 0x3fff) << 4, blocks = (operand >> 16 & 0x3fff) << 4, lines = (operand >> 32 & 0x3fff) << 4;
+    unsigned at = product.turned[which] ? start + line / 64 * blocks + line % 64 * 2 + depth / 8 * lines + depth % 8 * 128
+                                        : start + line / 8 * lines + line % 8 * 128 + depth * 2;
+    at ^= (at >> 7 & 7) << 4;
+    if (at + 2 > running->shared_bytes || is_unfenced[at / 16]) {
+        snprintf(error, sizeof error, "wgmma reads byte %u of shared memory, which %s", at,
+                 at + 2 > running->shared_bytes ? "is not there" : "no fence has made visible");
+        return 0;
+    }
+    uint16_t half;
+    memcpy(&half, shared_memory + at, 2);
+    return product.number(half, 0);
+}
+
+// This thread's sums of a product.
+void make(const Product& product) {
+    const unsigned lane = current->number % 32, warp = current->number % 128 / 32;
+    for (unsigned i = 0; i < product.columns / 2 && !error[0]; i++) {
+        const unsigned row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        for (unsigned depth = 0; depth < 16; depth++)
+            product.sums[i] += element(product, 0, row, depth) * element(product, 1, column, depth);
+    }
+    if (error[0]) pause();
 }
 
 bool run_block(const Launch& launch, unsigned block, const std::vector<unsigned>& order) {
     prepare(launch, block);
+    // The first two orders let each warp go as far as it can before the next, the others
+    // let all go on together.
+    const size_t together = running_order < 2 ? 32 : order.size();
     while (alive > 0) {
         bool moved = false;
-        for (unsigned i : order) {
-            Fiber& fiber = fibers[i];
-            if (fiber.state != State::Ready) continue;
-            moved = true;
-            current = &fiber;
-            position_in_block = fiber.position;
-            cuda_sim_switch(&scheduler, fiber.stack);
-            if (error[0]) return false;
+        for (size_t first = 0; first < order.size();) {
+            const size_t end = std::min(first + together, order.size());
+            bool moves = false;
+            for (size_t at = first; at < end; at++) {
+                Fiber& fiber = fibers[order[at]];
+                if (fiber.state != State::Ready) continue;
+                moves = true;
+                current = &fiber;
+                position_in_block = fiber.position;
+                cuda_sim_switch(&scheduler, fiber.stack);
+                if (error[0]) return false;
+            }
+            moved |= moves;
+            if (!moves || running_order >= 2) first = end;
         }
         if (moved) continue;
         for (Fiber& fiber : fibers) {
@@ -150,6 +223,11 @@ bool run_block(const Launch& launch, unsigned block, const std::vector<unsigned>
             return false;
         }
     }
+    for (unsigned i = 0; i < GUARD; i++) {
+        if (shared_memory[launch.shared_bytes + i] == 0xff) continue;
+        snprintf(error, sizeof error, "block %u wrote behind its %u bytes of shared memory", block, launch.shared_bytes);
+        return false;
+    }
     return true;
 }
 }  // namespace
@@ -157,6 +235,66 @@ bool run_block(const Launch& launch, unsigned block, const std::vector<unsigned>
 extern "C" {
 const char* cuda_sim_error() { return error; }
 unsigned cuda_sim_lane() { return current->number & 31; }
+
+unsigned char* cuda_sim_shared() { return shared_memory; }
+
+void cuda_sim_check(const void* at, unsigned bytes, const char* site) {
+    const size_t start = (const unsigned char*)at - shared_memory;
+    if (start % bytes || start + bytes > running->shared_bytes)
+        snprintf(error, sizeof error, "thread %u accesses byte %zd of shared memory at %s", current->number, (ptrdiff_t)start, site);
+}
+
+void cuda_sim_copy(void* to, const void* from, bool is_inside, const char* site) {
+    cuda_sim_check(to, 16, site);
+    if ((uintptr_t)from % 16)
+        snprintf(error, sizeof error, "thread %u copies from an address that 16 does not divide, at %s", current->number, site);
+    if (error[0]) pause();
+    memset(to, 0xff, 16);
+    current->copies.push_back({to, from, is_inside});
+}
+
+void cuda_sim_commit() {
+    current->groups.push_back(std::move(current->copies));
+    current->copies.clear();
+}
+
+void cuda_sim_wait(unsigned pending) {
+    for (; current->groups.size() > pending; current->groups.pop_front())
+        for (const Copy& copy : current->groups.front()) {
+            if (copy.is_inside)
+                memcpy(copy.to, copy.from, 16);
+            else
+                memset(copy.to, 0, 16);
+            current->unfenced.push_back(copy.to);
+            is_unfenced[((unsigned char*)copy.to - shared_memory) / 16] = true;
+        }
+}
+
+void cuda_sim_fence() {
+    for (void* to : current->unfenced) is_unfenced[((unsigned char*)to - shared_memory) / 16] = false;
+    current->unfenced.clear();
+}
+
+void cuda_sim_wgmma(float* sums, unsigned columns, uint64_t a, uint64_t b, bool a_turned, bool b_turned, Number number) {
+    const uint64_t own[2] = {a, b};
+    uint64_t all[32][2];
+    cuda_sim_exchange(~0u, own, sizeof own, all, "wgmma");
+    for (auto& other : all)
+        if (other[0] != a || other[1] != b) snprintf(error, sizeof error, "lanes multiply different operands");
+    const Product product = {sums, columns, {a, b}, {a_turned, b_turned}, number};
+    if (running_order % 2 == 0) return make(product);
+    current->products.push_back(product);
+}
+
+void cuda_sim_wgmma_commit() {
+    current->product_groups.push_back(std::move(current->products));
+    current->products.clear();
+}
+
+void cuda_sim_wgmma_wait(unsigned pending) {
+    for (; current->product_groups.size() > pending; current->product_groups.pop_front())
+        for (const Product& product : current->product_groups.front()) make(product);
+}
 
 void cuda_sim_barrier(const char* site) {
     if (barrier_site && strcmp(barrier_site, site))
@@ -171,6 +309,8 @@ void cuda_sim_barrier(const char* site) {
 void cuda_sim_exchange(unsigned mask, const void* value, unsigned size, void* all, const char* site) {
     Fiber* own = current;
     const unsigned lane = own->number & 31, bit = 1u << lane;
+    if (size > MOST_LEFT) snprintf(error, sizeof error, "lanes exchange %u bytes at %s", size, site);
+    if (error[0]) pause();
     Warp& warp = warps[own->number / 32];
     if (!(mask & bit)) snprintf(error, sizeof error, "lane %u is not in the mask %08x at %s", lane, mask, site);
     const unsigned there = (unsigned)fibers.size() - (own->number & ~31u);
@@ -197,13 +337,15 @@ void cuda_sim_exchange(unsigned mask, const void* value, unsigned size, void* al
 
 int cuda_sim_run(const Launch* launch, unsigned order) {
     error[0] = 0;
-    if (launch->workgroup == 0 || launch->workgroup > MOST || launch->groups == 0) {
-        snprintf(error, sizeof error, "%u blocks of %u threads cannot be launched", launch->groups, launch->workgroup);
+    if (launch->workgroup == 0 || launch->workgroup > MOST || launch->groups == 0 || launch->shared_bytes > MOST_SHARED) {
+        snprintf(error, sizeof error, "%u blocks of %u threads with %u bytes of shared memory cannot be launched", launch->groups,
+                 launch->workgroup, launch->shared_bytes);
         return 1;
     }
     if (!stacks)
         stacks = (char*)mmap(nullptr, MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     running = launch;
+    running_order = order;
     block_size = {launch->workgroup, 1, 1};
     grid_size = {launch->groups, 1, 1};
     const std::vector<unsigned> threads = sequence(launch->workgroup, order);

@@ -128,11 +128,12 @@ fn reductions_follow_their_monoids() {
 fn contraction_keeps_batch_then_free_axes() {
     let a = ints(&[2, 3], DType::I32, &[1, 2, 3, 4, 5, 6]);
     let b = ints(&[2, 3], DType::I32, &[1, 0, 1, 0, 1, 0]);
-    let matmul = ContractDims { batch: smallvec![], contract: smallvec![(1, 1)] };
+    let matmul = ContractDims { batch: smallvec![], contract: smallvec![(1, 1)], ..ContractDims::default() };
     assert_eq!(int_result(Op::Contract(Box::new(matmul)), &[&a, &b]), [4, 2, 10, 5]);
-    let dots = ContractDims { batch: smallvec![(0, 0)], contract: smallvec![(1, 1)] };
+    let dots =
+        ContractDims { batch: smallvec![(0, 0)], contract: smallvec![(1, 1)], ..ContractDims::default() };
     assert_eq!(int_result(Op::Contract(Box::new(dots)), &[&a, &b]), [4, 5]);
-    let columns = ContractDims { batch: smallvec![(1, 1)], contract: smallvec![] };
+    let columns = ContractDims { batch: smallvec![(1, 1)], contract: smallvec![], ..ContractDims::default() };
     assert_eq!(int_result(Op::Contract(Box::new(columns)), &[&a, &b]), [1, 0, 4, 0, 0, 2, 0, 5, 3, 0, 6, 0]);
 }
 

@@ -260,7 +260,7 @@ impl Lowerer<'_, '_> {
         let (a, b) = lowered?;
         let k = k_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
         let dtype = node.ty.dtype.compute();
-        self.contraction = Some(Contraction { a, b, dtype, batch, m, n, k });
+        self.contraction = Some(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k });
         Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
     }
 

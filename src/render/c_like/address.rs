@@ -20,7 +20,7 @@ impl Emitter<'_> {
     }
 
     /// When a load may happen; `None` if always.
-    fn open(&self, guard: &Guard, lane: Lane) -> Option<String> {
+    pub fn open(&self, guard: &Guard, lane: Lane) -> Option<String> {
         let mut parts: Vec<String> = guard.within.iter().filter_map(|w| self.inside(w, lane)).collect();
         parts.extend(guard.masks.iter().map(|&mask| self.name(mask, lane)));
         (!parts.is_empty()).then(|| parts.join(" && "))

@@ -7,6 +7,7 @@
 //! - [`hold`]: rows that stay in registers between loops.
 //! - [`team`]: the states of a team become one.
 //! - [`fold`]: the states of reductions and scans.
+//! - [`hook`]: parts of a kernel as bodies of functions that templates call.
 //!
 //! A language is a [`Dialect`]: how it spells types, numbers, operations and
 //! declarations. Everything else is stated here, once.
@@ -15,6 +16,7 @@ pub mod address;
 pub mod emit;
 pub mod fold;
 pub mod hold;
+pub mod hook;
 pub mod nest;
 pub mod team;
 pub mod writer;
@@ -23,6 +25,12 @@ pub use emit::{Emitter, Lane, Lanes};
 
 use crate::base::DType;
 use crate::ir::AluOp;
+use crate::kernel::{AxisId, Kernel};
+
+/// The axes with more than one position.
+pub fn wide(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
+    axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
+}
 
 /// How a language spells things.
 ///
@@ -59,6 +67,10 @@ pub trait Dialect {
     fn narrow(&self, wide: &str) -> String;
     /// An index of type `of` clamped to `0..extent`, as a position.
     fn clamp(&self, index: &str, of: DType, extent: usize) -> String;
+    /// The lesser of two positions.
+    fn lesser(&self, x: &str, y: &str) -> String {
+        format!("min({x}, {y})")
+    }
     /// A position, never negative, over a constant.
     fn quotient(&self, position: &str, by: usize) -> String;
     /// The remainder of a position, never negative, by a constant.

@@ -213,6 +213,10 @@ impl Dialect for Cuda {
     fn clamp(&self, wide: &str, _of: DType, extent: usize) -> String {
         self.narrow(&format!("clamped({wide}, {}ll)", extent.saturating_sub(1)))
     }
+    fn lesser(&self, x: &str, y: &str) -> String {
+        let ty = self.position_type();
+        format!("minimum(({ty})({x}), ({ty})({y}))")
+    }
     fn quotient(&self, position: &str, by: usize) -> String {
         match self.wide {
             true => format!("(i64)((u64)({position}) / {by}ull)"),

@@ -6,10 +6,11 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
-use crate::render::c_like::{Dialect, Emitter};
+use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
+use crate::render::split::Part;
 use crate::render::target::Target;
 use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
 
@@ -17,7 +18,8 @@ use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
 const WARP: usize = 32;
 
 /// A kernel of points and rows.
-pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
+pub fn rows(part: &Part, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
     let tiling = tile::rows(kernel, target)?;
     let points = kernel.level_points(0) / tiling.lanes.count[0];
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
@@ -29,15 +31,15 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Pass, Unsupported> {
         invocation(&dialect, tiling.workgroup)
     };
     start(&mut emitter, "point", &point, points);
-    let axes = wide_axes(kernel, kernel.level_axes(0));
+    let axes = wide(kernel, kernel.level_axes(0));
     grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
     emitter.point(&|_| None);
     let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
-    Ok(finish(kernel, &tiling, &emitter, (points as u64).div_ceil(per_group)))
+    Ok(finish(part, &tiling, &emitter, (points as u64).div_ceil(per_group)))
 }
 
 /// Whether some position exceeds 32 bits.
-fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
+pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
     // Rows are numbered in 32 bits, for the places of extremes.
     for level in 1..=kernel.depth() {
         if kernel.level_points(level) > i32::MAX as usize {
@@ -59,11 +61,6 @@ fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
     wide |= kernel.stores.iter().any(|store| store.numel as i64 > most);
     wide |= kernel.scatter.as_ref().is_some_and(|scatter| scatter.numel as i64 > most);
     Ok(wide)
-}
-
-/// The axes with more than one position.
-fn wide_axes(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
-    axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
 }
 
 fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
@@ -105,7 +102,7 @@ fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
 }
 
 /// Whether a kernel may meet an index out of range.
-fn reports(kernel: &Kernel) -> bool {
+pub(super) fn reports(kernel: &Kernel) -> bool {
     let checked = |node: &crate::kernel::ExprNode| {
         node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| part.checked))
     };
@@ -113,22 +110,9 @@ fn reports(kernel: &Kernel) -> bool {
 }
 
 /// Puts a pass together around an emitted body.
-fn finish(kernel: &Kernel, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
-    let mut parameters = Parameters::default();
-    if reports(kernel) {
-        parameters.status();
-    }
-    for (slot, input) in kernel.inputs.iter().enumerate() {
-        parameters.input(slot, input.dtype);
-    }
-    match &kernel.scatter {
-        Some(scatter) => parameters.output(0, scatter.dtype),
-        None => {
-            for (number, store) in kernel.stores.iter().enumerate() {
-                parameters.output(number, store.dtype);
-            }
-        }
-    }
+fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
+    let kernel = &part.kernel;
+    let parameters = Parameters::of(part, reports(kernel));
     let mut body = String::new();
     for (name, ty) in &emitter.shared {
         let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(WARP));
@@ -136,12 +120,19 @@ fn finish(kernel: &Kernel, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) 
     body += emitter.out.text();
     let source = function(&kernel.name, &parameters, kernel.args.len(), tiling.workgroup, &body);
     let mut pass = pass(source, parameters, tiling.workgroup, groups);
-    pass.fours = (0..kernel.inputs.len()).filter(|&slot| tiling.by_four.0[slot]).collect();
+    pass.fours = of_launch(part, &tiling.by_four.0);
     pass
 }
 
+/// The launch's inputs among those of a part's that are marked.
+pub(super) fn of_launch(part: &Part, marked: &[bool]) -> Vec<usize> {
+    let slots = (0..marked.len()).filter(|&slot| marked[slot]);
+    slots.filter_map(|slot| part.inputs[slot].input()).collect()
+}
+
 /// A contraction: a tile of the product per invocation, in registers.
-pub fn contraction(kernel: &Kernel, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+pub fn contraction(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
     let tiling = tile::contraction(kernel, target);
     let count = tiling.lanes.count;
     let size =
@@ -157,12 +148,12 @@ pub fn contraction(kernel: &Kernel, c: &Contraction, target: &Target) -> Result<
     for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
         emitter.out.line(dialect.define(name, dialect.position_type(), &value));
     }
-    emitter.positions("batch", &wide_axes(kernel, c.batch.iter().copied()), 1);
-    grid(&mut emitter, "row", &wide_axes(kernel, c.m.iter().copied()), count[0]);
-    grid(&mut emitter, "column", &wide_axes(kernel, c.n.iter().copied()), count[1]);
+    emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
+    grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
+    grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
     product(&mut emitter, c);
     let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(kernel, &tiling, &emitter, groups))
+    Ok(finish(part, &tiling, &emitter, groups))
 }
 
 fn sum(i: usize, j: usize) -> String {
@@ -182,7 +173,7 @@ fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
     for id in needed.into_iter().filter(|id| kernel.exprs[id.index()].level == 0) {
         emitter.define_all(&[id]);
     }
-    let axes = wide_axes(kernel, c.k.iter().copied());
+    let axes = wide(kernel, c.k.iter().copied());
     let steps: usize = axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
     emitter.out.open(dialect.for_loop("step", "0", &steps.to_string(), count[2]));
     emitter.positions("step", &axes, count[2]);
@@ -224,7 +215,8 @@ fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// A scatter: updates that may meet are made by one invocation, in order.
-pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+pub fn scatter(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
     let mut tiling = tile::rows(kernel, target)?;
     tiling.lanes = crate::render::c_like::Lanes::single(kernel);
     tiling.team = 1;
@@ -234,9 +226,9 @@ pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Resu
     let updates: usize = scatter.axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
     let points = kernel.level_points(0) / updates.max(1);
     start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
-    let axes = wide_axes(kernel, kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)));
+    let axes = wide(kernel, kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)));
     emitter.positions("point", &axes, 1);
-    let meeting = wide_axes(kernel, scatter.axes.iter().copied());
+    let meeting = wide(kernel, scatter.axes.iter().copied());
     for axis in &meeting {
         let extent = kernel.axes[axis.index()].extent.to_string();
         emitter.out.open(dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1));
@@ -244,7 +236,7 @@ pub fn scatter(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Resu
     update(&mut emitter, &dialect, scatter);
     meeting.iter().for_each(|_| emitter.out.close());
     let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(kernel, &tiling, &emitter, groups))
+    Ok(finish(part, &tiling, &emitter, groups))
 }
 
 fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore) {

@@ -2,6 +2,8 @@
 //!
 //! - [`dialect`]: how it spells things.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`mod@product`]: contractions by templates, in parts of their depth.
+//! - [`tiles`]: which templates, in what sizes.
 //! - [`mod@sort`]: sorting permutations.
 //!
 //! A pass's text is one `__global__` function, [`ENTRY`]. It takes a pointer
@@ -11,13 +13,14 @@
 
 pub mod dialect;
 pub mod kernel;
+pub mod product;
 pub mod sort;
-
-use std::fmt::Write;
+pub mod tiles;
 
 use crate::base::DType;
 use crate::kernel::{Kernel, Work};
 use crate::render::shader::{Memory, Pass, Shader, Slot, Unsupported};
+use crate::render::split::{Part, Split};
 use crate::render::target::Target;
 
 /// The name of a pass's function.
@@ -48,30 +51,54 @@ pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsup
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let kernel = crate::render::coalesce::coalesce(kernel);
-    let pass = match (&kernel.contraction, &kernel.scatter) {
-        (Some(c), _) => kernel::contraction(&kernel, c, target)?,
-        (None, Some(scatter)) => kernel::scatter(&kernel, scatter, target)?,
-        (None, None) => kernel::rows(&kernel, target)?,
-    };
-    if pass.slots.len() > target.max_buffers {
-        return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+    let whole = Part::whole(crate::render::coalesce::coalesce(kernel));
+    let Split { parts, scratch } = product::split(whole, target);
+    let mut passes = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
+            (Some(c), _) => product::render(part, c, target)?,
+            (None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
+            (None, None) => kernel::rows(part, target)?,
+        };
+        if pass.slots.len() > target.max_buffers {
+            return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+        }
+        passes.push(pass);
     }
-    Ok(Shader { name: kernel.name.clone(), passes: vec![pass], scratch: Vec::new() })
+    Ok(Shader { name: kernel.name.clone(), passes, scratch })
 }
 
 /// The parameters of a pass's function.
 #[derive(Debug, Default)]
 struct Parameters {
-    text: String,
+    /// Types and names.
+    list: Vec<(String, String)>,
     slots: Vec<Slot>,
 }
 
 impl Parameters {
+    /// Those of a part of a kernel.
+    fn of(part: &Part, reports: bool) -> Parameters {
+        let (kernel, mut parameters) = (&part.kernel, Parameters::default());
+        if reports {
+            parameters.status();
+        }
+        for (slot, (input, &memory)) in kernel.inputs.iter().zip(&part.inputs).enumerate() {
+            let ty = format!("const {}", dialect::storage(input.dtype));
+            parameters.pointer(memory, &ty, &format!("in{slot}"));
+        }
+        let stored = kernel.stores.iter().map(|store| store.dtype);
+        let stored = kernel.scatter.iter().map(|scatter| scatter.dtype).chain(stored);
+        for (number, (dtype, &memory)) in stored.zip(&part.outputs).enumerate() {
+            parameters.pointer(memory, dialect::storage(dtype), &format!("out{number}"));
+        }
+        parameters
+    }
+
     /// A pointer to memory.
     fn pointer(&mut self, memory: Memory, ty: &str, name: &str) {
         self.slots.push(Slot { memory, start: 0 });
-        let _ = write!(self.text, "{ty}* {name}, ");
+        self.list.push((format!("{ty}*"), name.into()));
     }
     fn status(&mut self) {
         self.pointer(Memory::Status, "u32", "status");
@@ -86,22 +113,41 @@ impl Parameters {
     fn output(&mut self, number: usize, dtype: DType) {
         self.pointer(Memory::Output(number), dialect::storage(dtype), &format!("out{number}"));
     }
+
+    /// Types and names of all: pointers, what every launch gives, arguments.
+    fn all(&self, arguments: usize) -> Vec<(String, String)> {
+        let word = |ty: &str, name: String| (ty.to_string(), name);
+        let mut all = self.list.clone();
+        all.extend([word("u32", "launch".into()), word("i64", "first".into())]);
+        all.extend((0..arguments).map(|number| word("u64", format!("arg{number}"))));
+        all
+    }
 }
 
 /// The text of a pass: a comment, the function's head, its body.
 fn function(title: &str, parameters: &Parameters, arguments: usize, workgroup: u32, body: &str) -> String {
-    let mut list = format!("{}u32 launch, i64 first", parameters.text);
-    for number in 0..arguments {
-        let _ = write!(list, ", u64 arg{number}");
-    }
+    let all = parameters.all(arguments);
+    let list: Vec<String> = all.into_iter().map(|(ty, name)| format!("{ty} {name}")).collect();
     format!(
-        "// {}\nextern \"C\" __global__ void __launch_bounds__({workgroup}) {ENTRY}(\n    {list}\n) {{\n{body}}}\n",
-        title.replace('\n', " ")
+        "// {}\nextern \"C\" __global__ void __launch_bounds__({workgroup}) {ENTRY}(\n    {}\n) {{\n{body}}}\n",
+        title.replace('\n', " "),
+        list.join(", ")
     )
 }
 
 /// One launch of a function.
 fn pass(source: String, parameters: Parameters, workgroup: u32, groups: u64) -> Pass {
     let slots = parameters.slots;
-    Pass { source, groups, workgroup, chunk: 0, chunks_end: 0, slots, words: 0, fours: Vec::new() }
+    Pass {
+        source,
+        groups,
+        workgroup,
+        chunk: 0,
+        chunks_end: 0,
+        slots,
+        words: 0,
+        fours: Vec::new(),
+        pieces: Vec::new(),
+        shared_bytes: 0,
+    }
 }

@@ -67,6 +67,7 @@ fn of_piece(part: &Part, c: &Contraction, cut: &Cut, piece: &Piece, block: Memor
     let sum = draft.builder.expr(Expr::Accumulator, c.dtype, 0);
     draft.store(block, sum, 0, address, cut.parts() * points);
     let mut part = draft.finish();
-    part.kernel.contraction = Some(Contraction { a, b, dtype: c.dtype, batch, m, n, k });
+    part.kernel.contraction =
+        Some(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k });
     part
 }

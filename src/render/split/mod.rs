@@ -54,16 +54,19 @@ pub struct Split {
     pub scratch: Vec<usize>,
 }
 
+impl Part {
+    /// A kernel with the memory of its launch.
+    pub fn whole(kernel: Kernel) -> Part {
+        let outputs = kernel.stores.len().max(1);
+        let inputs = (0..kernel.inputs.len()).map(Memory::Input).collect();
+        Part { kernel, inputs, outputs: (0..outputs).map(Memory::Output).collect() }
+    }
+}
+
 /// The parts of a kernel: itself, where it suits the device as it is.
 pub fn split(kernel: &Kernel, target: &Target) -> Split {
-    let outputs = kernel.stores.len().max(1);
-    let whole = Part {
-        kernel: kernel.clone(),
-        inputs: (0..kernel.inputs.len()).map(Memory::Input).collect(),
-        outputs: (0..outputs).map(Memory::Output).collect(),
-    };
     let mut split = Split::default();
-    split.add(whole, target);
+    split.add(Part::whole(kernel.clone()), target);
     split
 }
 
@@ -180,9 +183,18 @@ pub struct Piece {
 }
 
 impl Cut {
-    /// Cuts rows into about so many parts, of two rows or more; `None` if
-    /// there are not enough rows for two parts.
+    /// Cuts rows into about so many parts, of two rows or more and of lengths that
+    /// vectors divide; `None` if there are not enough rows for two parts.
     pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<Cut> {
+        Cut::by(kernel, axes, parts, |exact| if exact > 64 { exact / 4 * 4 } else { exact })
+    }
+
+    /// The same, but of lengths that a unit divides.
+    pub fn in_units(kernel: &Kernel, axes: &[AxisId], parts: usize, unit: usize) -> Option<Cut> {
+        Cut::by(kernel, axes, parts, |exact| exact.next_multiple_of(unit))
+    }
+
+    fn by(kernel: &Kernel, axes: &[AxisId], parts: usize, length: impl Fn(usize) -> usize) -> Option<Cut> {
         let extent = |axis: &AxisId| kernel.axes[axis.index()].extent;
         let wide: Vec<AxisId> = axes.iter().copied().filter(|axis| extent(axis) > 1).collect();
         let product = |axes: &[AxisId]| axes.iter().map(extent).product::<usize>();
@@ -190,7 +202,8 @@ impl Cut {
         let parts = parts.min(product(&wide) / 2);
         let at = (0..wide.len()).find(|&at| product(&wide[..=at]) >= parts)?;
         let (outer, inner) = (&wide[..at], &wide[at + 1..]);
-        let pieces = pieces(extent(&wide[at]), parts.div_ceil(product(outer)));
+        let whole = extent(&wide[at]);
+        let pieces = pieces(whole, length(whole.div_ceil(parts.div_ceil(product(outer)))).min(whole));
         (product(outer) * count(&pieces) > 1).then(|| Cut {
             outer: outer.to_vec(),
             axis: wide[at],
@@ -221,10 +234,8 @@ fn count(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.count).sum()
 }
 
-/// An axis in at least so many pieces, of lengths that vectors divide.
-fn pieces(extent: usize, parts: usize) -> Vec<Piece> {
-    let exact = extent.div_ceil(parts);
-    let length = if exact > 64 { exact / 4 * 4 } else { exact };
+/// An axis in pieces of a length, and perhaps a shorter one.
+fn pieces(extent: usize, length: usize) -> Vec<Piece> {
     let whole = extent / length;
     let main = Piece { start: 0, first: 0, count: whole, length };
     let rest = extent - whole * length;

@@ -67,6 +67,8 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args.len()),
         fours: shader.fours(&fours.0),
+        pieces: Vec::new(),
+        shared_bytes: 0,
     })
 }
 
@@ -92,14 +94,15 @@ fn functions(
     ];
     hooks.extend(a.mask.map(|mask| Hook::new(kernel, &[mask], [keys(KEYS_OF_MASK), rows], target)));
     hooks.push(Hook::new(kernel, &values, [columns, columns], target));
-    let fours = Hook::fours(&hooks);
+    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
     let around = Around { dialect, batch: &a.batch, fours: &fours };
     let plain = |value: &str, _: usize, _: usize| value.to_string();
     let step = Some((DEPTHS, block.depth_step()));
     let mut text = [
-        hooks[0].operand("load_q(batch: i32, depth: i32, row: i32)", a.q, step, &around, &plain),
-        hooks[1].operand("load_k(batch: i32, key: i32, depth: i32)", a.k, step, &around, &plain),
-        hooks[2].operand(
+        hook::operand(&hooks[0], "load_q(batch: i32, depth: i32, row: i32)", a.q, step, &around, &plain),
+        hook::operand(&hooks[1], "load_k(batch: i32, key: i32, depth: i32)", a.k, step, &around, &plain),
+        hook::operand(
+            &hooks[2],
             "load_v(batch: i32, column: i32, key: i32)",
             a.v,
             Some((KEYS_OF_V, block.keys())),
@@ -116,12 +119,12 @@ fn functions(
                 true => format!("select(nowhere().x, x[{i}][{j}], {value})"),
                 false => format!("x[{i}][{j}] + {value}"),
             };
-            hooks[3].operand(signature, mask, None, &around, &score)
+            hook::operand(&hooks[3], signature, mask, None, &around, &score)
         }
         None => format!("fn {signature} -> array<vec4<Element>, 4> {{\n    return x;\n}}\n"),
     };
     let signature = "store_o(batch: i32, row: i32, column: i32, x: vec4<Element>)";
-    text += &hooks[hooks.len() - 1].result(signature, Some(rows), &around, &|value| value);
+    text += &hook::result(&hooks[hooks.len() - 1], signature, Some(rows), &around, &|value| value);
     (text, fours)
 }
 

@@ -1,240 +1,41 @@
-//! Functions of a template's header: parts of a kernel, emitted from its
-//! expressions, four positions at a time in two directions. So a template's
-//! operands may be any loads and arithmetic (a convolution's window, a mask, a
-//! cast), and the rest of a fused kernel follows its result.
+//! Functions of a template's header, in WGSL.
 
-use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::render::c_like::emit::Lane;
-use crate::render::c_like::writer::Writer;
-use crate::render::c_like::{Dialect, Emitter, Lanes};
-use crate::render::coalesce::coalesce;
-use crate::render::target::Target;
-use crate::render::tile::{by_four, give_lanes};
-use crate::render::wgsl::dialect::Wgsl;
-use crate::render::wgsl::kernel::wide;
+use crate::kernel::ExprId;
+pub use crate::render::c_like::hook::{Around, Fours, Hook, Side, template};
 
-/// The line that parts a template from the example before it.
-const MARK: &str = "// TEMPLATE\n";
-
-/// A shader's text after the example header.
-pub fn template(text: &'static str) -> &'static str {
-    text.split_once(MARK).map_or_else(|| panic!("a template without its mark"), |(_, own)| own)
+/// The function that gives four by four elements ([`Hook::block`]), the first
+/// side's as an array, the second's as vectors.
+pub fn operand(
+    hook: &Hook<'_>,
+    signature: &str,
+    value: ExprId,
+    whole: Option<(u8, usize)>,
+    around: &Around<'_>,
+    element: &dyn Fn(&str, usize, usize) -> String,
+) -> String {
+    let block = hook.block(value, whole, around, "Element()", element);
+    let vector = |row: &[String; 4]| format!("        vec4<Element>({}),\n", row.join(", "));
+    let vectors: String = block.elements.iter().map(vector).collect();
+    let ty = "array<vec4<Element>, 4>";
+    format!("fn {signature} -> {ty} {{\n{}    return {ty}(\n{vectors}    );\n}}\n", block.lines)
 }
 
-/// For each input and each output, whether it is accessed by fours.
-pub type Fours = (Vec<bool>, Vec<bool>);
-
-/// A direction: its axes, and a function's parameter along it.
-#[derive(Clone, Copy)]
-pub struct Side<'a> {
-    /// The parameter's name.
-    pub parameter: &'static str,
-    /// Row-major.
-    pub axes: &'a [AxisId],
-    /// The lane group of four neighbours; the other side's is another.
-    pub group: u8,
-    /// Positions of the axes together.
-    pub extent: usize,
+/// The function that gives four neighbours along the first side as an array
+/// ([`Hook::line`]).
+pub fn neighbours_of(hook: &Hook<'_>, signature: &str, value: ExprId, around: &Around<'_>) -> String {
+    let (lines, elements) = hook.line(value, around);
+    let ty = "array<Element, 4>";
+    format!("fn {signature} -> {ty} {{\n{lines}    return {ty}({});\n}}\n", elements.join(", "))
 }
 
-/// What a function is emitted with.
-#[derive(Clone, Copy)]
-pub struct Around<'a> {
-    /// How things are spelled.
-    pub dialect: &'a Wgsl,
-    /// The axes behind the parameter `batch`.
-    pub batch: &'a [AxisId],
-    /// For all functions of the header, since one reads an input for all.
-    pub fours: &'a Fours,
-}
-
-/// A function: the part of the kernel that it computes, four positions at a
-/// time along both sides.
-pub struct Hook<'a> {
-    kernel: Kernel,
-    lanes: Lanes,
-    by_four: Fours,
-    sides: [Side<'a>; 2],
-}
-
-impl<'a> Hook<'a> {
-    /// What computes `roots`. Stores stay where their value is one of them.
-    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [Side<'a>; 2], target: &Target) -> Hook<'a> {
-        let kernel = coalesce(&part(kernel, roots));
-        let mut lanes = Lanes::single(&kernel);
-        for side in sides {
-            let axes = wide(&kernel, side.axes.iter().copied());
-            lanes.count[side.group as usize] = 4;
-            match axes.last() {
-                Some(&last) if in_fours(&kernel, &axes) => give_lanes(&mut lanes, side.group, last, 4),
-                _ => axes.iter().for_each(|axis| lanes.group[axis.index()] = Some(side.group)),
-            }
-        }
-        let by_four = by_four(&kernel, &lanes, target);
-        Hook { kernel, lanes, by_four, sides }
-    }
-
-    /// The accesses of several hooks: inputs by fours where all of them can,
-    /// outputs where the last can.
-    pub fn fours(hooks: &[Hook<'_>]) -> Fours {
-        let Some(last) = hooks.last() else { panic!("a template without functions") };
-        let inputs = (0..last.kernel.inputs.len()).map(|slot| hooks.iter().all(|hook| hook.by_four.0[slot]));
-        (inputs.collect(), last.by_four.1.clone())
-    }
-
-    fn emitter<'k>(&'k self, around: &Around<'k>) -> Emitter<'k> {
-        let mut emitter = Emitter::new(around.dialect, &self.kernel, self.lanes.clone());
-        emitter.by_four = around.fours.clone();
-        emitter.out = Writer::inside(1);
-        emitter.positions("batch", &wide(&self.kernel, around.batch.iter().copied()), 1);
-        emitter
-    }
-
-    /// Defines the positions of four neighbours along a side; those beyond its
-    /// end are its last ones again.
-    fn neighbours(&self, emitter: &mut Emitter<'_>, side: &Side<'_>) {
-        let dialect = emitter.dialect;
-        let axes = wide(&self.kernel, side.axes.iter().copied());
-        let (name, extent) = (side.parameter, side.extent);
-        if in_fours(&self.kernel, &axes) {
-            let last = dialect.position(extent as i64 - 4);
-            emitter.out.line(format!("let {name}_first = min({name}, {last});"));
-            return emitter.positions(&format!("{name}_first"), &axes, 4);
-        }
-        let last = dialect.position(extent as i64 - 1);
-        for number in 0..4 {
-            let mut lane = Lane::default();
-            lane[side.group as usize] = number;
-            let own = format!("{name}_{number}");
-            emitter.out.line(format!("let {own} = min({name} + {number}, {last});"));
-            for (&axis, value) in axes.iter().zip(emitter.coordinates(&own, &axes)) {
-                emitter.out.line(format!("let {} = {value};", emitter.axis(axis, lane)));
-            }
-        }
-    }
-
-    /// The function that gives four by four elements, the first side's as an
-    /// array, the second's as vectors: what `element` makes of a value's name
-    /// and its two places. Beyond the end of the side of `whole` they are
-    /// zero, unless that many positions divide it, and so none are asked for;
-    /// beyond another side's they are anything.
-    pub fn operand(
-        &self,
-        signature: &str,
-        value: ExprId,
-        whole: Option<(u8, usize)>,
-        around: &Around<'_>,
-        element: &dyn Fn(&str, usize, usize) -> String,
-    ) -> String {
-        let mut emitter = self.emitter(around);
-        self.sides.iter().for_each(|side| self.neighbours(&mut emitter, side));
-        emitter.define_all(&[value]);
-        let [outer, inner] = self.sides;
-        let ends = |side: &&Side<'_>| {
-            whole.is_some_and(|(group, step)| side.group == group && !side.extent.is_multiple_of(step))
-        };
-        let ragged = self.sides.iter().find(ends);
-        if let Some(side) = ragged {
-            for number in 0..4 {
-                let line = format!("let inside_{number} = {} + {number} < {};", side.parameter, side.extent);
-                emitter.out.line(line);
-            }
-        }
-        let at = |i: usize, j: usize| {
-            let mut lane = Lane::default();
-            (lane[outer.group as usize], lane[inner.group as usize]) = (i, j);
-            let given = element(&emitter.name(value, lane), i, j);
-            match ragged {
-                Some(side) => {
-                    let place = if side.group == outer.group { i } else { j };
-                    format!("select(Element(), {given}, inside_{place})")
-                }
-                None => given,
-            }
-        };
-        let vector = |i: usize| {
-            let elements: Vec<String> = (0..4).map(|j| at(i, j)).collect();
-            format!("        vec4<Element>({}),\n", elements.join(", "))
-        };
-        let vectors: String = (0..4).map(vector).collect();
-        let ty = "array<vec4<Element>, 4>";
-        format!("fn {signature} -> {ty} {{\n{}    return {ty}(\n{vectors}    );\n}}\n", emitter.out.text())
-    }
-
-    /// The function that gives four neighbours along the first side as an array;
-    /// beyond its end they are anything.
-    pub fn neighbours_of(&self, signature: &str, value: ExprId, around: &Around<'_>) -> String {
-        let mut emitter = self.emitter(around);
-        let [side, _] = self.sides;
-        self.neighbours(&mut emitter, &side);
-        emitter.define_all(&[value]);
-        let element = |number: usize| {
-            let mut lane = Lane::default();
-            lane[side.group as usize] = number;
-            emitter.name(value, lane)
-        };
-        let elements: Vec<String> = (0..4).map(element).collect();
-        let ty = "array<Element, 4>";
-        let (text, elements) = (emitter.out.text(), elements.join(", "));
-        format!("fn {signature} -> {ty} {{\n{text}    return {ty}({elements});\n}}\n")
-    }
-
-    /// The function that stores what becomes of `x`, four neighbours along the
-    /// first side, perhaps in a row; `result` says what the kernel sees of each.
-    pub fn result(
-        &self,
-        signature: &str,
-        rows: Option<Side<'_>>,
-        around: &Around<'_>,
-        result: &dyn Fn(String) -> String,
-    ) -> String {
-        let mut emitter = self.emitter(around);
-        let columns = self.sides[0];
-        let place = columns.group as usize;
-        if let Some(rows) = rows {
-            emitter.positions(rows.parameter, &wide(&self.kernel, rows.axes.iter().copied()), 1);
-        }
-        self.neighbours(&mut emitter, &columns);
-        let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
-        for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
-            for lane in emitter.all_lanes(emitter.mask(id)) {
-                let value = result(format!("x[{}]", lane[place]));
-                emitter.out.line(format!("let {} = {value};", emitter.name(id, lane)));
-            }
-            emitter.assume(id);
-        }
-        let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
-        emitter.define_all(&values);
-        let whole = in_fours(&self.kernel, &wide(&self.kernel, columns.axes.iter().copied()));
-        let (parameter, end) = (columns.parameter, around.dialect.position(columns.extent as i64));
-        for store in 0..self.kernel.stores.len() {
-            emitter.store(store, &|lane: Lane| {
-                let number = lane[place];
-                (!whole && number > 0).then(|| format!("{parameter} + {number} < {end}"))
-            });
-        }
-        format!("fn {signature} {{\n{}}}\n", emitter.out.text())
-    }
-}
-
-/// Whether fours of a side's positions differ along its last axis only.
-fn in_fours(kernel: &Kernel, axes: &[AxisId]) -> bool {
-    axes.last().is_some_and(|axis| kernel.axes[axis.index()].extent.is_multiple_of(4))
-}
-
-/// The kernel with only what some values depend on; the numbers of expressions
-/// stay. Stores stay if the values are theirs.
-fn part(kernel: &Kernel, roots: &[ExprId]) -> Kernel {
-    let mut part = kernel.clone();
-    part.stores.retain(|store| roots.contains(&store.value));
-    let mut wanted = vec![false; part.exprs.len()];
-    roots.iter().for_each(|root| wanted[root.index()] = true);
-    for i in (0..wanted.len()).rev() {
-        if wanted[i] {
-            part.exprs[i].expr.operands(|x| wanted[x.index()] = true);
-        } else {
-            part.exprs[i].expr = Expr::Const(0);
-        }
-    }
-    part
+/// The function that stores what becomes of four neighbours, perhaps in a row
+/// ([`Hook::after`]).
+pub fn result(
+    hook: &Hook<'_>,
+    signature: &str,
+    rows: Option<Side<'_>>,
+    around: &Around<'_>,
+    result: &dyn Fn(String) -> String,
+) -> String {
+    format!("fn {signature} {{\n{}}}\n", hook.after(rows, around, result))
 }

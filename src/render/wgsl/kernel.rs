@@ -6,7 +6,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
-use crate::render::c_like::{Dialect, Emitter};
+use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
 use crate::render::shader::{FIRST, Pass, Unsupported, block_words};
 use crate::render::split::Part;
@@ -145,6 +145,8 @@ impl<'k> PartShader<'k> {
             slots: bindings.slots,
             words,
             fours: Vec::new(),
+            pieces: Vec::new(),
+            shared_bytes: 0,
         }
     }
 
@@ -235,11 +237,6 @@ impl<'k> PartShader<'k> {
         }
         Ok(pass)
     }
-}
-
-/// The axes with more than one position.
-pub(super) fn wide(kernel: &Kernel, axes: impl Iterator<Item = AxisId>) -> Vec<AxisId> {
-    axes.filter(|axis| kernel.axes[axis.index()].extent != 1).collect()
 }
 
 fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {

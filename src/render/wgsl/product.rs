@@ -50,7 +50,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         Hook::new(kernel, &[c.b], [depths, columns], target),
         Hook::new(kernel, &values, [columns, columns], target),
     ];
-    let fours = Hook::fours(&hooks);
+    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
     let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
     // No depth of the last step counts that is beyond the end.
@@ -59,9 +59,10 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
     let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
     let declarations = [
         header(&dialect, c.dtype, &extents, tile, target),
-        hooks[0].operand("load_a(batch: i32, row: i32, depth: i32)", c.a, whole, &around, &plain),
-        hooks[1].operand("load_b(batch: i32, depth: i32, column: i32)", c.b, whole, &around, &plain),
-        hooks[2].result(
+        hook::operand(&hooks[0], "load_a(batch: i32, row: i32, depth: i32)", c.a, whole, &around, &plain),
+        hook::operand(&hooks[1], "load_b(batch: i32, depth: i32, column: i32)", c.b, whole, &around, &plain),
+        hook::result(
+            &hooks[2],
             "store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)",
             Some(rows),
             &around,
@@ -91,6 +92,8 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args.len()),
         fours: shader.fours(&fours.0),
+        pieces: Vec::new(),
+        shared_bytes: 0,
     })
 }
 

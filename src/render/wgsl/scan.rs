@@ -33,14 +33,20 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         Hook::new(kernel, &[x], [side, side], target),
         Hook::new(&with_result(kernel, shared.scan), &values, [side, side], target),
     ];
-    let fours = Hook::fours(&hooks);
+    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
     let around = Around { dialect: &dialect, batch: &points, fours: &fours };
     let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
     let declarations = [
         header(kernel, shared, &fold),
-        hooks[0].neighbours_of("load_x(batch: i32, row: i32)", x, &around),
-        hooks[1].result("store_y(batch: i32, row: i32, x: array<Result, 4>)", None, &around, &|value| value),
+        hook::neighbours_of(&hooks[0], "load_x(batch: i32, row: i32)", x, &around),
+        hook::result(
+            &hooks[1],
+            "store_y(batch: i32, row: i32, x: array<Result, 4>)",
+            None,
+            &around,
+            &|value| value,
+        ),
     ]
     .concat();
     let bindings = shader.bind(&fours)?;
@@ -61,6 +67,8 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args.len()),
         fours: shader.fours(&fours.0),
+        pieces: Vec::new(),
+        shared_bytes: 0,
     })
 }
 

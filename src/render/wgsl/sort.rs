@@ -98,6 +98,8 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
         slots: bindings.slots,
         words: block_words(1, 0),
         fours: Vec::new(),
+        pieces: Vec::new(),
+        shared_bytes: 0,
     };
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }

@@ -16,6 +16,9 @@ use self::graph::Call;
 /// What to do where there is no driver.
 pub const MEND: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
 
+/// Bytes of shared memory that a launch may ask for without the function's leave.
+const SHARED_BYTES: u32 = 48 << 10;
+
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -358,16 +361,23 @@ impl Driver {
         self.call(|| unsafe { result::stream::synchronize(self.stream) })
     }
 
-    /// Loads machine code and finds its function.
+    /// Loads machine code and finds its function, for launches that ask for so
+    /// many bytes of shared memory.
     ///
     /// # Errors
-    /// The driver refuses the code, or there is no such function.
-    pub fn load(&self, code: &[u8], entry: &str) -> Outcome<Function> {
+    /// The driver refuses the code, or there is no such function, or less memory.
+    pub fn load(&self, code: &[u8], entry: &str, shared_bytes: u32) -> Outcome<Function> {
         let name = CString::new(entry).map_err(|error| Failure::Other(error.to_string()))?;
         // SAFETY: the image is whole (a CUBIN states its own size).
         self.call(|| unsafe {
             let module = result::module::load_data(code.as_ptr().cast())?;
-            Ok(Function { module, function: result::module::get_function(module, name)? })
+            let function = result::module::get_function(module, name)?;
+            // What every device has needs no leave.
+            if shared_bytes > SHARED_BYTES {
+                let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                result::function::set_function_attribute(function, most, shared_bytes as i32)?;
+            }
+            Ok(Function { module, function })
         })
     }
 
@@ -384,7 +394,14 @@ impl Driver {
         // declares, and kernels keep to their buffers by construction; the
         // driver copies parameters before it returns.
         self.call(|| unsafe {
-            result::launch_kernel(call.function.function, grid, block, 0, self.stream, &mut places)
+            result::launch_kernel(
+                call.function.function,
+                grid,
+                block,
+                call.shared_bytes,
+                self.stream,
+                &mut places,
+            )
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::render::cuda;
+use crate::render::{Target, cuda};
 use crate::runtime::MemoryStats;
 use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
 use crate::runtime::cuda::nvrtc;
@@ -89,19 +89,26 @@ impl Gpu {
         Error::Kernel { kernel: kernel.into(), device: self.name, message }
     }
 
-    /// A function of that text, compiled now or before.
+    /// What renderers know of the device.
+    pub fn target(&self) -> Target {
+        let (major, minor) = self.driver.info.capability;
+        Target::nvidia((major.unsigned_abs(), minor.unsigned_abs()), self.driver.info.processors)
+    }
+
+    /// A function of that text, compiled now or before, for launches with so many
+    /// bytes of shared memory.
     ///
     /// # Errors
     /// What the compiler or the driver said.
-    pub fn function(&self, kernel: &str, source: &str) -> Result<Arc<Function>> {
+    pub fn function(&self, kernel: &str, source: &str, shared_bytes: u32) -> Result<Arc<Function>> {
         if let Some(known) = lock(&self.functions).get(source) {
             return Ok(known.clone());
         }
-        let (major, minor) = self.driver.info.capability;
         let unit = cuda::translation_unit(source);
-        let code = machine_code(&unit, &format!("{major}{minor}"))
+        let code = machine_code(&unit, &architecture(self.driver.info.capability))
             .map_err(|message| self.refusal(kernel, format!("{message}\nin\n{source}")))?;
-        let function = self.driver.load(&code, cuda::ENTRY).map_err(|failure| self.error(kernel, failure))?;
+        let function = self.driver.load(&code, cuda::ENTRY, shared_bytes);
+        let function = function.map_err(|failure| self.error(kernel, failure))?;
         Ok(lock(&self.functions).entry(source.into()).or_insert(Arc::new(function)).clone())
     }
 
@@ -183,6 +190,12 @@ impl Reclaim for Owner {
 /// lock is usable.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The compiler's name for a compute capability; of 9.0 with what only it has.
+fn architecture((major, minor): (i32, i32)) -> String {
+    let own = if (major, minor) == (9, 0) { "a" } else { "" };
+    format!("{major}{minor}{own}")
 }
 
 /// Machine code, from the folder of compiled kernels where one is set.

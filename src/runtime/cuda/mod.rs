@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::base::{Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
-use crate::render;
+use crate::render::{self, Target};
 use crate::runtime::cuda::driver::Outcome;
 use crate::runtime::cuda::gpu::Gpu;
 use crate::runtime::cuda::peers::Peers;
@@ -44,6 +44,8 @@ pub struct CudaBackend {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
     peers: Peers,
+    /// What kernels are rendered for.
+    target: Target,
     capabilities: Capabilities,
 }
 
@@ -75,7 +77,8 @@ impl CudaBackend {
         let gpu = Gpu::open(name)?;
         let reports = Arc::new(Reports::new(&gpu)?);
         let capabilities = capabilities(gpu.driver.info.processors);
-        Ok(CudaBackend { gpu, reports, peers: Peers::default(), capabilities })
+        let target = gpu.target();
+        Ok(CudaBackend { gpu, reports, peers: Peers::default(), target, capabilities })
     }
 
     /// The opened device.
@@ -145,7 +148,7 @@ impl Backend for CudaBackend {
     }
     fn scratch(&self, work: &Work) -> usize {
         // What cannot be rendered is refused when it is compiled.
-        let shader = render::cuda::render_work(work, &render::Target::cuda()).ok().flatten();
+        let shader = render::cuda::render_work(work, &self.target).ok().flatten();
         shader.map_or(0, |shader| program::scratch_of(&shader))
     }
     fn replays(&self, program: &dyn Program) -> bool {
@@ -179,7 +182,7 @@ impl Backend for CudaBackend {
             let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
             return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
         }
-        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone())?))
+        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone(), self.target.clone())?))
     }
     fn describe(&self) -> String {
         let info = &self.gpu.driver.info;

@@ -20,6 +20,7 @@ pub struct CudaProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
     work: Work,
+    target: Target,
     aligned: Compiled,
     unaligned: OnceLock<Compiled>,
 }
@@ -36,22 +37,42 @@ impl CudaProgram {
     ///
     /// # Errors
     /// What the compiler said.
-    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work) -> Result<CudaProgram> {
-        let aligned = compile(&gpu, &work, &Target::cuda())?;
-        Ok(CudaProgram { gpu, reports, work, aligned, unaligned: OnceLock::new() })
+    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work, target: Target) -> Result<CudaProgram> {
+        let aligned = Compiled::new(&gpu, rendered(&gpu, &work, &target)?)?;
+        Ok(CudaProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
+    }
+
+    /// Work in a text of a test's.
+    #[cfg(test)]
+    pub fn with_text(
+        gpu: Arc<Gpu>,
+        reports: Arc<Reports>,
+        work: Work,
+        target: Target,
+        rewrite: impl Fn(&str) -> String,
+    ) -> Result<CudaProgram> {
+        let mut shader = rendered(&gpu, &work, &target)?;
+        shader.passes.iter_mut().for_each(|pass| pass.source = rewrite(&pass.source));
+        let aligned = Compiled::new(&gpu, shader)?;
+        Ok(CudaProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
     }
 
     /// The version for these bindings.
     fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
-        let mut fours = self.aligned.shader.passes.iter().flat_map(|pass| &pass.fours);
-        if fours.all(|&slot| bindings.inputs[slot].offset.is_multiple_of(4 * element_size(&self.work, slot)))
+        let passes = &self.aligned.shader.passes;
+        let starts_at = |slot: usize, unit: usize| bindings.inputs[slot].offset.is_multiple_of(unit);
+        let mut fours = passes.iter().flat_map(|pass| &pass.fours);
+        let mut pieces = passes.iter().flat_map(|pass| &pass.pieces);
+        if fours.all(|&slot| starts_at(slot, 4 * element_size(&self.work, slot)))
+            && pieces.all(|&slot| starts_at(slot, 16))
         {
             return Ok(&self.aligned);
         }
         if let Some(known) = self.unaligned.get() {
             return Ok(known);
         }
-        let compiled = compile(&self.gpu, &self.work, &Target { aligned: false, ..Target::cuda() })?;
+        let target = Target { aligned: false, ..self.target.clone() };
+        let compiled = Compiled::new(&self.gpu, rendered(&self.gpu, &self.work, &target)?)?;
         Ok(self.unaligned.get_or_init(|| compiled))
     }
 
@@ -85,10 +106,10 @@ impl CudaProgram {
         let first = parameters.len() + 1;
         parameters.extend([u64::from(number), 0]);
         parameters.extend_from_slice(bindings.scalars);
-        let (groups, workgroup) = (groups as u32, pass.workgroup);
+        let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup, pass.shared_bytes);
         loop {
             let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
-            calls.push(Call { name, function, groups, workgroup, parameters: parameters_now });
+            calls.push(Call { name, function, groups, workgroup, shared_bytes, parameters: parameters_now });
             parameters[first] += u64::from(pass.chunk);
             if parameters[first] >= u64::from(pass.chunks_end) {
                 return Ok(());
@@ -151,14 +172,19 @@ pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> R
     graph::launch(gpu, &calls, replay)
 }
 
-fn compile(gpu: &Gpu, work: &Work, target: &Target) -> Result<Compiled> {
+fn rendered(gpu: &Gpu, work: &Work, target: &Target) -> Result<Shader> {
     let shader = cuda::render_work(work, target).map_err(|reason| {
         gpu.refusal(work_name(work), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
     })?;
-    let shader = shader.unwrap_or_else(|| panic!("work without functions: {work:?}"));
-    let compile = |pass: &Pass| gpu.function(&shader.name, &pass.source);
-    let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
-    Ok(Compiled { shader, functions })
+    Ok(shader.unwrap_or_else(|| panic!("work without functions: {work:?}")))
+}
+
+impl Compiled {
+    fn new(gpu: &Gpu, shader: Shader) -> Result<Compiled> {
+        let compile = |pass: &Pass| gpu.function(&shader.name, &pass.source, pass.shared_bytes);
+        let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
+        Ok(Compiled { shader, functions })
+    }
 }
 
 fn work_name(work: &Work) -> &str {

@@ -176,6 +176,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         },
         matrix: None,
         tile: None,
+        nvidia: None,
         few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
         aligned: true,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),

@@ -20,6 +20,8 @@ pub struct Call {
     pub groups: u32,
     /// Threads of a block.
     pub workgroup: u32,
+    /// Bytes of shared memory for each block, besides what the function declares.
+    pub shared_bytes: u32,
     /// The function's parameters.
     pub parameters: Vec<u64>,
 }
@@ -27,7 +29,8 @@ pub struct Call {
 impl PartialEq for Call {
     fn eq(&self, other: &Call) -> bool {
         std::sync::Arc::ptr_eq(&self.function, &other.function)
-            && (self.groups, self.workgroup) == (other.groups, other.workgroup)
+            && (self.groups, self.workgroup, self.shared_bytes)
+                == (other.groups, other.workgroup, other.shared_bytes)
             && self.parameters == other.parameters
     }
 }
@@ -132,7 +135,7 @@ fn with_parameters<T>(
         blockDimX: call.workgroup,
         blockDimY: 1,
         blockDimZ: 1,
-        sharedMemBytes: 0,
+        sharedMemBytes: call.shared_bytes,
         kernelParams: places.as_mut_ptr(),
         extra: null_mut(),
         kern: null_mut(),

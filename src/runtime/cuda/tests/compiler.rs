@@ -4,8 +4,10 @@
 use proptest::prelude::*;
 
 use super::{is_required, numbers};
-use crate::base::{DType, Device, Shape};
-use crate::kernel::{Sort, Work};
+use crate::base::{DType, Device, Precision, Shape};
+use crate::kernel::{Kernel, Sort, Work};
+use crate::render::cuda::tiles::Tile;
+use crate::render::target::Nvidia;
 use crate::render::{Target, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cuda::nvrtc;
@@ -82,6 +84,101 @@ fn sorts_compile() {
     for (number, dtype) in DType::ALL.into_iter().enumerate() {
         let sort = Sort { shape: Shape::from([3, 100, 2]), dtype, axis: 1, descending: number % 2 == 0 };
         compiles(&Work::Sort(sort)).expect("machine code");
+    }
+}
+
+/// The kernel of a product with an epilogue, of operands of a type.
+fn product(dtype: DType, [m, k, n]: [usize; 3]) -> Kernel {
+    let leaf = |dims: [usize; 2]| {
+        let x = Tensor::zeros(dims, Device::null()).to_dtype(dtype);
+        x.realize().expect("a leaf");
+        x
+    };
+    let sum = leaf([m, k]).matmul(&leaf([k, n])) + leaf([1, n]);
+    let report = sum.gelu().plan().expect("a plan");
+    let Work::Kernel(kernel) = report.kernels[0].work() else { panic!("a product is a kernel") };
+    kernel.clone()
+}
+
+/// The sizes of the tiles that suit a kernel on a generation, each compiled for it.
+fn compiled_tiles(kernel: &Kernel, arch: &str) -> Vec<[usize; 2]> {
+    let (major, minor) = arch.split_at(arch.len() - 1);
+    let capability = (major.parse().expect("a number"), minor.parse().expect("a number"));
+    let target = Target::nvidia(capability, 132);
+    let choices = cuda::product::choices(kernel, &target);
+    for choice in &choices {
+        let nvidia = target.nvidia.map(|nvidia| Nvidia { tile: Some(choice.tile), ..nvidia });
+        let shader = cuda::render(kernel, &Target { nvidia, ..target.clone() }).expect("CUDA C");
+        let own = if let Tile::Wgmma { .. } = choice.tile { "90a" } else { arch };
+        for pass in &shader.passes {
+            nvrtc::cubin(&cuda::translation_unit(&pass.source), own, &nvrtc::SPILLS_ARE_ERRORS)
+                .unwrap_or_else(|message| panic!("{choice:?} for sm_{arch}: {message}\n{}", pass.source));
+        }
+    }
+    choices.iter().map(|choice| choice.tile.size()).collect()
+}
+
+#[test]
+fn tiles_of_tensor_cores_compile_without_spills() {
+    if !is_there() {
+        return;
+    }
+    let copied = product(DType::BF16, [1024, 1024, 1024]);
+    // Nothing is aligned, so that all goes through registers.
+    let computed = product(DType::F16, [1023, 1021, 1019]);
+    for arch in GENERATIONS {
+        let sizes = compiled_tiles(&copied, arch);
+        let wanted = sizes.iter().filter(|&&size| size == [128, 128]).count();
+        // By mma.sync everywhere, on 9.0 by wgmma too.
+        assert_eq!(wanted, if arch == "90" { 2 } else { 1 }, "sm_{arch}: {sizes:?}");
+        assert!(compiled_tiles(&computed, arch).len() > 1);
+    }
+}
+
+#[test]
+fn tiles_of_rounded_32_bit_floats_compile_without_spills() {
+    if !is_there() {
+        return;
+    }
+    let mut kernel = product(DType::F32, [1024, 1024, 1024]);
+    let Some(c) = &mut kernel.contraction else { panic!("a product") };
+    c.precision = Precision::High;
+    for arch in GENERATIONS {
+        assert!(compiled_tiles(&kernel, arch).contains(&[128, 128]));
+    }
+}
+
+#[test]
+fn tiles_of_other_numbers_compile_without_spills() {
+    if !is_there() {
+        return;
+    }
+    for arch in [GENERATIONS[0], GENERATIONS[2]] {
+        assert!(compiled_tiles(&product(DType::F32, [1024, 1021, 1024]), arch).contains(&[128, 128]));
+        assert!(compiled_tiles(&product(DType::F64, [1024, 1021, 1024]), arch).contains(&[64, 64]));
+    }
+}
+
+/// A template's file with its example header is a program.
+#[test]
+fn templates_are_valid_by_themselves() {
+    if !is_there() {
+        return;
+    }
+    let stages = cuda::product::STAGES;
+    let templates = [
+        (include_str!("../../../../kernels/product_simt.cuh"), "const f32* a, const f32* b", ""),
+        (include_str!("../../../../kernels/product_mma.cuh"), "const u16* a, const u16* b", stages),
+        (include_str!("../../../../kernels/product_wgmma.cuh"), "const u16* a, const u16* b", stages),
+    ];
+    for (text, operands, between) in templates {
+        let text = cuda::product::HOPPER.to_string() + &text.replace("// TEMPLATE\n", between);
+        let entry = format!(
+            "extern \"C\" __global__ void {}({operands}, f32* c) {{ product(Product{{a, b, c}}); }}",
+            cuda::ENTRY
+        );
+        let unit = cuda::translation_unit(&(text + &entry));
+        nvrtc::cubin(&unit, "90a", &nvrtc::SPILLS_ARE_ERRORS).expect("machine code");
     }
 }
 

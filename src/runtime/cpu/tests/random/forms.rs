@@ -1,6 +1,6 @@
 //! The forms of random kernels: rows, contractions, scatters.
 
-use crate::base::DType;
+use crate::base::{DType, Precision};
 use crate::ir::{AluOp, NodeId, ScatterMode};
 use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, ScatterStore, Store};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
@@ -83,7 +83,8 @@ impl Case {
         let dtype = case.choices.of(&TYPES);
         let (a, b) = (case.operand(dtype, &n), case.operand(dtype, &m));
         let dtype = dtype.compute();
-        case.kernel.contraction = Some(Contraction { a, b, dtype, batch, m, n, k });
+        case.kernel.contraction =
+            Some(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k });
         case.epilogue(dtype);
         case
     }

@@ -1,0 +1,103 @@
+// The product of matrices of 16-bit floats by groups of four warps (wgmma), which read both
+// operands from shared memory, with sums of 32 bits: for compute capability 9.0.
+// A block computes a tile of the result, step by step of the depth, each group 64 rows of
+// it. The parts of the operands that coming steps need are under way while a step is
+// multiplied: copied as they are by pieces of 16 bytes (cp.async), or, where something is
+// computed from what memory holds, by way of registers (`product_stages.cuh`).
+
+// Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
+typedef f32 Element;
+typedef u16 Stored;
+typedef i32 Place;
+constexpr i32 BATCHES = 3, M = 40, N = 45, K = 136;
+constexpr i32 ROWS = 128, COLUMNS = 64, STEP = 64, STAGES = 4, THREADS = 256;
+// Whether an operand is copied as it is, and whether its depths are neighbours.
+constexpr bool A_IS_COPIED = true, A_ALONG_DEPTH = true, B_IS_COPIED = false, B_ALONG_DEPTH = false;
+// What tensor cores take of a number, and their product.
+KILN_FUNCTION u32 stored(f32 x) { return narrow_bf16(x); }
+template <bool A_TURNED, bool B_TURNED>
+KILN_FUNCTION void wgmma(f32 (&c)[COLUMNS / 8][4], u64 a, u64 b) {
+    wgmma_bf16<A_TURNED, B_TURNED>(c, a, b);
+}
+struct Product {
+    const u16 *a, *b;
+    f32* c;
+    // Where a piece of the first operand begins, if it is one: else it counts as zeros.
+    KILN_METHOD const u16* piece_a(Place batch, Place row, Place depth, bool& is_inside) const {
+        is_inside = row < M && depth < K;
+        return a + (is_inside ? (batch * M + row) * K + depth : 0);
+    }
+    // Four columns at each of four depths; zero beyond the last depth, anything beyond the last column.
+    KILN_METHOD void load_b(Place batch, Place depth, Place column, Element (&x)[4][4]) const {
+        for (i32 i = 0; i < 16; i++) {
+            const i32 k = depth + i / 4, n = minimum(column + i % 4, N - 1);
+            x[i / 4][i % 4] = k < K ? widen_bf16(b[(batch * K + k) * N + n]) : 0;
+        }
+    }
+    // Four columns of a row of the result; those beyond the last are dropped.
+    KILN_METHOD void store_c(Place batch, Place row, Place column, const Element (&x)[4]) const {
+        for (i32 i = 0; i < minimum(4, N - column); i++) c[(batch * M + row) * N + column + i] = x[i];
+    }
+};
+// TEMPLATE
+
+// Depths of a multiplication, rows of a group, bytes of eight lines.
+constexpr i32 DEEP = 16;
+constexpr i32 GROUP_ROWS = 64;
+constexpr u32 EIGHT_LINES = 1024;
+static_assert(STEP == 64 && ROWS % GROUP_ROWS == 0 && COLUMNS % 64 == 0, "lines of 128 bytes");
+static_assert(THREADS == ROWS / GROUP_ROWS * 128, "a group for its rows");
+
+// The rows (columns of the second operand) from a multiple of 64 on, at DEEP depths.
+template <class L, bool ALONG_DEPTH>
+KILN_FUNCTION u64 operand(const Stored* part, i32 first, i32 depth) {
+    const Stored* at = ALONG_DEPTH ? part + first * STEP + depth : part + (first * STEP + depth * 64);
+    return wgmma_operand(at, ALONG_DEPTH ? 16 : L::LINES * 128, EIGHT_LINES);
+}
+
+template <class P>
+KILN_FUNCTION void product(const P& own) {
+    KILN_SHARED(shared);
+    Pipeline<P> pipeline(own, (Stored*)shared);
+    const i32 group_row = threadIdx.x / 128 * GROUP_ROWS;
+    f32 sums[1][COLUMNS / 8][4];
+#pragma unroll
+    for (i32 i = 0; i < COLUMNS / 2; i++) sums[0][i / 4][i % 4] = 0;
+    // A stage is written again once its step and the next one are multiplied: all have
+    // waited for the one, and still multiply the other.
+    constexpr i32 AHEAD = STAGES - 2;
+#pragma unroll 1
+    for (i32 step = 0; step < AHEAD; step++) {
+        if (step < STEPS) {
+            pipeline.start(step);
+            pipeline.finish(step);
+        }
+        cp_async_commit();
+    }
+#pragma unroll 1
+    for (i32 step = 0; step < STEPS; step++) {
+        // This step's parts are there for all, and nobody reads those before the last.
+        cp_async_wait<AHEAD - 1>();
+        fence_async();
+        __syncthreads();
+        wgmma_fence();
+#pragma unroll
+        for (i32 depth = 0; depth < STEP; depth += DEEP) {
+            const u64 a = operand<LayoutA, A_ALONG_DEPTH>(pipeline.a_part(step), group_row, depth);
+            const u64 b = operand<LayoutB, B_ALONG_DEPTH>(pipeline.b_part(step), 0, depth);
+            wgmma<!A_ALONG_DEPTH, !B_ALONG_DEPTH>(sums[0], a, b);
+        }
+        wgmma_commit();
+        const i32 next = step + AHEAD;
+        if (next < STEPS) {
+            pipeline.start(next);
+            pipeline.finish(next);
+        }
+        cp_async_commit();
+        wgmma_wait<1>(sums[0]);
+    }
+    wgmma_wait<0>(sums[0]);
+    __syncthreads();
+    const i32 warp_row = threadIdx.x % 128 / 32 * 16;
+    store_sums(own, sums, (f32*)shared, pipeline.batch, pipeline.row + group_row + warp_row, pipeline.column);
+}

@@ -1,0 +1,37 @@
+//! How exactly products of 32-bit floats are computed.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How exactly a device multiplies matrices of 32-bit floats; sums always have 32
+/// bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Precision {
+    /// With all 24 significant bits.
+    #[default]
+    Highest,
+    /// Where a device has tensor cores, with the 11 significant bits that they take
+    /// of a 32-bit float (TF32); else as [`Precision::Highest`].
+    High,
+    /// Where a device has tensor cores, with the 8 significant bits of BF16; else as
+    /// [`Precision::High`].
+    Medium,
+}
+
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+/// Says how exactly products of 32-bit floats built from now on, in the whole
+/// process, are computed: matrix products, contractions, and convolutions too (for
+/// which PyTorch has another switch). Products built before keep what they have.
+pub fn set_float32_matmul_precision(precision: Precision) {
+    CURRENT.store(precision as u8, Ordering::Relaxed);
+}
+
+/// What [`set_float32_matmul_precision`] said last.
+pub fn float32_matmul_precision() -> Precision {
+    match CURRENT.load(Ordering::Relaxed) {
+        0 => Precision::Highest,
+        1 => Precision::High,
+        _ => Precision::Medium,
+    }
+}

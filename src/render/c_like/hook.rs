@@ -1,0 +1,250 @@
+//! Bodies of the functions in a template's header: parts of a kernel, emitted
+//! from its expressions, four positions at a time in two directions. So a
+//! template's operands may be any loads and arithmetic (a convolution's window, a
+//! mask, a cast), and the rest of a fused kernel follows its result.
+
+use crate::base::DType;
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::writer::Writer;
+use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::coalesce::coalesce;
+use crate::render::target::Target;
+use crate::render::tile::{by_four, give_lanes};
+
+/// The line that parts a template from the example before it.
+const MARK: &str = "// TEMPLATE\n";
+
+/// A template's text after the example header.
+pub fn template(text: &'static str) -> &'static str {
+    text.split_once(MARK).map_or_else(|| panic!("a template without its mark"), |(_, own)| own)
+}
+
+/// For each input and each output, whether it is accessed by fours.
+pub type Fours = (Vec<bool>, Vec<bool>);
+
+/// A direction: its axes, and a function's parameter along it.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The parameter's name.
+    pub parameter: &'static str,
+    /// Row-major.
+    pub axes: &'a [AxisId],
+    /// The lane group of four neighbours; the other side's is another.
+    pub group: u8,
+    /// Positions of the axes together.
+    pub extent: usize,
+}
+
+/// What a function is emitted with.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// How things are spelled.
+    pub dialect: &'a dyn Dialect,
+    /// The axes behind the parameter `batch`.
+    pub batch: &'a [AxisId],
+    /// For all functions of the header, since one reads an input for all.
+    pub fours: &'a Fours,
+}
+
+/// A function: the part of the kernel that it computes, four positions at a
+/// time along both sides.
+pub struct Hook<'a> {
+    kernel: Kernel,
+    lanes: Lanes,
+    by_four: Fours,
+    sides: [Side<'a>; 2],
+}
+
+impl<'a> Hook<'a> {
+    /// What computes `roots`. Stores stay where their value is one of them.
+    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [Side<'a>; 2], target: &Target) -> Hook<'a> {
+        let kernel = coalesce(&part(kernel, roots));
+        let mut lanes = Lanes::single(&kernel);
+        for side in sides {
+            let axes = wide(&kernel, side.axes.iter().copied());
+            lanes.count[side.group as usize] = 4;
+            match axes.last() {
+                Some(&last) if in_fours(&kernel, &axes) => give_lanes(&mut lanes, side.group, last, 4),
+                _ => axes.iter().for_each(|axis| lanes.group[axis.index()] = Some(side.group)),
+            }
+        }
+        let by_four = by_four(&kernel, &lanes, target);
+        Hook { kernel, lanes, by_four, sides }
+    }
+
+    /// The accesses of several hooks: inputs by fours where all of them can,
+    /// outputs where the last can.
+    pub fn fours(hooks: &[&Hook<'_>]) -> Fours {
+        let Some(last) = hooks.last() else { panic!("a template without functions") };
+        let inputs = (0..last.kernel.inputs.len()).map(|slot| hooks.iter().all(|hook| hook.by_four.0[slot]));
+        (inputs.collect(), last.by_four.1.clone())
+    }
+
+    /// What the function computes, its axes as few as possible.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    fn emitter<'k>(&'k self, around: &Around<'k>) -> Emitter<'k> {
+        let mut emitter = Emitter::new(around.dialect, &self.kernel, self.lanes.clone());
+        emitter.by_four = around.fours.clone();
+        emitter.out = Writer::inside(1);
+        emitter.positions("batch", &wide(&self.kernel, around.batch.iter().copied()), 1);
+        emitter
+    }
+
+    /// Defines the positions of four neighbours along a side; those beyond its
+    /// end are its last ones again.
+    fn neighbours(&self, emitter: &mut Emitter<'_>, side: &Side<'_>) {
+        let axes = wide(&self.kernel, side.axes.iter().copied());
+        let (name, extent) = (side.parameter, side.extent);
+        let (dialect, ty) = (emitter.dialect, emitter.dialect.position_type());
+        if in_fours(&self.kernel, &axes) {
+            let first = format!("{name}_first");
+            let value = dialect.lesser(name, &dialect.position(extent as i64 - 4));
+            emitter.out.line(dialect.define(&first, ty, &value));
+            return emitter.positions(&first, &axes, 4);
+        }
+        let end = dialect.position(extent as i64 - 1);
+        for number in 0..4 {
+            let mut lane = Lane::default();
+            lane[side.group as usize] = number;
+            let own = format!("{name}_{number}");
+            let value = dialect.lesser(&format!("{name} + {number}"), &end);
+            emitter.out.line(dialect.define(&own, ty, &value));
+            for (&axis, value) in axes.iter().zip(emitter.coordinates(&own, &axes)) {
+                let line = dialect.define(&emitter.axis(axis, lane), ty, &value);
+                emitter.out.line(line);
+            }
+        }
+    }
+
+    /// Four by four elements, the first side's in rows: what `element` makes of a
+    /// value's name and its two places. Beyond the end of the side of `whole`
+    /// they are `zero`, unless that many positions divide it, and so none are
+    /// asked for; beyond another side's they are anything.
+    pub fn block(
+        &self,
+        value: ExprId,
+        whole: Option<(u8, usize)>,
+        around: &Around<'_>,
+        zero: &str,
+        element: &dyn Fn(&str, usize, usize) -> String,
+    ) -> Block {
+        let mut emitter = self.emitter(around);
+        self.sides.iter().for_each(|side| self.neighbours(&mut emitter, side));
+        emitter.define_all(&[value]);
+        let [outer, inner] = self.sides;
+        let ends = |side: &&Side<'_>| {
+            whole.is_some_and(|(group, step)| side.group == group && !side.extent.is_multiple_of(step))
+        };
+        let ragged = self.sides.iter().find(ends);
+        let dialect = emitter.dialect;
+        if let Some(side) = ragged {
+            for number in 0..4 {
+                let value = format!("{} + {number} < {}", side.parameter, side.extent);
+                let name = format!("inside_{number}");
+                emitter.out.line(dialect.define(&name, dialect.register(DType::Bool), &value));
+            }
+        }
+        let at = |i: usize, j: usize| {
+            let mut lane = Lane::default();
+            (lane[outer.group as usize], lane[inner.group as usize]) = (i, j);
+            let given = element(&emitter.name(value, lane), i, j);
+            match ragged {
+                Some(side) => {
+                    let place = if side.group == outer.group { i } else { j };
+                    dialect.select(&format!("inside_{place}"), &given, zero)
+                }
+                None => given,
+            }
+        };
+        let elements = std::array::from_fn(|i| std::array::from_fn(|j| at(i, j)));
+        Block { lines: emitter.out.text().into(), elements }
+    }
+
+    /// Four neighbours along the first side, after the lines that they refer to;
+    /// beyond its end they are anything.
+    pub fn line(&self, value: ExprId, around: &Around<'_>) -> (String, [String; 4]) {
+        let mut emitter = self.emitter(around);
+        let [side, _] = self.sides;
+        self.neighbours(&mut emitter, &side);
+        emitter.define_all(&[value]);
+        let element = |number: usize| {
+            let mut lane = Lane::default();
+            lane[side.group as usize] = number;
+            emitter.name(value, lane)
+        };
+        (emitter.out.text().into(), std::array::from_fn(element))
+    }
+
+    /// Lines that store what becomes of `x`, four neighbours along the first side,
+    /// perhaps in a row; `result` says what the kernel sees of each.
+    pub fn after(
+        &self,
+        rows: Option<Side<'_>>,
+        around: &Around<'_>,
+        result: &dyn Fn(String) -> String,
+    ) -> String {
+        let mut emitter = self.emitter(around);
+        let columns = self.sides[0];
+        let place = columns.group as usize;
+        if let Some(rows) = rows {
+            emitter.positions(rows.parameter, &wide(&self.kernel, rows.axes.iter().copied()), 1);
+        }
+        self.neighbours(&mut emitter, &columns);
+        let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
+        for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
+            let ty = emitter.dialect.register(self.kernel.exprs[id.index()].dtype);
+            for lane in emitter.all_lanes(emitter.mask(id)) {
+                let value = result(format!("x[{}]", lane[place]));
+                let line = emitter.dialect.define(&emitter.name(id, lane), ty, &value);
+                emitter.out.line(line);
+            }
+            emitter.assume(id);
+        }
+        let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
+        emitter.define_all(&values);
+        let whole = in_fours(&self.kernel, &wide(&self.kernel, columns.axes.iter().copied()));
+        let (parameter, end) = (columns.parameter, around.dialect.position(columns.extent as i64));
+        for store in 0..self.kernel.stores.len() {
+            emitter.store(store, &|lane: Lane| {
+                let number = lane[place];
+                (!whole && number > 0).then(|| format!("{parameter} + {number} < {end}"))
+            });
+        }
+        emitter.out.text().into()
+    }
+}
+
+/// Four by four elements.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// What the elements refer to.
+    pub lines: String,
+    /// The first side's in rows.
+    pub elements: [[String; 4]; 4],
+}
+
+/// Whether fours of a side's positions differ along its last axis only.
+fn in_fours(kernel: &Kernel, axes: &[AxisId]) -> bool {
+    axes.last().is_some_and(|axis| kernel.axes[axis.index()].extent.is_multiple_of(4))
+}
+
+/// The kernel with only what some values depend on; the numbers of expressions
+/// stay. Stores stay if the values are theirs.
+fn part(kernel: &Kernel, roots: &[ExprId]) -> Kernel {
+    let mut part = kernel.clone();
+    part.stores.retain(|store| roots.contains(&store.value));
+    let mut wanted = vec![false; part.exprs.len()];
+    roots.iter().for_each(|root| wanted[root.index()] = true);
+    for i in (0..wanted.len()).rev() {
+        if wanted[i] {
+            part.exprs[i].expr.operands(|x| wanted[x.index()] = true);
+        } else {
+            part.exprs[i].expr = Expr::Const(0);
+        }
+    }
+    part
+}

@@ -1,0 +1,337 @@
+//! Contractions by templates: `kernels/product_*.cuh` multiply, and a generated
+//! header in front of them says what.
+//!
+//! The header holds the extents, the tile's sizes and `Product`: the launch's
+//! parameters, with functions that give four by four elements of an operand, or the
+//! place of a piece of 16 bytes, where an operand is copied as it is, and one that
+//! stores what becomes of four columns of a row of the sum ([`hook`]).
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::hook::{self, Around, Hook, Side};
+use crate::render::c_like::writer::Writer;
+use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::cuda::dialect::{Cuda, storage};
+use crate::render::cuda::kernel::{self, of_launch};
+use crate::render::cuda::tiles::{Choice, Factor, Tile, suitable, unwidened};
+use crate::render::cuda::{Parameters, function, pass};
+use crate::render::product::{Extents, oriented};
+use crate::render::shader::{Pass, Unsupported};
+use crate::render::split::{Cut, Part, Split, contraction};
+use crate::render::target::Target;
+
+/// The lane groups: rows, columns, depths.
+const ROWS: u8 = 0;
+const COLUMNS: u8 = 1;
+const DEPTHS: u8 = 2;
+
+/// The ways that suit a kernel's product, the one that the table prefers first.
+pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
+    let kernel = crate::render::coalesce::coalesce(kernel);
+    let Some(c) = &kernel.contraction else { return Vec::new() };
+    suitable(&kernel, &oriented(&kernel, c), target)
+}
+
+/// The way that is taken.
+fn choice(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<Choice> {
+    let suitable = suitable(kernel, c, target);
+    let wanted = target.nvidia.and_then(|nvidia| nvidia.tile);
+    suitable.iter().find(|choice| wanted == Some(choice.tile)).or(suitable.first()).copied()
+}
+
+/// A kernel in the parts of its depth that suit its product, and their sum.
+pub fn split(whole: Part, target: &Target) -> Split {
+    let one = |whole: Part| Split { parts: vec![whole], scratch: Vec::new() };
+    let Some(c) = &whole.kernel.contraction else { return one(whole) };
+    let c = oriented(&whole.kernel, c);
+    let Some(Choice { tile, parts: 2.. }) = choice(&whole.kernel, &c, target) else { return one(whole) };
+    let parts = choice(&whole.kernel, &c, target).map_or(1, |choice| choice.parts);
+    let Some(cut) = Cut::in_units(&whole.kernel, &c.k, parts, tile.step()) else { return one(whole) };
+    let mut split = Split::default();
+    contraction::split(&mut split, &whole, &cut, target);
+    split
+}
+
+/// A contraction as a pass: by a template where one suits it.
+///
+/// # Errors
+/// More elements than positions reach.
+pub fn render(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+    let turned = oriented(&part.kernel, c);
+    match choice(&part.kernel, &turned, target) {
+        Some(Choice { tile, .. }) => by_template(part, &turned, &tile, target),
+        None => kernel::contraction(part, c, target),
+    }
+}
+
+/// A template's text, after its header.
+fn template(tile: &Tile) -> String {
+    match tile {
+        Tile::Simt { .. } => hook::template(include_str!("../../../kernels/product_simt.cuh")).into(),
+        Tile::Mma { .. } => {
+            STAGES.to_string() + hook::template(include_str!("../../../kernels/product_mma.cuh"))
+        }
+        Tile::Wgmma { .. } => {
+            STAGES.to_string() + hook::template(include_str!("../../../kernels/product_wgmma.cuh"))
+        }
+    }
+}
+
+/// What kernels for compute capability 9.0 call besides the prelude.
+pub const HOPPER: &str = include_str!("../../../kernels/hopper.cuh");
+
+/// What templates for tensor cores have in common.
+pub const STAGES: &str = include_str!("../../../kernels/product_stages.cuh");
+
+fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let extents = Extents::of(kernel, c);
+    let dialect = Cuda::of(kernel, kernel::is_wide(kernel)?);
+    let product = Product { part, c, extents, tile, target, dialect: &dialect };
+    let operands = product.operands();
+    let after = product.after();
+    let from_registers = operands.iter().filter(|operand| operand.copied.is_none());
+    let by_registers: Vec<&Hook<'_>> = from_registers.map(|operand| &operand.hook).chain([&after]).collect();
+    let fours = Hook::fours(&by_registers);
+    let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
+    let parameters = Parameters::of(part, kernel::reports(kernel));
+    let all = parameters.all(kernel.args.len());
+
+    let mut text = if let Tile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
+    text += &product.constants(&operands);
+    text += "struct Product {\n";
+    all.iter().for_each(|(ty, name)| _ = writeln!(text, "    {ty} {name};"));
+    operands.iter().for_each(|operand| text += &product.operand(operand, &around));
+    let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
+    let place = "Place batch, Place row, Place column";
+    text += &method(
+        "void",
+        "store_c",
+        &format!("{place}, const Element (&x)[4]"),
+        &after.after(Some(product.rows()), &around, &byte),
+    );
+    text += "};\n";
+    text += &template(tile);
+    let names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
+    let body = format!("    product(Product{{{}}});\n", names.join(", "));
+    text += &function(&kernel.name, &parameters, kernel.args.len(), tile.threads(), &body);
+
+    let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
+    pass.fours = of_launch(part, &fours.0);
+    let copied: Vec<u32> = operands.iter().filter_map(|operand| Some(operand.copied?.slot)).collect();
+    let is_copied: Vec<bool> = (0..kernel.inputs.len() as u32).map(|slot| copied.contains(&slot)).collect();
+    pass.pieces = of_launch(part, &is_copied);
+    pass.shared_bytes = tile.shared_bytes() as u32;
+    Ok(pass)
+}
+
+/// A function of `Product`.
+fn method(ty: &str, name: &str, parameters: &str, body: &str) -> String {
+    format!("    KILN_METHOD {ty} {name}({parameters}) const {{\n{body}    }}\n")
+}
+
+/// A product to be rendered.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    part: &'a Part,
+    c: &'a Contraction,
+    extents: Extents,
+    tile: &'a Tile,
+    target: &'a Target,
+    dialect: &'a Cuda,
+}
+
+/// An operand of a product.
+struct Operand<'a> {
+    /// `a` or `b`.
+    name: &'static str,
+    value: ExprId,
+    hook: Hook<'a>,
+    /// In the order of the function's parameters.
+    sides: [Side<'a>; 2],
+    /// Whether neighbours in shared memory are neighbours along the depth.
+    along_depth: bool,
+    /// If it is copied as it is.
+    copied: Option<Copied>,
+}
+
+/// An input that is copied as it is.
+#[derive(Clone, Copy)]
+struct Copied {
+    slot: u32,
+    /// The load, in the hook's kernel.
+    load: ExprId,
+}
+
+impl<'a> Product<'a> {
+    fn rows(&self) -> Side<'a> {
+        Side { parameter: "row", axes: &self.c.m, group: ROWS, extent: self.extents.m }
+    }
+    fn columns(&self) -> Side<'a> {
+        Side { parameter: "column", axes: &self.c.n, group: COLUMNS, extent: self.extents.n }
+    }
+    fn depths(&self) -> Side<'a> {
+        Side { parameter: "depth", axes: &self.c.k, group: DEPTHS, extent: self.extents.k }
+    }
+
+    fn operands(&self) -> [Operand<'a>; 2] {
+        let a = self.operand_of("a", self.c.a, [self.rows(), self.depths()]);
+        [a, self.operand_of("b", self.c.b, [self.depths(), self.columns()])]
+    }
+
+    fn operand_of(&self, name: &'static str, value: ExprId, sides: [Side<'a>; 2]) -> Operand<'a> {
+        let hook = Hook::new(&self.part.kernel, &[value], sides, self.target);
+        let [across, depth] = if sides[0].group == DEPTHS { [sides[1], sides[0]] } else { sides };
+        let copied = |along: Side<'a>| self.copied(hook.kernel(), value, along);
+        let (along_depth, copied) = match (copied(depth), copied(across)) {
+            (Some(load), _) => (true, Some(load)),
+            (None, Some(load)) => (false, Some(load)),
+            (None, None) => (!runs_along(hook.kernel(), across), None),
+        };
+        Operand { name, value, hook, sides, along_depth, copied }
+    }
+
+    /// The input that a value is, if its elements can be copied by pieces of 16
+    /// bytes along a side.
+    fn copied(&self, kernel: &Kernel, value: ExprId, along: Side<'_>) -> Option<Copied> {
+        let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = *self.tile else { return None };
+        let load = unwidened(kernel, value);
+        let Expr::Load(slot, access, guard) = kernel.expr(load) else { return None };
+        let dtype = kernel.inputs[*slot as usize].dtype;
+        let piece = 16 / dtype.size() as i64;
+        let axis = *wide(kernel, along.axes.iter().copied()).last()?;
+        let terms = access.affine.terms.iter();
+        let whole = kernel.axes[axis.index()].extent as i64 % piece == 0
+            && access.affine.offset % piece == 0
+            && access.affine.coefficient(axis) == 1
+            && terms.filter(|term| term.0 != axis).all(|term| term.1 % piece == 0);
+        let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
+        let plain = access.dynamic.is_empty() && guard.masks.is_empty();
+        (self.target.aligned && dtype == factor.dtype() && whole && same && plain)
+            .then_some(Copied { slot: *slot, load })
+    }
+
+    /// What follows the sum.
+    fn after(&self) -> Hook<'a> {
+        let kernel = &self.part.kernel;
+        let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+        Hook::new(kernel, &values, [self.columns(), self.columns()], self.target)
+    }
+
+    /// The function that gives an operand.
+    fn operand(&self, operand: &Operand<'_>, around: &Around<'_>) -> String {
+        let sides = operand.sides.map(|side| format!("Place {}", side.parameter)).join(", ");
+        if let Some(copied) = operand.copied {
+            let body = self.piece(operand, copied, around);
+            let ty = format!("const {}*", storage(self.part.kernel.inputs[copied.slot as usize].dtype));
+            return method(
+                &ty,
+                &format!("piece_{}", operand.name),
+                &format!("Place batch, {sides}, bool& is_inside"),
+                &body,
+            );
+        }
+        // No depth of the last step counts that is beyond the end.
+        let whole = Some((DEPTHS, self.tile.step()));
+        let plain = |value: &str, _: usize, _: usize| value.to_string();
+        let zero = self.dialect.constant(self.c.dtype, 0);
+        let block = operand.hook.block(operand.value, whole, around, &zero, &plain);
+        let mut body = block.lines;
+        for (i, row) in block.elements.iter().enumerate() {
+            row.iter().enumerate().for_each(|(j, x)| _ = writeln!(body, "    x[{i}][{j}] = {x};"));
+        }
+        let parameters = format!("Place batch, {sides}, Element (&x)[4][4]");
+        method("void", &format!("load_{}", operand.name), &parameters, &body)
+    }
+
+    /// Where a piece begins, and whether it counts.
+    fn piece(&self, operand: &Operand<'_>, copied: Copied, around: &Around<'_>) -> String {
+        let kernel = operand.hook.kernel();
+        let Expr::Load(_, access, guard) = kernel.expr(copied.load) else { panic!("no load is copied") };
+        let [high, across] = self.tile.size();
+        let unit = |side: &Side<'_>| match side.group {
+            DEPTHS => self.tile.step(),
+            ROWS => high,
+            _ => across,
+        };
+        let ends = operand.sides.iter().filter(|side| !side.extent.is_multiple_of(unit(side)));
+        let mut inside: Vec<String> =
+            ends.map(|side| format!("{} < {}", side.parameter, side.extent)).collect();
+        let mut emitter = Emitter::new(self.dialect, kernel, Lanes::single(kernel));
+        emitter.out = Writer::inside(2);
+        let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
+        emitter.positions("batch", &axes(around.batch), 1);
+        operand.sides.iter().for_each(|side| emitter.positions(side.parameter, &axes(side.axes), 1));
+        let lane = Lane::default();
+        inside.extend(emitter.open(guard, lane));
+        let condition = if inside.is_empty() { "true".into() } else { inside.join(" && ") };
+        emitter.out.line(format!("is_inside = {condition};"));
+        let address = emitter.affine(&access.affine, lane);
+        emitter.out.line(format!("return in{} + (is_inside ? {address} : 0);", copied.slot));
+        emitter.out.text().into()
+    }
+
+    /// What a template is written in.
+    fn constants(&self, operands: &[Operand<'_>; 2]) -> String {
+        let Extents { batch, m, n, k } = self.extents;
+        let [rows, columns] = self.tile.size();
+        let mut text = String::new();
+        let _ = writeln!(text, "typedef {} Element;", self.dialect.register(self.c.dtype));
+        let _ = writeln!(text, "typedef {} Place;", self.dialect.position_type());
+        let _ = writeln!(text, "constexpr i32 BATCHES = {batch}, M = {m}, N = {n}, K = {k};");
+        let _ =
+            writeln!(text, "constexpr i32 ROWS = {rows}, COLUMNS = {columns}, STEP = {};", self.tile.step());
+        for (name, operand) in ["A", "B"].iter().zip(operands) {
+            let _ = writeln!(text, "constexpr bool {name}_ALONG_DEPTH = {};", operand.along_depth);
+        }
+        match *self.tile {
+            Tile::Simt { row_fours, column_fours, .. } => {
+                let _ =
+                    writeln!(text, "constexpr i32 ROW_FOURS = {row_fours}, COLUMN_FOURS = {column_fours};");
+            }
+            Tile::Mma { factor, part_rows, part_columns, stages, .. } => {
+                let _ =
+                    writeln!(text, "constexpr i32 PART_ROWS = {part_rows}, PART_COLUMNS = {part_columns};");
+                text += &self.staging(operands, factor, stages);
+                let _ = writeln!(
+                    text,
+                    "KILN_FUNCTION void mma(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {{ mma_{}(c, a, b); }}",
+                    factor.name()
+                );
+            }
+            Tile::Wgmma { factor, stages, .. } => {
+                text += &self.staging(operands, factor, stages);
+                let _ = writeln!(
+                    text,
+                    "template <bool A_TURNED, bool B_TURNED>\n\
+                     KILN_FUNCTION void wgmma(f32 (&c)[COLUMNS / 8][4], u64 a, u64 b) {{ \
+                     wgmma_{}<A_TURNED, B_TURNED>(c, a, b); }}",
+                    factor.name()
+                );
+            }
+        }
+        text
+    }
+
+    /// What `kernels/product_stages.cuh` is written in.
+    fn staging(&self, operands: &[Operand<'_>; 2], factor: Factor, stages: usize) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "constexpr i32 STAGES = {stages}, THREADS = {};", self.tile.threads());
+        for (name, operand) in ["A", "B"].iter().zip(operands) {
+            let _ = writeln!(text, "constexpr bool {name}_IS_COPIED = {};", operand.copied.is_some());
+        }
+        let _ = writeln!(text, "typedef {} Stored;", storage(factor.dtype()));
+        let _ = writeln!(text, "KILN_FUNCTION u32 stored(f32 x) {{ return {}(x); }}", factor.rounding());
+        text
+    }
+}
+
+/// Whether a load runs through memory along a side.
+fn runs_along(kernel: &Kernel, side: Side<'_>) -> bool {
+    let Some(&axis) = wide(kernel, side.axes.iter().copied()).last() else { return false };
+    let mut loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
+    loads.any(|(_, access)| access.affine.coefficient(axis) == 1)
+}

@@ -1,0 +1,425 @@
+//! Tiles of matrix products for CUDA's templates: which there are, which suit a
+//! kernel, and in how many parts of the depth.
+
+use crate::base::{DType, Precision};
+use crate::kernel::{Contraction, Expr, ExprId, Kernel};
+use crate::render::product::{Extents, FEWEST, MOST_AFTER, after};
+use crate::render::target::{Nvidia, Target};
+
+/// The numbers that tensor cores multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Factor {
+    /// 16-bit floats.
+    F16,
+    /// 16-bit floats with the exponents of 32-bit ones.
+    BF16,
+    /// 32-bit floats, of which 11 significant bits count.
+    Tf32,
+}
+
+impl Factor {
+    /// The type of such numbers in memory.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Factor::F16 => DType::F16,
+            Factor::BF16 => DType::BF16,
+            Factor::Tf32 => DType::F32,
+        }
+    }
+
+    /// As functions of the prelude spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Factor::F16 => "f16",
+            Factor::BF16 => "bf16",
+            Factor::Tf32 => "tf32",
+        }
+    }
+
+    /// What both operands of a product are without loss, or with what loss is allowed,
+    /// if tensor cores know it.
+    pub fn of(kernel: &Kernel, c: &Contraction) -> Option<Factor> {
+        if c.dtype != DType::F32 {
+            return None;
+        }
+        match [c.a, c.b].map(|operand| kernel.exprs[unwidened(kernel, operand).index()].dtype) {
+            [DType::F16, DType::F16] => Some(Factor::F16),
+            [DType::BF16, DType::BF16] => Some(Factor::BF16),
+            _ => match c.precision {
+                Precision::Highest => None,
+                Precision::High => Some(Factor::Tf32),
+                Precision::Medium => Some(Factor::BF16),
+            },
+        }
+    }
+
+    /// The function of the prelude that makes such a number, as bits.
+    pub const fn rounding(self) -> &'static str {
+        match self {
+            Factor::F16 => "narrow_f16",
+            Factor::BF16 => "narrow_bf16",
+            Factor::Tf32 => "round_tf32",
+        }
+    }
+
+    /// Of the rate with 16-bit floats, one in so many.
+    const fn slowness(self) -> u64 {
+        match self {
+            Factor::F16 | Factor::BF16 => 1,
+            Factor::Tf32 => 2,
+        }
+    }
+}
+
+/// The 16-bit float of which an expression is a cast to 32 bits; else itself.
+pub fn unwidened(kernel: &Kernel, id: ExprId) -> ExprId {
+    let node = &kernel.exprs[id.index()];
+    match node.expr {
+        Expr::Cast(x) if node.dtype == DType::F32 => match kernel.exprs[x.index()].dtype {
+            DType::F16 | DType::BF16 => x,
+            _ => id,
+        },
+        _ => id,
+    }
+}
+
+/// The part of a product that a block computes, and by which template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tile {
+    /// `kernels/product_simt.cuh`: memory that the block shares.
+    Simt {
+        /// Rows of the tile.
+        rows: usize,
+        /// Columns of the tile.
+        columns: usize,
+        /// Fours of rows that a thread computes.
+        row_fours: usize,
+        /// Fours of columns that a thread computes.
+        column_fours: usize,
+        /// Bytes of an element.
+        size: usize,
+    },
+    /// `kernels/product_mma.cuh`: tensor cores.
+    Mma {
+        /// What they multiply.
+        factor: Factor,
+        /// Rows of the tile.
+        rows: usize,
+        /// Columns of the tile.
+        columns: usize,
+        /// Rows of the part that a warp computes.
+        part_rows: usize,
+        /// Columns of the part that a warp computes.
+        part_columns: usize,
+        /// Steps of the depth that are in shared memory at a time.
+        stages: usize,
+    },
+    /// `kernels/product_wgmma.cuh`: tensor cores of compute capability 9.0, which read
+    /// shared memory.
+    Wgmma {
+        /// What they multiply.
+        factor: Factor,
+        /// Rows of the tile: 64 for each group of four warps.
+        rows: usize,
+        /// Columns of the tile.
+        columns: usize,
+        /// Steps of the depth that are in shared memory at a time.
+        stages: usize,
+    },
+}
+
+/// Depths of one step of [`Tile::Simt`].
+const SIMT_STEP: usize = 16;
+/// Bytes along the depth of one step of [`Tile::Mma`].
+const MMA_STEP_BYTES: usize = 64;
+
+/// Bytes along the depth of one step of [`Tile::Wgmma`].
+const WGMMA_STEP_BYTES: usize = 128;
+
+/// Shared memory of a block: what the devices for data centres have, or all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shared {
+    Large,
+    Small,
+}
+
+/// A line of the table of tiles.
+struct Row {
+    shared: Shared,
+    tile: [usize; 2],
+    part: [usize; 2],
+    stages: usize,
+    /// Estimate of the multiplications that a multiprocessor does in a nanosecond
+    /// when all of it is used: from what shared memory is read for each, beside
+    /// what vendors say of the fastest.
+    rate: u64,
+}
+
+const fn mma(shared: Shared, tile: [usize; 2], part: [usize; 2], stages: usize, rate: u64) -> Row {
+    Row { shared, tile, part, stages, rate }
+}
+
+/// The tiles of tensor cores there are.
+const MMA: &[Row] = &[
+    mma(Shared::Large, [128, 256], [64, 64], 4, 1300),
+    mma(Shared::Large, [128, 128], [64, 32], 4, 1200),
+    mma(Shared::Large, [64, 128], [32, 32], 4, 1000),
+    mma(Shared::Large, [64, 64], [32, 32], 5, 800),
+    mma(Shared::Large, [32, 64], [16, 32], 5, 500),
+    mma(Shared::Large, [16, 64], [16, 16], 5, 300),
+    mma(Shared::Small, [128, 128], [64, 32], 3, 600),
+    mma(Shared::Small, [64, 128], [32, 32], 3, 520),
+    mma(Shared::Small, [64, 64], [32, 32], 4, 450),
+    mma(Shared::Small, [32, 64], [16, 32], 4, 300),
+    mma(Shared::Small, [16, 64], [16, 16], 4, 180),
+];
+
+/// The tiles of groups of four warps: rows and columns, stages, the rate.
+const WGMMA: &[([usize; 2], usize, u64)] = &[
+    ([128, 256], 4, 2600),
+    ([128, 128], 5, 2200),
+    ([128, 64], 5, 1500),
+    ([64, 128], 5, 1400),
+    ([64, 64], 5, 1100),
+];
+
+/// The tiles of ordinary multiplications: rows and columns, fours of them that a
+/// thread computes, the rate for 32-bit numbers.
+const SIMT: &[([usize; 2], [usize; 2], u64)] = &[
+    ([128, 128], [2, 2], 70),
+    ([64, 128], [2, 2], 62),
+    ([64, 64], [2, 1], 50),
+    ([32, 64], [1, 1], 36),
+    ([16, 64], [1, 1], 28),
+];
+
+/// A tile, with how fast it is.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    tile: Tile,
+    rate: u64,
+}
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// By which tile.
+    pub tile: Tile,
+    /// In how many parts of the depth, whose results are summed.
+    pub parts: usize,
+}
+
+impl Tile {
+    /// Rows and columns of the tile.
+    pub fn size(&self) -> [usize; 2] {
+        match *self {
+            Tile::Simt { rows, columns, .. }
+            | Tile::Mma { rows, columns, .. }
+            | Tile::Wgmma { rows, columns, .. } => [rows, columns],
+        }
+    }
+    /// Depths of one step.
+    pub fn step(&self) -> usize {
+        match *self {
+            Tile::Simt { .. } => SIMT_STEP,
+            Tile::Mma { factor, .. } => MMA_STEP_BYTES / factor.dtype().size(),
+            Tile::Wgmma { factor, .. } => WGMMA_STEP_BYTES / factor.dtype().size(),
+        }
+    }
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        match *self {
+            Tile::Simt { rows, columns, row_fours, column_fours, .. } => {
+                (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
+            }
+            Tile::Mma { rows, columns, part_rows, part_columns, .. } => {
+                (32 * (rows / part_rows) * (columns / part_columns)) as u32
+            }
+            Tile::Wgmma { rows, .. } => 2 * rows as u32,
+        }
+    }
+    /// Bytes of shared memory that a block asks for.
+    pub fn shared_bytes(&self) -> usize {
+        match *self {
+            Tile::Simt { rows, columns, size, .. } => 2 * SIMT_STEP * (rows + columns) * size,
+            Tile::Mma { rows, columns, part_columns, stages, .. } => {
+                self.staged_bytes(stages * (rows + columns) * MMA_STEP_BYTES, part_columns)
+            }
+            Tile::Wgmma { rows, columns, stages, .. } => {
+                self.staged_bytes(stages * (rows + columns) * WGMMA_STEP_BYTES, columns)
+            }
+        }
+    }
+    /// What stages of operands take, or sums that leave, in strips of at most 64 columns of
+    /// 16 rows for each warp.
+    fn staged_bytes(&self, operands: usize, part_columns: usize) -> usize {
+        operands.max(self.threads() as usize / 32 * 16 * (part_columns.min(64) + 8) * 4)
+    }
+    /// Times that what follows the sum is in the text.
+    fn copies(&self) -> usize {
+        match *self {
+            Tile::Simt { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            Tile::Mma { part_rows, .. } => 4 * (part_rows / 16),
+            Tile::Wgmma { columns, .. } => 4 * (columns / 64),
+        }
+    }
+    /// Blocks of a product.
+    pub fn groups(&self, extents: &Extents) -> u64 {
+        let [rows, columns] = self.size();
+        (extents.batch * extents.m.div_ceil(rows) * extents.n.div_ceil(columns)) as u64
+    }
+}
+
+/// The tiles that suit a kernel's product, the one expected to be fastest first,
+/// each with the parts of the depth that suit it. None: the product is too small,
+/// or of numbers that no template multiplies.
+pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Choice> {
+    let (extents, Some(nvidia)) = (Extents::of(kernel, c), target.nvidia) else { return Vec::new() };
+    let most = i32::MAX as usize - 4096;
+    let small = extents.m * extents.n < FEWEST || extents.k == 0;
+    if small || [extents.m, extents.n, extents.k].iter().any(|&extent| extent > most) {
+        return Vec::new();
+    }
+    let after = after(kernel);
+    let fits = |candidate: &Candidate| {
+        candidate.tile.shared_bytes() <= nvidia.shared_bytes()
+            && candidate.tile.groups(&extents) <= i32::MAX as u64
+            && after * candidate.tile.copies() as u64 <= MOST_AFTER
+    };
+    let candidates = candidates(kernel, c, &nvidia).into_iter().filter(fits);
+    let mut choices: Vec<(u64, Choice)> =
+        candidates.map(|candidate| fastest(&candidate, &extents, &nvidia)).collect();
+    choices.sort_by_key(|&(cost, _)| cost);
+    choices.into_iter().map(|(_, choice)| choice).collect()
+}
+
+/// The tiles for what a product multiplies, on a device.
+fn candidates(kernel: &Kernel, c: &Contraction, nvidia: &Nvidia) -> Vec<Candidate> {
+    let Some(factor) = Factor::of(kernel, c) else { return ordinary(c.dtype) };
+    let shared = if nvidia.shared_bytes() < 160 << 10 { Shared::Small } else { Shared::Large };
+    let candidate = |row: &Row| {
+        let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
+        let tile = Tile::Mma { factor, rows, columns, part_rows, part_columns, stages: row.stages };
+        Candidate { tile, rate: row.rate / factor.slowness() }
+    };
+    let mut all: Vec<Candidate> = MMA.iter().filter(|row| row.shared == shared).map(candidate).collect();
+    let wgmma = |&([rows, columns], stages, rate): &([usize; 2], usize, u64)| Candidate {
+        tile: Tile::Wgmma { factor, rows, columns, stages },
+        rate,
+    };
+    if nvidia.capability == (9, 0) && factor.dtype().size() == 2 {
+        all.extend(WGMMA.iter().map(wgmma));
+    }
+    all
+}
+
+/// The tiles of ordinary multiplications. Numbers of 64 bits take the registers of
+/// two, and so have no large ones; truth values have none.
+fn ordinary(dtype: DType) -> Vec<Candidate> {
+    let size = dtype.compute().size().max(4);
+    let fits = |[row_fours, column_fours]: [usize; 2]| row_fours * column_fours * size <= 16;
+    let candidate = |&([rows, columns], own, rate): &([usize; 2], [usize; 2], u64)| {
+        let [row_fours, column_fours] = own;
+        let tile = Tile::Simt { rows, columns, row_fours, column_fours, size };
+        (fits(own) && dtype != DType::Bool).then_some(Candidate { tile, rate: rate * 4 / size as u64 })
+    };
+    SIMT.iter().filter_map(candidate).collect()
+}
+
+/// Depths of a part, at least.
+const LEAST_DEPTH: usize = 256;
+
+/// A tile with the parts that make it fastest.
+fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, Choice) {
+    let parts = (0..6).map(|power| 1usize << power).filter(|&parts| {
+        let small = candidate.tile.groups(extents) * (parts as u64) < 4 * nvidia.processors as u64;
+        parts == 1 || (extents.k / parts >= LEAST_DEPTH && small)
+    });
+    let choices =
+        parts.map(|parts| (cost(candidate, extents, parts, nvidia), Choice { tile: candidate.tile, parts }));
+    let Some(best) = choices.min_by_key(|&(cost, choice)| (cost, choice.parts)) else {
+        panic!("one part is always possible")
+    };
+    best
+}
+
+/// Nanoseconds that a product takes, about: whole tiles on each multiprocessor, and
+/// the sum of the parts.
+fn cost(candidate: &Candidate, extents: &Extents, parts: usize, nvidia: &Nvidia) -> u64 {
+    // Steps until the pipeline is full; bytes that memory moves in a nanosecond; a launch.
+    const FILL: usize = 4;
+    const BYTES: u64 = 2000;
+    const LAUNCH: u64 = 3000;
+    let tile = &candidate.tile;
+    let [rows, columns] = tile.size();
+    let each = (tile.groups(extents) * parts as u64).div_ceil(nvidia.processors as u64);
+    let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + FILL * tile.step();
+    let product = each * (rows * columns * depth) as u64 / candidate.rate;
+    let moved = 8 * (parts * extents.batch * extents.m * extents.n) as u64;
+    if parts == 1 { product } else { product + moved / BYTES + LAUNCH }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nvidia(capability: (u32, u32)) -> Nvidia {
+        Nvidia { capability, processors: 108, tile: None }
+    }
+
+    fn tile(row: &Row) -> Tile {
+        let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
+        Tile::Mma { factor: Factor::BF16, rows, columns, part_rows, part_columns, stages: row.stages }
+    }
+
+    #[test]
+    fn every_tile_fits_its_devices() {
+        for row in MMA {
+            let device = if row.shared == Shared::Large { (8, 0) } else { (12, 0) };
+            assert!(tile(row).shared_bytes() <= nvidia(device).shared_bytes(), "{:?}", row.tile);
+            let Tile::Mma { rows, columns, part_rows, part_columns, stages, .. } = tile(row) else {
+                panic!("a tile of tensor cores")
+            };
+            assert!(rows % part_rows == 0 && columns % part_columns == 0 && stages > 1, "{:?}", row.tile);
+            assert!(part_rows % 16 == 0 && part_columns % 16 == 0, "{:?}", row.tile);
+        }
+    }
+
+    #[test]
+    fn every_tile_of_groups_fits_its_device() {
+        for &([rows, columns], stages, _) in WGMMA {
+            let tile = Tile::Wgmma { factor: Factor::F16, rows, columns, stages };
+            assert!(tile.shared_bytes() <= nvidia((9, 0)).shared_bytes(), "{tile:?}");
+            assert!(rows % 64 == 0 && [64, 128, 256].contains(&columns) && stages > 2, "{tile:?}");
+        }
+    }
+
+    #[test]
+    fn warps_of_ordinary_tiles_are_four_by_eight_threads() {
+        for &([rows, columns], [row_fours, column_fours], _) in SIMT {
+            let [down, across] = [rows / 4 / row_fours, columns / 4 / column_fours];
+            assert!(down % 4 == 0 && across % 8 == 0, "{rows} by {columns}");
+        }
+        let most = ordinary(DType::F64).into_iter().map(|candidate| candidate.tile.shared_bytes()).max();
+        assert!(most.is_some_and(|bytes| bytes <= nvidia((12, 0)).shared_bytes()));
+        assert!(ordinary(DType::Bool).is_empty());
+    }
+
+    fn best(extents: Extents) -> Choice {
+        let device = nvidia((8, 0));
+        let rows = MMA.iter().filter(|row| row.shared == Shared::Large);
+        let choices =
+            rows.map(|row| fastest(&Candidate { tile: tile(row), rate: row.rate }, &extents, &device));
+        choices.min_by_key(|&(cost, _)| cost).expect("a tile").1
+    }
+
+    #[test]
+    fn large_products_get_large_tiles_and_deep_narrow_ones_parts() {
+        let large = best(Extents { batch: 1, m: 8192, n: 8192, k: 8192 });
+        assert_eq!((large.tile.size(), large.parts), ([128, 256], 1));
+        let small = best(Extents { batch: 1, m: 16, n: 64, k: 512 });
+        assert_eq!((small.tile.size(), small.parts), ([16, 64], 1));
+        let deep = best(Extents { batch: 1, m: 256, n: 256, k: 16384 });
+        assert!(deep.parts > 4, "{deep:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Products by templates on a device against the CPU's: on small integers, so that
+//! every order of summing gives the same.
+
+use std::sync::Arc;
+
+use super::device;
+use crate::base::{DType, Device};
+use crate::kernel::Kernel;
+use crate::plan::context::{Context, with_context};
+use crate::render::Target;
+use crate::render::cuda::product::choices;
+use crate::render::cuda::tiles::Tile;
+use crate::render::target::Nvidia;
+use crate::runtime::Backend;
+use crate::runtime::cuda::CudaBackend;
+use crate::tensor::Tensor;
+use crate::tensor::conv::ConvOpts;
+
+/// A tensor of integers from -2 to 2.
+fn small<const N: usize>(dims: [usize; N], seed: usize, dtype: DType, device: Device) -> Tensor {
+    let count = dims.iter().product();
+    let value = |i: usize| ((i * 7 + i / 11 * 3 + seed) % 5) as f32 - 2.0;
+    let x = Tensor::from_vec((0..count).map(value).collect::<Vec<f32>>(), dims, device).to_dtype(dtype);
+    x.realize().expect("a leaf");
+    x
+}
+
+fn half<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
+    small(dims, seed, DType::F16, device)
+}
+
+fn brain<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
+    small(dims, seed, DType::BF16, device)
+}
+
+/// Title, what the text must hold, the product.
+type Case = (&'static str, &'static [&'static str], fn(Device) -> Tensor);
+
+/// How operands come to shared memory.
+const COPIED: &[&str] =
+    &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = true", "B_ALONG_DEPTH = false"];
+const TURNED: &[&str] =
+    &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = false", "B_ALONG_DEPTH = true"];
+const COMPUTED: &[&str] = &["A_IS_COPIED = false", "B_IS_COPIED = false"];
+const SHARED: &[&str] = &["typedef four<Element> Four"];
+
+/// Products of 16-bit floats.
+const HALVES: &[Case] = &[
+    ("even", COPIED, |d| half([64, 64], 1, d).matmul(&half([64, 128], 2, d))),
+    ("ragged", COPIED, |d| brain([77, 72], 1, d).matmul(&brain([72, 136], 2, d))),
+    ("both turned", TURNED, |d| brain([72, 80], 1, d).t().matmul(&brain([96, 72], 2, d).t())),
+    ("odd", COMPUTED, |d| brain([37, 29], 1, d).matmul(&brain([29, 45], 2, d))),
+    ("odd and turned", &["A_ALONG_DEPTH = false", "A_IS_COPIED = false"], |d| {
+        half([29, 37], 1, d).t().matmul(&half([29, 45], 2, d))
+    }),
+    ("several tiles", COPIED, |d| half([300, 136], 1, d).matmul(&half([136, 264], 2, d))),
+    ("batched", COPIED, |d| half([3, 33, 24], 1, d).matmul(&half([3, 24, 64], 2, d))),
+    ("bias, gelu and residual", COPIED, |d| {
+        let sum = brain([64, 40], 1, d).matmul(&brain([40, 48], 2, d)) + brain([48], 3, d);
+        (sum * 0.0).gelu() + brain([64, 48], 4, d)
+    }),
+    ("computed operand", &["A_IS_COPIED = false", "B_IS_COPIED = true"], |d| {
+        (half([40, 64], 1, d).relu() * 2.0).matmul(&half([64, 72], 2, d))
+    }),
+    ("masked operand", &["A_IS_COPIED = false", "B_IS_COPIED = true"], |d| {
+        half([48, 48], 1, d).tril(0).matmul(&half([48, 40], 2, d))
+    }),
+    ("widened operands", COPIED, |d| {
+        let wide = |x: Tensor| x.to_dtype(DType::F32);
+        wide(half([48, 48], 1, d)).matmul(&wide(half([48, 40], 2, d)))
+    }),
+    ("view of a leaf", COMPUTED, |d| half([41, 31], 1, d).i((1..38, 3..27)).matmul(&half([24, 44], 2, d))),
+    ("convolution", COMPUTED, |d| {
+        let opts = ConvOpts::default().padding(1).stride(2);
+        brain([2, 5, 17, 19], 1, d).conv2d(&brain([7, 5, 3, 3], 2, d), Some(&brain([7], 3, d)), opts)
+    }),
+    ("dilated convolution of groups", COMPUTED, |d| {
+        let opts = ConvOpts::default().padding(2).dilation(2).groups(2);
+        half([2, 8, 12, 12], 1, d).conv2d(&half([32, 4, 3, 3], 2, d), None, opts)
+    }),
+];
+
+/// Products so deep for their size that they are summed in parts.
+const DEEP: &[Case] = &[
+    ("deep", COPIED, |d| half([16, 4096], 1, d).matmul(&half([4096, 72], 2, d)) + half([72], 3, d)),
+    ("deep, computed, with a rest", COMPUTED, |d| {
+        (brain([20, 1801], 1, d) * 2.0).matmul(&brain([1801, 36], 2, d)).relu()
+    }),
+    ("deep convolution", COMPUTED, |d| {
+        half([1, 300, 5, 5], 1, d).conv2d(&half([16, 300, 3, 3], 2, d), None, ConvOpts::default())
+    }),
+];
+
+/// Other products: extents that are no multiples of a tile's, operands in any
+/// order, of several types.
+const OTHERS: &[Case] = &[
+    ("odd", SHARED, |d| small([37, 29], 1, DType::F32, d).matmul(&small([29, 45], 2, DType::F32, d))),
+    ("large", SHARED, |d| small([300, 130], 1, DType::F32, d).matmul(&small([130, 260], 2, DType::F32, d))),
+    ("turned", SHARED, |d| {
+        small([36, 70], 1, DType::F32, d).t().matmul(&small([52, 36], 2, DType::F32, d).t())
+    }),
+    ("batched", SHARED, |d| {
+        small([3, 33, 20], 1, DType::F32, d).matmul(&small([3, 20, 65], 2, DType::F32, d))
+    }),
+    ("one row", SHARED, |d| small([1, 100], 1, DType::F32, d).matmul(&small([100, 300], 2, DType::F32, d))),
+    ("result turned", SHARED, |d| {
+        let product = small([40, 30], 1, DType::F32, d).matmul(&small([30, 50], 2, DType::F32, d));
+        product.t() + small([50, 40], 3, DType::F32, d)
+    }),
+    ("64-bit floats", SHARED, |d| {
+        small([70, 40], 1, DType::F64, d).matmul(&small([40, 66], 2, DType::F64, d))
+    }),
+    ("integers", SHARED, |d| small([34, 21], 1, DType::I64, d).matmul(&small([21, 35], 2, DType::I64, d))),
+    ("one is a half", SHARED, |d| {
+        small([34, 21], 1, DType::F32, d).matmul(&half([21, 35], 2, d).to_dtype(DType::F32))
+    }),
+    ("convolution", SHARED, |d| {
+        let opts = ConvOpts::default().padding(1).stride(2);
+        let (x, w) = (small([2, 5, 17, 19], 1, DType::F32, d), small([7, 5, 3, 3], 2, DType::F32, d));
+        x.conv2d(&w, Some(&small([7], 3, DType::F32, d)), opts)
+    }),
+    ("deep", SHARED, |d| small([8, 40_000], 1, DType::F32, d).matmul(&small([40_000, 32], 2, DType::F32, d))),
+];
+
+/// Holds products on the device against the CPU's, each by one of the tiles that are
+/// wanted and suit it, another for each; their texts must be as they should be.
+fn agree(capability: (u32, u32), cases: &[Case], wanted: fn(&Tile) -> bool, is_right: fn(&str) -> bool) {
+    let Some(plain) = device() else { return };
+    let target = Target::nvidia(capability, 4);
+    let kernels = planned(plain, cases);
+    for (number, ((title, marks, product), kernels)) in cases.iter().zip(kernels).enumerate() {
+        let choices = kernels.iter().flat_map(|kernel| choices(kernel, &target));
+        let tiles: Vec<Tile> = choices.map(|choice| choice.tile).filter(wanted).collect();
+        assert!(!tiles.is_empty(), "{title}");
+        let nvidia = target.nvidia.map(|own| Nvidia { tile: Some(tiles[number % tiles.len()]), ..own });
+        let Some(mut backend) = device() else { return };
+        backend.target = Target { nvidia, ..target.clone() };
+        let (name, context) = (backend.device(), Context::new());
+        context.install(Arc::new(backend));
+        let values = |device| product(device).to_dtype(DType::F32).to_vec::<f32>();
+        let want = values(Device::cpu()).expect("the CPU's product");
+        with_context(&context, || {
+            let report = product(name).plan().expect("a plan");
+            let source: String =
+                report.kernels.iter().map(|kernel| kernel.source().expect("a text")).collect();
+            let absent = marks.iter().find(|&&mark| !source.contains(mark));
+            assert!(absent.is_none() && is_right(&source), "{title}: {absent:?}\n{source}");
+            let have = values(name).expect(title);
+            let wrong = want.iter().zip(&have).position(|(want, have)| want != have);
+            assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}:\n{source}");
+        });
+    }
+}
+
+/// The kernels of products as a device plans them.
+fn planned(backend: CudaBackend, cases: &[Case]) -> Vec<Vec<Kernel>> {
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    with_context(&context, || {
+        let kernels = |(_, _, product): &Case| {
+            let report = product(name).plan().expect("a plan");
+            report.kernels.iter().filter_map(|kernel| kernel.work().kernel().cloned()).collect()
+        };
+        cases.iter().map(kernels).collect()
+    })
+}
+
+fn is_mma(tile: &Tile) -> bool {
+    matches!(tile, Tile::Mma { .. })
+}
+
+fn is_wgmma(tile: &Tile) -> bool {
+    matches!(tile, Tile::Wgmma { .. })
+}
+
+fn is_simt(tile: &Tile) -> bool {
+    matches!(tile, Tile::Simt { .. })
+}
+
+#[test]
+fn products_on_tensor_cores_agree_with_the_cpu() {
+    agree((8, 0), HALVES, is_mma, |source| source.contains("take_a("));
+}
+
+#[test]
+fn products_by_groups_of_warps_agree_with_the_cpu() {
+    agree((9, 0), HALVES, is_wgmma, |source| source.contains("wgmma_commit();"));
+}
+
+#[test]
+fn products_in_parts_of_their_depth_agree_with_the_cpu() {
+    let is_in_parts: fn(&str) -> bool = |source| source.matches("__global__").count() > 1;
+    agree((8, 0), DEEP, is_mma, is_in_parts);
+    agree((9, 0), DEEP, is_wgmma, is_in_parts);
+}
+
+#[test]
+fn other_products_agree_with_the_cpu() {
+    agree((12, 0), OTHERS, is_simt, |_| true);
+}
+
+/// Real numbers: the error of a sum of rounded products is that of the sum alone.
+#[test]
+fn sums_of_halves_keep_the_digits_of_32_bits() {
+    let Some(backend) = device() else { return };
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    let real = |dims: [usize; 2], device: Device, dtype: DType| {
+        let value = |i: usize| ((i * 7919 + 13) % 2003) as f32 / 1001.0 - 1.0;
+        let values: Vec<f32> = (0..dims[0] * dims[1]).map(value).collect();
+        Tensor::from_vec(values, dims, device).to_dtype(dtype)
+    };
+    for dtype in [DType::F16, DType::BF16] {
+        let operands = |device| (real([48, 200], device, dtype), real([200, 64], device, dtype));
+        let (a, b) = operands(Device::cpu());
+        let want = a.to_dtype(DType::F64).matmul(&b.to_dtype(DType::F64)).to_vec::<f64>().expect("exact");
+        with_context(&context, || {
+            let (a, b) = operands(name);
+            let product = a.to_dtype(DType::F32).matmul(&b.to_dtype(DType::F32));
+            let have = product.to_vec::<f32>().expect("the device's product");
+            let error = want.iter().zip(&have).map(|(want, &have)| (want - f64::from(have)).abs());
+            // Half a unit of each of 200 additions of sums below 32 at most.
+            let most = error.fold(0f64, f64::max);
+            assert!(most < 200.0 * 32.0 * f64::from(f32::EPSILON) / 2.0, "{dtype}: {most}");
+        });
+    }
+}

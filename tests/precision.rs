@@ -1,0 +1,72 @@
+//! How exactly products of 32-bit floats are computed, as the process says. The one test
+//! here has a process of its own, since the setting is the process's.
+
+use kiln::prelude::*;
+use kiln::{Precision, float32_matmul_precision, set_float32_matmul_precision};
+
+/// Integers from -2 to 2.
+fn small<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
+    let count = dims.iter().product();
+    let value = |i: usize| ((i * 7 + i / 11 * 3 + seed) % 5) as f32 - 2.0;
+    let x = Tensor::from_vec((0..count).map(value).collect::<Vec<f32>>(), dims, device);
+    x.realize().expect("a leaf");
+    x
+}
+
+type Product = fn(Device) -> Tensor;
+
+/// Operands that lie in memory in every way, copied and computed.
+const PRODUCTS: &[Product] = &[
+    |d| small([64, 64], 1, d).matmul(&small([64, 96], 2, d)),
+    |d| small([68, 80], 1, d).t().matmul(&small([96, 68], 2, d).t()),
+    |d| small([3, 37, 29], 1, d).matmul(&small([3, 29, 45], 2, d)).relu(),
+    |d| small([64, 40], 1, d).exp2().matmul(&small([40, 72], 2, d)),
+    |d| small([1, 4, 12, 12], 1, d).conv2d(&small([16, 4, 3, 3], 2, d), None, ConvOpts::default().padding(1)),
+];
+
+/// 64 times what a product makes of a number and 1.
+fn sum_of_64(number: f32, device: Device) -> Vec<f32> {
+    let full = |x: f32, dims: [usize; 2]| {
+        let leaf = Tensor::from_vec(vec![x; dims[0] * dims[1]], dims, device);
+        leaf.realize().expect("a leaf");
+        leaf
+    };
+    full(number, [16, 64]).matmul(&full(1.0, [64, 16])).to_vec().expect("a product")
+}
+
+#[test]
+fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
+    assert_eq!(float32_matmul_precision(), Precision::Highest);
+    let text = || PRODUCTS[0](Device::cpu()).plan().expect("a plan").to_string();
+    let source = |d: Device| PRODUCTS[0](d).plan().expect("a plan").kernels[0].source().expect("a text");
+    let exact = text();
+    let device = Some(Device::cuda(0)).filter(|device| device.name().is_ok());
+    if device.is_none() {
+        println!("skipped in part: no CUDA device");
+    }
+    // One more than what 11, and what 8 significant bits hold.
+    let (beyond_tf32, beyond_bf16) = (1.0 + f32::powi(2.0, -12), 1.0 + f32::powi(2.0, -9));
+    let settings = [
+        (Precision::Highest, None, [64.0 * beyond_tf32, 64.0 * beyond_bf16]),
+        (Precision::High, Some("mma_tf32("), [64.0, 64.0 * beyond_bf16]),
+        (Precision::Medium, Some("mma_bf16("), [64.0, 64.0]),
+    ];
+    for (precision, call, [tf32, bf16]) in settings {
+        set_float32_matmul_precision(precision);
+        // The CPU multiplies exactly in any case.
+        assert_eq!(sum_of_64(beyond_bf16, Device::cpu()), [64.0 * beyond_bf16; 256]);
+        let Some(device) = device else { continue };
+        let calls = |name: &str| source(device).contains(&format!("{{ {name}c, a, b); }}"));
+        for name in ["mma_tf32(", "mma_bf16("] {
+            assert_eq!(calls(name), call == Some(name), "{precision:?}: {name}");
+        }
+        assert_eq!(sum_of_64(beyond_tf32, device), [tf32; 256], "{precision:?}");
+        assert_eq!(sum_of_64(beyond_bf16, device), [bf16; 256], "{precision:?}");
+        for (number, product) in PRODUCTS.iter().enumerate() {
+            let values = |device| product(device).to_vec::<f32>().expect("a product");
+            assert_eq!(values(device), values(Device::cpu()), "{precision:?}, product {number}");
+        }
+    }
+    set_float32_matmul_precision(Precision::Highest);
+    assert_eq!(text(), exact);
+}
