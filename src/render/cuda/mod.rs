@@ -1,5 +1,6 @@
 //! CUDA C for kernels.
 //!
+//! - [`attention`]: attention by a template.
 //! - [`dialect`]: how it spells things.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
@@ -11,6 +12,7 @@
 //! indices), the first position of a chunk, and the bits of each scalar
 //! argument. Pointers lead to element 0, so that inputs may start anywhere.
 
+pub mod attention;
 pub mod dialect;
 pub mod kernel;
 pub mod product;
@@ -55,10 +57,11 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
     let Split { parts, scratch } = product::split(whole, target);
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
-        let pass = match (&part.kernel.contraction, &part.kernel.scatter) {
-            (Some(c), _) => product::render(part, c, target)?,
-            (None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
-            (None, None) => kernel::rows(part, target)?,
+        let pass = match (&part.kernel.attention, &part.kernel.contraction, &part.kernel.scatter) {
+            (Some(a), _, _) => attention::render(part, a)?,
+            (None, Some(c), _) => product::render(part, c, target)?,
+            (None, None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
+            (None, None, None) => kernel::rows(part, target)?,
         };
         if pass.slots.len() > target.max_buffers {
             return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });

@@ -61,7 +61,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         // A multiprocessor holds 2048 threads at once.
         workers: processors * 2048,
         row_bytes: 32 << 10,
-        attention: None,
+        attention: Some(render::cuda::attention::RANGE),
         missing: &[],
         several_in_place: false,
         output_alignment: 16,

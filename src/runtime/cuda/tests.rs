@@ -2,6 +2,7 @@
 //! or on the simulated device of `tests/cuda_sim` where that is on the library
 //! path.
 
+mod attention;
 mod compiler;
 mod graphs;
 mod planted;

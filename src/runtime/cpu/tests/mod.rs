@@ -1,6 +1,11 @@
 //! Tile programs against the point-by-point reference, on hand-built and on
 //! random kernels.
 
+#[cfg_attr(
+    not(any(feature = "wgpu", feature = "cuda")),
+    expect(dead_code, reason = "devices with templates use it")
+)]
+pub(in crate::runtime) mod attention;
 pub(in crate::runtime) mod random;
 mod split;
 

@@ -18,7 +18,7 @@ const GENERATIONS: [&str; 3] = ["80", "90", "120"];
 
 /// Whether the compiler is there. The simulated device's does not count: it
 /// makes no machine code.
-fn is_there() -> bool {
+pub fn is_there() -> bool {
     let empty = format!("extern \"C\" __global__ void {}() {{}}", cuda::ENTRY);
     let found =
         nvrtc::cubin(&empty, GENERATIONS[0], &[]).and_then(|code| match code.starts_with(b"\x7fELF") {
@@ -33,7 +33,7 @@ fn is_there() -> bool {
 }
 
 /// Compiles every pass of some work for every generation.
-fn compiles(work: &Work) -> Result<(), String> {
+pub fn compiles(work: &Work) -> Result<(), String> {
     let shader = cuda::render_work(work, &Target::cuda()).map_err(|reason| reason.to_string())?;
     for pass in shader.iter().flat_map(|shader| &shader.passes) {
         let unit = cuda::translation_unit(&pass.source);

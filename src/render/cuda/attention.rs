@@ -1,0 +1,152 @@
+//! Attention by a template: `kernels/attention.cuh` computes it, on what a
+//! function in front of it says.
+//!
+//! Before the function stand the extents; it defines, as lambdas, what an element of the
+//! queries, the keys and the values is, what becomes of a score where there is a
+//! mask, and what of an element of the result. So operands may be any loads and
+//! arithmetic, and the rest of a fused kernel follows the result.
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::lower::attention::{MAX_WIDTH, Range};
+use crate::kernel::{Attention, AxisId, Expr, ExprId, Kernel};
+use crate::render::attention::Extents;
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::writer::Writer;
+use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::cuda::dialect::Cuda;
+use crate::render::cuda::kernel::{is_wide, reports};
+use crate::render::cuda::{Parameters, function, pass};
+use crate::render::shader::{Pass, Unsupported};
+use crate::render::split::Part;
+
+const TEMPLATE: &str = include_str!("../../../kernels/attention.cuh");
+
+/// Threads of a block, and its queries; as the template says.
+const THREADS: u32 = 128;
+const SIDE: usize = 64;
+
+/// What the template is used for.
+pub const RANGE: Range = Range {
+    // A quarter of a block's queries; for fewer, products by themselves waste less.
+    least_rows: SIDE / 4,
+    least_work: 0,
+    most_keys: i32::MAX as usize - SIDE,
+    columns: MAX_WIDTH,
+};
+
+/// An attention as a pass.
+///
+/// # Errors
+/// More elements than positions reach.
+pub(super) fn render(part: &Part, a: &Attention) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let extents = Extents::of(kernel, a);
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let body = Body { kernel, a, dialect: &dialect };
+    let parameters = Parameters::of(part, reports(kernel));
+    let source = TEMPLATE.to_string()
+        + &sizes(a, &extents)
+        + &function(&kernel.name, &parameters, kernel.args.len(), THREADS, &body.text());
+    let groups = (extents.batch * extents.rows.div_ceil(SIDE)) as u64;
+    Ok(pass(source, parameters, THREADS, groups))
+}
+
+/// The constants that the template is written in.
+fn sizes(a: &Attention, extents: &Extents) -> String {
+    let mut text = "struct Extents {\n".to_string();
+    let numbers = [
+        ("ROWS", extents.rows),
+        ("KEYS", extents.keys),
+        ("DEPTH", extents.depth),
+        ("COLUMNS", extents.columns),
+    ];
+    for (name, value) in numbers {
+        let _ = writeln!(text, "    static constexpr i32 {name} = {value};");
+    }
+    for (name, value) in [("CAUSAL", a.causal), ("MASKED", a.mask.is_some())] {
+        let _ = writeln!(text, "    static constexpr bool {name} = {value};");
+    }
+    text + "};\n"
+}
+
+/// A function's body, to be written.
+struct Body<'a> {
+    kernel: &'a Kernel,
+    a: &'a Attention,
+    dialect: &'a Cuda,
+}
+
+impl Body<'_> {
+    fn text(&self) -> String {
+        let (a, mut text) = (self.a, String::new());
+        text += "    __shared__ AttentionBlock<Extents::COLUMNS> block;\n";
+        let (rows, keys, depth) = (("row", &a.rows), ("key", &a.keys), ("depth", &a.depth));
+        text += &self.operand("load_q", [rows, depth], a.q);
+        text += &self.operand("load_k", [keys, depth], a.k);
+        text += &self.operand("load_v", [keys, ("column", &a.columns)], a.v);
+        text += &self.masked();
+        text += &self.store();
+        let scale = (f64::from_bits(a.scale) as f32).to_bits();
+        let scale = self.dialect.constant(DType::F32, u64::from(scale));
+        let place = self.dialect.position_type();
+        let functions = "load_q, load_k, load_v, masked, store_o";
+        let _ = writeln!(text, "    attention<Extents, {place}>(block, {scale}, {functions});");
+        text
+    }
+
+    /// An emitter that knows positions along some axes, and a function's head.
+    fn begin(&self, name: &str, sides: &[(&str, &Vec<AxisId>)], more: &str) -> (Emitter<'_>, String) {
+        let mut emitter = Emitter::new(self.dialect, self.kernel, Lanes::single(self.kernel));
+        emitter.by_four = (vec![false; self.kernel.inputs.len()], vec![false; self.kernel.stores.len()]);
+        emitter.out = Writer::inside(2);
+        let place = self.dialect.position_type();
+        let mut list = format!("{place} batch");
+        emitter.positions("batch", &wide(self.kernel, self.a.batch.iter().copied()), 1);
+        for (side, axes) in sides {
+            let _ = write!(list, ", {place} {side}");
+            emitter.positions(side, &wide(self.kernel, axes.iter().copied()), 1);
+        }
+        (emitter, format!("    const auto {name} = [&]({list}{more})"))
+    }
+
+    fn operand(&self, name: &str, sides: [(&str, &Vec<AxisId>); 2], value: ExprId) -> String {
+        let (mut emitter, head) = self.begin(name, &sides, "");
+        emitter.define_all(&[value]);
+        let value = emitter.name(value, Lane::default());
+        format!("{head} -> f32 {{\n{}        return {value};\n    }};\n", emitter.out.text())
+    }
+
+    /// What a mask makes of a score.
+    fn masked(&self) -> String {
+        let sides = [("row", &self.a.rows), ("key", &self.a.keys)];
+        let (mut emitter, head) = self.begin("masked", &sides, ", f32 x");
+        let result = self.a.mask.map_or("x".to_string(), |mask| {
+            emitter.define_all(&[mask]);
+            let value = emitter.name(mask, Lane::default());
+            let nowhere = self.dialect.constant(DType::F32, u64::from(f32::NEG_INFINITY.to_bits()));
+            match self.kernel.exprs[mask.index()].dtype == DType::Bool {
+                true => format!("({value} ? x : {nowhere})"),
+                false => format!("(x + {value})"),
+            }
+        });
+        format!("{head} -> f32 {{\n{}        return {result};\n    }};\n", emitter.out.text())
+    }
+
+    /// Stores what becomes of an element of the result.
+    fn store(&self) -> String {
+        let sides = [("row", &self.a.rows), ("column", &self.a.columns)];
+        let (mut emitter, head) = self.begin("store_o", &sides, ", f32 x");
+        let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
+        for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
+            let name = emitter.name(id, Lane::default());
+            emitter.out.line(self.dialect.define(&name, "f32", "x"));
+            emitter.assume(id);
+        }
+        let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
+        emitter.define_all(&values);
+        (0..self.kernel.stores.len()).for_each(|store| emitter.store(store, &|_| None));
+        format!("{head} {{\n{}    }};\n", emitter.out.text())
+    }
+}

@@ -1,0 +1,144 @@
+//! Attention by a device's template against the interpreter of its body, in
+//! 64-bit floats.
+
+use std::sync::Arc;
+
+use crate::base::{DType, Device};
+use crate::plan::context::{Context, with_context};
+use crate::plan::report::KernelReport;
+use crate::runtime::Backend;
+use crate::tensor::Tensor;
+use crate::tensor::attention::AttentionOpts;
+
+/// A tensor of numbers from -1 to 1.
+pub fn numbers<const N: usize>(dims: [usize; N], seed: usize, device: Device) -> Tensor {
+    let count = dims.iter().product();
+    let value = |i: usize| ((i * 37 + i / 11 * 53 + seed * 29) % 101) as f32 / 50.0 - 1.0;
+    let x = Tensor::from_vec((0..count).map(value).collect::<Vec<f32>>(), dims, device);
+    x.realize().expect("a leaf");
+    x
+}
+
+/// Queries, keys and values of `[batch, heads, _, _]`.
+pub fn heads([batch, heads]: [usize; 2], extents: [usize; 4], d: Device) -> [Tensor; 3] {
+    let [rows, keys, depth, columns] = extents;
+    [
+        numbers([batch, heads, rows, depth], 1, d) * 3.0,
+        numbers([batch, heads, keys, depth], 2, d),
+        numbers([batch, heads, keys, columns], 3, d),
+    ]
+}
+
+pub fn plain(extents: [usize; 4], d: Device) -> Tensor {
+    let [q, k, v] = heads([2, 3], extents, d);
+    q.scaled_dot_product_attention(&k, &v, opts())
+}
+
+pub fn opts() -> AttentionOpts {
+    AttentionOpts::default()
+}
+
+pub type Attended = fn(Device) -> Tensor;
+
+pub const EVEN: &[(&str, Attended)] = &[
+    ("even", |d| plain([64, 64, 32, 32], d)),
+    ("wide", |d| plain([40, 70, 128, 128], d)),
+    ("64 wide", |d| plain([32, 96, 64, 64], d)),
+    ("values wider than keys", |d| plain([33, 32, 8, 100], d)),
+    ("causal", |d| {
+        let [q, k, v] = heads([2, 2], [100, 100, 16, 16], d);
+        q.scaled_dot_product_attention(&k, &v, opts().causal(true))
+    }),
+    ("causal with more keys", |d| {
+        let [q, k, v] = heads([1, 2], [40, 90, 16, 16], d);
+        q.scaled_dot_product_attention(&k, &v, opts().causal(true))
+    }),
+    ("causal with fewer keys", |d| {
+        let [q, k, v] = heads([1, 2], [90, 40, 16, 16], d);
+        q.scaled_dot_product_attention(&k, &v, opts().causal(true))
+    }),
+    ("heads side by side", |d| {
+        let packed = numbers([2, 48, 3 * 64], 1, d);
+        let head = |i: usize| packed.narrow(2, i * 64, 64).reshape([2, 48, 4, 16]).transpose(1, 2);
+        let y = head(0).scaled_dot_product_attention(&head(1), &head(2), opts());
+        y.transpose(1, 2).reshape([2, 48, 64]) * 2.0 + 1.0
+    }),
+    ("shared heads", |d| {
+        let q = numbers([2, 6, 40, 8], 1, d);
+        let (k, v) = (numbers([2, 2, 50, 8], 2, d), numbers([2, 2, 50, 8], 3, d));
+        q.scaled_dot_product_attention(&k, &v, opts().enable_gqa(true))
+    }),
+];
+
+pub const ODD: &[(&str, Attended)] = &[
+    ("odd", |d| plain([37, 45, 13, 27], d)),
+    ("narrow", |d| plain([19, 3, 1, 1], d)),
+    ("a few keys", |d| plain([50, 6, 5, 40], d)),
+    ("one key", |d| plain([16, 1, 8, 8], d)),
+    ("one query", |d| plain([1, 40, 8, 8], d)),
+    ("hidden", |d| {
+        let [q, k, v] = heads([2, 2], [40, 50, 8, 8], d);
+        let mask = numbers([2, 1, 40, 50], 4, d).gt(0.5) & numbers([40, 1], 7, d).gt(-0.9);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
+    }),
+    ("hidden everywhere", |d| {
+        let [q, k, v] = heads([1, 1], [20, 40, 8, 8], d);
+        let mask = numbers([20, 40], 4, d).gt(2.0);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
+    }),
+    ("added", |d| {
+        let [q, k, v] = heads([2, 2], [33, 50, 8, 8], d);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&(numbers([2, 33, 50], 4, d) * 4.0)))
+    }),
+    ("added minus infinity", |d| {
+        let [q, k, v] = heads([1, 2], [33, 50, 8, 8], d);
+        let mask = numbers([33, 50], 4, d);
+        let mask = mask.gt(0.0).select(&mask, f32::NEG_INFINITY);
+        q.scaled_dot_product_attention(&k, &v, opts().mask(&mask))
+    }),
+    ("no number", |d| {
+        let [q, k, v] = heads([1, 1], [20, 40, 8, 8], d);
+        let k = numbers([40, 1], 5, d).gt(0.9).select(f32::NAN, &k);
+        q.scaled_dot_product_attention(&k, &v, opts())
+    }),
+    ("infinite scores", |d| {
+        let [q, k, v] = heads([1, 1], [20, 40, 8, 8], d);
+        (q * f32::INFINITY).scaled_dot_product_attention(&k, &v, opts())
+    }),
+    ("large scores", |d| {
+        let [q, k, v] = heads([1, 1], [20, 70, 8, 8], d);
+        (q * 1e3).scaled_dot_product_attention(&(k * 1e3), &v, opts())
+    }),
+];
+
+/// Results are rounded to the type.
+pub const HALVES: &[(&str, Attended)] = &[("halves", |d| {
+    let [q, k, v] = heads([1, 2], [40, 40, 16, 16], d).map(|x| x.to_dtype(DType::F16));
+    q.scaled_dot_product_attention(&k, &v, opts().scale(0.5)).to_dtype(DType::F32)
+})];
+pub const BRAIN_FLOATS: &[(&str, Attended)] = &[("brain floats", |d| {
+    let [q, k, v] = heads([1, 2], [40, 40, 15, 17], d).map(|x| x.to_dtype(DType::BF16));
+    q.scaled_dot_product_attention(&k, &v, opts()).to_dtype(DType::F32)
+})];
+
+/// Holds attention on a device against the interpreter; its kernel's text holds
+/// `template`.
+pub fn agree(backend: Arc<dyn Backend>, template: &str, cases: &[(&str, Attended)], tolerance: f64) {
+    let (name, context) = (backend.device(), Context::new());
+    context.install(backend);
+    for (title, attended) in cases {
+        let want = Tensor::oracle(&[&attended(Device::cpu())]).expect("the interpreter")[0].to_f64();
+        with_context(&context, || {
+            let have = attended(name);
+            let report = have.plan().expect("a plan");
+            let is_attention = |kernel: &&KernelReport| kernel.text().contains("  attention %");
+            let kernel = report.kernels.iter().find(is_attention).expect("one kernel for all of it");
+            let source = kernel.source().expect("a text");
+            assert!(source.contains(template), "{title}:\n{source}");
+            let have = have.to_vec::<f32>().expect("the device's attention");
+            let near = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance;
+            let wrong = want.iter().zip(&have).position(|(a, b)| !near(*a, f64::from(*b)));
+            assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}");
+        });
+    }
+}
