@@ -75,7 +75,7 @@ impl Nvidia {
     pub fn shared_bytes(&self) -> usize {
         match self.capability {
             (8, 0 | 7) => 163 << 10,
-            (9 | 10 | 11, _) => 227 << 10,
+            (9..=11, _) => 227 << 10,
             _ => 99 << 10,
         }
     }

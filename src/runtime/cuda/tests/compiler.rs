@@ -124,6 +124,8 @@ fn tiles_of_tensor_cores_compile_without_spills() {
         return;
     }
     let copied = product(DType::BF16, [1024, 1024, 1024]);
+    // A result of more elements than 32-bit positions reach.
+    let large = product(DType::BF16, [1 << 16, 64, 40_000]);
     // Nothing is aligned, so that all goes through registers.
     let computed = product(DType::F16, [1023, 1021, 1019]);
     for arch in GENERATIONS {
@@ -133,6 +135,7 @@ fn tiles_of_tensor_cores_compile_without_spills() {
         assert_eq!(wanted, if arch == "90" { 2 } else { 1 }, "sm_{arch}: {sizes:?}");
         assert!(compiled_tiles(&computed, arch).len() > 1);
     }
+    assert!(compiled_tiles(&large, "90").contains(&[128, 256]));
 }
 
 #[test]

@@ -70,6 +70,11 @@ const HALVES: &[Case] = &[
         wide(half([48, 48], 1, d)).matmul(&wide(half([48, 40], 2, d)))
     }),
     ("view of a leaf", COMPUTED, |d| half([41, 31], 1, d).i((1..38, 3..27)).matmul(&half([24, 44], 2, d))),
+    ("memory that is not aligned", COPIED, |d| {
+        let stretch = half([4097], 1, d).i(1..);
+        stretch.realize().expect("a leaf within another");
+        stretch.reshape([64, 64]).matmul(&half([64, 64], 2, d))
+    }),
     ("convolution", COMPUTED, |d| {
         let opts = ConvOpts::default().padding(1).stride(2);
         brain([2, 5, 17, 19], 1, d).conv2d(&brain([7, 5, 3, 3], 2, d), Some(&brain([7], 3, d)), opts)
