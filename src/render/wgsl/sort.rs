@@ -3,7 +3,7 @@
 //!
 //! The header's hooks are what an element's key is and where its place goes.
 //! Sizes are read by functions, so one compiled text serves several
-//! ([`sized`]); the launch's number says which part of the network it is.
+//! ([`sized`](crate::render::wgsl::sized)); the launch's number says which part of the network it is.
 
 use std::fmt::Write;
 
