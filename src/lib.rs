@@ -57,7 +57,7 @@ pub mod tensor;
 
 pub use base::{
     DType, Device, DeviceKind, Direction, Error, Precision, Result, float32_matmul_precision,
-    set_float32_matmul_precision,
+    is_deterministic, set_benchmark, set_deterministic, set_float32_matmul_precision,
 };
 pub use grad::{
     GradMode, GradOpts, checkpoint, checkpoint_many, custom_grad, enable_grad, grad, grad_with,

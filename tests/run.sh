@@ -90,14 +90,14 @@ for proof in "${cuda_proofs[@]}"; do
     case "$proof" in
     cudasim)
         KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
-        LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision
+        LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test tuning
         # What the fuzz does on other devices, and a third of the corpus.
         KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
         KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
         ;;
     nvrtc)
         # Machine code for three generations, no register spilled.
-        for tests in "--lib runtime::cuda::tests::compiler" "--test golden" "--test fuzz kernels_compile"; do
+        for tests in "--lib -- runtime::cuda::tests::compiler attention_compiles" "--test golden" "--test fuzz kernels_compile"; do
             # shellcheck disable=SC2086 # the words are options
             KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib" cargo test --all-features $tests
         done

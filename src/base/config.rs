@@ -20,8 +20,8 @@ pub struct Config {
     pub strict: bool,
     /// `KILN_CACHE_DIR`: where compiled kernels are kept on disk.
     pub cache_dir: Option<PathBuf>,
-    /// `KILN_TUNE`: whether wgpu adapters time the tiles of products; if not
-    /// set, GPUs do and software drivers do not.
+    /// `KILN_TUNE`: whether GPUs time the tiles of products; if not set, those of
+    /// wgpu do, and software drivers and CUDA devices do not.
     pub tune: Option<bool>,
     /// `KILN_THREADS`: threads the CPU device uses; 0 or unset is all cores.
     pub threads: usize,

@@ -12,6 +12,7 @@ pub mod scalar;
 pub mod shape;
 pub mod span;
 pub mod state_problem;
+pub mod tuning;
 
 pub use device::{Device, DeviceKind};
 pub use direction::Direction;
@@ -22,3 +23,4 @@ pub use scalar::Scalar;
 pub use shape::{Dims, Shape};
 pub use span::Span;
 pub use state_problem::StateProblem;
+pub use tuning::{is_deterministic, set_benchmark, set_deterministic};

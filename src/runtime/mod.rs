@@ -7,7 +7,7 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub mod disk_cache;
 pub mod host;
 pub mod label;
@@ -15,6 +15,8 @@ pub mod ledger;
 pub mod null;
 pub mod properties;
 pub mod replay;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+pub mod tune;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 

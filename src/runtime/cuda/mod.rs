@@ -8,6 +8,7 @@
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
+//! - [`tune`]: the fastest tile of a product.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;
@@ -18,6 +19,7 @@ pub mod peers;
 pub mod pinned;
 pub mod program;
 pub mod reports;
+pub mod tune;
 
 #[cfg(test)]
 mod tests;
@@ -182,7 +184,8 @@ impl Backend for CudaBackend {
             let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
             return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
         }
-        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone(), self.target.clone())?))
+        let target = tune::target(&gpu, &reports, work, &self.target);
+        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone(), target)?))
     }
     fn describe(&self) -> String {
         let info = &self.gpu.driver.info;

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::render::{Adapter, Target};
 use crate::runtime::wgpu::adapter::{self, Opened};
@@ -85,7 +84,7 @@ impl Gpu {
             device,
             queue,
             info,
-            times_tiles: config().tune.unwrap_or(target.adapter != Adapter::Cpu),
+            times_tiles: target.adapter != Adapter::Cpu,
             target,
             pipelines,
             blocks: Mutex::new(blocks),

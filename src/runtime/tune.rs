@@ -1,0 +1,131 @@
+//! Which of the ways that suit a product is fastest: timed when the product is
+//! compiled, on memory of nobody, and kept in the folder of compiled kernels.
+
+use std::path::Path;
+
+use crate::base::Result;
+use crate::ir::Buffer;
+use crate::kernel::Kernel;
+use crate::render::wgsl::memory::reaches;
+use crate::runtime::disk_cache::cached;
+use crate::runtime::{Binding, Bindings, IndexStatus, Program};
+
+/// Ways timed for one product: the table's first ones.
+pub const CANDIDATES: usize = 3;
+/// Launches that are timed together.
+pub const LAUNCHES: usize = 4;
+/// Bytes of operands and results above which nothing is timed, since timing
+/// needs memory of its own.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// The number of the fastest of some candidates, timed now or before. One that
+/// cannot be timed is not chosen; if none can, the first is.
+pub fn fastest(
+    folder: Option<&Path>,
+    key: &str,
+    count: usize,
+    time: &mut dyn FnMut(usize) -> Result<f64>,
+) -> usize {
+    let mut choose = || -> std::result::Result<Vec<u8>, ()> {
+        let times = (0..count).filter_map(|number| Some((time(number).ok()?, number)));
+        let (_, number) = times.min_by(|(a, _), (b, _)| a.total_cmp(b)).ok_or(())?;
+        Ok(vec![number as u8])
+    };
+    let found = match folder {
+        Some(folder) => cached(folder, key, choose),
+        None => choose(),
+    };
+    found.ok().and_then(|found| found.first().map(|&number| usize::from(number))).unwrap_or(0)
+}
+
+/// Whether no address depends on data, which here would be any.
+pub fn reads_at_axes(kernel: &Kernel) -> bool {
+    let dynamic = |node: &crate::kernel::ExprNode| {
+        node.expr.load().is_some_and(|(_, access)| !access.dynamic.is_empty())
+    };
+    !kernel.exprs.iter().any(dynamic)
+}
+
+/// Operands and results of nobody.
+#[derive(Debug)]
+pub struct Memory {
+    inputs: Vec<Buffer>,
+    outputs: Vec<Buffer>,
+    scalars: Vec<u64>,
+}
+
+impl Memory {
+    /// Enough for a kernel; `None` if that is too much.
+    pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<Buffer>) -> Option<Memory> {
+        let reaches = reaches(kernel).ok()?;
+        let sizes = kernel.inputs.iter().zip(reaches);
+        let inputs: Vec<u64> = sizes.map(|(input, reach)| reach * input.dtype.size() as u64).collect();
+        let outputs: Vec<u64> =
+            kernel.stores.iter().map(|store| (store.numel * store.dtype.size()) as u64).collect();
+        if inputs.iter().chain(&outputs).sum::<u64>() > MOST_BYTES {
+            return None;
+        }
+        let all = |sizes: &[u64]| -> Option<Vec<Buffer>> {
+            sizes.iter().map(|&bytes| allocate(bytes as usize).ok()).collect()
+        };
+        Some(Memory { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args.len()] })
+    }
+
+    /// Launches a program so often.
+    ///
+    /// # Errors
+    /// The program's.
+    pub fn launch(&self, program: &dyn Program, times: usize) -> Result<()> {
+        let (inputs, outputs, status) = (bound(&self.inputs), bound(&self.outputs), IndexStatus::default());
+        let bindings =
+            Bindings { inputs: &inputs, outputs: &outputs, scalars: &self.scalars, status: &status };
+        (0..times).try_for_each(|_| program.launch(&bindings))
+    }
+}
+
+fn bound(buffers: &[Buffer]) -> Vec<Binding<'_>> {
+    buffers.iter().map(|buffer| Binding { buffer, offset: 0 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Device, Error};
+
+    /// A folder that goes when the test ends.
+    struct Folder(std::path::PathBuf);
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_fastest_is_found_once_for_each_key() {
+        let folder = Folder(std::env::temp_dir().join(format!("kiln-tiles-{}", std::process::id())));
+        let mut timed = 0;
+        let mut choose = |key: &str, times: [f64; 3]| {
+            fastest(Some(&folder.0), key, 3, &mut |number| {
+                timed += 1;
+                Ok(times[number])
+            })
+        };
+        assert_eq!(choose("one", [3.0, 1.0, 2.0]), 1);
+        // Known: other times are not looked at.
+        assert_eq!(choose("one", [1.0, 2.0, 3.0]), 1);
+        assert_eq!(choose("two", [3.0, 2.0, 1.0]), 2);
+        assert_eq!(timed, 6);
+    }
+
+    #[test]
+    fn a_tile_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
+        let fail = || {
+            let message = "does not run".into();
+            Err(Error::Kernel { kernel: "tile".into(), device: Device::wgpu(0), message })
+        };
+        let some =
+            fastest(None, "", 3, &mut |number| if number == 0 { fail() } else { Ok(3.0 - number as f64) });
+        assert_eq!(some, 2);
+        assert_eq!(fastest(None, "", 3, &mut |_| fail()), 0);
+    }
+}
