@@ -20,9 +20,11 @@ use crate::tensor::Tensor;
 /// Names the bug that a process of its own plants.
 const VARIABLE: &str = "KILN_PLANTED_BUG";
 
-/// What is wrong, what the text says, what it says instead; in the text for
-/// single warps.
-const BUGS: &[(&str, &str, &str)] = &[
+/// What is wrong, what the text says, what it says instead.
+type Bug = (&'static str, &'static str, &'static str);
+
+/// Bugs in the text for single warps.
+const BUGS: &[Bug] = &[
     (
         "nobody waits for the others' copies",
         "cp_async_wait<STAGES - 2>();\n        __syncthreads();",
@@ -40,7 +42,7 @@ const BUGS: &[(&str, &str, &str)] = &[
 ];
 
 /// The same in the text for groups of warps.
-const BUGS_OF_GROUPS: &[(&str, &str, &str)] = &[
+const BUGS_OF_GROUPS: &[Bug] = &[
     (
         "a group does not wait for the others' copies",
         "__syncthreads();\n        wgmma_fence();",
@@ -54,20 +56,43 @@ const BUGS_OF_GROUPS: &[(&str, &str, &str)] = &[
     ("a wrong depth of an operand", "first * STEP + depth :", "first * STEP + depth / 2 :"),
 ];
 
-fn leaf(dims: [usize; 3], device: crate::base::Device) -> Tensor {
-    let x = Tensor::zeros(dims, device).to_dtype(DType::BF16);
+/// The same in the text for numbers that tensor cores do not multiply.
+const BUGS_OF_THREADS: &[Bug] = &[
+    ("a thread does not wait for the others' parts", "blocks);\n        __syncthreads();", "blocks);"),
+    ("a part is written where others read", "(step + 1) % 2 * STAGE", "step % 2 * STAGE"),
+    ("a wrong address of fours", "const Four x = stage[place<HIGH>", "const Four x = stage[place<WIDE>"),
+    ("a depth too many", "depth + 0 < 328", "depth + 0 <= 328"),
+];
+
+/// The texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Text {
+    Warps,
+    Groups,
+    Threads,
+}
+
+/// Texts, what names them as they are, what is planted in them.
+const TEXTS: [(Text, &str, &[Bug]); 3] = [
+    (Text::Warps, "nothing, of warps", BUGS),
+    (Text::Groups, "nothing, of groups", BUGS_OF_GROUPS),
+    (Text::Threads, "nothing, of threads", BUGS_OF_THREADS),
+];
+
+fn leaf(dims: [usize; 3], dtype: DType, device: crate::base::Device) -> Tensor {
+    let x = Tensor::zeros(dims, device).to_dtype(dtype);
     x.realize().expect("a leaf");
     x
 }
 
-/// A target that computes a kernel by a tile of the size that several blocks share.
-fn tiled(kernel: &Kernel, of_groups: bool) -> Target {
-    let target = Target::nvidia(if of_groups { (9, 0) } else { (8, 0) }, 4);
+/// A target that computes a kernel by a tile that several blocks share, in a text.
+fn target_for(kernel: &Kernel, text: Text) -> Target {
+    let target = Target::nvidia(if text == Text::Groups { (9, 0) } else { (8, 0) }, 4);
     let choices = choices(kernel, &target);
     let is_wanted = |tile: &Tile| match tile {
-        Tile::Wgmma { columns, .. } => of_groups && *columns == 128,
-        Tile::Mma { columns, rows, .. } => !of_groups && [*rows, *columns] == [64, 64],
-        Tile::Simt { .. } => false,
+        Tile::Wgmma { columns, .. } => text == Text::Groups && *columns == 128,
+        Tile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
+        Tile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
     };
     let tile = choices.iter().map(|choice| choice.tile).find(is_wanted);
     assert!(tile.is_some(), "{choices:?}");
@@ -75,23 +100,27 @@ fn tiled(kernel: &Kernel, of_groups: bool) -> Target {
     Target { nvidia, ..target }
 }
 
-/// The product of random integers as the text with the bug that the environment names,
-/// if one, computes it; against the reference.
+/// The product of random integers as the text that the environment names, with a bug
+/// perhaps, computes it; against the reference.
 #[test]
 fn the_text_agrees_with_the_reference() {
     let Ok(wanted) = std::env::var(VARIABLE) else { return };
     let Some(backend) = device() else { return };
+    let is_here = |(_, own, bugs): &&(Text, &str, &[Bug])| {
+        *own == wanted || bugs.iter().any(|(title, ..)| *title == wanted)
+    };
+    let (text, _, bugs) = TEXTS.iter().find(is_here).expect("a text");
+    let bug = bugs.iter().find(|(title, ..)| *title == wanted);
+    let dtype = if *text == Text::Threads { DType::F32 } else { DType::BF16 };
     let context = Context::new();
     let name = backend.device();
     context.install(std::sync::Arc::new(backend));
     let work = with_context(&context, || {
-        let product = leaf([2, 40, 328], name).matmul(&leaf([2, 328, 72], name));
+        let product = leaf([2, 40, 328], dtype, name).matmul(&leaf([2, 328, 72], dtype, name));
         product.to_dtype(DType::F32).plan().expect("a plan").kernels[0].work().clone()
     });
     let Work::Kernel(kernel) = &work else { panic!("a product is a kernel") };
     let backend = device().expect("it was there");
-    let bug = BUGS.iter().chain(BUGS_OF_GROUPS).find(|(title, ..)| *title == wanted);
-    let of_groups = wanted == "none of groups" || BUGS_OF_GROUPS.iter().any(|(title, ..)| *title == wanted);
     let rewrite = |source: &str| match bug {
         Some((title, from, to)) => {
             assert!(source.contains(from), "{title}: not in\n{source}");
@@ -100,7 +129,7 @@ fn the_text_agrees_with_the_reference() {
         None => source.to_string(),
     };
     let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
-    let target = tiled(kernel, of_groups);
+    let target = target_for(kernel, *text);
     let program =
         CudaProgram::with_text(gpu, reports, work.clone(), target, rewrite).expect("a text that compiles");
     let value = |i: usize| Scalar::Int((i * 7 + i / 11 * 3) as i64 % 5 - 2);
@@ -131,14 +160,14 @@ fn planted_bugs_are_found() {
     if !backend.describe().contains("simulated") {
         return println!("skipped: a GPU need not notice");
     }
-    for sound in ["none", "none of groups"] {
+    for (_, sound, bugs) in TEXTS {
         let (passes, text) = verdict(sound);
         assert!(passes, "{text}");
-    }
-    for (title, ..) in BUGS.iter().chain(BUGS_OF_GROUPS) {
-        let (passes, text) = verdict(title);
-        assert!(!passes, "{title} goes unnoticed");
-        let found = ["simulated device:", "another product"];
-        assert!(found.iter().any(|reason| text.contains(reason)), "{title}: {text}");
+        for (title, ..) in bugs {
+            let (passes, text) = verdict(title);
+            assert!(!passes, "{title} goes unnoticed");
+            let found = ["simulated device:", "another product"];
+            assert!(found.iter().any(|reason| text.contains(reason)), "{title}: {text}");
+        }
     }
 }
