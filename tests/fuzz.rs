@@ -124,17 +124,32 @@ fn gradients_agree_within_bounds() {
     assert!(cases < ENOUGH || compared > u64::from(cases) * 5, "only {compared} gradients were compared");
 }
 
-/// What is computed again, not to be kept, is the same.
-#[test]
-fn programs_in_little_memory_agree_bit_by_bit() {
-    let cases = device::setting("KILN_FUZZ_CASES", GRADIENT_CASES);
+/// Programs within budgets.
+fn fuzz_budgets(cases: u32, seed: u32, programs: impl Strategy<Value = Program>) -> Census {
     let census = RefCell::new(Census::default());
     let property = |program: Program| in_little_memory(&program, Device::cpu(), &mut census.borrow_mut());
-    if let Err(failure) = runner(cases, 9).run(&programs_with_gradients(), property) {
+    if let Err(failure) = runner(cases, seed).run(&programs, property) {
         panic!("{failure}");
     }
-    let less = census.into_inner().count("programs in less memory");
+    let census = census.into_inner();
+    let (less, chunks) = (census.count("programs in less memory"), census.count("programs in chunks"));
     assert!(cases < ENOUGH || less > u64::from(cases) / 50, "only {less} programs did with less");
+    assert!(cases < ENOUGH || chunks > u64::from(cases) / 200, "only {chunks} programs ran in chunks");
+    census
+}
+
+/// What is computed again, not to be kept, is the same; what is computed in
+/// chunks is as exact.
+#[test]
+fn gradients_in_little_memory_agree_within_bounds() {
+    fuzz_budgets(device::setting("KILN_FUZZ_CASES", GRADIENT_CASES), 9, programs_with_gradients());
+}
+
+/// Sums of small integers are exact in any order.
+#[test]
+fn small_integers_in_little_memory_agree_bit_by_bit() {
+    let programs = sized_programs(Mode::Exact, false, Size::Large, 12);
+    fuzz_budgets(device::setting("KILN_FUZZ_CASES", CASES) / 5, 10, programs);
 }
 
 #[test]

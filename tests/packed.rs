@@ -198,7 +198,7 @@ fn a_part_and_its_pack_meet() {
     let x = Tensor::linspace(0.0, 15.0, 16, ());
     x.realize().unwrap();
     let part = -&x;
-    let pack = Op::Pack(Box::new(Packing { starts: vec![0, 16], extent: 32 }));
+    let pack = Op::Pack(Box::new(Packing { starts: vec![0, 16], shape: [32].into() }));
     let operands = [part.node().unwrap().clone(), (&x * 2.0).node().unwrap().clone()];
     let ty = Type::new([32], DType::F32, Device::cpu());
     let whole = Tensor::from_node(Node::new(pack, ty, operands.into_iter().collect(), Span::caller()));

@@ -31,6 +31,13 @@ pub struct GraphNode {
     pub span: Span,
 }
 
+impl GraphNode {
+    /// Whether it is an operand that is to be in memory before it is read.
+    pub fn waits_for_itself(&self) -> bool {
+        matches!(self.op, Op::After) && self.operands[0] == self.operands[1]
+    }
+}
+
 /// A graph with numbered inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {

@@ -156,10 +156,11 @@ fn pack(packing: &Packing, operands: &[&Type]) -> Inferred {
         }
         end = start + count;
     }
-    if end > packing.extent {
-        return Err(Mismatch::new(format!("{} elements", packing.extent), end.to_string()));
+    let room = packing.shape.numel();
+    if end > room {
+        return Err(Mismatch::new(format!("{room} elements"), end.to_string()));
     }
-    Ok(Type { shape: Shape::from(packing.extent), ..(*first).clone() })
+    Ok(Type { shape: packing.shape.clone(), ..(*first).clone() })
 }
 
 fn expect_arity(op: &Op, operands: &[&Type]) -> Result<(), Mismatch> {

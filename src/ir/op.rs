@@ -95,8 +95,8 @@ pub enum ScatterMode {
 pub struct Packing {
     /// By operand: its first element.
     pub starts: Vec<usize>,
-    /// Elements of the whole. Those between operands are never looked at.
-    pub extent: usize,
+    /// The shape of the whole. Elements between operands are never looked at.
+    pub shape: Shape,
 }
 
 /// A closed graph: its results depend on nothing but its parameters, which
@@ -237,10 +237,11 @@ pub enum Op {
     AllReduce(Monoid),
     /// The first operand, to be used no earlier than the second is there: what
     /// is computed from it is computed apart from what is computed from the
-    /// operand itself. Recomputation starts from such.
+    /// operand itself. Recomputation starts from such. What waits for itself is
+    /// read from memory.
     After,
 
-    /// The operands, each in row-major order, in one piece of memory: rank 1.
+    /// The operands, each in row-major order, in one piece of memory.
     /// What a plan computes is computed in place, so that this costs nothing.
     Pack(Box<Packing>),
 

@@ -245,7 +245,7 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
         Op::Scatter(axis, mode) => smallvec![u64::from(*axis), *mode as u64],
         Op::Sort { axis, descending } => smallvec![u64::from(*axis), u64::from(*descending)],
         Op::AllReduce(monoid) => smallvec![*monoid as u64],
-        Op::Pack(packing) => packing.starts.iter().map(|&start| start as u64).collect(),
+        Op::Pack(packing) => packing.starts.iter().chain(packing.shape.iter()).map(|&n| n as u64).collect(),
         Op::Loop(spec, out) => smallvec![Arc::as_ptr(spec) as u64, u64::from(*out)],
         Op::Composite(composite, out) => smallvec![Arc::as_ptr(composite) as u64, u64::from(*out)],
         Op::Custom(custom, out) => smallvec![Arc::as_ptr(custom).cast::<()>() as u64, u64::from(*out)],

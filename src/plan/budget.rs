@@ -9,7 +9,7 @@ use crate::base::error::LiveTensor;
 use crate::base::{Device, Error, Result};
 use crate::ir::Op;
 use crate::ir::collect::Collected;
-use crate::plan::build::{Plan, refit};
+use crate::plan::build::{Plan, cut, refit};
 use crate::plan::context::Context;
 use crate::plan::donate::LeafMemory;
 use crate::plan::realize::lines_of;
@@ -36,6 +36,10 @@ impl Budget {
     }
 }
 
+/// How often chunks are made smaller since their kernels take more memory for
+/// themselves.
+const CORRECTIONS: usize = 3;
+
 thread_local! {
     static BUDGETS: RefCell<Vec<Budget>> = const { RefCell::new(Vec::new()) };
 }
@@ -50,11 +54,21 @@ impl Drop for Scope {
 }
 
 /// Runs the closure; what this thread plans and realizes meanwhile needs no
-/// more memory than the budget says. A plan that would need more computes
-/// values again, right before they are read, instead of keeping them: the
-/// same kernels once more, so results are the same bit by bit and nothing new
-/// is compiled. If that is not enough, realizing is [`Error::OverBudget`],
-/// before anything has run. In nested scopes all budgets hold.
+/// more memory than the budget says. In nested scopes all budgets hold.
+///
+/// A plan that would need more computes values again, right before they are
+/// read, instead of keeping them: the same kernels once more, so results are
+/// the same bit by bit and nothing new is compiled. Where that is not enough
+/// (logits over a large vocabulary, a wide hidden layer, the scores of an
+/// attention, the activations of a batch), what makes and uses the large values
+/// is cut along an axis in which its parts do not depend on each other, and the
+/// chunks run one after the other in the same memory
+/// ([`crate::PlanReport::in_chunks`]). What is summed over the axis, such as a
+/// weight's gradient, is then added up chunk by chunk, 16-bit floats in 32 bits.
+/// So the last bits of sums and products, whose kernels depend on extents, may
+/// differ from those without a budget; under one budget they repeat.
+///
+/// If nothing fits, realizing is [`Error::OverBudget`], before anything has run.
 ///
 /// ```
 /// use kiln::Budget;
@@ -125,19 +139,57 @@ pub(crate) fn within(
     let fitted = plan.fitted.lock().unwrap_or_else(PoisonError::into_inner);
     let known = fitted.iter().find(|(known, _)| *known == targets).map(|(_, plan)| plan.clone());
     drop(fitted);
-    if let Some(known) = known {
-        return Ok(known);
+    let found = known.unwrap_or_else(|| {
+        let found = Arc::new(fitting(context, &plan, collected, memory, &targets));
+        let mut fitted = plan.fitted.lock().unwrap_or_else(PoisonError::into_inner);
+        if fitted.len() >= Plan::MAX_FITTED {
+            fitted.remove(0);
+        }
+        fitted.push((targets, found.clone()));
+        found
+    });
+    match self::excesses(&needs(context, &found, collected)).first() {
+        Some(excess) => Err(over_budget(*excess, &found, collected)),
+        None => Ok(found),
     }
-    let found = Arc::new(refit(context, &plan, memory, &targets));
-    if let Some(excess) = self::excesses(&needs(context, &found, collected)).first() {
-        return Err(over_budget(*excess, &found, collected));
+}
+
+/// The plan changed until it is within the budgets, or needs as little more as
+/// was found: by computing values again if that is enough, since it changes no
+/// bit; else in chunks.
+fn fitting(
+    context: &Context,
+    plan: &Plan,
+    collected: &Collected,
+    memory: &LeafMemory,
+    targets: &[(Device, u64)],
+) -> Plan {
+    let over = |plan: &Plan| -> u64 {
+        let excesses = excesses(&needs(context, plan, collected));
+        excesses.iter().map(|excess| excess.needed - excess.budget).sum()
+    };
+    let again = refit(context, plan, memory, targets);
+    if over(&again) == 0 {
+        return again;
     }
-    let mut fitted = plan.fitted.lock().unwrap_or_else(PoisonError::into_inner);
-    if fitted.len() >= Plan::MAX_FITTED {
-        fitted.remove(0);
+    // Kernels of chunks may take other memory for themselves than was foreseen.
+    let mut targets = targets.to_vec();
+    let Some(mut chunks) = cut(context, plan, collected, memory, &targets) else { return again };
+    for _ in 0..CORRECTIONS {
+        let excesses = excesses(&needs(context, &chunks, collected));
+        let unforeseen = |(device, target): &mut (Device, u64)| {
+            let excess = excesses.iter().find(|excess| excess.device == *device);
+            let met = taken(&chunks.schedule.memory, *device) <= *target;
+            let more = excess.filter(|_| met).map_or(0, |excess| excess.needed - excess.budget);
+            *target = target.saturating_sub(more);
+            more > 0
+        };
+        if targets.iter_mut().filter_map(|target| unforeseen(target).then_some(())).count() == 0 {
+            break;
+        }
+        chunks = cut(context, plan, collected, memory, &targets).unwrap_or(chunks);
     }
-    fitted.push((targets, found.clone()));
-    Ok(found)
+    if over(&chunks) <= over(&again) { chunks } else { again }
 }
 
 /// The error for a plan that is as small as was found.

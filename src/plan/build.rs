@@ -15,7 +15,7 @@ use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
 use crate::runtime::{Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
-use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, schedule};
+use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, chunk, schedule};
 
 /// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
@@ -119,14 +119,18 @@ pub(crate) fn build(
     let mut graph = collected.graph.clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves.len());
-    let layout =
-        |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
-    let layouts: Vec<Layout> = collected.leaves.iter().filter_map(layout).collect();
-    let plan = prepare(context, graph, &layouts, memory, model);
+    let plan = prepare(context, graph, &layouts(collected), memory, model);
     let counter =
         if plan.schedule.resized { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);
     plan
+}
+
+/// How the leaves lie in memory.
+fn layouts(collected: &Collected) -> Vec<Layout> {
+    let layout =
+        |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
+    collected.leaves.iter().filter_map(layout).collect()
 }
 
 /// A layout seen from its lowest element; where that is, the binding says.
@@ -169,22 +173,14 @@ fn prepare(
     let LeafMemory { donated, shared } = memory;
     let model = model.map(|plan| Model { schedule: &plan.schedule, alike: &alike });
     let environment = Environment { layouts, donated, shared, capabilities: &capabilities, model };
-    let schedule = schedule(graph, &environment);
-    let mut bodies = HashMap::new();
-    for (number, step) in schedule.steps.iter().enumerate() {
-        if let Action::Repeat(spec) = &step.action {
-            bodies.insert(number, body_plan(context, spec));
-        }
-    }
-    Plan::new(schedule, bodies)
+    with_bodies(context, schedule(graph, &environment))
 }
 
 /// A plan that does the same, changed until its steps take no more than the
 /// targets say, or as little as was found.
 pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets: &[(Device, u64)]) -> Plan {
     add(&context.counts.plans_built, 1);
-    let donated = |param: u32| memory.donated.get(param as usize).copied().unwrap_or(false);
-    let first_with = |param: u32| memory.shared.get(param as usize).copied().unwrap_or(param);
+    let (donated, first_with) = (memory.is_donated(), memory.first_with());
     let params = Params { donated: &donated, first_with: &first_with };
     let several_in_place = |device: Device| capabilities(context, device).several_in_place;
     let mut schedule = plan.schedule.clone();
@@ -197,6 +193,48 @@ pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets
     let bodies =
         from.iter().enumerate().filter_map(|(now, step)| Some((now, plan.bodies.get(step)?.clone())));
     Plan::new(schedule, bodies.collect())
+}
+
+/// A plan that does the same, with regions in chunks until its steps take no
+/// more than the targets say, or as little as was found. `None` if nothing can be
+/// cut with any use.
+pub(crate) fn cut(
+    context: &Context,
+    plan: &Plan,
+    collected: &Collected,
+    memory: &LeafMemory,
+    targets: &[(Device, u64)],
+) -> Option<Plan> {
+    let (donated, first_with) = (memory.is_donated(), memory.first_with());
+    let params = Params { donated: &donated, first_with: &first_with };
+    let capabilities = |device: Device| capabilities(context, device);
+    let environment = Environment {
+        layouts: &layouts(collected),
+        donated: &memory.donated,
+        shared: &memory.shared,
+        capabilities: &capabilities,
+        model: None,
+    };
+    let mut schedule = None;
+    for &(device, bytes) in targets {
+        let now = schedule.as_ref().unwrap_or(&plan.schedule);
+        schedule = chunk::fit(now, &environment, &params, device, bytes).or(schedule);
+    }
+    schedule.map(|schedule| {
+        add(&context.counts.plans_built, 1);
+        with_bodies(context, schedule)
+    })
+}
+
+/// The plan of a schedule, with those of its repetitions.
+fn with_bodies(context: &Context, schedule: Schedule) -> Plan {
+    let mut bodies = HashMap::new();
+    for (number, step) in schedule.steps.iter().enumerate() {
+        if let Action::Repeat(spec) = &step.action {
+            bodies.insert(number, body_plan(context, spec));
+        }
+    }
+    Plan::new(schedule, bodies)
 }
 
 /// The plan of a repetition's body, from the cache or new. How often it runs

@@ -20,6 +20,17 @@ pub struct LeafMemory {
     pub shared: Vec<u32>,
 }
 
+impl LeafMemory {
+    /// Whether the n-th leaf may be overwritten.
+    pub fn is_donated(&self) -> impl Fn(u32) -> bool {
+        move |leaf| self.donated.get(leaf as usize).copied().unwrap_or(false)
+    }
+    /// The first leaf in the n-th one's buffer.
+    pub fn first_with(&self) -> impl Fn(u32) -> u32 {
+        move |leaf| self.shared.get(leaf as usize).copied().unwrap_or(leaf)
+    }
+}
+
 /// Looks at who holds the leaves of a realize that makes values of all outputs,
 /// which then let go of their operands.
 pub fn leaf_memory(collected: &Collected) -> LeafMemory {

@@ -230,9 +230,9 @@ impl Writer {
             Op::AllReduce(monoid) => self.tag(23, *monoid as u64),
             Op::After => self.tag(27, 0),
             Op::Pack(packing) => {
-                self.tag(28, packing.starts.len() as u64);
+                self.tag(28, (packing.starts.len() as u64) << 8 | packing.shape.rank() as u64);
                 self.values.fixed.extend(packing.starts.iter().map(|&start| start as u64));
-                self.values.fixed.push(packing.extent as u64);
+                self.values.fixed.extend(packing.shape.iter().map(|&extent| extent as u64));
             }
             Op::Loop(spec, out) => {
                 self.tag(24, u64::from(*out) << 1 | u64::from(spec.reverse));

@@ -62,6 +62,9 @@ pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> 
             lines[id.index()] = Some(node.span);
         }
     }
+    for (part, given) in &plan.schedule.parts {
+        lines[part.index()] = Some(collected.graph.node(*given).span);
+    }
     for (again, first) in &plan.schedule.again {
         lines[again.index()] = lines[first.index()];
     }

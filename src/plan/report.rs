@@ -22,6 +22,7 @@ use crate::schedule::{Action, Reason, Step};
 mod again;
 mod apart;
 mod check;
+mod chunks;
 mod memory;
 mod table;
 mod text;
@@ -29,6 +30,7 @@ mod text;
 pub use again::ComputedAgain;
 pub use apart::Separation;
 pub use check::Obstacle;
+pub use chunks::InChunks;
 pub use memory::MemoryReport;
 pub(crate) use memory::needs;
 pub(crate) use table::{bytes, count};
@@ -51,6 +53,8 @@ pub struct PlanReport {
     /// Values computed again for gradients or to fit a budget, instead of being
     /// kept.
     pub computed_again: Vec<ComputedAgain>,
+    /// Values computed and used part by part to fit a budget.
+    pub in_chunks: Vec<InChunks>,
     pub(crate) plan: Option<Arc<Plan>>,
     /// The graph as it was built.
     built: Graph,
@@ -229,6 +233,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     report.dropped_transfers = dropped_transfers(plan, &collected.graph);
     report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
+    report.in_chunks = chunks::in_chunks(plan, &collected.graph);
     report.computed_again = again::computed_again(plan, &spans);
     report.spans = spans;
     report
@@ -245,6 +250,9 @@ fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     }
     for (id, moved) in &plan.schedule.transfers {
         spans[id.index()] = collected.graph.node(moved.asked).span;
+    }
+    for (part, given) in &plan.schedule.parts {
+        spans[part.index()] = collected.graph.node(*given).span;
     }
     for (again, first) in &plan.schedule.again {
         spans[again.index()] = spans[first.index()];

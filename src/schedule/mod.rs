@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod check;
+pub mod chunk;
 pub mod class;
 pub mod expand;
 pub mod floor;
@@ -69,6 +70,9 @@ pub struct Schedule {
     /// Of each value computed again to fit a budget, the value as it was
     /// computed first.
     pub again: HashMap<NodeId, NodeId>,
+    /// Of each value that is computed in chunks to fit a budget, by the nodes of
+    /// the chunks: the node of the graph given.
+    pub parts: HashMap<NodeId, NodeId>,
 }
 
 /// Runs the passes, in order:
@@ -111,7 +115,8 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &params, &several_in_place);
     debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
-    Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again: HashMap::new() }
+    let (again, parts) = (HashMap::new(), HashMap::new());
+    Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again, parts }
 }
 
 /// Decides what runs together, and in which order.

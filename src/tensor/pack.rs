@@ -32,11 +32,13 @@ impl Pack {
         // what vectors and lines of a cache hold.
         let mut order: Vec<usize> = (0..shapes.len()).collect();
         order.sort_by_key(|&i| Reverse(shapes[i].numel().trailing_zeros().min(6)));
-        let mut packing = Packing { starts: vec![0; shapes.len()], extent: 0 };
+        let mut starts = vec![0; shapes.len()];
+        let mut extent = 0;
         for i in order {
-            packing.starts[i] = packing.extent;
-            packing.extent = (packing.extent + shapes[i].numel()).next_multiple_of(unit);
+            starts[i] = extent;
+            extent = (extent + shapes[i].numel()).next_multiple_of(unit);
         }
+        let packing = Packing { starts, shape: Shape::from(extent) };
         Pack { site, packing, shapes }
     }
 
@@ -82,7 +84,7 @@ impl Pack {
 
     /// Whether nothing lies between the tensors.
     pub fn is_dense(&self) -> bool {
-        self.shapes.iter().map(Shape::numel).sum::<usize>() == self.packing.extent
+        self.shapes.iter().map(Shape::numel).sum::<usize>() == self.packing.shape.numel()
     }
 
     /// The buffer that holds exactly these nodes' values, in order.
@@ -97,7 +99,7 @@ impl Pack {
             })
         };
         let mut ty = first.ty().clone();
-        ty.shape = Shape::from(self.packing.extent);
+        ty.shape = self.packing.shape.clone();
         let same_type = |node: &Arc<Node>| node.ty().dtype == ty.dtype;
         let fits = ty.bytes() == buffer.bytes && nodes.iter().all(same_type);
         if !fits || !nodes.iter().zip(&self.packing.starts).all(placed) {
@@ -113,7 +115,7 @@ impl Pack {
         let placed = |(node, &start): (&Arc<Node>, &usize)| {
             stretch(node).is_some_and(|(below, at)| at == start && Arc::ptr_eq(&below, &whole))
         };
-        let fits = whole.ty().shape[..] == [self.packing.extent];
+        let fits = whole.ty().shape == self.packing.shape;
         (fits && nodes.iter().zip(&self.packing.starts).all(placed)).then_some(whole)
     }
 }

@@ -1,5 +1,6 @@
 //! Movement: its adjoint is movement.
 
+use crate::base::Shape;
 use crate::grad::vjp::Pull;
 use crate::ir::{Axes, PadAxis, SliceAxis};
 use crate::tensor::Tensor;
@@ -39,7 +40,8 @@ pub(super) fn pad(p: &Pull, axes: &[PadAxis], i: usize) -> Tensor {
 
 /// An operand's own elements.
 pub(super) fn unpack(p: &Pull, start: usize, i: usize) -> Tensor {
-    let own = p.site.slice(p.g, 0, start, start + p.x[i].numel(), 1);
+    let whole = p.site.reshape(p.g, &Shape::from(p.g.numel()));
+    let own = p.site.slice(&whole, 0, start, start + p.x[i].numel(), 1);
     p.site.reshape(&own, &p.x[i].shape())
 }
 

@@ -50,7 +50,7 @@ pub(super) fn slice(axes: &[SliceAxis], from: &Shape, to: &Shape) -> Vec<usize> 
 /// The stored operands in one piece, zeros between them.
 pub(super) fn pack(packing: &Packing, operands: &[&Value]) -> Data {
     fn placed<T: Copy + Default>(packing: &Packing, parts: &[&[T]]) -> Vec<T> {
-        let mut whole = vec![T::default(); packing.extent];
+        let mut whole = vec![T::default(); packing.shape.numel()];
         for (&start, part) in packing.starts.iter().zip(parts) {
             whole[start..start + part.len()].copy_from_slice(part);
         }

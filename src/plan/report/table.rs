@@ -28,6 +28,9 @@ impl Display for PlanReport {
         for r in &self.computed_again {
             writeln!(f, "recomputed, first run at {}: {}{}{}", r.at, r.name, r.shape, times(r.times as u64))?;
         }
+        for c in &self.in_chunks {
+            writeln!(f, "in {} chunks: {}{} at {}", c.chunks, c.name, c.shape, c.at)?;
+        }
         self.write_totals(f)
     }
 }

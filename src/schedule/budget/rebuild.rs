@@ -48,6 +48,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
         resized: schedule.resized,
         again,
+        parts: schedule.parts.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),
         graph,
     }
 }

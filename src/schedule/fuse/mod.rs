@@ -307,7 +307,7 @@ impl<'a> State<'a> {
             return Err(Blocker::Cycle);
         }
         let from_memory = |reader: GroupId| reader == number || self.depends(number, reader) != Need::No;
-        if self.pack_readers(id).into_iter().any(from_memory) {
+        if self.memory_readers(id).into_iter().any(from_memory) {
             return Err(Blocker::Cycle);
         }
         if self.joins_freely(number, id, store) {

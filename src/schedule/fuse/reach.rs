@@ -78,8 +78,9 @@ impl State<'_> {
         waiters
     }
 
-    /// The groups that read a value as a part of a pack, and so from memory.
-    pub(super) fn pack_readers(&self, id: NodeId) -> Readers {
+    /// The groups that read a value from memory, since it is a part of a pack or
+    /// waits for itself.
+    pub(super) fn memory_readers(&self, id: NodeId) -> Readers {
         let mut readers = Readers::new();
         let Some(users) = &self.users else { return readers };
         let mut pending: SmallVec<[NodeId; 8]> = smallvec::smallvec![id];
@@ -89,6 +90,10 @@ impl State<'_> {
             for &pack in packs {
                 add_readers(&mut readers, &self.readers[pack.index()]);
                 pending.push(pack);
+            }
+            let waits = |user: &&NodeId| self.graph.node(**user).waits_for_itself();
+            for gate in users[node.index()].iter().filter(waits) {
+                add_readers(&mut readers, &self.readers[gate.index()]);
             }
         }
         readers

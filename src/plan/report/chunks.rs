@@ -1,0 +1,39 @@
+//! What a plan computes in chunks, one after the other in the same memory.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Shape, Span};
+use crate::ir::{Graph, NodeId};
+use crate::plan::build::Plan;
+
+/// A value that is never in memory as a whole, to fit a budget
+/// ([`crate::with_budget`]): it is computed and used part by part.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InChunks {
+    /// The operation.
+    pub name: &'static str,
+    /// The shape of the whole.
+    pub shape: Shape,
+    /// How many parts there are.
+    pub chunks: usize,
+    /// The user's line.
+    pub at: Span,
+}
+
+/// The values that steps store in parts; those that are whole in the end are
+/// none of them.
+pub(super) fn in_chunks(plan: &Plan, built: &Graph) -> Vec<InChunks> {
+    let schedule = &plan.schedule;
+    let mut chunks: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let there = |given: NodeId| schedule.map[given.index()].is_some();
+    let stored = schedule.steps.iter().flat_map(|step| &step.outputs);
+    for &given in stored.filter_map(|id| schedule.parts.get(id)).filter(|given| !there(**given)) {
+        *chunks.entry(given).or_default() += 1;
+    }
+    let report = |(given, chunks): (NodeId, usize)| {
+        let node = built.node(given);
+        InChunks { name: node.op.name(), shape: node.ty.shape.clone(), chunks, at: node.span }
+    };
+    chunks.into_iter().map(report).collect()
+}
