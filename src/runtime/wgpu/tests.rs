@@ -280,11 +280,23 @@ fn the_budget_refuses_and_leaves_the_rest_usable() {
 #[test]
 fn a_shader_that_does_not_compile_is_an_error_with_its_text() {
     let Some(backend) = device() else { return };
-    let error = backend.gpu().pipeline("broken", "fn main( {", 1).expect_err("no such syntax");
+    let text = "// whole\n\n\n\n\nfn main( {";
+    let error = backend.gpu().pipeline("broken", text, 1).expect_err("no such syntax");
     let Error::Kernel { kernel, message, .. } = &error else { panic!("{error:?}") };
     assert_eq!(kernel, "broken");
-    assert!(message.contains("fn main( {"), "{message}");
+    assert!(message.contains(text), "{message}");
     assert!(backend.upload(&[1; 64]).is_ok());
+}
+
+/// wgpu panics at such errors unless they are listened to.
+#[test]
+fn an_error_outside_any_call_comes_out_of_the_next() {
+    let Some(backend) = own_device() else { return };
+    let source = wgpu::ShaderSource::Wgsl("fn main( {".into());
+    let _ = backend.gpu().device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
+    let error = backend.sync().expect_err("it was not told yet");
+    assert!(error.to_string().contains("fn main( {"), "{error}");
+    assert!(backend.sync().is_ok(), "it was told");
 }
 
 #[test]
