@@ -73,6 +73,7 @@ fn properties_tell_what_a_device_is() {
         let cpu = Device::cpu().properties().unwrap();
         assert!(!cpu.simulated && cpu.compute_units >= 1 && cpu.dtypes.len() == DType::ALL.len());
         assert!(cpu.to_string().contains("compute units"), "{cpu}");
+        assert!(!cpu.capability.is_empty() && cpu.dtypes.contains(&DType::BF16));
         let cuda = Device::cuda(1).properties().unwrap();
         assert!(cuda.simulated && cuda.name.contains("virtual"), "{cuda}");
         assert_eq!(Device::cuda(1).name().unwrap(), cuda.name);
