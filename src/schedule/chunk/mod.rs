@@ -3,7 +3,7 @@
 //!
 //! A region of the graph is cut along an axis in which its parts do not depend
 //! on each other. Each chunk reads slices of what comes from outside; what the
-//! rest of the graph needs is laid side by side ([`Op::Pack`], so that it is
+//! rest of the graph needs is laid side by side (`Op::Pack`, so that it is
 //! computed in its place), or added up where a sum over the axis is all that is
 //! needed (a weight's gradient). All of this are ordinary nodes: the rest of the
 //! scheduler does not know of chunks, and the memory planner judges.
