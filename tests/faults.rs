@@ -242,6 +242,35 @@ fn failures_of_a_replay_are_errors() {
     });
 }
 
+/// Without the driver, or with it and without the compiler, the error names the
+/// library that is missing.
+#[cfg(all(unix, feature = "cuda"))]
+#[test]
+fn a_missing_cuda_library_is_named() {
+    const TEST: &str = "a_missing_cuda_library_is_named";
+    const MISSING: &str = "KILN_TEST_MISSING";
+    if let Ok(missing) = std::env::var(MISSING) {
+        let error = numbers().to(Device::cuda(0)).realize().expect_err("it is missing").to_string();
+        assert!(error.contains(&format!("{missing} was not found")) && error.lines().count() == 1, "{error}");
+        // And nothing else is the worse for it.
+        assert_eq!((numbers() + 1.0).to_vec::<f32>().unwrap()[8], 2.0);
+        return;
+    }
+    if !Device::cuda(0).name().is_ok_and(|name| name == "simulated device") {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("kiln-libraries-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = format!("export LD_LIBRARY_PATH={};", folder.display());
+    in_a_process(TEST, &path, (MISSING, "libcuda"));
+    let folders = std::env::var("LD_LIBRARY_PATH").expect("the simulated device is there");
+    let driver = folders.split(':').map(|it| std::path::Path::new(it).join("libcuda.so.1"));
+    let driver = driver.into_iter().find(|file| file.exists()).expect("its driver");
+    std::fs::copy(driver, folder.join("libcuda.so.1")).unwrap();
+    in_a_process(TEST, &path, (MISSING, "libnvrtc"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Two simulated devices hand data on without the host, each in its own order;
 /// through the host where neither reads the other's memory.
 #[cfg(all(unix, feature = "cuda"))]

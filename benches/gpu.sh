@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# What can only be seen on a machine with an NVIDIA GPU, in one call there.
+#
+#   benches/gpu.sh build FOLDER   on any machine: compiles tests and benchmarks and
+#                                 packs them, stripped, into FOLDER (below 64 MiB)
+#   benches/gpu.sh run FOLDER     on the GPU's: tests, fuzz, corpus, benchmarks beside
+#                                 torch and torch.compile where there is torch; prints
+#                                 the rows for RESULTS.md
+#
+# `run` needs the driver and NVRTC (libnvrtc of the CUDA toolkit, on LD_LIBRARY_PATH
+# or below /usr/local/cuda), and this repository's files. KILN_FUZZ_CASES, BUDGET_S and
+# ITEMS make it shorter.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+usage() { sed -n '2,13s/^# \{0,1\}//p' benches/gpu.sh >&2; exit 2; }
+[ $# -eq 2 ] || usage
+folder="$2"
+
+# Names and paths of what cargo has compiled, from its messages.
+executables() {
+    python3 -c '
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("reason") == "compiler-artifact" and message.get("executable"):
+        print(message["target"]["name"], message["executable"])'
+}
+
+build() {
+    mkdir -p "$folder/programs"
+    {
+        cargo test --no-run --message-format=json --lib --test faults --test fuzz --test corpus --test precision
+        cargo bench --no-run --message-format=json --bench peers
+    } | executables | while read -r name path; do
+        strip -o "$folder/programs/$name" "$path"
+    done
+    tar -C "$folder" -czf "$folder/programs.tgz" programs
+    rm -r "$folder/programs"
+    du -sh "$folder"
+}
+
+# Runs a check; the script goes on after a failure, and fails at its end.
+failed=()
+check() {
+    printf '\n== %s (%ss)\n' "$1" "$SECONDS"
+    "${@:2}" || failed+=("$1")
+}
+
+run() {
+    for toolkit in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
+        [ -d "$toolkit" ] && export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit"
+    done
+    programs="$(mktemp -d)"
+    trap 'rm -rf "$programs"' EXIT
+    tar -C "$programs" --strip-components=1 -xzf "$folder/programs.tgz"
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no nvidia-smi"
+    export KILN_REQUIRE=cudasim CARGO_MANIFEST_DIR="$PWD" KILN_CORPUS="${KILN_CORPUS:-$PWD/tests/corpus}"
+    check "kernels on the device" "$programs/kiln" runtime::cuda --skip compiler
+    check "faults" "$programs/faults"
+    check "precision" "$programs/precision"
+    check "fuzz" env KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES="${KILN_FUZZ_CASES:-300}" "$programs/fuzz" agree
+    check "corpus" env KILN_CORPUS_DEVICE=cuda:0 "$programs/corpus"
+    local lines
+    lines="$programs/lines"
+    check "benchmarks: kiln" bench "$lines" "$programs/peers" --device cuda
+    check "benchmarks: kiln, tiles timed" bench "$lines.tuned" env KILN_TUNE=1 "$programs/peers" --device cuda
+    if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+        check "benchmarks: torch" bench "$lines" python3 benches/peers_torch.py cuda eager
+        check "benchmarks: torch.compile" bench "$lines" python3 benches/peers_torch.py cuda compile
+    else
+        echo "skipped: no torch with CUDA, so nothing to compare with"
+    fi
+    rows "$lines"
+    [ ${#failed[@]} -eq 0 ] || { printf '\nfailed: %s\n' "${failed[*]}"; exit 1; }
+}
+
+# Keeps a benchmark's lines.
+bench() {
+    local lines="$1"
+    "${@:2}" | tee -a "$lines"
+}
+
+# The rows for RESULTS.md: milliseconds of a call, and the ratio to the best peer.
+rows() {
+    printf '\n== rows for benches/RESULTS.md\n'
+    python3 - "$1" "$1.tuned" <<'PYTHON'
+import json, sys
+
+times = {}
+for path in sys.argv[1:]:
+    tuned = " tuned" if path.endswith(".tuned") else ""
+    try:
+        lines = open(path).read().splitlines()
+    except FileNotFoundError:
+        continue
+    for line in lines:
+        if line.startswith("{"):
+            one = json.loads(line)
+            if "median_ms" in one:
+                times.setdefault(one["item"], {})[one.get("peer", "kiln") + tuned] = one["median_ms"]
+peers = ["kiln", "kiln tuned", "torch eager", "torch compile"]
+print("| item | " + " | ".join(f"{peer}, ms" for peer in peers) + " | kiln / best torch |")
+print("|---" * (len(peers) + 2) + "|")
+for item, of in times.items():
+    torch = [of[peer] for peer in peers[2:] if peer in of]
+    kiln = [of[peer] for peer in peers[:2] if peer in of]
+    ratio = f"{min(kiln) / min(torch):.2f}" if torch and kiln else ""
+    print(f"| {item} | " + " | ".join(f"{of[p]:.4f}" if p in of else "" for p in peers) + f" | {ratio} |")
+PYTHON
+}
+
+case "$1" in
+build) build ;;
+run) run ;;
+*) usage ;;
+esac
