@@ -1,6 +1,9 @@
 //! Budgets: plans that fit, and errors that say why none does. Peaks measured
 //! by an allocator are in `peaks.rs`.
 
+#[path = "support/adapter.rs"]
+mod adapter;
+
 use std::sync::Arc;
 
 use kiln::prelude::*;
@@ -263,5 +266,34 @@ fn what_has_to_be_whole_is_an_error_that_names_it() {
             panic!("a result does not fit")
         };
         assert_eq!(causes[0].shape, [512, 2048].into());
+    });
+}
+
+/// Where outputs start at multiples of many bytes, chunks have many rows.
+#[test]
+fn logits_fit_in_chunks_on_an_adapter() {
+    let Some(gpu) = adapter::adapter() else { return };
+    with_context(&fresh(), || {
+        let step = |device: Device| {
+            let (x, head) = (host([256, 16], 5).to(device), (host([4096, 16], 7) * 0.1).to(device));
+            let targets = Tensor::arange(0, 256, 1, device).to_dtype(DType::I64);
+            realize(&[&x, &head, &targets]).unwrap();
+            let (x, head) = (x.detach().requires_grad(), head.detach().requires_grad());
+            let loss = x.matmul(&head.t()).cross_entropy(&targets, Default::default());
+            let gradients = kiln::grad(&loss, &[&x, &head]);
+            std::iter::once(loss).chain(gradients).collect::<Vec<_>>()
+        };
+        let (whole, chunks) = (step(gpu), step(gpu));
+        assert!(kiln::plan(&refs(&chunks)).unwrap().peak_bytes() > 8 << 20);
+        let budget = Budget::bytes(4 << 20).on(gpu);
+        let plan = plan_with(&refs(&chunks), budget).unwrap_or_else(|e| panic!("{e}"));
+        assert!(plan.peak_bytes() <= 4 << 20 && !plan.in_chunks.is_empty(), "{plan}");
+        with_budget(budget, || realize(&refs(&chunks))).unwrap();
+        for (a, b) in whole.iter().zip(&chunks) {
+            let (a, b) = (a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap());
+            let largest = a.iter().fold(0f32, |most, x| most.max(x.abs()));
+            let worst = a.iter().zip(&b).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+            assert!(worst <= 1e-5 * largest, "{worst} of {largest}");
+        }
     });
 }
