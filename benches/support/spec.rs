@@ -8,7 +8,8 @@ pub struct Input {
     shift: f32,
 }
 
-const fn input(shape: &'static [usize], seed: u32, scale: f32, shift: f32) -> Input {
+/// An input.
+pub const fn input(shape: &'static [usize], seed: u32, scale: f32, shift: f32) -> Input {
     Input { shape, seed, scale, shift }
 }
 
