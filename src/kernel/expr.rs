@@ -38,7 +38,7 @@ pub struct Within {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Guard {
     /// Conditions on the axes.
-    pub within: SmallVec<[Within; 2]>,
+    pub within: Vec<Within>,
     /// Computed conditions (`Bool` expressions).
     pub masks: SmallVec<[ExprId; 1]>,
 }
@@ -150,6 +150,34 @@ impl Expr {
             }
             Expr::Alu(op, x) => x[..op.arity()].iter().copied().for_each(visit),
             Expr::Cast(x) | Expr::Bitcast(x) | Expr::Reduce(_, x) | Expr::Scan(_, x, _) => visit(*x),
+        }
+    }
+
+    /// The same with other operands and other positions.
+    #[must_use]
+    pub fn mapped(&self, number: impl Fn(ExprId) -> ExprId, affine: impl Fn(&Affine) -> Affine) -> Expr {
+        let within = |w: &Within| Within { value: affine(&w.value), ..w.clone() };
+        match self {
+            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => self.clone(),
+            Expr::Index(value) => Expr::Index(affine(value)),
+            Expr::Inside(condition) => Expr::Inside(within(condition)),
+            Expr::Load(slot, access, guard) => {
+                let dynamic = |d: &Dynamic| Dynamic { index: number(d.index), ..d.clone() };
+                let access = Access {
+                    affine: affine(&access.affine),
+                    dynamic: access.dynamic.iter().map(dynamic).collect(),
+                };
+                let guard = Guard {
+                    within: guard.within.iter().map(within).collect(),
+                    masks: guard.masks.iter().map(|&mask| number(mask)).collect(),
+                };
+                Expr::Load(*slot, access, guard)
+            }
+            Expr::Alu(op, x) => Expr::Alu(*op, x.map(number)),
+            Expr::Cast(x) => Expr::Cast(number(*x)),
+            Expr::Bitcast(x) => Expr::Bitcast(number(*x)),
+            Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
+            Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, number(*x), *axis),
         }
     }
 }

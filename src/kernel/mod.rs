@@ -5,16 +5,20 @@
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
 //! - [`mod@lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
 //!   says why not; [`index`] and [`builder`] are its parts.
+//! - [`contraction`]: a contraction written as a reduction.
+//! - [`pieces`]: a kernel as several, each over a part of its grid.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
 pub mod blocker;
 pub mod builder;
+pub mod contraction;
 pub mod cost;
 pub mod expr;
 pub mod index;
 pub mod lower;
 pub mod nest;
+pub mod pieces;
 pub mod print;
 
 pub use affine::{Affine, AxisId};

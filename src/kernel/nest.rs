@@ -171,6 +171,22 @@ impl Kernel {
     pub fn expr(&self, id: ExprId) -> &Expr {
         &self.exprs[id.index()].expr
     }
+    /// Whether an expression is an element of an input, unchanged.
+    pub fn is_copy(&self, id: ExprId) -> bool {
+        match self.expr(id) {
+            Expr::Load(..) => true,
+            Expr::Cast(x) => self.exprs[x.index()].dtype == self.exprs[id.index()].dtype && self.is_copy(*x),
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Index(_)
+            | Expr::Inside(_)
+            | Expr::Alu(..)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => false,
+        }
+    }
     /// The axes of one level, outermost first.
     pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {
         let ids = (0..self.axes.len()).filter(move |&i| self.axes[i].level == level);

@@ -335,8 +335,7 @@ impl Look<'_> {
 /// that is at their points: none is written between its stages, and none is a
 /// copy of what another may overwrite.
 fn writes_last(kernel: &Kernel) -> bool {
-    let copies = |store: &Store| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
-    kernel.stores.iter().all(|store| store.level == 0 && !copies(store))
+    kernel.stores.iter().all(|store| store.level == 0 && !kernel.is_copy(store.value))
 }
 
 /// Whether a kernel reads an input only at the element it then writes, so

@@ -1,8 +1,6 @@
 //! Scans by parts: each part's result, the running results of the parts, and
 //! every part scanned from there.
 
-use smallvec::smallvec;
-
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Access, Affine, Expr, ExprId, Guard, Within};
@@ -79,7 +77,7 @@ fn again(part: &Part, scan: (Monoid, ExprId), cut: &Cut, piece: &Piece, blocks: 
     // The first part has nothing before it.
     let before = number.plus(&Affine::constant(-1)).times(points as i64).plus(&draft.point(0));
     let later = Within { value: number.clone(), low: 1, high: cut.parts() as i64 };
-    let guard = Guard { within: smallvec![later], ..Guard::default() };
+    let guard = Guard { within: vec![later], ..Guard::default() };
     let access = Access { affine: before, ..Access::default() };
     let carry = draft.load(blocks.running, dtype, cut.parts() * points, access, guard);
     let joined = combine(&mut draft, monoid, carry, own);

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use crate::base::DType;
+use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Problem};
@@ -80,6 +81,25 @@ impl Strides {
         }
         at as isize
     }
+}
+
+/// Depths up to which a product of which nothing is shared is summed point by
+/// point.
+const SHALLOW: usize = 64;
+
+/// A contraction as a reduction where its operands are vectors, so that blocks
+/// of them would be written to be read once: a convolution of each channel by
+/// itself, say.
+pub fn sums(kernel: &Kernel) -> Option<Kernel> {
+    let product = kernel.contraction.as_ref()?;
+    let points =
+        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let vectors = points(&product.m).min(points(&product.n)) == 1;
+    // No axis, no rows to sum over.
+    let depth = points(&product.k);
+    (vectors && !product.k.is_empty() && (2..=SHALLOW).contains(&depth))
+        .then(|| as_reduction(kernel))
+        .flatten()
 }
 
 /// The program of a kernel with a contraction.

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
-use crate::kernel::{Sort, Work};
+use crate::kernel::pieces::pieces;
+use crate::kernel::{Kernel, Sort, Work};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::{
@@ -102,9 +103,10 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Work::Kernel(kernel) => match &kernel.contraction {
-                Some(contraction) => Arc::new(ProductProgram(contraction::compile(kernel, contraction))),
-                None => Arc::new(TileProgram(tile::compile(kernel))),
+            Work::Kernel(kernel) => match (&kernel.contraction, contraction::sums(kernel)) {
+                (Some(product), None) => Arc::new(ProductProgram(contraction::compile(kernel, product))),
+                (_, Some(kernel)) => Arc::new(TileProgram::new(&kernel, PIECES)),
+                (None, None) => Arc::new(TileProgram::new(kernel, PIECES)),
             },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
@@ -155,15 +157,26 @@ impl Backend for CpuBackend {
     }
 }
 
+/// Points of a grid from which on it pays to cut it where conditions are decided.
+const PIECES: usize = 2048;
+
+/// A program for each piece of a kernel.
 #[derive(Debug)]
-struct TileProgram(tile::Program);
+struct TileProgram(Vec<tile::Program>);
+
+impl TileProgram {
+    /// Cuts grids of `least` points and more.
+    fn new(kernel: &Kernel, least: usize) -> TileProgram {
+        TileProgram(pieces(kernel, least).iter().map(tile::compile).collect())
+    }
+}
 
 impl Program for TileProgram {
     fn source(&self) -> String {
-        self.0.to_string()
+        self.0.iter().map(ToString::to_string).collect()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        tile::launch(&self.0, bindings);
+        self.0.iter().for_each(|program| tile::launch(program, bindings));
         Ok(())
     }
     fn compiled(&self) -> Option<u64> {

@@ -12,8 +12,8 @@ mod split;
 use crate::base::{DType, Scalar};
 use crate::ir::{Buffer, NodeId};
 use crate::kernel::{Input, Kernel, Work};
-use crate::runtime::cpu::{CpuBackend, reference};
-use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
+use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
+use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
 
 /// What a launch leaves: the outputs' elements, and the first bad index.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(in crate::runtime) enum By {
     Reference,
     /// As the device does, with the output perhaps over an input.
     Device(Option<u32>),
+    /// The same, cut into pieces however small.
+    Pieces(Option<u32>),
 }
 
 /// Runs a kernel.
@@ -59,7 +61,10 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Out
             buffer(&(0..numel).map(|i| base(i).cast(dtype)).collect::<Vec<_>>(), dtype)
         })
         .collect();
-    let overwritten = if let By::Device(input) = by { input } else { None };
+    let overwritten = match by {
+        By::Reference => None,
+        By::Device(input) | By::Pieces(input) => input,
+    };
     if let Some(input) = overwritten {
         outputs[0] = host::upload(host::bytes(&inputs[input as usize])).unwrap();
     }
@@ -81,6 +86,7 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Out
             let program = CpuBackend::new().compile(&Work::Kernel(kernel.clone())).unwrap();
             program.launch(&bindings).unwrap();
         }
+        By::Pieces(_) => TileProgram::new(kernel, 1).launch(&bindings).unwrap(),
     }
     let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
     Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index: status.take().is_some() }
@@ -107,14 +113,18 @@ fn difference(
     tolerance: f64,
 ) -> Option<String> {
     let want = run(kernel, inputs, By::Reference);
-    let have = run(kernel, inputs, By::Device(overwritten));
-    if want.bad_index != have.bad_index {
-        return Some(format!("bad index {} instead of {}", have.bad_index, want.bad_index));
-    }
-    for (number, (want, have)) in want.outputs.iter().zip(&have.outputs).enumerate() {
-        let wrong = want.iter().zip(have).position(|(&w, &h)| !close(w, h, tolerance));
-        if let Some(at) = wrong {
-            return Some(format!("output {number} at {at}: {} instead of {}", have[at], want[at]));
+    // A product is computed by blocks of its own.
+    let cut = kernel.contraction.is_none().then_some(By::Pieces(overwritten));
+    for by in [Some(By::Device(overwritten)), cut].into_iter().flatten() {
+        let have = run(kernel, inputs, by);
+        if want.bad_index != have.bad_index {
+            return Some(format!("bad index {} instead of {}", have.bad_index, want.bad_index));
+        }
+        for (number, (want, have)) in want.outputs.iter().zip(&have.outputs).enumerate() {
+            let wrong = want.iter().zip(have).position(|(&w, &h)| !close(w, h, tolerance));
+            if let Some(at) = wrong {
+                return Some(format!("output {number} at {at}: {} instead of {}", have[at], want[at]));
+            }
         }
     }
     None

@@ -4,7 +4,7 @@
 mod forms;
 
 use proptest::prelude::*;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Buffer, Monoid, NodeId};
@@ -420,7 +420,7 @@ proptest! {
     }
 }
 
-/// What `smallvec!` is for here: a guard of one condition.
+/// A guard of one condition.
 #[test]
 fn a_guard_that_never_holds_gives_zeros() {
     let mut case = Case::new(Vec::new());
@@ -428,7 +428,7 @@ fn a_guard_that_never_holds_gives_zeros() {
     let slot = case.input(DType::F32, 70);
     let axis = AxisId(0);
     let never = Within { value: Affine::axis(axis), low: 100, high: 200 };
-    let guard = Guard { within: smallvec![never], masks: SmallVec::new() };
+    let guard = Guard { within: vec![never], masks: SmallVec::new() };
     let access = Access { affine: Affine::axis(axis), dynamic: SmallVec::new() };
     let value = case.push(Expr::Load(slot, access, guard), DType::F32, 0);
     let address = Affine::axis(axis);

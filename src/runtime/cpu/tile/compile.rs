@@ -65,8 +65,37 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,
     };
+    single_loops_outermost(&mut program);
     program.sharing = sharing(kernel, &program);
     program
+}
+
+/// Puts loops of one iteration around the others, which changes nothing but
+/// that the innermost loop, whose advance is cheap, is one that advances.
+fn single_loops_outermost(program: &mut Program) {
+    for (level, loops) in program.loops.iter_mut().enumerate() {
+        let mut order: SmallVec<[usize; 4]> = (0..loops.len()).collect();
+        order.sort_by_key(|&old| loops[old].count() != 1);
+        *loops = order.iter().map(|&old| loops[old]).collect();
+        // What depended on the first so many loops depends on as many as it
+        // takes to have all of those.
+        let enough = |count: usize| order.iter().rposition(|&old| old < count).map_or(0, |last| last + 1);
+        for body in program.bodies.iter_mut().filter(|body| usize::from(body.level) == level) {
+            let mut hoisted: Vec<(usize, Vec<Step>)> = Vec::new();
+            let mut steps = Vec::new();
+            for (count, list) in std::mem::take(&mut body.hoisted) {
+                match enough(count) {
+                    every if every == order.len() && every > 0 => steps.extend(list),
+                    fewer => match hoisted.last_mut().filter(|last| last.0 == fewer) {
+                        Some(last) => last.1.extend(list),
+                        None => hoisted.push((fewer, list)),
+                    },
+                }
+            }
+            steps.append(&mut body.steps);
+            (body.hoisted, body.steps) = (hoisted, steps);
+        }
+    }
 }
 
 /// Rows and columns of a tile: what something decided beforehand, else as

@@ -203,30 +203,22 @@ fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
 
 fn renumber(expr: &Expr, plan: &Plan, numbers: &[ExprId]) -> Expr {
     let number = |id: ExprId| numbers[id.index()];
-    let within =
-        |w: &crate::kernel::Within| crate::kernel::Within { value: plan.affine(&w.value), ..w.clone() };
     match expr {
-        Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => expr.clone(),
-        Expr::Index(affine) => Expr::Index(plan.affine(affine)),
-        Expr::Inside(w) => Expr::Inside(within(w)),
-        Expr::Load(slot, access, guard) => {
-            let mut access = access.clone();
-            access.affine = plan.affine(&access.affine);
-            access.dynamic.iter_mut().for_each(|d| d.index = number(d.index));
-            let mut guard = guard.clone();
-            guard.within.iter_mut().for_each(|w| *w = within(w));
-            guard.masks.iter_mut().for_each(|mask| *mask = number(*mask));
-            Expr::Load(*slot, access, guard)
-        }
-        Expr::Alu(op, x) => Expr::Alu(*op, x.map(number)),
-        Expr::Cast(x) => Expr::Cast(number(*x)),
-        Expr::Bitcast(x) => Expr::Bitcast(number(*x)),
-        Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
         Expr::Scan(monoid, x, axis) => match plan.axis(*axis) {
             Some(axis) => Expr::Scan(*monoid, number(*x), axis),
             // Along a single position: the value itself.
             None => Expr::Cast(number(*x)),
         },
+        Expr::Const(_)
+        | Expr::Arg(_)
+        | Expr::Index(_)
+        | Expr::Inside(_)
+        | Expr::Load(..)
+        | Expr::Alu(..)
+        | Expr::Cast(_)
+        | Expr::Bitcast(_)
+        | Expr::Reduce(..)
+        | Expr::Accumulator => expr.mapped(number, |affine| plan.affine(affine)),
     }
 }
 

@@ -53,10 +53,8 @@ impl Case {
         case.push(Expr::Load(slot, access, Guard::default()), dtype, 0);
         case.steps(depth);
         for _ in 0..2 + case.choices.below(2) {
-            let computed = |node: &crate::kernel::ExprNode| {
-                node.dtype == dtype && node.level == 0 && !matches!(node.expr, Expr::Load(..))
-            };
-            let Some(value) = case.any(computed) else { return case };
+            let fits = |node: &crate::kernel::ExprNode| node.dtype == dtype && node.level == 0;
+            let Some(value) = case.any(fits).filter(|&id| !case.kernel.is_copy(id)) else { return case };
             let store = Store {
                 node: NodeId(100 + case.kernel.stores.len() as u32),
                 dtype,

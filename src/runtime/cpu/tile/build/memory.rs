@@ -86,7 +86,7 @@ impl Builder<'_> {
     }
 
     /// The stores of a level. Those of values that may lie where another
-    /// store writes come first.
+    /// store writes come first, and none is written before them.
     pub(super) fn emit_stores(&mut self, level: u8) {
         let kernel = self.kernel;
         let stores = kernel.stores.iter().enumerate().filter(|(_, store)| store.level == level);
@@ -106,8 +106,10 @@ impl Builder<'_> {
             let stream = self.stream && store.dtype.size() == 4 && along == 1;
             let lane = Lane::of(store.dtype).size();
             let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
-            self.aim(&store);
             emitted.push((in_memory, store));
+        }
+        if emitted.iter().all(|(in_memory, _)| !in_memory) {
+            emitted.iter().for_each(|(_, store)| self.aim(store));
         }
         emitted.sort_by_key(|(in_memory, _)| !in_memory);
         for (_, store) in emitted {

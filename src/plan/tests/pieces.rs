@@ -1,0 +1,47 @@
+//! What is computed in pieces, and that the pieces give the whole.
+
+use super::agrees;
+use crate::kernel::Kernel;
+use crate::kernel::contraction::as_reduction;
+use crate::kernel::pieces::pieces;
+use crate::plan::context::Context;
+use crate::plan::realize::prepare;
+use crate::tensor::Tensor;
+use crate::tensor::conv::ConvOpts;
+use crate::tensor::testing::pattern;
+
+/// The pieces that the kernels of a tensor would be cut into, and that the
+/// device's results are right.
+fn cut(tensor: &Tensor) -> Vec<usize> {
+    let nodes = [tensor.node().expect("no mistake").clone()];
+    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    agrees(&[tensor]);
+    let summed = |kernel: &Kernel| as_reduction(kernel).unwrap_or_else(|| kernel.clone());
+    plan.schedule.steps.iter().filter_map(|step| Some(pieces(&summed(step.kernel()?), 1).len())).collect()
+}
+
+#[test]
+fn what_is_joined_is_computed_part_by_part() {
+    let (a, b) = (pattern(&[64, 40], 1), pattern(&[64, 24], 2));
+    assert_eq!(cut(&Tensor::cat(&[&a.exp(), &(&b * 2.0)], 1)), [2]);
+    // The halves of a rotary embedding.
+    let (x, c, s) = (pattern(&[4, 64, 32], 1), pattern(&[64, 16], 2), pattern(&[64, 16], 3));
+    let (even, odd) = (x.narrow(-1, 0, 16), x.narrow(-1, 16, 16));
+    assert_eq!(cut(&Tensor::cat(&[&even * &c - &odd * &s, &odd * &c + &even * &s], -1)), [2]);
+    // A row added to many.
+    assert_eq!(cut(&Tensor::cat(&[&pattern(&[2, 99, 16], 1), &pattern(&[2, 1, 16], 2)], 1)), [2]);
+}
+
+#[test]
+fn what_slides_over_a_border_is_computed_without_it_inside() {
+    let (x, w) = (pattern(&[2, 4, 24, 24], 1), pattern(&[4, 1, 3, 3], 2));
+    // A convolution of each channel by itself shares nothing: a sum.
+    assert_eq!(cut(&x.conv2d(&w, None, ConvOpts::default().padding(1).groups(4))), [9]);
+}
+
+#[test]
+fn what_no_cut_decides_stays_whole() {
+    let x = pattern(&[64, 64], 1);
+    assert_eq!(cut(&x.tril(0)), [1]);
+    assert_eq!(cut(&x.exp().sum(0)), [1]);
+}
