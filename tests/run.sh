@@ -51,7 +51,7 @@ step "clippy, every target"
 cargo clippy --quiet --all-targets -- -D warnings
 
 step "feature matrix"
-for features in "--no-default-features" "--no-default-features --features ndarray" "--no-default-features --features safetensors" "--all-features"; do
+for features in "--no-default-features" "--no-default-features --features wgpu" "--no-default-features --features cuda" "--no-default-features --features ndarray" "--no-default-features --features safetensors" "--all-features"; do
     # shellcheck disable=SC2086 # the words are options
     cargo clippy --quiet --lib $features -- -D warnings
 done

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 use crate::base::config::config;
 
 const UNSET: u8 = 2;
@@ -33,6 +34,7 @@ pub fn is_deterministic() -> bool {
 }
 
 /// Whether a device that would do so by itself, or not, chooses by timing.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(crate) fn chooses_by_timing(by_itself: bool) -> bool {
     if is_deterministic() {
         return false;
