@@ -294,6 +294,12 @@ Result cuMemPoolGetAttribute(void*, int, void* value) {
     return OK;
 }
 Result cuMemPoolTrimTo(void*, size_t) { return OK; }
+Result cuMemGetInfo_v2(size_t* free, size_t* total) {
+    LOCKED;
+    *total = memory_bytes();
+    *free = *total - allocated;
+    return OK;
+}
 
 Result cuMemAllocAsync(uint64_t* pointer, size_t bytes, void*) {
     LOCKED;

@@ -415,6 +415,11 @@ impl Driver {
         known.map_or(0, |()| bytes)
     }
 
+    /// Bytes of the device that nobody holds, and all there are.
+    pub fn free_and_total(&self) -> Option<(u64, u64)> {
+        self.call(result::mem_get_info).ok().map(|(free, total)| (free as u64, total as u64))
+    }
+
     /// Gives the pool's free memory back to the system.
     pub fn trim(&self) {
         // SAFETY: the pool lives. What fails here fails again where it matters.

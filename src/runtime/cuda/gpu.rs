@@ -1,4 +1,4 @@
-//! An opened device: its memory's count, compiled functions, errors.
+//! An opened device: its memory's books, compiled functions, errors.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,11 +7,11 @@ use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::render::{Target, cuda};
-use crate::runtime::MemoryStats;
 use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
 use crate::runtime::cuda::nvrtc;
 use crate::runtime::cuda::pinned::Pinned;
 use crate::runtime::disk_cache::cached;
+use crate::runtime::{Ledger, MemoryStats};
 
 /// An opened device. The process opens each once.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub struct Gpu {
     pub driver: Driver,
     /// Loaded functions, by their text. They stay as long as the process.
     functions: Mutex<HashMap<String, Arc<Function>>>,
-    stats: Mutex<MemoryStats>,
+    /// What its memory is for.
+    pub ledger: Mutex<Ledger>,
     /// Pinned memory of the host.
     pub pinned: Pinned,
 }
@@ -50,12 +51,11 @@ impl Gpu {
         }
         nvrtc::version().map_err(|reason| unavailable(format!("{reason}; {}", nvrtc::MEND)))?;
         let driver = Driver::open(i32::from(name.index)).map_err(unavailable)?;
-        let stats = MemoryStats { limit: u64::MAX, ..MemoryStats::default() };
         let gpu = Gpu {
             name,
             driver,
             functions: Mutex::default(),
-            stats: Mutex::new(stats),
+            ledger: Mutex::new(Ledger::new()),
             pinned: Pinned::default(),
         };
         Ok(open.entry(name).or_insert(Arc::new(gpu)).clone())
@@ -63,15 +63,8 @@ impl Gpu {
 
     /// A failure in a kernel, or in none, as kiln's error.
     pub fn error(&self, kernel: &str, failure: Failure) -> Error {
-        let stats = *lock(&self.stats);
         match failure {
-            Failure::OutOfMemory => Error::OutOfMemory {
-                device: self.name,
-                requested: 0,
-                in_use: stats.allocated,
-                limit: self.driver.info.bytes as u64,
-                largest: [].into(),
-            },
+            Failure::OutOfMemory => self.refused(&lock(&self.ledger), 0, self.driver.info.bytes as u64),
             Failure::Lost(reason) => Error::DeviceUnavailable {
                 device: self.name,
                 reason: match kernel {
@@ -114,30 +107,23 @@ impl Gpu {
 
     /// What the pool holds.
     pub fn memory(&self) -> MemoryStats {
-        MemoryStats { reserved: self.driver.reserved(), ..*lock(&self.stats) }
+        MemoryStats { reserved: self.driver.reserved(), ..lock(&self.ledger).stats() }
     }
 
     /// Sets the most bytes that may be allocated at once.
     pub fn set_memory_limit(&self, bytes: u64) {
-        lock(&self.stats).limit = bytes;
+        lock(&self.ledger).set_limit(bytes);
     }
 
-    /// Counts an allocation before it is made.
-    fn admit(&self, bytes: u64) -> Result<()> {
-        let mut stats = lock(&self.stats);
-        if stats.allocated.saturating_add(bytes) > stats.limit {
-            return Err(Error::OutOfMemory {
-                device: self.name,
-                requested: bytes,
-                in_use: stats.allocated,
-                limit: stats.limit,
-                largest: [].into(),
-            });
+    /// That so many bytes are not to be had.
+    fn refused(&self, ledger: &Ledger, requested: u64, limit: u64) -> Error {
+        Error::OutOfMemory {
+            device: self.name,
+            requested,
+            in_use: ledger.stats().allocated,
+            limit,
+            largest: ledger.largest(Ledger::NAMED).into(),
         }
-        stats.allocated += bytes;
-        stats.peak = stats.peak.max(stats.allocated);
-        stats.allocations += 1;
-        Ok(())
     }
 }
 
@@ -155,21 +141,28 @@ pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 /// # Errors
 /// As [`allocate`].
 pub fn allocate_with(gpu: &Arc<Gpu>, bytes: usize, call: impl Fn(usize) -> Outcome<u64>) -> Result<Buffer> {
-    gpu.admit(bytes as u64)?;
+    // Locked until the block is in the books, so that no two pass the limit.
+    let mut ledger = lock(&gpu.ledger);
+    if !ledger.admits(bytes as u64) {
+        return Err(gpu.refused(&ledger, bytes as u64, ledger.stats().limit));
+    }
     let mut pointer = call(bytes.max(1));
     if pointer == Err(Failure::OutOfMemory) {
         gpu.driver.trim();
         pointer = call(bytes.max(1));
     }
-    let pointer = pointer.map_err(|failure| {
-        lock(&gpu.stats).allocated -= bytes as u64;
-        match gpu.error("", failure) {
-            Error::OutOfMemory { device, in_use, limit, largest, .. } => {
-                Error::OutOfMemory { device, requested: bytes as u64, in_use, limit, largest }
-            }
-            other => other,
+    let pointer = match pointer {
+        Ok(pointer) => pointer,
+        Err(Failure::OutOfMemory) => {
+            return Err(gpu.refused(&ledger, bytes as u64, gpu.driver.info.bytes as u64));
         }
-    })?;
+        Err(failure @ (Failure::Lost(_) | Failure::Other(_))) => {
+            drop(ledger);
+            return Err(gpu.error("", failure));
+        }
+    };
+    ledger.allocated(pointer, bytes as u64);
+    drop(ledger);
     let owner: Arc<dyn Reclaim> = Arc::new(Owner(Arc::downgrade(gpu)));
     Ok(Buffer::new(gpu.name, bytes, pointer, owner))
 }
@@ -181,8 +174,9 @@ impl Reclaim for Owner {
     fn reclaim(&self, handle: u64, bytes: usize) {
         let Some(gpu) = self.0.upgrade() else { return };
         gpu.pinned.forget(handle);
+        // Out of the books first: the driver may hand the address out again.
+        lock(&gpu.ledger).freed(handle, bytes as u64);
         gpu.driver.free(handle);
-        lock(&gpu.stats).allocated -= bytes as u64;
     }
 }
 

@@ -37,7 +37,7 @@ use crate::runtime::cuda::peers::Peers;
 use crate::runtime::cuda::program::{CudaProgram, HostProgram};
 use crate::runtime::cuda::reports::Reports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Launch, MemoryStats, Part, Program, Properties, Replay, host,
+    Backend, Binding, Capabilities, Launch, Ledger, MemoryStats, Part, Program, Properties, Replay, host,
 };
 
 /// An NVIDIA GPU as a device.
@@ -209,6 +209,13 @@ impl Backend for CudaBackend {
     }
     fn memory(&self) -> MemoryStats {
         self.gpu.memory()
+    }
+    fn driver_memory(&self) -> Option<(u64, u64)> {
+        self.gpu.driver.free_and_total()
+    }
+    fn with_ledger(&self, look: &mut dyn FnMut(&mut Ledger)) -> bool {
+        look(&mut gpu::lock(&self.gpu.ledger));
+        true
     }
     fn set_memory_limit(&self, bytes: u64) {
         self.gpu.set_memory_limit(bytes);

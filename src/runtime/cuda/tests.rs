@@ -225,3 +225,24 @@ fn pinned_memory_is_kept_until_it_is_copied() {
     assert_eq!(pinned(2).handle, address);
     backend.empty_cache();
 }
+
+/// Other tests use the device too, so only what is this one's is looked for.
+#[test]
+fn the_books_name_what_is_in_memory() {
+    let Some(backend) = device() else { return };
+    const BYTES: usize = 123_457;
+    let listed = || {
+        let mut found = false;
+        let kept = backend.with_ledger(&mut |ledger| {
+            found = ledger.largest(usize::MAX).iter().any(|tensor| tensor.bytes == BYTES as u64);
+        });
+        assert!(kept, "no books");
+        found
+    };
+    let block = backend.allocate(BYTES).expect("memory");
+    assert!(listed() && backend.memory().peak >= BYTES as u64);
+    let (free, total) = backend.driver_memory().expect("the driver tells");
+    assert!(free < total, "{free} of {total} bytes are free");
+    drop(block);
+    assert!(!listed());
+}
