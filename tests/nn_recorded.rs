@@ -123,7 +123,7 @@ fn lengths_of_padded_sequences_need_no_new_plan() {
 }
 
 #[test]
-fn another_length_plans_nothing_and_compiles_only_what_is_over_all_times() {
+fn another_length_plans_and_compiles_nothing() {
     let lstm = Lstm::new(3, 4, 1, ());
     let forward = |length: usize| {
         let x = Tensor::linspace(-1.0, 1.0, length * 6, ()).reshape([length, 2, 3]);
@@ -145,8 +145,8 @@ fn another_length_plans_nothing_and_compiles_only_what_is_over_all_times() {
         };
         another(4);
         another(5);
-        // The inputs' share of all gates; the loop's body is the same.
-        assert_eq!([6, 7, 40].map(another), [(0, 1, 1); 3]);
+        // The inputs' share of all gates differs in sizes; the loop's body is the same.
+        assert_eq!([6, 7, 40].map(another), [(0, 1, 0); 3]);
     });
 }
 

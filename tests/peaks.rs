@@ -10,6 +10,11 @@ use kiln::nn::{TransformerEncoderLayer, TransformerOpts, Visitor};
 use kiln::prelude::*;
 use kiln::{Budget, with_budget};
 
+#[path = "support/blocks.rs"]
+mod blocks;
+
+use blocks::blocks;
+
 /// The system's allocator, counting bytes.
 struct Counting;
 
@@ -42,29 +47,6 @@ struct Case {
 
 fn case(model: impl Layer + 'static, input: Tensor) -> Case {
     Case { model: Box::new(model), input }
-}
-
-/// A block whose interior is computed again for gradients.
-struct Checkpointed<L>(L);
-impl<L: Layer> Module for Checkpointed<L> {
-    fn visit(&self, visitor: &mut dyn Visitor) {
-        self.0.visit(visitor);
-    }
-}
-impl<L: Layer> Layer for Checkpointed<L> {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        kiln::checkpoint(|x| self.0.forward(x), x)
-    }
-}
-
-/// One block after another, checkpointed or not.
-fn blocks<L: Layer + 'static>(checkpointed: bool, blocks: impl IntoIterator<Item = L>) -> Sequential {
-    let blocks = blocks.into_iter();
-    if checkpointed {
-        blocks.fold(Sequential::new(), |model, block| model.push(Checkpointed(block)))
-    } else {
-        blocks.fold(Sequential::new(), Sequential::push)
-    }
 }
 
 fn mlp(checkpointed: bool) -> Case {

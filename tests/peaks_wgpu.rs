@@ -13,6 +13,10 @@ use kiln::{Context, with_context};
 
 #[path = "support/adapter.rs"]
 mod adapter;
+#[path = "support/blocks.rs"]
+mod blocks;
+
+use blocks::blocks;
 
 const DEVICE: Device = Device::wgpu(0);
 
@@ -22,24 +26,37 @@ fn held(gpu: &Gpu) -> u64 {
     report.allocations.iter().map(|allocation| allocation.size).sum()
 }
 
-fn mlp() -> (Box<dyn Layer>, Tensor) {
-    let hidden = |from, to| Sequential::new().push(Linear::new(from, to, DEVICE)).then(Tensor::gelu);
-    let model = Sequential::new().push(hidden(256, 512)).push(hidden(512, 512)).push(hidden(512, 128));
+/// A model and what it takes in.
+type Case = (Box<dyn Layer>, Tensor);
+
+fn mlp(checkpointed: bool) -> Case {
+    let hidden = |(from, to)| {
+        let wide = Sequential::new().push(Linear::new(from, 512, DEVICE)).then(Tensor::gelu);
+        wide.push(Linear::new(512, to, DEVICE)).then(Tensor::tanh)
+    };
+    let model = blocks(checkpointed, [(256, 256), (256, 256), (256, 128)].map(hidden));
     (Box::new(model), Tensor::randn([2048, 256], DEVICE))
 }
 
-fn cnn() -> (Box<dyn Layer>, Tensor) {
-    let block = |from, to| {
+fn cnn(checkpointed: bool) -> Case {
+    let block = |(from, to)| {
         let conv = Conv2d::new(from, to, [3, 3], ConvOpts::default().padding(1), DEVICE);
         Sequential::new().push(conv).push(BatchNorm::new(to, DEVICE)).then(Tensor::relu)
     };
-    (Box::new(Sequential::new().push(block(3, 8)).push(block(8, 16))), Tensor::randn([32, 3, 48, 48], DEVICE))
+    let model = blocks(checkpointed, [(3, 8), (8, 16)].map(block));
+    (Box::new(model), Tensor::randn([32, 3, 48, 48], DEVICE))
 }
 
-fn transformer() -> (Box<dyn Layer>, Tensor) {
+fn transformer(checkpointed: bool) -> Case {
     let opts = TransformerOpts::default().feed_forward(256).dropout(0.0);
-    let model = TransformerEncoderLayer::new(64, 4, opts, DEVICE);
-    (Box::new(Sequential::new().push(model)), Tensor::randn([64, 64, 64], DEVICE))
+    let block = |_| TransformerEncoderLayer::new(64, 4, opts.clone(), DEVICE);
+    (Box::new(blocks(checkpointed, (0..2).map(block))), Tensor::randn([64, 64, 64], DEVICE))
+}
+
+fn autoencoder(checkpointed: bool) -> Case {
+    let block = |(from, to)| Sequential::new().push(Linear::new(from, to, DEVICE)).then(Tensor::relu);
+    let model = blocks(checkpointed, [(512, 128), (128, 32), (32, 128), (128, 512)].map(block));
+    (Box::new(model), Tensor::randn([1024, 512], DEVICE))
 }
 
 /// What is to be computed together: the output, or the loss and gradients.
@@ -55,7 +72,7 @@ fn wanted(model: &dyn Layer, x: &Tensor, training: bool) -> Vec<Tensor> {
 }
 
 /// Bytes at most, as planned and as the allocator has them.
-fn peaks(make: fn() -> (Box<dyn Layer>, Tensor), training: bool) -> Option<(u64, u64)> {
+fn peaks(make: fn(bool) -> Case, checkpointed: bool, training: bool) -> Option<(u64, u64)> {
     let backend = adapter::own_backend()?;
     let gpu = backend.gpu().clone();
     let context = Context::new();
@@ -63,7 +80,7 @@ fn peaks(make: fn() -> (Box<dyn Layer>, Tensor), training: bool) -> Option<(u64,
     Some(with_context(&context, || {
         kiln::manual_seed(0);
         let empty = held(&gpu);
-        let (model, x) = make();
+        let (model, x) = make(checkpointed);
         let parts: Vec<Tensor> = model.parameters().iter().map(|param| param.get()).collect();
         kiln::realize(&parts.iter().chain([&x]).collect::<Vec<_>>()).expect("memory for a test");
         drop(parts);
@@ -81,13 +98,15 @@ fn peaks(make: fn() -> (Box<dyn Layer>, Tensor), training: bool) -> Option<(u64,
 
 #[test]
 fn plans_know_the_peak_of_an_adapters_memory() {
-    let models = [("mlp", mlp as fn() -> _), ("cnn", cnn), ("transformer", transformer)];
+    let models = [("mlp", mlp as fn(bool) -> Case), ("cnn", cnn), ("transformer", transformer)];
+    let models = models.into_iter().chain([("autoencoder", autoencoder as fn(bool) -> Case)]);
+    let ways =
+        [("inference", false, false), ("training", true, false), ("training, checkpointed", true, true)];
     let mut wrong = Vec::new();
     for (name, make) in models {
-        for training in [false, true] {
-            let Some((planned, measured)) = peaks(make, training) else { return };
+        for (way, training, checkpointed) in ways {
+            let Some((planned, measured)) = peaks(make, checkpointed, training) else { return };
             let error = planned as f64 / measured as f64 - 1.0;
-            let way = if training { "training" } else { "inference" };
             let line =
                 format!("{name}, {way}: planned {planned}, measured {measured}, {:+.1} %", 100.0 * error);
             println!("{line}");
