@@ -1,5 +1,5 @@
 //! What kiln itself costs: building nodes, realizing a cached plan, planning.
-//! Arguments name the parts to run: `nodes`, `realize`, `growth`.
+//! Arguments name the parts to run: `nodes`, `realize`, `growth`, `sizes`.
 
 use std::time::Instant;
 
