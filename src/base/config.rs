@@ -23,6 +23,8 @@ pub struct Config {
     /// `KILN_TUNE`: whether GPUs time the tiles of products; if not set, those of
     /// wgpu do, and software drivers and CUDA devices do not.
     pub tune: Option<bool>,
+    /// `KILN_CUBLAS=0`: CUDA devices compute no product by cuBLASLt.
+    pub cublas: bool,
     /// `KILN_THREADS`: threads the CPU device uses; 0 or unset is all cores.
     pub threads: usize,
 }
@@ -38,6 +40,7 @@ pub fn config() -> &'static Config {
         strict: variable("KILN_STRICT", whole_number).unwrap_or(0) != 0,
         cache_dir: text("KILN_CACHE_DIR").map(PathBuf::from),
         tune: variable("KILN_TUNE", whole_number).map(|number| number != 0),
+        cublas: variable("KILN_CUBLAS", whole_number).unwrap_or(1) != 0,
         threads: variable("KILN_THREADS", whole_number).unwrap_or(0),
     })
 }

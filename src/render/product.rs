@@ -122,7 +122,7 @@ pub const MOST_AFTER: u64 = 4096;
 pub const FEWEST: usize = 64;
 
 /// The extents of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extents {
     /// Independent products.
     pub batch: usize,

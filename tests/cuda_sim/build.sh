@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the simulated CUDA device (a libcuda and a libnvrtc) into a folder,
-# to be put on LD_LIBRARY_PATH where there is no GPU. Needs g++ on x86-64.
+# to be put on LD_LIBRARY_PATH where there is no GPU. Needs g++ on x86-64. The folder
+# `cublas` in it holds a libcublasLt: on the path too, it computes large plain products.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 out="${1:?usage: build.sh FOLDER}"
@@ -15,3 +16,5 @@ printf '#include "device.h"\n#include "prelude.cuh"\n' >"$out/before.h"
 g++ $kernel_flags -x c++-header "$out/before.h" -o "$out/before.h.gch"
 g++ "${flags[@]}" -Wl,-soname,libcuda.so.1 "$here/machine.cpp" "$here/driver.cpp" -o "$out/libcuda.so.1" -ldl
 g++ "${flags[@]}" -DKERNEL_FLAGS="\"$kernel_flags\"" -Wl,-soname,libnvrtc.so.13 "$here/compiler.cpp" -o "$out/libnvrtc.so.13" -ldl
+mkdir -p "$out/cublas"
+g++ "${flags[@]}" -Wl,-soname,libcublasLt.so.13 "$here/cublaslt.cpp" -o "$out/cublas/libcublasLt.so.13" -L"$out" -l:libcuda.so.1

@@ -8,7 +8,8 @@
 //   KILN_CUDA_SIM_ORDERS  orders per launch (3)
 //   KILN_CUDA_SIM_FAULT   call:n:code, the n-th call of `allocate`, `write`,
 //                         `launch`, `wait`, `graph` (making one), `change` (of a
-//                         graph's launch) or `replay` (from 1) fails with that code;
+//                         graph's launch), `replay`, or of the library's `heuristic`
+//                         and `product` (from 1) fails with that code;
 //                         all go on failing if the code is sticky
 //
 // Copies from memory of cuMemHostAlloc are made as late as the rules allow: when
@@ -50,16 +51,25 @@ struct Function {
     unsigned most_shared;
 };
 
-// A launch of a graph, with the parameters it was given last.
+// What a library enqueued.
+struct Work {
+    int (*run)(const void*);
+    std::vector<char> data;
+};
+
+// A launch of a graph, with the parameters it was given last; without a function, what
+// a library enqueued.
 struct Node {
     Function* function;
     unsigned groups, workgroup, shared;
     std::vector<uint64_t> parameters;
     const Node* before;
+    std::vector<Work> works = {};
 };
 
 struct Graph {
     std::vector<Node*> nodes;
+    std::vector<Work> works = {};
 };
 
 struct Exec {
@@ -88,6 +98,8 @@ struct Stream {
     std::vector<Copy> copies;
     // Of each device, up to which launch this stream has waited for it.
     std::map<int, size_t> seen;
+    // What it records instead of running it.
+    std::vector<Work>* recorded = nullptr;
 };
 
 struct Event {
@@ -446,15 +458,70 @@ Result cuGraphLaunch(Exec* exec, Stream* stream) {
     launched[stream->device]++;
     for (Node& node : exec->nodes) {
         if (Result code = fault("launch")) return code;
+        for (const Work& work : node.works)
+            if (work.run(work.data.data())) return lost = ILLEGAL_ADDRESS;
+        if (!node.function) continue;
         std::vector<void*> arguments;
         for (uint64_t& parameter : node.parameters) arguments.push_back(&parameter);
         if (Result code = run(*node.function, arguments.data(), node.groups, node.workgroup, node.shared)) return lost = code;
     }
     return OK;
 }
+// What libraries enqueue on a stream that records becomes a graph, to be added to
+// another as one node.
+Result cuStreamBeginCapture_v2(Stream* stream, int) {
+    LOCKED;
+    if (stream->recorded) return INVALID_VALUE;
+    return stream->recorded = new std::vector<Work>, OK;
+}
+Result cuStreamEndCapture(Stream* stream, Graph** graph) {
+    LOCKED;
+    if (!stream->recorded) return INVALID_VALUE;
+    *graph = new Graph{{}, std::move(*stream->recorded)};
+    delete stream->recorded;
+    return stream->recorded = nullptr, OK;
+}
+Result cuGraphAddChildGraphNode(Node** node, Graph* graph, Node* const* before, size_t count, Graph* part) {
+    LOCKED;
+    const Node* last = graph->nodes.empty() ? nullptr : graph->nodes.back();
+    if (part->works.empty() || count != (last ? 1 : 0) || (last && before[0] != last)) return INVALID_VALUE;
+    graph->nodes.push_back(new Node{nullptr, 0, 0, 0, {}, last, part->works});
+    return *node = graph->nodes.back(), OK;
+}
+Result cuGraphExecChildGraphNodeSetParams(Exec* exec, Node* node, Graph* part) {
+    LOCKED;
+    if (Result code = fault("change")) return code;
+    auto found = exec->numbers.find(node);
+    if (found == exec->numbers.end() || node->function || part->works.size() != node->works.size()) return INVALID_VALUE;
+    return exec->nodes[found->second].works = part->works, OK;
+}
 Result cuGraphExecDestroy(Exec* exec) { return delete exec, OK; }
 Result cuGraphDestroy(Graph* graph) {
     for (Node* node : graph->nodes) delete node;
     return delete graph, OK;
+}
+
+// For simulated libraries.
+// The code of the fault that a call of theirs meets.
+Result cuda_sim_fault(const char* call) {
+    LOCKED;
+    return fault(call);
+}
+// Whether so many bytes lie in one block of the current device's memory.
+int cuda_sim_holds(uint64_t address, size_t bytes) {
+    LOCKED;
+    auto after = blocks.upper_bound((char*)address);
+    return is_of(address, current_device) && (char*)address + bytes <= std::prev(after)->first + std::prev(after)->second.bytes;
+}
+// Enqueues something on a stream: it runs now, or is recorded. Its data are copied.
+Result cuda_sim_enqueue(Stream* stream, int (*run)(const void*), const void* data, size_t bytes) {
+    LOCKED;
+    const std::vector<char> own((const char*)data, (const char*)data + bytes);
+    if (stream->recorded) return stream->recorded->push_back({run, own}), OK;
+    catch_up();
+    finish(stream);
+    if (stream->device != current_device) return INVALID_VALUE;
+    launched[stream->device]++;
+    return run(own.data()) ? (lost = ILLEGAL_ADDRESS) : OK;
 }
 }

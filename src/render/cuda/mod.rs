@@ -3,6 +3,7 @@
 //! - [`attention`]: attention by a template.
 //! - [`dialect`]: how it spells things.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`plain`]: products that a library computes too.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
 //! - [`tiles`]: which templates, in what sizes.
 //! - [`mod@sort`]: sorting permutations.
@@ -15,6 +16,7 @@
 pub mod attention;
 pub mod dialect;
 pub mod kernel;
+pub mod plain;
 pub mod product;
 pub mod sort;
 pub mod tiles;

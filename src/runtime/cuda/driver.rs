@@ -2,8 +2,10 @@
 //! stream, modules, launches. Everything unsafe of this backend but the
 //! compiler's calls is here.
 
+pub mod call;
 pub mod graph;
 mod peer;
+pub mod product;
 
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{result, sys};
 use sys::CUresult as Code;
 
-use self::graph::Call;
+use self::product::Library;
 
 /// What to do where there is no driver.
 pub const MEND: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
@@ -61,6 +63,10 @@ pub struct Driver {
     /// What the device is.
     pub info: Info,
     lost: Mutex<Option<String>>,
+    /// cuBLASLt, or why it is not there.
+    library: OnceLock<Result<Library, String>>,
+    /// Where calls of libraries are recorded for graphs; nothing runs there.
+    recording: Mutex<Option<sys::CUstream>>,
 }
 
 // SAFETY: contexts, streams and pools are handles that any thread may use;
@@ -169,7 +175,8 @@ impl Driver {
             let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let value = (&raw mut keep).cast::<c_void>();
             result::mem_pool::set_attribute(pool, attribute, value).map_err(words)?;
-            Ok(Driver { device, context, stream, copies, pool, info, lost: Mutex::new(None) })
+            let (lost, library, recording) = Default::default();
+            Ok(Driver { device, context, stream, copies, pool, info, lost, library, recording })
         }
     }
 
@@ -378,30 +385,6 @@ impl Driver {
                 result::function::set_function_attribute(function, most, shared_bytes as i32)?;
             }
             Ok(Function { module, function })
-        })
-    }
-
-    /// Enqueues a launch.
-    ///
-    /// # Errors
-    /// The driver's failure.
-    pub fn launch(&self, call: &Call) -> Outcome<()> {
-        let mut parameters = call.parameters.clone();
-        let mut places: Vec<*mut c_void> =
-            parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
-        let (grid, block) = ((call.groups, 1, 1), (call.workgroup, 1, 1));
-        // SAFETY: the renderer gives one parameter for each the function
-        // declares, and kernels keep to their buffers by construction; the
-        // driver copies parameters before it returns.
-        self.call(|| unsafe {
-            result::launch_kernel(
-                call.function.function,
-                grid,
-                block,
-                call.shared_bytes,
-                self.stream,
-                &mut places,
-            )
         })
     }
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
+use crate::render::cuda::plain::Plain;
 use crate::render::{Target, cuda};
+use crate::runtime::cuda::driver::product::Product;
 use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
 use crate::runtime::cuda::nvrtc;
 use crate::runtime::cuda::pinned::Pinned;
@@ -22,6 +24,8 @@ pub struct Gpu {
     pub driver: Driver,
     /// Loaded functions, by their text. They stay as long as the process.
     functions: Mutex<HashMap<String, Arc<Function>>>,
+    /// Products that cuBLASLt was asked for, and its answers.
+    pub(super) products: Mutex<HashMap<Plain, Option<Arc<Product>>>>,
     /// What its memory is for.
     pub ledger: Mutex<Ledger>,
     /// Pinned memory of the host.
@@ -55,6 +59,7 @@ impl Gpu {
             name,
             driver,
             functions: Mutex::default(),
+            products: Mutex::default(),
             ledger: Mutex::new(Ledger::new()),
             pinned: Pinned::default(),
         };

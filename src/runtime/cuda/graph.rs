@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::runtime::Replay;
-use crate::runtime::cuda::driver::graph::{Call, Chain};
+use crate::runtime::cuda::driver::call::Call;
+use crate::runtime::cuda::driver::graph::Chain;
 use crate::runtime::cuda::driver::{Failure, Outcome};
 use crate::runtime::cuda::gpu::Gpu;
 
@@ -52,7 +53,7 @@ impl Graph {
         let Some(chain) = &mut self.chain else { return Ok(()) };
         for (number, (held, call)) in self.calls.iter_mut().zip(calls).enumerate() {
             if held != call {
-                self.gpu.driver.change_link(chain, number, call)?;
+                self.gpu.driver.change_link(chain, number, held, call)?;
                 held.clone_from(call);
             }
         }
@@ -97,12 +98,12 @@ pub fn launch(gpu: &Arc<Gpu>, calls: &[Call], replay: &Replay) -> Result<u64> {
 pub fn one_by_one(gpu: &Gpu, calls: &[Call]) -> Result<()> {
     calls
         .iter()
-        .try_for_each(|call| gpu.driver.launch(call).map_err(|failure| gpu.error(&call.name, failure)))
+        .try_for_each(|call| gpu.driver.launch(call).map_err(|failure| gpu.error(call.name(), failure)))
 }
 
 /// The kernels of a graph, which fail together.
 fn names(calls: &[Call]) -> String {
-    let mut names: Vec<&str> = calls.iter().map(|call| &*call.name).collect();
+    let mut names: Vec<&str> = calls.iter().map(Call::name).collect();
     names.dedup();
     names.join(", ")
 }

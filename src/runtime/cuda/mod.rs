@@ -5,15 +5,17 @@
 //! - [`nvrtc`]: the compiler.
 //! - [`gpu`]: an opened device, its memory, its errors.
 //! - [`graph`]: launches of a plan that runs again, as CUDA graphs.
+//! - [`library`]: products by cuBLASLt.
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
-//! - [`tune`]: the fastest tile of a product.
+//! - [`tune`]: the fastest way to compute a product.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;
 pub mod gpu;
 pub mod graph;
+pub mod library;
 pub mod nvrtc;
 pub mod peers;
 pub mod pinned;
@@ -33,8 +35,9 @@ use crate::kernel::Work;
 use crate::render::{self, Target};
 use crate::runtime::cuda::driver::Outcome;
 use crate::runtime::cuda::gpu::Gpu;
+use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::peers::Peers;
-use crate::runtime::cuda::program::{CudaProgram, HostProgram};
+use crate::runtime::cuda::program::HostProgram;
 use crate::runtime::cuda::reports::Reports;
 use crate::runtime::{
     Backend, Binding, Capabilities, Launch, Ledger, MemoryStats, Part, Program, Properties, Replay, host,
@@ -151,10 +154,12 @@ impl Backend for CudaBackend {
     fn scratch(&self, work: &Work) -> usize {
         // What cannot be rendered is refused when it is compiled.
         let shader = render::cuda::render_work(work, &self.target).ok().flatten();
-        shader.map_or(0, |shader| program::scratch_of(&shader))
+        let own = shader.map_or(0, |shader| program::scratch_of(&shader));
+        // Which way it goes is known when it is compiled.
+        LibraryProgram::of(&self.gpu, work).map_or(own, |library| own.max(library.workspace()))
     }
     fn replays(&self, program: &dyn Program) -> bool {
-        (program as &dyn Any).is::<CudaProgram>()
+        program::replays(program)
     }
     fn launch_all(&self, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
         program::launch_all(&self.gpu, launches, replay)
@@ -184,8 +189,7 @@ impl Backend for CudaBackend {
             let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
             return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
         }
-        let target = tune::target(&gpu, &reports, work, &self.target);
-        Ok(Arc::new(CudaProgram::new(gpu, reports, work.clone(), target)?))
+        tune::program(&gpu, &reports, work, &self.target)
     }
     fn describe(&self) -> String {
         let info = &self.gpu.driver.info;

@@ -8,9 +8,10 @@ use crate::ir::{Custom, Type};
 use crate::kernel::Work;
 use crate::render::{Memory, Pass, Shader, Target, cuda};
 use crate::runtime::cuda::driver::Function;
-use crate::runtime::cuda::driver::graph::Call;
+use crate::runtime::cuda::driver::call::{Call, KernelCall};
 use crate::runtime::cuda::gpu::{Gpu, allocate};
 use crate::runtime::cuda::graph;
+use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::reports::Reports;
 use crate::runtime::{Binding, Bindings, Launch, Program, Replay};
 
@@ -109,7 +110,14 @@ impl CudaProgram {
         let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup, pass.shared_bytes);
         loop {
             let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
-            calls.push(Call { name, function, groups, workgroup, shared_bytes, parameters: parameters_now });
+            calls.push(Call::Kernel(KernelCall {
+                name,
+                function,
+                groups,
+                workgroup,
+                shared_bytes,
+                parameters: parameters_now,
+            }));
             parameters[first] += u64::from(pass.chunk);
             if parameters[first] >= u64::from(pass.chunks_end) {
                 return Ok(());
@@ -149,25 +157,61 @@ pub fn scratch_of(shader: &Shader) -> usize {
     shader.scratch.iter().map(|&bytes| aligned(bytes)).sum()
 }
 
+/// A program of this device's that is launched with others, for some bindings.
+enum Version<'a> {
+    Kernels(&'a CudaProgram, &'a Compiled),
+    Library(&'a LibraryProgram),
+}
+
+impl<'a> Version<'a> {
+    /// Of a launch.
+    fn of(launch: &Launch<'a>) -> Result<Version<'a>> {
+        let program = launch.program as &dyn Any;
+        match (program.downcast_ref::<CudaProgram>(), program.downcast_ref::<LibraryProgram>()) {
+            (Some(program), _) => Ok(Version::Kernels(program, program.version(&launch.bindings)?)),
+            (None, Some(program)) => Ok(Version::Library(program)),
+            (None, None) => panic!("{:?} is not launched with others", launch.program),
+        }
+    }
+
+    /// Bytes of memory that it takes for itself.
+    fn scratch(&self) -> usize {
+        match self {
+            Version::Kernels(_, compiled) => scratch_of(&compiled.shader),
+            Version::Library(program) => program.workspace(),
+        }
+    }
+
+    fn calls(&self, bindings: &Bindings<'_>, scratch: u64, calls: &mut Vec<Call>) -> Result<()> {
+        match self {
+            Version::Kernels(program, compiled) => program.calls(compiled, bindings, scratch, calls),
+            Version::Library(program) => {
+                calls.push(program.call(bindings, scratch));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a program is launched with those before and after it.
+pub fn replays(program: &dyn Program) -> bool {
+    let program = program as &dyn Any;
+    program.is::<CudaProgram>() || program.is::<LibraryProgram>()
+}
+
 /// Launches programs of this device that follow each other. They come one after
 /// the other, so they share the memory that each takes for itself.
 ///
 /// # Errors
 /// Out of memory, the compiler's or the driver's failure.
 pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
-    let mut versions = Vec::with_capacity(launches.len());
-    for launch in launches {
-        let Some(program) = (launch.program as &dyn Any).downcast_ref::<CudaProgram>() else {
-            panic!("{:?} is not launched with others", launch.program)
-        };
-        versions.push((program, program.version(&launch.bindings)?, &launch.bindings));
-    }
-    let most = versions.iter().map(|(_, compiled, _)| scratch_of(&compiled.shader)).max().unwrap_or(0);
+    let versions = launches.iter().map(Version::of).collect::<Result<Vec<_>>>()?;
+    let most = versions.iter().map(Version::scratch).max().unwrap_or(0);
     let scratch = if most > 0 { Some(allocate(gpu, most)?) } else { None };
     let start = scratch.as_ref().map_or(0, |buffer| buffer.handle);
     let mut calls = Vec::new();
-    for (program, compiled, bindings) in versions {
-        program.calls(compiled, bindings, start, &mut calls)?;
+    for (version, launch) in versions.iter().zip(launches) {
+        version.calls(&launch.bindings, start, &mut calls)?;
     }
     graph::launch(gpu, &calls, replay)
 }

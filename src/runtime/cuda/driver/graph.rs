@@ -6,40 +6,15 @@ use std::ptr::null_mut;
 
 use cudarc::driver::{result, sys};
 
-use super::{Driver, Function, Outcome};
+use super::call::{Call, KernelCall};
+use super::{Driver, Failure, Outcome};
 
-/// A launch as the driver takes it: each parameter as 8 bytes, of which the
-/// function takes as many as it declares.
-#[derive(Clone, Debug)]
-pub struct Call {
-    /// The kernel's name, for errors.
-    pub name: std::sync::Arc<str>,
-    /// What runs.
-    pub function: std::sync::Arc<Function>,
-    /// Blocks.
-    pub groups: u32,
-    /// Threads of a block.
-    pub workgroup: u32,
-    /// Bytes of shared memory for each block, besides what the function declares.
-    pub shared_bytes: u32,
-    /// The function's parameters.
-    pub parameters: Vec<u64>,
-}
-
-impl PartialEq for Call {
-    fn eq(&self, other: &Call) -> bool {
-        std::sync::Arc::ptr_eq(&self.function, &other.function)
-            && (self.groups, self.workgroup, self.shared_bytes)
-                == (other.groups, other.workgroup, other.shared_bytes)
-            && self.parameters == other.parameters
-    }
-}
-
-/// Kernels in a row, ready to be launched by one call. Must be given to
+/// Calls in a row, ready to be launched by one call. Must be given to
 /// [`Driver::forget_chain`] in the end.
 #[derive(Debug)]
 pub struct Chain {
-    /// What `exec` was made from; its nodes name those of `exec`.
+    /// What `exec` was made from; its nodes name those of `exec`. A product is a graph
+    /// within it.
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
     nodes: Vec<sys::CUgraphNode>,
@@ -57,46 +32,79 @@ impl Driver {
         let mut graph = null_mut();
         // SAFETY: the pointer is to a live handle; no flags are defined.
         self.call(|| unsafe { sys::cuGraphCreate(&mut graph, 0).result() })?;
-        let made = self.call(|| {
-            let mut nodes: Vec<sys::CUgraphNode> = Vec::with_capacity(calls.len());
-            for call in calls {
-                let node = with_parameters(call, |parameters| {
-                    let mut node = null_mut();
-                    let before = nodes.last().map_or(std::ptr::null(), std::ptr::from_ref);
-                    let count = usize::from(!nodes.is_empty());
-                    // SAFETY: the graph is alive, `before` is a node of it; the
-                    // driver copies parameters before it returns.
-                    unsafe { sys::cuGraphAddKernelNode_v2(&mut node, graph, before, count, parameters) }
-                        .result()?;
-                    Ok(node)
-                })?;
-                nodes.push(node);
-            }
+        let made = self.nodes(graph, calls).and_then(|nodes| {
             // SAFETY: the graph is alive and whole.
-            let exec = unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) }?;
+            let exec =
+                self.call(|| unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) })?;
             Ok(Chain { graph, exec, nodes })
         });
         if made.is_err() {
-            // SAFETY: nobody knows the graph yet.
-            let _ = self.call(|| unsafe { result::graph::destroy(graph) });
+            // Nobody knows the graph yet.
+            self.forget_graph(graph);
         }
         made
     }
 
-    /// Gives the `number`-th launch of a chain other parameters, from its next
+    /// Adds calls to a graph, each after the one before it.
+    fn nodes(&self, graph: sys::CUgraph, calls: &[Call]) -> Outcome<Vec<sys::CUgraphNode>> {
+        let mut nodes: Vec<sys::CUgraphNode> = Vec::with_capacity(calls.len());
+        for call in calls {
+            let mut node = null_mut();
+            let before = nodes.last().map_or(std::ptr::null(), std::ptr::from_ref);
+            let count = usize::from(!nodes.is_empty());
+            // SAFETY (of both): the graph is alive, `before` is a node of it; the
+            // driver copies parameters, and graphs added, before it returns.
+            match call {
+                Call::Kernel(call) => self.call(|| {
+                    with_parameters(call, |parameters| {
+                        unsafe { sys::cuGraphAddKernelNode_v2(&mut node, graph, before, count, parameters) }
+                            .result()
+                    })
+                })?,
+                Call::Product(call) => {
+                    let part = self.recorded(call)?;
+                    let added = self.call(|| {
+                        unsafe { sys::cuGraphAddChildGraphNode(&mut node, graph, before, count, part) }
+                            .result()
+                    });
+                    self.forget_graph(part);
+                    added?;
+                }
+            }
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    /// Gives the `number`-th call of a chain other parameters, from its next
     /// launch on.
     ///
     /// # Errors
-    /// The driver's failure; the launch is then as before or as asked for.
-    pub fn change_link(&self, chain: &mut Chain, number: usize, call: &Call) -> Outcome<()> {
-        self.call(|| {
-            with_parameters(call, |parameters| {
-                // SAFETY: the node belongs to the graph that `exec` was made
-                // from; launches under way keep the parameters they have.
-                unsafe { sys::cuGraphExecKernelNodeSetParams_v2(chain.exec, chain.nodes[number], parameters) }
-                    .result()
-            })
-        })
+    /// The driver's failure; the call is then as before or as asked for. One that
+    /// was a kernel's launch and is to be a product, or the other way round.
+    pub fn change_link(&self, chain: &mut Chain, number: usize, held: &Call, call: &Call) -> Outcome<()> {
+        let node = chain.nodes[number];
+        match (held, call) {
+            (Call::Kernel(_), Call::Kernel(call)) => self.call(|| {
+                with_parameters(call, |parameters| {
+                    // SAFETY: the node belongs to the graph that `exec` was made
+                    // from; launches under way keep the parameters they have.
+                    unsafe { sys::cuGraphExecKernelNodeSetParams_v2(chain.exec, node, parameters) }.result()
+                })
+            }),
+            (Call::Product(_), Call::Product(call)) => {
+                let part = self.recorded(call)?;
+                // SAFETY: as above; the driver copies the graph before it returns.
+                let changed = self.call(|| {
+                    unsafe { sys::cuGraphExecChildGraphNodeSetParams(chain.exec, node, part) }.result()
+                });
+                self.forget_graph(part);
+                changed
+            }
+            (Call::Kernel(_), Call::Product(_)) | (Call::Product(_), Call::Kernel(_)) => {
+                Err(Failure::Other("a kernel of a graph cannot become a library's call".into()))
+            }
+        }
     }
 
     /// Enqueues all launches of a chain.
@@ -121,7 +129,7 @@ impl Driver {
 
 /// Runs `then` on a launch as a node's parameters.
 fn with_parameters<T>(
-    call: &Call,
+    call: &KernelCall,
     then: impl FnOnce(*const sys::CUDA_KERNEL_NODE_PARAMS) -> Result<T, result::DriverError>,
 ) -> Result<T, result::DriverError> {
     let mut parameters = call.parameters.clone();

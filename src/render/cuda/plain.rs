@@ -1,0 +1,175 @@
+//! Kernels that are nothing but a product of matrices in memory, which a library
+//! of products computes as well as a kernel of ours.
+
+use crate::base::{DType, Precision};
+use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
+use crate::render::c_like::wide;
+use crate::render::coalesce::coalesce;
+use crate::render::cuda::tiles::unwidened;
+use crate::render::product::{Extents, oriented};
+
+/// A matrix in memory, or a row of equal ones. Its lines are dense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Matrix {
+    /// Which of the kernel's inputs, or outputs.
+    pub slot: usize,
+    /// Type of the elements.
+    pub dtype: DType,
+    /// Elements before the first.
+    pub start: usize,
+    /// Whether lines are columns, not rows.
+    pub by_columns: bool,
+    /// Elements from a line to the next.
+    pub pitch: usize,
+    /// Elements from a matrix to the next.
+    pub apart: usize,
+}
+
+/// `c = a b`, for each matrix of a batch. All of `c` is written, by rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Plain {
+    /// How large.
+    pub extents: Extents,
+    /// How exactly 32-bit factors are multiplied. The sum is of 32-bit floats.
+    pub precision: Precision,
+    /// Of m by k.
+    pub a: Matrix,
+    /// Of k by n.
+    pub b: Matrix,
+    /// Of m by n.
+    pub c: Matrix,
+}
+
+/// The shortest side of a product that is worth a library's call.
+const LEAST_SIDE: usize = 64;
+/// The fewest multiplications that are.
+const LEAST_WORK: usize = 1 << 24;
+
+impl Plain {
+    /// What a kernel multiplies, if it does nothing else: floats of one type, up to
+    /// 32 bits, whose products are stored in that type or as 32-bit floats.
+    pub fn of(kernel: &Kernel) -> Option<Plain> {
+        let kernel = &coalesce(kernel);
+        let c = &oriented(kernel, kernel.contraction.as_ref()?);
+        let [store] = kernel.stores.as_slice() else { return None };
+        if c.dtype != DType::F32 || !is_the_sum(kernel, store.value, store.dtype) {
+            return None;
+        }
+        let (a, b) = (Source::of(kernel, c.a)?, Source::of(kernel, c.b)?);
+        let known = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F32);
+        let stored = store.dtype == a.dtype || store.dtype == DType::F32;
+        if !known || a.dtype != b.dtype || !stored {
+            return None;
+        }
+        let axes = Axes::of(kernel, c)?;
+        let result = Source { slot: 0, dtype: store.dtype, address: &store.address };
+        let (a, b) =
+            (a.matrix(kernel, axes.m, axes.k, axes.batch)?, b.matrix(kernel, axes.k, axes.n, axes.batch)?);
+        let result = result.matrix(kernel, axes.m, axes.n, axes.batch)?;
+        let precision = if a.dtype == DType::F32 { c.precision } else { Precision::Highest };
+        let plain = Plain { extents: axes.extents(kernel), precision, a, b, c: result };
+        (!plain.c.by_columns && plain.is_in_range()).then_some(plain)
+    }
+
+    /// Whether all sizes are what a library's 32-bit numbers hold.
+    fn is_in_range(&self) -> bool {
+        let Extents { batch, m, n, k } = self.extents;
+        [batch, m, n, k].iter().all(|&extent| extent <= i32::MAX as usize)
+    }
+
+    /// Whether the library is taken where nothing is timed. Its kernels are tuned for
+    /// each GPU and ours are not, but one that is over in a few microseconds is
+    /// dominated by its launch, and flat matrices by memory, which ours read as fast.
+    pub fn is_worth_a_call(&self) -> bool {
+        let Extents { batch, m, n, k } = self.extents;
+        m.min(n).min(k) >= LEAST_SIDE && batch * m * n * k >= LEAST_WORK
+    }
+}
+
+/// Whether a value is the finished sum, rounded at most once on its way to memory of
+/// a type.
+fn is_the_sum(kernel: &Kernel, mut value: ExprId, stored: DType) -> bool {
+    let mut dtypes = vec![stored];
+    loop {
+        dtypes.push(kernel.exprs[value.index()].dtype);
+        match *kernel.expr(value) {
+            Expr::Cast(x) => value = x,
+            Expr::Accumulator => break,
+            _ => return false,
+        }
+    }
+    let mut from_sum = dtypes.iter().rev().skip_while(|&&dtype| dtype == DType::F32);
+    from_sum.all(|&dtype| dtype == stored)
+}
+
+/// The one axis of each kind.
+struct Axes {
+    batch: Option<AxisId>,
+    m: AxisId,
+    n: AxisId,
+    k: AxisId,
+}
+
+impl Axes {
+    /// Those of a contraction. Where the second factor is the same for a batch, the
+    /// batch is part of the rows.
+    fn of(kernel: &Kernel, c: &Contraction) -> Option<Axes> {
+        let wide = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
+        let (&[n], &[k]) = (&*wide(&c.n), &*wide(&c.k)) else { return None };
+        let (batch, m) = match (&*wide(&c.batch), &*wide(&c.m)) {
+            (&[], &[m]) => (None, m),
+            (&[batch], &[m]) | (&[], &[batch, m]) => (Some(batch), m),
+            _ => return None,
+        };
+        Some(Axes { batch, m, n, k })
+    }
+
+    fn extents(&self, kernel: &Kernel) -> Extents {
+        let extent = |axis: AxisId| kernel.axes[axis.index()].extent;
+        let batch = self.batch.map_or(1, extent);
+        Extents { batch, m: extent(self.m), n: extent(self.n), k: extent(self.k) }
+    }
+}
+
+/// Where elements lie.
+struct Source<'k> {
+    slot: usize,
+    dtype: DType,
+    address: &'k Affine,
+}
+
+impl<'k> Source<'k> {
+    /// The input that an operand is.
+    fn of(kernel: &'k Kernel, operand: ExprId) -> Option<Source<'k>> {
+        let load = unwidened(kernel, operand);
+        let Expr::Load(slot, access, guard) = kernel.expr(load) else { return None };
+        let (slot, plain) = (*slot as usize, access.dynamic.is_empty() && guard.is_always());
+        let dtype = kernel.inputs[slot].dtype;
+        let same = kernel.exprs[load.index()].dtype == dtype;
+        (plain && same).then_some(Source { slot, dtype, address: &access.affine })
+    }
+
+    /// The matrix that it is along axes.
+    fn matrix(&self, kernel: &Kernel, row: AxisId, column: AxisId, batch: Option<AxisId>) -> Option<Matrix> {
+        let stride = |axis| self.address.coefficient(axis);
+        let is_dense = |along, across| {
+            stride(along) == 1 && stride(across) >= kernel.axes[AxisId::index(along)].extent as i64
+        };
+        let by_columns = match (is_dense(column, row), is_dense(row, column)) {
+            (true, _) => false,
+            (false, true) => true,
+            (false, false) => return None,
+        };
+        let known = |axis| [Some(row), Some(column), batch].contains(&Some(axis));
+        let others = self.address.terms.iter().any(|term| !known(term.0));
+        let pitch = stride(if by_columns { column } else { row });
+        (!others).then_some(Matrix {
+            slot: self.slot,
+            dtype: self.dtype,
+            start: usize::try_from(self.address.offset).ok()?,
+            by_columns,
+            pitch: usize::try_from(pitch).ok()?,
+            apart: usize::try_from(batch.map_or(0, stride)).ok()?,
+        })
+    }
+}
