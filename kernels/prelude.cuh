@@ -152,6 +152,28 @@ KILN_FUNCTION void store4(T* to, i64 quad, T x, T y, T z, T w) {
     ((four<T>*)to)[quad] = {x, y, z, w};
 }
 
+// Eight neighbours of two bytes each, in one access.
+template <class T>
+struct __align__(sizeof(T) == 2 ? 16 : alignof(T)) eight {
+    four<T> low, high;
+};
+
+KILN_FUNCTION eight<f32> load8_f16(const u16* from, i64 eighth) {
+    const eight<u16> raw = ((const eight<u16>*)from)[eighth];
+    return {{widen_f16(raw.low.x), widen_f16(raw.low.y), widen_f16(raw.low.z), widen_f16(raw.low.w)},
+            {widen_f16(raw.high.x), widen_f16(raw.high.y), widen_f16(raw.high.z), widen_f16(raw.high.w)}};
+}
+
+KILN_FUNCTION eight<f32> load8_bf16(const u16* from, i64 eighth) {
+    const eight<u16> raw = ((const eight<u16>*)from)[eighth];
+    return {{widen_bf16(raw.low.x), widen_bf16(raw.low.y), widen_bf16(raw.low.z), widen_bf16(raw.low.w)},
+            {widen_bf16(raw.high.x), widen_bf16(raw.high.y), widen_bf16(raw.high.z), widen_bf16(raw.high.w)}};
+}
+
+KILN_FUNCTION void store8(u16* to, i64 eighth, four<u16> low, four<u16> high) {
+    ((eight<u16>*)to)[eighth] = {low, high};
+}
+
 // Keeps the first index out of range: its launch, itself, the axis's extent.
 KILN_FUNCTION void report(u32* status, u32 launch, i64 index, i64 extent) {
     if (atomicCAS(status, 0u, 1u) == 0u) {

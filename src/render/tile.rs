@@ -1,5 +1,6 @@
 //! Which axes of a kernel go to invocations, teams, lanes and loops.
 
+use crate::base::DType;
 use crate::kernel::{Access, Affine, AxisId, Expr, Guard, Kernel};
 use crate::render::c_like::Lanes;
 use crate::render::c_like::emit::GROUPS;
@@ -28,6 +29,8 @@ pub struct Tiling {
     pub workgroup: u32,
     /// For each input and each output, whether it is accessed by fours.
     pub by_four: (Vec<bool>, Vec<bool>),
+    /// Of those, which by eights.
+    pub by_eight: (Vec<bool>, Vec<bool>),
 }
 
 /// The layout of a kernel without a contraction.
@@ -47,7 +50,8 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let team = team(kernel, target, points, &lanes)?;
     let by_four = by_four(kernel, &lanes, target);
     let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
-    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four })
+    let by_eight = by_eight(kernel, &lanes, target);
+    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four, by_eight })
 }
 
 /// Lanes along an axis that runs through memory, if it has any.
@@ -55,6 +59,9 @@ fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usiz
     let elements = kernel.points(kernel.depth().min(1));
     let counts: &[usize] = if elements < target.few_elements {
         &[]
+    } else if target.nvidia.is_some() && moves_halves(kernel, axis) {
+        // 16 bytes of 16-bit elements.
+        &[8, 4]
     } else if elements < 64 * target.few_elements || target.adapter != Adapter::Cpu {
         &[4]
     } else {
@@ -90,10 +97,21 @@ fn innermost(kernel: &Kernel, level: u8) -> Option<AxisId> {
 
 /// Whether some load or store runs along an axis through memory.
 fn is_neighbourly(kernel: &Kernel, axis: AxisId) -> bool {
+    along(kernel, axis).next().is_some()
+}
+
+/// Whether one of 16-bit elements does.
+fn moves_halves(kernel: &Kernel, axis: AxisId) -> bool {
+    along(kernel, axis).any(|dtype| dtype.size() == 2)
+}
+
+/// Types of what loads and stores move that run along an axis through memory.
+fn along(kernel: &Kernel, axis: AxisId) -> impl Iterator<Item = DType> {
     let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
-    let mut addresses =
-        loads.map(|(_, access)| &access.affine).chain(kernel.stores.iter().map(|s| &s.address));
-    addresses.any(|address| address.coefficient(axis) == 1)
+    let loads = loads.map(|(slot, access)| (&access.affine, kernel.inputs[slot as usize].dtype));
+    let stores = kernel.stores.iter().map(|store| (&store.address, store.dtype));
+    let runs = move |address: &Affine| address.coefficient(axis) == 1;
+    loads.chain(stores).filter(move |(address, _)| runs(address)).map(|(_, dtype)| dtype)
 }
 
 /// How many invocations share the rows of a point.
@@ -140,26 +158,44 @@ pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, V
         vec![target.aligned && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
     for node in &kernel.exprs {
         if let Expr::Load(slot, access, guard) = &node.expr {
-            inputs[*slot as usize] &= loads_fours(access, guard, lanes);
+            inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 4);
         }
     }
-    let outputs = kernel.stores.iter().map(|store| four_axis(&store.address, lanes).is_some());
+    let outputs = kernel.stores.iter().map(|store| run_axis(&store.address, lanes, 4).is_some());
     (inputs, outputs.collect())
 }
 
-fn loads_fours(access: &Access, guard: &Guard, lanes: &Lanes) -> bool {
-    let Some(axis) = four_axis(&access.affine, lanes) else { return false };
+/// Which inputs and outputs of 16-bit elements are accessed by eights, 16 bytes at a
+/// time.
+fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
+    let halves = |dtype: DType| target.nvidia.is_some() && dtype.size() == 2;
+    let mut inputs: Vec<bool> =
+        kernel.inputs.iter().map(|input| target.aligned && halves(input.dtype)).collect();
+    for node in &kernel.exprs {
+        if let Expr::Load(slot, access, guard) = &node.expr {
+            inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 8);
+        }
+    }
+    let is_run = |address: &Affine| run_axis(address, lanes, 8).is_some();
+    let outputs = kernel.stores.iter().map(|store| halves(store.dtype) && is_run(&store.address));
+    (inputs, outputs.collect())
+}
+
+fn loads_neighbours(access: &Access, guard: &Guard, lanes: &Lanes, count: usize) -> bool {
+    let Some(axis) = run_axis(&access.affine, lanes, count) else { return false };
     let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
     access.dynamic.is_empty() && guard.masks.is_empty() && same
 }
 
-/// The axis along which an address gives aligned fours.
-fn four_axis(address: &Affine, lanes: &Lanes) -> Option<AxisId> {
+/// The axis along which an address gives so many neighbours at a time, from a multiple
+/// of their number on.
+fn run_axis(address: &Affine, lanes: &Lanes, count: usize) -> Option<AxisId> {
     let group = (0..GROUPS)
         .find(|&group| lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))?;
-    let axis = lanes.consecutive[group]?;
-    let aligned = address.terms.iter().all(|&(other, c)| other == axis || c % 4 == 0);
-    (aligned && address.offset % 4 == 0).then_some(axis)
+    let axis = lanes.consecutive[group].filter(|_| lanes.count[group].is_multiple_of(count))?;
+    let whole = |c: i64| c % count as i64 == 0;
+    let aligned = address.terms.iter().all(|&(other, c)| other == axis || whole(c));
+    (aligned && whole(address.offset)).then_some(axis)
 }
 
 /// The layout of a contraction: a tile of the product per invocation.
@@ -182,5 +218,6 @@ pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
     }
     let by_four = by_four(kernel, &lanes, target);
     let workgroup = if target.adapter == Adapter::Cpu { 32 } else { 64 };
-    Tiling { lanes, team: 1, blocked: false, workgroup, by_four }
+    let by_eight = (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]);
+    Tiling { lanes, team: 1, blocked: false, workgroup, by_four, by_eight }
 }

@@ -32,7 +32,7 @@ impl Emitter<'_> {
             && let Some(group) = self.four_group(&access.affine)
             && access.dynamic.is_empty()
         {
-            return self.load_fours(id, slot, access, guard, group);
+            return self.load_neighbours(id, slot, access, guard, group);
         }
         for lane in self.all_lanes(self.mask(id)) {
             let value = self.load_one(slot, access, guard, lane);
@@ -100,22 +100,29 @@ impl Emitter<'_> {
         if of == DType::I32 { position.into() } else { self.dialect.widen(position) }
     }
 
-    /// Loads neighbours by fours. The guard, if any, is the same for all of
+    /// Loads neighbours by fours or eights. The guard, if any, is the same for all of
     /// a group's lanes.
-    fn load_fours(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard, group: usize) {
+    fn load_neighbours(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard, group: usize) {
+        const EIGHT: [&str; 8] = ["low.x", "low.y", "low.z", "low.w", "high.x", "high.y", "high.z", "high.w"];
         let dtype = self.kernel.inputs[slot as usize].dtype;
         let zero = self.dialect.constant(dtype, 0);
-        let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % 4 == 0);
+        let by_eight = self.by_eight.0[slot as usize];
+        let parts: &[&str] = if by_eight { &EIGHT } else { &["x", "y", "z", "w"] };
+        let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % parts.len() == 0);
         for first in firsts.collect::<Vec<Lane>>() {
             let address = self.affine(&access.affine, first);
             let open = self.open(guard, first);
             let safe = open.as_ref().map_or(address.clone(), |open| self.dialect.select(open, &address, "0"));
-            let name = self.fresh("four");
-            let ty = self.dialect.register4(dtype);
-            let value = self.dialect.load4(slot, &format!("({safe}) / 4"));
+            let (name, ty, value) = if by_eight {
+                let value = self.dialect.load8(slot, &format!("({safe}) / 8"));
+                (self.fresh("eight"), self.dialect.register8(dtype), value)
+            } else {
+                let value = self.dialect.load4(slot, &format!("({safe}) / 4"));
+                (self.fresh("four"), self.dialect.register4(dtype), value)
+            };
             let line = self.dialect.define(&name, &ty, &value);
             self.out.line(line);
-            for (offset, part) in ["x", "y", "z", "w"].iter().enumerate() {
+            for (offset, part) in parts.iter().enumerate() {
                 let mut lane = first;
                 lane[group] += offset;
                 let value = format!("{name}.{part}");
@@ -132,17 +139,21 @@ impl Emitter<'_> {
         let store = &self.kernel.stores[number];
         let mask = self.mask(store.value) | self.affine_mask(&store.address);
         let four = self.by_four.1[number].then(|| self.four_group(&store.address)).flatten();
+        let count = if self.by_eight.1[number] { 8 } else { 4 };
         for lane in self.all_lanes(mask) {
             let line = match four {
-                Some(group) if lane[group] % 4 != 0 => continue,
+                Some(group) if lane[group] % count != 0 => continue,
                 Some(group) => {
                     let value = |offset: usize| {
                         let mut lane = lane;
                         lane[group] += offset;
                         self.name(store.value, lane)
                     };
-                    let quad = format!("({}) / 4", self.affine(&store.address, lane));
-                    self.dialect.store4(number, &quad, &[value(0), value(1), value(2), value(3)])
+                    let at = format!("({}) / {count}", self.affine(&store.address, lane));
+                    match count {
+                        8 => self.dialect.store8(number, &at, &std::array::from_fn(value)),
+                        _ => self.dialect.store4(number, &at, &std::array::from_fn(value)),
+                    }
                 }
                 None => {
                     let address = self.affine(&store.address, lane);

@@ -59,6 +59,8 @@ pub struct Emitter<'k> {
     pub(super) held: Option<Held>,
     /// For each input and each output, whether it is accessed by fours.
     pub by_four: (Vec<bool>, Vec<bool>),
+    /// Of those, which by eights.
+    pub by_eight: (Vec<bool>, Vec<bool>),
     /// Which groups each expression's value differs in, as bits.
     masks: Vec<u8>,
     defined: Vec<bool>,
@@ -86,6 +88,7 @@ impl<'k> Emitter<'k> {
             registers_for_rows: 0,
             held: None,
             by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
+            by_eight: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
             masks,
             defined: vec![false; count],
             scope: Vec::new(),

@@ -95,10 +95,23 @@ pub trait Dialect {
     fn load4(&self, input: u32, quad: &str) -> String;
     /// The type of four neighbours.
     fn register4(&self, dtype: DType) -> String;
+    /// Eight neighbours of an input of 16-bit elements, from eight times this position
+    /// on: `low` and `high`, four of them each.
+    fn load8(&self, _input: u32, _eighth: &str) -> String {
+        panic!("a language without accesses of eight elements")
+    }
+    /// The type of eight neighbours.
+    fn register8(&self, _dtype: DType) -> String {
+        panic!("a language without accesses of eight elements")
+    }
     /// Writes an element of an output, as a statement.
     fn store(&self, output: usize, address: &str, value: &str) -> String;
     /// Writes four neighbours of an output.
     fn store4(&self, output: usize, quad: &str, values: &[String; 4]) -> String;
+    /// Writes eight neighbours of an output of 16-bit elements.
+    fn store8(&self, _output: usize, _eighth: &str, _values: &[String; 8]) -> String {
+        panic!("a language without accesses of eight elements")
+    }
     /// A call of a function of the language's prelude, in its version for a
     /// type.
     fn call(&self, function: &str, dtype: DType, operands: &[&str]) -> String;

@@ -264,6 +264,13 @@ impl Dialect for Cuda {
     fn register4(&self, dtype: DType) -> String {
         format!("four<{}>", register(dtype))
     }
+    fn load8(&self, input: u32, eighth: &str) -> String {
+        let version = if self.inputs[input as usize] == DType::F16 { "f16" } else { "bf16" };
+        format!("load8_{version}(in{input}, {eighth})")
+    }
+    fn register8(&self, dtype: DType) -> String {
+        format!("eight<{}>", register(dtype))
+    }
     fn store(&self, output: usize, address: &str, value: &str) -> String {
         format!("out{output}[{address}] = {};", narrowed(self.outputs[output], value))
     }
@@ -271,6 +278,11 @@ impl Dialect for Cuda {
         let dtype = self.outputs[output];
         let values = values.each_ref().map(|value| narrowed(dtype, value));
         format!("store4<{}>(out{output}, {quad}, {});", storage(dtype), values.join(", "))
+    }
+    fn store8(&self, output: usize, eighth: &str, values: &[String; 8]) -> String {
+        let values = values.each_ref().map(|value| narrowed(self.outputs[output], value));
+        let (low, high) = (values[..4].join(", "), values[4..].join(", "));
+        format!("store8(out{output}, {eighth}, {{{low}}}, {{{high}}});")
     }
     fn call(&self, function: &str, _dtype: DType, operands: &[&str]) -> String {
         format!("{function}({})", operands.join(", "))

@@ -15,7 +15,7 @@ use crate::render::target::Target;
 use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
 
 /// Invocations of a warp.
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
 
 /// A kernel of points and rows.
 pub fn rows(part: &Part, target: &Target) -> Result<Pass, Unsupported> {
@@ -70,6 +70,7 @@ fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitte
     emitter.warp = WARP;
     emitter.registers_for_rows = REGISTERS_FOR_ROWS;
     emitter.by_four = tiling.by_four.clone();
+    emitter.by_eight = tiling.by_eight.clone();
     // The body of a function.
     emitter.out = crate::render::c_like::writer::Writer::inside(1);
     emitter
@@ -121,6 +122,7 @@ fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> P
     let source = function(&kernel.name, &parameters, kernel.args.len(), tiling.workgroup, &body);
     let mut pass = pass(source, parameters, tiling.workgroup, groups);
     pass.fours = of_launch(part, &tiling.by_four.0);
+    pass.pieces = of_launch(part, &tiling.by_eight.0);
     pass
 }
 
@@ -221,6 +223,7 @@ pub fn scatter(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<P
     tiling.lanes = crate::render::c_like::Lanes::single(kernel);
     tiling.team = 1;
     tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+    tiling.by_eight = tiling.by_four.clone();
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let mut emitter = emitter(&dialect, kernel, &tiling);
     let updates: usize = scatter.axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();

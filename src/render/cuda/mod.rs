@@ -5,8 +5,9 @@
 //! - [`kernel`]: kernels without and with a contraction, scatters.
 //! - [`plain`]: products that a library computes too.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
+//! - [`scan`]: scans of long rows by a template.
 //! - [`tiles`]: which templates, in what sizes.
-//! - [`mod@sort`]: sorting permutations.
+//! - [`mod@sort`]: sorting permutations, by a template.
 //!
 //! A pass's text is one `__global__` function, [`ENTRY`]. It takes a pointer
 //! for each slot of the pass, then the launch's number (for reports of bad
@@ -18,6 +19,7 @@ pub mod dialect;
 pub mod kernel;
 pub mod plain;
 pub mod product;
+pub mod scan;
 pub mod sort;
 pub mod tiles;
 
@@ -63,7 +65,10 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
             (Some(a), _, _) => attention::render(part, a)?,
             (None, Some(c), _) => product::render(part, c, target)?,
             (None, None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
-            (None, None, None) => kernel::rows(part, target)?,
+            (None, None, None) => match scan::shared(&part.kernel, target) {
+                Some(shared) => scan::render(part, &shared, target)?,
+                None => kernel::rows(part, target)?,
+            },
         };
         if pass.slots.len() > target.max_buffers {
             return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
@@ -127,6 +132,21 @@ impl Parameters {
         all.extend((0..arguments).map(|number| word("u64", format!("arg{number}"))));
         all
     }
+
+    /// The names of all.
+    fn names(&self, arguments: usize) -> Vec<String> {
+        self.all(arguments).into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// All as what a template's functions are members of.
+    fn fields(&self, arguments: usize) -> String {
+        self.all(arguments).iter().map(|(ty, name)| format!("    {ty} {name};\n")).collect()
+    }
+}
+
+/// A function that a template calls, a member of what holds the parameters.
+fn method(ty: &str, name: &str, parameters: &str, body: &str) -> String {
+    format!("    KILN_METHOD {ty} {name}({parameters}) const {{\n{body}    }}\n")
 }
 
 /// The text of a pass: a comment, the function's head, its body.

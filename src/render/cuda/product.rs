@@ -17,7 +17,7 @@ use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::tiles::{Choice, Factor, Tile, suitable, unwidened};
-use crate::render::cuda::{Parameters, function, pass};
+use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::{Cut, Part, Split, contraction};
@@ -98,12 +98,11 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let fours = Hook::fours(&by_registers);
     let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
     let parameters = Parameters::of(part, kernel::reports(kernel));
-    let all = parameters.all(kernel.args.len());
 
     let mut text = if let Tile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
     text += &product.constants(&operands);
     text += "struct Product {\n";
-    all.iter().for_each(|(ty, name)| _ = writeln!(text, "    {ty} {name};"));
+    text += &parameters.fields(kernel.args.len());
     operands.iter().for_each(|operand| text += &product.operand(operand, &around));
     let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
     let place = "Place batch, Place row, Place column";
@@ -115,8 +114,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     );
     text += "};\n";
     text += &template(tile);
-    let names: Vec<&str> = all.iter().map(|(_, name)| name.as_str()).collect();
-    let body = format!("    product(Product{{{}}});\n", names.join(", "));
+    let body = format!("    product(Product{{{}}});\n", parameters.names(kernel.args.len()).join(", "));
     text += &function(&kernel.name, &parameters, kernel.args.len(), tile.threads(), &body);
 
     let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
@@ -126,11 +124,6 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     pass.pieces = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
     Ok(pass)
-}
-
-/// A function of `Product`.
-fn method(ty: &str, name: &str, parameters: &str, body: &str) -> String {
-    format!("    KILN_METHOD {ty} {name}({parameters}) const {{\n{body}    }}\n")
 }
 
 /// A product to be rendered.

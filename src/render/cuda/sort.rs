@@ -1,139 +1,120 @@
-//! Sorting permutations: a bitonic network over keys and places.
-//!
-//! Keys become unsigned integers that sort as the elements do; ties are
-//! decided by the place, which makes the network stable. Lines are padded to a
-//! power of two with keys above all. One launch per stage of the network.
+//! Sorting permutations: `kernels/sort.cuh` sorts, and a generated header in front of
+//! it says what: the extents, what an element's key is, and where its place goes.
 
 use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::Sort;
+use crate::render::c_like::hook::template;
 use crate::render::cuda::dialect::widened;
-use crate::render::cuda::{Parameters, function, pass};
-use crate::render::shader::{Memory, Pass, Shader, Unsupported};
+use crate::render::cuda::{Parameters, function, method, pass};
+use crate::render::shader::{Memory, Shader, Unsupported};
 
-const WORKGROUP: u32 = 256;
+const TEMPLATE: &str = include_str!("../../../kernels/sort.cuh");
 
-/// What the passes of a sort have in common.
-struct Network {
+/// Elements that a block sorts, at most and at least.
+const STRETCH: [usize; 2] = [1024, 64];
+
+/// The extents of a sort.
+struct Sizes {
     length: usize,
     padded: usize,
     inner: usize,
     lines: usize,
-    /// The type of keys.
-    key: &'static str,
+    /// Elements that a block sorts in memory that it shares.
+    stretch: usize,
+    /// The type of keys, and its bytes.
+    key: (&'static str, usize),
     /// The type of positions.
-    int: &'static str,
+    place: &'static str,
 }
 
-impl Network {
-    fn of(sort: &Sort) -> Result<Network, Unsupported> {
-        let length = sort.shape[sort.axis];
-        let inner = sort.shape[sort.axis + 1..].iter().product();
+impl Sizes {
+    fn of(sort: &Sort) -> Result<Sizes, Unsupported> {
+        let length = sort.shape[sort.axis].max(1);
         let padded = length.next_power_of_two();
-        let lines = sort.shape.numel() / length.max(1);
-        // Places are 32-bit numbers.
-        if padded > i32::MAX as usize {
-            return Err(Unsupported::Elements(padded));
+        let lines = sort.shape.numel() / length;
+        // Places are 32-bit numbers, and so are the numbers of blocks.
+        let [most, least] = STRETCH;
+        if padded > i32::MAX as usize || lines.saturating_mul(padded) / least > i32::MAX as usize {
+            return Err(Unsupported::Elements(lines.saturating_mul(padded)));
         }
-        let key = if sort.dtype.size() == 8 { "u64" } else { "u32" };
-        let int = if lines * padded > i32::MAX as usize - WORKGROUP as usize { "i64" } else { "i32" };
-        Ok(Network { length, padded, inner, lines, key, int })
+        let total = lines * padded;
+        let key = if sort.dtype.size() == 8 { ("u64", 8) } else { ("u32", 4) };
+        let inner = sort.shape[sort.axis + 1..].iter().product::<usize>().max(1);
+        let stretch = total.next_power_of_two().clamp(least, most);
+        let place = if total > i32::MAX as usize - most { "i64" } else { "i32" };
+        Ok(Sizes { length, padded, inner, lines, stretch, key, place })
     }
 
-    /// Where the element of a line and a position along it lies.
-    fn element(&self) -> String {
-        let Network { length, inner, .. } = self;
-        format!("line / {inner} * {} + line % {inner} + position * {inner}", length * inner)
+    /// All elements, with those that lines are padded with.
+    fn total(&self) -> usize {
+        self.lines * self.padded
     }
 
-    fn parameters(&self) -> Parameters {
-        let mut parameters = Parameters::default();
-        parameters.pointer(Memory::Scratch(0), self.key, "keys");
-        parameters.pointer(Memory::Scratch(1), "u32", "places");
-        parameters
-    }
-
-    fn pass(&self, title: &str, parameters: Parameters, invocations: usize, body: &str) -> Pass {
-        let int = self.int;
-        let body = format!(
-            "    const {int} at = ({int})blockIdx.x * {WORKGROUP} + threadIdx.x;\n    \
-             if (at >= {invocations}) return;\n{body}"
-        );
-        let source = function(title, &parameters, 0, WORKGROUP, &body);
-        pass(source, parameters, WORKGROUP, (invocations as u64).div_ceil(u64::from(WORKGROUP)))
+    /// Launches: one for what blocks sort by themselves, and for each longer run one a
+    /// stage between blocks and one for those within.
+    fn launches(&self) -> u32 {
+        let longer = self.padded.div_ceil(self.stretch).trailing_zeros();
+        1 + longer * (longer + 3) / 2
     }
 }
 
-/// The passes of a sort.
+/// The pass of a sort.
 ///
 /// # Errors
 /// Lines longer than 32-bit places.
 pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
-    let network = Network::of(sort)?;
-    let total = network.lines * network.padded;
-    let mut passes = vec![start(sort, &network)];
-    let steps = network.padded.trailing_zeros();
-    if steps > 0 {
-        let mut stages = stages(&network);
-        (stages.chunk, stages.chunks_end) = (1, steps * (steps + 1) / 2);
-        passes.push(stages);
+    let sizes = Sizes::of(sort)?;
+    let mut parameters = Parameters::default();
+    parameters.pointer(Memory::Scratch(0), sizes.key.0, "keys");
+    parameters.pointer(Memory::Scratch(1), "u32", "places");
+    parameters.input(0, sort.dtype);
+    parameters.output(0, DType::I64);
+    let threads = sizes.stretch as u32 / 2;
+    let body = format!("    sort(Sort{{{}}});\n", parameters.names(0).join(", "));
+    let source = header(sort, &sizes, &parameters)
+        + template(TEMPLATE)
+        + &function("sort", &parameters, 0, threads, &body);
+    let launches = sizes.launches();
+    let mut pass = pass(source, parameters, threads, sizes.total().div_ceil(sizes.stretch) as u64);
+    let mut scratch = vec![0; 2];
+    if launches > 1 {
+        (pass.chunk, pass.chunks_end) = (1, launches);
+        scratch = vec![sizes.key.1 * sizes.total(), 4 * sizes.total()];
     }
-    passes.push(end(&network));
-    let key_bytes = if network.key == "u64" { 8 } else { 4 };
-    Ok(Shader { name: "sort".into(), passes, scratch: vec![key_bytes * total, 4 * total] })
+    Ok(Shader { name: "sort".into(), passes: vec![pass], scratch })
 }
 
-/// Keys and places as they are.
-fn start(sort: &Sort, network: &Network) -> Pass {
-    let mut parameters = network.parameters();
-    parameters.input(0, sort.dtype);
-    let key = match sort.dtype {
+/// What stands before the template.
+fn header(sort: &Sort, sizes: &Sizes, parameters: &Parameters) -> String {
+    let Sizes { length, padded, inner, lines, stretch, key: (key, _), place } = *sizes;
+    let mut text = format!("typedef {key} Key;\ntypedef {place} Place;\n");
+    let (runs, all) = (stretch.trailing_zeros(), padded.trailing_zeros());
+    let _ = writeln!(text, "constexpr i32 STRETCH = {stretch}, STRETCH_RUNS = {runs}, RUNS = {all};");
+    let _ = writeln!(text, "constexpr Place LINES = {lines}, LENGTH = {length}, PADDED = {padded};");
+    text += "struct Sort {\n";
+    text += &parameters.fields(0);
+    text += &method("i32", "number", "", "        return (i32)first;\n");
+    let at = format!("line / {inner} * {} + line % {inner} + position * {inner}", length * inner);
+    text += &method("Place", "element", "Place line, Place position", &format!("        return {at};\n"));
+    let element = widened(sort.dtype, "in0[element(line, position)]");
+    let flip = if sort.descending { "~" } else { "" };
+    let body =
+        format!("        const auto x = {element};\n        return {flip}({});\n", of_element(sort.dtype));
+    text += &method("Key", "key_at", "Place line, Place position", &body);
+    let body = "        out0[element(line, position)] = place;\n";
+    text += &method("void", "store_place", "Place line, Place position, u32 place", body);
+    text + "};\n"
+}
+
+/// The key of the element `x`.
+fn of_element(dtype: DType) -> &'static str {
+    match dtype {
         DType::Bool | DType::U8 | DType::U32 => "(u32)x",
         DType::I32 => "(u32)x ^ 0x80000000u",
         DType::F16 | DType::BF16 | DType::F32 => "(u32)rank_argmax(x) ^ 0x80000000u",
         DType::I64 => "(u64)x ^ 0x8000000000000000ull",
         DType::F64 => "(u64)rank_argmax(x) ^ 0x8000000000000000ull",
-    };
-    let flip = if sort.descending { "~" } else { "" };
-    let Network { padded, length, key: ty, int, .. } = network;
-    let mut body = String::new();
-    let _ = writeln!(body, "    const {int} line = at / {padded}, position = at % {padded};");
-    let _ = writeln!(body, "    places[at] = (u32)position;");
-    let _ = writeln!(body, "    if (position >= {length}) {{ keys[at] = ~({ty})0; return; }}");
-    let _ =
-        writeln!(body, "    const auto x = {};", widened(sort.dtype, &format!("in0[{}]", network.element())));
-    let _ = writeln!(body, "    keys[at] = {flip}({key});");
-    network.pass("sort: keys", parameters, network.lines * network.padded, &body)
-}
-
-/// One stage of the network: `first` says which.
-fn stages(network: &Network) -> Pass {
-    let Network { padded, key, int, .. } = network;
-    let body = format!(
-        "    // Stage 0 merges runs of 1; then 2 stages merge runs of 2, 3 of 4, ...\n    \
-         i32 stage = (i32)first, run = 0;\n    \
-         while (stage > run) {{ run += 1; stage -= run; }}\n    \
-         const {int} distance = ({int})1 << (run - stage);\n    \
-         const {int} low = at / distance * distance * 2 + at % distance, high = low + distance;\n    \
-         const bool descends = ((low % {padded}) & (({int})2 << run)) != 0;\n    \
-         const {key} a = keys[low], b = keys[high];\n    \
-         const u32 p = places[low], q = places[high];\n    \
-         if ((a > b || (a == b && p > q)) == descends) return;\n    \
-         keys[low] = b;\n    keys[high] = a;\n    places[low] = q;\n    places[high] = p;\n"
-    );
-    network.pass("sort: a stage", network.parameters(), network.lines * padded / 2, &body)
-}
-
-/// The places, as the permutation.
-fn end(network: &Network) -> Pass {
-    let mut parameters = network.parameters();
-    parameters.output(0, DType::I64);
-    let Network { padded, length, int, .. } = network;
-    let body = format!(
-        "    const {int} line = at / {length}, position = at % {length};\n    \
-         out0[{}] = places[line * {padded} + position];\n",
-        network.element()
-    );
-    network.pass("sort: permutation", parameters, network.lines * length, &body)
+    }
 }

@@ -7,6 +7,7 @@ mod compiler;
 mod graphs;
 mod planted;
 mod products;
+mod scans;
 
 use std::sync::Arc;
 

@@ -1,0 +1,106 @@
+//! Scans by a template: `kernels/scan.cuh` runs along the rows, and a generated header
+//! in front of it says what it meets there: the number of rows, what a state is and how
+//! states take elements and each other in, what four neighbours are, and what becomes
+//! of four results ([`crate::render::c_like::hook`]).
+
+use std::fmt::Write;
+
+use crate::base::DType;
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::render::c_like::fold::Fold;
+use crate::render::c_like::hook::{Around, Hook, Side, template};
+use crate::render::cuda::dialect::Cuda;
+use crate::render::cuda::kernel::{is_wide, of_launch, reports};
+use crate::render::cuda::{Parameters, function, method, pass};
+use crate::render::scan::Shared;
+use crate::render::shader::{Pass, Unsupported};
+use crate::render::split::Part;
+use crate::render::target::Target;
+
+const TEMPLATE: &str = include_str!("../../../kernels/scan.cuh");
+
+/// How a kernel scans by the template, if it is for it: in whole warps.
+pub(super) fn shared(kernel: &Kernel, target: &Target) -> Option<Shared> {
+    Shared::of(kernel, target).filter(|shared| shared.threads.is_multiple_of(super::kernel::WARP))
+}
+
+/// A scan as a pass.
+///
+/// # Errors
+/// More elements than positions reach.
+pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let Expr::Scan(monoid, x, _) = *kernel.expr(shared.scan) else { panic!("%{} is no scan", shared.scan.0) };
+    let [points, rows] = [0, 1].map(|level| kernel.level_axes(level).collect::<Vec<AxisId>>());
+    let side = Side { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let before = Hook::new(kernel, &[x], [side, side], target);
+    let after = Hook::new(&with_result(kernel, shared.scan), &values, [side, side], target);
+    let fours = Hook::fours(&[&before, &after]);
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let around = Around { dialect: &dialect, batch: &points, fours: &fours };
+    let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
+    let parameters = Parameters::of(part, reports(kernel));
+
+    let mut text = header(kernel, shared, &fold);
+    text += "struct Scan {\n";
+    text += &parameters.fields(kernel.args.len());
+    let (mut body, elements) = before.line(x, &around);
+    elements.iter().enumerate().for_each(|(i, element)| _ = writeln!(body, "    x[{i}] = {element};"));
+    text += &method("void", "load_x", "Place batch, Place row, Element (&x)[4]", &body);
+    let body = after.after(None, &around, &|value| value);
+    text += &method("void", "store_y", "Place batch, Place row, const Result (&x)[4]", &body);
+    text += "};\n";
+    text += template(TEMPLATE);
+    let body = format!("    scan(Scan{{{}}});\n", parameters.names(kernel.args.len()).join(", "));
+    let threads = shared.threads as u32;
+    text += &function(&kernel.name, &parameters, kernel.args.len(), threads, &body);
+    let mut pass = pass(text, parameters, threads, kernel.level_points(0) as u64);
+    pass.fours = of_launch(part, &fours.0);
+    Ok(pass)
+}
+
+/// The kernel that sees a scan's results as another sees a sum.
+fn with_result(kernel: &Kernel, scan: ExprId) -> Kernel {
+    let mut kernel = kernel.clone();
+    kernel.exprs[scan.index()].expr = Expr::Accumulator;
+    kernel
+}
+
+/// Sizes, types, and the functions of states.
+fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
+    let dialect = fold.dialect;
+    let to = kernel.exprs[shared.scan.index()].dtype;
+    let components = fold.components();
+    let fields = &["a", "b", "c"][..components.len()];
+    let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
+    let mut text = format!(
+        "typedef {} Element;\ntypedef {} Result;\ntypedef {} Place;\n\
+         constexpr i32 THREADS = {};\nconstexpr Place ROWS = {};\nstruct State {{\n",
+        dialect.register(fold.dtype),
+        dialect.register(to),
+        dialect.position_type(),
+        shared.threads,
+        kernel.level_points(1),
+    );
+    for (field, component) in fields.iter().zip(&components) {
+        let _ = writeln!(text, "    {} {field};", dialect.register(component.dtype));
+    }
+    text += "};\n";
+    let nothing: Vec<String> =
+        components.iter().map(|one| dialect.constant(one.dtype, one.identity)).collect();
+    let own = of("own");
+    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
+    let mut give = |head: &str, lines: String, value: &str| {
+        let _ = write!(text, "KILN_FUNCTION {head} {{\n{lines}    return {value};\n}}\n");
+    };
+    give("State nothing()", String::new(), &format!("{{{}}}", nothing.join(", ")));
+    // No monoid that scans asks where an element is.
+    let index = dialect.constant(DType::I32, 0);
+    give("State with_element(State own, Element x)", lines(fold.update(&own, "x", &index)), "own");
+    give("State merged(State own, State after)", lines(fold.merge(&own, &of("after"))), "own");
+    give("Result result(State own)", String::new(), &fold.finish(&own, to));
+    let exchanged: Vec<String> = own.iter().map(|one| format!("__shfl_sync(~0u, {one}, lane)")).collect();
+    give("State of_lane(State own, u32 lane)", String::new(), &format!("{{{}}}", exchanged.join(", ")));
+    text
+}
