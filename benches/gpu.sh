@@ -5,14 +5,16 @@
 #                                 packs them, stripped, into FOLDER (below 64 MiB)
 #   benches/gpu.sh run FOLDER     on the GPU's: tests, fuzz, corpus, benchmarks beside
 #                                 torch and torch.compile where there is torch; prints
-#                                 the rows for RESULTS.md
+#                                 the rows for RESULTS.md, and of work that fills the
+#                                 device (benches/large.rs) what it must reach
 #
 # `run` needs the driver and NVRTC (libnvrtc of the CUDA toolkit, on LD_LIBRARY_PATH
 # or below /usr/local/cuda), and this repository's files. KILN_FUZZ_CASES, BUDGET_S and
-# ITEMS make it shorter.
+# ITEMS make it shorter; TINY=1 takes sizes for a simulated device, ONLY=large that work
+# alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,13s/^# \{0,1\}//p' benches/gpu.sh >&2; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' benches/gpu.sh >&2; exit 2; }
 [ $# -eq 2 ] || usage
 folder="$2"
 
@@ -30,7 +32,7 @@ build() {
     mkdir -p "$folder/programs"
     {
         cargo test --no-run --message-format=json --lib --test faults --test fuzz --test corpus --test precision
-        cargo bench --no-run --message-format=json --bench peers
+        cargo bench --no-run --message-format=json --bench peers --bench large
     } | executables | while read -r name path; do
         strip -o "$folder/programs/$name" "$path"
     done
@@ -55,6 +57,8 @@ run() {
     tar -C "$programs" --strip-components=1 -xzf "$folder/programs.tgz"
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no nvidia-smi"
     export KILN_REQUIRE=cudasim CARGO_MANIFEST_DIR="$PWD" KILN_CORPUS="${KILN_CORPUS:-$PWD/tests/corpus}"
+    large
+    [ "${ONLY:-}" = large ] && finish
     check "kernels on the device" "$programs/kiln" runtime::cuda --skip compiler
     check "faults" "$programs/faults"
     check "precision" "$programs/precision"
@@ -71,7 +75,52 @@ run() {
         echo "skipped: no torch with CUDA, so nothing to compare with"
     fi
     rows "$lines"
+    finish
+}
+
+finish() {
     [ ${#failed[@]} -eq 0 ] || { printf '\nfailed: %s\n' "${failed[*]}"; exit 1; }
+    exit 0
+}
+
+# Work that fills the device: by cuBLASLt where it is there, without it, and by torch.
+large() {
+    local lines="$programs/large_lines" tiny=()
+    [ "${TINY:-}" = 1 ] && tiny=(--tiny)
+    check "large: kiln" bench "$lines" "$programs/large" --device cuda "${tiny[@]}"
+    check "large: products without cuBLASLt" bench "$lines.own" env KILN_CUBLAS=0 KILN_TUNE=1 ITEMS=m "$programs/large" --device cuda "${tiny[@]}"
+    if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+        check "large: torch" bench "$lines.torch" python3 benches/large_torch.py cuda
+    fi
+    # Tensor cores by wgmma are of compute capability 9.0 alone.
+    local least=0.55
+    nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -q '^9.0' && least=0.8
+    check "large: what it must reach" python3 - "$lines" "$least" <<'PYTHON'
+import json, os, sys
+
+def read(path):
+    if not os.path.exists(path):
+        return {}
+    lines = (json.loads(line) for line in open(path) if line.startswith("{"))
+    return {one["item"]: one for one in lines}
+
+kiln, own, torch = (read(sys.argv[1] + end) for end in ("", ".own", ".torch"))
+product, attention, least_product = "m_matmul_bf16", "a_causal_attention_bf16", float(sys.argv[2])
+rows = [(item, "of the copy's bandwidth", one["of_copy"], 0.85) for item, one in kiln.items() if item[0] in "1234"]
+def ratio(title, mine, theirs, item, least):
+    if item in mine and item in theirs:
+        rows.append((item, title, theirs[item]["median_ms"] / mine[item]["median_ms"], least))
+ratio("without cuBLASLt, of with it", own, kiln, product, least_product)
+ratio("without cuBLASLt, of torch", own, torch, product, least_product)
+ratio("of torch", kiln, torch, attention, 0.6)
+print("| item | share | reached | wanted |\n|---|---|---|---|")
+for item, title, reached, wanted in rows:
+    print(f"| {item} | {title} | {reached:.2f} | {wanted} |")
+missed = [item for item, _, reached, wanted in rows if reached < wanted]
+print("missed: " + ", ".join(missed) if missed else "all reached")
+# Sizes of a simulated device say nothing of speed.
+sys.exit(bool(missed) and os.environ.get("TINY") != "1")
+PYTHON
 }
 
 # Keeps a benchmark's lines.

@@ -92,6 +92,8 @@ for proof in "${cuda_proofs[@]}"; do
         KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
         LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test tuning
         KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --test cublas
+        # Work that fills a GPU, in small; speeds mean nothing here.
+        BUDGET_S=0.1 LD_LIBRARY_PATH="$sim:$sim/cublas" cargo test --all-features --bench large -- --device cuda --tiny
         # What the fuzz does on other devices, and a third of the corpus.
         KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
         KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
