@@ -163,27 +163,7 @@ impl Builder {
             }
         }
         for i in 0..self.exprs.len() {
-            self.exprs[i].level = self.level_of(i);
+            self.exprs[i].level = self.exprs[i].level_among(&self.exprs, &self.axes);
         }
-    }
-
-    fn level_of(&self, i: usize) -> u8 {
-        let node = &self.exprs[i];
-        let affine_level =
-            |a: &Affine| a.terms.iter().map(|term| self.axes[term.0.index()].level).max().unwrap_or(0);
-        let own = match &node.expr {
-            Expr::Reduce(..) | Expr::Scan(..) => return node.level,
-            Expr::Index(affine) => affine_level(affine),
-            Expr::Inside(within) => affine_level(&within.value),
-            Expr::Load(_, access, guard) => {
-                let guards = guard.within.iter().map(|w| affine_level(&w.value)).max().unwrap_or(0);
-                affine_level(&access.affine).max(guards)
-            }
-            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator | Expr::Alu(..) => 0,
-            Expr::Cast(_) | Expr::Bitcast(_) => 0,
-        };
-        let mut level = own;
-        node.expr.operands(|operand| level = level.max(self.exprs[operand.index()].level));
-        level
     }
 }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::{Affine, AxisId};
+use crate::kernel::nest::Axis;
 
 /// Number of an expression of a kernel; operands have lower numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,6 +132,26 @@ impl ExprNode {
             | Expr::Scan(..)
             | Expr::Accumulator => None,
         }
+    }
+
+    /// The level at which the value varies, by its axes and its operands among
+    /// these; reductions and scans keep theirs.
+    pub fn level_among(&self, exprs: &[ExprNode], axes: &[Axis]) -> u8 {
+        let of =
+            |affine: &Affine| affine.terms.iter().map(|term| axes[term.0.index()].level).max().unwrap_or(0);
+        let own = match &self.expr {
+            Expr::Reduce(..) | Expr::Scan(..) => return self.level,
+            Expr::Index(affine) => of(affine),
+            Expr::Inside(within) => of(&within.value),
+            Expr::Load(_, access, guard) => {
+                guard.within.iter().map(|within| of(&within.value)).fold(of(&access.affine), u8::max)
+            }
+            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator | Expr::Alu(..) => 0,
+            Expr::Cast(_) | Expr::Bitcast(_) => 0,
+        };
+        let mut level = own;
+        self.expr.operands(|operand| level = level.max(exprs[operand.index()].level));
+        level
     }
 }
 

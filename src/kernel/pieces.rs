@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
-use crate::kernel::expr::{Access, Expr, ExprId, ExprNode, Guard, Within};
+use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::nest::{Kernel, Store};
 
 /// Pieces of a kernel at most.
@@ -61,7 +61,7 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
         match &node.expr {
             Expr::Inside(within) => found.push(within.clone()),
             Expr::Load(_, _, guard) => found.extend(guard.within.iter().cloned()),
-            Expr::Alu(AluOp::Lt, x) => found.extend(below(&kernel.exprs, x[0], x[1])),
+            Expr::Alu(AluOp::Lt, x) => found.extend(below(kernel, x[0], x[1])),
             Expr::Const(_)
             | Expr::Arg(_)
             | Expr::Index(_)
@@ -77,26 +77,26 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
 }
 
 /// A comparison of a position with a number, as a condition.
-fn below(exprs: &[ExprNode], x: ExprId, y: ExprId) -> Option<Within> {
-    let number = |id: ExprId| match exprs[id.index()].constant() {
+fn below(kernel: &Kernel, x: ExprId, y: ExprId) -> Option<Within> {
+    let number = |id: ExprId| match kernel.exprs[id.index()].constant() {
         Some(Scalar::Int(value)) => Some(value),
         Some(_) | None => None,
     };
-    match (position(exprs, x), number(x), position(exprs, y), number(y)) {
+    match (position(kernel, x), number(x), position(kernel, y), number(y)) {
         (Some(value), _, _, Some(high)) => Some(Within { value, low: i64::MIN, high }),
         (_, Some(low), Some(value), _) => Some(Within { value, low: low.checked_add(1)?, high: i64::MAX }),
         _ => None,
     }
 }
 
-/// The position that an expression is, perhaps in a narrower type: positions
-/// fit them all where the graph compares them so.
-fn position(exprs: &[ExprNode], id: ExprId) -> Option<Affine> {
-    match &exprs[id.index()].expr {
-        Expr::Index(affine) => Some(affine.clone()),
-        Expr::Cast(x) if matches!(exprs[id.index()].dtype, DType::I32 | DType::I64) => position(exprs, *x),
-        Expr::Cast(_)
-        | Expr::Const(_)
+/// The position that an expression is, perhaps in a narrower type that holds
+/// it at every point.
+fn position(kernel: &Kernel, id: ExprId) -> Option<Affine> {
+    let node = &kernel.exprs[id.index()];
+    let value = match &node.expr {
+        Expr::Index(affine) => affine.clone(),
+        Expr::Cast(x) => position(kernel, *x)?,
+        Expr::Const(_)
         | Expr::Arg(_)
         | Expr::Inside(_)
         | Expr::Load(..)
@@ -104,8 +104,11 @@ fn position(exprs: &[ExprNode], id: ExprId) -> Option<Affine> {
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
         | Expr::Scan(..)
-        | Expr::Accumulator => None,
-    }
+        | Expr::Accumulator => return None,
+    };
+    let (low, high) = value.range(&kernel.axes);
+    let narrow = |bound: i64| node.dtype == DType::I32 && i32::try_from(bound).is_ok();
+    (node.dtype == DType::I64 || (narrow(low) && narrow(high))).then_some(value)
 }
 
 /// Where along an axis a condition begins or ends to be decided.
@@ -222,7 +225,7 @@ fn simplified(piece: &mut Kernel, mut node: ExprNode) -> ExprId {
             None => None,
         },
         Expr::Alu(AluOp::Lt, x) => {
-            below(&piece.exprs, x[0], x[1]).and_then(|within| holds(&within, piece)).map(decided)
+            below(piece, x[0], x[1]).and_then(|within| holds(&within, piece)).map(decided)
         }
         Expr::Alu(op @ (AluOp::And | AluOp::Or), x) if node.dtype == DType::Bool => {
             match (truth(x[0]), truth(x[1]), *op == AluOp::And) {
@@ -246,7 +249,7 @@ fn simplified(piece: &mut Kernel, mut node: ExprNode) -> ExprId {
     if let Some(expr) = expr {
         node = ExprNode { expr, level: 0, ..node };
     }
-    node.level = level_of(piece, &node);
+    node.level = node.level_among(&piece.exprs, &piece.axes);
     piece.exprs.push(node);
     ExprId(piece.exprs.len() as u32 - 1)
 }
@@ -269,27 +272,4 @@ fn settle(piece: &Kernel, guard: &mut Guard) -> bool {
         None => true,
     });
     never
-}
-
-/// The level at which an expression varies; reductions and scans keep theirs.
-fn level_of(piece: &Kernel, node: &ExprNode) -> u8 {
-    let of =
-        |affine: &Affine| affine.terms.iter().map(|term| piece.axes[term.0.index()].level).max().unwrap_or(0);
-    let own = match &node.expr {
-        Expr::Reduce(..) | Expr::Scan(..) => return node.level,
-        Expr::Index(affine) => of(affine),
-        Expr::Inside(within) => of(&within.value),
-        Expr::Load(_, Access { affine, .. }, guard) => {
-            guard.within.iter().map(|within| of(&within.value)).fold(of(affine), u8::max)
-        }
-        Expr::Const(_)
-        | Expr::Arg(_)
-        | Expr::Accumulator
-        | Expr::Alu(..)
-        | Expr::Cast(_)
-        | Expr::Bitcast(_) => 0,
-    };
-    let mut level = own;
-    node.expr.operands(|operand| level = level.max(piece.exprs[operand.index()].level));
-    level
 }

@@ -1,6 +1,7 @@
 //! What is computed in pieces, and that the pieces give the whole.
 
 use super::agrees;
+use crate::base::{DType, Device};
 use crate::kernel::Kernel;
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::pieces::pieces;
@@ -37,6 +38,14 @@ fn what_slides_over_a_border_is_computed_without_it_inside() {
     let (x, w) = (pattern(&[2, 4, 24, 24], 1), pattern(&[4, 1, 3, 3], 2));
     // A convolution of each channel by itself shares nothing: a sum.
     assert_eq!(cut(&x.conv2d(&w, None, ConvOpts::default().padding(1).groups(4))), [9]);
+}
+
+#[test]
+fn a_position_that_wraps_in_a_narrower_type_is_compared_as_it_wraps() {
+    let far = Tensor::arange(0, 4096, 1, Device::cpu()) * (1i64 << 22);
+    let near = Tensor::arange(0, 4096, 1, Device::cpu());
+    assert_eq!(cut(&near.to_dtype(DType::I32).lt(2048)), [2]);
+    assert_eq!(cut(&far.to_dtype(DType::I32).lt(0)), [1]);
 }
 
 #[test]

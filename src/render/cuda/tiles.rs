@@ -74,13 +74,9 @@ impl Factor {
 /// The 16-bit float of which an expression is a cast to 32 bits; else itself.
 pub fn unwidened(kernel: &Kernel, id: ExprId) -> ExprId {
     let node = &kernel.exprs[id.index()];
-    match node.expr {
-        Expr::Cast(x) if node.dtype == DType::F32 => match kernel.exprs[x.index()].dtype {
-            DType::F16 | DType::BF16 => x,
-            _ => id,
-        },
-        _ => id,
-    }
+    let Expr::Cast(x) = node.expr else { return id };
+    let narrow = matches!(kernel.exprs[x.index()].dtype, DType::F16 | DType::BF16);
+    if node.dtype == DType::F32 && narrow { x } else { id }
 }
 
 /// The part of a product that a block computes, and by which template.

@@ -3,9 +3,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::builder::Builder;
-use crate::kernel::{
-    Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, Guard, Input, Kernel, Store, Within,
-};
+use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, Guard, Input, Kernel, Store, Within};
 use crate::render::shader::Memory;
 use crate::render::split::{Cut, Part, Piece};
 
@@ -136,10 +134,6 @@ impl<'k> Draft<'k> {
         affine.terms.iter().fold(constant, |sum, &(axis, c)| sum.plus(&self.axes[axis.index()].times(c)))
     }
 
-    fn within(&self, within: &Within) -> Within {
-        Within { value: self.affine(&within.value), ..within.clone() }
-    }
-
     /// Says what an old expression is.
     pub fn know(&mut self, old: ExprId, new: ExprId) {
         self.known[old.index()] = Some(new);
@@ -178,40 +172,19 @@ impl<'k> Draft<'k> {
             let access = Access { affine: self.point(node.level), ..Access::default() };
             return self.load(block, node.dtype, kernel.points(node.level), access, Guard::default());
         }
-        let expr = match &node.expr {
-            Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => node.expr.clone(),
-            Expr::Index(affine) => Expr::Index(self.affine(affine)),
-            Expr::Inside(within) => Expr::Inside(self.within(within)),
-            Expr::Load(slot, access, guard) => {
-                let input = &kernel.inputs[*slot as usize];
-                let slot = self.input(self.from.inputs[*slot as usize], input.clone());
-                let dynamic = |part: &Dynamic| Dynamic { index: self.new_of(part.index), ..part.clone() };
-                let access = Access {
-                    affine: self.affine(&access.affine),
-                    dynamic: access.dynamic.iter().map(dynamic).collect(),
-                };
-                let guard = Guard {
-                    within: guard.within.iter().map(|within| self.within(within)).collect(),
-                    masks: guard.masks.iter().map(|&mask| self.new_of(mask)).collect(),
-                };
-                Expr::Load(slot, access, guard)
-            }
-            Expr::Alu(op, x) => Expr::Alu(*op, self.operands(*op, x)),
-            Expr::Cast(x) => Expr::Cast(self.new_of(*x)),
-            Expr::Bitcast(x) => Expr::Bitcast(self.new_of(*x)),
-            Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, self.new_of(*x)),
-            Expr::Scan(monoid, x, axis) => match self.kept[axis.index()] {
+        let mut expr = node.expr.mapped(|x| self.new_of(x), |affine| self.affine(affine));
+        if let Expr::Load(slot, ..) = &mut expr {
+            let old = *slot as usize;
+            *slot = self.input(self.from.inputs[old], kernel.inputs[old].clone());
+        }
+        if let Expr::Scan(_, _, axis) = &mut expr {
+            *axis = match self.kept[axis.index()] {
                 // Of one position, too, of which addresses know nothing.
-                Some(axis) => Expr::Scan(*monoid, self.new_of(*x), axis),
+                Some(kept) => kept,
                 None => panic!("i{} is cut, and %{} scans it", axis.0, id.0),
-            },
-        };
+            };
+        }
         self.builder.expr(expr, node.dtype, self.level(node.level))
-    }
-
-    fn operands(&self, op: AluOp, x: &[ExprId; 3]) -> [ExprId; 3] {
-        let new = |i: usize| self.new_of(x[if i < op.arity() { i } else { 0 }]);
-        [new(0), new(1), new(2)]
     }
 
     fn input(&mut self, memory: Memory, input: Input) -> u32 {

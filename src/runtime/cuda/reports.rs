@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::base::{Error, Result};
 use crate::runtime::IndexSite;
-use crate::runtime::cuda::driver::SharedWords;
+use crate::runtime::cuda::driver::words::SharedWords;
 use crate::runtime::cuda::gpu::{Gpu, lock};
 
 /// Words of a report: whether, the launch, the index's halves, the extent's.

@@ -68,7 +68,13 @@ pub(super) fn summed(graph: &Graph, id: NodeId, operand: usize, axis: usize) -> 
         Op::Scatter(along, ScatterMode::Add) => {
             (operand > 0 && axis == usize::from(*along)).then(|| smallvec![None, Some(axis), Some(axis)])
         }
-        _ => None,
+        Op::Reduce(..) | Op::Scatter(..) => None,
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => None,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Copy(_) => None,
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) | Op::Slice(_) | Op::Flip(_) => None,
+        Op::Window(_) | Op::Unwindow(..) | Op::Scan(..) | Op::Sort { .. } | Op::Gather(_) => None,
+        Op::After | Op::AllReduce(_) | Op::Pack(_) | Op::Loop(..) => None,
+        Op::Composite(..) | Op::Custom(..) => None,
     }
 }
 
