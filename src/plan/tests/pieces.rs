@@ -41,11 +41,9 @@ fn what_slides_over_a_border_is_computed_without_it_inside() {
 }
 
 #[test]
-fn a_position_that_wraps_in_a_narrower_type_is_compared_as_it_wraps() {
-    let far = Tensor::arange(0, 4096, 1, Device::cpu()) * (1i64 << 22);
-    let near = Tensor::arange(0, 4096, 1, Device::cpu());
-    assert_eq!(cut(&near.to_dtype(DType::I32).lt(2048)), [2]);
-    assert_eq!(cut(&far.to_dtype(DType::I32).lt(0)), [1]);
+fn positions_compared_in_a_narrower_type_are_cut_where_it_decides() {
+    let position = Tensor::arange(0, 4096, 1, Device::cpu()).to_dtype(DType::I32);
+    assert_eq!(cut(&position.lt(2048)), [2]);
 }
 
 #[test]

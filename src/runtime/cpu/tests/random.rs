@@ -86,6 +86,18 @@ impl Case {
         }
     }
 
+    /// Stores a value at the points of the only axis.
+    fn stores_along(&mut self, axis: AxisId, value: ExprId) {
+        self.kernel.stores.push(Store {
+            node: NodeId(9),
+            dtype: self.kernel.exprs[value.index()].dtype,
+            value,
+            level: 0,
+            address: Affine::axis(axis),
+            numel: self.kernel.axes[axis.index()].extent,
+        });
+    }
+
     fn axes(&mut self, level: u8, most: usize) {
         let count = self.choices.below(most + 1);
         for _ in 0..count {
@@ -431,14 +443,22 @@ fn a_guard_that_never_holds_gives_zeros() {
     let guard = Guard { within: vec![never], masks: SmallVec::new() };
     let access = Access { affine: Affine::axis(axis), dynamic: SmallVec::new() };
     let value = case.push(Expr::Load(slot, access, guard), DType::F32, 0);
-    let address = Affine::axis(axis);
-    case.kernel.stores.push(Store {
-        node: NodeId(9),
-        dtype: DType::F32,
-        value,
-        level: 0,
-        address,
-        numel: 70,
-    });
+    case.stores_along(axis, value);
     case.check().unwrap();
+}
+
+/// The grid may be cut where a comparison of positions is decided, but not by
+/// positions that wrap in the type they are compared in.
+#[test]
+fn positions_wrap_in_narrower_types() {
+    for step in [1, 1 << 22] {
+        let mut case = Case::new(Vec::new());
+        case.kernel.axes.push(Axis { extent: 1024, level: 0 });
+        let position = case.push(Expr::Index(Affine::axis(AxisId(0)).times(step)), DType::I64, 0);
+        let narrow = case.push(Expr::Cast(position), DType::I32, 0);
+        let bound = case.push(Expr::Const(512), DType::I32, 0);
+        let below = case.push(Expr::Alu(AluOp::Lt, [narrow, bound, narrow]), DType::Bool, 0);
+        case.stores_along(AxisId(0), below);
+        case.check().unwrap();
+    }
 }
