@@ -7,7 +7,7 @@ mod adapter;
 use std::sync::Arc;
 
 use kiln::prelude::*;
-use kiln::{Budget, Context, Error, context, plan_with, with_budget, with_context};
+use kiln::{Budget, Context, Error, PlanReport, context, plan_with, with_budget, with_context};
 
 /// Layers one after another, and the gradients of all weights: what each layer
 /// gives is kept for its gradient.
@@ -205,8 +205,9 @@ fn measured(tensors: &[Tensor], budget: Budget) -> u64 {
 
 /// Tensors within a budget: what is planned and what the pool counts are within
 /// it, some of them in chunks; and the same within rounding as without a budget.
+/// Gives the plan.
 #[track_caller]
-fn fits_in_chunks(build: impl Fn() -> Vec<Tensor>, bytes: u64) {
+fn fits_in_chunks(build: impl Fn() -> Vec<Tensor>, bytes: u64) -> PlanReport {
     with_context(&fresh(), || {
         let (whole, chunks) = (build(), build());
         assert!(kiln::plan(&refs(&whole)).unwrap().peak_bytes() > bytes);
@@ -224,7 +225,8 @@ fn fits_in_chunks(build: impl Fn() -> Vec<Tensor>, bytes: u64) {
             let worst = a.iter().zip(&b).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
             assert!(a.len() == b.len() && worst <= 1e-5 * largest, "{worst} of {largest}");
         }
-    });
+        plan
+    })
 }
 
 #[test]
@@ -255,6 +257,26 @@ fn scores_of_attention_too_large_by_themselves_fit() {
 #[test]
 fn a_step_of_training_on_a_batch_too_large_adds_up_gradients_of_parts() {
     fits_in_chunks(|| chain(4), 3_000_000);
+}
+
+/// What is kept for gradients is computed again, the logits are in chunks.
+#[test]
+fn what_chunks_leave_is_computed_again() {
+    let step = || {
+        let layers: Vec<Tensor> = (0..6).map(|i| host([32, 32], i + 2).requires_grad()).collect();
+        let hidden = layers.iter().fold(host([1024, 32], 1), |h, w| {
+            let h = h.matmul(w).tanh();
+            &h - h.square().mean(..)
+        });
+        let head = (host([32, 2048], 7) * 0.1).materialize();
+        head.realize().unwrap();
+        let loss = hidden.matmul(&head).logsumexp(-1).mean(..);
+        let gradients = kiln::grad(&loss, &layers.iter().collect::<Vec<_>>());
+        std::iter::once(loss).chain(gradients).collect()
+    };
+    // Chunks alone need twice that, and what is computed again five times.
+    let plan = fits_in_chunks(step, 1_500_000);
+    assert!(!plan.computed_again.is_empty(), "{plan}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ pub(crate) fn within(
 
 /// The plan changed until it is within the budgets, or needs as little more as
 /// was found: by computing values again if that is enough, since it changes no
-/// bit; else in chunks.
+/// bit; else in chunks, and what those leave computed again.
 fn fitting(
     context: &Context,
     plan: &Plan,
@@ -189,7 +189,9 @@ fn fitting(
         }
         chunks = cut(context, plan, collected, memory, &targets).unwrap_or(chunks);
     }
-    if over(&chunks) <= over(&again) { chunks } else { again }
+    // What the chunks leave may still be computed again.
+    let both = refit(context, &chunks, memory, &targets);
+    [chunks, both].into_iter().fold(again, |best, plan| if over(&plan) <= over(&best) { plan } else { best })
 }
 
 /// The error for a plan that is as small as was found.

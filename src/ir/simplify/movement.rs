@@ -7,6 +7,7 @@ use crate::ir::rewrite::{Builder, Rule};
 
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "movement that changes nothing", exact: true, apply: identity },
+    Rule { name: "nothing from anything", exact: true, apply: empty },
     Rule { name: "movement of a repeated number", exact: true, apply: move_uniform },
     Rule { name: "reshape of reshape", exact: true, apply: reshape_reshape },
     Rule { name: "permute of permute", exact: true, apply: permute_permute },
@@ -35,6 +36,22 @@ fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         Op::Composite(..) | Op::Custom(..) => false,
     };
     nothing.then_some(x)
+}
+
+/// A value without elements needs nothing else. What other passes look for
+/// (transfers, repetitions, operations of the user) stays.
+fn empty(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let x = *node.operands.first()?;
+    let computed = match &node.op {
+        Op::Expand(_) => b.number(x).is_none(),
+        Op::Reshape(_) | Op::Permute(_) | Op::Slice(_) | Op::Pad(_) | Op::Flip(_) | Op::Alu(_) => true,
+        Op::Cast(_) | Op::Bitcast(_) | Op::Window(_) | Op::Unwindow(..) | Op::Reduce(..) => true,
+        Op::Scan(..) | Op::Contract(_) | Op::Gather(_) | Op::Scatter(..) | Op::Sort { .. } => true,
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) | Op::Leaf(_) | Op::Param(..) => false,
+        Op::Copy(_) | Op::AllReduce(_) | Op::After | Op::Pack(_) | Op::Loop(..) => false,
+        Op::Composite(..) | Op::Custom(..) => false,
+    };
+    (computed && node.ty.shape.numel() == 0).then(|| b.full(0i64, &node.ty, node.span))
 }
 
 /// Wherever the elements go, they are all one number.

@@ -179,6 +179,14 @@ return %2
 }
 
 #[test]
+fn nothing_is_read_for_a_value_without_elements() {
+    let mut g = Sketch::new();
+    let x = g.param(&[3], DType::F32);
+    let y = g.op(Op::Slice(Box::new([SliceAxis { start: 1, stop: 1, step: 1 }])), &[x]);
+    assert_eq!(g.simplified(y), "%0 = const(0.0) f32[]\n%1 = expand f32[0] %0\nreturn %1\n");
+}
+
+#[test]
 fn the_inside_of_a_pad_is_not_padded() {
     let mut g = Sketch::new();
     let x = g.param(&[6], DType::F32);

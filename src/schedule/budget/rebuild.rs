@@ -20,6 +20,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         graph: Graph::default(),
         values: vec![None; trace.values.len()],
         latest: HashMap::new(),
+        awaited: HashMap::new(),
         same: HashMap::new(),
         again: HashMap::new(),
     };
@@ -61,6 +62,8 @@ struct Rebuilt<'a> {
     values: Vec<Option<NodeId>>,
     /// By node of the old graph, the one computed first.
     latest: HashMap<NodeId, NodeId>,
+    /// By node of the old graph that gates wait for and no step has computed.
+    awaited: HashMap<NodeId, NodeId>,
     /// What is computed from the same, by the old node and the new operands.
     same: HashMap<(NodeId, SmallVec<[NodeId; 3]>), NodeId>,
     /// By new node that is computed again, the old one.
@@ -100,12 +103,13 @@ impl Rebuilt<'_> {
     /// is a node of its own.
     fn compute(&mut self, id: NodeId, here: &HashMap<NodeId, NodeId>, own: bool) -> NodeId {
         let node = self.old.node(id);
-        let now = |operand: &NodeId| here.get(operand).or_else(|| self.latest.get(operand)).copied();
-        let first = node.operands.first().and_then(now);
-        // What a gate waits for may come later; then it waits for nothing.
-        let operands: SmallVec<[NodeId; 3]> =
-            node.operands.iter().filter_map(|operand| now(operand).or(first)).collect();
-        assert!(operands.len() == node.operands.len(), "{id:?} is computed before its operands");
+        let reads = read_operands(node).len();
+        let mut operands: SmallVec<[NodeId; 3]> = SmallVec::new();
+        for (place, &operand) in node.operands.iter().enumerate() {
+            let known = here.get(&operand).or_else(|| self.latest.get(&operand)).copied();
+            assert!(known.is_some() || place >= reads, "{id:?} is computed before its operands");
+            operands.push(known.unwrap_or_else(|| self.awaited(operand)));
+        }
         let key = (id, operands.clone());
         if let (Some(&known), false) = (self.same.get(&key), own) {
             return known;
@@ -130,6 +134,19 @@ impl Rebuilt<'_> {
         let operands = node.operands.iter().map(|&part| self.newest(part)).collect();
         let new = self.graph.push(GraphNode { operands, ..node.clone() });
         self.latest.insert(id, new);
+        new
+    }
+
+    /// What a gate waits for: what is there, or what no step computes, such as a
+    /// view of it.
+    fn awaited(&mut self, id: NodeId) -> NodeId {
+        if let Some(&known) = self.latest.get(&id).or_else(|| self.awaited.get(&id)) {
+            return known;
+        }
+        let node = self.old.node(id);
+        let operands = node.operands.iter().map(|&operand| self.awaited(operand)).collect();
+        let new = self.graph.push(GraphNode { operands, ..node.clone() });
+        self.awaited.insert(id, new);
         new
     }
 }
