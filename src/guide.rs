@@ -162,6 +162,6 @@
 //! ```
 //!
 //! If it does not, [`with_budget`](crate::with_budget()) makes plans that compute
-//! values again instead of keeping them, as far as that helps, and tells before
-//! anything runs if it does not. [`checkpoint`](crate::checkpoint()) does the same
+//! values again instead of keeping them, and what is too large by itself in
+//! chunks, and tells before anything runs if that is not enough. [`checkpoint`](crate::checkpoint()) does the same
 //! for the part of a model that you choose.

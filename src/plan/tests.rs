@@ -10,6 +10,7 @@ use crate::tensor::control;
 use crate::tensor::testing::{i64s, pattern};
 
 mod attention;
+mod liveness;
 mod pieces;
 
 /// Realizes the tensors together and compares each with the oracle; gives
