@@ -41,14 +41,18 @@ fn main() {
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let device = arguments.device.unwrap_or_else(Device::best);
     if device == Device::cpu() {
-        println!("the host is its own device: nothing crosses");
+        println!("the host is its own device: nothing crosses; --device names another (see device_info)");
         return Ok(());
+    }
+    let (from, up_to) = (arguments.from, arguments.up_to);
+    if from == 0 || from > up_to {
+        return Err(format!("expected 1 <= from <= up-to, found --from {from} --up-to {up_to}").into());
     }
     println!("cpu to and from {device} ({}), the best of five", device.name()?);
     println!("{:>8}  {:>12}  {:>12}", "MiB", "to, GB/s", "from, GB/s");
     let mut rows = Vec::new();
-    let mut mib = arguments.from.max(1);
-    while mib <= arguments.up_to {
+    let mut mib = from;
+    while mib <= up_to {
         let row = measure(device, mib)?;
         println!("{mib:>8}  {:>12.2}  {:>12.2}", row.to_device, row.to_host);
         rows.push(row);
@@ -94,8 +98,12 @@ fn draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .build_cartesian_2d(sizes.log_scale(), 0.0..most * 1.1)?;
     chart.configure_mesh().x_desc("MiB").y_desc("GB/s").draw()?;
     let line = |pick: fn(&Row) -> f64| rows.iter().map(move |row| (row.mib as f64, pick(row)));
-    chart.draw_series(LineSeries::new(line(|row| row.to_device), &BLUE))?.label("to the device");
-    chart.draw_series(LineSeries::new(line(|row| row.to_host), &RED))?.label("to the host");
+    let key = |color: RGBColor| move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color);
+    let sent = LineSeries::new(line(|row| row.to_device), &BLUE);
+    chart.draw_series(sent)?.label("to the device").legend(key(BLUE));
+    let fetched = LineSeries::new(line(|row| row.to_host), &RED);
+    chart.draw_series(fetched)?.label("to the host").legend(key(RED));
+    chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;
     area.present()?;
     Ok(())
 }

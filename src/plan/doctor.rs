@@ -91,7 +91,8 @@ impl Display for Doctor {
         for finding in &self.devices {
             let state = if finding.available { "ok     " } else { "missing" };
             writeln!(f, "{:<7} {state} {}", finding.device.to_string(), finding.what)?;
-            if !finding.mend.is_empty() {
+            // Most causes say it themselves.
+            if !finding.what.contains(&*finding.mend) {
                 writeln!(f, "                to mend it: {}", finding.mend)?;
             }
         }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::base::file::{Durability, replace};
 use crate::base::{Device, Error, Result};
 use crate::runtime::ledger::Event;
 
@@ -37,19 +38,10 @@ impl Device {
     }
 }
 
-/// Written beside its place and then moved there, so that a failure leaves
-/// no half file.
 fn write(path: &Path, text: &str) -> Result<()> {
     let failed =
         |error: std::io::Error| Error::File { path: path.display().to_string(), message: error.to_string() };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        // Perhaps it was never there.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written.map_err(failed)
+    replace(path, &[text.as_bytes()], Durability::Cache).map_err(failed)
 }
 
 fn json(device: Device, events: &[Event]) -> String {
