@@ -11,6 +11,7 @@
 //! the edges gradients need until it is dropped or
 //! [`backward`](crate::Tensor::backward) has used them.
 
+mod attention;
 mod backward;
 mod checkpoint;
 mod control;

@@ -6,7 +6,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::expr::Expr;
-use crate::kernel::nest::{Attention, Kernel, Sort, Work};
+use crate::kernel::nest::{Attention, AttentionPart, Kernel, Sort, Work};
 
 /// A kernel's traffic with memory and its arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn flops(kernel: &Kernel) -> u64 {
     }
 }
 
-/// Both products, and what the softmax does with each score that is looked at:
+/// All products, and what the softmax does with each score that is looked at:
 /// a comparison, a difference, an exponential, a sum.
 fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
     let size = |axes: &[AxisId]| -> u64 {
@@ -135,7 +135,14 @@ fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
     } else {
         0
     };
-    let scores = size(&a.batch).saturating_mul(rows.saturating_mul(keys).saturating_sub(hidden));
-    let products = size(&a.depth).saturating_add(size(&a.columns)).saturating_mul(2);
+    let attentions = size(&a.batch).saturating_mul(size(&a.summed));
+    let scores = attentions.saturating_mul(rows.saturating_mul(keys).saturating_sub(hidden));
+    let width = match a.part {
+        AttentionPart::LogSum => 0,
+        AttentionPart::Result | AttentionPart::ValueGradient => size(&a.width),
+        // Of the powers' gradients, too.
+        AttentionPart::QueryGradient | AttentionPart::KeyGradient => size(&a.width) + size(&a.columns),
+    };
+    let products = size(&a.depth).saturating_add(width).saturating_mul(2);
     scores.saturating_mul(products.saturating_add(3 + AluOp::Exp.flops()))
 }

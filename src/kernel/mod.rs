@@ -25,4 +25,4 @@ pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
 pub use lower::{Request, Role, lower};
-pub use nest::{Attention, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
+pub use nest::{Attention, AttentionPart, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};

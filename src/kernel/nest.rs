@@ -72,21 +72,78 @@ pub struct Contraction {
     pub k: Vec<AxisId>,
 }
 
-/// Attention at the root of a kernel: at every row,
-/// `acc[batch, row, column] = sum over keys of softmax(score)[key] * v[batch, key, column]`
-/// with `score = sum over depth of q * k * scale`, hidden or shifted by the
-/// mask. A row that may look nowhere is zero.
+/// What a kernel computes of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttentionPart {
+    /// At every row, its share of the values:
+    /// `acc[batch, row, column] = sum over keys of softmax(score)[key] * v[batch, key, column]`.
+    /// A row that may look nowhere is zero.
+    Result,
+    /// At every row, the logarithm of the sum of its scores' powers.
+    LogSum,
+    /// The gradient of the queries,
+    /// `acc[batch, row, depth] = sum over keys of gradient * k[batch, key, depth] * scale`,
+    /// where `share = exp(score - log_sum)`, 0 where the row looks nowhere, and
+    /// `gradient = share * (sum over columns of g * v - product)`.
+    QueryGradient,
+    /// The gradient of the keys,
+    /// `acc[batch, key, depth] = sum over rows of gradient * q[batch, row, depth] * scale`.
+    KeyGradient,
+    /// The gradient of the values,
+    /// `acc[batch, key, column] = sum over rows of share * g[batch, row, column]`.
+    ValueGradient,
+}
+
+impl AttentionPart {
+    /// Whether its results' rows are the queries', not the keys'.
+    pub const fn by_query(self) -> bool {
+        match self {
+            AttentionPart::Result | AttentionPart::LogSum | AttentionPart::QueryGradient => true,
+            AttentionPart::KeyGradient | AttentionPart::ValueGradient => false,
+        }
+    }
+    /// Whether it is a gradient.
+    pub const fn is_gradient(self) -> bool {
+        match self {
+            AttentionPart::Result | AttentionPart::LogSum => false,
+            AttentionPart::QueryGradient | AttentionPart::KeyGradient | AttentionPart::ValueGradient => true,
+        }
+    }
+    /// The name in kernels' text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttentionPart::Result => "attention",
+            AttentionPart::LogSum => "attention log_sum",
+            AttentionPart::QueryGradient => "attention gradient of q",
+            AttentionPart::KeyGradient => "attention gradient of k",
+            AttentionPart::ValueGradient => "attention gradient of v",
+        }
+    }
+}
+
+/// Attention, or a part of its gradient, at the root of a kernel, as
+/// [`AttentionPart`] says with `score = sum over depth of q * k * scale`, hidden or
+/// shifted by the mask.
 ///
 /// Each list is in row-major order. Stores and their expressions see the
-/// result as [`Expr::Accumulator`]; everything is computed in `F32`.
+/// result as [`Expr::Accumulator`]; everything is computed in `F32`. An operand that
+/// the part does without is `None`. The result's axes are level 0, the others level 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
+    /// What is computed.
+    pub part: AttentionPart,
     /// Queries: depend on batch, rows and depth.
     pub q: ExprId,
     /// Keys: depend on batch, keys and depth.
     pub k: ExprId,
     /// Values: depend on batch, keys and columns.
-    pub v: ExprId,
+    pub v: Option<ExprId>,
+    /// The gradient of the result: depends on batch, rows and columns.
+    pub g: Option<ExprId>,
+    /// The logarithm of the sum of the scores' powers: depends on batch and rows.
+    pub log_sum: Option<ExprId>,
+    /// The sum over columns of result and gradient: depends on batch and rows.
+    pub product: Option<ExprId>,
     /// A `Bool`, where to look, or a number added to the score: depends on
     /// batch, rows and keys.
     pub mask: Option<ExprId>,
@@ -94,16 +151,29 @@ pub struct Attention {
     pub scale: u64,
     /// Row `i` looks at the keys `0..=i` only.
     pub causal: bool,
-    /// Axes of independent attentions (level 0).
+    /// Axes of independent attentions.
     pub batch: Vec<AxisId>,
-    /// Axes of the queries (level 0).
+    /// Axes of attentions whose gradients are summed, outside of what is summed over.
+    pub summed: Vec<AxisId>,
+    /// Axes of the queries.
     pub rows: Vec<AxisId>,
-    /// Axes along the values' rows (level 0).
-    pub columns: Vec<AxisId>,
-    /// Axes of the keys (level 1).
+    /// Axes of the keys.
     pub keys: Vec<AxisId>,
-    /// Axes along the rows of queries and keys (level 1).
+    /// Axes along the rows of queries and keys.
     pub depth: Vec<AxisId>,
+    /// Axes along the rows of values and the result.
+    pub columns: Vec<AxisId>,
+    /// Axes along the rows of what is computed: the columns of a result; for gradients,
+    /// axes of their own.
+    pub width: Vec<AxisId>,
+}
+
+impl Attention {
+    /// All operands there are.
+    pub fn operands(&self) -> impl Iterator<Item = ExprId> + use<> {
+        let others = [self.v, self.mask, self.g, self.log_sum, self.product];
+        [self.q, self.k].into_iter().chain(others.into_iter().flatten())
+    }
 }
 
 /// A scatter at the root of a kernel: at every point of the level-0 axes, in

@@ -39,11 +39,20 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
     if let Some(a) = &kernel.attention {
         let [batch, rows, columns, keys, depth] =
             [&a.batch, &a.rows, &a.columns, &a.keys, &a.depth].map(|list| axes(list));
-        let mask = a.mask.map(|mask| format!(" mask %{}", mask.0)).unwrap_or_default();
+        let named = |name: &str, operand: Option<ExprId>| {
+            operand.map(|operand| format!("{name} %{}", operand.0)).unwrap_or_default()
+        };
+        let operands =
+            [("", a.v), (" g", a.g), (" log_sum", a.log_sum), (" product", a.product), (" mask", a.mask)];
+        let operands = operands.map(|(name, operand)| named(name, operand)).concat();
         let causal = if a.causal { " causal" } else { "" };
-        let (q, k, v, scale) = (a.q.0, a.k.0, a.v.0, f64::from_bits(a.scale));
-        writeln!(out, "  attention %{q} %{k} %{v}{mask}{causal} scale {scale:?}")?;
-        writeln!(out, "    batch [{batch}] rows [{rows}] columns [{columns}] keys [{keys}] depth [{depth}]")?;
+        let (name, q, k, scale) = (a.part.name(), a.q.0, a.k.0, f64::from_bits(a.scale));
+        writeln!(out, "  {name} %{q} %{k}{operands}{causal} scale {scale:?}")?;
+        write!(out, "    batch [{batch}] rows [{rows}] columns [{columns}] keys [{keys}] depth [{depth}]")?;
+        if a.part.is_gradient() {
+            write!(out, " summed [{}] width [{}]", axes(&a.summed), axes(&a.width))?;
+        }
+        writeln!(out)?;
     }
     if let Some(s) = &kernel.scatter {
         writeln!(

@@ -17,6 +17,10 @@ pub struct Extents {
     pub keys: usize,
     /// Width of queries and keys.
     pub depth: usize,
+    /// Width of what is computed.
+    pub width: usize,
+    /// Attentions whose gradients are summed.
+    pub summed: usize,
 }
 
 impl Extents {
@@ -29,6 +33,8 @@ impl Extents {
             columns: size(&a.columns),
             keys: size(&a.keys),
             depth: size(&a.depth),
+            width: size(&a.width),
+            summed: size(&a.summed),
         }
     }
 }
@@ -179,7 +185,15 @@ impl Block {
 
 /// Which attention a device has a template for.
 pub fn range(target: &Target) -> Option<Range> {
-    let widest = |keys| Extents { batch: 1, rows: 1, columns: MAX_WIDTH, keys, depth: MAX_WIDTH };
+    let widest = |keys| Extents {
+        batch: 1,
+        rows: 1,
+        columns: MAX_WIDTH,
+        keys,
+        depth: MAX_WIDTH,
+        width: MAX_WIDTH,
+        summed: 1,
+    };
     let block = Block::of(&widest(MAX_WIDTH), target)?;
     let each = block.iterations(&widest(block.keys()));
     let most_keys = usize::try_from(target.max_iterations / each).unwrap_or(usize::MAX);
@@ -196,6 +210,7 @@ pub fn range(target: &Target) -> Option<Range> {
         least_work: 1024 * target.few_elements,
         most_keys: most_keys.saturating_mul(block.keys()),
         columns: block.columns(),
+        backward: false,
     })
 }
 
@@ -204,7 +219,7 @@ mod tests {
     use super::*;
 
     fn extents(keys: usize, columns: usize) -> Extents {
-        Extents { batch: 1, rows: 64, columns, keys, depth: 64 }
+        Extents { batch: 1, rows: 64, columns, keys, depth: 64, width: columns, summed: 1 }
     }
 
     #[test]
@@ -265,7 +280,8 @@ mod tests {
             let target = Target { subgroup, ..Target::software() };
             let keys = range(&target).expect("a template").most_keys;
             for width in [1, 16, MAX_WIDTH] {
-                let extents = Extents { batch: 1, rows: 64, columns: width, keys, depth: width };
+                let extents =
+                    Extents { batch: 1, rows: 64, columns: width, keys, depth: width, width, summed: 1 };
                 let block = Block::of(&extents, &target).expect("a block");
                 assert!(block.iterations(&extents) <= target.max_iterations, "{width}: {block:?}");
             }

@@ -20,7 +20,9 @@ pub fn coalesce(kernel: &Kernel) -> Kernel {
 fn pair(kernel: &Kernel) -> Option<(AxisId, AxisId)> {
     let lists: Vec<Vec<AxisId>> = match (&kernel.contraction, &kernel.attention) {
         (Some(c), _) => vec![c.batch.clone(), c.m.clone(), c.n.clone(), c.k.clone()],
-        (None, Some(a)) => [&a.batch, &a.rows, &a.columns, &a.keys, &a.depth].map(Vec::clone).into(),
+        (None, Some(a)) => {
+            [&a.batch, &a.summed, &a.rows, &a.keys, &a.depth, &a.columns, &a.width].map(Vec::clone).into()
+        }
         (None, None) => (0..=kernel.depth()).map(|level| kernel.level_axes(level).collect()).collect(),
     };
     let wide = |axis: &AxisId| kernel.axes[axis.index()].extent > 1;

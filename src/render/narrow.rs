@@ -29,8 +29,10 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
         (c.a, c.b) = (rewrite.wide(c.a), rewrite.wide(c.b));
     }
     if let Some(a) = &mut result.attention {
-        (a.q, a.k, a.v) = (rewrite.wide(a.q), rewrite.wide(a.k), rewrite.wide(a.v));
-        a.mask = a.mask.map(|mask| rewrite.wide(mask));
+        (a.q, a.k) = (rewrite.wide(a.q), rewrite.wide(a.k));
+        for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
+            *operand = operand.map(|operand| rewrite.wide(operand));
+        }
     }
     if let Some(scatter) = &mut result.scatter {
         (scatter.index, scatter.value) = (rewrite.own(scatter.index), rewrite.wide(scatter.value));

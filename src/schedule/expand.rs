@@ -11,7 +11,8 @@ use crate::ir::collect::collect_body;
 use crate::ir::rewrite::DROPPED;
 use crate::ir::simplify::simplify;
 use crate::ir::{Composite, Graph, GraphNode, NodeId, Op, Type};
-use crate::kernel::lower::attention::{Unfit, fits, is_attention};
+use crate::kernel::AttentionPart;
+use crate::kernel::lower::attention::{Unfit, fits, part};
 use crate::runtime::Capabilities;
 
 /// A composite that is computed by its body on a device with a template for it.
@@ -82,10 +83,13 @@ fn verdict(graph: &Graph, id: NodeId, capabilities: Devices<'_>) -> Option<Optio
     if !is_composite(graph, id) {
         return None;
     }
-    let range = capabilities(node.ty.device).attention.filter(|_| is_attention(&node.op));
-    let Some(range) = range else { return Some(None) };
+    let range = capabilities(node.ty.device).attention;
+    let (Some(part), Some(range)) = (part(&node.op), range) else { return Some(None) };
+    if part != AttentionPart::Result && !range.backward {
+        return Some(None);
+    }
     let operands: Vec<&Type> = node.operands.iter().map(|&operand| graph.ty(operand)).collect();
-    fits(&operands, &range).err().map(Some)
+    fits(part, &operands, &range).err().map(Some)
 }
 
 impl Expanded {
@@ -141,27 +145,27 @@ fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Once {
     Once { graph: expanded, map, spliced }
 }
 
-/// Those of some attentions of which something else reads a part: a gradient
-/// computes the scores again, and the body would share them with it.
+/// Those of some attentions of which something else, no template, reads a part: a
+/// gradient by its body computes the scores, and the attention's body would share them.
 fn shared(graph: &Graph, kept: &[NodeId]) -> HashSet<NodeId> {
     let Once { graph: whole, map, spliced } = expand_once(graph, |id| kept.contains(&id));
     let (simple, now) = simplify(&whole);
     let present = |id: NodeId| Some(now[id.index()]).filter(|id| *id != DROPPED);
+    let results: HashSet<NodeId> = kept.iter().filter_map(|id| present(map[id.index()])).collect();
+    let needed = needed_without(&simple, &results);
     let read_apart = |(composite, range): (&NodeId, &Range<u32>)| {
-        let result = present(map[composite.index()]);
-        let needed = needed_without(&simple, result);
         let mut scores = from_products(&whole, range.clone()).filter_map(present);
-        scores.any(|id| Some(id) != result && needed[id.index()]).then_some(*composite)
+        scores.any(|id| !results.contains(&id) && needed[id.index()]).then_some(*composite)
     };
     spliced.iter().filter_map(read_apart).collect()
 }
 
-/// By number, what the outputs need, were a node's value there already.
-fn needed_without(graph: &Graph, there: Option<NodeId>) -> Vec<bool> {
+/// By number, what the outputs need, were some nodes' values there already.
+fn needed_without(graph: &Graph, there: &HashSet<NodeId>) -> Vec<bool> {
     let mut needed = vec![false; graph.nodes.len()];
     graph.outputs.iter().for_each(|output| needed[output.index()] = true);
     for id in graph.ids().rev() {
-        if needed[id.index()] && Some(id) != there {
+        if needed[id.index()] && !there.contains(&id) {
             graph.node(id).operands.iter().for_each(|x| needed[x.index()] = true);
         }
     }

@@ -2,8 +2,8 @@
 //! so that a template may run it without writing the scores.
 
 use crate::base::{DType, Scalar, Shape};
-use crate::ir::op::ATTENTION;
-use crate::ir::{AluOp, Monoid};
+use crate::ir::op::{ATTENTION, ATTENTION_LOG_SUM};
+use crate::ir::{AluOp, Composite, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::composite_at;
@@ -50,13 +50,30 @@ fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpt
         ("causal", Scalar::Bool(opts.causal)),
         ("gqa", Scalar::Bool(opts.enable_gqa)),
     ];
-    let inputs: Vec<Tensor> = [q, k, v].into_iter().chain(&opts.mask).cloned().collect();
+    let operands = aligned(site, [q, k, v], opts.enable_gqa);
+    let inputs: Vec<Tensor> = operands.iter().chain(&opts.mask).cloned().collect();
     let inner = Site { name: ATTENTION, span: site.span };
     let body = |inputs: &[Tensor]| {
         let plain = AttentionOpts { mask: inputs.get(3).cloned(), ..opts.clone() };
         vec![attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)]
     };
     Ok(composite_at(inner, &attributes, &inputs, body).remove(0))
+}
+
+/// Queries with all axes of attentions, and keys with the values': where one attention
+/// reads what several others do, all of its operands are theirs. What does not broadcast
+/// stays for the products to refuse.
+fn aligned(site: Site, [q, k, v]: [&Tensor; 3], shared: bool) -> [Tensor; 3] {
+    let own = if shared { 3 } else { 2 };
+    let outer = |t: &Tensor| Shape::from(&t.shape()[..t.rank() - own]);
+    let of_keys = outer(k).broadcast(&outer(v));
+    let of_all = of_keys.as_ref().and_then(|of_keys| of_keys.broadcast(&outer(q)));
+    let (Some(of_keys), Some(of_all)) = (of_keys, of_all) else { return [q, k, v].map(Clone::clone) };
+    let to = |t: &Tensor, outer: &Shape| {
+        let dims = [&outer[..], &t.shape()[t.rank() - own..]].concat();
+        if t.shape()[..] == dims[..] { t.clone() } else { site.expand(t, &dims) }
+    };
+    [to(q, &of_all), to(k, &of_keys), to(v, &of_keys)]
 }
 
 fn check(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<()> {
@@ -106,18 +123,44 @@ fn check_mask(site: Site, mask: &Tensor, q: &Tensor, keys: usize, causal: bool) 
 
 /// The definition.
 fn attend(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
+    let heads = Heads::new(q, k, opts.enable_gqa);
+    let values = heads.lead(site, &site.cast(v, v.dtype().compute()));
+    let scores = scores(site, q, k, opts, scale);
+    // Only a mask, or no keys at all, leaves a query without any.
+    let safe = opts.mask.is_some() || k.shape()[k.rank() - 2] == 0;
+    let y = matmul(site, &softmax(site, &scores, safe), &values);
+    site.cast(&heads.merge(site, &y), q.dtype())
+}
+
+/// Each query's scores, heads as [`Heads::split`] has them.
+fn scores(site: Site, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
     let wide = |t: &Tensor| site.cast(t, t.dtype().compute());
     let heads = Heads::new(q, k, opts.enable_gqa);
-    let (queries, keys, values) =
-        (heads.split(site, &wide(q)), heads.lead(site, &wide(k)), heads.lead(site, &wide(v)));
+    let (queries, keys) = (heads.split(site, &wide(q)), heads.lead(site, &wide(k)));
     let turned = site.transpose(&keys, keys.rank() - 2, keys.rank() - 1);
     let scores = matmul(site, &site.mul(queries, scale), &turned);
     let mask = opts.mask.as_ref().map(|mask| heads.split(site, mask));
-    let scores = masked(site, scores, mask.as_ref(), opts.causal);
-    // Only a mask, or no keys at all, leaves a query without any.
-    let safe = mask.is_some() || k.shape()[k.rank() - 2] == 0;
-    let y = matmul(site, &softmax(site, &scores, safe), &values);
-    site.cast(&heads.merge(site, &y), q.dtype())
+    masked(site, scores, mask.as_ref(), opts.causal)
+}
+
+/// For each query of an attention with these operands, the logarithm of the sum of its
+/// scores' powers, `[.., l]`: minus infinity where it may look nowhere.
+pub(crate) fn log_sums(site: Site, attention: &Composite, operands: &[Tensor]) -> Tensor {
+    let attribute = |name: &str| attention.attributes.iter().find(|(found, _)| *found == name);
+    let flag = |name: &str| attribute(name).is_some_and(|(_, value)| value.as_bool());
+    let scale = attribute("scale").map_or(1.0, |(_, value)| value.as_f64());
+    let inner = Site { name: ATTENTION_LOG_SUM, span: site.span };
+    let inputs: Vec<Tensor> = operands[..2].iter().chain(operands.get(3)).cloned().collect();
+    let body = |inputs: &[Tensor]| {
+        let opts = AttentionOpts { mask: inputs.get(2).cloned(), ..AttentionOpts::default() };
+        let opts = opts.causal(flag("causal")).enable_gqa(flag("gqa"));
+        let scores = scores(inner, &inputs[0], &inputs[1], &opts, scale);
+        let last = [scores.rank() - 1];
+        let sums = inner.reduce_keepdim(Monoid::LogSumExp, &scores, &last);
+        let sums = Heads::new(&inputs[0], &inputs[1], opts.enable_gqa).merge(inner, &sums);
+        vec![inner.squeeze(&sums, sums.rank() - 1)]
+    };
+    composite_at(inner, &attention.attributes, &inputs, body).remove(0)
 }
 
 /// How many heads of the query share one head of the keys; 1 without sharing.

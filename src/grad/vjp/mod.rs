@@ -11,8 +11,9 @@ mod reduce;
 mod scan;
 
 use crate::base::{OpError, Result};
-use crate::grad::control;
+use crate::grad::{attention, control};
 use crate::ir::Op;
+use crate::ir::op::ATTENTION;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 
@@ -62,6 +63,9 @@ pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
         Op::Copy(_) => each(&|_| Some(p.site.apply(Op::Copy(p.x[0].device()), &[p.g]))),
         Op::After => each(&|i| (i == 0).then(|| p.g.clone())),
         Op::Pack(packing) => each(&|i| Some(movement::unpack(p, packing.starts[i], i))),
+        Op::Composite(composite, out) if composite.name == ATTENTION => {
+            attention::attention(p, composite, *out)
+        }
         Op::Composite(composite, out) => control::composite(p, composite, *out),
         Op::Loop(..) => unreachable!("the results of a repetition go together"),
         Op::Custom(..) | Op::AllReduce(_) => {

@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::base::{DType, Shape};
-use crate::ir::op::{ATTENTION, Composite};
+use crate::ir::op::{ATTENTION, ATTENTION_BACKWARD, ATTENTION_BACKWARD_VALUES, ATTENTION_LOG_SUM, Composite};
 use crate::ir::{NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{Expr, ExprId};
 use crate::kernel::index::{Position, Positions, complete};
 use crate::kernel::lower::{Lowered, Lowerer};
-use crate::kernel::nest::Attention;
+use crate::kernel::nest::{Attention, AttentionPart};
 
 /// The widest rows of queries, keys and values that templates hold.
 pub const MAX_WIDTH: usize = 128;
@@ -26,6 +26,8 @@ pub struct Range {
     pub most_keys: usize,
     /// Columns of the values that have their scores computed once.
     pub columns: usize,
+    /// Whether there is a template for the parts of its gradient.
+    pub backward: bool,
 }
 
 /// Bytes of scores up to which they are written rather than computed twice.
@@ -80,15 +82,17 @@ pub enum Unfit {
     Shared,
 }
 
-/// Whether a kernel can hold attention with operands of these types, and the
+/// Whether a kernel can hold a part of attention with operands of these types, and the
 /// device's template is worth it.
 ///
 /// # Errors
 /// The first reason against it.
-pub fn fits(operands: &[&Type], range: &Range) -> Result<(), Unfit> {
-    let [q, k, v, ..] = operands else { return Err(Unfit::Empty) };
+pub fn fits(part: AttentionPart, operands: &[&Type], range: &Range) -> Result<(), Unfit> {
+    let [q, k, others @ ..] = operands else { return Err(Unfit::Empty) };
     let last = |ty: &Type, from_end: usize| ty.shape[ty.shape.rank() - from_end];
-    let (width, rows, keys) = (last(q, 1).max(last(v, 1)), last(q, 2), last(k, 2));
+    let v = others.first().filter(|_| part != AttentionPart::LogSum);
+    let (depth, columns) = (last(q, 1), v.map_or(0, |v| last(v, 1)));
+    let (width, rows, keys) = (depth.max(columns), last(q, 2), last(k, 2));
     if q.dtype.compute() != DType::F32 {
         return Err(Unfit::Type(q.dtype));
     }
@@ -101,10 +105,11 @@ pub fn fits(operands: &[&Type], range: &Range) -> Result<(), Unfit> {
     if rows < range.least_rows {
         return Err(Unfit::FewRows { found: rows, least: range.least_rows });
     }
-    if keys > range.most_keys {
-        return Err(Unfit::ManyKeys { found: keys, most: range.most_keys });
+    // A gradient may go through the queries of all attentions.
+    let most = Given::of(part).g.map_or(keys, |g| keys.max(operands[g].shape.numel() / columns));
+    if most > range.most_keys {
+        return Err(Unfit::ManyKeys { found: most, most: range.most_keys });
     }
-    let (depth, columns) = (last(q, 1), last(v, 1));
     let scores = (q.shape.numel() / depth).saturating_mul(keys);
     let work = scores.saturating_mul(depth + columns);
     if work < range.least_work {
@@ -116,7 +121,7 @@ pub fn fits(operands: &[&Type], range: &Range) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The attributes of the composite.
+/// The attributes of the composites.
 struct Wanted {
     scale: f64,
     causal: bool,
@@ -131,13 +136,64 @@ impl Wanted {
     }
 }
 
-/// Where the result's element is wanted.
+/// Positions of what operands depend on.
 struct Place<'a> {
-    shape: &'a Shape,
-    at: &'a Positions,
+    /// The shape whose axes before the last two are those of the attentions.
+    shape: &'a [usize],
+    /// The positions along these.
+    batch: Positions,
+    row: Position,
+    key: Position,
+    depth: Position,
+    column: Position,
+    /// Heads of the query share the keys'.
+    shared: bool,
 }
 
-impl Lowerer<'_, '_> {
+/// The dimensions that one part of attention goes through.
+struct Dims {
+    summed: Vec<usize>,
+    /// Of keys, or rows where results' rows are the keys'.
+    others: usize,
+    depth: usize,
+    columns: Option<usize>,
+}
+
+/// Which operands of a part's node, after queries and keys, are what.
+struct Given {
+    v: Option<usize>,
+    g: Option<usize>,
+    log_sum: Option<usize>,
+    product: Option<usize>,
+    /// If there is a mask.
+    mask: usize,
+}
+
+impl Given {
+    fn of(part: AttentionPart) -> Given {
+        let [v, g, log_sum, product, mask] = match part {
+            AttentionPart::Result => [2, 0, 0, 0, 3],
+            AttentionPart::LogSum => [0, 0, 0, 0, 2],
+            AttentionPart::QueryGradient | AttentionPart::KeyGradient => [2, 3, 4, 5, 6],
+            AttentionPart::ValueGradient => [0, 2, 3, 0, 4],
+        };
+        let some = |number: usize| Some(number).filter(|number| *number > 0);
+        Given { v: some(v), g: some(g), log_sum: some(log_sum), product: some(product), mask }
+    }
+}
+
+/// The operands' values; `None` where a part does without.
+struct Operands {
+    q: ExprId,
+    k: ExprId,
+    v: Option<ExprId>,
+    g: Option<ExprId>,
+    log_sum: Option<ExprId>,
+    product: Option<ExprId>,
+    mask: Option<ExprId>,
+}
+
+impl<'g> Lowerer<'_, 'g> {
     pub(crate) fn composite(
         &mut self,
         id: NodeId,
@@ -145,101 +201,172 @@ impl Lowerer<'_, '_> {
         at: &Positions,
         guard: usize,
     ) -> Lowered<ExprId> {
-        let graph = self.request.graph;
-        let node = graph.node(id);
+        let node = self.request.graph.node(id);
         let opaque = || Blocker::Opaque(node.op.name());
-        let wanted = Wanted::of(composite).filter(|_| composite.name == ATTENTION).ok_or_else(opaque)?;
+        let part = part(&node.op).ok_or_else(opaque)?;
+        let wanted = Wanted::of(composite).ok_or_else(opaque)?;
         self.may_fill_grid(id, guard)?;
-        let [batch, rows, columns] = self.attention_axes(self.shape(id), at)?;
+        let own = self.shape(id).rank() - if part == AttentionPart::LogSum { 1 } else { 2 };
+        let [batch, along, width] = self.attention_axes(self.shape(id), own, at)?;
         self.decide(&[], 0);
         self.contraction_node = Some(id);
-        let (q, k) = (node.operands[0], node.operands[1]);
-        let last = |id: NodeId, from_end: usize| self.shape(id)[self.shape(id).rank() - from_end];
-        let (keys, depth) = (last(k, 2), last(q, 1));
-        let keys = self.builder.dim(keys, Some(1), self.splits);
-        let depth = self.builder.dim(depth, Some(1), self.splits);
-        let place = Place { shape: self.shape(id), at };
+        let (dims, place) = self.attention_place(id, part, own, at, wanted.shared);
         self.in_operand = true;
         self.operand_numel = usize::MAX;
-        let lowered = self.attention_operands(id, &place, [keys, depth], &wanted);
+        let lowered = self.attention_operands(id, part, &place);
         self.in_operand = false;
-        let [q, k, v, mask] = lowered?;
+        let Operands { q, k, v, g, log_sum, product, mask } = lowered?;
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
-        let present = |operand: Option<ExprId>| operand.ok_or(Blocker::Opaque(ATTENTION));
+        let (rows, keys) =
+            if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
         self.attention = Some(Attention {
-            q: present(q)?,
-            k: present(k)?,
-            v: present(v)?,
+            part,
+            q,
+            k,
+            v,
+            g,
+            log_sum,
+            product,
             mask,
             scale: wanted.scale.to_bits(),
             causal: wanted.causal,
             batch,
+            summed: dims.summed.iter().flat_map(|&dim| axes(dim)).collect(),
             rows,
-            columns,
-            keys: axes(keys),
-            depth: axes(depth),
+            keys,
+            depth: axes(dims.depth),
+            columns: dims.columns.map_or_else(|| width.clone(), axes),
+            width,
         });
         let sum = self.builder.expr(Expr::Accumulator, DType::F32, 0);
         let narrower = node.ty.dtype != DType::F32;
         Ok(if narrower { self.builder.expr(Expr::Cast(sum), node.ty.dtype, 0) } else { sum })
     }
 
-    /// The values of queries, keys, values and, if there is one, the mask.
+    /// The dimensions that a part's element goes through, and with them the positions of
+    /// its operands' elements. The first `own` axes of the node are those of attentions.
+    fn attention_place(
+        &mut self,
+        id: NodeId,
+        part: AttentionPart,
+        own: usize,
+        at: &Positions,
+        shared: bool,
+    ) -> (Dims, Place<'g>) {
+        let operands = &self.request.graph.node(id).operands;
+        let last = |number: usize, from_end: usize| {
+            let shape = self.shape(operands[number]);
+            shape[shape.rank() - from_end]
+        };
+        let (rows, keys, depth) = (last(0, 2), last(1, 2), last(0, 1));
+        let g = Given::of(part).g;
+        let columns = g.map(|g| last(g, 1));
+        let shape: &'g [usize] = match g.map(|g| self.shape(operands[g])) {
+            Some(g) => &g[..g.rank() - 2],
+            None => &self.shape(id)[..own],
+        };
+        let (batch, summed) =
+            self.attention_batch(shape, self.shape(id), own, at, shared && !part.by_query());
+        let others = if part.by_query() { keys } else { rows };
+        let mut dim = |extent: usize| self.builder.dim(extent, Some(1), self.splits);
+        let dims = Dims { summed, others: dim(others), depth: dim(depth), columns: columns.map(dim) };
+        let (along, other) = (at[own].clone(), self.builder.position(dims.others));
+        let (row, key) = if part.by_query() { (along, other) } else { (other, along) };
+        let depth = self.builder.position(dims.depth);
+        let column = match dims.columns {
+            Some(dim) => self.builder.position(dim),
+            None => at.get(own + 1).cloned().unwrap_or_default(),
+        };
+        (dims, Place { shape, batch, row, key, depth, column, shared })
+    }
+
+    /// The positions along the axes of attentions, for an element of an operand's
+    /// gradient: its own, and where several attentions share the operand, dimensions
+    /// along which their gradients are summed.
+    fn attention_batch(
+        &mut self,
+        all: &[usize],
+        shape: &Shape,
+        own: usize,
+        at: &Positions,
+        shared: bool,
+    ) -> (Positions, Vec<usize>) {
+        let (mut positions, mut summed) = (Positions::new(), Vec::new());
+        let missing = all.len() - own;
+        for (axis, &whole) in all.iter().enumerate() {
+            let (extent, position) = match axis.checked_sub(missing) {
+                Some(axis) => (shape[axis], at[axis].clone()),
+                None => (1, Position::default()),
+            };
+            let group = whole / extent;
+            let is_group = shared && axis + 1 == all.len();
+            debug_assert!(group == 1 || extent == 1 || is_group, "{extent} of {whole} attentions");
+            if group == 1 {
+                positions.push(position);
+                continue;
+            }
+            let dim = self.builder.dim(group, Some(1), self.splits);
+            positions.push(position.times(group as i64).plus(&self.builder.position(dim)));
+            summed.push(dim);
+        }
+        (positions, summed)
+    }
+
+    /// The operands that a part needs.
     fn attention_operands(
         &mut self,
         id: NodeId,
+        part: AttentionPart,
         place: &Place<'_>,
-        [keys, depth]: [usize; 2],
-        wanted: &Wanted,
-    ) -> Lowered<[Option<ExprId>; 4]> {
+    ) -> Lowered<Operands> {
         let operands = self.request.graph.node(id).operands.clone();
-        let (key, depth) = (self.builder.position(keys), self.builder.position(depth));
-        let (row, column) = match &place.at[place.at.len() - 2..] {
-            [row, column] => (row.clone(), column.clone()),
-            _ => return Err(Blocker::Opaque(ATTENTION).into()),
+        let mut value = |number: usize, own: &[&Position], shared: bool| -> Lowered<ExprId> {
+            let at = self.attention_positions(self.shape(operands[number]), place, own, shared)?;
+            self.value(operands[number], &at, 0)
         };
-        let own = [[row.clone(), depth.clone()], [key.clone(), depth], [key.clone(), column], [row, key]];
-        let mut values = [None; 4];
-        for (number, (&operand, own)) in operands.iter().zip(own).enumerate() {
-            let shared = wanted.shared && matches!(number, 1 | 2);
-            let at = self.attention_positions(self.shape(operand), place, own, shared)?;
-            values[number] = Some(self.value(operand, &at, 0)?);
-        }
-        Ok(values)
+        let (row, key, depth, column) = (&place.row, &place.key, &place.depth, &place.column);
+        let has = Given::of(part);
+        let q = value(0, &[row, depth], false)?;
+        let k = value(1, &[key, depth], place.shared)?;
+        let v = has.v.map(|v| value(v, &[key, column], place.shared)).transpose()?;
+        let g = has.g.map(|g| value(g, &[row, column], false)).transpose()?;
+        let log_sum = has.log_sum.map(|sum| value(sum, &[row], false)).transpose()?;
+        let product = has.product.map(|product| value(product, &[row], false)).transpose()?;
+        let mask = (operands.len() > has.mask).then(|| value(has.mask, &[row, key], false)).transpose()?;
+        Ok(Operands { q, k, v, g, log_sum, product, mask })
     }
 
-    /// The positions of an operand: the result's along the batch, an extent
+    /// The positions of an operand: the attentions' along the batch, an extent
     /// of 1 repeats; where heads are shared, several of the query's have one.
     fn attention_positions(
         &mut self,
         shape: &Shape,
         place: &Place<'_>,
-        own: [Position; 2],
+        own: &[&Position],
         shared: bool,
     ) -> Lowered<Positions> {
-        let batch = shape.rank() - 2;
+        let batch = shape.rank() - own.len();
         let mut positions = Positions::new();
         for axis in 0..batch {
-            let from = place.shape.rank() - 2 - batch + axis;
+            let from = place.shape.len() - batch + axis;
             let (extent, all) = (shape[axis], place.shape[from]);
             positions.push(match extent {
                 1 => Position::default(),
                 _ if shared && axis + 1 == batch && extent != all => {
-                    self.quotient(&place.at[from], (all / extent) as i64, extent)?
+                    self.quotient(&place.batch[from], (all / extent) as i64, extent)?
                 }
-                _ => place.at[from].clone(),
+                _ => place.batch[from].clone(),
             });
         }
-        let own = own.into_iter().zip(&shape[batch..]);
-        positions.extend(own.map(|(p, &extent)| if extent == 1 { Position::default() } else { p }));
+        let own = own.iter().zip(&shape[batch..]);
+        positions.extend(own.map(|(&p, &extent)| if extent == 1 { Position::default() } else { p.clone() }));
         Ok(positions)
     }
 
     /// The grid axes of the batch, the rows and the columns; together they
     /// are the whole grid, each once.
-    fn attention_axes(&self, shape: &Shape, at: &Positions) -> Lowered<[Vec<AxisId>; 3]> {
+    fn attention_axes(&self, shape: &Shape, batch: usize, at: &Positions) -> Lowered<[Vec<AxisId>; 3]> {
         let mut groups = [Vec::new(), Vec::new(), Vec::new()];
-        let batch = shape.rank() - 2;
         for (i, (position, &extent)) in at.iter().zip(shape.iter()).enumerate() {
             let axes = complete(position, extent, &self.builder.axes).ok_or(Blocker::Contraction)?;
             groups[usize::from(i >= batch) + usize::from(i > batch)].extend(axes);
@@ -251,9 +378,22 @@ impl Lowerer<'_, '_> {
     }
 }
 
-/// Whether a node is attention that a kernel holds as its root.
+/// What a node computes of an attention, if it is one that a kernel holds as its root.
+pub fn part(op: &Op) -> Option<AttentionPart> {
+    let Op::Composite(composite, out) = op else { return None };
+    match (composite.name, out) {
+        (ATTENTION, _) => Some(AttentionPart::Result),
+        (ATTENTION_LOG_SUM, _) => Some(AttentionPart::LogSum),
+        (ATTENTION_BACKWARD, 0) => Some(AttentionPart::QueryGradient),
+        (ATTENTION_BACKWARD, 1) => Some(AttentionPart::KeyGradient),
+        (ATTENTION_BACKWARD_VALUES, _) => Some(AttentionPart::ValueGradient),
+        _ => None,
+    }
+}
+
+/// Whether a node is attention, or a part of its gradient.
 pub fn is_attention(op: &Op) -> bool {
-    matches!(op, Op::Composite(composite, _) if composite.name == ATTENTION)
+    part(op).is_some()
 }
 
 #[cfg(test)]
@@ -261,13 +401,14 @@ mod tests {
     use super::*;
     use crate::base::Device;
 
-    const RANGE: Range = Range { least_rows: 20, least_work: 25_600, most_keys: 1000, columns: 64 };
+    const RANGE: Range =
+        Range { least_rows: 20, least_work: 25_600, most_keys: 1000, columns: 64, backward: false };
 
     /// What keeps attention of one head with these extents from a template.
     fn why([rows, keys, depth, columns]: [usize; 4], dtype: DType) -> Option<Unfit> {
         let ty = |dims: &[usize]| Type { shape: Shape::from(dims), dtype, device: Device::cpu() };
         let [q, k, v] = [ty(&[rows, depth]), ty(&[keys, depth]), ty(&[keys, columns])];
-        fits(&[&q, &k, &v], &RANGE).err()
+        fits(AttentionPart::Result, &[&q, &k, &v], &RANGE).err()
     }
 
     #[test]

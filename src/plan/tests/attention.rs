@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
-use crate::kernel::Work;
 use crate::kernel::lower::attention::Range;
 use crate::kernel::print::text;
+use crate::kernel::{Kernel, Work};
 use crate::plan::context::{Context, with_context};
 use crate::plan::debug::describe;
 use crate::runtime::cpu::{CpuBackend, reference};
@@ -72,13 +72,12 @@ impl Backend for Attending {
     }
 }
 
-fn attending() -> Arc<Context> {
+/// A context with such a device, which has templates for gradients or has not.
+fn attending(backward: bool) -> Arc<Context> {
     let context = Context::new();
     let cpu = CpuBackend::new();
-    let capabilities = Capabilities {
-        attention: Some(Range { least_rows: 1, least_work: 0, most_keys: usize::MAX, columns: usize::MAX }),
-        ..cpu.capabilities().clone()
-    };
+    let range = Range { least_rows: 1, least_work: 0, most_keys: usize::MAX, columns: usize::MAX, backward };
+    let capabilities = Capabilities { attention: Some(range), ..cpu.capabilities().clone() };
     context.install(Arc::new(Attending(cpu, capabilities)));
     context
 }
@@ -87,7 +86,7 @@ fn attending() -> Arc<Context> {
 #[track_caller]
 fn kernels(y: &dyn Fn() -> Tensor, tolerance: f64) -> u64 {
     let expected = Tensor::oracle(&[&y()]).expect("the oracle runs")[0].to_f64();
-    let context = attending();
+    let context = attending(true);
     with_context(&context, || {
         let found: Vec<f64> = y().to_dtype(DType::F64).to_vec().expect("it runs");
         for (i, (a, b)) in found.iter().zip(&expected).enumerate() {
@@ -145,7 +144,7 @@ fn narrow_floats_are_widened_as_they_are_read() {
     let q = pattern(&[3, 4], 1).to_dtype(DType::F16);
     q.realize().expect("it runs");
     let y = || q.scaled_dot_product_attention(&q, &q, opts());
-    let context = attending();
+    let context = attending(true);
     assert_eq!(with_context(&context, || y().plan().expect("a plan").kernels.len()), 1);
 }
 
@@ -153,7 +152,7 @@ fn narrow_floats_are_widened_as_they_are_read() {
 fn no_keys_and_wide_floats_are_the_body() {
     let (q, none) = (pattern(&[3, 4], 1), pattern(&[0, 4], 1));
     let expanded = |y: &Tensor| y.plan().expect("a plan").to_string();
-    let context = attending();
+    let context = attending(true);
     with_context(&context, || {
         let y = q.scaled_dot_product_attention(&none, &none, opts());
         assert!(!expanded(&y).contains("attention["));
@@ -164,7 +163,7 @@ fn no_keys_and_wide_floats_are_the_body() {
 
 #[test]
 fn a_long_attention_holds_no_scores() {
-    let context = attending();
+    let context = attending(true);
     with_context(&context, || {
         let q = pattern(&[1, 2, 512, 4], 1);
         let plan = q.scaled_dot_product_attention(&q, &q, opts()).plan().expect("a plan");
@@ -175,8 +174,8 @@ fn a_long_attention_holds_no_scores() {
 }
 
 #[test]
-fn scores_that_a_gradient_needs_are_computed_once() {
-    let context = attending();
+fn scores_that_a_gradient_by_its_body_needs_are_computed_once() {
+    let context = attending(false);
     with_context(&context, || {
         let q = pattern(&[2, 8, 4], 1).requires_grad();
         let y = q.scaled_dot_product_attention(&q, &q, opts().causal(true));
@@ -188,4 +187,160 @@ fn scores_that_a_gradient_needs_are_computed_once() {
         let alone = describe(&crate::plan(&[&y]).expect("a plan"), 3);
         assert!(!alone.contains("by its body"), "{alone}");
     });
+}
+
+/// Queries, keys and values to the gradients of what `opts` make of them.
+fn gradients(operands: &[Tensor; 3], opts: &AttentionOpts) -> Vec<Tensor> {
+    let [q, k, v] = operands.clone().map(Tensor::requires_grad);
+    let y = q.scaled_dot_product_attention(&k, &v, opts.clone());
+    let dims: Vec<usize> = y.shape().to_vec();
+    crate::vjp(&[(&y, &pattern(&dims, 9))], &[&q, &k, &v])
+}
+
+/// Holds gradients against the oracle and looks at their plan: the parts of attention
+/// in it, and that nothing of the scores' size is written.
+#[track_caller]
+fn parts(operands: &[Tensor; 3], opts: &AttentionOpts, tolerance: f64) -> Vec<&'static str> {
+    let found = gradients(operands, opts);
+    let expected = Tensor::oracle(&found.iter().collect::<Vec<_>>()).expect("the oracle runs");
+    with_context(&attending(true), || {
+        let found = gradients(operands, opts);
+        let report = crate::plan(&found.iter().collect::<Vec<_>>()).expect("a plan");
+        let keys = operands[1].shape()[operands[1].rank() - 2];
+        let scores = operands[0].shape().numel() / operands[0].shape()[operands[0].rank() - 1] * keys;
+        let kernels: Vec<&Kernel> =
+            report.kernels.iter().filter_map(|kernel| kernel.work().kernel()).collect();
+        let stored = kernels.iter().flat_map(|kernel| &kernel.stores).map(|store| store.numel);
+        assert!(stored.max() < Some(scores), "{report}");
+        for (x, expected) in found.iter().zip(&expected) {
+            let x: Vec<f64> = x.to_dtype(DType::F64).to_vec().expect("it runs");
+            for (i, (a, b)) in x.iter().zip(expected.to_f64()).enumerate() {
+                assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "element {i}: {a} for {b}");
+            }
+        }
+        kernels.iter().filter_map(|kernel| Some(kernel.attention.as_ref()?.part.name())).collect()
+    })
+}
+
+/// The kernels of a gradient; the result is one of them, for its products with the
+/// gradient.
+const ALL: [&str; 5] = [
+    "attention log_sum",
+    "attention",
+    "attention gradient of q",
+    "attention gradient of k",
+    "attention gradient of v",
+];
+
+#[track_caller]
+fn all_parts(operands: &[Tensor; 3], opts: &AttentionOpts) {
+    let mut found = parts(operands, opts, 2e-5);
+    let mut all = ALL;
+    found.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(found, all);
+}
+
+#[test]
+fn gradients_hold_no_scores() {
+    for causal in [false, true] {
+        let operands = [pattern(&[2, 3, 9, 4], 1), pattern(&[2, 3, 11, 4], 2), pattern(&[2, 3, 11, 6], 3)];
+        all_parts(&operands, &opts().causal(causal));
+        let fewer = [pattern(&[14, 4], 1), pattern(&[11, 4], 2), pattern(&[11, 3], 3)];
+        all_parts(&fewer, &opts().causal(causal).scale(0.7));
+    }
+}
+
+#[test]
+fn gradients_of_what_heads_and_batches_share_are_summed() {
+    let q = pattern(&[2, 6, 9, 4], 1);
+    for causal in [false, true] {
+        let opts = opts().enable_gqa(true).causal(causal);
+        for [batch, heads] in [[2, 2], [1, 2], [2, 1], [1, 1]] {
+            let operands = [q.clone(), pattern(&[batch, heads, 9, 4], 2), pattern(&[2, heads, 9, 3], 3)];
+            all_parts(&operands, &opts);
+        }
+        // Queries of fewer attentions than values, and operands of fewer axes.
+        let opts = AttentionOpts::default().causal(causal);
+        let q = pattern(&[1, 3, 9, 4], 1);
+        all_parts(&[q, pattern(&[3, 9, 4], 2), pattern(&[2, 3, 9, 3], 3)], &opts);
+    }
+}
+
+#[test]
+fn gradients_of_hidden_and_shifted_scores() {
+    let operands = [pattern(&[2, 6, 9, 4], 1), pattern(&[2, 2, 10, 4], 2), pattern(&[2, 2, 10, 4], 3)];
+    // The second query looks nowhere.
+    let look: Vec<f64> = (0..90).map(|i| f64::from(u8::from(i / 10 != 1 && i % 7 < 4))).collect();
+    let hidden = tensor(&[9, 10], DType::Bool, &look);
+    let added: Vec<f64> = look.iter().map(|&x| if x == 1.0 { 0.5 } else { f64::NEG_INFINITY }).collect();
+    let masks = [hidden, tensor(&[9, 10], DType::F32, &added), pattern(&[2, 6, 1, 10], 4)];
+    for mask in masks {
+        all_parts(&operands, &opts().mask(&mask).enable_gqa(true));
+    }
+}
+
+#[test]
+fn a_gradient_of_the_mask_takes_the_scores() {
+    let [q, k] = [pattern(&[9, 4], 1), pattern(&[9, 4], 2)];
+    let made = || {
+        let mask = pattern(&[9, 9], 3).requires_grad();
+        let y = q.scaled_dot_product_attention(&k, &k, opts().mask(&mask));
+        crate::vjp(&[(&y, &pattern(&[9, 4], 9))], &[&mask]).remove(0)
+    };
+    assert!(kernels(&made, 1e-5) > 1);
+    with_context(&attending(true), || {
+        let report = made().plan().expect("a plan");
+        let mut kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
+        assert!(kernels.all(|kernel| kernel.attention.is_none()), "{report}");
+    });
+}
+
+#[test]
+fn a_gradient_has_a_gradient() {
+    let [k, v] = [pattern(&[9, 4], 2), pattern(&[9, 3], 3)];
+    let made = || {
+        let q = pattern(&[9, 4], 1).requires_grad();
+        let first = gradients(&[q.clone(), k.clone(), v.clone()], &opts().causal(true)).remove(0);
+        crate::vjp(&[(&first, &pattern(&[9, 4], 5))], &[&q]).remove(0)
+    };
+    assert!(kernels(&made, 1e-5) > 1);
+}
+
+#[test]
+fn gradients_of_narrow_floats_are_computed_in_wide_ones() {
+    for dtype in [DType::F16, DType::BF16] {
+        let operands = [1, 2, 3].map(|seed| {
+            let x = pattern(&[9, 4], seed).to_dtype(dtype);
+            x.realize().expect("it runs");
+            x
+        });
+        with_context(&attending(true), || {
+            let [q, k, v] = operands.clone().map(Tensor::requires_grad);
+            let y = q.scaled_dot_product_attention(&k, &v, opts());
+            let g = pattern(&[9, 4], 9).to_dtype(dtype);
+            let found = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
+            let text = crate::plan(&[&found[0]]).expect("a plan").to_string();
+            assert!(text.contains("attention_backward"), "{text}");
+            let wide: Vec<f64> = found[0].to_dtype(DType::F64).to_vec().expect("it runs");
+            let plain = Tensor::oracle(&[&found[0]]).expect("the oracle runs")[0].to_f64();
+            assert!(wide.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 2e-2), "{wide:?} {plain:?}");
+        });
+    }
+}
+
+#[test]
+fn a_training_step_of_long_attention_needs_memory_for_no_scores() {
+    let peak = |backward: bool| {
+        with_context(&attending(backward), || {
+            let operands = [1, 2, 3].map(|seed| pattern(&[1, 2, 512, 4], seed).requires_grad());
+            let y = operands[0].scaled_dot_product_attention(&operands[1], &operands[2], opts());
+            y.sum(..).backward().expect("a gradient");
+            let found: Vec<Tensor> = operands.iter().map(|x| x.grad().expect("a gradient")).collect();
+            crate::plan(&found.iter().collect::<Vec<_>>()).expect("a plan").peak_bytes()
+        })
+    };
+    let scores = 4 * 2 * 512 * 512;
+    let (with, without) = (peak(true), peak(false));
+    assert!(with < scores / 8 && without > scores, "{with} and {without} bytes");
 }

@@ -1,8 +1,9 @@
-//! Attention by a template: `kernels/attention.cuh` computes it, on what a
-//! function in front of it says.
+//! Attention by templates: `kernels/attention.cuh` computes it, or the logarithms of its
+//! sums, `kernels/attention_backward.cuh` its gradients, on what a function in front of
+//! them says.
 //!
-//! Before the function stand the extents; it defines, as lambdas, what an element of the
-//! queries, the keys and the values is, what becomes of a score where there is a
+//! Before the function stand the extents; it defines, as lambdas, what an element of each
+//! operand is, what becomes of a score where there is a
 //! mask, and what of an element of the result. So operands may be any loads and
 //! arithmetic, and the rest of a fused kernel follows the result.
 
@@ -10,7 +11,7 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::lower::attention::{MAX_WIDTH, Range};
-use crate::kernel::{Attention, AxisId, Expr, ExprId, Kernel};
+use crate::kernel::{Attention, AttentionPart, AxisId, Expr, ExprId, Kernel};
 use crate::render::attention::Extents;
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::writer::Writer;
@@ -21,11 +22,16 @@ use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
 
-const TEMPLATE: &str = include_str!("../../../kernels/attention.cuh");
+const BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
+const FORWARD: &str = include_str!("../../../kernels/attention.cuh");
+const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 
-/// Threads of a block, and its queries; as the template says.
+/// Threads of a block, and its own rows; as the templates say.
 const THREADS: u32 = 128;
 const SIDE: usize = 64;
+/// Two blocks at least share a multiprocessor: left to itself the compiler aims at more
+/// of them, and spills registers.
+const BOUNDS: &str = "128, 2";
 
 /// What the template is used for.
 pub const RANGE: Range = Range {
@@ -34,9 +40,10 @@ pub const RANGE: Range = Range {
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
+    backward: true,
 };
 
-/// An attention as a pass.
+/// A part of an attention as a pass.
 ///
 /// # Errors
 /// More elements than positions reach.
@@ -46,10 +53,12 @@ pub(super) fn render(part: &Part, a: &Attention) -> Result<Pass, Unsupported> {
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let body = Body { kernel, a, dialect: &dialect };
     let parameters = Parameters::of(part, reports(kernel));
-    let source = TEMPLATE.to_string()
+    let source = BLOCK.to_string()
+        + if a.part.is_gradient() { BACKWARD } else { FORWARD }
         + &sizes(a, &extents)
-        + &function(&kernel.name, &parameters, kernel.args.len(), THREADS, &body.text());
-    let groups = (extents.batch * extents.rows.div_ceil(SIDE)) as u64;
+        + &function(&kernel.name, &parameters, kernel.args.len(), BOUNDS, &body.text());
+    let own = if a.part.by_query() { extents.rows } else { extents.keys };
+    let groups = (extents.batch * own.div_ceil(SIDE)) as u64;
     Ok(pass(source, parameters, THREADS, groups))
 }
 
@@ -61,15 +70,27 @@ fn sizes(a: &Attention, extents: &Extents) -> String {
         ("KEYS", extents.keys),
         ("DEPTH", extents.depth),
         ("COLUMNS", extents.columns),
+        ("WIDTH", extents.width),
+        ("SUMMED", extents.summed),
     ];
     for (name, value) in numbers {
         let _ = writeln!(text, "    static constexpr i32 {name} = {value};");
     }
-    for (name, value) in [("CAUSAL", a.causal), ("MASKED", a.mask.is_some())] {
+    let conditions = [
+        ("CAUSAL", a.causal),
+        ("MASKED", a.mask.is_some()),
+        ("LOG_SUM", a.part == AttentionPart::LogSum),
+        ("BY_QUERY", a.part.by_query()),
+        ("OF_VALUES", a.part == AttentionPart::ValueGradient),
+    ];
+    for (name, value) in conditions {
         let _ = writeln!(text, "    static constexpr bool {name} = {value};");
     }
     text + "};\n"
 }
+
+/// A parameter, and the axes along which it says the position.
+type Side<'a> = (&'a str, &'a [AxisId]);
 
 /// A function's body, to be written.
 struct Body<'a> {
@@ -81,23 +102,34 @@ struct Body<'a> {
 impl Body<'_> {
     fn text(&self) -> String {
         let (a, mut text) = (self.a, String::new());
-        text += "    __shared__ AttentionBlock<Extents::COLUMNS> block;\n";
-        let (rows, keys, depth) = (("row", &a.rows), ("key", &a.keys), ("depth", &a.depth));
-        text += &self.operand("load_q", [rows, depth], a.q);
-        text += &self.operand("load_k", [keys, depth], a.k);
-        text += &self.operand("load_v", [keys, ("column", &a.columns)], a.v);
-        text += &self.masked();
-        text += &self.store();
+        text += "    __shared__ AttentionBlock<Extents::WIDTH> block;\n";
+        // Attentions that are summed lie side by side.
+        let all = |others: bool, axes: &[AxisId]| [if others { &a.summed[..] } else { &[] }, axes].concat();
+        let (rows, keys) = (all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys));
+        let (rows, keys) = (("row", &rows[..]), ("key", &keys[..]));
+        let (depth, column) = (("depth", &a.depth[..]), ("column", &a.columns[..]));
+        text += &self.operand("load_q", &[rows, depth], Some(a.q));
+        text += &self.operand("load_k", &[keys, depth], Some(a.k));
+        text += &self.operand("load_v", &[keys, column], a.v);
+        let mut functions = "load_q, load_k, load_v";
+        if a.part.is_gradient() {
+            text += &self.operand("load_g", &[rows, column], a.g);
+            text += &self.operand("load_log_sum", &[rows], a.log_sum);
+            text += &self.operand("load_product", &[rows], a.product);
+            functions = "load_q, load_k, load_v, load_g, load_log_sum, load_product";
+        }
+        text += &self.masked(rows, keys);
+        text += &self.store(if a.part.by_query() { rows } else { keys });
         let scale = (f64::from_bits(a.scale) as f32).to_bits();
         let scale = self.dialect.constant(DType::F32, u64::from(scale));
         let place = self.dialect.position_type();
-        let functions = "load_q, load_k, load_v, masked, store_o";
-        let _ = writeln!(text, "    attention<Extents, {place}>(block, {scale}, {functions});");
+        let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
+        let _ = writeln!(text, "    {name}<Extents, {place}>(block, {scale}, {functions}, masked, store);");
         text
     }
 
     /// An emitter that knows positions along some axes, and a function's head.
-    fn begin(&self, name: &str, sides: &[(&str, &Vec<AxisId>)], more: &str) -> (Emitter<'_>, String) {
+    fn begin(&self, name: &str, sides: &[Side<'_>], more: &str) -> (Emitter<'_>, String) {
         let mut emitter = Emitter::new(self.dialect, self.kernel, Lanes::single(self.kernel));
         emitter.by_four = (vec![false; self.kernel.inputs.len()], vec![false; self.kernel.stores.len()]);
         emitter.out = Writer::inside(2);
@@ -111,17 +143,20 @@ impl Body<'_> {
         (emitter, format!("    const auto {name} = [&]({list}{more})"))
     }
 
-    fn operand(&self, name: &str, sides: [(&str, &Vec<AxisId>); 2], value: ExprId) -> String {
-        let (mut emitter, head) = self.begin(name, &sides, "");
-        emitter.define_all(&[value]);
-        let value = emitter.name(value, Lane::default());
+    /// What an element of an operand is; 0 where there is none.
+    fn operand(&self, name: &str, sides: &[Side<'_>], value: Option<ExprId>) -> String {
+        let (mut emitter, head) = self.begin(name, sides, "");
+        emitter.define_all(value.as_slice());
+        let value = match value {
+            Some(value) => emitter.name(value, Lane::default()),
+            None => self.dialect.constant(DType::F32, 0),
+        };
         format!("{head} -> f32 {{\n{}        return {value};\n    }};\n", emitter.out.text())
     }
 
     /// What a mask makes of a score.
-    fn masked(&self) -> String {
-        let sides = [("row", &self.a.rows), ("key", &self.a.keys)];
-        let (mut emitter, head) = self.begin("masked", &sides, ", f32 x");
+    fn masked(&self, rows: Side<'_>, keys: Side<'_>) -> String {
+        let (mut emitter, head) = self.begin("masked", &[rows, keys], ", f32 x");
         let result = self.a.mask.map_or("x".to_string(), |mask| {
             emitter.define_all(&[mask]);
             let value = emitter.name(mask, Lane::default());
@@ -135,9 +170,8 @@ impl Body<'_> {
     }
 
     /// Stores what becomes of an element of the result.
-    fn store(&self) -> String {
-        let sides = [("row", &self.a.rows), ("column", &self.a.columns)];
-        let (mut emitter, head) = self.begin("store_o", &sides, ", f32 x");
+    fn store(&self, own: Side<'_>) -> String {
+        let (mut emitter, head) = self.begin("store", &[own, ("column", &self.a.width)], ", f32 x");
         let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
         for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
             let name = emitter.name(id, Lane::default());

@@ -149,12 +149,19 @@ fn method(ty: &str, name: &str, parameters: &str, body: &str) -> String {
     format!("    KILN_METHOD {ty} {name}({parameters}) const {{\n{body}    }}\n")
 }
 
-/// The text of a pass: a comment, the function's head, its body.
-fn function(title: &str, parameters: &Parameters, arguments: usize, workgroup: u32, body: &str) -> String {
+/// The text of a pass: a comment, the function's head, its body. The bounds are the
+/// threads of a block and, perhaps, the blocks that a multiprocessor has to hold.
+fn function(
+    title: &str,
+    parameters: &Parameters,
+    arguments: usize,
+    bounds: impl std::fmt::Display,
+    body: &str,
+) -> String {
     let all = parameters.all(arguments);
     let list: Vec<String> = all.into_iter().map(|(ty, name)| format!("{ty} {name}")).collect();
     format!(
-        "// {}\nextern \"C\" __global__ void __launch_bounds__({workgroup}) {ENTRY}(\n    {}\n) {{\n{body}}}\n",
+        "// {}\nextern \"C\" __global__ void __launch_bounds__({bounds}) {ENTRY}(\n    {}\n) {{\n{body}}}\n",
         title.replace('\n', " "),
         list.join(", ")
     )

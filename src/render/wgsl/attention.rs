@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::kernel::{Attention, ExprId, Kernel};
+use crate::kernel::{Attention, AttentionPart, ExprId, Kernel};
 use crate::render::attention::{Block, Extents};
 use crate::render::c_like::Dialect;
 use crate::render::shader::{Pass, Unsupported, block_words};
@@ -42,13 +42,14 @@ const KEYS_OF_MASK: u8 = 1;
 pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
     let extents = Extents::of(kernel, a);
-    let Some(block) = Block::of(&extents, target) else { return Err(Unsupported::Template("attention")) };
+    let block = Block::of(&extents, target).filter(|_| a.part == AttentionPart::Result);
+    let (Some(block), Some(v)) = (block, a.v) else { return Err(Unsupported::Template("attention")) };
     let iterations = block.iterations(&extents);
     if iterations > target.max_iterations {
         return Err(Unsupported::Iterations { found: iterations, limit: target.max_iterations });
     }
     let dialect = Wgsl { inputs: shader.inputs };
-    let (functions, fours) = functions(shader, a, &extents, &block, &dialect);
+    let (functions, fours) = functions(shader, a, v, &extents, &block, &dialect);
     let bindings = shader.bind(&fours)?;
     let source = module(&Parts {
         title: &kernel.name,
@@ -76,6 +77,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
 fn functions(
     shader: &PartShader<'_>,
     a: &Attention,
+    v: ExprId,
     extents: &Extents,
     block: &Block,
     dialect: &Wgsl,
@@ -90,7 +92,7 @@ fn functions(
     let mut hooks = vec![
         Hook::new(kernel, &[a.q], [depths, rows], target),
         Hook::new(kernel, &[a.k], [keys(KEYS_OF_K), depths], target),
-        Hook::new(kernel, &[a.v], [columns, keys(KEYS_OF_V)], target),
+        Hook::new(kernel, &[v], [columns, keys(KEYS_OF_V)], target),
     ];
     hooks.extend(a.mask.map(|mask| Hook::new(kernel, &[mask], [keys(KEYS_OF_MASK), rows], target)));
     hooks.push(Hook::new(kernel, &values, [columns, columns], target));
@@ -104,7 +106,7 @@ fn functions(
         hook::operand(
             &hooks[2],
             "load_v(batch: i32, column: i32, key: i32)",
-            a.v,
+            v,
             Some((KEYS_OF_V, block.keys())),
             &around,
             &plain,

@@ -23,7 +23,7 @@ pub mod sized;
 pub mod sort;
 
 use crate::base::DType;
-use crate::kernel::{Expr, ExprId, Kernel, Work};
+use crate::kernel::{Attention, Expr, ExprId, Kernel, Work};
 use crate::render::product::{Tile, oriented, suitable};
 use crate::render::scan::Shared;
 use crate::render::shader::{Shader, Unsupported, block_words};
@@ -92,7 +92,7 @@ fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
 fn roots(kernel: &Kernel) -> Vec<ExprId> {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     roots.extend(kernel.contraction.iter().flat_map(|c| [c.a, c.b]));
-    roots.extend(kernel.attention.iter().flat_map(|a| [a.q, a.k, a.v].into_iter().chain(a.mask)));
+    roots.extend(kernel.attention.iter().flat_map(Attention::operands));
     roots.extend(kernel.scatter.iter().flat_map(|scatter| [scatter.index, scatter.value]));
     roots
 }

@@ -1,13 +1,15 @@
 //! The meaning of a kernel, point by point in `f64` and `i64`: slow, plain,
 //! and the judge of the tile programs.
 
+mod attention;
+
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
 use crate::ir::monoid::State;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{
-    Access, Attention, AxisId, Contraction, Expr, ExprId, ExprNode, Guard, Kernel, ScatterStore, Within,
+    Access, AxisId, Contraction, Expr, ExprId, ExprNode, Guard, Kernel, ScatterStore, Within,
 };
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::{Bindings, IndexStatus};
@@ -82,9 +84,8 @@ impl Run<'_> {
             }
         }
         if let Some(attention) = &kernel.attention {
-            let operands = [attention.q, attention.k, attention.v].into_iter().chain(attention.mask);
-            operands.for_each(|operand| self.evaluate(operand, index, &mut values, None));
-            let result = self.attend(attention, index, &values);
+            attention.operands().for_each(|operand| self.evaluate(operand, index, &mut values, None));
+            let result = self.attention(attention, index, &values);
             for store in &kernel.stores {
                 self.evaluate(store.value, index, &mut values, Some(result));
             }
@@ -248,36 +249,6 @@ impl Run<'_> {
                 |sum: i64, (a, b): (Scalar, Scalar)| sum.wrapping_add(a.as_i64().wrapping_mul(b.as_i64()));
             Scalar::Int(products.fold(0, add)).cast(dtype)
         }
-    }
-
-    /// Softmax of one row's scores, all of them at once, times the values.
-    fn attend(&self, a: &Attention, grid: usize, values: &[Option<Values>]) -> Scalar {
-        let size = |axes: &[AxisId]| axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
-        let (keys, depth): (usize, usize) = (size(&a.keys), size(&a.depth));
-        let at = |id: ExprId, key: usize, d: usize| self.at(values, id, key * depth + d, 1);
-        let point = self.point(grid, 0, 0);
-        let row = a
-            .rows
-            .iter()
-            .fold(0, |row, axis| row * self.kernel.axes[axis.index()].extent + point[axis.index()]);
-        let score = |key: usize| {
-            let products = (0..depth).map(|d| at(a.q, key, d).as_f64() * at(a.k, key, d).as_f64());
-            let score = products.sum::<f64>() * f64::from_bits(a.scale);
-            match a.mask.map(|mask| at(mask, key, 0)) {
-                _ if a.causal && key > row => f64::NEG_INFINITY,
-                Some(Scalar::Bool(false)) => f64::NEG_INFINITY,
-                Some(Scalar::Bool(true)) | None => score,
-                Some(added) => score + added.as_f64(),
-            }
-        };
-        let scores: Vec<f64> = (0..keys).map(score).collect();
-        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if most == f64::NEG_INFINITY && a.mask.is_some() {
-            return Scalar::Float(0.0);
-        }
-        let powers: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
-        let weighed: f64 = powers.iter().enumerate().map(|(key, p)| p * at(a.v, key, 0).as_f64()).sum();
-        Scalar::Float(weighed / powers.iter().sum::<f64>()).cast(DType::F32)
     }
 
     fn scatter(&self, scatter: &ScatterStore, grid: usize, values: &[Option<Values>]) {

@@ -142,3 +142,98 @@ pub fn agree(backend: Arc<dyn Backend>, template: &str, cases: &[(&str, Attended
         });
     }
 }
+
+/// Queries, keys and values, from the size of numbers, and what is made of them.
+pub type Backward = (&'static str, fn(Device) -> [Tensor; 3], fn(Device) -> AttentionOpts);
+
+/// Attentions whose gradients are held against the interpreter.
+pub const BACKWARD: &[Backward] = &[
+    ("even", |d| heads([1, 2], [64, 64, 32, 32], d), |_| opts()),
+    ("odd", |d| heads([1, 2], [37, 45, 13, 27], d), |_| opts()),
+    ("one of each", |d| heads([2, 1], [1, 1, 1, 1], d), |_| opts()),
+    ("wide", |d| heads([1, 1], [40, 70, 128, 128], d), |_| opts()),
+    ("values wider than keys", |d| heads([1, 1], [33, 32, 8, 100], d), |_| opts()),
+    ("causal over blocks", |d| heads([1, 2], [150, 150, 12, 20], d), |_| opts().causal(true)),
+    ("causal with more keys", |d| heads([1, 2], [40, 90, 16, 16], d), |_| opts().causal(true)),
+    ("causal with fewer keys", |d| heads([1, 2], [90, 40, 16, 16], d), |_| opts().causal(true)),
+    (
+        "causal, shared heads",
+        |d| [numbers([2, 6, 50, 8], 1, d), numbers([2, 2, 70, 8], 2, d), numbers([2, 2, 70, 12], 3, d)],
+        |_| opts().causal(true).enable_gqa(true),
+    ),
+    (
+        "causal, one head and one batch",
+        |d| [numbers([2, 3, 80, 8], 1, d), numbers([1, 1, 80, 8], 2, d), numbers([2, 1, 80, 8], 3, d)],
+        |_| opts().causal(true).enable_gqa(true),
+    ),
+    (
+        "shared queries",
+        |d| [numbers([1, 3, 30, 8], 1, d), numbers([2, 3, 90, 8], 2, d), numbers([2, 3, 90, 8], 3, d)],
+        |_| opts().causal(true),
+    ),
+    (
+        "hidden",
+        |d| heads([2, 2], [40, 50, 8, 8], d),
+        |d| opts().mask(&(numbers([2, 1, 40, 50], 4, d).gt(0.5) & numbers([40, 1], 7, d).gt(-0.9))),
+    ),
+    (
+        "hidden everywhere",
+        |d| heads([1, 1], [20, 40, 8, 8], d),
+        |d| opts().mask(&numbers([20, 40], 4, d).gt(2.0)),
+    ),
+    ("added", |d| heads([2, 2], [33, 50, 8, 8], d), |d| opts().mask(&(numbers([2, 33, 50], 4, d) * 4.0))),
+    (
+        "added minus infinity",
+        |d| heads([1, 2], [33, 50, 8, 8], d),
+        |d| {
+            let mask = numbers([33, 50], 4, d);
+            opts().mask(&mask.gt(0.0).select(&mask, f32::NEG_INFINITY))
+        },
+    ),
+    (
+        "large scores",
+        |d| {
+            let [q, k, v] = heads([1, 1], [20, 70, 8, 8], d);
+            [q * 10.0, k * 10.0, v]
+        },
+        |_| opts(),
+    ),
+];
+
+/// What attention of some operands, in a type, gives, and the operands' gradients.
+pub fn backward((_, operands, opts): &Backward, dtype: DType, d: Device) -> Vec<Tensor> {
+    let [q, k, v] = operands(d).map(|x| {
+        let x = x.to_dtype(dtype);
+        x.realize().expect("a leaf");
+        x.requires_grad()
+    });
+    let y = q.scaled_dot_product_attention(&k, &v, opts(d));
+    let g = numbers([y.shape().numel()], 8, d).reshape(y.shape().to_vec()).to_dtype(dtype);
+    let gradients = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
+    std::iter::once(y.to_dtype(DType::F32)).chain(gradients.iter().map(|x| x.to_dtype(DType::F32))).collect()
+}
+
+/// Holds attention and its gradients on a device against the interpreter, up to a part of
+/// the greatest element; no kernel stores as many elements as there are scores.
+pub fn gradients_agree(backend: Arc<dyn Backend>, dtype: DType, cases: &[Backward], tolerance: f64) {
+    let (name, context) = (backend.device(), Context::new());
+    context.install(backend);
+    for case in cases {
+        let (title, ..) = case;
+        let plain = backward(case, dtype, Device::cpu());
+        let want = Tensor::oracle(&plain.iter().collect::<Vec<_>>()).expect("the interpreter");
+        with_context(&context, || {
+            let have = backward(case, dtype, name);
+            let report = crate::plan(&have.iter().collect::<Vec<_>>()).expect("a plan");
+            let parts = report.kernels.iter().filter(|kernel| kernel.text().contains("  attention")).count();
+            assert_eq!(parts, 5, "{title}: {report}");
+            for ((have, want), of) in have.iter().zip(&want).zip(["result", "q", "k", "v"]) {
+                let (have, want) = (have.to_vec::<f32>().expect("the device's attention"), want.to_f64());
+                let most = want.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+                let near = |a: f64, b: f64| (a - b).abs() <= tolerance * most;
+                let wrong = want.iter().zip(&have).position(|(a, b)| !near(*a, f64::from(*b)));
+                assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}: {of}");
+            }
+        });
+    }
+}

@@ -12,10 +12,12 @@ use crate::plan::context::{Context, with_context};
 use crate::render::cuda::attention::RANGE;
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
-    self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
+    self as cases, Attended, BACKWARD, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
 };
+use crate::runtime::cuda::CudaBackend;
 use crate::runtime::null::{CAPABILITIES, NullBackend};
 use crate::runtime::{Backend, cpu::tests::buffer, cuda::program::CudaProgram};
+use crate::tensor::Tensor;
 
 /// A call of the template.
 const TEMPLATE: &str = "attention<Extents, i32>(block";
@@ -59,6 +61,19 @@ fn attention_of_odd_extents_types_and_masks_agrees_with_the_interpreter() {
 }
 
 #[test]
+fn gradients_agree_with_the_interpreter() {
+    for (dtype, tolerance) in [(DType::F32, 2e-5), (DType::F16, 2e-3), (DType::BF16, 2e-2)] {
+        let Some(mut backend) = device() else { return };
+        backend.capabilities.attention = Some(ANY);
+        let cases = if dtype == DType::F32 { BACKWARD } else { &BACKWARD[..2] };
+        cases::gradients_agree(Arc::new(backend), dtype, cases, tolerance);
+    }
+}
+
+/// Gradients that go through NVIDIA's compiler, too.
+const COMPILED: [&str; 4] = ["wide", "causal over blocks", "causal, shared heads", "hidden"];
+
+#[test]
 fn attention_compiles_without_spills() {
     if !compiler::is_there() {
         return;
@@ -73,42 +88,90 @@ fn attention_compiles_without_spills() {
                 compiler::compiles(kernel.work()).unwrap_or_else(|error| panic!("{title}: {error}"));
             }
         }
+        let some = |(title, ..): &&cases::Backward| COMPILED.contains(title);
+        for case in BACKWARD.iter().filter(some) {
+            let all = cases::backward(case, DType::BF16, Device::null());
+            let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
+            let parts = report.kernels.iter().filter(|kernel| kernel.text().contains("  attention"));
+            for kernel in parts {
+                compiler::compiles(kernel.work()).unwrap_or_else(|error| panic!("{}: {error}", case.0));
+            }
+        }
     });
 }
 
 /// Names the bug that a process of its own plants.
 const VARIABLE: &str = "KILN_PLANTED_IN_ATTENTION";
 
-/// What is wrong, what the template says, what it says instead.
+/// What is wrong, what the templates say, what they say instead.
 const BUGS: &[(&str, &str, &str)] = &[
     (
-        "keys are overwritten while others read them",
-        "// What was there has been read.\n            __syncthreads();",
+        "rows are overwritten while others read them",
+        "// What was there has been read.\n        __syncthreads();",
         "",
     ),
     (
-        "keys are read before they are there",
-        "            __syncthreads();\n#pragma unroll\n            for (i32 d",
-        "#pragma unroll\n            for (i32 d",
+        "rows are read before they are there",
+        "        __syncthreads();\n#pragma unroll\n        for (i32 d",
+        "#pragma unroll\n        for (i32 d",
     ),
     (
         "values are overwritten while others read them",
-        "// Powers are there, and values have been read.\n            __syncthreads();",
+        "// Weights are there, and values have been read.\n        __syncthreads();",
         "",
     ),
     (
         "values are read before they are there",
-        "            __syncthreads();\n#pragma unroll 4",
+        "        __syncthreads();\n#pragma unroll 4",
         "#pragma unroll 4",
     ),
     ("a key too many", "place < Extents::KEYS && row", "place <= Extents::KEYS && row"),
     ("a query looks ahead", "place > row", "place > row + 1"),
     ("a row too many", "(row < Extents::ROWS && column", "(row <= Extents::ROWS && column"),
-    ("a wrong key", "block.keys[j * ATTENTION_SHARERS + sharer]", "block.keys[j * ATTENTION_SHARERS]"),
+    ("a wrong key", "block.others[j * ATTENTION_SHARERS + sharer]", "block.others[j * ATTENTION_SHARERS]"),
     ("half of the sharers are not asked", "by < ATTENTION_SHARERS;", "by < ATTENTION_SHARERS / 2;"),
+    ("a gradient of what is ahead", "own > it % EACH", "own > it % EACH + 1"),
+    ("a block of queries is left out", "least_key > last_row", "least_key + SIDE > last_row"),
+    ("another query's sum", "log_sums[n]", "log_sums[among]"),
+    ("a gradient's row too many", "(row < OWN && column", "(row <= OWN && column"),
+    (
+        "the first query has no sum",
+        "inside ? load_log_sum(batch, query)",
+        "query > 0 ? load_log_sum(batch, query)",
+    ),
+    ("shares that do not add to one", "gradients[i][j] - slopes[n]", "gradients[i][j]"),
 ];
 
-/// Attention in the template's text, and in that with the bug that the environment
+/// Attention and its gradients.
+fn parts(name: Device) -> Vec<Work> {
+    // Fewer keys than queries, so that the end of both matters.
+    let operands =
+        [numbers([2, 70, 20], 1, name), numbers([2, 66, 20], 2, name), numbers([2, 66, 12], 3, name)];
+    let [q, k, v] = operands.map(Tensor::requires_grad);
+    let y = q.scaled_dot_product_attention(&k, &v, opts().causal(true));
+    let mut all = crate::vjp(&[(&y, &numbers([2, 70, 12], 4, name))], &[&q, &k, &v]);
+    all.push(y);
+    let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
+    let is_part = |work: &&Work| work.kernel().is_some_and(|kernel| kernel.attention.is_some());
+    report.kernels.iter().map(|kernel| kernel.work()).filter(is_part).cloned().collect()
+}
+
+/// What a part gives on the device, in the template's text or another.
+fn outcome(backend: &CudaBackend, work: &Work, rewrite: &dyn Fn(&str) -> String) -> Vec<Scalar> {
+    let Work::Kernel(kernel) = work else { panic!("attention is a kernel") };
+    let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
+    let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.gpu.target(), rewrite);
+    let inputs: Vec<Buffer> = (kernel.inputs.iter())
+        .map(|input| {
+            let value = |i: usize| Scalar::Float(((i * 37 + i / 11 * 53) % 101) as f64 / 50.0 - 1.0);
+            buffer(&(0..input.numel).map(value).collect::<Vec<_>>(), input.dtype)
+        })
+        .collect();
+    let program = program.expect("a text that compiles");
+    run_there(backend, &program, kernel, &inputs, None).expect("a launch").outputs.remove(0)
+}
+
+/// Attention in the templates' text, and in that with the bug that the environment
 /// names.
 #[test]
 fn the_text_agrees_with_the_template() {
@@ -116,36 +179,21 @@ fn the_text_agrees_with_the_template() {
     let (Some(backend), Some(installed)) = (device(), device()) else { return };
     let (context, name) = (Context::new(), backend.device());
     context.install(Arc::new(installed));
-    let work = with_context(&context, || {
-        // Fewer keys than queries, so that the end of both matters.
-        let (q, k) = (numbers([2, 70, 20], 1, name), numbers([2, 66, 20], 2, name));
-        let y = q.scaled_dot_product_attention(&k, &numbers([2, 66, 12], 3, name), opts().causal(true));
-        y.plan().expect("a plan").kernels[0].work().clone()
-    });
-    let Work::Kernel(kernel) = &work else { panic!("attention is a kernel") };
-    let rewritten = |bug: Option<&(&str, &str, &str)>| {
-        let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
-        let rewrite = |source: &str| match bug {
-            Some((title, from, to)) => {
-                assert!(source.contains(from), "{title}: not in\n{source}");
-                source.replace(from, to)
-            }
-            None => source.to_string(),
-        };
-        let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.gpu.target(), rewrite);
-        let inputs: Vec<Buffer> = (kernel.inputs.iter())
-            .map(|input| {
-                let value = |i: usize| Scalar::Float(((i * 37 + i / 11 * 53) % 101) as f64 / 50.0 - 1.0);
-                buffer(&(0..input.numel).map(value).collect::<Vec<_>>(), input.dtype)
-            })
-            .collect();
-        let program = program.expect("a text that compiles");
-        run_there(&backend, &program, kernel, &inputs, None).expect("a launch").outputs
-    };
-    let want = rewritten(None);
-    let have = rewritten(BUGS.iter().find(|(title, ..)| *title == wanted));
-    let same = |(want, have): (&Scalar, &Scalar)| want.as_f64() == have.as_f64();
-    assert!(want[0].iter().zip(&have[0]).all(same), "another attention");
+    let works = with_context(&context, || parts(name));
+    assert_eq!(works.len(), 5);
+    let bug = BUGS.iter().find(|(title, ..)| *title == wanted);
+    let rewritten = std::cell::Cell::new(bug.is_none());
+    for work in &works {
+        let want = outcome(&backend, work, &str::to_string);
+        let have = outcome(&backend, work, &|source| {
+            let Some((_, from, to)) = bug else { return source.to_string() };
+            rewritten.set(rewritten.get() | source.contains(from));
+            source.replace(from, to)
+        });
+        let same = |(want, have): (&Scalar, &Scalar)| want.as_f64() == have.as_f64();
+        assert!(want.iter().zip(&have).all(same), "another attention");
+    }
+    assert!(rewritten.get(), "no text has what {wanted} replaces");
 }
 
 #[test]
