@@ -7,6 +7,9 @@ use kiln::nn::{
 use kiln::optim::{AdamWOpts, SgdOpts};
 use kiln::prelude::*;
 
+/// Bytes of a GiB.
+const GIB: f64 = (1u64 << 30) as f64;
+
 /// Plans a transformer of GPT-3's size (Brown et al. 2020), or another, on
 /// the meta device: parameters, gradients, optimizer state, activations.
 #[derive(Parser)]
@@ -89,13 +92,13 @@ fn run(arguments: &Arguments) -> kiln::Result<()> {
     for (name, rule) in
         [("SGD", &SgdOpts::default() as &dyn kiln::optim::Rule), ("AdamW", &AdamWOpts::default())]
     {
-        println!("{name:<10}  {} GiB of state", model.optimizer_bytes(rule) >> 30);
+        println!("{name:<10}  {:.3} GiB of state", model.optimizer_bytes(rule) as f64 / GIB);
     }
     print!("\na forward pass\n{inference}\na training step\n{training}");
     println!("\n{} kernels, planned in {elapsed:.2} s of host time", training.plan.launches());
     if let Some(device) = arguments.device {
         let roofline = training.plan.roofline(device)?;
-        println!("a step takes at least {:.1} s on {device} ({})", roofline.seconds(), roofline.ceilings);
+        println!("a step takes at least {:.4} s on {device} ({})", roofline.seconds(), roofline.ceilings);
     }
     Ok(())
 }

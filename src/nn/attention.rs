@@ -131,6 +131,10 @@ impl MultiheadAttention {
     /// Queries, keys and values by head; positions count from `start`.
     #[track_caller]
     fn parts(&self, x: &Tensor, memory: &Tensor, start: Option<&Tensor>) -> [Tensor; 3] {
+        let site = Site::here("attention");
+        if let Err(invalid) = self.fits(site, x) {
+            return [invalid.clone(), invalid.clone(), invalid];
+        }
         let kv_heads = self.opts.kv_heads.unwrap_or(self.heads);
         let q = split(&self.q_proj.forward(x), self.heads);
         let k = split(&self.k_proj.forward(memory), kv_heads);
@@ -139,6 +143,23 @@ impl MultiheadAttention {
             Some(base) => [rotated(&q, base, start), rotated(&k, base, start), v],
             None => [q, k, v],
         }
+    }
+
+    /// Whether heads have channels as they must; else what is wrong.
+    fn fits(&self, site: Site, x: &Tensor) -> Result<(), Tensor> {
+        let width = self.q_proj.weight.shape().first().copied().unwrap_or(0);
+        let wrong = |expected: String, found: String| {
+            Err(site.build(&[x], || Err(site.fault(expected, found, &[x]))))
+        };
+        if self.heads == 0 || !width.is_multiple_of(self.heads) {
+            return wrong(format!("heads that divide {width} channels"), format!("{} heads", self.heads));
+        }
+        let each = width / self.heads;
+        if self.opts.rotary.is_some() && !each.is_multiple_of(2) {
+            let expected = "an even number of channels in a head, to turn pairs of them";
+            return wrong(expected.into(), format!("{each} channels"));
+        }
+        Ok(())
     }
 
     fn scores(&self) -> AttentionOpts {
@@ -158,19 +179,15 @@ impl Layer for MultiheadAttention {
 /// `[n, l, heads * e]` to `[n, heads, l, e]`.
 #[track_caller]
 fn split(x: &Tensor, heads: usize) -> Tensor {
-    match x.dims::<3>() {
-        Ok([n, l, width]) => x.reshape([n, l, heads, width / heads.max(1)]).transpose(1, 2),
-        Err(error) => Tensor::invalid(error),
-    }
+    let split = |[n, l, width]: [usize; 3]| x.reshape([n, l, heads, width / heads.max(1)]).transpose(1, 2);
+    Site::here("attention").build(&[x], || x.dims().map(split))
 }
 
 /// `[n, heads, l, e]` to `[n, l, heads * e]`.
 #[track_caller]
 fn joined(x: &Tensor) -> Tensor {
-    match x.dims::<4>() {
-        Ok([n, heads, l, e]) => x.transpose(1, 2).reshape([n, l, heads * e]),
-        Err(error) => Tensor::invalid(error),
-    }
+    let join = |[n, heads, l, e]: [usize; 4]| x.transpose(1, 2).reshape([n, l, heads * e]);
+    Site::here("attention").build(&[x], || x.dims().map(join))
 }
 
 /// The halves of each head's channels as planes, turned by the position, from
@@ -188,7 +205,7 @@ fn rotated(x: &Tensor, base: f64, start: Option<&Tensor>) -> Tensor {
         let [a, b] = &halves[..] else { return Ok(halves[0].clone()) };
         Ok(Tensor::cat(&[a * &cos - b * &sin, b * cos + a * sin], -1))
     };
-    Tensor::build(|| turn(x.dims::<4>()?))
+    Site::here("attention").build(&[x], || turn(x.dims()?))
 }
 
 #[cfg(test)]

@@ -86,9 +86,10 @@ pub mod unique;
 pub mod update;
 pub mod var;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -108,6 +109,9 @@ pub struct Tensor {
     repr: Result<Arc<Node>, Arc<Invalid>>,
 }
 
+/// Mistakes told at most when they were dropped unseen.
+const MOST_TOLD: usize = 100;
+
 /// A mistake in building the graph, and whether anyone has looked at it.
 struct Invalid {
     error: Error,
@@ -117,9 +121,21 @@ struct Invalid {
 impl Drop for Invalid {
     fn drop(&mut self) {
         if !*self.seen.get_mut() {
-            eprintln!("kiln: an invalid tensor was dropped unseen: {}", self.error);
+            let text = self.error.to_string();
+            if is_news(&text) {
+                eprintln!("kiln: an invalid tensor was dropped unseen: {text}");
+            }
         }
     }
+}
+
+/// Whether a message is told for the first time: a mistake in a loop is one
+/// mistake.
+fn is_news(text: &str) -> bool {
+    static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    // Shapes that change every time would fill the memory.
+    told.len() < MOST_TOLD && told.insert(text.into())
 }
 
 impl Tensor {
@@ -323,5 +339,14 @@ impl fmt::Debug for Tensor {
                 write!(f, "Tensor(invalid: {})", invalid.error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_mistake_in_a_loop_is_told_once() {
+        assert!(super::is_news("a mistake of this test"));
+        assert!(!super::is_news("a mistake of this test"));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{floats, here, mistake, refused};
 use kiln::base::Shape;
+use kiln::nn::{AttentionLayerOpts, Layer, MultiheadAttention};
 use kiln::prelude::ConvOpts;
 use kiln::tensor::norm::NormOpts;
 use kiln::{Tensor, einsum};
@@ -60,6 +61,17 @@ fn other_numbers_of_elements() {
     );
     refused(here!(x.split(vec![1, 3], 1)[0].clone()), "split", "sizes that add up to 3", "[1, 3]");
     refused(here!(x.layer_norm([4], NormOpts::default())), "layer_norm", "last extents [4]", "shape [2, 3]");
+}
+
+#[test]
+fn heads_that_do_not_divide_the_channels() {
+    let opts = AttentionLayerOpts::default();
+    let thirds = MultiheadAttention::new(8, 3, opts.clone(), ());
+    let x = floats([1, 4, 8]);
+    refused(here!(thirds.forward(&x)), "attention", "heads that divide 8 channels", "3 heads");
+    let odd = MultiheadAttention::new(6, 2, opts.rotary(1e4), ());
+    let pairs = "an even number of channels in a head, to turn pairs of them";
+    refused(here!(odd.forward(&floats([1, 4, 6]))), "attention", pairs, "3 channels");
 }
 
 #[test]
