@@ -1,5 +1,6 @@
 //! What kiln itself costs: building nodes, realizing a cached plan, planning.
-//! Arguments name the parts to run: `nodes`, `realize`, `growth`, `sizes`.
+//! Arguments name the parts to run: `nodes`, `realize`, `small`, `threads`,
+//! `growth`, `sizes`; with `wgpu`, `small` runs on an adapter too.
 
 use std::time::Instant;
 
@@ -22,6 +23,13 @@ fn main() {
     }
     if wanted("realize") {
         [1, 10, 100].into_iter().for_each(cached_realize);
+    }
+    if wanted("small") {
+        let gpus = std::env::args().any(|arg| arg == "wgpu").then(|| Device::wgpu(0));
+        [Device::cpu()].into_iter().chain(gpus).for_each(small);
+    }
+    if wanted("threads") {
+        threads();
     }
     if wanted("growth") {
         growth();
@@ -76,6 +84,61 @@ fn cached_realize(adds: usize) {
         );
     });
     println!("  {:?}", context.counters());
+}
+
+/// Realizes of a plan of three small kernels, timed together.
+const REALIZES: usize = 100_000;
+
+/// Three products, none of which can be part of another's kernel.
+fn three_products(device: Device) -> impl Fn() -> Tensor {
+    let x = Tensor::from_vec(vec![0.125f32; 64], [8, 8], device);
+    x.realize().expect("memory");
+    move || x.matmul(&x).matmul(&x).matmul(&x)
+}
+
+/// The parts of a realize: building the graph; finding the plan and what it
+/// needs, which the null device shows, since it runs nothing; the rest, running
+/// it.
+fn small(device: Device) {
+    with_context(&Context::new(), || {
+        let realize = |device: Device| {
+            let build = three_products(device);
+            (0..3).for_each(|_| drop(build().realize().map(|_| ())));
+            let nanoseconds = nanoseconds(REALIZES, || drop(build().realize().map(|_| ())));
+            device.synchronize().expect("the device is well");
+            nanoseconds
+        };
+        let build = three_products(device);
+        let building = nanoseconds(REALIZES, || drop(build()));
+        let (planned, whole) = (realize(Device::null()), realize(device));
+        println!(
+            "a realize of 3 cached kernels on {device}: {whole:.0} ns; graph {building:.0}, plan {:.0}, run {:.0}",
+            planned - building,
+            whole - planned
+        );
+    });
+}
+
+/// The same on several threads at once, each with a plan of its own.
+fn threads() {
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = |threads: usize| {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let build = three_products(Device::cpu());
+                    (0..REALIZES).for_each(|_| drop(build().realize().map(|_| ())));
+                });
+            }
+        });
+        start.elapsed().as_nanos() as f64 / REALIZES as f64
+    };
+    let (one, all) = (each(1), each(most));
+    println!(
+        "3 kernels, 1 thread: {one:.0} ns a realize; {most} threads: {all:.0} ns, {:.2} times as many a second",
+        most as f64 * one / all
+    );
 }
 
 /// Time to plan chains of growing length.
