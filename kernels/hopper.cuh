@@ -2,7 +2,41 @@
 // in shared memory by groups of four warps (wgmma). A compiler for another machine (the
 // simulator of the tests) replaces all of it.
 
+// The description of a matrix, as the driver makes it.
+struct __align__(64) TensorMap {
+    u64 opaque[16];
+};
+
 #ifndef KILN_HOST
+// Makes words that tell what arrived, which each wait for one thread's word and the bytes
+// it expects.
+KILN_FUNCTION void arrivals_init(u64* arrivals, i32 count) {
+    for (i32 i = 0; i < count; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrivals + i)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+KILN_FUNCTION void arrival_expect(u64* arrival, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrival)), "r"(bytes) : "memory");
+}
+
+// Waits until a word's phase of that parity is over.
+KILN_FUNCTION void arrival_wait(u64* arrival, u32 parity) {
+    asm volatile(
+        "{ .reg .pred over; again: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1; @over bra done; bra again; done: }" ::"r"(
+            shared_address(arrival)),
+        "r"(parity)
+        : "memory");
+}
+
+// Starts the copy of a piece of the matrix to shared memory.
+KILN_FUNCTION void copy_by_map(void* shared, const TensorMap* map, u64* arrival, i32 element, i32 line, i32 matrix) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            shared_address(shared)),
+        "l"(map), "r"(element), "r"(line), "r"(matrix), "r"(shared_address(arrival))
+        : "memory");
+}
+
 // Makes what this thread wrote to shared memory, and the copies that it waited for,
 // visible to wgmma.
 KILN_FUNCTION void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

@@ -14,6 +14,8 @@ constexpr i32 ROWS = 64, COLUMNS = 64, STEP = 32, STAGES = 3, THREADS = 128;
 constexpr i32 PART_ROWS = 32, PART_COLUMNS = 32;
 // Whether an operand is copied as it is, and whether its depths are neighbours.
 constexpr bool A_IS_COPIED = true, A_ALONG_DEPTH = true, B_IS_COPIED = false, B_ALONG_DEPTH = false;
+// Whether the device itself copies it, by a description of its matrix.
+constexpr bool A_BY_MAP = false, B_BY_MAP = false;
 // What tensor cores take of a number, and their product.
 KILN_FUNCTION u32 stored(f32 x) { return narrow_bf16(x); }
 KILN_FUNCTION void mma(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }

@@ -132,10 +132,11 @@ struct Pipeline {
     KILN_METHOD Stored* a_part(i32 step) const { return parts + step % STAGES * STAGE; }
     KILN_METHOD Stored* b_part(i32 step) const { return a_part(step) + LayoutA::ELEMENTS; }
 
-    // Starts bringing a step's parts.
+    // Starts bringing a step's parts, but for those that the device copies itself.
     KILN_METHOD void start(i32 step) {
         const Place depth = (Place)step * STEP;
-        if constexpr (A_IS_COPIED) {
+        if constexpr (A_BY_MAP) {
+        } else if constexpr (A_IS_COPIED) {
             start_copies<LayoutA>(a_part(step), [&](i32 line, i32 along, bool& is_inside) {
                 return own.piece_a(batch, row + (A_ALONG_DEPTH ? line : along), depth + (A_ALONG_DEPTH ? along : line), is_inside);
             });
@@ -144,7 +145,8 @@ struct Pipeline {
                 own.load_a(batch, row + (A_ALONG_DEPTH ? line : along), depth + (A_ALONG_DEPTH ? along : line), x);
             });
         }
-        if constexpr (B_IS_COPIED) {
+        if constexpr (B_BY_MAP) {
+        } else if constexpr (B_IS_COPIED) {
             start_copies<LayoutB>(b_part(step), [&](i32 line, i32 along, bool& is_inside) {
                 return own.piece_b(batch, depth + (B_ALONG_DEPTH ? along : line), column + (B_ALONG_DEPTH ? line : along), is_inside);
             });

@@ -2,8 +2,9 @@
 // operands from shared memory, with sums of 32 bits: for compute capability 9.0.
 // A block computes a tile of the result, step by step of the depth, each group 64 rows of
 // it. The parts of the operands that coming steps need are under way while a step is
-// multiplied: copied as they are by pieces of 16 bytes (cp.async), or, where something is
-// computed from what memory holds, by way of registers (`product_stages.cuh`).
+// multiplied: copied by the device itself, given a description of the matrix (TMA), or by
+// pieces of 16 bytes (cp.async), or, where something is computed from what memory holds,
+// by way of registers (`product_stages.cuh`).
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 typedef f32 Element;
@@ -13,6 +14,8 @@ constexpr i32 BATCHES = 3, M = 40, N = 45, K = 136;
 constexpr i32 ROWS = 128, COLUMNS = 64, STEP = 64, STAGES = 4, THREADS = 256;
 // Whether an operand is copied as it is, and whether its depths are neighbours.
 constexpr bool A_IS_COPIED = true, A_ALONG_DEPTH = true, B_IS_COPIED = false, B_ALONG_DEPTH = false;
+// Whether the device itself copies it, by a description of its matrix.
+constexpr bool A_BY_MAP = false, B_BY_MAP = false;
 // What tensor cores take of a number, and their product.
 KILN_FUNCTION u32 stored(f32 x) { return narrow_bf16(x); }
 template <bool A_TURNED, bool B_TURNED>
@@ -55,10 +58,42 @@ KILN_FUNCTION u64 operand(const Stored* part, i32 first, i32 depth) {
     return wgmma_operand(at, ALONG_DEPTH ? 16 : L::LINES * 128, EIGHT_LINES);
 }
 
+// Bytes of a step that the device copies itself.
+constexpr u32 BY_MAP = (A_BY_MAP ? LayoutA::ELEMENTS : 0) * sizeof(Stored) + (B_BY_MAP ? LayoutB::ELEMENTS : 0) * sizeof(Stored);
+
+// Has the device copy a part: blocks of lines of 128 bytes from a row (column of the
+// second operand) and a depth on. Beyond the matrix they are zeros.
+template <class L, bool ALONG_DEPTH, class Map>
+KILN_FUNCTION void copy_part(Stored* part, const Map* map, u64* arrival, i32 batch, i32 first, i32 depth) {
+    if constexpr (ALONG_DEPTH) {
+        copy_by_map(part, map, arrival, depth, first, batch);
+    } else {
+#pragma unroll
+        for (i32 i = 0; i < L::LINE / 64; i++) copy_by_map(part + i * L::LINES * 64, map, arrival, first + i * 64, depth, batch);
+    }
+}
+
+// Starts bringing what the device copies itself, once nobody reads that stage.
+template <class P>
+KILN_FUNCTION void start_by_map(const Pipeline<P>& pipeline, u64* arrivals, i32 step) {
+    if (BY_MAP == 0 || threadIdx.x != 0) return;
+    u64* const arrival = arrivals + step % STAGES;
+    arrival_expect(arrival, BY_MAP);
+    const i32 batch = (i32)pipeline.batch, depth = step * STEP;
+    if constexpr (A_BY_MAP) copy_part<LayoutA, A_ALONG_DEPTH>(pipeline.a_part(step), pipeline.own.map_a, arrival, batch, (i32)pipeline.row, depth);
+    if constexpr (B_BY_MAP) copy_part<LayoutB, B_ALONG_DEPTH>(pipeline.b_part(step), pipeline.own.map_b, arrival, batch, (i32)pipeline.column, depth);
+}
+
 template <class P>
 KILN_FUNCTION void product(const P& own) {
     KILN_SHARED(shared);
+    // Of each stage: whether what the device copies is there.
+    __shared__ u64 arrivals[STAGES];
     Pipeline<P> pipeline(own, (Stored*)shared);
+    if constexpr (BY_MAP > 0) {
+        if (threadIdx.x == 0) arrivals_init(arrivals, STAGES);
+        __syncthreads();
+    }
     const i32 group_row = threadIdx.x / 128 * GROUP_ROWS;
     f32 sums[1][COLUMNS / 8][4];
 #pragma unroll
@@ -69,6 +104,7 @@ KILN_FUNCTION void product(const P& own) {
 #pragma unroll 1
     for (i32 step = 0; step < AHEAD; step++) {
         if (step < STEPS) {
+            start_by_map(pipeline, arrivals, step);
             pipeline.start(step);
             pipeline.finish(step);
         }
@@ -78,6 +114,7 @@ KILN_FUNCTION void product(const P& own) {
     for (i32 step = 0; step < STEPS; step++) {
         // This step's parts are there for all, and nobody reads those before the last.
         cp_async_wait<AHEAD - 1>();
+        if constexpr (BY_MAP > 0) arrival_wait(arrivals + step % STAGES, step / STAGES % 2);
         fence_async();
         __syncthreads();
         wgmma_fence();
@@ -90,6 +127,7 @@ KILN_FUNCTION void product(const P& own) {
         wgmma_commit();
         const i32 next = step + AHEAD;
         if (next < STEPS) {
+            start_by_map(pipeline, arrivals, next);
             pipeline.start(next);
             pipeline.finish(next);
         }

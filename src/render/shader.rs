@@ -40,6 +40,25 @@ pub struct Pass {
     pub pieces: Vec<usize>,
     /// Bytes of shared memory that a launch asks for, besides what the text declares.
     pub shared_bytes: u32,
+    /// Inputs that the device copies by descriptions, in the order of the function's
+    /// last parameters.
+    pub described: Vec<Described>,
+}
+
+/// Matrices of 16-bit elements that a device copies to shared memory by a description
+/// that a launch gets (CUDA's tensor maps).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Which of the launch's inputs.
+    pub input: usize,
+    /// Bytes before the first element.
+    pub start: usize,
+    /// Elements of a line, lines of a matrix, matrices.
+    pub extents: [usize; 3],
+    /// Bytes from a line to the next, and from a matrix to the next.
+    pub strides: [usize; 2],
+    /// Elements and lines that are copied together.
+    pub piece: [usize; 2],
 }
 
 impl Pass {

@@ -67,6 +67,8 @@ pub struct Nvidia {
     pub processors: usize,
     /// The tile that products get if it suits them, instead of the table's choice.
     pub tile: Option<tiles::Tile>,
+    /// Whether operands are copied by descriptions (tensor maps) where a tile can.
+    pub describes: bool,
 }
 
 impl Nvidia {
@@ -126,7 +128,7 @@ impl Target {
             subgroup: 0,
             matrix: None,
             tile: None,
-            nvidia: Some(Nvidia { capability, processors, tile: None }),
+            nvidia: Some(Nvidia { capability, processors, tile: None, describes: true }),
             few_elements: 0,
             aligned: true,
             max_workgroup: 1024,

@@ -12,6 +12,7 @@
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 // Shared memory lies in one section, which the machine fills with NaN before
 // every block.
@@ -51,6 +52,12 @@ void cuda_sim_commit();
 void cuda_sim_wait(unsigned pending);
 // Makes what this thread's copies brought visible to wgmma.
 void cuda_sim_fence();
+// Words that tell what the device copied by descriptions, and such copies: made when
+// the word is first waited for, till then NaN.
+void cuda_sim_arrivals(void* words, unsigned count);
+void cuda_sim_expect(void* word, unsigned bytes);
+void cuda_sim_arrive(void* word, unsigned parity);
+void cuda_sim_copy_piece(void* to, const void* map, void* word, int element, int line, int matrix);
 // A product by a group of four warps: made now or when its group is waited for, as the
 // order of threads says.
 typedef float (*Number)(unsigned word, int i);
@@ -123,6 +130,12 @@ inline void apply(void (*kernel)(A...), void** arguments) {
 template <class... A>
 constexpr int arity(void (*)(A...)) {
     return sizeof...(A);
+}
+// Bytes of each parameter.
+template <class... A>
+const unsigned* sizes(void (*)(A...)) {
+    static const unsigned all[] = {sizeof(A)..., 0};
+    return all;
 }
 template <class T>
 constexpr bool is_pointer(T*) {
@@ -202,6 +215,13 @@ static inline void cp_async_wait() {
 }
 
 // Products of matrices in shared memory, as `hopper.cuh` wraps them.
+struct TensorMap;
+static inline void arrivals_init(unsigned long long* words, int count) { cuda_sim::cuda_sim_arrivals(words, count); }
+static inline void arrival_expect(unsigned long long* word, unsigned bytes) { cuda_sim::cuda_sim_expect(word, bytes); }
+static inline void arrival_wait(unsigned long long* word, unsigned parity) { cuda_sim::cuda_sim_arrive(word, parity); }
+static inline void copy_by_map(void* to, const TensorMap* map, unsigned long long* word, int element, int line, int matrix) {
+    cuda_sim::cuda_sim_copy_piece(to, map, word, element, line, matrix);
+}
 static inline void fence_async() { cuda_sim::cuda_sim_fence(); }
 static inline void wgmma_fence() {}
 static inline void wgmma_commit() { cuda_sim::cuda_sim_wgmma_commit(); }
@@ -228,6 +248,7 @@ extern char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
 }
 #define CUDA_SIM_EXPORT(kernel)                                                                       \
     extern "C" const int cuda_sim_arity = cuda_sim::arity(kernel);                                    \
+    extern "C" const unsigned* cuda_sim_sizes() { return cuda_sim::sizes(kernel); }                   \
     extern "C" int cuda_sim_launch(void** arguments, unsigned groups, unsigned size, unsigned shared, \
                                    unsigned order) {                                                  \
         const cuda_sim::Launch launch = {[](void** a) { cuda_sim::apply(kernel, a); },                \

@@ -47,6 +47,8 @@ struct Module {
 struct Function {
     int (*launch)(void**, unsigned, unsigned, unsigned, unsigned);
     int arity;
+    // Bytes of each parameter.
+    const unsigned* sizes;
     // Bytes of shared memory that a launch may ask for.
     unsigned most_shared;
 };
@@ -62,7 +64,7 @@ struct Work {
 struct Node {
     Function* function;
     unsigned groups, workgroup, shared;
-    std::vector<uint64_t> parameters;
+    std::vector<std::vector<char>> parameters;
     const Node* before;
     std::vector<Work> works = {};
 };
@@ -191,9 +193,11 @@ Result give_back(char* start) {
 }
 
 // The blocks that a launch's arguments lead to.
-std::map<char*, Block> reached(void** arguments, int count) {
+std::map<char*, Block> reached(void** arguments, const Function& function) {
     std::map<char*, Block> found;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < function.arity; i++) {
+        // A description begins with the address of its matrix.
+        if (function.sizes[i] < sizeof(char*)) continue;
         char* pointer = *(char**)arguments[i];
         auto after = blocks.upper_bound(pointer);
         if (after == blocks.begin()) continue;
@@ -221,10 +225,12 @@ Result complain(const char* what) {
     return ILLEGAL_ADDRESS;
 }
 
-// Kernels of kiln take no parameter of more than 8 bytes, and get 8 for each.
 Node node_of(const NodeParameters& from, const Node* before) {
     Node node{from.function, from.grid[0], from.block[0], from.shared, {}, before};
-    for (int i = 0; i < from.function->arity; i++) node.parameters.push_back(*(uint64_t*)from.parameters[i]);
+    for (int i = 0; i < from.function->arity; i++) {
+        const char* start = (const char*)from.parameters[i];
+        node.parameters.emplace_back(start, start + from.function->sizes[i]);
+    }
     return node;
 }
 
@@ -235,7 +241,7 @@ bool is_plain(const NodeParameters& of) {
 Result run(const Function& function, void** arguments, unsigned groups, unsigned workgroup, unsigned shared) {
     static const char* wanted = getenv("KILN_CUDA_SIM_ORDERS");
     const unsigned orders = wanted ? atoi(wanted) : 3;
-    const auto buffers = reached(arguments, function.arity);
+    const auto buffers = reached(arguments, function);
     for (auto& [start, block] : buffers)
         if (block.device != current_device) return complain("a kernel reads another device's memory");
     const Contents before = orders > 1 ? copy_of(buffers) : Contents{};
@@ -398,8 +404,9 @@ Result cuModuleGetFunction(Function** function, Module* module, const char*) {
     LOCKED;
     void* launch = dlsym(module->library, "cuda_sim_launch");
     const int* arity = (const int*)dlsym(module->library, "cuda_sim_arity");
-    if (!launch || !arity) return NOT_FOUND;
-    *function = new Function{(int (*)(void**, unsigned, unsigned, unsigned, unsigned))launch, *arity, 48 << 10};
+    auto sizes = (const unsigned* (*)())dlsym(module->library, "cuda_sim_sizes");
+    if (!launch || !arity || !sizes) return NOT_FOUND;
+    *function = new Function{(int (*)(void**, unsigned, unsigned, unsigned, unsigned))launch, *arity, sizes(), 48 << 10};
     return OK;
 }
 Result cuFuncSetAttribute(Function* function, int attribute, int value) {
@@ -407,6 +414,18 @@ Result cuFuncSetAttribute(Function* function, int attribute, int value) {
     constexpr int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
     if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES || value > 227 << 10) return INVALID_VALUE;
     return function->most_shared = value, OK;
+}
+// Descriptions as the simulated machine reads them: matrices of 16-bit elements whose
+// pieces have lines of 128 bytes that change places.
+Result cuTensorMapEncodeTiled(uint64_t* map, int type, unsigned rank, void* start, const uint64_t* extents, const uint64_t* strides,
+                              const unsigned* piece, const unsigned* steps, int interleave, int swizzle, int, int fill) {
+    constexpr int UINT16 = 1, SWIZZLE_128B = 3;
+    if (type != UINT16 || rank != 3 || interleave || swizzle != SWIZZLE_128B || fill || (uintptr_t)start % 16) return INVALID_VALUE;
+    for (int i = 0; i < 3; i++)
+        if (extents[i] == 0 || extents[i] > 1ull << 32 || piece[i] == 0 || piece[i] > 256 || steps[i] != 1) return INVALID_VALUE;
+    if (strides[0] % 16 || strides[1] % strides[0] || strides[1] >= 1ull << 40 || piece[0] * 2 != 128 || piece[2] != 1) return INVALID_VALUE;
+    const uint64_t all[16] = {(uint64_t)start, extents[0], extents[1], extents[2], strides[0], strides[1], piece[1]};
+    return memcpy(map, all, sizeof all), OK;
 }
 Result cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, Stream* stream, void** arguments, void**) {
@@ -462,7 +481,7 @@ Result cuGraphLaunch(Exec* exec, Stream* stream) {
             if (work.run(work.data.data())) return lost = ILLEGAL_ADDRESS;
         if (!node.function) continue;
         std::vector<void*> arguments;
-        for (uint64_t& parameter : node.parameters) arguments.push_back(&parameter);
+        for (auto& parameter : node.parameters) arguments.push_back(parameter.data());
         if (Result code = run(*node.function, arguments.data(), node.groups, node.workgroup, node.shared)) return lost = code;
     }
     return OK;

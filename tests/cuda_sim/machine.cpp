@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,23 @@ cuda_sim_switch:
 )");
 
 namespace {
-enum class State { Ready, AtBarrier, InWarp, Done };
+enum class State { Ready, AtBarrier, InWarp, AtArrival, Done };
+
+// A piece of a matrix, which the device copies.
+struct Piece {
+    unsigned char* to;
+    const uint64_t* map;
+    int64_t element, line, matrix;
+};
+
+// A word that tells what arrived: the phase it is in, whether its one thread has said
+// what it expects in it, how many bytes, and copies under way.
+struct Arrival {
+    unsigned phase = 0;
+    bool is_armed = false;
+    unsigned bytes = 0;
+    std::vector<Piece> pieces = {};
+};
 
 // A copy to shared memory that is under way.
 struct Copy {
@@ -92,6 +109,7 @@ constexpr unsigned MOST = 1024;
 
 std::vector<Fiber> fibers;
 std::vector<Warp> warps;
+std::map<void*, Arrival> arrivals;
 Fiber* current;
 void* scheduler;
 unsigned alive, waiting;
@@ -155,6 +173,7 @@ void prepare(const Launch& launch, unsigned block) {
     memset(is_unfenced, 0, sizeof is_unfenced);
     fibers.assign(launch.workgroup, Fiber{});
     warps.assign((launch.workgroup + 31) / 32, Warp{});
+    arrivals.clear();
     for (unsigned i = 0; i < launch.workgroup; i++) {
         // Tops at different places of a page, for the cache's sake.
         uintptr_t* top = (uintptr_t*)(stacks + (i + 1) * STACK - (i % 61) * 64 - 64);
@@ -219,7 +238,7 @@ bool run_block(const Launch& launch, unsigned block, const std::vector<unsigned>
         for (Fiber& fiber : fibers) {
             if (fiber.state == State::Done) continue;
             snprintf(error, sizeof error, "deadlock in block %u: thread %u waits %s at %s, %u threads are left", block,
-                     fiber.number, fiber.state == State::AtBarrier ? "for the block" : "for its warp", fiber.site, alive);
+                     fiber.number, fiber.state == State::AtBarrier ? "for the block" : fiber.state == State::InWarp ? "for its warp" : "for copies", fiber.site, alive);
             return false;
         }
     }
@@ -273,6 +292,79 @@ void cuda_sim_wait(unsigned pending) {
 void cuda_sim_fence() {
     for (void* to : current->unfenced) is_unfenced[((unsigned char*)to - shared_memory) / 16] = false;
     current->unfenced.clear();
+}
+
+Arrival& arrival_of(void* word) {
+    auto found = arrivals.find(word);
+    if (found == arrivals.end()) {
+        snprintf(error, sizeof error, "thread %u uses a word for arrivals that is none", current->number);
+        pause();
+    }
+    return found->second;
+}
+
+void cuda_sim_arrivals(void* words, unsigned count) {
+    for (unsigned i = 0; i < count; i++) arrivals[(uint64_t*)words + i] = Arrival{};
+}
+
+void cuda_sim_expect(void* word, unsigned bytes) {
+    Arrival& arrival = arrival_of(word);
+    if (arrival.is_armed) snprintf(error, sizeof error, "thread %u expects bytes twice in a phase", current->number);
+    if (error[0]) pause();
+    arrival.is_armed = true;
+    arrival.bytes = bytes;
+    for (Fiber& fiber : fibers)
+        if (fiber.state == State::AtArrival) fiber.state = State::Ready;
+}
+
+// Bytes of a piece, in lines of 128.
+unsigned bytes_of(const Piece& piece) { return (unsigned)piece.map[6] * 128; }
+
+void cuda_sim_copy_piece(void* to, const void* map, void* word, int element, int line, int matrix) {
+    const Piece piece = {(unsigned char*)to, (const uint64_t*)map, element, line, matrix};
+    const size_t start = piece.to - shared_memory;
+    if (start % 1024 || start + bytes_of(piece) > running->shared_bytes)
+        snprintf(error, sizeof error, "a piece is copied to byte %zd of shared memory", (ptrdiff_t)start);
+    if (error[0]) pause();
+    memset(to, 0xff, bytes_of(piece));
+    arrival_of(word).pieces.push_back(piece);
+}
+
+// Makes the copy of a piece; beyond its matrix there are zeros.
+void land(const Piece& piece) {
+    const uint64_t* map = piece.map;
+    const auto inside = [&](int64_t at, int dimension) { return at >= 0 && (uint64_t)at < map[1 + dimension]; };
+    for (unsigned line = 0; line < map[6]; line++)
+        for (unsigned i = 0; i < 64; i++) {
+            const int64_t element = piece.element + i, from_line = piece.line + line;
+            uint16_t half = 0;
+            if (inside(element, 0) && inside(from_line, 1) && inside(piece.matrix, 2))
+                memcpy(&half, (const char*)map[0] + piece.matrix * map[5] + from_line * map[4] + element * 2, 2);
+            size_t at = piece.to - shared_memory + line * 128 + i * 2;
+            at ^= (at >> 7 & 7) << 4;
+            memcpy(shared_memory + at, &half, 2);
+            is_unfenced[at / 16] = false;
+        }
+}
+
+void cuda_sim_arrive(void* word, unsigned parity) {
+    Arrival& arrival = arrival_of(word);
+    while (arrival.phase % 2 == parity) {
+        unsigned bytes = 0;
+        for (const Piece& piece : arrival.pieces) bytes += bytes_of(piece);
+        if (arrival.is_armed && bytes != arrival.bytes) {
+            snprintf(error, sizeof error, "%u bytes are expected, and %u are copied", arrival.bytes, bytes);
+            pause();
+        }
+        if (arrival.is_armed) {
+            for (const Piece& piece : arrival.pieces) land(piece);
+            arrival = Arrival{arrival.phase + 1};
+            return;
+        }
+        current->state = State::AtArrival;
+        current->site = "a word for arrivals";
+        pause();
+    }
 }
 
 void cuda_sim_wgmma(float* sums, unsigned columns, uint64_t a, uint64_t b, bool a_turned, bool b_turned, Number number) {

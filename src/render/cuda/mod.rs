@@ -84,6 +84,8 @@ struct Parameters {
     /// Types and names.
     list: Vec<(String, String)>,
     slots: Vec<Slot>,
+    /// Names of descriptions.
+    described: Vec<String>,
 }
 
 impl Parameters {
@@ -133,14 +135,17 @@ impl Parameters {
         all
     }
 
-    /// The names of all.
+    /// The names of all, and where descriptions are.
     fn names(&self, arguments: usize) -> Vec<String> {
-        self.all(arguments).into_iter().map(|(_, name)| name).collect()
+        let names = self.all(arguments).into_iter().map(|(_, name)| name);
+        names.chain(self.described.iter().map(|name| format!("&{name}"))).collect()
     }
 
     /// All as what a template's functions are members of.
     fn fields(&self, arguments: usize) -> String {
-        self.all(arguments).iter().map(|(ty, name)| format!("    {ty} {name};\n")).collect()
+        let fields = self.all(arguments).into_iter().map(|(ty, name)| format!("    {ty} {name};\n"));
+        let described = self.described.iter().map(|name| format!("    const TensorMap* {name};\n"));
+        fields.chain(described).collect()
     }
 }
 
@@ -159,7 +164,10 @@ fn function(
     body: &str,
 ) -> String {
     let all = parameters.all(arguments);
-    let list: Vec<String> = all.into_iter().map(|(ty, name)| format!("{ty} {name}")).collect();
+    let described = parameters.described.iter();
+    let described = described.map(|name| format!("const __grid_constant__ TensorMap {name}"));
+    let list: Vec<String> =
+        all.into_iter().map(|(ty, name)| format!("{ty} {name}")).chain(described).collect();
     format!(
         "// {}\nextern \"C\" __global__ void __launch_bounds__({bounds}) {ENTRY}(\n    {}\n) {{\n{body}}}\n",
         title.replace('\n', " "),
@@ -181,5 +189,6 @@ fn pass(source: String, parameters: Parameters, workgroup: u32, groups: u64) -> 
         fours: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
+        described: Vec::new(),
     }
 }

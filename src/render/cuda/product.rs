@@ -3,7 +3,8 @@
 //!
 //! The header holds the extents, the tile's sizes and `Product`: the launch's
 //! parameters, with functions that give four by four elements of an operand, or the
-//! place of a piece of 16 bytes, where an operand is copied as it is, and one that
+//! place of a piece of 16 bytes, where an operand is copied as it is (none where the
+//! device copies it by a description), and one that
 //! stores what becomes of four columns of a row of the sum ([`hook`]).
 
 use std::fmt::Write;
@@ -19,7 +20,7 @@ use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::tiles::{Choice, Factor, Tile, suitable, unwidened};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
-use crate::render::shader::{Pass, Unsupported};
+use crate::render::shader::{Described, Pass, Unsupported};
 use crate::render::split::{Cut, Part, Split, contraction};
 use crate::render::target::Target;
 
@@ -27,6 +28,9 @@ use crate::render::target::Target;
 const ROWS: u8 = 0;
 const COLUMNS: u8 = 1;
 const DEPTHS: u8 = 2;
+
+/// Bytes of a line in shared memory that groups of warps read.
+const LINE_BYTES: usize = 128;
 
 /// The ways that suit a kernel's product, the one that the table prefers first.
 pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
@@ -97,7 +101,9 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let by_registers: Vec<&Hook<'_>> = from_registers.map(|operand| &operand.hook).chain([&after]).collect();
     let fours = Hook::fours(&by_registers);
     let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
-    let parameters = Parameters::of(part, kernel::reports(kernel));
+    let mut parameters = Parameters::of(part, kernel::reports(kernel));
+    let described = operands.iter().filter(|operand| operand.described.is_some());
+    parameters.described = described.map(|operand| format!("map_{}", operand.name)).collect();
 
     let mut text = if let Tile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
     text += &product.constants(&operands);
@@ -123,6 +129,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let is_copied: Vec<bool> = (0..kernel.inputs.len() as u32).map(|slot| copied.contains(&slot)).collect();
     pass.pieces = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
+    pass.described = operands.into_iter().filter_map(|operand| operand.described).collect();
     Ok(pass)
 }
 
@@ -149,6 +156,8 @@ struct Operand<'a> {
     along_depth: bool,
     /// If it is copied as it is.
     copied: Option<Copied>,
+    /// If the device copies it by a description.
+    described: Option<Described>,
 }
 
 /// An input that is copied as it is.
@@ -184,7 +193,54 @@ impl<'a> Product<'a> {
             (None, Some(load)) => (false, Some(load)),
             (None, None) => (!runs_along(hook.kernel(), across), None),
         };
-        Operand { name, value, hook, sides, along_depth, copied }
+        let [along, line] = if along_depth { [depth, across] } else { [across, depth] };
+        let described = copied.and_then(|copied| self.described(hook.kernel(), copied, along, line));
+        Operand { name, value, hook, sides, along_depth, copied, described }
+    }
+
+    /// The description by which the device copies an input that runs through memory
+    /// along a side, in lines along the other: where each is one axis, and the bytes
+    /// between lines and matrices are what descriptions allow.
+    fn described(
+        &self,
+        kernel: &Kernel,
+        copied: Copied,
+        along: Side<'_>,
+        across: Side<'_>,
+    ) -> Option<Described> {
+        let Tile::Wgmma { rows, columns, .. } = *self.tile else { return None };
+        let Expr::Load(slot, access, guard) = kernel.expr(copied.load) else { return None };
+        let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
+        let (&[element], &[line]) = (&*axes(along.axes), &*axes(across.axes)) else { return None };
+        let batch = match *axes(&self.c.batch) {
+            [] => None,
+            [batch] => Some(batch),
+            _ => return None,
+        };
+        let known = |axis| [Some(element), Some(line), batch].contains(&Some(axis));
+        let stride =
+            |axis: AxisId| usize::try_from(access.affine.coefficient(axis)).ok().filter(|&by| by > 0);
+        let size = kernel.inputs[*slot as usize].dtype.size();
+        let lines = stride(line)?;
+        let matrices = batch.map_or(Some(lines * across.extent), stride)?;
+        let fits = access.affine.terms.iter().all(|term| known(term.0))
+            && guard.is_always()
+            && matrices.is_multiple_of(lines)
+            && matrices * size < 1 << 40
+            && lines >= along.extent;
+        let high = match (along.group, across.group) {
+            (DEPTHS, ROWS) => rows,
+            (DEPTHS, _) => columns,
+            _ => self.tile.step(),
+        };
+        let describes = self.target.nvidia.is_some_and(|nvidia| nvidia.describes);
+        (fits && describes).then_some(Described {
+            input: self.part.inputs[*slot as usize].input()?,
+            start: usize::try_from(access.affine.offset).ok()? * size,
+            extents: [along.extent, across.extent, batch.map_or(1, |axis| kernel.axes[axis.index()].extent)],
+            strides: [lines * size, matrices * size],
+            piece: [LINE_BYTES / size, high],
+        })
     }
 
     /// The input that a value is, if its elements can be copied by pieces of 16
@@ -214,8 +270,11 @@ impl<'a> Product<'a> {
         Hook::new(kernel, &values, [self.columns(), self.columns()], self.target)
     }
 
-    /// The function that gives an operand.
+    /// The function that gives an operand; none where its description does.
     fn operand(&self, operand: &Operand<'_>, around: &Around<'_>) -> String {
+        if operand.described.is_some() {
+            return String::new();
+        }
         let sides = operand.sides.map(|side| format!("Place {}", side.parameter)).join(", ");
         if let Some(copied) = operand.copied {
             let body = self.piece(operand, copied, around);
@@ -315,6 +374,7 @@ impl<'a> Product<'a> {
         let _ = writeln!(text, "constexpr i32 STAGES = {stages}, THREADS = {};", self.tile.threads());
         for (name, operand) in ["A", "B"].iter().zip(operands) {
             let _ = writeln!(text, "constexpr bool {name}_IS_COPIED = {};", operand.copied.is_some());
+            let _ = writeln!(text, "constexpr bool {name}_BY_MAP = {};", operand.described.is_some());
         }
         let _ = writeln!(text, "typedef {} Stored;", storage(factor.dtype()));
         let _ = writeln!(text, "KILN_FUNCTION u32 stored(f32 x) {{ return {}(x); }}", factor.rounding());

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     fn nvidia(capability: (u32, u32)) -> Nvidia {
-        Nvidia { capability, processors: 108, tile: None }
+        Nvidia { capability, processors: 108, tile: None, describes: true }
     }
 
     fn tile(row: &Row) -> Tile {

@@ -70,6 +70,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         fours: shader.fours(&fours.0),
         pieces: Vec::new(),
         shared_bytes: 0,
+        described: Vec::new(),
     })
 }
 

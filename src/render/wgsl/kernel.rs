@@ -147,6 +147,7 @@ impl<'k> PartShader<'k> {
             fours: Vec::new(),
             pieces: Vec::new(),
             shared_bytes: 0,
+            described: Vec::new(),
         }
     }
 

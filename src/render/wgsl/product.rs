@@ -94,6 +94,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         fours: shader.fours(&fours.0),
         pieces: Vec::new(),
         shared_bytes: 0,
+        described: Vec::new(),
     })
 }
 

@@ -69,6 +69,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         fours: shader.fours(&fours.0),
         pieces: Vec::new(),
         shared_bytes: 0,
+        described: Vec::new(),
     })
 }
 

@@ -100,6 +100,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
         fours: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
+        described: Vec::new(),
     };
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }

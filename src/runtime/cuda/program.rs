@@ -107,6 +107,11 @@ impl CudaProgram {
         let first = parameters.len() + 1;
         parameters.extend([u64::from(number), 0]);
         parameters.extend_from_slice(bindings.scalars);
+        let maps = pass.described.iter().map(|described| {
+            let map = self.gpu.driver.tensor_map(at(&bindings.inputs[described.input]), described);
+            map.map_err(|failure| self.gpu.error(name, failure))
+        });
+        let maps = maps.collect::<Result<Vec<_>>>()?;
         let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup, pass.shared_bytes);
         loop {
             let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
@@ -117,6 +122,7 @@ impl CudaProgram {
                 workgroup,
                 shared_bytes,
                 parameters: parameters_now,
+                maps: maps.clone(),
             }));
             parameters[first] += u64::from(pass.chunk);
             if parameters[first] >= u64::from(pass.chunks_end) {

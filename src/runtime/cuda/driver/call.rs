@@ -3,10 +3,11 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::result;
+use cudarc::driver::{result, sys};
 
 use super::product::ProductCall;
 use super::{Driver, Function, Outcome};
+use crate::render::shader::Described;
 
 /// Something to enqueue.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,22 @@ pub struct KernelCall {
     pub shared_bytes: u32,
     /// The function's parameters.
     pub parameters: Vec<u64>,
+    /// Its last ones: descriptions of matrices.
+    pub maps: Vec<TensorMap>,
+}
+
+/// A description of matrices, for the device's own copies (a tensor map).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorMap(sys::CUtensorMap);
+
+impl KernelCall {
+    /// Where the parameters lie, for the driver, which copies them.
+    pub(super) fn places(&self) -> Vec<*mut c_void> {
+        let parameters =
+            self.parameters.iter().map(|parameter| std::ptr::from_ref(parameter).cast_mut().cast());
+        let maps = self.maps.iter().map(|map| std::ptr::from_ref(map).cast_mut().cast());
+        parameters.chain(maps).collect()
+    }
 }
 
 impl PartialEq for KernelCall {
@@ -51,6 +68,7 @@ impl PartialEq for KernelCall {
             && (self.groups, self.workgroup, self.shared_bytes)
                 == (other.groups, other.workgroup, other.shared_bytes)
             && self.parameters == other.parameters
+            && self.maps == other.maps
     }
 }
 
@@ -66,10 +84,41 @@ impl Driver {
         }
     }
 
+    /// The description of matrices of 16-bit elements in a buffer that begins at an
+    /// address, for pieces whose lines of 128 bytes change places.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn tensor_map(&self, address: u64, described: &Described) -> Outcome<TensorMap> {
+        let extents = described.extents.map(|extent| extent as u64);
+        let strides = described.strides.map(|stride| stride as u64);
+        let [elements, lines] = described.piece.map(|extent| extent as u32);
+        let mut map = std::mem::MaybeUninit::<sys::CUtensorMap>::zeroed();
+        let start = (address + described.start as u64) as *mut c_void;
+        // SAFETY: the arrays have as many numbers as three dimensions need, and the
+        // map is written, never the memory it describes.
+        self.call(|| unsafe {
+            sys::cuTensorMapEncodeTiled(
+                map.as_mut_ptr(),
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+                3,
+                start,
+                extents.as_ptr(),
+                strides.as_ptr(),
+                [elements, lines, 1].as_ptr(),
+                [1, 1, 1].as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+            .result()?;
+            Ok(TensorMap(map.assume_init()))
+        })
+    }
+
     fn launch_kernel(&self, call: &KernelCall) -> Outcome<()> {
-        let mut parameters = call.parameters.clone();
-        let mut places: Vec<*mut c_void> =
-            parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
+        let mut places = call.places();
         let (grid, block) = ((call.groups, 1, 1), (call.workgroup, 1, 1));
         let (function, shared_bytes) = (call.function.function, call.shared_bytes);
         // SAFETY: the renderer gives one parameter for each the function

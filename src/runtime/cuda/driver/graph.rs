@@ -1,7 +1,6 @@
 //! Launches that follow each other as one object of the driver's (a CUDA
 //! graph), whose parameters can be changed.
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use cudarc::driver::{result, sys};
@@ -132,9 +131,7 @@ fn with_parameters<T>(
     call: &KernelCall,
     then: impl FnOnce(*const sys::CUDA_KERNEL_NODE_PARAMS) -> Result<T, result::DriverError>,
 ) -> Result<T, result::DriverError> {
-    let mut parameters = call.parameters.clone();
-    let mut places: Vec<*mut c_void> =
-        parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
+    let mut places = call.places();
     let node = sys::CUDA_KERNEL_NODE_PARAMS {
         func: call.function.function,
         gridDimX: call.groups,

@@ -56,6 +56,25 @@ const BUGS_OF_GROUPS: &[Bug] = &[
     ("a wrong depth of an operand", "first * STEP + depth :", "first * STEP + depth / 2 :"),
 ];
 
+/// The same where the device itself copies the operands of groups.
+const BUGS_OF_DESCRIPTIONS: &[Bug] = &[
+    (
+        "nobody waits for the device's copies",
+        "arrival_wait(arrivals + step % STAGES, step / STAGES % 2);",
+        ";",
+    ),
+    ("a wait for another phase", "step / STAGES % 2", "(step / STAGES + 1) % 2"),
+    (
+        "fewer bytes are expected than come",
+        "arrival_expect(arrival, BY_MAP)",
+        "arrival_expect(arrival, BY_MAP / 2)",
+    ),
+    ("all threads have the device copy", "BY_MAP == 0 || threadIdx.x != 0", "BY_MAP == 0"),
+    ("a copy to a stage that is read", "AHEAD = STAGES - 2", "AHEAD = STAGES"),
+    ("a piece of another depth", "depth = step * STEP;", "depth = step * STEP / 2;"),
+    ("a piece of other rows", "first + i * 64, depth", "first, depth"),
+];
+
 /// The same in the text for numbers that tensor cores do not multiply.
 const BUGS_OF_THREADS: &[Bug] = &[
     ("a thread does not wait for the others' parts", "blocks);\n        __syncthreads();", "blocks);"),
@@ -69,13 +88,15 @@ const BUGS_OF_THREADS: &[Bug] = &[
 enum Text {
     Warps,
     Groups,
+    Described,
     Threads,
 }
 
 /// Texts, what names them as they are, what is planted in them.
-const TEXTS: [(Text, &str, &[Bug]); 3] = [
+const TEXTS: [(Text, &str, &[Bug]); 4] = [
     (Text::Warps, "nothing, of warps", BUGS),
     (Text::Groups, "nothing, of groups", BUGS_OF_GROUPS),
+    (Text::Described, "nothing, of descriptions", BUGS_OF_DESCRIPTIONS),
     (Text::Threads, "nothing, of threads", BUGS_OF_THREADS),
 ];
 
@@ -87,16 +108,17 @@ fn leaf(dims: [usize; 3], dtype: DType, device: crate::base::Device) -> Tensor {
 
 /// A target that computes a kernel by a tile that several blocks share, in a text.
 fn target_for(kernel: &Kernel, text: Text) -> Target {
-    let target = Target::nvidia(if text == Text::Groups { (9, 0) } else { (8, 0) }, 4);
+    let is_grouped = matches!(text, Text::Groups | Text::Described);
+    let target = Target::nvidia(if is_grouped { (9, 0) } else { (8, 0) }, 4);
     let choices = choices(kernel, &target);
     let is_wanted = |tile: &Tile| match tile {
-        Tile::Wgmma { columns, .. } => text == Text::Groups && *columns == 128,
+        Tile::Wgmma { columns, .. } => is_grouped && *columns == 128,
         Tile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
         Tile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
     };
     let tile = choices.iter().map(|choice| choice.tile).find(is_wanted);
     assert!(tile.is_some(), "{choices:?}");
-    let nvidia = target.nvidia.map(|nvidia| Nvidia { tile, ..nvidia });
+    let nvidia = target.nvidia.map(|nvidia| Nvidia { tile, describes: text == Text::Described, ..nvidia });
     Target { nvidia, ..target }
 }
 

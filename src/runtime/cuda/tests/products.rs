@@ -42,6 +42,7 @@ const COPIED: &[&str] =
 const TURNED: &[&str] =
     &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = false", "B_ALONG_DEPTH = true"];
 const COMPUTED: &[&str] = &["A_IS_COPIED = false", "B_IS_COPIED = false"];
+const BY_MAP: &[&str] = &["A_BY_MAP = true", "B_BY_MAP = true"];
 const SHARED: &[&str] = &["typedef four<Element> Four"];
 
 /// Products of 16-bit floats.
@@ -190,6 +191,25 @@ fn products_on_tensor_cores_agree_with_the_cpu() {
 #[test]
 fn products_by_groups_of_warps_agree_with_the_cpu() {
     agree((9, 0), HALVES, is_wgmma, |source| source.contains("wgmma_commit();"));
+}
+
+/// Products of which the device itself copies operands.
+const DESCRIBED: &[Case] = &[
+    ("even", BY_MAP, |d| half([64, 64], 1, d).matmul(&half([64, 128], 2, d))),
+    ("ragged", BY_MAP, |d| brain([77, 72], 1, d).matmul(&brain([72, 136], 2, d))),
+    ("both turned", BY_MAP, |d| brain([72, 80], 1, d).t().matmul(&brain([96, 72], 2, d).t())),
+    ("many steps", BY_MAP, |d| half([300, 1000], 1, d).matmul(&half([1000, 264], 2, d))),
+    ("batched", BY_MAP, |d| half([3, 33, 24], 1, d).matmul(&half([3, 24, 64], 2, d))),
+    ("one operand", &["A_BY_MAP = false", "B_BY_MAP = true"], |d| {
+        (half([40, 640], 1, d).relu() * 2.0).matmul(&half([640, 72], 2, d))
+    }),
+    ("view of a leaf", BY_MAP, |d| brain([90, 480], 1, d).i((3..70, 8..424)).matmul(&brain([416, 72], 2, d))),
+    ("bias", BY_MAP, |d| brain([64, 400], 1, d).matmul(&brain([400, 48], 2, d)) + brain([48], 3, d)),
+];
+
+#[test]
+fn products_of_operands_that_the_device_copies_agree_with_the_cpu() {
+    agree((9, 0), DESCRIBED, is_wgmma, |source| source.contains("__grid_constant__"));
 }
 
 #[test]
