@@ -1,13 +1,13 @@
-//! Which scans `shaders/scan.wgsl` serves, and with how many invocations.
+//! Which scans `shaders/scan.wgsl` and `kernels/scan.cuh` serve, and with how many invocations.
 //!
-//! It serves kernels that scan once along their rows and store nothing else,
+//! They serve kernels that scan once along their rows and store nothing else,
 //! where rows are long enough, or few enough, for a workgroup to share each.
 //! Other kernels loop over their rows in an invocation, a scan being one more
 //! variable of the loop. So do all on the host's processor: on lavapipe the
 //! template was no faster (4 to 31 rows of 600 to 65,536) and took three times
 //! as long to compile.
 
-use crate::kernel::{ExprId, Kernel};
+use crate::kernel::{Expr, ExprId, Kernel};
 use crate::render::iterations;
 use crate::render::split::Form;
 use crate::render::target::{Adapter, Target};
@@ -43,6 +43,13 @@ impl Shared {
         let merges = 4 * NEIGHBOURS + threads.ilog2() as usize;
         let iterations = blocks.saturating_mul(iterations::of_body(kernel, 1, merges) + merges as u64);
         (threads > 1 && iterations <= target.max_iterations).then_some(Shared { scan, threads })
+    }
+
+    /// The kernel that sees the scan's results as another sees a sum.
+    pub fn with_result(&self, kernel: &Kernel) -> Kernel {
+        let mut kernel = kernel.clone();
+        kernel.exprs[self.scan.index()].expr = Expr::Accumulator;
+        kernel
     }
 }
 

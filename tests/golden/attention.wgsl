@@ -227,7 +227,7 @@ fn main(
     }
 }
 
-// max_sum_lt_bitwise_not_where_sub[2, 4, 16, 16]
+// max_sum_bitwise_not_where_sub_exp[2, 4, 16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

@@ -1,4 +1,4 @@
-// sum_div_sub_mul_add_sqrt[8, 4, 6, 6]
+// sum_div_add_sqrt_reciprocal_mul[8, 4, 6, 6]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

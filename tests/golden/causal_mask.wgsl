@@ -1,4 +1,4 @@
-// max_sum_add_lt_where_sub[16, 16]
+// max_sum_where_sub_exp_div[16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

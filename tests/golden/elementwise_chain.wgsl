@@ -1,4 +1,4 @@
-// mul_add_tanh_sub_div[32, 64]
+// tanh_sub_mul_add_div[32, 64]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

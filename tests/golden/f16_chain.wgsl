@@ -1,4 +1,4 @@
-// cast_mul_add_exp[64, 64]
+// cast_add_exp_mul[64, 64]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

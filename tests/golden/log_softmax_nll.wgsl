@@ -1,4 +1,4 @@
-// max_sum_eq_bitwise_not_sub_exp[]
+// max_sum_mul_neg_where_div[]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

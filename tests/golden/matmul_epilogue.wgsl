@@ -1,4 +1,4 @@
-// contract_add_mul_erf[64, 48]
+// contract_erf_mul_add[64, 48]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);

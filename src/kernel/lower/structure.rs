@@ -375,7 +375,8 @@ impl Parts {
     }
 }
 
-/// A kernel's name: its main operations and the shape of its main store.
+/// A kernel's name: its main operations, the last ones where there are many, and the
+/// shape of its main store.
 pub fn name(graph: &Graph, main: NodeId, met: &HashMap<NodeId, (Positions, ExprId)>) -> String {
     let mut nodes: Vec<NodeId> = met.keys().copied().chain([main]).collect();
     nodes.sort_unstable();
@@ -394,17 +395,19 @@ pub fn name(graph: &Graph, main: NodeId, met: &HashMap<NodeId, (Positions, ExprI
     let scalar = |op: &Op| matches!(op, Op::Alu(_) | Op::Cast(_) | Op::Gather(_));
     let pick = |wanted: &dyn Fn(&Op) -> bool| -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
-        for &id in nodes.iter().filter(|&&id| wanted(&graph.node(id).op)) {
+        for &id in nodes.iter().rev().filter(|&&id| wanted(&graph.node(id).op)) {
             let name = graph.node(id).op.name();
             if !names.contains(&name) {
                 names.push(name);
             }
         }
+        names.reverse();
         names
     };
     let mut parts = pick(&structural);
     let scalars = pick(&scalar);
-    parts.extend(scalars.iter().take(6usize.saturating_sub(parts.len())));
+    let beyond = scalars.len().saturating_sub(6usize.saturating_sub(parts.len()));
+    parts.extend(&scalars[beyond..]);
     if parts.is_empty() {
         parts.push("copy");
     }

@@ -35,7 +35,7 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
     let side = Side { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     let before = Hook::new(kernel, &[x], [side, side], target);
-    let after = Hook::new(&with_result(kernel, shared.scan), &values, [side, side], target);
+    let after = Hook::new(&shared.with_result(kernel), &values, [side, side], target);
     let fours = Hook::fours(&[&before, &after]);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let around = Around { dialect: &dialect, batch: &points, fours: &fours };
@@ -58,13 +58,6 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
     let mut pass = pass(text, parameters, threads, kernel.level_points(0) as u64);
     pass.fours = of_launch(part, &fours.0);
     Ok(pass)
-}
-
-/// The kernel that sees a scan's results as another sees a sum.
-fn with_result(kernel: &Kernel, scan: ExprId) -> Kernel {
-    let mut kernel = kernel.clone();
-    kernel.exprs[scan.index()].expr = Expr::Accumulator;
-    kernel
 }
 
 /// Sizes, types, and the functions of states.

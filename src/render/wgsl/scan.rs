@@ -31,7 +31,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     let hooks = [
         Hook::new(kernel, &[x], [side, side], target),
-        Hook::new(&with_result(kernel, shared.scan), &values, [side, side], target),
+        Hook::new(&shared.with_result(kernel), &values, [side, side], target),
     ];
     let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
@@ -71,13 +71,6 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         shared_bytes: 0,
         described: Vec::new(),
     })
-}
-
-/// The kernel that sees a scan's results as another sees a sum.
-fn with_result(kernel: &Kernel, scan: ExprId) -> Kernel {
-    let mut kernel = kernel.clone();
-    kernel.exprs[scan.index()].expr = Expr::Accumulator;
-    kernel
 }
 
 /// Sizes, types, and the functions of states.
