@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::node::Node;
 use crate::ir::op::Op;
@@ -25,25 +27,42 @@ pub struct Collected {
 pub fn collect(outputs: &[Arc<Node>]) -> Collected {
     let mut collected = Collected::default();
     let mut numbers: NodeMap<NodeId> = NodeMap::default();
-    // A node is pushed once unexpanded and, below its operands, once expanded.
-    let mut pending: Vec<(Arc<Node>, bool)> = Vec::new();
+    // A node is pushed once unexpanded and, below its operands, once with
+    // their keys. Each reference counted or lock taken is paid for by every
+    // node of every plan, so there are as few as can be.
+    let mut pending: Vec<(Arc<Node>, Option<SmallVec<[usize; 3]>>)> = Vec::new();
     for output in outputs {
-        pending.push((output.clone(), false));
+        pending.push((output.clone(), None));
         while let Some((node, expanded)) = pending.pop() {
             if numbers.contains_key(&key(&node)) {
                 continue;
             }
-            let operands = node.operands();
-            // Checked under the lock: a value set meanwhile empties the list.
-            if expanded || node.value().is_some() || operands.is_empty() {
-                let ids = operands.iter().filter_map(|o| numbers.get(&key(o)).copied()).collect();
-                drop(operands);
-                let id = collected.push(node.clone(), ids);
-                numbers.insert(key(&node), id);
-            } else {
-                pending.push((node.clone(), true));
-                pending.extend(operands.iter().rev().map(|o| (o.clone(), false)));
-            }
+            let keys = match expanded {
+                Some(keys) => keys,
+                None => {
+                    let operands = node.operands();
+                    // Checked under the lock: a value set meanwhile empties the list.
+                    let keys: SmallVec<[usize; 3]> = match node.value() {
+                        Some(_) => SmallVec::new(),
+                        None => operands.iter().map(key).collect(),
+                    };
+                    if !keys.is_empty() {
+                        let at = pending.len();
+                        let new = operands.iter().rev().filter(|o| !numbers.contains_key(&key(o)));
+                        pending.extend(new.map(|o| (o.clone(), None)));
+                        drop(operands);
+                        if pending.len() > at {
+                            pending.insert(at, (node, Some(keys)));
+                            continue;
+                        }
+                    }
+                    keys
+                }
+            };
+            let number = key(&node);
+            let ids = keys.iter().filter_map(|key| numbers.get(key).copied()).collect();
+            let id = collected.push(node, ids);
+            numbers.insert(number, id);
         }
         collected.graph.outputs.push(numbers[&key(output)]);
     }
@@ -51,7 +70,7 @@ pub fn collect(outputs: &[Arc<Node>]) -> Collected {
 }
 
 impl Collected {
-    fn push(&mut self, node: Arc<Node>, operands: smallvec::SmallVec<[NodeId; 3]>) -> NodeId {
+    fn push(&mut self, node: Arc<Node>, operands: SmallVec<[NodeId; 3]>) -> NodeId {
         let (op, operands) = if node.value().is_some() {
             self.leaves.push(node.clone());
             let number = self.leaves.len() as u32 - 1;
