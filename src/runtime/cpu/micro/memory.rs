@@ -7,7 +7,7 @@ use std::ptr::null;
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::half16::{self, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
-use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
 
@@ -109,9 +109,9 @@ pub fn prefetch(start: *const u8, bytes: usize) {
 /// Strided memory to a register.
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {
-        DType::Bool | DType::U8 => strided_load::<u8>,
-        DType::I32 | DType::U32 | DType::F32 => strided_load::<u32>,
-        DType::I64 | DType::F64 => strided_load::<u64>,
+        DType::Bool | DType::U8 => apart::<Spaced<u8>>(),
+        DType::I32 | DType::U32 | DType::F32 => apart::<Spaced<u32>>(),
+        DType::I64 | DType::F64 => apart::<Spaced<u64>>(),
         DType::F16 => strided_load_narrow::<f16>,
         DType::BF16 => strided_load_narrow::<bf16>,
     }
@@ -277,13 +277,45 @@ impl<T: Copy> Micro for Fill<T> {
     }
 }
 
-unsafe fn strided_load<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
-    // SAFETY: the contract of `StridedFn`.
-    unsafe {
-        let dst: &mut [T::Register] = view_mut(dst, n);
-        for (i, d) in dst.iter_mut().enumerate() {
-            *d = src.cast::<T>().offset(i as isize * stride).read().widen();
+versioned! {
+    /// A loop with the signature [`StridedFn`].
+    Apart, apart, base_apart, fn(dst: *mut u8, src: *const u8, stride: isize, n: usize)
+}
+
+/// A strided load. Short strides have loops of their own, which read whole
+/// vectors and pick from them.
+struct Spaced<T>(PhantomData<T>);
+impl<T: Stored> Apart for Spaced<T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+        if n == 0 {
+            return;
         }
+        // SAFETY: the contract of `StridedFn`: from the first element to the
+        // last all memory is the input's, so runs between them are, too.
+        unsafe {
+            let to: &mut [T::Register] = view_mut(dst, n);
+            match stride {
+                2 => every::<T, 2>(to, view(src, 2 * (n - 1) + 1)),
+                3 => every::<T, 3>(to, view(src, 3 * (n - 1) + 1)),
+                4 => every::<T, 4>(to, view(src, 4 * (n - 1) + 1)),
+                _ => {
+                    for (i, d) in to.iter_mut().enumerate() {
+                        *d = src.cast::<T>().offset(i as isize * stride).read().widen();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Elements at a constant distance, the last of which ends the slice.
+#[inline(always)]
+fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
+    let last = to.len() - 1;
+    to[last] = from[STEP * last].widen();
+    for (d, x) in to[..last].iter_mut().zip(from.chunks_exact(STEP)) {
+        *d = x[0].widen();
     }
 }
 

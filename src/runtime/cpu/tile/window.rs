@@ -182,7 +182,12 @@ impl Window {
         let mut inside = 0..run.len;
         for (i, condition) in self.conditions.iter().enumerate() {
             let first = line.conditions[i] + run.values.conditions[i];
-            let held = holds(first, steps.map_or(0, |s| s.conditions[i]), condition.low, condition.high);
+            let step = steps.map_or(0, |s| s.conditions[i]);
+            let last = first + step * (run.len as i64 - 1);
+            if first.min(last) >= condition.low && first.max(last) < condition.high {
+                continue;
+            }
+            let held = holds(first, step, condition.low, condition.high);
             inside = inside.start.max(held.start)..inside.end.min(held.end);
         }
         let lane = Lane::of(self.dtype).size();
@@ -195,8 +200,11 @@ impl Window {
         let from = memory.start.wrapping_offset(first as isize * self.dtype.size() as isize).cast_const();
         // SAFETY: the caller's promise.
         unsafe {
-            to.write_bytes(0, inside.start * lane);
-            to.add(inside.end * lane).write_bytes(0, (run.len - inside.end) * lane);
+            // Most runs are inside, and even nothing is a call.
+            if inside.len() < run.len {
+                to.write_bytes(0, inside.start * lane);
+                to.add(inside.end * lane).write_bytes(0, (run.len - inside.end) * lane);
+            }
             let to = to.add(inside.start * lane);
             match self.copy {
                 Copying::Bytes => to.copy_from_nonoverlapping(from, inside.len() * lane),
