@@ -239,6 +239,8 @@ impl<T: Accumulate> Running<T> for Product<T> {
 pub(super) trait End: Copy + 'static {
     /// The better of two.
     fn better<T: Number>(x: T, y: T) -> T;
+    /// Whether a number is strictly better than another; nothing is if one is NaN.
+    fn ahead<T: Number>(x: T, y: T) -> bool;
     /// Whether `x` is strictly better than `y`; NaN than any number.
     fn beats<T: Number>(x: T, y: T) -> bool;
 }
@@ -257,6 +259,8 @@ macro_rules! end {
         impl End for $name {
             #[inline(always)]
             fn better<T: Number>(x: T, y: T) -> T { x.$better(y) }
+            #[inline(always)]
+            fn ahead<T: Number>(x: T, y: T) -> bool { x $above y }
             #[inline(always)]
             fn beats<T: Number>(x: T, y: T) -> bool { (x $above y) | (x.nan() & !y.nan()) }
         }
@@ -288,11 +292,31 @@ impl Identity<u8> for AllTrue {
     const IDENTITY: u8 = 1;
 }
 
+/// The best of a run.
+#[inline(always)]
+pub(super) fn best<T: Number, E: End + Identity<T>>(x: &[T]) -> T {
+    if T::FLOAT {
+        // One comparison for each instead of what NaN and the sign of zero
+        // take, which matter where there is a NaN or the best is a zero.
+        let mut lanes = [E::IDENTITY; LANES];
+        let mut nans = [0u32; LANES];
+        lanewise!(x, |j, x| {
+            lanes[j] = if E::ahead(x, lanes[j]) { x } else { lanes[j] };
+            nans[j] |= u32::from(x.nan());
+        });
+        let value = join_lanes(lanes, |a, b| if E::ahead(b, a) { b } else { a });
+        if value != T::ZERO && nans.iter().all(|&nan| nan == 0) {
+            return value;
+        }
+    }
+    fold_lanes(x, E::IDENTITY, E::better, E::better)
+}
+
 impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {
     const EMPTY: Self = Extreme(E::IDENTITY, std::marker::PhantomData);
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
-        self.0 = E::better(self.0, fold_lanes(x, E::IDENTITY, E::better, E::better));
+        self.0 = E::better(self.0, best::<T, E>(x));
     }
     #[inline(always)]
     fn merge(&mut self, next: &Self) {

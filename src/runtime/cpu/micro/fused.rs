@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::alu::{Binary, Micro, SS, SV, Unary, VS, VV, micro};
+use crate::runtime::cpu::micro::alu::{Binary, Micro, Unary, VS, VV, micro};
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, lanewise};
-use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
@@ -15,12 +15,6 @@ use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
 /// on the same type, which the caller initialises, merges and finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fused {
-    /// `dst = a·b + c`; rounds once where the machine can, else twice.
-    MulAdd,
-    /// `dst = a·b - c`, as `MulAdd`.
-    MulSub,
-    /// `dst = (a - b)·c`.
-    SubMul,
     /// `dst = exp(a - b)`.
     ExpSub,
     /// `dst = 1 / (1 + exp(-a))`.
@@ -42,9 +36,8 @@ pub enum Fused {
 
 /// The micro-op of a superinstruction, or `None` where there is none.
 ///
-/// `MulAdd`, `MulSub`, `SubMul`: `F32` and `F64`, `a` a vector, `b` and `c`
-/// each of either form. The others exist on `F32` (and the 16-bit floats'
-/// register form) only, but for `SqDevSum` and `Dot`, which `F64` has too.
+/// They exist on `F32` (and the 16-bit floats' register form) only, but for
+/// `SqDevSum` and `Dot`, which `F64` has too.
 /// `ExpSub`: `a` a vector, `b` of either form. `ExpSubSum` and `SqDevSum`: `b`
 /// a scalar. `Dot`: two vectors.
 pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
@@ -67,132 +60,17 @@ fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::Silu => Some(micro::<Unary<ops::Silu, f32>>()),
         Fused::GeluTanh => Some(micro::<Unary<GeluTanh, f32>>()),
         Fused::Gelu => Some(micro::<Unary<Gelu, f32>>()),
-        Fused::MulAdd | Fused::MulSub | Fused::SubMul | Fused::SqDevSum | Fused::Dot => {
-            real::<f32>(op, forms)
-        }
+        Fused::SqDevSum | Fused::Dot => real::<f32>(op, forms),
         Fused::ExpSubSum => None,
     }
 }
 
 fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     match op {
-        Fused::MulAdd => Some(ternary::<MulAdd, T>(forms)),
-        Fused::MulSub => Some(ternary::<MulSub, T>(forms)),
-        Fused::SubMul => Some(ternary::<SubMul, T>(forms)),
         Fused::SqDevSum if forms[1] == Form::S => Some(micro::<SqDevSum<T>>()),
         Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum => None,
         Fused::Sigmoid | Fused::Silu | Fused::GeluTanh | Fused::Gelu => None,
-    }
-}
-
-/// `fn(dst, x, stats, gain, bias, n)`: `dst = (x - mean)·rstd·gain + bias`,
-/// with `stats` two scalars, the mean and the reciprocal of the deviation.
-///
-/// # Safety
-/// As [`MicroFn`]: four vectors of `n` elements and two scalars.
-pub type NormalizeFn =
-    unsafe fn(dst: *mut u8, x: *const u8, stats: *const u8, gain: *const u8, bias: *const u8, n: usize);
-
-/// The normalisation of a row with gain and bias; floats only.
-pub fn normalize_affine(dtype: DType) -> Option<NormalizeFn> {
-    match Lane::of(dtype) {
-        Lane::F32 => Some(normalize::<Affine<f32>>()),
-        Lane::F64 => Some(normalize::<Affine<f64>>()),
-        Lane::I32 | Lane::U32 | Lane::I64 | Lane::U8 => None,
-    }
-}
-
-versioned! {
-    /// A loop with the signature [`NormalizeFn`].
-    Normalize, normalize, base_normalize,
-    fn(dst: *mut u8, x: *const u8, stats: *const u8, gain: *const u8, bias: *const u8, n: usize)
-}
-
-struct Affine<T>(PhantomData<T>);
-impl<T: Real> Normalize for Affine<T> {
-    #[inline(always)]
-    unsafe fn run<I: Isa>(
-        dst: *mut u8,
-        x: *const u8,
-        stats: *const u8,
-        gain: *const u8,
-        bias: *const u8,
-        n: usize,
-    ) {
-        // SAFETY: the contract of `NormalizeFn`.
-        let (dst, x, gain, bias) =
-            unsafe { (view_mut::<T>(dst, n), view(x, n), view(gain, n), view(bias, n)) };
-        // SAFETY: as above.
-        let (mean, rstd) = unsafe { (stats.cast::<T>().read(), stats.cast::<T>().add(1).read()) };
-        affine::<I, T>(dst, x, (mean, rstd), gain, bias);
-    }
-}
-
-#[inline(always)]
-fn affine<I: Isa, T: Real>(dst: &mut [T], x: &[T], stats: (T, T), gain: &[T], bias: &[T]) {
-    for (((d, &x), &g), &b) in dst.iter_mut().zip(x).zip(gain).zip(bias) {
-        *d = x.minus(stats.0).times(stats.1).mul_add::<I>(g, b);
-    }
-}
-
-/// An operation on three elements.
-trait Map3<T> {
-    fn map<I: Isa>(x: T, y: T, z: T) -> T;
-}
-macro_rules! map3 {
-    ($($name:ident |$x:ident, $y:ident, $z:ident| $e:expr;)*) => {$(
-        struct $name;
-        impl<T: Real> Map3<T> for $name {
-            #[inline(always)]
-            fn map<I: Isa>($x: T, $y: T, $z: T) -> T { $e }
-        }
-    )*};
-}
-map3! {
-    MulAdd |x, y, z| x.mul_add::<I>(y, z);
-    MulSub |x, y, z| x.mul_add::<I>(y, z.opposite());
-    SubMul |x, y, z| x.minus(y).times(z);
-}
-
-/// A ternary loop; the form is that of the last two operands.
-struct Ternary<O, T, const FORM: u8>(PhantomData<(O, T)>);
-impl<O: Map3<T>, T: Copy, const FORM: u8> Micro for Ternary<O, T, FORM> {
-    #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        if n == 0 {
-            return;
-        }
-        let (b_len, c_len) = lengths(FORM, n);
-        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
-        unsafe { zip3::<I, O, T, FORM>(view_mut(dst, n), view(a, n), view(b, b_len), view(c, c_len)) }
-    }
-}
-
-#[inline(always)]
-fn lengths(form: u8, n: usize) -> (usize, usize) {
-    (if form & SV == 0 { n } else { 1 }, if form & VS == 0 { n } else { 1 })
-}
-
-#[inline(always)]
-fn zip3<I: Isa, O: Map3<T>, T: Copy, const FORM: u8>(dst: &mut [T], a: &[T], b: &[T], c: &[T]) {
-    let n = dst.len();
-    let (b_len, c_len) = lengths(FORM, n);
-    let (a, b, c) = (&a[..n], &b[..b_len], &c[..c_len]);
-    let (y, z) = (b[0], c[0]);
-    for i in 0..n {
-        let y = if FORM & SV == 0 { b[i] } else { y };
-        let z = if FORM & VS == 0 { c[i] } else { z };
-        dst[i] = O::map::<I>(a[i], y, z);
-    }
-}
-
-fn ternary<O: Map3<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
-    match (forms[1], forms[2]) {
-        (Form::V, Form::V) => micro::<Ternary<O, T, VV>>(),
-        (Form::V, Form::S) => micro::<Ternary<O, T, VS>>(),
-        (Form::S, Form::V) => micro::<Ternary<O, T, SV>>(),
-        (Form::S, Form::S) => micro::<Ternary<O, T, SS>>(),
     }
 }
 

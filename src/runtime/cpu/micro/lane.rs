@@ -45,6 +45,8 @@ impl Lane {
 
 /// A Rust type that is a lane, with the order its reductions use.
 pub(super) trait Number: Copy + PartialOrd + 'static {
+    /// Whether there are NaN and a negative zero.
+    const FLOAT: bool;
     /// Additive identity.
     const ZERO: Self;
     /// Multiplicative identity.
@@ -70,6 +72,7 @@ pub(super) trait Number: Copy + PartialOrd + 'static {
 macro_rules! integer_number {
     ($($t:ty),*) => {$(
         impl Number for $t {
+            const FLOAT: bool = false;
             const ZERO: $t = 0;
             const ONE: $t = 1;
             const LOWEST: $t = <$t>::MIN;
@@ -94,6 +97,7 @@ integer_number!(u8, i32, u32, i64);
 macro_rules! float_number {
     ($($t:ty),*) => {$(
         impl Number for $t {
+            const FLOAT: bool = true;
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
             const LOWEST: $t = <$t>::NEG_INFINITY;

@@ -4,7 +4,8 @@
 use std::marker::PhantomData;
 
 use crate::runtime::cpu::micro::fold::{
-    BLOCK, End, Fold, Identity, LANES, Real, Running, Sum, fold_lanes, join_lanes, lanewise, put,
+    BLOCK, End, Fold, Identity, LANES, Largest, Real, Running, Sum, best, fold_lanes, join_lanes, lanewise,
+    put,
 };
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
@@ -23,7 +24,7 @@ impl<T: Number, E: End + Identity<T>> Fold<T> for Arg<T, E> {
     const EMPTY: Self = Arg { value: E::IDENTITY, index: -1, end: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], base: i64) {
-        let best = fold_lanes(x, E::IDENTITY, E::better, E::better);
+        let best = best::<T, E>(x);
         if !x.is_empty() && (self.index < 0 || E::beats(best, self.value)) {
             let at = first_equal(x, best);
             (self.value, self.index) = (x[at], base + at as i64);
@@ -183,7 +184,7 @@ impl<T: Real> Fold<T> for LogSum<T> {
     const EMPTY: Self = LogSum { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
-        let max = fold_lanes(x, T::LOWEST, T::larger, T::larger);
+        let max = best::<T, Largest>(x);
         if max == T::LOWEST {
             return;
         }

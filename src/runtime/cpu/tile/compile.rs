@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::tile::ahead;
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
@@ -66,6 +67,9 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         empty: kernel.level_points(0) == 0,
     };
     single_loops_outermost(&mut program);
+    if tiling.whole {
+        ahead::foresee(&mut program);
+    }
     program.sharing = sharing(kernel, &program);
     program
 }
@@ -103,10 +107,13 @@ fn single_loops_outermost(program: &mut Program) {
 fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, usize) {
     let extent = |axis: Option<AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
     let all = extent(tiling.col);
-    if let Some(cols) = tiling.cols {
-        return (tiling.rows, cols.clamp(1, all));
-    }
     let width = registers::width(&builder.slots, &builder.lives);
+    if let Some(cols) = tiling.cols {
+        let bytes = width + written(kernel, tiling);
+        let fitting = (REGISTERS / bytes.max(1) / cols.max(1)).max(1);
+        let rows = if tiling.shrinks { tiling.rows.min(fitting) } else { tiling.rows };
+        return (rows, cols.clamp(1, all));
+    }
     let reduces = !builder.reductions.is_empty();
     let most = if reduces { 4096 } else { 1024 };
     let most = most / tiling.rows;
@@ -114,6 +121,12 @@ fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, u
     let tiles = all.div_ceil(fitting);
     let even = all.div_ceil(tiles).next_multiple_of(16);
     (tiling.rows, even.min(all))
+}
+
+/// Bytes that go from each element of a tile to memory, by way of the cache.
+fn written(kernel: &Kernel, tiling: &Tiling) -> usize {
+    let stores = kernel.stores.iter().filter(|store| store.level == tiling.level);
+    stores.map(|store| store.dtype.size()).sum()
 }
 
 fn loops(kernel: &Kernel, tiling: &Tiling, tile: (usize, usize), level: u8) -> Loops {

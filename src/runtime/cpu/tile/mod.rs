@@ -17,6 +17,7 @@
 //! `tiling` picks the tile's axes, `build` emits steps, `registers`
 //! gives values places in scratch memory, `run` interprets.
 
+mod ahead;
 mod analysis;
 mod build;
 mod class;

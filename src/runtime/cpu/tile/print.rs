@@ -63,9 +63,9 @@ impl Program {
                 let from: Vec<String> = from.iter().map(|&from| slot(from)).collect();
                 writeln!(f, "{} = {name} {}", slot(*to), from.join(", "))
             }
-            Step::Normalize { to, from, .. } => {
-                let from: Vec<String> = from.iter().map(|&from| slot(from)).collect();
-                writeln!(f, "{} = normalize {}", slot(*to), from.join(", "))
+            Step::Lines(lines) => {
+                let from: Vec<String> = lines.from.iter().map(|from| slot(from.0)).collect();
+                writeln!(f, "{} = {} {} by line", slot(lines.to.0), lines.name, from.join(", "))
             }
             Step::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
             Step::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),

@@ -57,8 +57,15 @@ impl BlockProgram {
         let cols = extent(along.last()).min(TILE);
         let rows = (TILE / cols).clamp(1, extent(lines.last()));
         let row = lines.last().copied().filter(|_| rows > 1);
-        let tiling =
-            Tiling { col: along.last().copied(), level: 0, row, whole: false, rows, cols: Some(cols) };
+        let tiling = Tiling {
+            col: along.last().copied(),
+            level: 0,
+            row,
+            whole: false,
+            rows,
+            shrinks: false,
+            cols: Some(cols),
+        };
         let root = value.map_or(Root::Stores, Root::Block);
         BlockProgram { program: assemble(kernel, &facts, tiling, root), batch, lines, along }
     }

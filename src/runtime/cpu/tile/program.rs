@@ -8,8 +8,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{
-    AccumulateFn, Accumulator, ExpandFn, IndexedFn, MicroFn, NormalizeFn, Reducer, Scanner, StridedFn,
-    TransposeFn,
+    AccumulateFn, Accumulator, ExpandFn, IndexedFn, MicroFn, Reducer, Scanner, StridedFn, TransposeFn,
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
@@ -190,6 +189,45 @@ pub struct Aim {
     pub operands: SmallVec<[Slot; 3]>,
 }
 
+/// A micro-op over each line of a tile, or of a vector the only one.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// The loop.
+    pub function: MicroFn,
+    /// Its name, for people.
+    pub name: &'static str,
+    /// The destination.
+    pub to: (Slot, Advance),
+    /// The operands; unused ones repeat the first.
+    pub from: [(Slot, Advance); 3],
+    /// Class of what varies along lines, or between them.
+    pub class: Class,
+    /// What to ask for meanwhile.
+    pub ahead: Option<Ahead>,
+}
+
+/// A part of what the next tile will read of an operand, to be asked for while
+/// a line of this one is at work: memory has nothing to do meanwhile, and
+/// hardware foresees no more than the page at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Which operand.
+    pub operand: usize,
+    /// Which part of its line.
+    pub part: usize,
+    /// How many parts there are.
+    pub parts: usize,
+}
+
+/// How an operand goes on from line to line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// By so many bytes, however long a line is.
+    Bytes(usize),
+    /// By a line of elements of so many bytes.
+    Line(usize),
+}
+
 /// A block of a matrix that a product hands in or asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockStep {
@@ -246,6 +284,8 @@ pub struct Reduction {
     pub position: Option<AddressId>,
     /// How it is done.
     pub form: ReductionForm,
+    /// What to ask for meanwhile.
+    pub ahead: Option<Ahead>,
 }
 
 /// The two forms of reductions.
@@ -263,8 +303,6 @@ pub enum ReductionForm {
         component: (usize, usize),
         /// Whether an index of -1 (no element) becomes 0.
         index: bool,
-        /// Whether another step takes the elements in.
-        fused: bool,
     },
     /// Lane by lane.
     Vertical {
@@ -333,21 +371,9 @@ pub enum Step {
         /// How many elements.
         class: Class,
     },
-    /// The normalisation of a row with gain and bias.
-    Normalize {
-        /// The loop.
-        function: NormalizeFn,
-        /// The destination.
-        to: Slot,
-        /// The row, its mean and reciprocal deviation, gain and bias.
-        from: [Slot; 5],
-        /// Room for the two scalars side by side.
-        stats: Slot,
-        /// Bytes of an element.
-        lane: usize,
-        /// How many elements.
-        class: Class,
-    },
+    /// A micro-op done line by line, for operands that do not have an element
+    /// for each of the tile's.
+    Lines(Box<Lines>),
     /// A vector of rows or columns spread over the tile.
     Expand {
         /// The loop.

@@ -8,8 +8,14 @@ use crate::runtime::cpu::tile::program::Class;
 /// Elements of a row that are kept between stages at most.
 const RESIDENT: usize = 32 << 10;
 
+/// Elements of a row of which a tile has several at most.
+const LONG: usize = 2048;
+
+/// Rows of a tile of several whole rows at most.
+const ROWS: usize = 64;
+
 /// Elements of a tile of several short rows, about.
-const SHORT: usize = 512;
+const SHORT: usize = 2048;
 
 /// Side of a tile that transposes.
 const TRANSPOSED: usize = 64;
@@ -28,6 +34,8 @@ pub struct Tiling {
     pub whole: bool,
     /// Rows of a tile.
     pub rows: usize,
+    /// Whether a tile has fewer rows where more would not fit the cache.
+    pub shrinks: bool,
     /// Columns of a tile, where something decides them beforehand.
     pub cols: Option<usize>,
 }
@@ -56,10 +64,10 @@ pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
     let levels = (0..=kernel.depth()).filter(|&level| kernel.level_axes(level).next().is_some());
     let best = levels.map(|level| (cost(kernel, level), level)).min_by(|a, b| a.0.total_cmp(&b.0));
     let Some((_, level)) = best else {
-        return Tiling { col: None, level: 0, row: None, whole: false, rows: 1, cols: None };
+        return Tiling { col: None, level: 0, row: None, whole: false, rows: 1, shrinks: false, cols: None };
     };
     let col = kernel.level_axes(level).last();
-    let mut tiling = Tiling { col, level, row: None, whole: false, rows: 1, cols: None };
+    let mut tiling = Tiling { col, level, row: None, whole: false, rows: 1, shrinks: false, cols: None };
     choose_rows(kernel, &mut tiling);
     let several_passes = level > 0 && several_passes(kernel, facts, level);
     let only = kernel.level_axes(level).count() == 1;
@@ -122,13 +130,29 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
         access(&scatter.address, kernel.points(0) as f64, true);
     }
     let elements = extent(kernel, col).max(1) as f64;
-    let steps = |l: u8| kernel.exprs.iter().filter(|node| node.level == l).count() as f64;
-    for l in 0..=kernel.depth() {
-        let points = kernel.points(l) as f64;
-        // A dispatch costs as much as some forty elements.
-        cost += steps(l) * 40.0 * if l < level { points } else { points / elements.min(512.0) };
+    let rows = rows_below(kernel, level, extent(kernel, col)).map_or(1, |(_, rows)| rows) as f64;
+    for node in &kernel.exprs {
+        let points = kernel.points(node.level) as f64;
+        // A dispatch costs as much as some forty elements, a line of a tile of
+        // several ten; a reduction begins and ends for each line.
+        cost += match &node.expr {
+            Expr::Reduce(..) if node.level < level => 40.0 * points,
+            _ if node.level < level => 40.0 * points / rows,
+            _ => (10.0 + 30.0 / rows) * points / elements.min(512.0),
+        };
     }
     cost
+}
+
+/// The axis of rows for a level of so many columns whose rows are whole, and
+/// how many of them, about, are a tile.
+fn rows_below(kernel: &Kernel, level: u8, cols: usize) -> Option<(AxisId, usize)> {
+    let only = kernel.level_axes(level).count() == 1;
+    if level == 0 || !only || cols > LONG || cols == 0 {
+        return None;
+    }
+    let row = kernel.level_axes(level - 1).last()?;
+    Some((row, (LONG / cols).clamp(1, ROWS).min(extent(kernel, row).max(1))))
 }
 
 /// Adds an axis of rows where columns are few, or where a load is contiguous
@@ -138,11 +162,10 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
     let cols = extent(kernel, col);
     let level = tiling.level;
     if level > 0 {
-        let only = kernel.level_axes(level).count() == 1;
-        let below = kernel.level_axes(level - 1).last();
-        if let Some(row) = below.filter(|_| only && cols <= SHORT / 2 && cols > 0) {
+        if let Some((row, _)) = rows_below(kernel, level, cols) {
             tiling.row = Some(row);
-            tiling.rows = (SHORT / cols).clamp(2, 64).min(extent(kernel, row).max(1));
+            tiling.rows = ROWS.min(extent(kernel, row).max(1));
+            tiling.shrinks = true;
         }
         return;
     }
@@ -158,8 +181,9 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
-    if let Some(row) = next.filter(|_| cols < SHORT / 2 && cols > 0) {
+    if let Some(row) = next.filter(|_| cols < SHORT / 8 && cols > 0) {
         tiling.row = Some(row);
+        tiling.shrinks = true;
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
     }

@@ -4,7 +4,7 @@ use super::{LENGTHS, Register, Rng, equal, register_type, samples};
 use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, Fused, alu, bitcast, cast, fused};
+use crate::runtime::cpu::micro::{Form, Side, alu, bitcast, cast, pair};
 
 const FORMS: [[Form; 3]; 8] = {
     use Form::{S, V};
@@ -138,34 +138,43 @@ fn bitcasts_keep_the_bits() {
 }
 
 #[test]
-fn ternary_superinstructions_compose_rows() {
+fn pairs_have_the_bits_of_one_operation_after_the_other() {
+    let (firsts, seconds) =
+        ([AluOp::Add, AluOp::Sub, AluOp::Mul], [AluOp::Add, AluOp::Sub, AluOp::Mul, AluOp::Max]);
+    let mut found = 0;
     each_level(|_| {
         let mut rng = Rng(5);
-        for (op, dtype) in [Fused::MulAdd, Fused::MulSub, Fused::SubMul]
-            .into_iter()
-            .flat_map(|op| [(op, DType::F32), (op, DType::F64), (op, DType::BF16)])
-        {
-            for &forms in &FORMS[..4] {
-                for n in LENGTHS {
-                    // Small integers: exact whether rounded once or twice.
-                    let small: Vec<Scalar> =
-                        (0..3 * n.max(1)).map(|_| Scalar::Float((rng.next() % 200) as f64 - 100.0)).collect();
-                    let x: Vec<Register> = small.chunks(n.max(1)).map(|x| Register::of(dtype, x)).collect();
-                    let mut dst = Register::new(dtype, n);
-                    let micro = fused(op, dtype, forms).unwrap();
-                    // SAFETY: registers of the types and length asked for.
-                    unsafe { micro(dst.ptr_mut(), x[0].ptr(), x[1].ptr(), x[2].ptr(), n) };
-                    for i in 0..n {
-                        let [a, b, c] = [0, 1, 2].map(|k| operand(&x[k], forms[k], i).as_f64());
-                        let want = match op {
-                            Fused::MulAdd => a * b + c,
-                            Fused::MulSub => a * b - c,
-                            _ => (a - b) * c,
-                        };
-                        assert_eq!(dst.get(i).as_f64(), want, "{op:?} {forms:?}");
-                    }
+        for (first, second, forms) in firsts.into_iter().flat_map(|first| {
+            seconds.into_iter().flat_map(move |second| FORMS.map(|forms| (first, second, forms)))
+        }) {
+            for (side, n) in [Side::Left, Side::Right].into_iter().flat_map(|side| LENGTHS.map(|n| (side, n)))
+            {
+                let Some((micro, name)) = pair(first, second, side, DType::F32, forms) else { continue };
+                found += 1;
+                let x: Vec<Register> = (0..3)
+                    .map(|_| {
+                        Register::of(
+                            DType::F32,
+                            &(0..n.max(1))
+                                .map(|_| Scalar::Float(f64::from(rng.unit() as f32)))
+                                .collect::<Vec<_>>(),
+                        )
+                    })
+                    .collect();
+                let mut dst = Register::new(DType::F32, n);
+                // SAFETY: registers of the types and length asked for.
+                unsafe { micro(dst.ptr_mut(), x[0].ptr(), x[1].ptr(), x[2].ptr(), n) };
+                for i in 0..n {
+                    let [a, b, c] = [0, 1, 2].map(|k| operand(&x[k], forms[k], i).as_f64() as f32);
+                    let eval =
+                        |op: AluOp, x: f32, y: f32| op.eval_float(&[f64::from(x), f64::from(y)]) as f32;
+                    let between = eval(first, a, b);
+                    let want =
+                        if side == Side::Left { eval(second, between, c) } else { eval(second, c, between) };
+                    assert_eq!((dst.get(i).as_f64() as f32).to_bits(), want.to_bits(), "{name} {forms:?}");
                 }
             }
         }
     });
+    assert!(found > 0);
 }

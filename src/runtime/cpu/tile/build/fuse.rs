@@ -1,36 +1,288 @@
 //! Superinstructions: operations that run as one loop.
+//!
+//! An operation is *absorbed* if all that use it are loops that compute it on
+//! the way. Products and sums keep their own rounding, so that results have
+//! the same bits; only what enters a reduction is rounded as the reduction
+//! sees fit.
 
-use crate::kernel::{ExprId, Kernel};
+use smallvec::SmallVec;
+
+use crate::base::DType;
+use crate::ir::{AluOp, Monoid};
+use crate::kernel::{Expr, ExprId, Kernel};
+use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, STATE_BYTES, Side};
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{Slot, Step};
+use crate::runtime::cpu::tile::program::{Advance, Class, Lines, Slot, Step};
 use crate::runtime::cpu::tile::tiling::Tiling;
 
 /// Which expressions run as part of others.
 #[derive(Debug)]
 pub struct Patterns {
-    /// Whether an expression is computed only inside of another.
+    /// Whether an expression is computed only inside of others.
     pub absorbed: Vec<bool>,
+    /// What the loop of an expression absorbs.
+    loops: Vec<Option<Pattern>>,
+    users: Vec<SmallVec<[ExprId; 2]>>,
 }
 
-/// The patterns of a kernel.
-pub fn patterns(kernel: &Kernel, _facts: &Facts, _tiling: &Tiling) -> Patterns {
-    Patterns { absorbed: vec![false; kernel.exprs.len()] }
+/// What a loop absorbs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pattern {
+    /// One of an operation's operands, on this side.
+    Pair(ExprId, Side),
+    /// The difference that is the argument of an exponential.
+    ExpSub(ExprId),
+    /// The product of vectors that a sum takes in.
+    Dot(ExprId),
+    /// The difference whose square a sum takes in.
+    Squares(ExprId),
+}
+
+/// A sum whose elements the loop that computes them takes in.
+pub(super) struct FusedSum {
+    function: MicroFn,
+    name: &'static str,
+    /// What the loop reads.
+    pub operands: [Slot; 2],
+    /// The values that the loop also writes, if it does.
+    values: Option<ExprId>,
+}
+
+impl Patterns {
+    /// No patterns.
+    pub fn none(kernel: &Kernel) -> Patterns {
+        let count = kernel.exprs.len();
+        Patterns {
+            absorbed: vec![false; count],
+            loops: vec![None; count],
+            users: vec![SmallVec::new(); count],
+        }
+    }
+}
+
+/// The patterns of a kernel, of whose values some are wanted as they are.
+pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprId]) -> Patterns {
+    let mut patterns = Patterns::none(kernel);
+    for (i, node) in kernel.exprs.iter().enumerate() {
+        node.expr.operands(|operand| patterns.users[operand.index()].push(ExprId(i as u32)));
+    }
+    let search = Search { kernel, facts, tiling };
+    // From the results down: of a chain each second operation is absorbed.
+    for inner in (0..kernel.exprs.len() as u32).rev().map(ExprId) {
+        if !wanted.contains(&inner)
+            && let Some(found) = search.absorbing(&patterns, inner)
+        {
+            patterns.absorbed[inner.index()] = true;
+            for (user, pattern) in found {
+                patterns.loops[user.index()] = Some(pattern);
+            }
+        }
+    }
+    patterns
+}
+
+/// Loops that compute an operation on the way again, at most.
+const REPEATED: usize = 2;
+
+struct Search<'k> {
+    kernel: &'k Kernel,
+    facts: &'k Facts,
+    tiling: &'k Tiling,
+}
+
+impl Search<'_> {
+    /// The loops that would absorb an operation, if all its users can.
+    fn absorbing(&self, patterns: &Patterns, inner: ExprId) -> Option<SmallVec<[(ExprId, Pattern); 2]>> {
+        let (op, [a, b]) = arithmetic(self.kernel, inner)?;
+        let users = &patterns.users[inner.index()];
+        let free = patterns.loops[inner.index()].is_none() && self.class(inner).cols();
+        // Stores and the like are uses without users.
+        if !free || users.is_empty() || users.len() != self.facts.uses[inner.index()] as usize {
+            return None;
+        }
+        let mut found: SmallVec<[(ExprId, Pattern); 2]> = SmallVec::new();
+        for &user in users {
+            let one = match self.kernel.expr(user) {
+                Expr::Reduce(Monoid::Sum, _) if op == AluOp::Mul => {
+                    let vectors = self.class(a).cols() && self.class(b).cols();
+                    (vectors && self.along_columns(inner)).then_some((user, Pattern::Dot(inner)))
+                }
+                Expr::Alu(AluOp::Exp, _) if op == AluOp::Sub && self.class(a).cols() => {
+                    (users.len() == 1).then_some((user, Pattern::ExpSub(inner)))
+                }
+                Expr::Alu(AluOp::Mul, x) if op == AluOp::Sub && x[0] == inner && x[1] == inner => {
+                    self.squares(patterns, user, inner, [a, b])
+                }
+                Expr::Alu(..) => self.pair(patterns, user, inner, op),
+                _ => None,
+            };
+            let one = one.filter(|(at, _)| *at != user || patterns.loops[user.index()].is_none())?;
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+        let repeated = found.len() <= REPEATED;
+        (repeated && found.iter().all(|(at, _)| !patterns.absorbed[at.index()])).then_some(found)
+    }
+
+    /// Whether a square enters a sum that can compute the difference, too.
+    fn squares(
+        &self,
+        patterns: &Patterns,
+        square: ExprId,
+        inner: ExprId,
+        [a, b]: [ExprId; 2],
+    ) -> Option<(ExprId, Pattern)> {
+        let &[sum] = patterns.users[square.index()].as_slice() else { return None };
+        let sums = patterns.loops[sum.index()] == Some(Pattern::Dot(square));
+        let forms = self.class(a).cols() && !self.class(b).cols();
+        (sums && forms).then_some((sum, Pattern::Squares(inner)))
+    }
+
+    fn pair(
+        &self,
+        patterns: &Patterns,
+        user: ExprId,
+        inner: ExprId,
+        first: AluOp,
+    ) -> Option<(ExprId, Pattern)> {
+        let Expr::Alu(second, x) = self.kernel.expr(user) else { return None };
+        let side = match (x[0] == inner, x[1] == inner) {
+            (true, false) => Side::Left,
+            (false, true) if matches!(second, AluOp::Add | AluOp::Mul) => Side::Left,
+            (false, true) => Side::Right,
+            _ => return None,
+        };
+        let (outer, own) = (&self.kernel.exprs[user.index()], &self.kernel.exprs[inner.index()]);
+        let alike = outer.level == own.level
+            && self.facts.axes[user.index()] == self.facts.axes[inner.index()]
+            && !patterns.absorbed[user.index()];
+        let exists = micro::pair(first, *second, side, outer.dtype, [Form::V; 3]).is_some();
+        (alike && exists).then_some((user, Pattern::Pair(inner, side)))
+    }
+
+    fn class(&self, id: ExprId) -> Class {
+        self.tiling.class(self.facts.axes[id.index()])
+    }
+
+    /// Whether the level of an expression is the tile's columns.
+    fn along_columns(&self, id: ExprId) -> bool {
+        let level = self.kernel.exprs[id.index()].level;
+        self.tiling.class_of_level(self.kernel, level, false) == Class::COL
+    }
+}
+
+/// The operation and operands of a sum, difference or product that a loop may
+/// absorb.
+fn arithmetic(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
+    match kernel.expr(id) {
+        Expr::Alu(op @ (AluOp::Add | AluOp::Sub | AluOp::Mul), x)
+            if Lane::of(kernel.exprs[id.index()].dtype) == Lane::F32 =>
+        {
+            Some((*op, [x[0], x[1]]))
+        }
+        _ => None,
+    }
 }
 
 impl Builder<'_> {
     /// A value as a superinstruction, if it is one.
-    pub(super) fn fused(&mut self, _id: ExprId) -> Option<Slot> {
-        None
+    pub(super) fn fused(&mut self, id: ExprId) -> Option<Slot> {
+        let dtype = self.kernel.exprs[id.index()].dtype;
+        match self.patterns.loops[id.index()]? {
+            Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
+            Pattern::ExpSub(inner) => {
+                let slots = self.operands_of(inner);
+                Some(
+                    self.apply(&slots, dtype, |forms| {
+                        (superinstruction(Fused::ExpSub, dtype, forms), "exp_sub")
+                    }),
+                )
+            }
+            Pattern::Dot(_) | Pattern::Squares(_) => None,
+        }
     }
 
-    /// A sum whose elements another step computes and takes in: its operand.
-    pub(super) fn fused_sum(&mut self, _id: ExprId) -> Option<Slot> {
-        None
+    fn pair(&mut self, id: ExprId, inner: ExprId, side: Side, dtype: DType) -> Slot {
+        let Expr::Alu(second, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
+        let other = if x[0] == inner { x[1] } else { x[0] };
+        let (first, _) =
+            arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        let [mut a, mut b] = self.operands_of(inner);
+        let vector = |builder: &Self, slot: Slot| builder.slots[slot.0 as usize].class.cols();
+        if first != AluOp::Sub && !vector(self, a) && vector(self, b) {
+            (a, b) = (b, a);
+        }
+        let slots = [a, b, self.slot_of(other)];
+        let second = *second;
+        self.apply(&slots, dtype, |forms| {
+            let found = micro::pair(first, second, side, dtype, forms);
+            found.unwrap_or_else(|| panic!("no {} of {} for {forms:?}", second.name(), first.name()))
+        })
     }
 
-    /// The step that takes elements into a reduction.
-    pub(super) fn update_step(&mut self, _id: ExprId, number: u32) -> Option<Step> {
-        Some(Step::Update(number))
+    /// Where the operands of an absorbed operation are.
+    fn operands_of(&mut self, inner: ExprId) -> [Slot; 2] {
+        let (_, x) = arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        x.map(|x| self.slot_of(x))
     }
+
+    /// The exponential that the loop of a sum over it computes, where nothing
+    /// else in the sum's pass asks for it.
+    pub(super) fn deferrable(&self, sum: ExprId) -> Option<ExprId> {
+        let &Expr::Reduce(Monoid::Sum, x) = self.kernel.expr(sum) else { return None };
+        let Some(Pattern::ExpSub(inner)) = self.patterns.loops[x.index()] else { return None };
+        let (_, [_, shift]) = arithmetic(self.kernel, inner)?;
+        let level = self.kernel.exprs[x.index()].level;
+        let along = self.tiling.class_of_level(self.kernel, level, false) == Class::COL;
+        let outer = usize::from(level).checked_sub(1)?;
+        let pass = |id: ExprId| self.facts.passes[id.index()][outer];
+        let later = |&user: &ExprId| {
+            user == sum || (self.kernel.exprs[user.index()].level == level && pass(user) > pass(x))
+        };
+        let free = self.value[x.index()].is_none() && self.patterns.users[x.index()].iter().all(later);
+        (free && along && !self.class(shift).cols()).then_some(x)
+    }
+
+    /// The loop that computes a sum's elements and takes them in, if there is one.
+    pub(super) fn fused_sum(&mut self, id: ExprId) -> Option<FusedSum> {
+        let &Expr::Reduce(Monoid::Sum, x) = self.kernel.expr(id) else { return None };
+        let dtype = self.kernel.exprs[x.index()].dtype;
+        let (op, name, inner, values) =
+            match (self.patterns.loops[id.index()], self.patterns.loops[x.index()]) {
+                (Some(Pattern::Dot(inner)), _) => (Fused::Dot, "dot", inner, None),
+                (Some(Pattern::Squares(inner)), _) => (Fused::SqDevSum, "squares", inner, None),
+                (_, Some(Pattern::ExpSub(inner))) if self.deferred.contains(&x) => {
+                    (Fused::ExpSubSum, "exp_sub_sum", inner, Some(x))
+                }
+                _ => return None,
+            };
+        let operands = self.operands_of(inner);
+        let second = if op == Fused::Dot { Form::V } else { Form::S };
+        let function = superinstruction(op, dtype, [Form::V, second, Form::S]);
+        Some(FusedSum { function, name, operands, values })
+    }
+
+    /// Emits the loop that takes a sum's elements into its states.
+    pub(super) fn take_in(&mut self, sum: &FusedSum, state: Slot, class: Class) {
+        let FusedSum { function, name, operands, values } = *sum;
+        let (mut from, _) = self.lines_of(&operands);
+        let state = (state, Advance::Bytes(STATE_BYTES));
+        let to = match values {
+            Some(id) => {
+                let dtype = self.kernel.exprs[id.index()].dtype;
+                let to = self.register(class, dtype);
+                self.value[id.index()] = Some(to);
+                from[2] = state;
+                (to, Advance::Line(dtype.compute().size()))
+            }
+            None => state,
+        };
+        self.push(Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None })));
+    }
+}
+
+fn superinstruction(op: Fused, dtype: DType, forms: [Form; 3]) -> MicroFn {
+    micro::fused(op, dtype, forms).unwrap_or_else(|| panic!("no {op:?} of {dtype} for {forms:?}"))
 }

@@ -163,7 +163,7 @@ impl Builder<'_> {
         }
         let made = |step: &Step| match step {
             Step::Micro { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
-            Step::Normalize { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
+            Step::Lines(lines) if lines.to.0 == store.from => Some(lines.from.map(|from| from.0).into()),
             _ => None,
         };
         let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
@@ -185,7 +185,7 @@ impl Builder<'_> {
 fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
     match step {
         Step::Micro { from, .. } => Some(SmallVec::from_slice(from)),
-        Step::Normalize { from, .. } => Some(SmallVec::from_slice(from)),
+        Step::Lines(lines) => Some(lines.from.map(|from| from.0).into()),
         Step::Expand { from, .. } => Some(SmallVec::from_slice(&[*from])),
         Step::Aim(_) | Step::Index { .. } | Step::Inside { .. } => Some(SmallVec::new()),
         Step::Store(store) => Some(SmallVec::from_slice(&[store.from])),

@@ -47,6 +47,8 @@ pub struct Builder<'k> {
     pub(super) scans: Vec<Scan>,
     /// Where each expression's value is, if it is anywhere now.
     value: Vec<Option<Slot>>,
+    /// Values that the reductions of the body under construction compute.
+    deferred: Vec<ExprId>,
     constants: HashMap<(u64, DType), Slot>,
     arguments: HashMap<(u32, DType), Slot>,
     /// The bodies under construction, outermost first.
@@ -81,7 +83,7 @@ impl<'k> Builder<'k> {
             facts,
             tiling,
             stream,
-            patterns: fuse::patterns(kernel, facts, &tiling),
+            patterns: Patterns::none(kernel),
             addresses: Vec::new(),
             slots: Vec::new(),
             lives: Vec::new(),
@@ -89,6 +91,7 @@ impl<'k> Builder<'k> {
             reductions: Vec::new(),
             scans: Vec::new(),
             value: vec![None; kernel.exprs.len()],
+            deferred: Vec::new(),
             constants: HashMap::new(),
             arguments: HashMap::new(),
             open: Vec::new(),
@@ -105,6 +108,7 @@ impl<'k> Builder<'k> {
         if let Some(scatter) = &self.kernel.scatter {
             targets.extend([scatter.index, scatter.value]);
         }
+        self.patterns = fuse::patterns(self.kernel, self.facts, &self.tiling, &targets);
         self.body(0, &targets, true, |builder| match root {
             Root::Stores => builder.scatter(),
             Root::Block(value) => builder.to_block(value),
@@ -164,11 +168,15 @@ impl<'k> Builder<'k> {
                 inner.push(target);
             }
         }
+        let outer = self.deferred.len();
+        let deferred: Vec<ExprId> = reduces.iter().filter_map(|&reduce| self.deferrable(reduce)).collect();
+        self.deferred.extend(deferred);
         let (body, mine, scans) = self.body(level + 1, &inner, !stored.is_empty(), |builder| {
             for &reduce in reduces {
                 builder.reduce(reduce);
             }
         });
+        self.deferred.truncate(outer);
         let resident = self.tiling.whole && self.tiling.level == level + 1;
         if !resident {
             self.expire_deeper(level);

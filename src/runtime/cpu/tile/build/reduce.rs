@@ -29,16 +29,15 @@ impl Builder<'_> {
             self.address(&linear)
         });
         let fused = self.fused_sum(id);
-        let operand = match fused {
-            Some(operand) => operand,
+        let (operand, class) = match &fused {
+            Some(sum) => (sum.operands[0], self.joint_class(&sum.operands).union(reduced)),
             None => {
                 let slot = self.slot_of(x);
                 let class = self.joint_class(&[slot]).union(reduced);
-                self.widened(slot, class)
+                (self.widened(slot, class), class)
             }
         };
         self.read(operand);
-        let class = self.joint_class(&[operand]).union(reduced);
         let kind = kind_of(monoid);
         let form = if class == Class::SCALAR || reduced != Class::SCALAR {
             let rows = class.without(reduced);
@@ -47,22 +46,16 @@ impl Builder<'_> {
             let reducer =
                 micro::reduce(kind, dtype).unwrap_or_else(|| panic!("{} of {dtype}", monoid.name()));
             let index = positional(monoid);
-            ReductionForm::Horizontal {
-                reducer,
-                state,
-                rows,
-                component: (component, bytes),
-                index,
-                fused: fused.is_some(),
-            }
+            ReductionForm::Horizontal { reducer, state, rows, component: (component, bytes), index }
         } else {
             self.vertical(monoid, dtype, class, level)
         };
         let result = operand;
-        self.reductions.push(Reduction { operand, class, result, position, form });
-        if let Some(step) = self.update_step(id, number) {
-            self.push(step);
+        match (fused, &form) {
+            (Some(sum), ReductionForm::Horizontal { state, .. }) => self.take_in(&sum, *state, class),
+            (_, _) => self.push(Step::Update(number)),
         }
+        self.reductions.push(Reduction { operand, class, result, position, form, ahead: None });
         self.top().reductions.push(number);
     }
 

@@ -5,12 +5,16 @@ use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Form, Lane};
 use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{BlockStep, Bound, Class, Place, Slot, Step};
+use crate::runtime::cpu::tile::program::{Advance, BlockStep, Bound, Class, Lines, Place, Slot, Step};
+
+/// Columns from which on lines are long enough to be done one by one.
+const LINE: usize = 32;
 
 impl Builder<'_> {
     /// Emits the steps of a value, hoisted as far as it goes.
     pub(super) fn compute(&mut self, id: ExprId) {
-        if self.value[id.index()].is_some() || self.patterns.absorbed[id.index()] {
+        let absorbed = self.patterns.absorbed[id.index()] || self.deferred.contains(&id);
+        if self.value[id.index()].is_some() || absorbed {
             return;
         }
         let level = self.top().level;
@@ -85,13 +89,64 @@ impl Builder<'_> {
         // The condition of `Where` has a type of its own.
         let dtype = self.kernel.exprs[x[op.arity() - 1].index()].dtype;
         let slots: Vec<Slot> = x.iter().map(|&x| self.slot_of(x)).collect();
-        let class = self.joint_class(&slots);
-        let (from, mut forms) = self.operands(&slots, class);
-        if op.arity() == 1 {
-            forms[0] = Form::V;
+        let result = self.kernel.exprs[id.index()].dtype;
+        self.apply(&slots, result, |mut forms| {
+            if op.arity() == 1 {
+                forms[0] = Form::V;
+            }
+            (micro::alu(op, dtype, forms), op.name())
+        })
+    }
+
+    /// Emits an operation on some slots: the loop for their forms, and its name.
+    pub(super) fn apply(
+        &mut self,
+        slots: &[Slot],
+        dtype: DType,
+        function: impl FnOnce([Form; 3]) -> (micro::MicroFn, &'static str),
+    ) -> Slot {
+        let class = self.joint_class(slots);
+        if !self.goes_by_line(slots, class) {
+            let (from, forms) = self.operands(slots, class);
+            let (function, name) = function(forms);
+            return self.micro(function, name, from, class, dtype);
         }
-        let function = micro::alu(op, dtype, forms);
-        self.micro(function, op.name(), from, class, self.kernel.exprs[id.index()].dtype)
+        let (from, forms) = self.lines_of(slots);
+        let to = self.register(class, dtype);
+        let (function, name) = function(forms);
+        let to_line = (to, Advance::Line(dtype.compute().size()));
+        self.push(Step::Lines(Box::new(Lines { function, name, to: to_line, from, class, ahead: None })));
+        to
+    }
+
+    /// Whether an operation over a class is done line by line, so that no
+    /// vector of rows or columns must be spread over the tile.
+    fn goes_by_line(&self, slots: &[Slot], class: Class) -> bool {
+        let class_of = |slot: &Slot| self.slots[slot.0 as usize].class;
+        let vector = |slot: &Slot| class_of(slot) == Class::ROW || class_of(slot) == Class::COL;
+        class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols >= LINE) && slots.iter().any(vector)
+    }
+
+    /// The lines of some slots, and the forms they have.
+    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); 3], [Form; 3]) {
+        let mut lines = [(slots[0], Advance::Bytes(0)); 3];
+        let mut forms = [Form::V; 3];
+        for (i, &slot) in slots.iter().enumerate() {
+            self.read(slot);
+            let info = self.slots[slot.0 as usize];
+            let lane = info.dtype.compute().size();
+            let (form, advance) = match (info.class.rows(), info.class.cols()) {
+                (true, true) => (Form::V, Advance::Line(lane)),
+                (false, true) => (Form::V, Advance::Bytes(0)),
+                (true, false) => (Form::S, Advance::Bytes(lane)),
+                (false, false) => (Form::S, Advance::Bytes(0)),
+            };
+            (lines[i], forms[i]) = ((slot, advance), form);
+        }
+        for unused in slots.len()..3 {
+            lines[unused] = lines[0];
+        }
+        (lines, forms)
     }
 
     /// Emits a micro-op into a new register.
@@ -208,7 +263,11 @@ impl Builder<'_> {
         let lane = self.kernel.exprs[id.index()].dtype.compute().size();
         let block = BlockStep { slot, class, lane };
         let steps = &mut self.top().steps;
-        let makes = |step: &Step| matches!(step, Step::Micro { to, .. } if *to == slot);
+        let makes = |step: &Step| match step {
+            Step::Micro { to, .. } => *to == slot,
+            Step::Lines(lines) => lines.to.0 == slot,
+            _ => false,
+        };
         if let Some(at) = steps.iter().position(makes) {
             steps.insert(at, Step::AimBlock(block));
         }

@@ -26,7 +26,9 @@ use smallvec::SmallVec;
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Body, Loops, Program, Sharing, Step, units};
+use crate::runtime::cpu::tile::program::{
+    Advance, Ahead, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
+};
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use frame::{Block, Frame};
@@ -129,16 +131,7 @@ impl<'a> Launch<'a> {
                     // are the operands' classes.
                     unsafe { function(frame.slot(*to), a, b, c, frame.count(*class)) }
                 }
-                Step::Normalize { function, to, from, stats, lane, class } => {
-                    let [x, mean, deviation, gain, bias] = from.map(|slot| frame.slot(slot).cast_const());
-                    let stats = frame.slot(*stats);
-                    // SAFETY: the program's contract; `stats` has room for two.
-                    unsafe {
-                        mean.copy_to_nonoverlapping(stats, *lane);
-                        deviation.copy_to_nonoverlapping(stats.add(*lane), *lane);
-                        function(frame.slot(*to), x, stats, gain, bias, frame.count(*class));
-                    }
-                }
+                Step::Lines(lines) => self.by_line(frame, lines),
                 Step::Expand { function, to, from } => {
                     let (rows, cols) = frame.tile();
                     // SAFETY: the program's contract.
@@ -159,6 +152,39 @@ impl<'a> Launch<'a> {
                 Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
             }
         }
+    }
+
+    /// A micro-op over each line of the tile.
+    fn by_line(&self, frame: &Frame, lines: &Lines) {
+        let (rows, cols) = frame.tile();
+        let rows = if lines.class.rows() { rows } else { 1 };
+        let bytes = |(_, advance): (Slot, Advance)| match advance {
+            Advance::Bytes(bytes) => bytes,
+            Advance::Line(lane) => cols * lane,
+        };
+        let (on, from_on) = (bytes(lines.to), lines.from.map(bytes));
+        let mut from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        let mut to = frame.slot(lines.to.0);
+        for _ in 0..rows {
+            // SAFETY: the program's contract; the forms of `function` are
+            // those of the operands' lines.
+            unsafe { (lines.function)(to, from[0], from[1], from[2], cols) }
+            if let Some(ahead) = lines.ahead {
+                self.foresee(frame, ahead, from[ahead.operand], from_on[ahead.operand]);
+            }
+            to = to.wrapping_add(on);
+            from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
+        }
+    }
+
+    /// Asks for a part of the line, of so many bytes, that stands where this
+    /// one does in the next tile.
+    #[inline]
+    pub fn foresee(&self, frame: &Frame, ahead: Ahead, line: *const u8, bytes: usize) {
+        let (rows, _) = frame.tile();
+        let from = bytes * ahead.part / ahead.parts;
+        let to = bytes * (ahead.part + 1) / ahead.parts;
+        micro::prefetch(line.wrapping_add(rows * bytes + from), to - from);
     }
 
     /// A pass over a level.

@@ -41,7 +41,6 @@ impl Launch<'_> {
         let position = reduction.position.map_or(0, |address| frame.offset(address));
         let count = frame.count(reduction.class);
         match &reduction.form {
-            ReductionForm::Horizontal { fused: true, .. } => {}
             ReductionForm::Horizontal { reducer, state, rows, .. } => {
                 let lines = frame.count(*rows);
                 let len = count / lines.max(1);
@@ -51,6 +50,9 @@ impl Launch<'_> {
                     unsafe {
                         let state = frame.slot(*state).add(line * STATE_BYTES);
                         (reducer.update)(state, x.add(line * len * lane), len, position);
+                        if let Some(ahead) = reduction.ahead {
+                            self.foresee(frame, ahead, x.add(line * len * lane), len * lane);
+                        }
                     }
                 }
             }

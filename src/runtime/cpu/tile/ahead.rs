@@ -1,0 +1,57 @@
+//! Which steps ask for what the next tile reads.
+
+use crate::runtime::cpu::tile::program::{Ahead, Class, Line, Load, Program, ReductionForm, Slot, Step};
+
+/// Shares each input's next rows among the steps that go through its present
+/// ones line by line, in tiles of whole rows.
+pub fn foresee(program: &mut Program) {
+    let loads = program.bodies.iter().flat_map(|body| &body.steps).filter_map(|step| match step {
+        Step::Load(load) if follows(program, load) => Some(load.to),
+        _ => None,
+    });
+    for slot in loads.collect::<Vec<Slot>>() {
+        let parts = readers(program, slot, &mut |_| {});
+        let mut part = 0;
+        readers(program, slot, &mut |(ahead, operand)| {
+            *ahead = Some(Ahead { operand, part, parts });
+            part += 1;
+        });
+    }
+}
+
+/// Whether a load points at rows in memory after which the next tile's follow.
+fn follows(program: &Program, load: &Load) -> bool {
+    let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
+    let cols = program.tile.1 as i64;
+    plain
+        && load.class == Class::FULL
+        && matches!(load.line, Line::Unit(None))
+        && program.step_along(load.address, program.row) == cols
+        && program.step_along(load.address, program.col) == 1
+}
+
+/// Calls `visit` with each step that reads a slot line by line and asks for
+/// nothing yet, and with the operand that the slot is; gives their number.
+fn readers(program: &mut Program, slot: Slot, visit: &mut dyn FnMut((&mut Option<Ahead>, usize))) -> usize {
+    let mut count = 0;
+    let Program { bodies, reductions, .. } = program;
+    for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
+        let found = match step {
+            Step::Lines(lines) => {
+                let operand = lines.from.iter().position(|from| from.0 == slot);
+                operand.map(|operand| (&mut lines.ahead, operand))
+            }
+            Step::Update(number) => {
+                let reduction = &mut reductions[*number as usize];
+                let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
+                (along && reduction.operand == slot).then_some((&mut reduction.ahead, 0))
+            }
+            _ => None,
+        };
+        if let Some((ahead, operand)) = found.filter(|(ahead, _)| ahead.is_none()) {
+            count += 1;
+            visit((ahead, operand));
+        }
+    }
+    count
+}
