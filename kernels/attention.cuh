@@ -6,41 +6,42 @@
 // functions give elements and take results. Where only the logarithms of the sums of
 // powers are wanted, each is the one column of its row.
 
-// The largest, or the sum, of what the eight threads have that share queries.
+// The largest, or the sum, of what the threads have that share queries.
+template <class S>
 KILN_FUNCTION f32 largest_of_sharers(f32 x) {
     const i32 lane = threadIdx.x & 31;
 #pragma unroll
-    for (i32 by = 1; by < ATTENTION_SHARERS; by *= 2) x = fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ by));
+    for (i32 by = 1; by < S::SHARERS; by *= 2) x = fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ by));
     return x;
 }
+template <class S>
 KILN_FUNCTION f32 sum_of_sharers(f32 x) {
     const i32 lane = threadIdx.x & 31;
 #pragma unroll
-    for (i32 by = 1; by < ATTENTION_SHARERS; by *= 2) x = x + __shfl_sync(0xffffffffu, x, lane ^ by);
+    for (i32 by = 1; by < S::SHARERS; by *= 2) x = x + __shfl_sync(0xffffffffu, x, lane ^ by);
     return x;
 }
 
 template <class Extents, class Place, class Q, class K, class V, class Masked, class Store>
 KILN_FUNCTION void attention(
-    AttentionBlock<Extents::WIDTH>& block, f32 scale, const Q& load_q, const K& load_k, const V& load_v,
+    AttentionBlock<typename Extents::Shares, Extents::WIDTH>& block, f32 scale, const Q& load_q, const K& load_k, const V& load_v,
     const Masked& masked, const Store& store
 ) {
-    using Block = AttentionBlock<Extents::WIDTH>;
+    typedef typename Extents::Shares S;
+    using Block = AttentionBlock<S, Extents::WIDTH>;
     constexpr i32 SIDE = ATTENTION_SIDE;
     constexpr i32 TILES = (Extents::ROWS + SIDE - 1) / SIDE;
     const f32 nowhere = __int_as_float(0xff800000);
-    const i32 thread = threadIdx.x, sharer = thread % ATTENTION_SHARERS;
-    const i32 own_row = thread / ATTENTION_SHARERS * ATTENTION_ROWS;
     // Neighbours share the keys and values of a batch.
     const Place batch = blockIdx.x / TILES;
     const i32 first = (i32)(blockIdx.x % TILES) * SIDE;
 
-    f32 sums[ATTENTION_ROWS][Block::OWN];
+    f32 sums[S::ROWS][Block::OWN];
     // The largest score so far, from the least finite number on, so that
     // differences are numbers; and this thread's part of the sum of powers.
-    f32 most[ATTENTION_ROWS], total[ATTENTION_ROWS];
+    f32 most[S::ROWS], total[S::ROWS];
 #pragma unroll
-    for (i32 i = 0; i < ATTENTION_ROWS; i++) {
+    for (i32 i = 0; i < S::ROWS; i++) {
         most[i] = -3.4028235e38f;
         total[i] = 0.0f;
 #pragma unroll
@@ -50,7 +51,7 @@ KILN_FUNCTION void attention(
     // No query of the block looks beyond the last one's own place.
     const i32 end = Extents::CAUSAL && first + SIDE < Extents::KEYS ? first + SIDE : Extents::KEYS;
     for (i32 key = 0; key < end; key += SIDE) {
-        f32 scores[ATTENTION_ROWS][ATTENTION_OTHERS];
+        f32 scores[S::ROWS][S::OTHERS];
         attention_products<Extents::DEPTH>(
             block,
             [&](i32 row, i32 d) -> f32 { return first + row < Extents::ROWS ? load_q(batch, first + row, d) : 0.0f; },
@@ -58,28 +59,28 @@ KILN_FUNCTION void attention(
             scores
         );
 #pragma unroll
-        for (i32 i = 0; i < ATTENTION_ROWS; i++) {
-            const i32 row = first + own_row + i;
+        for (i32 i = 0; i < S::ROWS; i++) {
+            const i32 row = first + S::row(i);
             f32 largest = most[i];
 #pragma unroll
-            for (i32 j = 0; j < ATTENTION_OTHERS; j++) {
-                const i32 place = key + j * ATTENTION_SHARERS + sharer;
+            for (i32 j = 0; j < S::OTHERS; j++) {
+                const i32 place = key + S::along(j);
                 const bool seen = place < Extents::KEYS && row < Extents::ROWS && !(Extents::CAUSAL && place > row);
                 f32 x = scores[i][j] * scale;
                 if (seen) x = masked(batch, row, place, x);
                 scores[i][j] = seen ? x : nowhere;
                 largest = fmaxf(largest, scores[i][j]);
             }
-            largest = largest_of_sharers(largest);
+            largest = largest_of_sharers<S>(largest);
             const f32 shrink = exponential(most[i] - largest);
             most[i] = largest;
             total[i] = total[i] * shrink;
 #pragma unroll
             for (i32 c = 0; c < Block::OWN; c++) sums[i][c] = sums[i][c] * shrink;
 #pragma unroll
-            for (i32 j = 0; j < ATTENTION_OTHERS; j++) {
+            for (i32 j = 0; j < S::OTHERS; j++) {
                 const f32 power = exponential(scores[i][j] - largest);
-                block.weights[own_row + i][j * ATTENTION_SHARERS + sharer] = power;
+                block.weights[S::row(i)][S::along(j)] = S::stored(power);
                 total[i] = total[i] + power;
             }
         }
@@ -94,14 +95,14 @@ KILN_FUNCTION void attention(
         );
     }
 #pragma unroll
-    for (i32 i = 0; i < ATTENTION_ROWS; i++) {
-        const i32 row = first + own_row + i;
-        const f32 all = sum_of_sharers(total[i]);
+    for (i32 i = 0; i < S::ROWS; i++) {
+        const i32 row = first + S::row(i);
+        const f32 all = sum_of_sharers<S>(total[i]);
         // Where only a mask leaves nothing to look at, the result is zero.
         const f32 part = Extents::MASKED && all == 0.0f ? 0.0f : 1.0f / all;
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) {
-            const i32 column = c * ATTENTION_SHARERS + sharer;
+            const i32 column = S::along(c);
             const f32 x = Extents::LOG_SUM ? most[i] + logarithm(all) : sums[i][c] * part;
             if (row < Extents::ROWS && column < Extents::WIDTH) store(batch, row, column, x);
         }

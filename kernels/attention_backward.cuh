@@ -11,11 +11,12 @@ template <
     class Extents, class Place, class Q, class K, class V, class G, class LogSum, class Product, class Masked,
     class Store>
 KILN_FUNCTION void attention_backward(
-    AttentionBlock<Extents::WIDTH>& block, f32 scale, const Q& load_q, const K& load_k, const V& load_v,
+    AttentionBlock<typename Extents::Shares, Extents::WIDTH>& block, f32 scale, const Q& load_q, const K& load_k, const V& load_v,
     const G& load_g, const LogSum& load_log_sum, const Product& load_product, const Masked& masked,
     const Store& store
 ) {
-    using Block = AttentionBlock<Extents::WIDTH>;
+    typedef typename Extents::Shares S;
+    using Block = AttentionBlock<S, Extents::WIDTH>;
     constexpr i32 SIDE = ATTENTION_SIDE;
     constexpr bool BY_QUERY = Extents::BY_QUERY;
     constexpr i32 OWN = BY_QUERY ? Extents::ROWS : Extents::KEYS;
@@ -23,16 +24,15 @@ KILN_FUNCTION void attention_backward(
     constexpr i32 OTHERS = Extents::SUMMED * EACH;
     constexpr i32 TILES = (OWN + SIDE - 1) / SIDE;
     const f32 nowhere = __int_as_float(0xff800000);
-    const i32 thread = threadIdx.x, sharer = thread % ATTENTION_SHARERS;
-    const i32 own_row = thread / ATTENTION_SHARERS * ATTENTION_ROWS;
+    const i32 thread = threadIdx.x;
     const Place batch = blockIdx.x / TILES;
     const i32 first = (i32)(blockIdx.x % TILES) * SIDE;
 
     // Of the queries among own rows and others.
     __shared__ f32 log_sums[SIDE], slopes[SIDE];
-    f32 sums[ATTENTION_ROWS][Block::OWN];
+    f32 sums[S::ROWS][Block::OWN];
 #pragma unroll
-    for (i32 i = 0; i < ATTENTION_ROWS; i++) {
+    for (i32 i = 0; i < S::ROWS; i++) {
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) sums[i][c] = 0.0f;
     }
@@ -70,29 +70,29 @@ KILN_FUNCTION void attention_backward(
             const i32 query = (BY_QUERY ? first : other) + row;
             return query < (BY_QUERY ? OWN : OTHERS) ? load_g(batch, query, column) : 0.0f;
         };
-        f32 scores[ATTENTION_ROWS][ATTENTION_OTHERS];
+        f32 scores[S::ROWS][S::OTHERS];
         if constexpr (BY_QUERY) attention_products<Extents::DEPTH>(block, q, k, scores);
         else attention_products<Extents::DEPTH>(block, k, q, scores);
         // The gradients of the shares.
-        f32 gradients[ATTENTION_ROWS][ATTENTION_OTHERS];
+        f32 gradients[S::ROWS][S::OTHERS];
         if constexpr (Extents::OF_VALUES) {
         } else if constexpr (BY_QUERY) attention_products<Extents::COLUMNS>(block, g, v, gradients);
         else attention_products<Extents::COLUMNS>(block, v, g, gradients);
 #pragma unroll
-        for (i32 i = 0; i < ATTENTION_ROWS; i++) {
-            const i32 own = first + own_row + i;
+        for (i32 i = 0; i < S::ROWS; i++) {
+            const i32 own = first + S::row(i);
 #pragma unroll
-            for (i32 j = 0; j < ATTENTION_OTHERS; j++) {
-                const i32 among = j * ATTENTION_SHARERS + sharer, it = other + among;
+            for (i32 j = 0; j < S::OTHERS; j++) {
+                const i32 among = S::along(j), it = other + among;
                 const i32 row = BY_QUERY ? own : it, key = BY_QUERY ? it : own;
                 const bool later = BY_QUERY ? it % EACH > own : own > it % EACH;
                 const bool seen = own < OWN && it < OTHERS && !(Extents::CAUSAL && later);
-                const i32 n = BY_QUERY ? own_row + i : among;
+                const i32 n = BY_QUERY ? S::row(i) : among;
                 f32 x = scores[i][j] * scale;
                 if (seen) x = masked(batch, row, key, x);
                 f32 share = exponential(x - log_sums[n]);
                 if (!Extents::OF_VALUES) share = share * (gradients[i][j] - slopes[n]);
-                block.weights[own_row + i][among] = seen ? share : 0.0f;
+                block.weights[S::row(i)][among] = S::stored(seen ? share : 0.0f);
             }
         }
         attention_add(
@@ -105,11 +105,11 @@ KILN_FUNCTION void attention_backward(
         );
     }
 #pragma unroll
-    for (i32 i = 0; i < ATTENTION_ROWS; i++) {
-        const i32 row = first + own_row + i;
+    for (i32 i = 0; i < S::ROWS; i++) {
+        const i32 row = first + S::row(i);
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) {
-            const i32 column = c * ATTENTION_SHARERS + sharer;
+            const i32 column = S::along(c);
             const f32 x = Extents::OF_VALUES ? sums[i][c] : sums[i][c] * scale;
             if (row < OWN && column < Extents::WIDTH) store(batch, row, column, x);
         }

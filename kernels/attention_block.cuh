@@ -1,67 +1,127 @@
 // What attention and its gradients share: a block of threads has 64 rows of what is
 // computed, its own, and goes through the others by 64 (keys, where its own are
-// queries). Each thread has the scores of four of its own with eight others, and so
-// many columns of four rows of the result. Eight neighbouring threads share rows.
+// queries). Each thread has the scores of some of its own with some of the others, and
+// so many columns of its rows of the result; `Shares` says which, and neighbouring
+// threads share rows.
 
 constexpr i32 ATTENTION_THREADS = 128;
 // Own rows of a block, and others that it looks at together.
 constexpr i32 ATTENTION_SIDE = 64;
 // Columns of rows, and others to be summed, that are in shared memory at a time.
 constexpr i32 ATTENTION_STEP = 16;
-// Threads that share rows.
-constexpr i32 ATTENTION_SHARERS = 8;
-// Own rows of a thread.
-constexpr i32 ATTENTION_ROWS = ATTENTION_SIDE / (ATTENTION_THREADS / ATTENTION_SHARERS);
-// Others of a thread.
-constexpr i32 ATTENTION_OTHERS = ATTENTION_SIDE / ATTENTION_SHARERS;
+
+// Products of 32-bit floats: four own rows with eight others.
+struct AttentionExact {
+    typedef f32 Stored;
+    static constexpr i32 ROWS = 4, OTHERS = 8, SHARERS = 8, COLUMNS_AT_A_TIME = 8;
+    // Columns more than there are, for threads to meet in different banks.
+    static constexpr i32 MORE = 1, MORE_VALUES = 0;
+    KILN_FUNCTION f32 stored(f32 x) { return x; }
+    // A thread's rows, and its others or columns.
+    KILN_FUNCTION i32 row(i32 i) { return threadIdx.x / SHARERS * ROWS + i; }
+    KILN_FUNCTION i32 along(i32 j) { return j * SHARERS + threadIdx.x % SHARERS; }
+};
+
+// Products on tensor cores (mma.sync) of 16-bit floats: a warp has 16 own rows.
+struct AttentionTensor {
+    typedef u16 Stored;
+    static constexpr i32 ROWS = 2, OTHERS = 16, SHARERS = 4, COLUMNS_AT_A_TIME = 16;
+    // Lines of whole 16 bytes.
+    static constexpr i32 MORE = 8, MORE_VALUES = 8;
+    KILN_FUNCTION i32 row(i32 i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i * 8; }
+    KILN_FUNCTION i32 along(i32 j) { return j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2; }
+};
+struct AttentionF16 : AttentionTensor {
+    KILN_FUNCTION u16 stored(f32 x) { return narrow_f16(x); }
+    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
+};
+struct AttentionBF16 : AttentionTensor {
+    KILN_FUNCTION u16 stored(f32 x) { return narrow_bf16(x); }
+    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
+};
 
 // What a block has in shared memory, for results so wide.
-template <i32 COLUMNS>
+template <class S, i32 COLUMNS>
 struct AttentionBlock {
+    typedef S Shares;
+    typedef typename S::Stored Stored;
+    static constexpr i32 WIDTH = (COLUMNS + S::COLUMNS_AT_A_TIME - 1) / S::COLUMNS_AT_A_TIME * S::COLUMNS_AT_A_TIME;
     // Columns of a thread.
-    static constexpr i32 OWN = (COLUMNS + ATTENTION_SHARERS - 1) / ATTENTION_SHARERS;
-    static constexpr i32 WIDTH = OWN * ATTENTION_SHARERS;
-    // A column more than there are, for threads to meet in different banks.
-    f32 own[ATTENTION_SIDE][ATTENTION_STEP + 1];
-    f32 others[ATTENTION_SIDE][ATTENTION_STEP + 1];
-    f32 weights[ATTENTION_SIDE][ATTENTION_SIDE + 1];
-    f32 values[ATTENTION_STEP][WIDTH];
+    static constexpr i32 OWN = WIDTH / S::SHARERS;
+    alignas(16) Stored own[ATTENTION_SIDE][ATTENTION_STEP + S::MORE];
+    alignas(16) Stored others[ATTENTION_SIDE][ATTENTION_STEP + S::MORE];
+    alignas(16) Stored weights[ATTENTION_SIDE][ATTENTION_SIDE + S::MORE];
+    alignas(16) Stored values[ATTENTION_STEP][WIDTH + S::MORE_VALUES];
 };
+
+// Adds products of a warp's 16 rows, STEP of their columns from `left` on in shared
+// memory, with the columns of matrices that `take` gives by 16.
+template <class S, i32 COUNT, i32 LINE, class Take>
+KILN_FUNCTION void attention_multiply(const u16 (&rows)[ATTENTION_SIDE][LINE], i32 left, const Take& take, f32 (&sums)[2][COUNT]) {
+    const i32 lane = threadIdx.x % 32;
+    u32 a[4];
+    ldmatrix(a, &rows[threadIdx.x / 32 * 16 + lane % 16][left + lane / 16 * 8]);
+#pragma unroll
+    for (i32 n = 0; n < COUNT; n += 4) {
+        u32 x[4];
+        take(x, n * 4);
+#pragma unroll
+        for (i32 half = 0; half < 2; half++) {
+            const i32 j = n + half * 2;
+            const u32 b[2] = {x[half * 2], x[half * 2 + 1]};
+            f32 c[4] = {sums[0][j], sums[0][j + 1], sums[1][j], sums[1][j + 1]};
+            S::multiply(c, a, b);
+            sums[0][j] = c[0];
+            sums[0][j + 1] = c[1];
+            sums[1][j] = c[2];
+            sums[1][j + 1] = c[3];
+        }
+    }
+}
 
 // Products of a block's own rows, `DEPTH` wide, with others. The functions give 0
 // beyond the last row.
 template <i32 DEPTH, class Block, class Own, class Others>
 KILN_FUNCTION void attention_products(
-    Block& block, const Own& load_own, const Others& load_others, f32 (&products)[ATTENTION_ROWS][ATTENTION_OTHERS]
+    Block& block, const Own& load_own, const Others& load_others,
+    f32 (&products)[Block::Shares::ROWS][Block::Shares::OTHERS]
 ) {
+    typedef typename Block::Shares S;
     constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
-    const i32 thread = threadIdx.x, sharer = thread % ATTENTION_SHARERS;
-    const i32 own_row = thread / ATTENTION_SHARERS * ATTENTION_ROWS;
 #pragma unroll
-    for (i32 i = 0; i < ATTENTION_ROWS; i++) {
+    for (i32 i = 0; i < S::ROWS; i++) {
 #pragma unroll
-        for (i32 j = 0; j < ATTENTION_OTHERS; j++) products[i][j] = 0.0f;
+        for (i32 j = 0; j < S::OTHERS; j++) products[i][j] = 0.0f;
     }
     for (i32 depth = 0; depth < DEPTH; depth += STEP) {
         // What was there has been read.
         __syncthreads();
-        for (i32 n = thread; n < SIDE * STEP; n += ATTENTION_THREADS) {
+        for (i32 n = threadIdx.x; n < SIDE * STEP; n += ATTENTION_THREADS) {
             const i32 row = n / STEP, d = n % STEP;
-            block.own[row][d] = depth + d < DEPTH ? load_own(row, depth + d) : 0.0f;
-            block.others[row][d] = depth + d < DEPTH ? load_others(row, depth + d) : 0.0f;
+            block.own[row][d] = S::stored(depth + d < DEPTH ? load_own(row, depth + d) : 0.0f);
+            block.others[row][d] = S::stored(depth + d < DEPTH ? load_others(row, depth + d) : 0.0f);
         }
+        // All of it is there.
         __syncthreads();
+        if constexpr (sizeof(typename S::Stored) == 2) {
+            const i32 lane = threadIdx.x % 32;
+            const auto take = [&](u32 (&x)[4], i32 other) {
+                ldmatrix(x, &block.others[other + lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]);
+            };
+            attention_multiply<S>(block.own, 0, take, products);
+        } else {
 #pragma unroll
-        for (i32 d = 0; d < STEP; d++) {
-            f32 x[ATTENTION_ROWS], y[ATTENTION_OTHERS];
+            for (i32 d = 0; d < STEP; d++) {
+                f32 x[S::ROWS], y[S::OTHERS];
 #pragma unroll
-            for (i32 i = 0; i < ATTENTION_ROWS; i++) x[i] = block.own[own_row + i][d];
+                for (i32 i = 0; i < S::ROWS; i++) x[i] = block.own[S::row(i)][d];
 #pragma unroll
-            for (i32 j = 0; j < ATTENTION_OTHERS; j++) y[j] = block.others[j * ATTENTION_SHARERS + sharer][d];
+                for (i32 j = 0; j < S::OTHERS; j++) y[j] = block.others[S::along(j)][d];
 #pragma unroll
-            for (i32 i = 0; i < ATTENTION_ROWS; i++) {
+                for (i32 i = 0; i < S::ROWS; i++) {
 #pragma unroll
-                for (i32 j = 0; j < ATTENTION_OTHERS; j++) products[i][j] = multiply_add(x[i], y[j], products[i][j]);
+                    for (i32 j = 0; j < S::OTHERS; j++) products[i][j] = multiply_add(x[i], y[j], products[i][j]);
+                }
             }
         }
     }
@@ -70,28 +130,36 @@ KILN_FUNCTION void attention_products(
 // Adds what others have, times the block's weights. The function gives 0 beyond the
 // last of them and the last column.
 template <class Block, class Value>
-KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&sums)[ATTENTION_ROWS][Block::OWN]) {
+KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&sums)[Block::Shares::ROWS][Block::OWN]) {
+    typedef typename Block::Shares S;
     constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
-    const i32 thread = threadIdx.x, sharer = thread % ATTENTION_SHARERS;
-    const i32 own_row = thread / ATTENTION_SHARERS * ATTENTION_ROWS;
     for (i32 step = 0; step < SIDE; step += STEP) {
         // Weights are there, and values have been read.
         __syncthreads();
-        for (i32 n = thread; n < STEP * Block::WIDTH; n += ATTENTION_THREADS) {
+        for (i32 n = threadIdx.x; n < STEP * Block::WIDTH; n += ATTENTION_THREADS) {
             const i32 t = n / Block::WIDTH, column = n % Block::WIDTH;
-            block.values[t][column] = load_value(step + t, column);
+            block.values[t][column] = S::stored(load_value(step + t, column));
         }
+        // All values are there.
         __syncthreads();
+        if constexpr (sizeof(typename S::Stored) == 2) {
+            const i32 lane = threadIdx.x % 32;
+            const auto take = [&](u32 (&x)[4], i32 column) {
+                ldmatrix_trans(x, &block.values[lane % 16][column + lane / 16 * 8]);
+            };
+            attention_multiply<S>(block.weights, step, take, sums);
+        } else {
 #pragma unroll 4
-        for (i32 t = 0; t < STEP; t++) {
-            f32 w[ATTENTION_ROWS];
+            for (i32 t = 0; t < STEP; t++) {
+                f32 w[S::ROWS];
 #pragma unroll
-            for (i32 i = 0; i < ATTENTION_ROWS; i++) w[i] = block.weights[own_row + i][step + t];
+                for (i32 i = 0; i < S::ROWS; i++) w[i] = block.weights[S::row(i)][step + t];
 #pragma unroll
-            for (i32 c = 0; c < Block::OWN; c++) {
-                const f32 v = block.values[t][c * ATTENTION_SHARERS + sharer];
+                for (i32 c = 0; c < Block::OWN; c++) {
+                    const f32 v = block.values[t][S::along(c)];
 #pragma unroll
-                for (i32 i = 0; i < ATTENTION_ROWS; i++) sums[i][c] = multiply_add(w[i], v, sums[i][c]);
+                    for (i32 i = 0; i < S::ROWS; i++) sums[i][c] = multiply_add(w[i], v, sums[i][c]);
+                }
             }
         }
     }

@@ -29,7 +29,7 @@ impl Tensor {
     /// `softmax(self @ key.T * scale + mask) @ value` for queries
     /// `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]`: `[.., l, v]`.
     /// A query that may look nowhere gets zeros. 16-bit floats compute in
-    /// `F32`. Where a value that no query of a block looks at is no number or
+    /// `F32`; on CUDA devices keys' shares are rounded to the type. Where a value that no query of a block looks at is no number or
     /// infinite, it is left open whether results are numbers.
     ///
     /// Invalid when shapes or types do not fit, a mask meets `causal`, or

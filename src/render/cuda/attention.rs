@@ -29,6 +29,8 @@ const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 /// Threads of a block, and its own rows; as the templates say.
 const THREADS: u32 = 128;
 const SIDE: usize = 64;
+/// Columns, and others, in shared memory at a time; as the templates say.
+const STEP: usize = 16;
 /// Two blocks at least share a multiprocessor: left to itself the compiler aims at more
 /// of them, and spills registers.
 const BOUNDS: &str = "128, 2";
@@ -51,20 +53,22 @@ pub(super) fn render(part: &Part, a: &Attention) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let extents = Extents::of(kernel, a);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let body = Body { kernel, a, dialect: &dialect };
+    let shares = Shares::of(kernel, a);
+    let body = Body { kernel, a, dialect: &dialect, shares, width: extents.width };
     let parameters = Parameters::of(part, reports(kernel));
     let source = BLOCK.to_string()
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
-        + &sizes(a, &extents)
+        + &sizes(a, &extents, shares)
         + &function(&kernel.name, &parameters, kernel.args.len(), BOUNDS, &body.text());
     let own = if a.part.by_query() { extents.rows } else { extents.keys };
     let groups = (extents.batch * own.div_ceil(SIDE)) as u64;
-    Ok(pass(source, parameters, THREADS, groups))
+    let shared_bytes = shares.shared_bytes(extents.width) as u32;
+    Ok(Pass { shared_bytes, ..pass(source, parameters, THREADS, groups) })
 }
 
 /// The constants that the template is written in.
-fn sizes(a: &Attention, extents: &Extents) -> String {
-    let mut text = "struct Extents {\n".to_string();
+fn sizes(a: &Attention, extents: &Extents, shares: Shares) -> String {
+    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", shares.name);
     let numbers = [
         ("ROWS", extents.rows),
         ("KEYS", extents.keys),
@@ -89,6 +93,38 @@ fn sizes(a: &Attention, extents: &Extents) -> String {
     text + "};\n"
 }
 
+/// How the templates multiply; as they say.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    name: &'static str,
+    /// Bytes of a number in shared memory.
+    size: usize,
+    /// Columns that lines of rows have more than they need, and those of values.
+    more: [usize; 2],
+    /// What lines of values are a multiple of.
+    columns: usize,
+}
+
+impl Shares {
+    /// On tensor cores what is 16-bit floats, exactly all else.
+    fn of(kernel: &Kernel, a: &Attention) -> Shares {
+        let factors = [Some(a.q), Some(a.k), a.v, a.g];
+        let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
+        let tensor = |name| Shares { name, size: 2, more: [8, 8], columns: 16 };
+        match (are(DType::F16), are(DType::BF16)) {
+            (true, _) => tensor("AttentionF16"),
+            (_, true) => tensor("AttentionBF16"),
+            (false, false) => Shares { name: "AttentionExact", size: 4, more: [1, 0], columns: 8 },
+        }
+    }
+
+    /// Bytes of a block's shared memory, for results so wide.
+    fn shared_bytes(&self, width: usize) -> usize {
+        let lines = 2 * SIDE * (STEP + self.more[0]) + SIDE * (SIDE + self.more[0]);
+        self.size * (lines + STEP * (width.next_multiple_of(self.columns) + self.more[1]))
+    }
+}
+
 /// A parameter, and the axes along which it says the position.
 type Side<'a> = (&'a str, &'a [AxisId]);
 
@@ -97,12 +133,19 @@ struct Body<'a> {
     kernel: &'a Kernel,
     a: &'a Attention,
     dialect: &'a Cuda,
+    shares: Shares,
+    /// Of what is computed.
+    width: usize,
 }
 
 impl Body<'_> {
     fn text(&self) -> String {
         let (a, mut text) = (self.a, String::new());
-        text += "    __shared__ AttentionBlock<Extents::WIDTH> block;\n";
+        text +=
+            "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
+        let bytes = self.shares.shared_bytes(self.width);
+        let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
+        text += "    Block& block = *(Block*)shared;\n";
         // Attentions that are summed lie side by side.
         let all = |others: bool, axes: &[AxisId]| [if others { &a.summed[..] } else { &[] }, axes].concat();
         let (rows, keys) = (all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys));
