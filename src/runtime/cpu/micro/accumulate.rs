@@ -62,19 +62,6 @@ pub fn accumulate(kind: Reduction, dtype: DType) -> Option<Accumulator> {
     }
 }
 
-/// Adds four rows, `stride` elements apart, to `n` sums in one pass:
-/// `fn(acc, src, stride, n)`.
-///
-/// # Safety
-/// `acc` is valid for `n` aligned elements, `src` for as many at each of the
-/// four rows, and they do not overlap.
-pub type SumRowsFn = unsafe fn(acc: *mut u8, src: *const u8, stride: isize, n: usize);
-
-/// The loop that adds four rows of `f32` to `Sum` states at a time.
-pub fn sum_four_rows() -> SumRowsFn {
-    four_rows::<FourRows>()
-}
-
 versioned! {
     /// A loop with the signature [`AccumulateFn`].
     Step, step, base_step, fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64)
@@ -83,11 +70,6 @@ versioned! {
     /// A loop with the signature of [`Accumulator::merge`].
     Merge, merge, base_merge, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
-versioned! {
-    /// A loop with the signature [`SumRowsFn`].
-    SumRows, four_rows, base_four_rows, fn(acc: *mut u8, src: *const u8, stride: isize, n: usize)
-}
-
 /// A reduction whose states are a pair of components.
 trait Column<T>: 'static {
     /// The second component; `()` if there is only one.
@@ -273,23 +255,4 @@ fn join_log_sums<I: Isa, T: Real>(a: (T, T), b: (T, T)) -> (T, T) {
     let right = if a.0 > b.0 { factor } else { T::ONE };
     let sum = a.1.mul_add::<I>(left, b.1.times(right));
     (max, sum)
-}
-
-struct FourRows;
-impl SumRows for FourRows {
-    #[inline(always)]
-    unsafe fn run<I: Isa>(acc: *mut u8, src: *const u8, stride: isize, n: usize) {
-        // SAFETY: the contract of `SumRowsFn`.
-        unsafe {
-            let row = |r: isize| view::<f32>(src.cast::<f32>().offset(r * stride).cast(), n);
-            add_rows(view_mut(acc, n), row(0), row(1), row(2), row(3));
-        }
-    }
-}
-
-#[inline(always)]
-fn add_rows(acc: &mut [f32], a: &[f32], b: &[f32], c: &[f32], d: &[f32]) {
-    for ((((acc, &a), &b), &c), &d) in acc.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        *acc += (a + b) + (c + d);
-    }
 }

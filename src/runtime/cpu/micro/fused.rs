@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::alu::{Binary, Micro, Unary, VS, VV, micro};
+use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, lanewise};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
-use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
+use crate::runtime::cpu::micro::ops::Map2;
 use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
 
 /// A superinstruction. "Sum state" is a state of [`super::reduce`] of `Sum`
@@ -17,14 +17,6 @@ use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
 pub enum Fused {
     /// `dst = exp(a - b)`.
     ExpSub,
-    /// `dst = 1 / (1 + exp(-a))`.
-    Sigmoid,
-    /// `dst = a · sigmoid(a)`.
-    Silu,
-    /// `dst = a/2 · (1 + tanh(√(2/π)·(a + 0.044715·a³)))`.
-    GeluTanh,
-    /// `dst = a/2 · (1 + erf(a / √2))`.
-    Gelu,
     /// `dst = exp(a - b)`, whose sum enters the sum state at `c` (which is
     /// written through, so the pointer must come from a mutable one).
     ExpSubSum,
@@ -56,10 +48,6 @@ fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
         Fused::ExpSub => Some(micro::<Binary<ExpSub, f32, VS>>()),
         Fused::ExpSubSum if forms[1] == Form::S => Some(micro::<ExpSubSum>()),
-        Fused::Sigmoid => Some(micro::<Unary<ops::Sigmoid, f32>>()),
-        Fused::Silu => Some(micro::<Unary<ops::Silu, f32>>()),
-        Fused::GeluTanh => Some(micro::<Unary<GeluTanh, f32>>()),
-        Fused::Gelu => Some(micro::<Unary<Gelu, f32>>()),
         Fused::SqDevSum | Fused::Dot => real::<f32>(op, forms),
         Fused::ExpSubSum => None,
     }
@@ -70,7 +58,6 @@ fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::SqDevSum if forms[1] == Form::S => Some(micro::<SqDevSum<T>>()),
         Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum => None,
-        Fused::Sigmoid | Fused::Silu | Fused::GeluTanh | Fused::Gelu => None,
     }
 }
 
@@ -80,30 +67,6 @@ impl Map2<f32> for ExpSub {
     #[inline(always)]
     fn map<I: Isa>(x: f32, y: f32) -> f32 {
         math::exp::<I>(x - y)
-    }
-}
-
-/// Through the sigmoid of twice the argument of tanh, which is the same.
-struct GeluTanh;
-impl Map1<f32> for GeluTanh {
-    type Out = f32;
-    #[inline(always)]
-    fn map<I: Isa>(x: f32) -> f32 {
-        const DOUBLE_ROOT: f32 = 1.595_769_2;
-        let inner = DOUBLE_ROOT * x * math::fma::<I>(0.044_715 * x, x, 1.0);
-        // Where sigmoid is 0, so is the limit, even at minus infinity.
-        let x = if x < -1e4 { -1e4 } else { x };
-        x * math::sigmoid::<I>(inner)
-    }
-}
-
-struct Gelu;
-impl Map1<f32> for Gelu {
-    type Out = f32;
-    #[inline(always)]
-    fn map<I: Isa>(x: f32) -> f32 {
-        let x = if x < -1e4 { -1e4 } else { x };
-        0.5 * x * (1.0 + math::erf::<I>(x * std::f32::consts::FRAC_1_SQRT_2))
     }
 }
 

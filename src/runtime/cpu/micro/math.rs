@@ -164,13 +164,6 @@ pub(super) fn tanh<I: Isa>(x: f32) -> f32 {
     (if a < 0.625 { near } else { far }).copysign(x)
 }
 
-/// 1 / (1 + e^-x), through e^-|x| so that nothing overflows or cancels.
-#[inline(always)]
-pub(super) fn sigmoid<I: Isa>(x: f32) -> f32 {
-    let e = exp::<I>(-x.abs());
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
-}
-
 /// Error function: a polynomial below 0.92, above it 1 - erfc with the
 /// logarithm of erfc a polynomial (the split is N. Juffa's).
 #[inline(always)]

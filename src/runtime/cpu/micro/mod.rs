@@ -27,7 +27,7 @@ mod reduce;
 mod transpose;
 mod tuple;
 
-pub use accumulate::{AccumulateFn, Accumulator, SumRowsFn, accumulate, sum_four_rows};
+pub use accumulate::{AccumulateFn, Accumulator, accumulate};
 pub use alu::alu;
 pub use cast::{bitcast, cast};
 pub use fused::{Fused, fused};

@@ -145,8 +145,6 @@ unary! {
     Log2: f32; |x| math::log2::<I>(x);
     Tanh: f32; |x| math::tanh::<I>(x);
     Erf: f32; |x| math::erf::<I>(x);
-    Sigmoid: f32; |x| math::sigmoid::<I>(x);
-    Silu: f32; |x| x * math::sigmoid::<I>(x);
 }
 
 macro_rules! double {

@@ -115,7 +115,9 @@ impl Search<'_> {
                     self.squares(patterns, user, inner, [a, b])
                 }
                 Expr::Alu(..) => self.pair(patterns, user, inner, op),
-                _ => None,
+                Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => None,
+                Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => None,
+                Expr::Accumulator => None,
             };
             let one = one.filter(|(at, _)| *at != user || patterns.loops[user.index()].is_none())?;
             if !found.contains(&one) {
