@@ -53,7 +53,7 @@ pub struct PlanReport {
     /// Values computed again for gradients or to fit a budget, instead of being
     /// kept.
     pub computed_again: Vec<ComputedAgain>,
-    /// Values computed and used part by part to fit a budget.
+    /// Values computed part by part to fit a budget.
     pub in_chunks: Vec<InChunks>,
     pub(crate) plan: Option<Arc<Plan>>,
     /// The graph as it was built.

@@ -74,6 +74,15 @@ pub fn fill(block: &mut Buffer, write: impl FnOnce(&mut [u8])) {
     });
 }
 
+/// Fills a block of host memory that nothing else sees yet with as many bytes.
+pub fn fill_from(block: &mut Buffer, data: &[u8]) {
+    assert_eq!(block.device.kind, DeviceKind::Cpu, "only the CPU's blocks are in host memory");
+    assert_eq!(block.bytes, data.len());
+    // SAFETY: the handle is the address of `bytes` bytes, which are this buffer's
+    // alone, and so not among the data.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block.handle as *mut u8, block.bytes) }
+}
+
 /// The bytes of a block on the CPU device.
 ///
 /// Blocks are written only by the realize that creates them, before anything

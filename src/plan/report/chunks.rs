@@ -6,8 +6,9 @@ use crate::base::{Shape, Span};
 use crate::ir::{Graph, NodeId};
 use crate::plan::build::Plan;
 
-/// A value that is never in memory as a whole, to fit a budget
-/// ([`crate::with_budget`]): it is computed and used part by part.
+/// A value that is computed part by part, to fit a budget ([`crate::with_budget`]):
+/// used so, too, and never in memory as a whole; or put together, or added up, from
+/// its parts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InChunks {
@@ -21,19 +22,17 @@ pub struct InChunks {
     pub at: Span,
 }
 
-/// The values that steps store in parts; those that are whole in the end are
-/// none of them.
+/// Values of which steps store several parts.
 pub(super) fn in_chunks(plan: &Plan, built: &Graph) -> Vec<InChunks> {
     let schedule = &plan.schedule;
     let mut chunks: BTreeMap<NodeId, usize> = BTreeMap::new();
-    let there = |given: NodeId| schedule.map[given.index()].is_some();
     let stored = schedule.steps.iter().flat_map(|step| &step.outputs);
-    for &given in stored.filter_map(|id| schedule.parts.get(id)).filter(|given| !there(**given)) {
+    for &given in stored.filter_map(|id| schedule.parts.get(id)) {
         *chunks.entry(given).or_default() += 1;
     }
     let report = |(given, chunks): (NodeId, usize)| {
         let node = built.node(given);
         InChunks { name: node.op.name(), shape: node.ty.shape.clone(), chunks, at: node.span }
     };
-    chunks.into_iter().map(report).collect()
+    chunks.into_iter().filter(|(_, chunks)| *chunks > 1).map(report).collect()
 }

@@ -128,16 +128,11 @@ impl Backend for CudaBackend {
     fn write(&self, to: Binding<'_>, data: &[u8]) -> Result<()> {
         // In the order of kernels, so nobody need know that it is used now.
         self.gpu.pinned.forget(to.buffer.handle);
-        if data.is_empty() {
-            return Ok(());
-        }
-        self.gpu.driver.write(Self::at(to), data).map_err(|failure| self.gpu.error("", failure))
+        pinned::stage(&self.gpu, Self::at(to), data)
     }
     fn upload(&self, data: &[u8]) -> Result<Buffer> {
         let buffer = self.allocate(data.len())?;
-        if !data.is_empty() {
-            self.gpu.driver.write(buffer.handle, data).map_err(|failure| self.gpu.error("", failure))?;
-        }
+        pinned::stage(&self.gpu, buffer.handle, data)?;
         Ok(buffer)
     }
     fn download(&self, buffer: &Buffer, start: usize, out: &mut [u8]) -> Result<()> {

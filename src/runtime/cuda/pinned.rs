@@ -2,16 +2,26 @@
 //! and the copies from it that are under way.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::base::{Device, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::Binding;
 use crate::runtime::cuda::driver::Event;
 use crate::runtime::cuda::gpu::{Gpu, allocate_with, lock};
+use crate::runtime::{Binding, host};
 
 /// The least that is taken from the driver.
 const SMALLEST: usize = 4096;
+
+/// Bytes of plain memory that the driver copies at once, with the call.
+const SMALL: usize = 64 << 10;
+
+/// Bytes of plain memory that go through one block.
+pub const PIECE: usize = 4 << 20;
+
+/// Copies under way from which on plain memory gets no more blocks.
+const MOST_UNDER_WAY: usize = 64;
 
 /// Free pinned blocks and copies under way.
 #[derive(Debug, Default)]
@@ -50,6 +60,30 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
     Ok(buffer)
 }
 
+/// Copies plain memory of the host, which may change once this returns: small
+/// data by the driver, which keeps them with the call; larger ones through pinned
+/// blocks, since the driver would wait until the device comes to them. Where too
+/// many blocks are under way, or no more pages can be locked, it does.
+///
+/// # Errors
+/// The driver's failure.
+pub fn stage(gpu: &Arc<Gpu>, to: u64, data: &[u8]) -> Result<()> {
+    let mut rest = data;
+    let mut to = to;
+    while rest.len() > SMALL && lock(&gpu.pinned.copies).len() < MOST_UNDER_WAY {
+        let (piece, after) = rest.split_at(rest.len().min(PIECE));
+        let Ok(mut block) = allocate(gpu, piece.len()) else { break };
+        host::fill_from(&mut block, piece);
+        start(gpu, to, &Arc::new(block), 0..piece.len(), false)?;
+        to += piece.len() as u64;
+        rest = after;
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    gpu.driver.write(to, rest).map_err(|failure| gpu.error("", failure))
+}
+
 /// Starts a copy of bytes of a pinned block, which is kept until it is done.
 ///
 /// # Errors
@@ -57,10 +91,16 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 pub fn write(gpu: &Gpu, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
     assert!(start + bytes <= from.bytes && to.offset + bytes <= to.buffer.bytes);
     let beside = lock(&gpu.pinned.unused).remove(&to.buffer.handle);
-    let (target, source) = (to.buffer.handle + to.offset as u64, from.handle + start as u64);
-    // SAFETY: both ranges are inside their blocks, as just checked; nothing
-    // writes to a block that someone else holds, and `copies` holds it.
-    let event = unsafe { gpu.driver.start_write(target, source, bytes, beside) };
+    self::start(gpu, to.buffer.handle + to.offset as u64, from, start..start + bytes, beside)
+}
+
+/// Starts a copy to device memory, which has room for it.
+fn start(gpu: &Gpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside: bool) -> Result<()> {
+    assert!(range.end <= from.bytes && from.is_pinned());
+    let source = from.handle + range.start as u64;
+    // SAFETY: the range is inside its block, as just checked; nothing writes to a
+    // block that someone else holds, and `copies` holds it.
+    let event = unsafe { gpu.driver.start_write(to, source, range.len(), beside) };
     let event = event.map_err(|failure| gpu.error("", failure))?;
     lock(&gpu.pinned.copies).push_back((event, from.clone()));
     drop(gpu.pinned.settle(gpu));
@@ -80,6 +120,12 @@ impl Pinned {
         drop(self.settle(gpu));
         let free = std::mem::take(&mut *lock(&self.free));
         free.into_values().flatten().for_each(|address| gpu.driver.free_pinned(address));
+    }
+
+    /// Blocks that there are, under way or free.
+    #[cfg(test)]
+    pub fn blocks(&self) -> usize {
+        lock(&self.copies).len() + lock(&self.free).values().map(Vec::len).sum::<usize>()
     }
 
     /// Device memory that is no longer.

@@ -227,6 +227,27 @@ fn pinned_memory_is_kept_until_it_is_copied() {
     backend.empty_cache();
 }
 
+#[test]
+fn plain_memory_is_copied_through_pinned_pieces() {
+    let Some(backend) = device() else { return };
+    for bytes in [100, super::pinned::PIECE + 70_000, 2 * super::pinned::PIECE + 1] {
+        let blocks = backend.gpu.pinned.blocks();
+        let mut data: Vec<u8> = (0..bytes).map(|i| (i * 7 % 251) as u8).collect();
+        let want = data.clone();
+        let buffer = backend.upload(&data).expect("memory");
+        assert_eq!(backend.gpu.pinned.blocks() > blocks, bytes > super::pinned::PIECE, "{bytes} bytes");
+        // Perhaps before the device has come to it.
+        data.fill(0);
+        backend.write(Binding { buffer: &buffer, offset: 50 }, &data[..20]).expect("a copy");
+        let mut out = vec![99; bytes];
+        backend.download(&buffer, 0, &mut out).expect("a download");
+        assert!(
+            out[50..70].iter().all(|&byte| byte == 0) && out[..50] == want[..50] && out[70..] == want[70..]
+        );
+        backend.empty_cache();
+    }
+}
+
 /// Other tests use the device too, so only what is this one's is looked for.
 #[test]
 fn the_books_name_what_is_in_memory() {

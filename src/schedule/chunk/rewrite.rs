@@ -258,7 +258,9 @@ impl Writer<'_> {
     fn piece(&mut self, id: NodeId) -> NodeId {
         let part = self.here[&id];
         let Some(order) = self.moved(id) else { return part };
-        self.push(Op::Permute(order), &[part], id)
+        let piece = self.push(Op::Permute(order), &[part], id);
+        self.parts.insert(piece, id);
+        piece
     }
 
     /// The order of axes in which parts of a value lie one after the other, if

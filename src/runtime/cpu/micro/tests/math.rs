@@ -5,7 +5,7 @@ use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::ir::special::erf;
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, Fused, MicroFn, alu, fused};
+use crate::runtime::cpu::micro::{Form, MicroFn, alu};
 
 type Reference = fn(f64) -> f64;
 
