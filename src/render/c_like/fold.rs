@@ -54,6 +54,27 @@ impl Fold<'_> {
         }
     }
 
+    /// A state as a structure whose result is of this type.
+    pub fn structure(&self, to: DType) -> Structure {
+        let components = self.components();
+        let fields = &FIELDS[..components.len()];
+        let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
+        let lines = |lines: Vec<String>| lines.iter().map(|line| format!("    {line}\n")).collect();
+        let own = of("own");
+        let types = components.iter().map(|one| self.dialect.register(one.dtype));
+        let identities = components.iter().map(|one| self.dialect.constant(one.dtype, one.identity));
+        // No monoid that scans asks where an element is.
+        let index = self.dialect.constant(DType::I32, 0);
+        Structure {
+            fields: fields.iter().copied().zip(types).collect(),
+            nothing: identities.collect::<Vec<_>>().join(", "),
+            with_element: lines(self.update(&own, "x", &index)),
+            merged: lines(self.merge(&own, &of("after"))),
+            result: self.finish(&own, to),
+            own,
+        }
+    }
+
     /// The variables of a state.
     pub fn components(&self) -> Vec<Component> {
         let float = |dtype: DType, x: f64| Component {
@@ -229,6 +250,25 @@ impl Fold<'_> {
     }
 }
 
+/// Names of a state's components.
+const FIELDS: [&str; 3] = ["a", "b", "c"];
+
+/// The text of a state as a structure `own`, and of what is done to it, line by line.
+pub struct Structure {
+    /// Names and types of the fields.
+    pub fields: Vec<(&'static str, &'static str)>,
+    /// The fields of `own`.
+    pub own: Vec<String>,
+    /// The fields of the state of no elements.
+    pub nothing: String,
+    /// Takes the element `x` in.
+    pub with_element: String,
+    /// Takes the state `after` in.
+    pub merged: String,
+    /// The result.
+    pub result: String,
+}
+
 impl<'k> Emitter<'k> {
     /// The monoid of a reduction or scan over `x`.
     pub(super) fn fold(&self, monoid: Monoid, x: ExprId) -> Fold<'k> {
@@ -254,7 +294,7 @@ impl<'k> Emitter<'k> {
     /// The names of a state's variables in a lane.
     pub(super) fn state_names(&self, fold: Fold<'k>, prefix: &str, mask: u8, lane: Lane) -> Vec<String> {
         let suffix = super::emit::suffix(mask, lane);
-        (0..fold.components().len()).map(|k| format!("{prefix}{}{suffix}", ["a", "b", "c"][k])).collect()
+        (0..fold.components().len()).map(|k| format!("{prefix}{}{suffix}", FIELDS[k])).collect()
     }
 
     /// One step of a scan: takes the element in and defines the running result.

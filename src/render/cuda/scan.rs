@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::fold::Fold;
 use crate::render::c_like::hook::{Around, Hook, Side, template};
@@ -64,9 +63,7 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
 fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
     let dialect = fold.dialect;
     let to = kernel.exprs[shared.scan.index()].dtype;
-    let components = fold.components();
-    let fields = &["a", "b", "c"][..components.len()];
-    let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
+    let state = fold.structure(to);
     let mut text = format!(
         "typedef {} Element;\ntypedef {} Result;\ntypedef {} Place;\n\
          constexpr i32 THREADS = {};\nconstexpr Place ROWS = {};\nstruct State {{\n",
@@ -76,24 +73,19 @@ fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
         shared.threads,
         kernel.level_points(1),
     );
-    for (field, component) in fields.iter().zip(&components) {
-        let _ = writeln!(text, "    {} {field};", dialect.register(component.dtype));
+    for (field, ty) in &state.fields {
+        let _ = writeln!(text, "    {ty} {field};");
     }
     text += "};\n";
-    let nothing: Vec<String> =
-        components.iter().map(|one| dialect.constant(one.dtype, one.identity)).collect();
-    let own = of("own");
-    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
-    let mut give = |head: &str, lines: String, value: &str| {
+    let mut give = |head: &str, lines: &str, value: &str| {
         let _ = write!(text, "KILN_FUNCTION {head} {{\n{lines}    return {value};\n}}\n");
     };
-    give("State nothing()", String::new(), &format!("{{{}}}", nothing.join(", ")));
-    // No monoid that scans asks where an element is.
-    let index = dialect.constant(DType::I32, 0);
-    give("State with_element(State own, Element x)", lines(fold.update(&own, "x", &index)), "own");
-    give("State merged(State own, State after)", lines(fold.merge(&own, &of("after"))), "own");
-    give("Result result(State own)", String::new(), &fold.finish(&own, to));
-    let exchanged: Vec<String> = own.iter().map(|one| format!("__shfl_sync(~0u, {one}, lane)")).collect();
-    give("State of_lane(State own, u32 lane)", String::new(), &format!("{{{}}}", exchanged.join(", ")));
+    give("State nothing()", "", &format!("{{{}}}", state.nothing));
+    give("State with_element(State own, Element x)", &state.with_element, "own");
+    give("State merged(State own, State after)", &state.merged, "own");
+    give("Result result(State own)", "", &state.result);
+    let exchanged: Vec<String> =
+        state.own.iter().map(|one| format!("__shfl_sync(~0u, {one}, lane)")).collect();
+    give("State of_lane(State own, u32 lane)", "", &format!("{{{}}}", exchanged.join(", ")));
     text
 }

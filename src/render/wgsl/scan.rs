@@ -7,7 +7,6 @@
 
 use std::fmt::Write;
 
-use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::fold::Fold;
 use crate::render::scan::Shared;
@@ -77,38 +76,28 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
 fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
     let dialect = fold.dialect;
     let to = kernel.exprs[shared.scan.index()].dtype;
-    let components = fold.components();
-    let fields = &["a", "b", "c"][..components.len()];
-    let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
+    let state = fold.structure(to);
     let mut text = format!(
         "const THREADS = {};\nalias Element = {};\nalias Result = {};\nstruct State {{\n",
         shared.threads,
         dialect.register(fold.dtype),
         dialect.register(to)
     );
-    for (field, component) in fields.iter().zip(&components) {
-        let _ = writeln!(text, "    {field}: {},", dialect.register(component.dtype));
+    for (field, ty) in &state.fields {
+        let _ = writeln!(text, "    {field}: {ty},");
     }
     text += "}\n";
     for (name, level) in [("points", 0), ("rows", 1)] {
         let count = dialect.position(kernel.level_points(level) as i64);
         let _ = writeln!(text, "fn {name}() -> i32 {{\n    return {count};\n}}");
     }
-    let nothing: Vec<String> =
-        components.iter().map(|one| dialect.constant(one.dtype, one.identity)).collect();
-    let own = of("own");
-    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
     let _ = write!(
         text,
         "fn nothing() -> State {{\n    return State({});\n}}\n\
          fn with_element(before: State, x: Element) -> State {{\n    var own = before;\n{}    return own;\n}}\n\
          fn merged(before: State, after: State) -> State {{\n    var own = before;\n{}    return own;\n}}\n\
          fn result(own: State) -> Result {{\n    return {};\n}}\n",
-        nothing.join(", "),
-        // No monoid that scans asks where an element is.
-        lines(fold.update(&own, "x", &dialect.constant(DType::I32, 0))),
-        lines(fold.merge(&own, &of("after"))),
-        fold.finish(&own, to)
+        state.nothing, state.with_element, state.merged, state.result
     );
     text
 }

@@ -1,6 +1,19 @@
 //! Which steps ask for what the next tile reads.
 
-use crate::runtime::cpu::tile::program::{Ahead, Class, Line, Load, Program, ReductionForm, Slot, Step};
+use crate::runtime::cpu::tile::program::{Class, Line, Load, Program, ReductionForm, Slot, Step};
+
+/// A part of what the next tile will read of an operand, to be asked for while
+/// a line of this one is at work: memory has nothing to do meanwhile, and
+/// hardware foresees no more than the page at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Which operand.
+    pub operand: usize,
+    /// Which part of its line.
+    pub part: usize,
+    /// How many parts there are.
+    pub parts: usize,
+}
 
 /// Shares each input's next rows among the steps that go through its present
 /// ones line by line, in tiles of whole rows.

@@ -12,6 +12,7 @@ use crate::runtime::cpu::micro::{
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
+pub use crate::runtime::cpu::tile::ahead::Ahead;
 pub use crate::runtime::cpu::tile::class::Class;
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
@@ -204,19 +205,6 @@ pub struct Lines {
     pub class: Class,
     /// What to ask for meanwhile.
     pub ahead: Option<Ahead>,
-}
-
-/// A part of what the next tile will read of an operand, to be asked for while
-/// a line of this one is at work: memory has nothing to do meanwhile, and
-/// hardware foresees no more than the page at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Which operand.
-    pub operand: usize,
-    /// Which part of its line.
-    pub part: usize,
-    /// How many parts there are.
-    pub parts: usize,
 }
 
 /// How an operand goes on from line to line.
