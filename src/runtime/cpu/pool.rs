@@ -20,9 +20,12 @@ use crate::runtime::{Ledger, MemoryStats};
 /// Alignment of every block: a cache line and the widest vector register.
 pub const ALIGN: usize = 64;
 
-/// Blocks of at least this many bytes start on a page boundary of 2 MiB, so
-/// that the system can back them with huge pages.
+/// Blocks of at least this many bytes start on a boundary of [`HUGE_PAGE`], and
+/// the system is asked to back them with such pages.
 const HUGE: usize = 4 << 20;
+
+/// Bytes of the pages that save entries of the processor's table of pages.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// The pool holds at most this part more than the most that was ever in use,
 /// or [`SMALL`] bytes more, whichever is more.
@@ -230,14 +233,24 @@ fn size_class(bytes: usize) -> Option<usize> {
 }
 
 fn layout(class: usize) -> Layout {
-    let align = if class >= HUGE { 2 << 20 } else { ALIGN };
+    let align = if class >= HUGE { HUGE_PAGE } else { ALIGN };
     Layout::from_size_align(class, align).expect("classes fit a layout")
 }
 
 fn system_allocate(class: usize) -> Option<u64> {
     // SAFETY: a class is never 0.
     let address = unsafe { alloc(layout(class)) };
-    (!address.is_null()).then_some(address as u64)
+    if address.is_null() {
+        return None;
+    }
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if class >= HUGE {
+        let whole = class - class % HUGE_PAGE;
+        // SAFETY: pages of the block alone; the advice changes nothing in them. A
+        // system that does not take it works with small pages.
+        unsafe { libc::madvise(address.cast(), whole, libc::MADV_HUGEPAGE) };
+    }
+    Some(address as u64)
 }
 
 #[cfg(test)]
