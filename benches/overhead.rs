@@ -8,6 +8,9 @@ use kiln::Device;
 use kiln::plan::context::{Context, with_context};
 use kiln::tensor::Tensor;
 
+#[path = "../tests/support/heap.rs"]
+mod heap;
+
 /// Nanoseconds per repetition.
 fn nanoseconds(repetitions: usize, mut body: impl FnMut()) -> f64 {
     let start = Instant::now();
@@ -33,6 +36,7 @@ fn main() {
     }
     if wanted("growth") {
         growth();
+        kernels();
     }
     if wanted("sizes") {
         sizes(Device::cpu());
@@ -153,6 +157,40 @@ fn growth() {
             println!("plan and run {nodes} nodes: {:.1} ms {done:?}", start.elapsed().as_secs_f64() * 1e3);
         });
     }
+}
+
+/// What a plan of many kernels takes: time of planning, and bytes of the plan with
+/// its key. A product each, with the same activation, or each with a number of its own.
+fn kernels() {
+    let device = Device::null();
+    let matrix = || Tensor::from_vec(vec![1f32; 16], [4, 4], device);
+    let (x, w) = (matrix(), matrix());
+    let own = |number: usize| if number > 0 { number as f64 } else { 0.5 };
+    for (name, differ) in [("alike", 0), ("that all differ", 1)] {
+        for count in [1000, 10_000] {
+            let context = Context::new();
+            with_context(&context, || {
+                let number = |i: usize| own(i * differ);
+                let y = (0..count).fold(x.clone(), |x, i| (x.matmul(&w) + number(i)).relu());
+                let (before, start) = (heap::held(), cpu_nanoseconds());
+                let launches = y.plan().map(|report| report.launches());
+                let milliseconds = (cpu_nanoseconds() - start) / 1e6;
+                let bytes = (heap::held() - before) / count;
+                println!(
+                    "plan {count} kernels {name}: {milliseconds:.1} CPU ms, {bytes} bytes each, {launches:?}"
+                );
+                let start = cpu_nanoseconds();
+                let done = y.realize().map(|_| ());
+                println!("  compile and launch: {:.1} CPU ms {done:?}", (cpu_nanoseconds() - start) / 1e6);
+            });
+        }
+    }
+}
+
+/// CPU time of this thread; 0 where the system does not say.
+fn cpu_nanoseconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
 /// A step of attention over what came before and a new position.

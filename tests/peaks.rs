@@ -1,8 +1,6 @@
 //! Planned peaks against peaks measured outside of kiln's own books: by the
 //! program's allocator. Alone in its program, since the allocator is everybody's.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kiln::nn::{BatchNorm, Conv2d, Layer, Linear, Lstm, Module, ModuleExt, Sequential};
@@ -12,32 +10,10 @@ use kiln::{Budget, with_budget};
 
 #[path = "support/blocks.rs"]
 mod blocks;
+#[path = "support/heap.rs"]
+mod heap;
 
 use blocks::blocks;
-
-/// The system's allocator, counting bytes.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: the caller keeps the allocator's contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the allocator's contract.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A model, and what it takes in.
 struct Case {
@@ -138,18 +114,18 @@ fn run(make: &dyn Fn() -> Case, build: &Build, budget: Budget) -> Run {
     for _ in 0..2 {
         kiln::manual_seed(0);
         Device::cpu().empty_cache().unwrap();
-        let before = HELD.load(Ordering::Relaxed);
+        let before = heap::held();
         let case = make();
         let parts: Vec<Tensor> = case.model.parameters().iter().map(|p| p.get()).collect();
         kiln::realize(&parts.iter().chain([&case.input]).collect::<Vec<_>>()).unwrap();
         drop(parts);
         Device::cpu().empty_cache().unwrap();
-        MOST.store(HELD.load(Ordering::Relaxed), Ordering::Relaxed);
+        heap::forget_most();
         let wanted = build(&case);
         let wanted: Vec<&Tensor> = wanted.iter().collect();
         found.planned = kiln::plan_with(&wanted, budget).unwrap().peak_bytes();
         with_budget(budget, || kiln::realize(&wanted)).unwrap();
-        found.measured = (MOST.load(Ordering::Relaxed) - before) as u64;
+        found.measured = (heap::most() - before) as u64;
         let bits = |x: &&Tensor| x.to_vec::<f32>().unwrap().into_iter().map(f32::to_bits).collect();
         found.results = wanted.iter().map(bits).collect();
     }

@@ -6,6 +6,8 @@
 #[path = "support/adapter.rs"]
 mod adapter;
 
+use std::collections::HashSet;
+
 use kiln::prelude::*;
 use kiln::tensor::cross_entropy::NllLossOpts;
 use kiln::tensor::moments::VarOpts;
@@ -146,6 +148,39 @@ fn a_product_used_twice_is_computed_once() {
         assert!(plan.recomputed.is_empty(), "{plan}");
         assert_kernels!(plan, 2);
         assert_bytes_moved!(plan, == (2 * 128 * 64 + 3 * 128 * 128 + 128) * F32);
+    });
+}
+
+/// How many kernels a plan holds, however often it launches them.
+fn distinct(report: &PlanReport) -> usize {
+    report.kernels.iter().map(|kernel| std::ptr::from_ref(kernel.work())).collect::<HashSet<_>>().len()
+}
+
+#[test]
+fn equal_kernels_of_a_plan_are_one() {
+    on_each_device(|device| {
+        let (x, w) = (leaf([8, 8], device), leaf([8, 8], device));
+        let report = runs_as_planned(&[&(0..50).fold(x.clone(), |x, _| x.matmul(&w).tanh())]);
+        assert_eq!((report.launches(), distinct(&report)), (50, 1), "{report}");
+        // Each with a number of its own.
+        let report = runs_as_planned(&[&(0..5).fold(x, |x, i| (x.matmul(&w) + 0.5 * f64::from(i)).tanh())]);
+        assert_eq!((report.launches(), distinct(&report)), (5, 5), "{report}");
+    });
+}
+
+#[test]
+fn a_deeper_model_of_equal_layers_has_no_more_kernels() {
+    let plan_of = |depth: usize, device: Device| {
+        let weights: Vec<Tensor> = (0..depth).map(|_| leaf([16, 16], device).requires_grad()).collect();
+        let layer = |x: Tensor, w: &Tensor| (x.layer_norm([16], Default::default()).matmul(w)).gelu() + x;
+        let loss = weights.iter().fold(leaf([256, 16], device), layer).square().mean(..);
+        let gradients = kiln::grad(&loss, &weights.iter().collect::<Vec<_>>());
+        kiln::plan(&gradients.iter().collect::<Vec<_>>()).expect("a plan")
+    };
+    on_each_device(|device| {
+        let (shallow, deep) = (plan_of(6, device), plan_of(12, device));
+        assert!(deep.launches() > 3 * shallow.launches() / 2, "{shallow}\n{deep}");
+        assert_eq!(distinct(&deep), distinct(&shallow), "{deep}");
     });
 }
 

@@ -18,6 +18,9 @@ impl NodeId {
     }
 }
 
+/// A short list of nodes.
+pub type NodeIds = SmallVec<[NodeId; 4]>;
+
 /// One operation of a dense graph.
 #[derive(Clone, Debug)]
 pub struct GraphNode {

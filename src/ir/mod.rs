@@ -27,7 +27,7 @@ pub mod verify;
 
 pub use alu::AluOp;
 pub use buffer::{Buffer, Layout, Leaf, Reclaim};
-pub use graph::{Graph, GraphNode, NodeId};
+pub use graph::{Graph, GraphNode, NodeId, NodeIds};
 pub use infer::infer;
 pub use monoid::Monoid;
 pub use node::{Node, Type};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
-use crate::ir::{AluOp, NodeId};
+use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::index::Position;
@@ -38,8 +38,6 @@ pub struct Builder {
     pub exprs: Vec<ExprNode>,
     /// Inputs in order of first use.
     pub inputs: Vec<Input>,
-    /// Scalar arguments in order of first use.
-    pub args: Vec<NodeId>,
     interned: HashMap<ExprNode, ExprId>,
 }
 

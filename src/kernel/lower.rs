@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar, Shape};
-use crate::ir::{AluOp, Graph, Layout, NodeId, Op};
+use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{Builder, Splits};
@@ -55,6 +55,20 @@ pub struct Request<'a> {
     pub layouts: &'a [Layout],
 }
 
+/// A kernel, and the graph's values that it works on.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The values read, in the order of the kernel's inputs.
+    pub inputs: NodeIds,
+    /// The values written, in the order of the kernel's stores; of a scatter, what
+    /// its buffer becomes.
+    pub outputs: NodeIds,
+    /// The scalar arguments, in the kernel's order.
+    pub args: NodeIds,
+}
+
 /// Why lowering stopped.
 pub(crate) enum Stop {
     /// The nodes are not one kernel.
@@ -75,7 +89,7 @@ pub(crate) type Lowered<T> = Result<T, Stop>;
 ///
 /// # Errors
 /// The [`Blocker`] that keeps the nodes from being one kernel.
-pub fn lower(request: &Request<'_>) -> Result<Kernel, Blocker> {
+pub fn lower(request: &Request<'_>) -> Result<Call, Blocker> {
     let numel = |id: &&NodeId| request.graph.ty(**id).shape.numel();
     let largest = request.roots.iter().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
     let largest = *largest.unwrap_or_else(|| panic!("a kernel without stores"));
@@ -94,12 +108,12 @@ pub fn lower(request: &Request<'_>) -> Result<Kernel, Blocker> {
 
 /// The kernel whose main value is `main`; the axes of `lead` are the grid
 /// and, perhaps, the rows.
-fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<Kernel, Blocker> {
+fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<Call, Blocker> {
     let mut splits = Splits::new();
     for _ in 0..MAX_SPLITS {
         let mut lowerer = Lowerer::new(request, &splits);
         match lowerer.run(main, lead) {
-            Ok(kernel) => return Ok(kernel),
+            Ok(call) => return Ok(call),
             Err(Stop::Blocked(blocker)) => return Err(blocker),
             Err(Stop::Split(axis, inner)) => {
                 let builder = std::mem::take(&mut lowerer.builder);
@@ -123,6 +137,9 @@ pub(crate) struct Lowerer<'r, 'g> {
     /// Dimensions of the main store.
     root_dims: Vec<usize>,
     slots: HashMap<NodeId, u32>,
+    /// The values behind the builder's inputs, by slot.
+    inputs: NodeIds,
+    args: NodeIds,
     guards: Vec<Guard>,
     memo: HashMap<(NodeId, Positions, usize), ExprId>,
     /// Where each node was first met without a guard.
@@ -149,6 +166,8 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             builder: Builder::default(),
             root_dims: Vec::new(),
             slots: HashMap::new(),
+            inputs: NodeIds::new(),
+            args: NodeIds::new(),
             guards: vec![Guard::default()],
             memo: HashMap::new(),
             met: HashMap::new(),
@@ -167,7 +186,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         &self.request.graph.ty(id).shape
     }
 
-    fn run(&mut self, main: NodeId, lead: NodeId) -> Lowered<Kernel> {
+    fn run(&mut self, main: NodeId, lead: NodeId) -> Lowered<Call> {
         if let Op::Scatter(axis, _) = self.request.graph.node(main).op {
             return self.scatter(main, usize::from(axis));
         }
@@ -185,11 +204,12 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         // The main store comes first.
         stored.sort_by_key(|&(root, ..)| root != main);
         self.builder.finish_levels();
-        let mut stores = Vec::new();
-        for (node, positions, value) in stored {
-            stores.push(self.store(node, &positions, value, main)?);
+        let mut stores = Vec::with_capacity(stored.len());
+        for (node, positions, value) in &stored {
+            stores.push(self.store(*node, positions, *value, main)?);
         }
-        Ok(self.kernel(main, stores, None))
+        let outputs = stored.into_iter().map(|(node, ..)| node).collect();
+        Ok(self.call(outputs, stores, None))
     }
 
     /// The positions along some dimensions.
@@ -253,22 +273,25 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         }
         let address = linear(positions, shape).affine;
         let dtype = self.request.graph.ty(node).dtype;
-        Ok(Store { node, dtype, value, level, address, numel: shape.numel() })
+        Ok(Store { dtype, value, level, address, numel: shape.numel() })
     }
 
-    fn kernel(&mut self, main: NodeId, stores: Vec<Store>, scatter: Option<ScatterStore>) -> Kernel {
+    /// What was lowered, to be stored so. The main value comes first.
+    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<ScatterStore>) -> Call {
         let builder = std::mem::take(&mut self.builder);
-        Kernel {
-            name: structure::name(self.request.graph, main, &self.met),
+        let kernel = Kernel {
+            name: structure::name(self.request.graph, outputs[0], &self.met),
             axes: builder.axes,
             exprs: builder.exprs,
             inputs: builder.inputs,
             stores,
-            args: builder.args,
+            args: self.args.len(),
             contraction: self.contraction.take(),
             attention: self.attention.take(),
             scatter,
-        }
+        };
+        let [inputs, args] = [&mut self.inputs, &mut self.args].map(std::mem::take);
+        Call { kernel, inputs, outputs, args }
     }
 
     /// The value of a node at some positions, under a guard: computed here
@@ -352,10 +375,10 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     }
 
     fn argument(&mut self, id: NodeId, dtype: DType) -> ExprId {
-        let known = self.builder.args.iter().position(|&arg| arg == id);
+        let known = self.args.iter().position(|&arg| arg == id);
         let number = known.unwrap_or_else(|| {
-            self.builder.args.push(id);
-            self.builder.args.len() - 1
+            self.args.push(id);
+            self.args.len() - 1
         });
         self.builder.expr(Expr::Arg(number as u32), dtype, 0)
     }
@@ -413,7 +436,8 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             }
         }
         let slot = *self.slots.entry(id).or_insert_with(|| {
-            self.builder.inputs.push(Input { node: id, dtype: ty.dtype, numel: ty.shape.numel() });
+            self.builder.inputs.push(Input { dtype: ty.dtype, numel: ty.shape.numel() });
+            self.inputs.push(id);
             self.builder.inputs.len() as u32 - 1
         });
         let guard = self.guards[guard].clone();

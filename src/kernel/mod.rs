@@ -24,5 +24,5 @@ pub mod print;
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
-pub use lower::{Request, Role, lower};
+pub use lower::{Call, Request, Role, lower};
 pub use nest::{Attention, AttentionPart, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};

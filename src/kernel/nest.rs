@@ -1,10 +1,11 @@
 //! The kernel: an iteration space with loads, expressions, reductions and
 //! stores.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::base::{DType, Precision, Shape};
-use crate::ir::{Custom, NodeId, ScatterMode, Type};
+use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
 
@@ -21,19 +22,15 @@ pub struct Axis {
 /// A buffer that a kernel reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Input {
-    /// The graph node whose value it is.
-    pub node: NodeId,
     /// Type of the elements in memory.
     pub dtype: DType,
-    /// Elements the node has, for costs.
+    /// Elements the value has, for costs.
     pub numel: usize,
 }
 
 /// A value that a kernel writes, row-major and dense.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Store {
-    /// The graph node whose value it is.
-    pub node: NodeId,
     /// Type of the elements in memory.
     pub dtype: DType,
     /// What is written, once at every point of its level and above.
@@ -41,9 +38,9 @@ pub struct Store {
     /// Level of the axes stored over: 0 once per grid point, 1 once per row element.
     pub level: u8,
     /// Where, in elements: a bijection from the axes up to `level` onto the
-    /// elements of the node.
+    /// elements of what is written.
     pub address: Affine,
-    /// Elements the node has.
+    /// Elements of what is written.
     pub numel: usize,
 }
 
@@ -181,8 +178,6 @@ impl Attention {
 /// `address + index * stride` of a buffer that already holds the base.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterStore {
-    /// The graph node whose value the buffer becomes.
-    pub node: NodeId,
     /// Type of the elements in memory.
     pub dtype: DType,
     /// Position along the scattered axis, an `I64` expression (`I32` once
@@ -207,7 +202,8 @@ pub struct ScatterStore {
     pub numel: usize,
 }
 
-/// What one launch computes.
+/// What one launch computes, on whatever values: it knows what it reads and writes
+/// by position, so that steps of one form share it.
 ///
 /// Without a contraction: for every point of the level-0 axes, the level-1
 /// axes are rows that reductions combine, and so on inwards. Reductions run
@@ -225,8 +221,9 @@ pub struct Kernel {
     pub inputs: Vec<Input>,
     /// What is written; the main store first.
     pub stores: Vec<Store>,
-    /// The graph's `Op::Arg` nodes that are scalar arguments, by position.
-    pub args: Vec<NodeId>,
+    /// How many scalar arguments a launch takes; [`Expr::Arg`] refers to them by
+    /// position.
+    pub args: usize,
     /// The contraction, if there is one.
     pub contraction: Option<Contraction>,
     /// The attention, if there is one; then there is no contraction.
@@ -289,7 +286,8 @@ pub struct Sort {
     pub descending: bool,
 }
 
-/// What a device compiles and launches.
+/// What a device compiles and launches. Equal works are one program; a user's kernel
+/// is equal to itself alone.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "kept behind an Arc, and nearly always a kernel")]
 pub enum Work {
@@ -299,6 +297,34 @@ pub enum Work {
     Sort(Sort),
     /// A user's kernel: dense row-major inputs and outputs of these types.
     Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),
+}
+
+impl PartialEq for Work {
+    fn eq(&self, other: &Work) -> bool {
+        match (self, other) {
+            (Work::Kernel(kernel), Work::Kernel(other)) => kernel == other,
+            (Work::Sort(sort), Work::Sort(other)) => sort == other,
+            (Work::Custom(custom, inputs, outputs), Work::Custom(other, from, to)) => {
+                Arc::ptr_eq(custom, other) && inputs == from && outputs == to
+            }
+            (Work::Kernel(_) | Work::Sort(_) | Work::Custom(..), _) => false,
+        }
+    }
+}
+
+impl Eq for Work {}
+
+impl Hash for Work {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Work::Kernel(kernel) => kernel.hash(state),
+            Work::Sort(sort) => sort.hash(state),
+            Work::Custom(custom, inputs, outputs) => {
+                Arc::as_ptr(custom).cast::<()>().hash(state);
+                (inputs, outputs).hash(state);
+            }
+        }
+    }
 }
 
 impl Work {

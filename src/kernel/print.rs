@@ -1,5 +1,5 @@
 //! Kernels as text: for goldens, for people, and as the key of the kernel
-//! cache. The text determines the kernel but for the graph's node numbers.
+//! cache. The text determines the kernel.
 
 use std::fmt::Write;
 

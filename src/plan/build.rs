@@ -43,8 +43,6 @@ pub(crate) enum Run {
     Program {
         /// What is launched.
         program: Arc<dyn Program>,
-        /// For each of its scalar arguments, the plan's.
-        arguments: Vec<usize>,
         /// Bytes that a launch loads and stores.
         bytes: u64,
         /// Of the launches that start here and are given to the device together.
@@ -93,10 +91,12 @@ impl Plan {
             return Ok(runs);
         }
         self.bodies.values().try_for_each(|body| body.runs(context).map(|_| ()))?;
-        let graph = &self.schedule.graph;
-        let runs = self.schedule.steps.iter().map(|step| run_of(context, graph, step));
+        let steps = &self.schedule.steps;
+        let mut runs = Vec::with_capacity(steps.len());
+        for step in steps {
+            runs.push(run_of(context, step)?);
+        }
         // Of two threads that compile one plan, the first sets it.
-        let runs = runs.collect::<Result<_>>()?;
         Ok(self.runs.get_or_init(|| runs))
     }
 }
@@ -261,7 +261,7 @@ pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
     }
 }
 
-fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
+fn run_of(context: &Context, step: &Step) -> Result<Run> {
     match &step.action {
         Action::Transfer { .. } => Ok(Run::Transfer),
         Action::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
@@ -269,7 +269,7 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
-            Ok(Run::Program { program, arguments: arguments(graph, work), bytes, replay: Replay::default() })
+            Ok(Run::Program { program, bytes, replay: Replay::default() })
         }
     }
 }
@@ -278,12 +278,12 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
 ///
 /// # Errors
 /// An absent device, or work that does not compile.
-pub(crate) fn program(context: &Context, device: Device, work: &Work) -> Result<Arc<dyn Program>> {
+pub(crate) fn program(context: &Context, device: Device, work: &Arc<Work>) -> Result<Arc<dyn Program>> {
     let backend = context.backend(device)?;
-    context.program(device, work_text(work), || backend.compile(work))
+    context.program(device, work, || backend.compile(work))
 }
 
-/// A text that determines the program: two works with one text share it.
+/// A work as text, for people.
 pub(crate) fn work_text(work: &Work) -> String {
     match work {
         Work::Kernel(kernel) => crate::kernel::print::text(kernel),
@@ -296,13 +296,4 @@ pub(crate) fn work_text(work: &Work) -> String {
             format!("{} {identity:?} {inputs:?} {outputs:?}", custom.name())
         }
     }
-}
-
-fn arguments(graph: &Graph, work: &Work) -> Vec<usize> {
-    let Work::Kernel(kernel) = work else { return Vec::new() };
-    let number = |op: &Op| {
-        let Op::Arg(value, ..) = op else { panic!("{} is not an argument", op.name()) };
-        value.as_i64() as usize
-    };
-    kernel.args.iter().map(|&id| number(&graph.node(id).op)).collect()
 }

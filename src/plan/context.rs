@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
+use crate::kernel::Work;
 use crate::plan::build::Plan;
 use crate::plan::cache::{Lookup, PlanCache};
 use crate::plan::key::{Skeleton, Values};
@@ -252,15 +253,14 @@ impl Context {
         lock(&self.plans).keep(skeleton, values, lifted, plan)
     }
 
-    /// A compiled program from the cache, or compiled now. The text must
-    /// determine the program.
+    /// The program of a work, from the cache or compiled now.
     pub(crate) fn program(
         &self,
         device: Device,
-        text: String,
+        work: &Arc<Work>,
         compile: impl FnOnce() -> Result<Arc<dyn Program>>,
     ) -> Result<Arc<dyn Program>> {
-        let key = (device, text);
+        let key = (device, work.clone());
         if let Some(known) = lock(&self.programs).get(&key) {
             return Ok(known);
         }

@@ -1,5 +1,5 @@
-//! Compiled programs by the text of their work, and which of them differ in
-//! more than numbers.
+//! Compiled programs by their work, and which of them differ in more than
+//! numbers.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -7,6 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::base::Device;
+use crate::kernel::Work;
+use crate::plan::build::work_text;
 use crate::runtime::Program;
 
 /// Programs kept before all are forgotten; plans keep theirs.
@@ -15,26 +17,26 @@ const MAX_PROGRAMS: usize = 16_384;
 /// The programs of a context.
 #[derive(Debug, Default)]
 pub struct Programs {
-    known: HashMap<(Device, String), Arc<dyn Program>>,
+    known: HashMap<(Device, Arc<Work>), Arc<dyn Program>>,
     /// Texts without their sizes, of devices that interpret kernels.
     families: HashSet<(Device, u64)>,
 }
 
 impl Programs {
-    /// The program of a text.
-    pub fn get(&self, key: &(Device, String)) -> Option<Arc<dyn Program>> {
+    /// The program of a work.
+    pub fn get(&self, key: &(Device, Arc<Work>)) -> Option<Arc<dyn Program>> {
         self.known.get(key).cloned()
     }
 
     /// Keeps a program; the first of two that two threads compiled wins. Gives
     /// how many kernels were compiled for it: on a device that interprets
     /// kernels, one unless it differs from another in numbers only.
-    pub fn keep(&mut self, key: (Device, String), program: Arc<dyn Program>) -> (Arc<dyn Program>, u64) {
+    pub fn keep(&mut self, key: (Device, Arc<Work>), program: Arc<dyn Program>) -> (Arc<dyn Program>, u64) {
         if self.known.len() >= MAX_PROGRAMS {
             self.known.clear();
         }
-        let (device, text) = &key;
-        let new = || u64::from(self.families.insert((*device, family(text))));
+        let (device, work) = &key;
+        let new = || u64::from(self.families.insert((*device, family(&work_text(work)))));
         let compiled = program.compiled().unwrap_or_else(new);
         (self.known.entry(key).or_insert(program).clone(), compiled)
     }

@@ -360,7 +360,7 @@ fn recomputed(plan: &Plan, spans: &[Span]) -> Vec<Recomputed> {
 pub(crate) fn computed(graph: &Graph, step: &Step) -> Vec<NodeId> {
     let inputs: HashSet<NodeId> = step.inputs.iter().copied().collect();
     let mut seen: HashSet<NodeId> = step.outputs.iter().copied().collect();
-    let mut pending: Vec<NodeId> = step.outputs.clone();
+    let mut pending = step.outputs.clone();
     while let Some(id) = pending.pop() {
         for &operand in read_operands(graph.node(id)) {
             let from_outside = inputs.contains(&operand) || matches!(graph.node(operand).op, Op::Param(..));

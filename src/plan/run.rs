@@ -12,7 +12,7 @@ use crate::plan::debug;
 use crate::plan::transfer::{CHUNK, fetch, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
-use crate::schedule::{Action, Place, Step};
+use crate::schedule::{Action, Place, Step, result_number};
 
 /// The user's line behind a node of the plan's graph, if there is one.
 pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
@@ -156,14 +156,14 @@ impl<'a> Execution<'a> {
     fn step(&self, number: usize, run: &Run) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program { program, arguments, bytes, .. } => self.launch(step, program, arguments, *bytes),
+            Run::Program { program, bytes, .. } => self.launch(step, program, *bytes),
             Run::Transfer => self.transfer(step),
             Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
 
-    fn launch(&self, step: &Step, program: &Arc<dyn Program>, arguments: &[usize], bytes: u64) -> Result<()> {
-        let Some(bound) = self.bound(step, arguments) else { return Ok(()) };
+    fn launch(&self, step: &Step, program: &Arc<dyn Program>, bytes: u64) -> Result<()> {
+        let Some(bound) = self.bound(step) else { return Ok(()) };
         let clock = debug::clock();
         program.launch(&bound.bindings())?;
         if let Some(start) = clock {
@@ -180,7 +180,7 @@ impl<'a> Execution<'a> {
     }
 
     /// What a step's program works on; `None` if there is nothing to do.
-    fn bound(&self, step: &Step, arguments: &[usize]) -> Option<Bound<'_>> {
+    fn bound(&self, step: &Step) -> Option<Bound<'_>> {
         let graph = &self.plan.schedule.graph;
         if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
             return None;
@@ -190,9 +190,16 @@ impl<'a> Execution<'a> {
         Some(Bound {
             inputs: step.inputs[..count].iter().map(|&id| self.binding(id)).collect(),
             outputs: step.outputs.iter().map(|&id| self.binding(id)).collect(),
-            scalars: arguments.iter().map(|&number| self.scalars[number]).collect(),
+            scalars: step.args.iter().map(|&id| self.scalar(id)).collect(),
             status: IndexStatus::at(self.site(step)),
         })
+    }
+
+    /// The bits of an argument, which carries its number.
+    fn scalar(&self, id: NodeId) -> u64 {
+        let op = &self.plan.schedule.graph.node(id).op;
+        let Op::Arg(number, ..) = op else { panic!("{} is not an argument", op.name()) };
+        self.scalars[number.as_i64() as usize]
     }
 
     /// How many steps from this one on are programs that their device takes
@@ -218,8 +225,8 @@ impl<'a> Execution<'a> {
         let steps = &self.plan.schedule.steps[numbers.clone()];
         let mut bounds = Vec::with_capacity(steps.len());
         for (step, run) in steps.iter().zip(&runs[numbers]) {
-            let Run::Program { program, arguments, bytes, .. } = run else { continue };
-            if let Some(bound) = self.bound(step, arguments) {
+            let Run::Program { program, bytes, .. } = run else { continue };
+            if let Some(bound) = self.bound(step) {
                 bounds.push((step, program, *bytes, bound));
             }
         }
@@ -286,6 +293,7 @@ impl<'a> Execution<'a> {
     /// Runs a loop's body once per trip. Carries are values that the body's
     /// plan hands on; stacked values are slices at a moving offset.
     fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Plan) -> Result<()> {
+        let graph = &self.plan.schedule.graph;
         let backend = self.context.backend(step.device)?;
         let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
         let stacked: Vec<Leaf> =
@@ -301,23 +309,19 @@ impl<'a> Execution<'a> {
             leaves.extend(stacked.iter().map(|leaf| slice_of(leaf, slice)));
             leaves.extend(invariants.iter().cloned());
             let mut results = run(self.context, body, &leaves, self.scalars, &|_| None)?;
-            for (&output, &result) in step.outputs.iter().zip(&step.results) {
-                if result as usize >= spec.carries {
-                    self.store_slice(
-                        output,
-                        slice,
-                        &spec.body.results[result as usize],
-                        &results[result as usize],
-                    )?;
+            for &output in &step.outputs {
+                let result = result_number(graph, output);
+                if result >= spec.carries {
+                    self.store_slice(output, slice, &spec.body.results[result], &results[result])?;
                 }
             }
             results.truncate(spec.carries);
             carries = results;
         }
-        for (&output, &result) in step.outputs.iter().zip(&step.results) {
-            if (result as usize) < spec.carries {
-                let ty = self.plan.schedule.graph.ty(output);
-                self.store(output, 0, ty, &carries[result as usize])?;
+        for &output in &step.outputs {
+            let result = result_number(graph, output);
+            if result < spec.carries {
+                self.store(output, 0, graph.ty(output), &carries[result])?;
             }
         }
         Ok(())

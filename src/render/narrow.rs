@@ -242,7 +242,7 @@ mod tests {
             exprs: builder.exprs,
             inputs: builder.inputs,
             stores: Vec::new(),
-            args: Vec::new(),
+            args: 0,
             contraction: None,
             attention: None,
             scatter: None,

@@ -68,7 +68,7 @@ impl Memory {
         let all = |sizes: &[u64]| -> Option<Vec<Buffer>> {
             sizes.iter().map(|&bytes| allocate(bytes as usize).ok()).collect()
         };
-        Some(Memory { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args.len()] })
+        Some(Memory { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args] })
     }
 
     /// Launches a program so often.

@@ -111,14 +111,18 @@ fn reads_below(graph: &Graph, step: &Step) -> impl Iterator<Item = NodeId> {
     missing.into_iter()
 }
 
-/// Whether a step's inputs and outputs are its kernel's, in order. A scatter
-/// also names the base that it updates.
+/// Whether a step's inputs, outputs and arguments are such as its kernel expects, in
+/// order. A scatter also names the base that it updates.
 fn binds(graph: &Graph, kernel: &Kernel, step: &Step) -> bool {
-    let base = kernel.scatter.iter().map(|scatter| graph.node(scatter.node).operands[0]);
-    let inputs = kernel.inputs.iter().map(|input| input.node).chain(base);
-    let scattered = kernel.scatter.iter().map(|scatter| scatter.node);
-    let outputs = kernel.stores.iter().map(|store| store.node).chain(scattered);
-    inputs.eq(step.inputs.iter().copied()) && outputs.eq(step.outputs.iter().copied())
+    let given = |id: &NodeId| (graph.ty(*id).dtype, graph.ty(*id).shape.numel());
+    let buffer = kernel.scatter.iter().map(|scatter| (scatter.dtype, scatter.numel));
+    let inputs = kernel.inputs.iter().map(|input| (input.dtype, input.numel)).chain(buffer.clone());
+    let outputs = kernel.stores.iter().map(|store| (store.dtype, store.numel)).chain(buffer);
+    let is_argument = |id: &NodeId| matches!(graph.node(*id).op, Op::Arg(..));
+    inputs.eq(step.inputs.iter().map(given))
+        && outputs.eq(step.outputs.iter().map(given))
+        && kernel.args == step.args.len()
+        && step.args.iter().all(is_argument)
 }
 
 /// A piece of memory that no other overlaps.
@@ -282,17 +286,17 @@ fn misplaced(
 /// outputs, it writes all of them when everything is computed.
 fn in_place(graph: &Graph, step: &Step, input: NodeId, output: NodeId) -> bool {
     let Some(kernel) = step.kernel() else { return false };
-    if let Some(scatter) = &kernel.scatter {
-        return graph.node(scatter.node).operands[0] == input;
+    if kernel.scatter.is_some() {
+        return graph.node(output).operands[0] == input;
     }
-    let Some(store) = kernel.stores.iter().find(|store| store.node == output) else { return false };
+    let mut stores = kernel.stores.iter().zip(&step.outputs);
+    let Some((store, _)) = stores.find(|(_, stored)| **stored == output) else { return false };
     let copied = |store: &Store| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
     let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
     if kernel.stores.len() > 1 && (sum || kernel.stores.iter().any(|s| s.level > 0 || copied(s))) {
         return false;
     }
-    let slots: Vec<usize> =
-        (0..kernel.inputs.len()).filter(|&slot| kernel.inputs[slot].node == input).collect();
+    let slots: Vec<usize> = (0..step.inputs.len()).filter(|&slot| step.inputs[slot] == input).collect();
     let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));
     loads.all(|((slot, access), level)| {
         !slots.contains(&(slot as usize))

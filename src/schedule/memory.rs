@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::nest::Input;
 use crate::kernel::{Expr, Kernel, Store};
 use crate::schedule::order::Step;
 
@@ -284,30 +283,30 @@ impl Look<'_> {
     fn shared(&self, output: NodeId, storages: &Storages) -> Option<Source> {
         let kernel = self.step.kernel()?;
         if kernel.scatter.is_some() {
-            let base = self.graph.node(self.step.outputs[0]).operands[0];
+            let base = self.graph.node(output).operands[0];
             return storages.of.get(&base).map(|&number| Source::Storage(number));
         }
-        let store = kernel.stores.iter().find(|store| store.node == output)?;
+        let number = self.step.outputs.iter().position(|&id| id == output)?;
+        let store = &kernel.stores[number];
         // A sum that goes to memory as it is may be written block by block.
         let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
         if kernel.stores.len() > 1 && (sum || !self.several || !writes_last(kernel)) {
             return None;
         }
-        let mut inputs = kernel.inputs.iter().enumerate();
-        inputs.find_map(|(number, input)| {
-            let ty = self.graph.ty(input.node);
-            let fits =
-                ty.bytes() == self.graph.ty(store.node).bytes() && ty.dtype.size() == store.dtype.size();
-            let dies = self.last_uses[input.node.index()] == self.now;
+        let mut inputs = self.step.inputs.iter().enumerate();
+        inputs.find_map(|(slot, input)| {
+            let ty = self.graph.ty(*input);
+            let fits = ty.bytes() == self.graph.ty(output).bytes() && ty.dtype.size() == store.dtype.size();
+            let dies = self.last_uses[input.index()] == self.now;
             // A part of a pack has no memory to give, nor has a pack of which a
             // part is read by itself.
-            let pieces = self.graph.pieces(&input.node);
-            let also = |other: &Input| other.node != input.node && pieces.contains(&other.node);
-            let part = self.packed.contains_key(&input.node) || kernel.inputs.iter().any(also);
-            if !fits || !dies || part || !read_where_written(kernel, number as u32, store) {
+            let pieces = self.graph.pieces(input);
+            let also = |other: &NodeId| other != input && pieces.contains(other);
+            let part = self.packed.contains_key(input) || self.step.inputs.iter().any(also);
+            if !fits || !dies || part || !read_where_written(kernel, slot as u32, store) {
                 return None;
             }
-            let source = if let Op::Param(param, _) = self.graph.node(input.node).op {
+            let source = if let Op::Param(param, _) = self.graph.node(*input).op {
                 self.gives(param).then_some(Source::Param(param))
             } else {
                 // A storage that another, still living value shares stays as it is.
@@ -315,7 +314,7 @@ impl Look<'_> {
                     let storage = &storages.all[**number];
                     storage.newest_last == self.now && !storage.result
                 };
-                storages.of.get(&input.node).filter(own).map(|&number| Source::Storage(number))
+                storages.of.get(input).filter(own).map(|&number| Source::Storage(number))
             };
             source.filter(|source| !self.taken.contains(source))
         })

@@ -27,7 +27,7 @@ use crate::runtime::Capabilities;
 pub use expand::ByBody;
 pub use fuse::Refusal;
 pub use memory::{Memory, Place};
-pub use order::{Action, Step};
+pub use order::{Action, Step, result_number};
 pub use resize::Model;
 pub use transfer::{Moved, Reason};
 

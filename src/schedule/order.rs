@@ -1,6 +1,6 @@
 //! From groups to steps in an order that respects their dependencies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use petgraph::algo::{DfsSpace, has_path_connecting};
@@ -8,8 +8,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::base::Device;
 use crate::ir::op::LoopSpec;
-use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::{Kernel, Sort, Work};
+use crate::ir::{Graph, NodeId, NodeIds, Op};
+use crate::kernel::{Call, Kernel, Sort, Work};
 use crate::schedule::fuse::Group;
 use crate::schedule::memory::Params;
 use crate::schedule::sequence::Sequence;
@@ -36,15 +36,16 @@ pub struct Step {
     pub action: Action,
     /// Where.
     pub device: Device,
-    /// The values read, in the order of the kernel's inputs or the node's operands.
-    pub inputs: Vec<NodeId>,
+    /// The values read, in the order of the kernel's inputs or the node's operands;
+    /// a scatter's base comes last.
+    pub inputs: NodeIds,
     /// The values written, in the order of the kernel's stores or of the
     /// node's results.
-    pub outputs: Vec<NodeId>,
-    /// For nodes with several results: which result each output is.
-    pub results: Vec<u32>,
+    pub outputs: NodeIds,
+    /// The scalar arguments ([`Op::Arg`]), in the kernel's order.
+    pub args: NodeIds,
     /// Every node computed, ascending.
-    pub members: Vec<NodeId>,
+    pub members: NodeIds,
 }
 
 impl Step {
@@ -73,8 +74,9 @@ impl Step {
 
 /// The steps of a graph, each after what it needs.
 pub fn order(graph: &Graph, groups: Vec<Group>, params: &Params<'_>) -> Vec<Step> {
-    let steps: Vec<Step> =
-        merge_results(graph, groups).into_iter().map(|group| step_of(graph, group)).collect();
+    let mut works = Works::default();
+    let groups = merge_results(graph, groups).into_iter();
+    let steps: Vec<Step> = groups.map(|group| step_of(graph, group, &mut works)).collect();
     let dag = dependencies(graph, &steps);
     let sequence = Sequence::new(graph, &steps, &dag, params).run();
     assert!(sequence.len() == steps.len(), "steps depend on each other in a circle: {steps:#?}");
@@ -133,46 +135,65 @@ fn merge_results(graph: &Graph, groups: Vec<Group>) -> Vec<Group> {
     merged
 }
 
+/// The works of steps, equal ones once.
+#[derive(Debug, Default)]
+pub(super) struct Works(HashSet<Arc<Work>>);
+
+impl Works {
+    /// Launches a work.
+    fn launch(&mut self, work: Work) -> Action {
+        let known = self.0.get(&work).cloned();
+        Action::Launch(known.unwrap_or_else(|| {
+            let new = Arc::new(work);
+            self.0.insert(new.clone());
+            new
+        }))
+    }
+}
+
 /// A group as a step.
-pub(super) fn step_of(graph: &Graph, group: Group) -> Step {
-    let leader = group.roots[0];
-    let node = graph.node(leader);
-    let mut members = group.members;
+pub(super) fn step_of(graph: &Graph, group: Group, works: &mut Works) -> Step {
+    let node = graph.node(group.roots[0]);
+    let mut members = NodeIds::from_vec(group.members);
     members.sort_unstable();
-    let mut roots = group.roots;
-    roots.sort_unstable();
-    let operands = || node.operands.to_vec();
-    let (action, inputs, outputs) = match (group.kernel, &node.op) {
-        (Some(kernel), _) => {
-            let mut inputs: Vec<NodeId> = kernel.inputs.iter().map(|input| input.node).collect();
-            let mut outputs: Vec<NodeId> = kernel.stores.iter().map(|store| store.node).collect();
-            if let Some(scatter) = &kernel.scatter {
+    members.shrink_to_fit();
+    let mut outputs = NodeIds::from_vec(group.roots);
+    outputs.sort_unstable();
+    let mut inputs = NodeIds::from_slice(&node.operands);
+    let mut args = NodeIds::new();
+    let action = match (group.call, &node.op) {
+        (Some(call), _) => {
+            let kernel;
+            Call { kernel, inputs, outputs, args } = call;
+            if kernel.scatter.is_some() {
                 // The base is not bound as an input, but must be there first.
-                inputs.push(graph.node(scatter.node).operands[0]);
-                outputs.push(scatter.node);
+                inputs.push(graph.node(outputs[0]).operands[0]);
             }
-            (Action::Launch(Work::Kernel(kernel).into()), inputs, outputs)
+            works.launch(Work::Kernel(kernel))
         }
         (None, Op::Sort { axis, descending }) => {
             let ty = graph.ty(node.operands[0]);
             let axis = usize::from(*axis);
             let sort = Sort { shape: ty.shape.clone(), dtype: ty.dtype, axis, descending: *descending };
-            (Action::Launch(Work::Sort(sort).into()), operands(), roots)
+            works.launch(Work::Sort(sort))
         }
         (None, Op::Copy(_)) => {
             let from = graph.ty(node.operands[0]).device;
-            (Action::Transfer { from }, operands(), roots)
+            Action::Transfer { from }
         }
-        (None, Op::Loop(spec, _)) => (Action::Repeat(spec.clone()), operands(), roots),
+        (None, Op::Loop(spec, _)) => Action::Repeat(spec.clone()),
         (None, Op::Custom(custom, _)) => {
             let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect();
-            let work = Work::Custom(custom.clone(), types(&node.operands), types(&roots));
-            (Action::Launch(work.into()), operands(), roots)
+            works.launch(Work::Custom(custom.clone(), types(&node.operands), types(&outputs)))
         }
         (None, op) => panic!("{} is neither a kernel nor a step of its own", op.name()),
     };
-    let results = outputs.iter().map(|&id| results(&graph.node(id).op).map_or(0, |(_, out)| out)).collect();
-    Step { action, device: node.ty.device, inputs, outputs, results, members }
+    Step { action, device: node.ty.device, inputs, outputs, args, members }
+}
+
+/// Which result of its node a value is, of nodes with several; 0 of others.
+pub fn result_number(graph: &Graph, id: NodeId) -> usize {
+    results(&graph.node(id).op).map_or(0, |(_, out)| out as usize)
 }
 
 /// For a node that is one result of several: what computes them all, and

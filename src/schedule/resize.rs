@@ -3,9 +3,9 @@
 //! lowered anew; nothing is searched for.
 
 use crate::ir::{Graph, Layout, NodeId};
-use crate::kernel::{Kernel, Request, Role, lower};
+use crate::kernel::{Call, Request, Role, lower};
 use crate::schedule::fuse::Group;
-use crate::schedule::order::step_of;
+use crate::schedule::order::{Works, step_of};
 use crate::schedule::{Schedule, Step};
 
 /// A schedule to take decisions from.
@@ -23,23 +23,23 @@ pub struct Model<'a> {
 pub(super) fn resize(graph: &Graph, layouts: &[Layout], model: &Model<'_>) -> Option<Vec<Step>> {
     let alike = (model.alike)(&model.schedule.graph, graph);
     let steps = alike.then_some(&model.schedule.steps)?;
-    steps.iter().map(|step| resized(graph, layouts, step)).collect()
+    let mut works = Works::default();
+    steps.iter().map(|step| resized(graph, layouts, step, &mut works)).collect()
 }
 
-fn resized(graph: &Graph, layouts: &[Layout], step: &Step) -> Option<Step> {
-    let kernel = match step.kernel() {
-        Some(kernel) => Some(lowered(graph, layouts, step, kernel)?),
+fn resized(graph: &Graph, layouts: &[Layout], step: &Step, works: &mut Works) -> Option<Step> {
+    let call = match step.kernel() {
+        Some(_) => Some(lowered(graph, layouts, step)?),
         None => None,
     };
-    let new = step_of(graph, Group::decided(step.members.clone(), step.outputs.clone(), kernel));
-    let same = new.inputs == step.inputs && new.outputs == step.outputs && new.results == step.results;
+    let new = step_of(graph, Group::decided(step.members.to_vec(), step.outputs.to_vec(), call), works);
+    let same = new.inputs == step.inputs && new.outputs == step.outputs && new.args == step.args;
     same.then_some(new)
 }
 
-fn lowered(graph: &Graph, layouts: &[Layout], step: &Step, model: &Kernel) -> Option<Kernel> {
+fn lowered(graph: &Graph, layouts: &[Layout], step: &Step) -> Option<Call> {
     let role = |id: NodeId| if step.inputs.contains(&id) { Role::Buffer } else { Role::Inside };
     let mut roots = step.outputs.clone();
     roots.sort_unstable();
-    let kernel = lower(&Request { graph, roots: &roots, role: &role, layouts }).ok()?;
-    (kernel.args == model.args).then_some(kernel)
+    lower(&Request { graph, roots: &roots, role: &role, layouts }).ok()
 }

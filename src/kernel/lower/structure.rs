@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Shape};
-use crate::ir::{Axes, ContractDims, Graph, Monoid, NodeId, Op};
+use crate::ir::{Axes, ContractDims, Graph, Monoid, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{Expr, ExprId};
 use crate::kernel::index::{Position, Positions, complete, linear};
 use crate::kernel::lower::movement::computed;
-use crate::kernel::lower::{Lowered, Lowerer};
-use crate::kernel::nest::{Contraction, Kernel, ScatterStore};
+use crate::kernel::lower::{Call, Lowered, Lowerer};
+use crate::kernel::nest::{Contraction, ScatterStore};
 
 /// The deepest level of rows.
 const MAX_LEVEL: u8 = 2;
@@ -300,7 +300,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// The kernel of a scatter: its axes are the updates'.
-    pub(crate) fn scatter(&mut self, id: NodeId, axis: usize) -> Lowered<Kernel> {
+    pub(crate) fn scatter(&mut self, id: NodeId, axis: usize) -> Lowered<Call> {
         let graph = self.request.graph;
         let node = graph.node(id);
         let (index, updates) = (node.operands[1], node.operands[2]);
@@ -320,7 +320,6 @@ impl Lowerer<'_, '_> {
         let mut others = at.clone();
         others[axis] = Position::default();
         let scatter = ScatterStore {
-            node: id,
             dtype: node.ty.dtype,
             index,
             value,
@@ -331,7 +330,7 @@ impl Lowerer<'_, '_> {
             mode,
             numel: shape.numel(),
         };
-        Ok(self.kernel(id, Vec::new(), Some(scatter)))
+        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(scatter)))
     }
 }
 

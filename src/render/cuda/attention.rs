@@ -59,7 +59,7 @@ pub(super) fn render(part: &Part, a: &Attention) -> Result<Pass, Unsupported> {
     let source = BLOCK.to_string()
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
         + &sizes(a, &extents, shares)
-        + &function(&kernel.name, &parameters, kernel.args.len(), BOUNDS, &body.text());
+        + &function(&kernel.name, &parameters, kernel.args, BOUNDS, &body.text());
     let own = if a.part.by_query() { extents.rows } else { extents.keys };
     let groups = (extents.batch * own.div_ceil(SIDE)) as u64;
     let shared_bytes = shares.shared_bytes(extents.width) as u32;

@@ -119,7 +119,7 @@ fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> P
         let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(WARP));
     }
     body += emitter.out.text();
-    let source = function(&kernel.name, &parameters, kernel.args.len(), tiling.workgroup, &body);
+    let source = function(&kernel.name, &parameters, kernel.args, tiling.workgroup, &body);
     let mut pass = pass(source, parameters, tiling.workgroup, groups);
     pass.fours = of_launch(part, &tiling.by_four.0);
     pass.pieces = of_launch(part, &tiling.by_eight.0);

@@ -108,7 +108,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let mut text = if let Tile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
     text += &product.constants(&operands);
     text += "struct Product {\n";
-    text += &parameters.fields(kernel.args.len());
+    text += &parameters.fields(kernel.args);
     operands.iter().for_each(|operand| text += &product.operand(operand, &around));
     let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
     let place = "Place batch, Place row, Place column";
@@ -120,8 +120,8 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     );
     text += "};\n";
     text += &template(tile);
-    let body = format!("    product(Product{{{}}});\n", parameters.names(kernel.args.len()).join(", "));
-    text += &function(&kernel.name, &parameters, kernel.args.len(), tile.threads(), &body);
+    let body = format!("    product(Product{{{}}});\n", parameters.names(kernel.args).join(", "));
+    text += &function(&kernel.name, &parameters, kernel.args, tile.threads(), &body);
 
     let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
     pass.fours = of_launch(part, &fours.0);

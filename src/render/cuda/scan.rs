@@ -43,7 +43,7 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
 
     let mut text = header(kernel, shared, &fold);
     text += "struct Scan {\n";
-    text += &parameters.fields(kernel.args.len());
+    text += &parameters.fields(kernel.args);
     let (mut body, elements) = before.line(x, &around);
     elements.iter().enumerate().for_each(|(i, element)| _ = writeln!(body, "    x[{i}] = {element};"));
     text += &method("void", "load_x", "Place batch, Place row, Element (&x)[4]", &body);
@@ -51,9 +51,9 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
     text += &method("void", "store_y", "Place batch, Place row, const Result (&x)[4]", &body);
     text += "};\n";
     text += template(TEMPLATE);
-    let body = format!("    scan(Scan{{{}}});\n", parameters.names(kernel.args.len()).join(", "));
+    let body = format!("    scan(Scan{{{}}});\n", parameters.names(kernel.args).join(", "));
     let threads = shared.threads as u32;
-    text += &function(&kernel.name, &parameters, kernel.args.len(), threads, &body);
+    text += &function(&kernel.name, &parameters, kernel.args, threads, &body);
     let mut pass = pass(text, parameters, threads, kernel.level_points(0) as u64);
     pass.fours = of_launch(part, &fours.0);
     Ok(pass)

@@ -207,8 +207,7 @@ impl<'k> Draft<'k> {
         access: Access,
         guard: Guard,
     ) -> ExprId {
-        let node = self.from.kernel.stores[0].node;
-        let slot = self.input(block, Input { node, dtype: dtype.compute(), numel });
+        let slot = self.input(block, Input { dtype: dtype.compute(), numel });
         self.builder.expr(Expr::Load(slot, access, guard), dtype, 0)
     }
 
@@ -236,8 +235,7 @@ impl<'k> Draft<'k> {
     /// Writes a value to a shared block of so many elements.
     pub fn store(&mut self, block: Memory, value: ExprId, level: u8, address: Affine, numel: usize) {
         let dtype = self.dtype(value).compute();
-        let node = self.from.kernel.stores[0].node;
-        self.stores.push(Store { node, dtype, value, level, address, numel });
+        self.stores.push(Store { dtype, value, level, address, numel });
         self.outputs.push(block);
     }
 
@@ -262,7 +260,7 @@ impl<'k> Draft<'k> {
             exprs,
             inputs,
             stores: self.stores,
-            args: self.from.kernel.args.clone(),
+            args: self.from.kernel.args,
             contraction: None,
             attention: None,
             scatter: None,

@@ -54,7 +54,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
     let source = module(&Parts {
         title: &kernel.name,
         inputs: shader.inputs,
-        arguments: kernel.args.len(),
+        arguments: kernel.args,
         bindings: &bindings.text,
         declarations: header(&dialect, a, &extents, &block) + &functions,
         main: Main::Template(hook::template(template(&block))),
@@ -66,7 +66,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         chunk: 0,
         chunks_end: 0,
         slots: bindings.slots,
-        words: block_words(shader.inputs, kernel.args.len()),
+        words: block_words(shader.inputs, kernel.args),
         fours: shader.fours(&fours.0),
         pieces: Vec::new(),
         shared_bytes: 0,

@@ -130,12 +130,12 @@ impl<'k> PartShader<'k> {
         let source = module(&Parts {
             title: &kernel.name,
             inputs: self.inputs,
-            arguments: kernel.args.len(),
+            arguments: kernel.args,
             bindings: &bindings.text,
             declarations,
             main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });
-        let words = block_words(self.inputs, kernel.args.len());
+        let words = block_words(self.inputs, kernel.args);
         Pass {
             source,
             groups,

@@ -52,7 +52,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
     let source = module(&Parts {
         title: &kernel.name,
         inputs: shader.inputs,
-        arguments: kernel.args.len(),
+        arguments: kernel.args,
         bindings: &bindings.text,
         declarations,
         main: Main::Template(hook::template(TEMPLATE)),
@@ -64,7 +64,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         chunk: 0,
         chunks_end: 0,
         slots: bindings.slots,
-        words: block_words(shader.inputs, kernel.args.len()),
+        words: block_words(shader.inputs, kernel.args),
         fours: shader.fours(&fours.0),
         pieces: Vec::new(),
         shared_bytes: 0,

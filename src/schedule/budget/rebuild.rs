@@ -2,15 +2,13 @@
 //! computed again as nodes and steps of their own.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::ir::{Graph, GraphNode, NodeId, Op};
-use crate::kernel::{Kernel, Work};
 use crate::schedule::budget::trace::{Line, Trace};
 use crate::schedule::class::read_operands;
-use crate::schedule::{Action, Memory, Refusal, Schedule, Step};
+use crate::schedule::{Memory, Refusal, Schedule, Step};
 
 /// The schedule that a trace of `schedule` stands for; its memory is yet to be
 /// planned.
@@ -87,14 +85,11 @@ impl Rebuilt<'_> {
         }
         let now = |id: &NodeId| here[id];
         Step {
-            action: match &step.action {
-                Action::Launch(work) => Action::Launch(renamed(work, &here)),
-                Action::Transfer { .. } | Action::Repeat(_) => step.action.clone(),
-            },
+            action: step.action.clone(),
             device: step.device,
             inputs: step.inputs.iter().map(now).collect(),
             outputs: step.outputs.iter().map(now).collect(),
-            results: step.results.clone(),
+            args: step.args.iter().map(now).collect(),
             members: step.members.iter().filter_map(|id| here.get(id).copied()).collect(),
         }
     }
@@ -166,16 +161,4 @@ fn below(graph: &Graph, step: &Step) -> Vec<NodeId> {
     let mut below: Vec<NodeId> = seen.into_iter().collect();
     below.sort_unstable();
     below
-}
-
-/// The same work on other nodes; its text stays as it is.
-fn renamed(work: &Arc<Work>, now: &HashMap<NodeId, NodeId>) -> Arc<Work> {
-    let Work::Kernel(kernel) = &**work else { return work.clone() };
-    let mut kernel: Kernel = kernel.clone();
-    let rename = |id: &mut NodeId| *id = now.get(id).copied().unwrap_or(*id);
-    kernel.inputs.iter_mut().for_each(|input| rename(&mut input.node));
-    kernel.stores.iter_mut().for_each(|store| rename(&mut store.node));
-    kernel.args.iter_mut().for_each(rename);
-    kernel.scatter.iter_mut().for_each(|scatter| rename(&mut scatter.node));
-    Arc::new(Work::Kernel(kernel))
 }

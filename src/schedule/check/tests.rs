@@ -38,7 +38,7 @@ fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
 /// A product, sorted twice: five steps in a row, with four values in the arena.
 fn sorted_product() -> Schedule {
     let mut graph = Graph::default();
-    let (a, b) = (param(&mut graph, 0, &[16, 8]), param(&mut graph, 1, &[8, 16]));
+    let (a, b) = (param(&mut graph, 0, &[16, 8]), param(&mut graph, 1, &[8, 24]));
     let dims = ContractDims { batch: smallvec![], contract: smallvec![(1, 0)], ..ContractDims::default() };
     let product = push(&mut graph, Op::Contract(Box::new(dims)), &[a, b]);
     let order = sort(&mut graph, product);

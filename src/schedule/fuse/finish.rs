@@ -1,7 +1,7 @@
 //! The last lowering of every kernel.
 
 use crate::ir::NodeId;
-use crate::kernel::{Blocker, Kernel, Request, Role, lower};
+use crate::kernel::{Blocker, Call, Request, Role, lower};
 use crate::schedule::class::Class;
 use crate::schedule::fuse::{Fusion, Group, GroupId, State};
 
@@ -27,18 +27,18 @@ impl State<'_> {
         }
         let roots = group.roots.clone();
         match self.lower(&[number], None, &roots) {
-            Ok(kernel) => self.group_mut(number).kernel = Some(kernel),
+            Ok(call) => self.group_mut(number).call = Some(call),
             Err(_) if group.members.len() > 1 => self.fall_apart(number),
             Err(_) if self.store_repeated(number) => self.finish_group(number),
             Err(blocker) => match self.lower_alone(number, &roots) {
-                Ok(kernel) => self.group_mut(number).kernel = Some(kernel),
+                Ok(call) => self.group_mut(number).call = Some(call),
                 Err(_) => panic!("{} alone does not lower: {blocker}", self.graph.node(leader).op.name()),
             },
         }
     }
 
     /// A single node's kernel, whatever it costs.
-    pub(super) fn lower_alone(&self, number: GroupId, roots: &[NodeId]) -> Result<Kernel, Blocker> {
+    pub(super) fn lower_alone(&self, number: GroupId, roots: &[NodeId]) -> Result<Call, Blocker> {
         let inside = |id: NodeId| {
             let moves = self.classes[id.index()] == Class::Movement && !self.stored[id.index()];
             self.group_of[id.index()] == Some(number) || moves || self.duplicated[id.index()]

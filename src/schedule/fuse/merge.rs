@@ -93,12 +93,12 @@ impl State<'_> {
         }
         let mut roots: Vec<NodeId> = a.roots.iter().chain(&b.roots).copied().collect();
         roots.sort_unstable();
-        let kernel = self.lower(&[into, from], None, &roots)?;
+        self.lower(&[into, from], None, &roots)?;
         let members = a.members.iter().chain(&b.members).copied().collect();
         Ok(Group {
             members,
             roots,
-            kernel: Some(kernel),
+            call: None,
             structural: a.structural || b.structural,
             contraction: a.contraction || b.contraction,
         })

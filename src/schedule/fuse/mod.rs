@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId, Op};
-use crate::kernel::{Blocker, Kernel, Request, Role, lower};
+use crate::kernel::{Blocker, Call, Request, Role, lower};
 use crate::runtime::Capabilities;
 use crate::schedule::class::{Class, class, is_product, read_operands};
 use crate::schedule::floor::Spans;
@@ -37,16 +37,17 @@ pub struct Group {
     pub members: Vec<NodeId>,
     /// The nodes stored, ascending.
     pub roots: Vec<NodeId>,
-    /// The kernel; `None` for a step that is not a kernel.
-    pub kernel: Option<Kernel>,
+    /// The kernel and its values, once all is decided; `None` for a step that is
+    /// not a kernel.
+    pub call: Option<Call>,
     structural: bool,
     contraction: bool,
 }
 
 impl Group {
     /// A group that was decided on.
-    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, kernel: Option<Kernel>) -> Group {
-        Group { members, roots, kernel, ..Group::default() }
+    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, call: Option<Call>) -> Group {
+        Group { members, roots, call, ..Group::default() }
     }
 }
 
@@ -319,17 +320,15 @@ impl<'a> State<'a> {
             let place = roots.partition_point(|&root| root < id);
             roots.insert(place, id);
         }
-        let kernel = self.lower(&[number], Some(id), &roots)?;
+        self.lower(&[number], Some(id), &roots)?;
         self.join(number, id);
-        let group = self.group_mut(number);
-        group.roots = roots;
-        group.kernel = Some(kernel);
+        self.group_mut(number).roots = roots;
         Ok(())
     }
 
     /// Lowers the union of some groups and perhaps one more node, and judges
     /// the kernel.
-    fn lower(&self, numbers: &[GroupId], extra: Option<NodeId>, roots: &[NodeId]) -> Result<Kernel, Blocker> {
+    fn lower(&self, numbers: &[GroupId], extra: Option<NodeId>, roots: &[NodeId]) -> Result<Call, Blocker> {
         let inside = |id: NodeId| {
             let index = id.index();
             let here = Some(id) == extra || self.group_of[index].is_some_and(|g| numbers.contains(&g));
@@ -338,9 +337,9 @@ impl<'a> State<'a> {
         };
         let role = |id: NodeId| if inside(id) { Role::Inside } else { Role::Buffer };
         let request = Request { graph: self.graph, roots, role: &role, layouts: self.context.layouts };
-        let kernel = lower(&request)?;
-        self.judge(&kernel, roots)?;
-        Ok(kernel)
+        let call = lower(&request)?;
+        self.judge(&call.kernel, roots)?;
+        Ok(call)
     }
 }
 

@@ -10,8 +10,8 @@ pub(in crate::runtime) mod random;
 mod split;
 
 use crate::base::{DType, Scalar};
-use crate::ir::{Buffer, NodeId};
-use crate::kernel::{Input, Kernel, Work};
+use crate::ir::Buffer;
+use crate::kernel::{Kernel, Work};
 use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
 
@@ -128,8 +128,4 @@ fn difference(
         }
     }
     None
-}
-
-fn input(number: u32, dtype: DType, numel: usize) -> Input {
-    Input { node: NodeId(number), dtype, numel }
 }

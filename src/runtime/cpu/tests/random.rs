@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
-use crate::ir::{AluOp, Buffer, Monoid, NodeId};
+use crate::ir::{AluOp, Buffer, Monoid};
 use crate::kernel::{
-    Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel, Store, Within,
+    Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Input, Kernel, Store, Within,
 };
-use crate::runtime::cpu::tests::{buffer, difference, input};
+use crate::runtime::cpu::tests::{buffer, difference};
 
 /// Numbers that decide; 0, the simplest, once they are used up.
 struct Choices {
@@ -70,7 +70,7 @@ impl Case {
             exprs: Vec::new(),
             inputs: Vec::new(),
             stores: Vec::new(),
-            args: Vec::new(),
+            args: 0,
             contraction: None,
             attention: None,
             scatter: None,
@@ -89,7 +89,6 @@ impl Case {
     /// Stores a value at the points of the only axis.
     fn stores_along(&mut self, axis: AxisId, value: ExprId) {
         self.kernel.stores.push(Store {
-            node: NodeId(9),
             dtype: self.kernel.exprs[value.index()].dtype,
             value,
             level: 0,
@@ -196,7 +195,7 @@ impl Case {
             }
         });
         self.data.push((dtype, values.collect()));
-        self.kernel.inputs.push(input(self.data.len() as u32 - 1, dtype, numel));
+        self.kernel.inputs.push(Input { dtype, numel });
         self.data.len() as u32 - 1
     }
 
@@ -355,8 +354,7 @@ impl Case {
             }
         };
         let (address, numel) = self.bijection(level);
-        let node = NodeId(100 + self.kernel.stores.len() as u32);
-        self.kernel.stores.push(Store { node, dtype, value, level, address, numel });
+        self.kernel.stores.push(Store { dtype, value, level, address, numel });
     }
 
     fn steps(&mut self, depth: u8) {

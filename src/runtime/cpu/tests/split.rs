@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use crate::base::{DType, Scalar};
-use crate::ir::{Buffer, Monoid, NodeId};
-use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, ExprNode, Guard, Kernel, Store};
+use crate::ir::{Buffer, Monoid};
+use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, ExprNode, Guard, Input, Kernel, Store};
 use crate::render::split::{Split, split};
 use crate::render::{Memory, Target, iterations, tile};
 use crate::runtime::cpu::reference;
 use crate::runtime::cpu::tests::random::Case;
-use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, input, run};
+use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::{Binding, Bindings, IndexStatus, host};
 
 /// A device that carries out few iterations, in small workgroups.
@@ -121,9 +121,8 @@ fn a_scan_over_one_row_stands_alone() {
             node(Expr::Reduce(Monoid::Max, ExprId(1)), 1),
             node(Expr::Reduce(Monoid::Sum, ExprId(2)), 0),
         ],
-        inputs: vec![input(0, DType::F32, 2700)],
+        inputs: vec![Input { dtype: DType::F32, numel: 2700 }],
         stores: vec![Store {
-            node: NodeId(9),
             dtype: DType::F32,
             value: ExprId(3),
             level: 0,
@@ -159,14 +158,14 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
     }
     let load = Expr::Load(0, Access { affine, ..Access::default() }, Guard::default());
     let ((address, stored), (from, to)) = (address(level), dtypes);
-    let store = Store { node: NodeId(9), dtype: to, value: ExprId(1), level, address, numel: stored };
+    let store = Store { dtype: to, value: ExprId(1), level, address, numel: stored };
     Kernel {
         name: "one loop".into(),
         axes,
         exprs: vec![ExprNode { expr: load, dtype: from, level: 1 }, ExprNode { expr, dtype: to, level }],
-        inputs: vec![input(0, from, numel)],
+        inputs: vec![Input { dtype: from, numel }],
         stores: vec![store],
-        args: Vec::new(),
+        args: 0,
         contraction: None,
         attention: None,
         scatter: None,
@@ -220,7 +219,7 @@ fn rows_pages_apart_are_cut_for_the_caches_of_a_host() {
     let mut kernel = one_loop(sum, (DType::F32, DType::F32), 8, &[128], 0);
     let affine = Affine::axis(AxisId(0)).plus(&Affine::axis(AxisId(1)).times(1024));
     kernel.exprs[0].expr = Expr::Load(0, Access { affine, ..Access::default() }, Guard::default());
-    kernel.inputs = vec![input(0, DType::F32, 128 * 1024)];
+    kernel.inputs = vec![Input { dtype: DType::F32, numel: 128 * 1024 }];
     let rows = |target: &Target| split(&kernel, target).parts[0].kernel.level_points(1);
     assert_eq!((rows(&Target::software()), rows(&Target::webgpu_default())), (16, 128));
     let data = buffer(&(0..128 * 1024).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);

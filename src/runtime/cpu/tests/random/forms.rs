@@ -1,7 +1,7 @@
 //! The forms of random kernels: rows, contractions, scatters.
 
 use crate::base::{DType, Precision};
-use crate::ir::{AluOp, NodeId, ScatterMode};
+use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, ScatterStore, Store};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
 
@@ -34,7 +34,7 @@ impl Case {
         case.push(Expr::Load(slot, access, Guard::default()), dtype, depth);
         case.steps(depth);
         let Some(value) = case.any(|node| node.dtype == dtype) else { return case };
-        let store = Store { node: NodeId(100), dtype, value, level: depth, address, numel };
+        let store = Store { dtype, value, level: depth, address, numel };
         case.kernel.stores.push(store);
         case.overwritten = Some(slot);
         case
@@ -55,14 +55,7 @@ impl Case {
         for _ in 0..2 + case.choices.below(2) {
             let fits = |node: &crate::kernel::ExprNode| node.dtype == dtype && node.level == 0;
             let Some(value) = case.any(fits).filter(|&id| !case.kernel.is_copy(id)) else { return case };
-            let store = Store {
-                node: NodeId(100 + case.kernel.stores.len() as u32),
-                dtype,
-                value,
-                level: 0,
-                address: address.clone(),
-                numel,
-            };
+            let store = Store { dtype, value, level: 0, address: address.clone(), numel };
             case.kernel.stores.push(store);
         }
         case.overwritten = Some(slot);
@@ -160,19 +153,8 @@ impl Case {
             ScatterMode::Min,
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
-        let node = NodeId(100);
-        case.kernel.scatter = Some(ScatterStore {
-            node,
-            dtype,
-            index,
-            value,
-            address,
-            stride,
-            extent,
-            axes: meeting,
-            mode,
-            numel,
-        });
+        case.kernel.scatter =
+            Some(ScatterStore { dtype, index, value, address, stride, extent, axes: meeting, mode, numel });
         case
     }
 }
