@@ -1,6 +1,6 @@
-// The permutation that sorts lines of elements, by a bitonic network (Batcher 1968).
-// Keys are unsigned integers that sort as the elements do; the place decides ties, which
-// makes the network stable. A line is padded to a power of two with keys above all. A
+// The first places of the permutation that sorts lines of elements, by a bitonic network
+// (Batcher 1968). Keys are unsigned integers that sort as the elements do; the place
+// decides ties, which makes the network stable. A line is padded to a power of two with keys above all. A
 // block sorts or merges a stretch of neighbours in memory that it shares; what lies
 // further apart meets in the device's memory, a launch a stage.
 
@@ -12,6 +12,8 @@ constexpr i32 STRETCH = 256, STRETCH_RUNS = 8;
 // The extents: of a line, of one with what pads it, and what power of two that is.
 constexpr Place LINES = 3, LENGTH = 3701, PADDED = 4096;
 constexpr i32 RUNS = 12;
+// How many of the sorted elements are wanted.
+constexpr Place COUNT = 3701;
 struct Sort {
     Key* keys;
     u32* places;
@@ -63,7 +65,7 @@ KILN_FUNCTION void start(const Sort& own, Shared& block, i32 at, Place entry) {
 
 KILN_FUNCTION void finish(const Sort& own, const Shared& block, i32 at, Place entry) {
     const Place line = entry / PADDED, position = entry % PADDED;
-    if (line < LINES && position < LENGTH) own.store_place(line, position, block.places[at]);
+    if (line < LINES && position < COUNT) own.store_place(line, position, block.places[at]);
 }
 
 KILN_FUNCTION void sort(const Sort& own) {

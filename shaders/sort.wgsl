@@ -1,6 +1,6 @@
-// The permutation that sorts lines of elements, by a bitonic network (Batcher
-// 1968). Keys are unsigned words that sort as the elements do; the place decides
-// ties, which makes the network stable. A line is padded to a power of two with
+// The first places of the permutation that sorts lines of elements, by a bitonic
+// network (Batcher 1968). Keys are unsigned words that sort as the elements do; the
+// place decides ties, which makes the network stable. A line is padded to a power of two with
 // keys above all. A workgroup sorts or merges a block of neighbours in memory
 // that it shares; what lies further apart meets in a buffer, a launch a stage.
 
@@ -24,6 +24,10 @@ fn length() -> i32 {
 // The power of two that is no less.
 fn padded() -> i32 {
     return 64;
+}
+// How many of the sorted elements are wanted.
+fn count() -> i32 {
+    return 37;
 }
 // Which launch this is.
 fn launch_number() -> i32 {
@@ -67,7 +71,7 @@ fn start(at: i32) -> Entry {
 fn finish(at: i32, x: Entry) {
     let line = at / padded();
     let position = at % padded();
-    if (line < lines() && position < length()) { store_place(line, position, x[PLACE]); }
+    if (line < lines() && position < count()) { store_place(line, position, x[PLACE]); }
 }
 
 // The lower of the pair `number` of entries `distance` apart, a power of two.

@@ -91,9 +91,14 @@ fn rule(op: &Op, operands: &[&Type]) -> Inferred {
         Op::Contract(dims) => contract(dims, operands[0], operands[1]),
         Op::Gather(axis) => gather(*axis, operands[0], operands[1]),
         Op::Scatter(axis, _) => scatter(*axis, operands),
-        Op::Sort { axis, .. } => {
-            axis_of(*axis, operands[0])?;
-            Ok(Type { dtype: DType::I64, ..operands[0].clone() })
+        Op::Sort { axis, count, .. } => {
+            let axis = axis_of(*axis, operands[0])?;
+            let mut shape = operands[0].shape.clone();
+            if *count > shape[axis] {
+                return Err(Mismatch::new(format!("at most {} positions", shape[axis]), count.to_string()));
+            }
+            shape.0[axis] = *count;
+            Ok(Type { dtype: DType::I64, shape, ..operands[0].clone() })
         }
         Op::Copy(device) => Ok(Type { device: *device, ..operands[0].clone() }),
         Op::AllReduce(_) => {

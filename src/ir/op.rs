@@ -240,12 +240,15 @@ pub enum Op {
     /// The first operand with the third's elements combined in, at positions
     /// along an axis that the second (`I64`) gives.
     Scatter(u8, ScatterMode),
-    /// The stable sorting permutation along an axis (`I64`); NaN is largest.
+    /// The first positions of the stable sorting permutation along an axis
+    /// (`I64`); NaN is largest.
     Sort {
         /// The axis sorted along.
         axis: u8,
         /// Largest first.
         descending: bool,
+        /// How many positions: at most the axis's extent, and the result's.
+        count: usize,
     },
 
     // Placement.

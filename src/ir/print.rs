@@ -44,7 +44,9 @@ pub fn describe(op: &Op) -> String {
         Op::Contract(dims) => contract_dims(dims),
         Op::Gather(axis) => axis.to_string(),
         Op::Scatter(axis, mode) => format!("{}, {axis}", mode_name(*mode)),
-        Op::Sort { axis, descending } => format!("{axis}{}", if *descending { ", descending" } else { "" }),
+        Op::Sort { axis, descending, count } => {
+            format!("{axis}{}, first {count}", if *descending { ", descending" } else { "" })
+        }
         Op::Copy(device) => device.to_string(),
         Op::AllReduce(monoid) => monoid.name().into(),
         Op::Pack(packing) => list(&packing.starts),

@@ -243,7 +243,9 @@ fn words(op: &Op) -> Option<SmallVec<[u64; 8]>> {
         }
         Op::Gather(axis) => smallvec![u64::from(*axis)],
         Op::Scatter(axis, mode) => smallvec![u64::from(*axis), *mode as u64],
-        Op::Sort { axis, descending } => smallvec![u64::from(*axis), u64::from(*descending)],
+        Op::Sort { axis, descending, count } => {
+            smallvec![u64::from(*axis), u64::from(*descending), *count as u64]
+        }
         Op::AllReduce(monoid) => smallvec![*monoid as u64],
         Op::Pack(packing) => packing.starts.iter().chain(packing.shape.iter()).map(|&n| n as u64).collect(),
         Op::Loop(spec, out) => smallvec![Arc::as_ptr(spec) as u64, u64::from(*out)],

@@ -43,13 +43,14 @@ pub fn cost(kernel: &Kernel) -> Cost {
     }
 }
 
-/// Keys read once and positions written once; `n log2 n` comparisons a lane.
+/// Keys read once and positions written once; a lane of `n` keys of which `k` are
+/// wanted takes `n log2 k` comparisons.
 fn sort_cost(sort: &Sort) -> Cost {
     let numel = sort.shape.numel() as u64;
-    let comparisons = u64::from(sort.shape[sort.axis].max(1).ilog2());
+    let comparisons = u64::from(sort.count.max(2).ilog2());
     Cost {
         loaded: numel.saturating_mul(sort.dtype.size() as u64),
-        stored: numel.saturating_mul(DType::I64.size() as u64),
+        stored: (sort.result().numel() as u64).saturating_mul(DType::I64.size() as u64),
         flops: numel.saturating_mul(comparisons),
     }
 }

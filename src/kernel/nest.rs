@@ -1,6 +1,7 @@
 //! The kernel: an iteration space with loads, expressions, reductions and
 //! stores.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -273,7 +274,8 @@ impl Kernel {
     }
 }
 
-/// The stable sorting permutation along one axis of a dense row-major input.
+/// The first positions of the stable sorting permutation along one axis of a
+/// dense row-major input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
     /// Extents of the input.
@@ -284,6 +286,29 @@ pub struct Sort {
     pub axis: usize,
     /// Largest first. NaN is largest; equal keys keep their order either way.
     pub descending: bool,
+    /// How many positions.
+    pub count: usize,
+}
+
+impl Sort {
+    /// Extents of the result.
+    pub fn result(&self) -> Shape {
+        let mut shape = self.shape.clone();
+        shape.0[self.axis] = self.count;
+        shape
+    }
+
+    /// Elements between neighbours along the axis.
+    pub fn inner(&self) -> usize {
+        self.shape[self.axis + 1..].iter().product()
+    }
+}
+
+impl fmt::Display for Sort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.descending { ", descending" } else { "" };
+        write!(f, "sort {}{} along axis {}{order}, first {}", self.dtype, self.shape, self.axis, self.count)
+    }
 }
 
 /// What a device compiles and launches. Equal works are one program; a user's kernel
@@ -293,7 +318,7 @@ pub struct Sort {
 pub enum Work {
     /// A generated kernel.
     Kernel(Kernel),
-    /// A sorting permutation: one input, one `I64` output of its shape.
+    /// A sorting permutation: one input, one `I64` output.
     Sort(Sort),
     /// A user's kernel: dense row-major inputs and outputs of these types.
     Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),

@@ -287,10 +287,7 @@ pub(crate) fn program(context: &Context, device: Device, work: &Arc<Work>) -> Re
 pub(crate) fn work_text(work: &Work) -> String {
     match work {
         Work::Kernel(kernel) => crate::kernel::print::text(kernel),
-        Work::Sort(sort) => {
-            let order = if sort.descending { ", descending" } else { "" };
-            format!("sort {}{} along axis {}{order}", sort.dtype, sort.shape, sort.axis)
-        }
+        Work::Sort(sort) => sort.to_string(),
         Work::Custom(custom, inputs, outputs) => {
             let identity = Arc::as_ptr(custom).cast::<()>();
             format!("{} {identity:?} {inputs:?} {outputs:?}", custom.name())

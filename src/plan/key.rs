@@ -223,8 +223,9 @@ impl Writer {
             }
             Op::Gather(axis) => self.tag(19, u64::from(*axis)),
             Op::Scatter(axis, mode) => self.tag(20, (*mode as u64) << 8 | u64::from(*axis)),
-            Op::Sort { axis, descending } => {
+            Op::Sort { axis, descending, count } => {
                 self.tag(21, u64::from(*descending) << 8 | u64::from(*axis));
+                self.values.fixed.push(*count as u64);
             }
             Op::Copy(device) => self.tag(22, place(DType::Bool, *device)),
             Op::AllReduce(monoid) => self.tag(23, *monoid as u64),

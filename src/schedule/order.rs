@@ -171,10 +171,10 @@ pub(super) fn step_of(graph: &Graph, group: Group, works: &mut Works) -> Step {
             }
             works.launch(Work::Kernel(kernel))
         }
-        (None, Op::Sort { axis, descending }) => {
+        (None, &Op::Sort { axis, descending, count }) => {
             let ty = graph.ty(node.operands[0]);
-            let axis = usize::from(*axis);
-            let sort = Sort { shape: ty.shape.clone(), dtype: ty.dtype, axis, descending: *descending };
+            let axis = usize::from(axis);
+            let sort = Sort { shape: ty.shape.clone(), dtype: ty.dtype, axis, descending, count };
             works.launch(Work::Sort(sort))
         }
         (None, Op::Copy(_)) => {

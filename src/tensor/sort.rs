@@ -59,7 +59,7 @@ impl Tensor {
                 let expected = format!("at most {} elements", row.shape()[axis]);
                 return Err(site.fault(expected, k.to_string(), &[self]));
             }
-            let chosen = site.slice(&order(site, &row, axis, opts.largest), axis, 0, k, 1);
+            let chosen = first(site, &row, axis, opts.largest, k);
             let values = at(site, &row, axis, &chosen);
             if self.rank() == 0 && k == 1 {
                 return Ok((site.reshape(&values, &self.shape()), site.reshape(&chosen, &self.shape())));
@@ -83,7 +83,12 @@ impl Tensor {
 
 /// The positions that put the elements in order along an axis.
 pub(crate) fn order(site: Site, x: &Tensor, axis: usize, descending: bool) -> Tensor {
-    site.apply(Op::Sort { axis: axis as u8, descending }, &[x])
+    first(site, x, axis, descending, x.shape()[axis])
+}
+
+/// As many of these positions, from the first.
+pub(crate) fn first(site: Site, x: &Tensor, axis: usize, descending: bool, count: usize) -> Tensor {
+    site.apply(Op::Sort { axis: axis as u8, descending, count }, &[x])
 }
 
 /// The elements at positions along an axis.
@@ -104,7 +109,7 @@ fn kth(site: Site, x: &Tensor, k: usize, axis: i64, keepdim: bool) -> (Tensor, T
         if !(1..=extent).contains(&k) {
             return Err(site.fault(format!("a k in 1..={extent}"), k.to_string(), &[x]));
         }
-        let index = site.slice(&order(site, &row, axis, false), axis, k - 1, k, 1);
+        let index = site.slice(&first(site, &row, axis, false, k), axis, k - 1, k, 1);
         Ok(chosen(site, x, &row, axis, &index, keepdim))
     })
 }

@@ -14,7 +14,7 @@ use crate::tensor::position::{along, positions_in};
 use crate::tensor::reduce::total;
 use crate::tensor::scan::scanned;
 use crate::tensor::site::{with_extent, without};
-use crate::tensor::sort::{at, chosen, order, sorted};
+use crate::tensor::sort::{at, chosen, first, order, sorted};
 
 /// What a quantile between two elements is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn middle(
 
 fn median_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
     let middle = (x.shape()[axis] - 1) / 2;
-    let index = site.slice(&order(site, x, axis, false), axis, middle, middle + 1, 1);
+    let index = site.slice(&first(site, x, axis, false, middle + 1), axis, middle, middle + 1, 1);
     if !x.dtype().is_float() {
         return index;
     }
@@ -198,7 +198,7 @@ fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: &Quantile
         Interpolation::Higher => (rank.ceil(), rank.ceil(), 0.0),
         Interpolation::Nearest => (rank.round_ties_even(), rank.round_ties_even(), 0.0),
     };
-    let (values, _) = sorted(site, &row, axis, false);
+    let values = at(site, &row, axis, &first(site, &row, axis, false, above as usize + 1));
     let element = |position: f64| site.slice(&values, axis, position as usize, position as usize + 1, 1);
     let mut y = element(below);
     if above > below {

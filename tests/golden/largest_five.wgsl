@@ -42,14 +42,17 @@ fn length() -> i32 {
 fn padded() -> i32 {
     return 128;
 }
+fn count() -> i32 {
+    return 5;
+}
 fn launch_number() -> i32 {
     return i32(launch[0].z);
 }
-fn element(line: i32, position: i32) -> i32 {
-    return line / 1 * 100 + line % 1 + position * 1;
+fn element(line: i32, position: i32, extent: i32) -> i32 {
+    return (line / 1 * extent + position) * 1 + line % 1;
 }
 fn entry_at(line: i32, position: i32) -> Entry {
-    let x = in0(element(line, position));
+    let x = in0(element(line, position, length()));
     let key = ~(bitcast<u32>(rank_argmax_f32(x)) ^ 0x80000000u);
     return Entry(key, u32(position));
 }
@@ -64,7 +67,7 @@ fn put(at: i32, x: Entry) {
     network(at * 2 + 1, x.y);
 }
 fn store_place(line: i32, position: i32, place: u32) {
-    out0(element(line, position), i64(place));
+    out0(element(line, position, count()), i64(place));
 }
 
 const THREADS = BLOCK / 2;
@@ -84,7 +87,7 @@ fn start(at: i32) -> Entry {
 fn finish(at: i32, x: Entry) {
     let line = at / padded();
     let position = at % padded();
-    if (line < lines() && position < length()) { store_place(line, position, x[PLACE]); }
+    if (line < lines() && position < count()) { store_place(line, position, x[PLACE]); }
 }
 
 // The lower of the pair `number` of entries `distance` apart, a power of two.
@@ -184,15 +187,10 @@ fn in1(at: i32) -> f32 {
     let e = u32(at) + launch[1].y;
     return in1_0[e];
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<i64>;
-fn out0(at: i32, x: i64) {
+@group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
+fn out0(at: i32, x: f32) {
     let e = u32(at);
     out0_0[e] = x;
-}
-@group(0) @binding(5) var<storage, read_write> out1_0: array<f32>;
-fn out1(at: i32, x: f32) {
-    let e = u32(at);
-    out1_0[e] = x;
 }
 
 @compute @workgroup_size(64)
@@ -205,13 +203,12 @@ fn main(
     if (point >= 80) { return; }
     let i0 = i32(u32(point) / 5u);
     let i1 = i32(u32(point) % 5u);
-    let v0 = in0(i0 * 100 + i1);
+    let v0 = in0(i0 * 5 + i1);
     let at1 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at1)) {
         report_i64(v0, 100u);
     }
     let v1 = in1(i0 * 100 + at1 * 1);
-    out0(i0 * 5 + i1, v0);
-    out1(i0 * 5 + i1, v1);
+    out0(i0 * 5 + i1, v1);
 }
 

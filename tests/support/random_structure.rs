@@ -160,8 +160,11 @@ impl Construction {
 
     pub(super) fn sort(&self, a: Entry, with: [u8; 4]) -> Option<Entry> {
         let axis = usize::from(with[0]).checked_rem(a.rank())?;
-        let op = Op::Sort { axis: axis as u8, descending: with[1] % 2 == 1 };
-        let order = self.computed(op, &[&a], a.shape()[axis] as f64)?;
+        let extent = a.shape()[axis];
+        // Half of them whole, the others of every length.
+        let count = if with[1] & 2 == 0 { extent } else { usize::from(with[3]) % (extent + 1) };
+        let op = Op::Sort { axis: axis as u8, descending: with[1] % 2 == 1, count };
+        let order = self.computed(op, &[&a], extent as f64)?;
         if with[2].is_multiple_of(2) {
             return Some(Entry { special: false, ..order });
         }

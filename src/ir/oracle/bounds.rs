@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::base::{DType, Result};
+use crate::base::{DType, Result, Shape};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::ir::graph::GraphNode;
 use crate::ir::monoid::Monoid;
@@ -85,7 +85,7 @@ pub(super) fn error(node: &GraphNode, operands: &[Cell], value: &Value) -> Resul
         }
         Op::Gather(axis) => gather(node, *axis, operands)?,
         Op::Scatter(axis, mode) => scatter(node, *axis, *mode, operands, value)?,
-        Op::Sort { axis, .. } => sort(usize::from(*axis), &operands[0]),
+        Op::Sort { axis, .. } => sort(*axis, &node.ty.shape, &operands[0]),
         Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => panic!("{} has a body", node.op.name()),
     };
     let known = |error: f64| if error.is_nan() { f64::INFINITY } else { error };
@@ -406,15 +406,14 @@ fn scatter(
 
 /// The order of a row is known if no two of its elements may be equal or
 /// change places; elements that are known exactly keep theirs if equal.
-fn sort(axis: usize, operand: &Cell) -> Vec<f64> {
-    let shape = &operand.value.ty.shape;
-    let axes: Axes = [axis as u8].into_iter().collect();
-    let (row_of, _) = groups(&axes, shape);
+fn sort(axis: u8, result: &Shape, operand: &Cell) -> Vec<f64> {
+    let axes: Axes = [axis].into_iter().collect();
+    let (row_of, _) = groups(&axes, &operand.value.ty.shape);
     let (x, errors) = (operand.value.to_f64(), operand.errors());
     let mut rows: Vec<Vec<usize>> = vec![Vec::new(); row_of.iter().max().map_or(0, |&row| row + 1)];
     row_of.iter().enumerate().for_each(|(i, &row)| rows[row].push(i));
     let doubt: Vec<f64> = rows.iter().map(|row| doubt_of_order(row, &x, errors)).collect();
-    row_of.iter().map(|&row| doubt[row]).collect()
+    groups(&axes, result).0.iter().map(|&row| doubt[row]).collect()
 }
 
 fn doubt_of_order(row: &[usize], x: &[f64], errors: &[f64]) -> f64 {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::base::{DType, Error, Result, Shape, Span};
 use crate::ir::alu::AluOp;
+use crate::ir::node::Type;
 use crate::ir::op::ScatterMode;
 use crate::ir::oracle::movement::positions;
 use crate::ir::oracle::value::{Data, Value, wrap};
@@ -69,22 +70,25 @@ fn combine_int(mode: ScatterMode, there: i64, update: i64, dtype: DType) -> i64 
     combining(mode).map_or(update, |op| wrap(op.eval_int(&[there, update]), dtype))
 }
 
-/// The stable sorting permutation along an axis; NaN is largest.
-pub(super) fn sort(axis: u8, descending: bool, operand: &Value) -> Data {
+/// The first positions of the stable sorting permutation along an axis; NaN is
+/// largest.
+pub(super) fn sort(axis: u8, descending: bool, ty: &Type, operand: &Value) -> Data {
     let (shape, axis) = (&operand.ty.shape, usize::from(axis));
     let (extent, stride) = (shape[axis], shape.strides()[axis] as usize);
-    let mut result = vec![0; shape.numel()];
+    let count = ty.shape[axis];
+    let mut result = vec![0; ty.shape.numel()];
     let mut outer = shape.clone();
     outer.0[axis] = 1;
-    let rows = if shape.numel() == 0 { Vec::new() } else { positions(&outer, 0, &shape.strides()) };
-    for row in rows {
+    let rows =
+        |of: &Shape| if ty.shape.numel() == 0 { Vec::new() } else { positions(&outer, 0, &of.strides()) };
+    for (row, to) in rows(shape).into_iter().zip(rows(&ty.shape)) {
         let at = |i: i64| row + i as usize * stride;
         let mut order: Vec<i64> = (0..extent as i64).collect();
         order.sort_by(|&i, &j| {
             let ascending = compare(&operand.data, at(i), at(j));
             if descending { ascending.reverse() } else { ascending }
         });
-        order.iter().enumerate().for_each(|(i, &from)| result[row + i * stride] = from);
+        order[..count].iter().enumerate().for_each(|(i, &from)| result[to + i * stride] = from);
     }
     Data::Int(result)
 }

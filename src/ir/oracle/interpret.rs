@@ -98,7 +98,7 @@ pub(super) fn primitive(node: &GraphNode, ty: &Type, operands: &[&Value]) -> Res
         Op::Contract(dims) => reduce::contract(dims, ty, operands[0], operands[1]),
         Op::Gather(axis) => index::gather(*axis, node.span, operands[0], operands[1])?,
         Op::Scatter(axis, mode) => index::scatter(*axis, *mode, node.span, operands)?,
-        Op::Sort { axis, descending } => index::sort(*axis, *descending, operands[0]),
+        Op::Sort { axis, descending, .. } => index::sort(*axis, *descending, ty, operands[0]),
         Op::Copy(_) => operands[0].rounded().data,
         Op::Pack(packing) => movement::pack(packing, operands),
         Op::Leaf(_) | Op::Param(..) | Op::Loop(..) | Op::Composite(..) | Op::Custom(..) => {

@@ -163,9 +163,10 @@ fn the_last_of_several_updates_wins() {
 #[test]
 fn sorting_is_stable_both_ways() {
     let x = floats(&[5], &[2., f64::NAN, 1., 2., 1.]);
-    let sort = |descending| Op::Sort { axis: 0, descending };
-    assert_eq!(int_result(sort(false), &[&x]), [2, 4, 0, 3, 1]);
-    assert_eq!(int_result(sort(true), &[&x]), [1, 0, 3, 2, 4]);
+    let sort = |descending, count| Op::Sort { axis: 0, descending, count };
+    assert_eq!(int_result(sort(false, 5), &[&x]), [2, 4, 0, 3, 1]);
+    assert_eq!(int_result(sort(true, 5), &[&x]), [1, 0, 3, 2, 4]);
+    assert_eq!(int_result(sort(false, 3), &[&x]), [2, 4, 0]);
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl PlanReport {
 fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
     let mut sizes = match kernel.work() {
         Work::Kernel(kernel) => buffers(kernel),
-        Work::Sort(sort) => vec![(sort.shape.numel() * 8) as u64],
+        Work::Sort(sort) => [(sort.result(), DType::I64), (sort.shape.clone(), sort.dtype)]
+            .map(|(shape, dtype)| (shape.numel() * dtype.size()) as u64)
+            .to_vec(),
         Work::Custom(..) => Vec::new(),
     };
     let mut reasons = Vec::new();

@@ -41,7 +41,7 @@ impl Sizes {
         }
         let total = lines * padded;
         let key = if sort.dtype.size() == 8 { ("u64", 8) } else { ("u32", 4) };
-        let inner = sort.shape[sort.axis + 1..].iter().product::<usize>().max(1);
+        let inner = sort.inner().max(1);
         let stretch = total.next_power_of_two().clamp(least, most);
         let place = if total > i32::MAX as usize - most { "i64" } else { "i32" };
         Ok(Sizes { length, padded, inner, lines, stretch, key, place })
@@ -93,17 +93,18 @@ fn header(sort: &Sort, sizes: &Sizes, parameters: &Parameters) -> String {
     let (runs, all) = (stretch.trailing_zeros(), padded.trailing_zeros());
     let _ = writeln!(text, "constexpr i32 STRETCH = {stretch}, STRETCH_RUNS = {runs}, RUNS = {all};");
     let _ = writeln!(text, "constexpr Place LINES = {lines}, LENGTH = {length}, PADDED = {padded};");
+    let _ = writeln!(text, "constexpr Place COUNT = {};", sort.count);
     text += "struct Sort {\n";
     text += &parameters.fields(0);
     text += &method("i32", "number", "", "        return (i32)first;\n");
-    let at = format!("line / {inner} * {} + line % {inner} + position * {inner}", length * inner);
-    text += &method("Place", "element", "Place line, Place position", &format!("        return {at};\n"));
-    let element = widened(sort.dtype, "in0[element(line, position)]");
+    let at = format!("        return (line / {inner} * extent + position) * {inner} + line % {inner};\n");
+    text += &method("Place", "element", "Place line, Place position, Place extent", &at);
+    let element = widened(sort.dtype, "in0[element(line, position, LENGTH)]");
     let flip = if sort.descending { "~" } else { "" };
     let body =
         format!("        const auto x = {element};\n        return {flip}({});\n", of_element(sort.dtype));
     text += &method("Key", "key_at", "Place line, Place position", &body);
-    let body = "        out0[element(line, position)] = place;\n";
+    let body = "        out0[element(line, position, COUNT)] = place;\n";
     text += &method("void", "store_place", "Place line, Place position, u32 place", body);
     text + "};\n"
 }

@@ -44,7 +44,7 @@ impl Sizes {
         Sizes {
             length,
             padded: length.next_power_of_two(),
-            inner: sort.shape[sort.axis + 1..].iter().product::<usize>().max(1),
+            inner: sort.inner().max(1),
             lines: sort.shape.numel() / length,
             block: 1 << most.ilog2(),
             words,
@@ -110,11 +110,10 @@ fn bind(sort: &Sort, sizes: &Sizes, target: &Target) -> Bindings {
     let mut view = |name: &str, memory, dtype, elements, access| {
         bindings.view(&View { name: name.into(), memory, dtype, elements, four: false, access });
     };
-    let elements = sort.shape.numel() as u64;
     let words = (sizes.total() * sizes.words) as u64;
-    view("in0", Memory::Input(0), sort.dtype, elements, Access::Read);
+    view("in0", Memory::Input(0), sort.dtype, sort.shape.numel() as u64, Access::Read);
     view("network", Memory::Scratch(0), DType::U32, words, Access::Update);
-    view("out0", Memory::Output(0), DType::I64, elements, Access::Write);
+    view("out0", Memory::Output(0), DType::I64, sort.result().numel() as u64, Access::Write);
     bindings
 }
 
@@ -131,6 +130,7 @@ fn header(sort: &Sort, sizes: &Sizes) -> String {
         ("lines", size(sizes.lines)),
         ("length", size(length)),
         ("padded", size(sizes.padded)),
+        ("count", size(sort.count)),
         ("launch_number", format!("i32({})", word(FIRST))),
     ];
     for (name, value) in numbers {
@@ -138,10 +138,9 @@ fn header(sort: &Sort, sizes: &Sizes) -> String {
     }
     let _ = writeln!(
         text,
-        "fn element(line: i32, position: i32) -> i32 {{\n    \
-         return line / {0} * {1} + line % {0} + position * {0};\n}}",
-        size(inner),
-        size(length * inner)
+        "fn element(line: i32, position: i32, extent: i32) -> i32 {{\n    \
+         return (line / {0} * extent + position) * {0} + line % {0};\n}}",
+        size(inner)
     );
     let parts = ["x", "y", "z"];
     let mut order = format!("a.{0} > b.{0}", parts[words - 1]);
@@ -155,12 +154,12 @@ fn header(sort: &Sort, sizes: &Sizes) -> String {
         (0..words).map(|part| format!("    network({}, x.{});\n", word_at(part), parts[part])).collect();
     let _ = write!(
         text,
-        "fn entry_at(line: i32, position: i32) -> Entry {{\n    let x = in0(element(line, position));\n{}}}\n\
+        "fn entry_at(line: i32, position: i32) -> Entry {{\n    let x = in0(element(line, position, length()));\n{}}}\n\
          fn follows(a: Entry, b: Entry) -> bool {{\n    return {order};\n}}\n\
          fn take(at: i32) -> Entry {{\n    return Entry({});\n}}\n\
          fn put(at: i32, x: Entry) {{\n{put}}}\n\
          fn store_place(line: i32, position: i32, place: u32) {{\n    \
-         out0(element(line, position), i64(place));\n}}\n",
+         out0(element(line, position, count()), i64(place));\n}}\n",
         key(sort),
         taken.join(", ")
     );

@@ -205,8 +205,7 @@ struct SortProgram(Sort);
 
 impl Program for SortProgram {
     fn source(&self) -> String {
-        let Sort { shape, dtype, axis, descending } = &self.0;
-        format!("sort {dtype}{shape} along axis {axis}{}", if *descending { ", descending" } else { "" })
+        self.0.to_string()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
         sort::sort(&self.0, Memory::of(&bindings.inputs[0]), Memory::of(&bindings.outputs[0]));

@@ -14,8 +14,14 @@ const DIGIT: u32 = 11;
 /// Elements of a line from which on digits beat comparisons.
 const LONG: usize = 512;
 
-/// Writes the permutation that sorts `keys` along an axis into `to`, both
-/// dense and row-major.
+/// A line of which at most one in so many is wanted is not sorted as a whole.
+const FEW: usize = 8;
+
+/// Elements that are looked at together for one that may be wanted.
+const BLOCK: usize = 32;
+
+/// Writes the first positions of the permutation that sorts `keys` along an
+/// axis into `to`, both dense and row-major.
 pub fn sort(work: &Sort, keys: Memory, to: Memory) {
     match work.dtype {
         DType::Bool | DType::U8 => typed(work, keys, to, u32::from as fn(u8) -> u32),
@@ -72,30 +78,60 @@ impl Rank for u64 {
 }
 
 fn typed<T: Copy, R: Rank>(work: &Sort, keys: Memory, to: Memory, rank: impl Fn(T) -> R + Sync) {
-    let shape = &work.shape;
-    let length = shape[work.axis];
-    let inner: usize = shape[work.axis + 1..].iter().product();
-    let lines = shape.numel() / length.max(1);
+    let (length, inner, count) = (work.shape[work.axis], work.inner(), work.count);
+    let lines = work.shape.numel() / length.max(1);
     let per_job = ((1 << 14) / length.max(1)).max(1);
     threads::jobs(lines.div_ceil(per_job), |job| {
         let mut line_keys: Vec<(R, u32)> = Vec::with_capacity(length);
         let mut spare: Vec<(R, u32)> = Vec::new();
         for line in job * per_job..lines.min((job + 1) * per_job) {
-            let start = line / inner * inner * length + line % inner;
-            line_keys.clear();
-            line_keys.extend((0..length).map(|i| {
+            let start = |extent: usize| line / inner * inner * extent + line % inner;
+            let key = |i: usize| {
                 // SAFETY: line and position are inside the shape, which the
-                // buffers hold.
-                let rank = rank(unsafe { keys.at::<T>(start + i * inner).read() });
-                (if work.descending { rank.reversed() } else { rank }, i as u32)
-            }));
-            sort_line(&mut line_keys, &mut spare);
-            for (i, &(_, position)) in line_keys.iter().enumerate() {
+                // buffer holds.
+                let rank = rank(unsafe { keys.at::<T>(start(length) + i * inner).read() });
+                if work.descending { rank.reversed() } else { rank }
+            };
+            if count <= length / FEW {
+                least(&mut line_keys, length, count, key);
+            } else {
+                line_keys.clear();
+                line_keys.extend((0..length).map(|i| (key(i), i as u32)));
+                sort_line(&mut line_keys, &mut spare);
+            }
+            for (i, &(_, position)) in line_keys[..count].iter().enumerate() {
                 // SAFETY: as above; lines are disjoint.
-                unsafe { to.at::<i64>(start + i * inner).write(i64::from(position)) };
+                unsafe { to.at::<i64>(start(count) + i * inner).write(i64::from(position)) };
             }
         }
     });
+}
+
+/// The least `count` of as many ranks as a line has, in order. Those that may be among
+/// them are gathered; when twice as many have come, the greater half goes, and what is
+/// no less than the rest is passed over from then on.
+fn least<R: Rank>(found: &mut Vec<(R, u32)>, length: usize, count: usize, key: impl Fn(usize) -> R) {
+    found.clear();
+    if count == 0 {
+        return;
+    }
+    let mut bound = None;
+    for start in (0..length).step_by(BLOCK) {
+        let block = start..length.min(start + BLOCK);
+        // Later positions follow equal ranks, so equal to the bound is too late.
+        // Asked of a whole block, without a branch for each, for speed.
+        let below = |rank: R| bound.is_none_or(|bound| rank < bound);
+        if !block.clone().fold(false, |any, i| any | below(key(i))) {
+            continue;
+        }
+        found.extend(block.map(|i| (key(i), i as u32)).filter(|&(rank, _)| below(rank)));
+        if found.len() >= 2 * count {
+            let (_, last, _) = found.select_nth_unstable(count - 1);
+            bound = Some(last.0);
+            found.truncate(count);
+        }
+    }
+    found.sort_unstable();
 }
 
 /// Sorts ranks, equal ones by position, in which order they come.
@@ -138,6 +174,24 @@ mod tests {
             want.sort_by_key(|&(rank, _)| rank);
             sort_line(&mut line, &mut Vec::new());
             assert_eq!(line, want, "{count} keys, {few} of them different");
+        }
+    }
+
+    #[test]
+    fn the_least_few_are_those_of_the_whole_line() {
+        let hash = |i: u64| (i ^ 0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let falling = |i: u64| u64::MAX - i;
+        for (length, few) in [(1, u64::MAX), (31, 3), (1000, 5), (1000, 1), (4099, u64::MAX)] {
+            for number in [hash, falling] {
+                let key = |i: usize| number(i as u64) % few;
+                let mut want: Vec<(u64, u32)> = (0..length).map(|i| (key(i), i as u32)).collect();
+                want.sort_unstable();
+                for count in [0, 1, 7, length / 2, length].map(|count| count.min(length)) {
+                    let mut found = vec![(9, 9)];
+                    least(&mut found, length, count, key);
+                    assert_eq!(found[..count], want[..count], "{count} of {length}");
+                }
+            }
         }
     }
 

@@ -24,7 +24,8 @@ fn neg(graph: &mut Graph, x: NodeId) -> NodeId {
 }
 
 fn sort(graph: &mut Graph, x: NodeId) -> NodeId {
-    push(graph, Op::Sort { axis: 1, descending: false }, &[x])
+    let count = graph.ty(x).shape[1];
+    push(graph, Op::Sort { axis: 1, descending: false, count }, &[x])
 }
 
 fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {

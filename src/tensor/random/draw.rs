@@ -3,9 +3,10 @@
 use std::f64::consts::TAU;
 
 use crate::base::{DType, Device, Result, Scalar, Shape};
-use crate::ir::{AluOp, Op};
+use crate::ir::AluOp;
 use crate::tensor::compose::Site;
 use crate::tensor::random::threefry;
+use crate::tensor::sort::order;
 use crate::tensor::{Place, Tensor};
 
 /// One draw: a key, and what is to be made with it.
@@ -83,8 +84,7 @@ impl Draw {
                 let expected = format!("numbers up to {most}, as {dtype} holds");
                 return Err(self.site.fault(expected, format!("{} numbers", self.shape.numel()), &[]));
             }
-            let order = self.site.apply(Op::Sort { axis: 0, descending: false }, &[&self.bits()]);
-            Ok(self.site.cast(&order, dtype))
+            Ok(self.site.cast(&order(self.site, &self.bits(), 0, false), dtype))
         })
     }
 

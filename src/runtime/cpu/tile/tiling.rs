@@ -181,7 +181,7 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
-    if let Some(row) = next.filter(|_| cols < SHORT / 8 && cols > 0) {
+    if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
         tiling.shrinks = true;
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));

@@ -95,7 +95,8 @@ fn sorts_compile() {
         return;
     }
     for (number, dtype) in DType::ALL.into_iter().enumerate() {
-        let sort = Sort { shape: Shape::from([3, 100, 2]), dtype, axis: 1, descending: number % 2 == 0 };
+        let (shape, descending) = (Shape::from([3, 100, 2]), number % 2 == 0);
+        let sort = Sort { shape, dtype, axis: 1, descending, count: 100 - number };
         compiles(&Work::Sort(sort)).expect("machine code");
     }
 }

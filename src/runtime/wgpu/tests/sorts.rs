@@ -9,6 +9,7 @@ use crate::plan::context::{Context, with_context};
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
 use crate::tensor::Tensor;
+use crate::tensor::sort::TopkOpts;
 
 /// Numbers with many ties.
 fn ties<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
@@ -28,6 +29,8 @@ const SORTS: &[(&str, Sorted)] = &[
     ("many blocks", |d| ties([2, 5000], d).argsort(1, true)),
     ("columns", |d| ties([700, 3], d).argsort(0, false)),
     ("the middle", |d| ties([2, 300, 5], d).argsort(1, true)),
+    ("the first few", |d| ties([3, 1025], d).topk(100, TopkOpts::default()).1),
+    ("the first rows", |d| ties([300, 5], d).topk(299, TopkOpts::default().axis(0).largest(false)).1),
     ("unaligned", |d| ties([1001], d).narrow(0, 3, 900).argsort(0, false)),
 ];
 
