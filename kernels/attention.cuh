@@ -29,12 +29,12 @@ KILN_FUNCTION void attention(
 ) {
     typedef typename Extents::Shares S;
     using Block = AttentionBlock<S, Extents::WIDTH>;
-    constexpr i32 SIDE = ATTENTION_SIDE;
-    constexpr i32 TILES = (Extents::ROWS + SIDE - 1) / SIDE;
+    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE;
+    constexpr i32 TILES = (Extents::ROWS + HEIGHT - 1) / HEIGHT;
     const f32 nowhere = __int_as_float(0xff800000);
     // Neighbours share the keys and values of a batch.
     const Place batch = blockIdx.x / TILES;
-    const i32 first = (i32)(blockIdx.x % TILES) * SIDE;
+    const i32 first = (i32)(blockIdx.x % TILES) * HEIGHT;
 
     f32 sums[S::ROWS][Block::OWN];
     // The largest score so far, from the least finite number on, so that
@@ -49,7 +49,7 @@ KILN_FUNCTION void attention(
     }
 
     // No query of the block looks beyond the last one's own place.
-    const i32 end = Extents::CAUSAL && first + SIDE < Extents::KEYS ? first + SIDE : Extents::KEYS;
+    const i32 end = Extents::CAUSAL && first + HEIGHT < Extents::KEYS ? first + HEIGHT : Extents::KEYS;
     for (i32 key = 0; key < end; key += SIDE) {
         f32 scores[S::ROWS][S::OTHERS];
         attention_products<Extents::DEPTH>(

@@ -17,19 +17,20 @@ KILN_FUNCTION void attention_backward(
 ) {
     typedef typename Extents::Shares S;
     using Block = AttentionBlock<S, Extents::WIDTH>;
-    constexpr i32 SIDE = ATTENTION_SIDE;
+    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE;
     constexpr bool BY_QUERY = Extents::BY_QUERY;
     constexpr i32 OWN = BY_QUERY ? Extents::ROWS : Extents::KEYS;
     constexpr i32 EACH = BY_QUERY ? Extents::KEYS : Extents::ROWS;
     constexpr i32 OTHERS = Extents::SUMMED * EACH;
-    constexpr i32 TILES = (OWN + SIDE - 1) / SIDE;
+    constexpr i32 TILES = (OWN + HEIGHT - 1) / HEIGHT;
     const f32 nowhere = __int_as_float(0xff800000);
     const i32 thread = threadIdx.x;
     const Place batch = blockIdx.x / TILES;
-    const i32 first = (i32)(blockIdx.x % TILES) * SIDE;
+    const i32 first = (i32)(blockIdx.x % TILES) * HEIGHT;
 
     // Of the queries among own rows and others.
-    __shared__ f32 log_sums[SIDE], slopes[SIDE];
+    constexpr i32 QUERIES = BY_QUERY ? HEIGHT : SIDE;
+    __shared__ f32 log_sums[QUERIES], slopes[QUERIES];
     f32 sums[S::ROWS][Block::OWN];
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
@@ -43,11 +44,11 @@ KILN_FUNCTION void attention_backward(
             const i32 least = other % EACH;
             const bool is_whole = least + SIDE <= EACH;
             const i32 least_key = BY_QUERY ? (is_whole ? least : 0) : first;
-            const i32 last_row = BY_QUERY ? first + SIDE - 1 : (is_whole ? least + SIDE - 1 : EACH - 1);
+            const i32 last_row = BY_QUERY ? first + HEIGHT - 1 : (is_whole ? least + SIDE - 1 : EACH - 1);
             if (least_key > last_row) continue;
         }
         const i32 query = (BY_QUERY ? first : other) + thread;
-        if (thread < SIDE) {
+        if (thread < QUERIES) {
             const bool inside = query < (BY_QUERY ? OWN : OTHERS);
             const f32 log_sum = inside ? load_log_sum(batch, query) : 0.0f;
             // Where only a mask leaves nothing to look at, no key has a share.

@@ -1,12 +1,18 @@
-// What attention and its gradients share: a block of threads has 64 rows of what is
-// computed, its own, and goes through the others by 64 (keys, where its own are
+// What attention and its gradients share: a block of threads has so many rows of what
+// is computed, its own, and goes through the others by 64 (keys, where its own are
 // queries). Each thread has the scores of some of its own with some of the others, and
 // so many columns of its rows of the result; `Shares` says which, and neighbouring
 // threads share rows.
 
-constexpr i32 ATTENTION_THREADS = 128;
-// Own rows of a block, and others that it looks at together.
+// Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
+// Own rows of a block: 32 or more.
+constexpr i32 ATTENTION_HEIGHT = 64;
+// TEMPLATE
+
+constexpr i32 ATTENTION_THREADS = 2 * ATTENTION_HEIGHT;
+// Others that a block looks at together.
 constexpr i32 ATTENTION_SIDE = 64;
+static_assert(ATTENTION_HEIGHT % 16 == 0 && ATTENTION_THREADS >= ATTENTION_SIDE, "whole warps");
 // Columns of rows, and others to be summed, that are in shared memory at a time.
 constexpr i32 ATTENTION_STEP = 16;
 
@@ -48,16 +54,16 @@ struct AttentionBlock {
     static constexpr i32 WIDTH = (COLUMNS + S::COLUMNS_AT_A_TIME - 1) / S::COLUMNS_AT_A_TIME * S::COLUMNS_AT_A_TIME;
     // Columns of a thread.
     static constexpr i32 OWN = WIDTH / S::SHARERS;
-    alignas(16) Stored own[ATTENTION_SIDE][ATTENTION_STEP + S::MORE];
+    alignas(16) Stored own[ATTENTION_HEIGHT][ATTENTION_STEP + S::MORE];
     alignas(16) Stored others[ATTENTION_SIDE][ATTENTION_STEP + S::MORE];
-    alignas(16) Stored weights[ATTENTION_SIDE][ATTENTION_SIDE + S::MORE];
+    alignas(16) Stored weights[ATTENTION_HEIGHT][ATTENTION_SIDE + S::MORE];
     alignas(16) Stored values[ATTENTION_STEP][WIDTH + S::MORE_VALUES];
 };
 
 // Adds products of a warp's 16 rows, STEP of their columns from `left` on in shared
 // memory, with the columns of matrices that `take` gives by 16.
 template <class S, i32 COUNT, i32 LINE, class Take>
-KILN_FUNCTION void attention_multiply(const u16 (&rows)[ATTENTION_SIDE][LINE], i32 left, const Take& take, f32 (&sums)[2][COUNT]) {
+KILN_FUNCTION void attention_multiply(const u16 (&rows)[ATTENTION_HEIGHT][LINE], i32 left, const Take& take, f32 (&sums)[2][COUNT]) {
     const i32 lane = threadIdx.x % 32;
     u32 a[4];
     ldmatrix(a, &rows[threadIdx.x / 32 * 16 + lane % 16][left + lane / 16 * 8]);
@@ -87,7 +93,8 @@ KILN_FUNCTION void attention_products(
     f32 (&products)[Block::Shares::ROWS][Block::Shares::OTHERS]
 ) {
     typedef typename Block::Shares S;
-    constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
+    constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
+    constexpr i32 MOST = HEIGHT > SIDE ? HEIGHT : SIDE;
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
 #pragma unroll
@@ -96,10 +103,10 @@ KILN_FUNCTION void attention_products(
     for (i32 depth = 0; depth < DEPTH; depth += STEP) {
         // What was there has been read.
         __syncthreads();
-        for (i32 n = threadIdx.x; n < SIDE * STEP; n += ATTENTION_THREADS) {
+        for (i32 n = threadIdx.x; n < MOST * STEP; n += ATTENTION_THREADS) {
             const i32 row = n / STEP, d = n % STEP;
-            block.own[row][d] = S::stored(depth + d < DEPTH ? load_own(row, depth + d) : 0.0f);
-            block.others[row][d] = S::stored(depth + d < DEPTH ? load_others(row, depth + d) : 0.0f);
+            if (HEIGHT == MOST || row < HEIGHT) block.own[row][d] = S::stored(depth + d < DEPTH ? load_own(row, depth + d) : 0.0f);
+            if (SIDE == MOST || row < SIDE) block.others[row][d] = S::stored(depth + d < DEPTH ? load_others(row, depth + d) : 0.0f);
         }
         // All of it is there.
         __syncthreads();

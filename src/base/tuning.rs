@@ -10,8 +10,8 @@ const UNSET: u8 = 2;
 static BENCHMARK: AtomicU8 = AtomicU8::new(UNSET);
 static DETERMINISTIC: AtomicU8 = AtomicU8::new(UNSET);
 
-/// Says whether GPUs time the ways to compute a matrix product, a convolution
-/// or another contraction when it is first compiled, and keep the fastest: in
+/// Says whether devices time the ways to compute a matrix product, a convolution,
+/// another contraction or an attention when it is first compiled, and keep the fastest: in
 /// memory, and in the folder of `KILN_CACHE_DIR` by device and driver. In place
 /// of `KILN_TUNE`; where neither says anything, wgpu's GPUs time and CUDA devices
 /// do not. What is compiled already stays as it is.

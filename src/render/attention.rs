@@ -2,6 +2,7 @@
 
 use crate::kernel::lower::attention::{MAX_WIDTH, Range};
 use crate::kernel::{Attention, AxisId, Kernel};
+use crate::render::choice::Choice;
 use crate::render::target::{Adapter, Target};
 
 /// The extents of an attention.
@@ -41,7 +42,7 @@ impl Extents {
 
 /// The part of an attention that a workgroup computes at a time, and by which
 /// template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Block {
     /// `shaders/attention_subgroup.wgsl`: registers, and broadcasts within a subgroup.
     Subgroup {
@@ -71,39 +72,49 @@ pub enum Block {
 const DEPTH_STEP: usize = 16;
 
 /// Queries and keys of blocks in shared memory, by class of adapter, the one
-/// that reads shared memory least for each multiplication first.
+/// expected to be fastest first.
 const SHARED: &[(Adapter, [usize; 2])] = &[
     (Adapter::Discrete, [64, 64]),
     (Adapter::Discrete, [64, 32]),
     (Adapter::Discrete, [32, 32]),
     (Adapter::Integrated, [32, 32]),
+    (Adapter::Integrated, [64, 32]),
+    (Adapter::Integrated, [16, 32]),
 ];
 
 impl Block {
     /// The block for some extents; `None` where the device has no template.
     pub fn of(extents: &Extents, target: &Target) -> Option<Block> {
-        match target.adapter {
-            Adapter::Cpu => Block::of_subgroup(extents, target),
-            Adapter::Discrete | Adapter::Integrated => {
-                let own = SHARED.iter().filter(|(adapter, _)| *adapter == target.adapter);
-                own.map(|(_, size)| Block::of_workgroup(extents, *size)).find(|block| block.fits(target))
-            }
-        }
+        target.chosen(&Block::suitable(extents, target), Choice::Attention)
     }
 
-    fn of_subgroup(extents: &Extents, target: &Target) -> Option<Block> {
+    /// The blocks that suit some extents, the one expected to be fastest first.
+    pub fn suitable(extents: &Extents, target: &Target) -> Vec<Block> {
+        let mut all = match target.adapter {
+            Adapter::Cpu => Block::of_subgroups(extents, target),
+            Adapter::Discrete | Adapter::Integrated => {
+                let own = SHARED.iter().filter(|(adapter, _)| *adapter == target.adapter);
+                own.map(|(_, size)| Block::of_workgroup(extents, *size)).collect()
+            }
+        };
+        all.retain(|block| block.fits(target));
+        all
+    }
+
+    fn of_subgroups(extents: &Extents, target: &Target) -> Vec<Block> {
         // What invocations above the eighth hold is not broadcast.
         if !matches!(target.subgroup, 4 | 8) {
-            return None;
+            return Vec::new();
         }
         let lanes = target.subgroup as usize;
         let fours = |extent: usize| extent.div_ceil(4).next_power_of_two().min(lanes);
         let column_lanes = fours(extents.columns);
         // Together they hold no more keys of a column's values than a block has.
-        let key_lanes = fours(extents.keys).max(lanes / column_lanes);
+        let least = lanes / column_lanes;
+        let key_lanes = fours(extents.keys).max(least);
         let column_turns = if extents.columns > 4 * lanes { 2 } else { 1 };
-        let block = Block::Subgroup { lanes, key_lanes, column_lanes, column_turns };
-        block.fits(target).then_some(block)
+        let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);
+        all.map(|key_lanes| Block::Subgroup { lanes, key_lanes, column_lanes, column_turns }).collect()
     }
 
     fn of_workgroup(extents: &Extents, [rows, keys]: [usize; 2]) -> Block {
@@ -194,7 +205,7 @@ pub fn range(target: &Target) -> Option<Range> {
         width: MAX_WIDTH,
         summed: 1,
     };
-    let block = Block::of(&widest(MAX_WIDTH), target)?;
+    let block = *Block::suitable(&widest(MAX_WIDTH), target).first()?;
     let each = block.iterations(&widest(block.keys()));
     let most_keys = usize::try_from(target.max_iterations / each).unwrap_or(usize::MAX);
     Some(Range {

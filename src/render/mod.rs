@@ -8,6 +8,7 @@
 //! - [`coalesce`]: axes that memory runs through as one become one.
 //! - [`mod@narrow`]: positions that fit 32 bits are computed in 32 bits.
 //! - [`mod@split`]: long or narrow kernels become several.
+//! - [`choice`]: which of a template's sizes a kernel gets.
 //! - [`iterations`]: how often one invocation's loops run.
 //! - [`product`]: tiles of matrix products, for templates.
 //! - [`attention`]: sizes of attention's template.
@@ -19,6 +20,7 @@
 
 pub mod attention;
 pub mod c_like;
+pub mod choice;
 pub mod coalesce;
 pub mod cuda;
 pub mod iterations;
@@ -31,5 +33,6 @@ pub mod target;
 pub mod tile;
 pub mod wgsl;
 
+pub use choice::Choice;
 pub use shader::{Memory, Pass, Shader, Slot, Unsupported};
 pub use target::{Adapter, Target};

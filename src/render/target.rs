@@ -1,7 +1,6 @@
 //! What a renderer knows of the device.
 
-use crate::render::cuda::tiles;
-use crate::render::product::Tile;
+use crate::render::choice::Choice;
 
 /// The kinds of adapter, which like kernels of different shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,8 +32,9 @@ pub struct Target {
     /// Rows and columns of the matrices of 16-bit floats that a subgroup multiplies
     /// together, with sums of 32 bits: 8 or 16, where there are such.
     pub matrix: Option<u32>,
-    /// The tile that products get if it suits them, instead of the table's choice.
-    pub tile: Option<Tile>,
+    /// What a kernel gets from its template, if it suits it, instead of what the table
+    /// has first.
+    pub choice: Option<Choice>,
     /// What is known of a CUDA device.
     pub nvidia: Option<Nvidia>,
     /// Elements (or thousands of multiplications) so few that a kernel of them
@@ -65,8 +65,6 @@ pub struct Nvidia {
     pub capability: (u32, u32),
     /// Multiprocessors.
     pub processors: usize,
-    /// The tile that products get if it suits them, instead of the table's choice.
-    pub tile: Option<tiles::Tile>,
     /// Whether operands are copied by descriptions (tensor maps) where a tile can.
     pub describes: bool,
 }
@@ -84,6 +82,12 @@ impl Nvidia {
 }
 
 impl Target {
+    /// Of the ways that suit a kernel, the one that was chosen for it, else the first.
+    pub fn chosen<T: Copy>(&self, suitable: &[T], choice: impl Fn(T) -> Choice) -> Option<T> {
+        let wanted = suitable.iter().find(|&&way| self.choice == Some(choice(way)));
+        wanted.or(suitable.first()).copied()
+    }
+
     /// What every WebGPU implementation offers, browsers among them, as a
     /// discrete GPU.
     pub fn webgpu_default() -> Target {
@@ -93,7 +97,7 @@ impl Target {
             float64: false,
             subgroup: 0,
             matrix: None,
-            tile: None,
+            choice: None,
             nvidia: None,
             few_elements: 0,
             aligned: true,
@@ -127,8 +131,8 @@ impl Target {
             float64: true,
             subgroup: 0,
             matrix: None,
-            tile: None,
-            nvidia: Some(Nvidia { capability, processors, tile: None, describes: true }),
+            choice: None,
+            nvidia: Some(Nvidia { capability, processors, describes: true }),
             few_elements: 0,
             aligned: true,
             max_workgroup: 1024,
@@ -151,7 +155,7 @@ impl Target {
             float64: true,
             subgroup: 8,
             matrix: None,
-            tile: None,
+            choice: None,
             nvidia: None,
             few_elements: SOFTWARE_FEW,
             aligned: true,

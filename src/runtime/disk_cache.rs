@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::base::file::{Durability, replace};
 
@@ -19,7 +19,7 @@ const MAGIC: &[u8; 8] = b"kilnbin1";
 /// # Errors
 /// Those of `make`.
 pub fn cached<E>(folder: &Path, key: &str, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
-    let path = folder.join(format!("{:016x}.bin", checksum(&[key.as_bytes()])));
+    let path = path(folder, key);
     if let Some(code) = fs::read(&path).ok().and_then(|file| unpack(&file, key)) {
         return Ok(code);
     }
@@ -27,6 +27,10 @@ pub fn cached<E>(folder: &Path, key: &str, make: impl FnOnce() -> Result<Vec<u8>
     // Kept if it can be.
     let _ = write(folder, &path, &pack(key, &code));
     Ok(code)
+}
+
+fn path(folder: &Path, key: &str) -> PathBuf {
+    folder.join(format!("{:016x}.bin", checksum(&[key.as_bytes()])))
 }
 
 fn checksum(parts: &[&[u8]]) -> u64 {
@@ -61,10 +65,26 @@ fn write(folder: &Path, path: &Path, file: &[u8]) -> std::io::Result<()> {
     replace(path, &[file], Durability::Cache)
 }
 
+/// What a folder holds: keys, and the code of each.
+#[cfg(test)]
+pub fn entries(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entry = |file: Vec<u8>| {
+        let length = u64::from_le_bytes(file.get(8..16)?.try_into().ok()?) as usize;
+        let key = String::from_utf8(file.get(32..32 + length)?.to_vec()).ok()?;
+        Some((key.clone(), unpack(&file, &key)?))
+    };
+    files.filter_map(|file| entry(fs::read(file.path()).ok()?)).collect()
+}
+
+/// Puts code under a key, whatever was there.
+#[cfg(test)]
+pub fn put(folder: &Path, key: &str, code: &[u8]) {
+    write(folder, &path(folder, key), &pack(key, code)).expect("a folder of a test's");
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     /// A folder that goes when the test ends.

@@ -1,16 +1,17 @@
-//! Which of the ways that suit a product is fastest: timed when the product is
-//! compiled, on memory of nobody, and kept in the folder of compiled kernels.
+//! Which of the ways in which a template computes a kernel is fastest: timed when the
+//! kernel is compiled, on memory of nobody, and kept in the folder of compiled kernels.
 
 use std::path::Path;
 
 use crate::base::Result;
+use crate::base::tuning::chooses_by_timing;
 use crate::ir::Buffer;
-use crate::kernel::Kernel;
+use crate::kernel::{Access, Expr, Kernel, Work};
 use crate::render::wgsl::memory::reaches;
 use crate::runtime::disk_cache::cached;
 use crate::runtime::{Binding, Bindings, IndexStatus, Program};
 
-/// Ways timed for one product: the table's first ones.
+/// Ways timed for one kernel: the table's first ones.
 pub const CANDIDATES: usize = 3;
 /// Launches that are timed together.
 pub const LAUNCHES: usize = 4;
@@ -38,12 +39,24 @@ pub fn fastest(
     found.ok().and_then(|found| found.first().map(|&number| usize::from(number))).unwrap_or(0)
 }
 
-/// Whether no address depends on data, which here would be any.
-pub fn reads_at_axes(kernel: &Kernel) -> bool {
-    let dynamic = |node: &crate::kernel::ExprNode| {
-        node.expr.load().is_some_and(|(_, access)| !access.dynamic.is_empty())
-    };
-    !kernel.exprs.iter().any(dynamic)
+/// The kernel whose ways are timed, if some work is such: on a device that times them by
+/// itself, or not.
+pub fn timed(work: &Work, by_itself: bool) -> Option<&Kernel> {
+    work.kernel().filter(|kernel| chooses_by_timing(by_itself) && reads_where_axes_say(kernel))
+}
+
+/// Whether no address depends on data or arguments, which here would be any. It may be
+/// computed: a transposed convolution divides positions.
+fn reads_where_axes_say(kernel: &Kernel) -> bool {
+    let mut varies: Vec<bool> = Vec::with_capacity(kernel.exprs.len());
+    for node in &kernel.exprs {
+        let mut own = matches!(node.expr, Expr::Load(..) | Expr::Arg(_) | Expr::Accumulator);
+        node.expr.operands(|operand| own |= varies[operand.index()]);
+        varies.push(own);
+    }
+    let is_known =
+        |access: &Access| access.dynamic.iter().all(|part| !part.checked && !varies[part.index.index()]);
+    kernel.exprs.iter().filter_map(|node| node.expr.load()).all(|(_, access)| is_known(access))
 }
 
 /// Operands and results of nobody.
@@ -90,7 +103,9 @@ fn bound(buffers: &[Buffer]) -> Vec<Binding<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Device, Error};
+    use crate::base::{DType, Device, Error};
+    use crate::tensor::Tensor;
+    use crate::tensor::conv::ConvTransposeOpts;
 
     /// A folder that goes when the test ends.
     struct Folder(std::path::PathBuf);
@@ -118,14 +133,54 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
+    fn a_way_that_fails_is_not_chosen_and_if_all_do_the_table_decides() {
         let fail = || {
             let message = "does not run".into();
-            Err(Error::Kernel { kernel: "tile".into(), device: Device::wgpu(0), message })
+            Err(Error::Kernel { kernel: "way".into(), device: Device::wgpu(0), message })
         };
         let some =
             fastest(None, "", 3, &mut |number| if number == 0 { fail() } else { Ok(3.0 - number as f64) });
         assert_eq!(some, 2);
         assert_eq!(fastest(None, "", 3, &mut |_| fail()), 0);
+    }
+
+    fn zeros<const N: usize>(dims: [usize; N], dtype: DType) -> Tensor {
+        let x = Tensor::zeros(dims, Device::null()).to_dtype(dtype);
+        x.realize().expect("a leaf");
+        x
+    }
+
+    /// The kernel of a product.
+    fn product(y: &Tensor) -> Kernel {
+        let report = y.plan().expect("a plan");
+        let mut kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
+        kernels.find(|kernel| kernel.contraction.is_some()).expect("a product").clone()
+    }
+
+    fn is_computed(kernel: &Kernel) -> bool {
+        kernel.exprs.iter().filter_map(|node| node.expr.load()).any(|(_, access)| !access.dynamic.is_empty())
+    }
+
+    #[test]
+    fn a_convolution_that_divides_positions_is_timed_on_memory_as_large_as_its_operands() {
+        let image = zeros([2, 8, 7, 9], DType::F32);
+        let filter = zeros([8, 24, 3, 3], DType::F32);
+        let opts = ConvTransposeOpts::default().padding(1).stride(2);
+        let kernel = product(&image.conv_transpose2d(&filter, None, opts));
+        assert!(is_computed(&kernel) && reads_where_axes_say(&kernel));
+        let reaches = reaches(&kernel).expect("few elements");
+        let sizes: Vec<u64> = kernel.inputs.iter().map(|input| input.numel as u64).collect();
+        assert_eq!(reaches, sizes);
+    }
+
+    #[test]
+    fn what_reads_where_data_say_is_not_timed() {
+        let (table, filter) = (zeros([50, 64], DType::F32), zeros([64, 64], DType::F32));
+        let rows = table.index_select(0, &zeros([80], DType::I64));
+        let kernel = product(&rows.matmul(&filter));
+        assert!(is_computed(&kernel) && !reads_where_axes_say(&kernel));
+        // A row that is taken apart after it was chosen.
+        let halves = rows.reshape([160, 32]).matmul(&zeros([32, 64], DType::F32));
+        assert!(!reads_where_axes_say(&product(&halves)));
     }
 }

@@ -14,56 +14,86 @@ use crate::kernel::lower::attention::{MAX_WIDTH, Range};
 use crate::kernel::{Attention, AttentionPart, AxisId, Expr, ExprId, Kernel};
 use crate::render::attention::Extents;
 use crate::render::c_like::emit::Lane;
+use crate::render::c_like::hook::template;
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::choice::Choice;
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{is_wide, reports};
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
+use crate::render::target::Target;
 
 const BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
 const FORWARD: &str = include_str!("../../../kernels/attention.cuh");
 const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 
-/// Threads of a block, and its own rows; as the templates say.
-const THREADS: u32 = 128;
+/// Own rows of a block, the number expected to be fastest first: an estimate. What is
+/// read of others serves twice as many; or there are more blocks, where rows are few.
+const HEIGHTS: [usize; 3] = [64, 128, 32];
+/// Others that it looks at together; as the templates say.
 const SIDE: usize = 64;
 /// Columns, and others, in shared memory at a time; as the templates say.
 const STEP: usize = 16;
-/// Two blocks at least share a multiprocessor: left to itself the compiler aims at more
-/// of them, and spills registers.
-const BOUNDS: &str = "128, 2";
+/// Threads of a multiprocessor, at least: left to itself the compiler aims at more of
+/// them, and spills registers.
+const RESIDENT: usize = 256;
 
 /// What the template is used for.
 pub const RANGE: Range = Range {
     // A quarter of a block's queries; for fewer, products by themselves waste less.
-    least_rows: SIDE / 4,
+    least_rows: HEIGHTS[0] / 4,
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
     backward: true,
 };
 
+/// The own rows of a block that suit an attention, the number expected to be fastest first.
+pub(super) fn suitable(kernel: &Kernel, a: &Attention, target: &Target) -> Vec<usize> {
+    let (extents, shares) = (Extents::of(kernel, a), Shares::of(kernel, a));
+    let own = own_rows(a, &extents);
+    let most = target.nvidia.map_or(0, |nvidia| nvidia.shared_bytes());
+    let fits = |height: usize| shares.shared_bytes(extents.width, height) + sums_bytes(height) <= most;
+    let suits = |height: usize| fits(height) && (height < HEIGHTS[0] || own > HEIGHTS[0]);
+    let [first, others @ ..] = HEIGHTS;
+    std::iter::once(first).chain(others.into_iter().filter(|&height| suits(height))).collect()
+}
+
+/// Rows of what is computed.
+fn own_rows(a: &Attention, extents: &Extents) -> usize {
+    if a.part.by_query() { extents.rows } else { extents.keys }
+}
+
+/// Bytes of what gradients have of their queries, besides a block's shared memory.
+fn sums_bytes(height: usize) -> usize {
+    2 * 4 * height.max(SIDE)
+}
+
 /// A part of an attention as a pass.
 ///
 /// # Errors
 /// More elements than positions reach.
-pub(super) fn render(part: &Part, a: &Attention) -> Result<Pass, Unsupported> {
+pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let extents = Extents::of(kernel, a);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let shares = Shares::of(kernel, a);
-    let body = Body { kernel, a, dialect: &dialect, shares, width: extents.width };
+    let height = target.chosen(&suitable(kernel, a, target), Choice::CudaAttention).unwrap_or(HEIGHTS[0]);
+    let shared_bytes = shares.shared_bytes(extents.width, height);
+    let body = Body { kernel, a, dialect: &dialect, shared_bytes };
     let parameters = Parameters::of(part, reports(kernel));
-    let source = BLOCK.to_string()
+    let threads = 2 * height;
+    let bounds = format!("{threads}, {}", RESIDENT / threads);
+    let source = format!("constexpr i32 ATTENTION_HEIGHT = {height};\n")
+        + template(BLOCK)
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
         + &sizes(a, &extents, shares)
-        + &function(&kernel.name, &parameters, kernel.args, BOUNDS, &body.text());
-    let own = if a.part.by_query() { extents.rows } else { extents.keys };
-    let groups = (extents.batch * own.div_ceil(SIDE)) as u64;
-    let shared_bytes = shares.shared_bytes(extents.width) as u32;
-    Ok(Pass { shared_bytes, ..pass(source, parameters, THREADS, groups) })
+        + &function(&kernel.name, &parameters, kernel.args, bounds, &body.text());
+    let groups = (extents.batch * own_rows(a, &extents).div_ceil(height)) as u64;
+    let shared_bytes = shared_bytes as u32;
+    Ok(Pass { shared_bytes, ..pass(source, parameters, threads as u32, groups) })
 }
 
 /// The constants that the template is written in.
@@ -118,9 +148,9 @@ impl Shares {
         }
     }
 
-    /// Bytes of a block's shared memory, for results so wide.
-    fn shared_bytes(&self, width: usize) -> usize {
-        let lines = 2 * SIDE * (STEP + self.more[0]) + SIDE * (SIDE + self.more[0]);
+    /// Bytes of a block's shared memory, for results so wide and so many own rows.
+    fn shared_bytes(&self, width: usize, height: usize) -> usize {
+        let lines = (height + SIDE) * (STEP + self.more[0]) + height * (SIDE + self.more[0]);
         self.size * (lines + STEP * (width.next_multiple_of(self.columns) + self.more[1]))
     }
 }
@@ -133,9 +163,7 @@ struct Body<'a> {
     kernel: &'a Kernel,
     a: &'a Attention,
     dialect: &'a Cuda,
-    shares: Shares,
-    /// Of what is computed.
-    width: usize,
+    shared_bytes: usize,
 }
 
 impl Body<'_> {
@@ -143,8 +171,7 @@ impl Body<'_> {
         let (a, mut text) = (self.a, String::new());
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
-        let bytes = self.shares.shared_bytes(self.width);
-        let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
+        let _ = writeln!(text, "    static_assert(sizeof(Block) == {}, \"as launched\");", self.shared_bytes);
         text += "    Block& block = *(Block*)shared;\n";
         // Attentions that are summed lie side by side.
         let all = |others: bool, axes: &[AxisId]| [if others { &a.summed[..] } else { &[] }, axes].concat();

@@ -25,6 +25,9 @@ pub mod tiles;
 
 use crate::base::DType;
 use crate::kernel::{Kernel, Work};
+use crate::render::choice::Choice;
+use crate::render::coalesce::coalesce;
+use crate::render::product::oriented;
 use crate::render::shader::{Memory, Pass, Shader, Slot, Unsupported};
 use crate::render::split::{Part, Split};
 use crate::render::target::Target;
@@ -57,12 +60,12 @@ pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsup
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let whole = Part::whole(crate::render::coalesce::coalesce(kernel));
+    let whole = Part::whole(coalesce(kernel));
     let Split { parts, scratch } = product::split(whole, target);
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         let pass = match (&part.kernel.attention, &part.kernel.contraction, &part.kernel.scatter) {
-            (Some(a), _, _) => attention::render(part, a)?,
+            (Some(a), _, _) => attention::render(part, a, target)?,
             (None, Some(c), _) => product::render(part, c, target)?,
             (None, None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
             (None, None, None) => match scan::shared(&part.kernel, target) {
@@ -76,6 +79,22 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         passes.push(pass);
     }
     Ok(Shader { name: kernel.name.clone(), passes, scratch })
+}
+
+/// The ways in which a template computes a kernel, the one that is taken by itself first.
+pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
+    let kernel = &coalesce(kernel);
+    match (&kernel.contraction, &kernel.attention) {
+        (Some(c), _) => {
+            let ways = tiles::suitable(kernel, &oriented(kernel, c), target);
+            ways.into_iter().map(|way| Choice::CudaProduct(way.tile)).collect()
+        }
+        (None, Some(a)) => {
+            let rows = attention::suitable(kernel, a, target);
+            rows.into_iter().map(Choice::CudaAttention).collect()
+        }
+        (None, None) => Vec::new(),
+    }
 }
 
 /// The parameters of a pass's function.

@@ -15,9 +15,10 @@ use crate::render::c_like::emit::Lane;
 use crate::render::c_like::hook::{self, Around, Hook, Side};
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::choice::Choice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
-use crate::render::cuda::tiles::{Choice, Factor, Tile, suitable, unwidened};
+use crate::render::cuda::tiles::{Factor, InParts, Tile, suitable, unwidened};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
 use crate::render::shader::{Described, Pass, Unsupported};
@@ -32,18 +33,9 @@ const DEPTHS: u8 = 2;
 /// Bytes of a line in shared memory that groups of warps read.
 const LINE_BYTES: usize = 128;
 
-/// The ways that suit a kernel's product, the one that the table prefers first.
-pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
-    let kernel = crate::render::coalesce::coalesce(kernel);
-    let Some(c) = &kernel.contraction else { return Vec::new() };
-    suitable(&kernel, &oriented(&kernel, c), target)
-}
-
-/// The way that is taken.
-fn choice(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<Choice> {
-    let suitable = suitable(kernel, c, target);
-    let wanted = target.nvidia.and_then(|nvidia| nvidia.tile);
-    suitable.iter().find(|choice| wanted == Some(choice.tile)).or(suitable.first()).copied()
+/// The tile that is taken.
+fn chosen(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<InParts> {
+    target.chosen(&suitable(kernel, c, target), |way| Choice::CudaProduct(way.tile))
 }
 
 /// A kernel in the parts of its depth that suit its product, and their sum.
@@ -51,8 +43,9 @@ pub fn split(whole: Part, target: &Target) -> Split {
     let one = |whole: Part| Split { parts: vec![whole], scratch: Vec::new() };
     let Some(c) = &whole.kernel.contraction else { return one(whole) };
     let c = oriented(&whole.kernel, c);
-    let Some(Choice { tile, parts: 2.. }) = choice(&whole.kernel, &c, target) else { return one(whole) };
-    let parts = choice(&whole.kernel, &c, target).map_or(1, |choice| choice.parts);
+    let Some(InParts { tile, parts: parts @ 2.. }) = chosen(&whole.kernel, &c, target) else {
+        return one(whole);
+    };
     let Some(cut) = Cut::in_units(&whole.kernel, &c.k, parts, tile.step()) else { return one(whole) };
     let mut split = Split::default();
     contraction::split(&mut split, &whole, &cut, target);
@@ -65,8 +58,8 @@ pub fn split(whole: Part, target: &Target) -> Split {
 /// More elements than positions reach.
 pub fn render(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
     let turned = oriented(&part.kernel, c);
-    match choice(&part.kernel, &turned, target) {
-        Some(Choice { tile, .. }) => by_template(part, &turned, &tile, target),
+    match chosen(&part.kernel, &turned, target) {
+        Some(InParts { tile, .. }) => by_template(part, &turned, &tile, target),
         None => kernel::contraction(part, c, target),
     }
 }

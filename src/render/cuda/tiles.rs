@@ -198,7 +198,7 @@ struct Candidate {
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct InParts {
     /// By which tile.
     pub tile: Tile,
     /// In how many parts of the depth, whose results are summed.
@@ -269,7 +269,7 @@ impl Tile {
 /// The tiles that suit a kernel's product, the one expected to be fastest first,
 /// each with the parts of the depth that suit it. None: the product is too small,
 /// or of numbers that no template multiplies.
-pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Choice> {
+pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<InParts> {
     let (extents, Some(nvidia)) = (Extents::of(kernel, c), target.nvidia) else { return Vec::new() };
     let most = i32::MAX as usize - 4096;
     let small = extents.m * extents.n < FEWEST || extents.k == 0;
@@ -283,7 +283,7 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Choice
             && after * candidate.tile.copies() as u64 <= MOST_AFTER
     };
     let candidates = candidates(kernel, c, &nvidia).into_iter().filter(fits);
-    let mut choices: Vec<(u64, Choice)> =
+    let mut choices: Vec<(u64, InParts)> =
         candidates.map(|candidate| fastest(&candidate, &extents, &nvidia)).collect();
     choices.sort_by_key(|&(cost, _)| cost);
     choices.into_iter().map(|(_, choice)| choice).collect()
@@ -326,13 +326,13 @@ fn ordinary(dtype: DType) -> Vec<Candidate> {
 const LEAST_DEPTH: usize = 256;
 
 /// A tile with the parts that make it fastest.
-fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, Choice) {
+fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, InParts) {
     let parts = (0..6).map(|power| 1usize << power).filter(|&parts| {
         let small = candidate.tile.groups(extents) * (parts as u64) < 4 * nvidia.processors as u64;
         parts == 1 || (extents.k / parts >= LEAST_DEPTH && small)
     });
     let choices =
-        parts.map(|parts| (cost(candidate, extents, parts, nvidia), Choice { tile: candidate.tile, parts }));
+        parts.map(|parts| (cost(candidate, extents, parts, nvidia), InParts { tile: candidate.tile, parts }));
     let Some(best) = choices.min_by_key(|&(cost, choice)| (cost, choice.parts)) else {
         panic!("one part is always possible")
     };
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     fn nvidia(capability: (u32, u32)) -> Nvidia {
-        Nvidia { capability, processors: 108, tile: None, describes: true }
+        Nvidia { capability, processors: 108, describes: true }
     }
 
     fn tile(row: &Row) -> Tile {
@@ -401,7 +401,7 @@ mod tests {
         assert!(ordinary(DType::Bool).is_empty());
     }
 
-    fn best(extents: Extents) -> Choice {
+    fn best(extents: Extents) -> InParts {
         let device = nvidia((8, 0));
         let rows = MMA.iter().filter(|row| row.shared == Shared::Large);
         let choices =

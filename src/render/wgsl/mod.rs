@@ -24,7 +24,10 @@ pub mod sort;
 
 use crate::base::DType;
 use crate::kernel::{Attention, Expr, ExprId, Kernel, Work};
-use crate::render::product::{Tile, oriented, suitable};
+use crate::render::attention::{Block, Extents};
+use crate::render::choice::Choice;
+use crate::render::coalesce::coalesce;
+use crate::render::product::{oriented, suitable};
 use crate::render::scan::Shared;
 use crate::render::shader::{Shader, Unsupported, block_words};
 use crate::render::split::draft::needed;
@@ -45,10 +48,8 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         let pass = match (contraction, attention, &part.kernel.scatter) {
             (Some(c), ..) => {
                 let c = oriented(&part.kernel, c);
-                let suitable = suitable(&part.kernel, &c, target);
-                let wanted = suitable.iter().find(|&&tile| target.tile == Some(tile));
-                match wanted.or(suitable.first()) {
-                    Some(tile) => product::render(&shader, &c, tile)?,
+                match target.chosen(&suitable(&part.kernel, &c, target), Choice::Product) {
+                    Some(tile) => product::render(&shader, &c, &tile)?,
                     None => shader.contraction()?,
                 }
             }
@@ -67,11 +68,22 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
     Ok(Shader { name: kernel.name.clone(), passes, scratch })
 }
 
-/// The tiles that suit a kernel's product, the one that the table prefers first.
-pub fn tiles(kernel: &Kernel, target: &Target) -> Vec<Tile> {
-    let kernel = crate::render::coalesce::coalesce(kernel);
-    let Some(c) = &kernel.contraction else { return Vec::new() };
-    suitable(&kernel, &oriented(&kernel, c), target)
+/// The ways in which a template computes a kernel, the one that is taken by itself first.
+/// None for scans and sorts, whose threads a rule counts: one text serves all lengths, so
+/// there is nothing to compile, and timed, for each.
+pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
+    let kernel = &coalesce(kernel);
+    match (&kernel.contraction, &kernel.attention) {
+        (Some(c), _) => {
+            let tiles = suitable(kernel, &oriented(kernel, c), target);
+            tiles.into_iter().map(Choice::Product).collect()
+        }
+        (None, Some(a)) => {
+            let blocks = Block::suitable(&Extents::of(kernel, a), target);
+            blocks.into_iter().map(Choice::Attention).collect()
+        }
+        (None, None) => Vec::new(),
+    }
 }
 
 /// Whether the device has the types of a kernel.

@@ -9,7 +9,7 @@
 //! - [`peers`]: copies from one device to another.
 //! - [`pinned`]: pinned memory of the host, copied from beside kernels.
 //! - [`reports`]: bad indices.
-//! - [`tune`]: the fastest way to compute a product.
+//! - [`tune`]: the fastest of a template's ways, and a library's.
 //! - [`program`]: kernels, launched; users' kernels, on the host.
 
 pub mod driver;

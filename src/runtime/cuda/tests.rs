@@ -3,6 +3,7 @@
 //! path.
 
 mod attention;
+mod choices;
 mod compiler;
 mod graphs;
 mod planted;
@@ -16,7 +17,8 @@ use proptest::prelude::*;
 use crate::base::{DType, Device, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::{Expr, ExprId, ExprNode, Kernel, Work};
-use crate::render::{Target, cuda};
+use crate::render::cuda::tiles::Tile;
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::cuda::CudaBackend;
@@ -38,6 +40,14 @@ fn device() -> Option<CudaBackend> {
             None
         }
     }
+}
+
+/// The tiles among ways to compute a kernel.
+fn tiles(choices: &[Choice]) -> impl Iterator<Item = Tile> {
+    choices.iter().filter_map(|choice| match *choice {
+        Choice::CudaProduct(tile) => Some(tile),
+        Choice::Product(_) | Choice::Attention(_) | Choice::CudaAttention(_) => None,
+    })
 }
 
 /// What a program leaves on the device.

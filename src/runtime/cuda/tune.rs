@@ -1,30 +1,26 @@
-//! Which of the ways that suit a product is fastest on this device: tiles, and cuBLASLt
-//! ([`crate::runtime::tune`]).
+//! Which of the ways to compute a kernel is fastest on this device: a template's, or
+//! cuBLASLt ([`crate::runtime::tune`]).
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::Result;
 use crate::base::config::config;
-use crate::base::tuning::chooses_by_timing;
-use crate::kernel::Work;
-use crate::render::Target;
-use crate::render::cuda::product;
-use crate::render::cuda::tiles::Tile;
-use crate::render::target::Nvidia;
+use crate::kernel::{Kernel, Work};
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::Program;
 use crate::runtime::cuda::gpu::{Gpu, allocate};
 use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::program::CudaProgram;
 use crate::runtime::cuda::reports::Reports;
-use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, reads_at_axes};
+use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
 
-/// A way to compute a product.
+/// A way to compute a kernel.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// By a template, with a tile of the table.
-    Tile(Tile),
-    /// By cuBLASLt.
+    /// By a template, in one of its sizes.
+    Template(Choice),
+    /// A product, by cuBLASLt.
     Library,
 }
 
@@ -38,7 +34,7 @@ struct Ways<'a> {
 }
 
 /// Some work compiled: the way found fastest where ways are timed, else by cuBLASLt
-/// where that is worth it, else as the table of tiles says.
+/// where that is worth it, else as the templates' tables say.
 ///
 /// # Errors
 /// What the compiler said.
@@ -57,39 +53,41 @@ pub fn program(
 }
 
 impl Ways<'_> {
-    /// One of them; `None`: the table's.
+    /// One of them; `None`: the tables'.
     fn program(&self, way: Option<Way>) -> Result<Arc<dyn Program>> {
         if let (Some(Way::Library), Some(library)) = (way, &self.library) {
             return Ok(Arc::new(library.clone()));
         }
-        let tile = if let Some(Way::Tile(tile)) = way { Some(tile) } else { None };
-        let target = Target {
-            nvidia: self.plain.nvidia.map(|nvidia| Nvidia { tile: tile.or(nvidia.tile), ..nvidia }),
-            ..self.plain.clone()
-        };
+        let choice = if let Some(Way::Template(choice)) = way { Some(choice) } else { self.plain.choice };
+        let target = Target { choice, ..self.plain.clone() };
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
         Ok(Arc::new(CudaProgram::new(gpu, reports, self.work.clone(), target)?))
     }
 
     /// The fastest, if there are several and they are timed.
     fn fastest(&self) -> Option<Way> {
-        let kernel = self.work.kernel().filter(|kernel| chooses_by_timing(false) && reads_at_axes(kernel))?;
-        let tiles = product::choices(kernel, self.plain).into_iter().take(CANDIDATES);
-        let mut ways: Vec<Way> = tiles.map(|choice| Way::Tile(choice.tile)).collect();
+        let kernel = timed(self.work, false)?;
+        let choices = cuda::choices(kernel, self.plain).into_iter().take(CANDIDATES);
+        let mut ways: Vec<Way> = choices.map(Way::Template).collect();
         ways.extend(self.library.as_ref().map(|_| Way::Library));
         if ways.len() < 2 {
             return None;
         }
         let memory = Memory::of(kernel, &|bytes| allocate(self.gpu, bytes))?;
-        let driver = &self.gpu.driver;
-        let version =
-            self.library.as_ref().and_then(|_| driver.library().ok()).map(|library| library.version);
-        let text = crate::kernel::print::text(kernel);
-        let key = format!("way of {ways:?}, cuBLASLt {version:?}\n{:?}\n{text}", driver.info);
+        let key = self.key(kernel, &ways);
         let number = fastest(config().cache_dir.as_deref(), &key, ways.len(), &mut |number| {
             time(self.gpu, &memory, self.program(Some(ways[number]))?.as_ref())
         });
         ways.get(number).copied()
+    }
+
+    /// Under which the number of the fastest way is kept.
+    fn key(&self, kernel: &Kernel, ways: &[Way]) -> String {
+        let driver = &self.gpu.driver;
+        let version =
+            self.library.as_ref().and_then(|_| driver.library().ok()).map(|library| library.version);
+        let text = crate::kernel::print::text(kernel);
+        format!("one of {ways:?}, cuBLASLt {version:?}\n{:?}\n{text}", driver.info)
     }
 }
 

@@ -175,7 +175,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
             _ => 0,
         },
         matrix: None,
-        tile: None,
+        choice: None,
         nvidia: None,
         few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
         aligned: true,

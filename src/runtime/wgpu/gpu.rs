@@ -22,8 +22,8 @@ pub struct Gpu {
     pub info: wgpu::AdapterInfo,
     /// What kernels may use.
     pub target: Target,
-    /// Whether products get the tile found fastest by timing, not the table's.
-    pub times_tiles: bool,
+    /// Whether templates run in the sizes found fastest by timing, not the tables'.
+    pub times_choices: bool,
     /// Compiled shaders.
     pub pipelines: Pipelines,
     /// Memory. Locked before the recorder where both are.
@@ -84,7 +84,7 @@ impl Gpu {
             device,
             queue,
             info,
-            times_tiles: target.adapter != Adapter::Cpu,
+            times_choices: target.adapter != Adapter::Cpu,
             target,
             pipelines,
             blocks: Mutex::new(blocks),

@@ -8,7 +8,7 @@
 //! - [`queue`]: what is recorded, submitted, read back.
 //! - [`staging`]: what the host writes through.
 //! - [`program`]: kernels, launched.
-//! - [`tune`]: the tile of a product, by timing.
+//! - [`tune`]: the fastest of a template's ways.
 //! - [`custom`]: users' kernels, on the host.
 
 pub mod adapter;

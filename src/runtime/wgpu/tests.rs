@@ -1,6 +1,7 @@
 //! Random kernels on an adapter against the point-by-point reference.
 
 mod attention;
+mod choices;
 mod matrices;
 mod memory;
 mod products;
@@ -154,7 +155,7 @@ fn taken_for_a_gpu() -> Option<WgpuBackend> {
         let own = Arc::get_mut(&mut gpu).expect("the only handle");
         own.target.adapter = Adapter::Discrete;
         own.target.few_elements = 0;
-        own.times_tiles = false;
+        own.times_choices = false;
         Some(gpu)
     });
     GPU.clone().map(WgpuBackend::of)
@@ -177,7 +178,7 @@ fn timing_tiles() -> Option<WgpuBackend> {
         device()?;
         let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
         let own = Arc::get_mut(&mut gpu).expect("the only handle");
-        own.times_tiles = true;
+        own.times_choices = true;
         own.target.few_elements = 0;
         Some(gpu)
     });

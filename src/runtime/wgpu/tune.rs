@@ -1,46 +1,43 @@
-//! Which of the tiles that suit a product is fastest on this adapter: timed
-//! when the product is compiled, and kept in the folder of compiled kernels.
+//! Which of the ways in which a template computes a kernel is fastest on this adapter
+//! ([`crate::runtime::tune`]).
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::Result;
 use crate::base::config::config;
-use crate::base::tuning::chooses_by_timing;
-use crate::kernel::Work;
-use crate::render::{Target, wgsl};
-use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, reads_at_axes};
+use crate::kernel::{Kernel, Work};
+use crate::render::{Choice, Target, wgsl};
+use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
 use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::Gpu;
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::Reports;
 
-/// What to render some work for: the adapter, with the tile found fastest
-/// where the adapter's tiles are timed.
-///
-/// # Errors
-/// None of its own: a tile that fails is not chosen.
+/// What to render some work for: the adapter, with the way found fastest where ways are
+/// timed. One that fails is not chosen.
 pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Work) -> Target {
-    let plain = || gpu.target.clone();
-    let Some(kernel) =
-        work.kernel().filter(|kernel| chooses_by_timing(gpu.times_tiles) && reads_at_axes(kernel))
-    else {
-        return plain();
-    };
-    let mut tiles = wgsl::tiles(kernel, &gpu.target);
-    tiles.truncate(CANDIDATES);
-    if tiles.len() < 2 {
-        return plain();
+    let of = |choice| Target { choice, ..gpu.target.clone() };
+    let Some(kernel) = timed(work, gpu.times_choices) else { return gpu.target.clone() };
+    let mut choices = wgsl::choices(kernel, &gpu.target);
+    choices.truncate(CANDIDATES);
+    if choices.len() < 2 {
+        return gpu.target.clone();
     }
-    let Some(memory) = Memory::of(kernel, &|bytes| allocate(gpu, bytes)) else { return plain() };
-    let key = format!("tile of {tiles:?}\n{}\n{}", describe(&gpu.info), crate::kernel::print::text(kernel));
-    let number = fastest(config().cache_dir.as_deref(), &key, tiles.len(), &mut |number| {
-        let target = Target { tile: Some(tiles[number]), ..gpu.target.clone() };
+    let Some(memory) = Memory::of(kernel, &|bytes| allocate(gpu, bytes)) else { return gpu.target.clone() };
+    let key = key(gpu, kernel, &choices);
+    let number = fastest(config().cache_dir.as_deref(), &key, choices.len(), &mut |number| {
+        let target = of(Some(choices[number]));
         let program = ShaderProgram::for_target(gpu.clone(), reports.clone(), work.clone(), target)?;
         time(gpu, reports, &memory, &program)
     });
-    Target { tile: tiles.get(number).copied(), ..plain() }
+    of(choices.get(number).copied())
+}
+
+/// Under which the number of the fastest way is kept.
+fn key(gpu: &Gpu, kernel: &Kernel, choices: &[Choice]) -> String {
+    format!("one of {choices:?}\n{}\n{}", describe(&gpu.info), crate::kernel::print::text(kernel))
 }
 
 /// Seconds that some launches of a program take, after one to warm up.

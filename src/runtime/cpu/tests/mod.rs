@@ -6,6 +6,8 @@
     expect(dead_code, reason = "devices with templates use it")
 )]
 pub(in crate::runtime) mod attention;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub(in crate::runtime) mod choices;
 pub(in crate::runtime) mod random;
 mod split;
 

@@ -10,6 +10,7 @@ use crate::kernel::Work;
 use crate::kernel::lower::attention::Range;
 use crate::plan::context::{Context, with_context};
 use crate::render::cuda::attention::RANGE;
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
     self as cases, Attended, BACKWARD, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
@@ -69,6 +70,58 @@ fn gradients_agree_with_the_interpreter() {
         let cases: Vec<cases::Backward> = BACKWARD.iter().filter(narrow).copied().collect();
         cases::gradients_agree(Arc::new(backend), dtype, &cases, tolerance);
     }
+}
+
+/// Attentions of more rows than any block has, for blocks of other heights.
+const OVER_BLOCKS: &[cases::Backward] = &[
+    ("wide over blocks", |d| cases::heads([1, 1], [130, 140, 128, 128], d), |_| opts()),
+    ("causal over blocks", |d| cases::heads([1, 2], [150, 150, 12, 20], d), |_| opts().causal(true)),
+    (
+        "shared heads, hidden",
+        |d| [numbers([1, 4, 70, 24], 1, d), numbers([1, 2, 140, 24], 2, d), numbers([1, 2, 140, 16], 3, d)],
+        |d| opts().mask(&numbers([70, 140], 4, d).gt(0.0)).enable_gqa(true),
+    ),
+];
+
+#[test]
+fn blocks_of_every_height_agree_with_the_interpreter() {
+    for (dtype, tolerance) in [(DType::F32, 2e-5), (DType::BF16, 2e-2)] {
+        for height in [128, 32] {
+            let Some(mut backend) = device() else { return };
+            backend.capabilities.attention = Some(ANY);
+            backend.target.choice = Some(Choice::CudaAttention(height));
+            cases::gradients_agree(Arc::new(backend), dtype, &OVER_BLOCKS[1..], tolerance);
+        }
+    }
+}
+
+#[test]
+fn attention_compiles_without_spills_in_blocks_of_every_height() {
+    if !compiler::is_there() {
+        return;
+    }
+    let context = Context::new();
+    let capabilities = Capabilities { attention: Some(ANY), ..CAPABILITIES };
+    context.install(Arc::new(NullBackend::new(capabilities)));
+    with_context(&context, || {
+        for (case, dtype) in
+            OVER_BLOCKS[..2].iter().flat_map(|case| [(case, DType::F32), (case, DType::BF16)])
+        {
+            let all = cases::backward(case, dtype, Device::null());
+            let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
+            let works = report.kernels.iter().map(|kernel| kernel.work());
+            for work in works.filter(|work| work.kernel().is_some_and(|kernel| kernel.attention.is_some())) {
+                let choices =
+                    work.kernel().map_or(Vec::new(), |kernel| cuda::choices(kernel, &Target::cuda()));
+                assert_eq!(choices.len(), 3, "{}: {choices:?}", case.0);
+                for &choice in &choices[1..] {
+                    let target = Target { choice: Some(choice), ..Target::cuda() };
+                    let compiled = compiler::compiles_for(work, &target);
+                    compiled.unwrap_or_else(|error| panic!("{}, {choice:?}: {error}", case.0));
+                }
+            }
+        }
+    });
 }
 
 /// Gradients on tensor cores, too.

@@ -3,12 +3,11 @@
 
 use proptest::prelude::*;
 
-use super::{is_required, numbers};
+use super::{is_required, numbers, tiles};
 use crate::base::{DType, Device, Precision, Shape};
 use crate::kernel::{Kernel, Sort, Work};
 use crate::render::cuda::tiles::Tile;
-use crate::render::target::Nvidia;
-use crate::render::{Target, cuda};
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cuda::nvrtc;
 use crate::tensor::Tensor;
@@ -34,7 +33,12 @@ pub fn is_there() -> bool {
 
 /// Compiles every pass of some work for every generation.
 pub fn compiles(work: &Work) -> Result<(), String> {
-    let shader = cuda::render_work(work, &Target::cuda()).map_err(|reason| reason.to_string())?;
+    compiles_for(work, &Target::cuda())
+}
+
+/// The same in the text for a target.
+pub fn compiles_for(work: &Work, target: &Target) -> Result<(), String> {
+    let shader = cuda::render_work(work, target).map_err(|reason| reason.to_string())?;
     for pass in shader.iter().flat_map(|shader| &shader.passes) {
         let unit = cuda::translation_unit(&pass.source);
         for arch in GENERATIONS {
@@ -119,17 +123,17 @@ fn compiled_tiles(kernel: &Kernel, arch: &str) -> Vec<[usize; 2]> {
     let (major, minor) = arch.split_at(arch.len() - 1);
     let capability = (major.parse().expect("a number"), minor.parse().expect("a number"));
     let target = Target::nvidia(capability, 132);
-    let choices = cuda::product::choices(kernel, &target);
-    for choice in &choices {
-        let nvidia = target.nvidia.map(|nvidia| Nvidia { tile: Some(choice.tile), ..nvidia });
-        let shader = cuda::render(kernel, &Target { nvidia, ..target.clone() }).expect("CUDA C");
-        let own = if let Tile::Wgmma { .. } = choice.tile { "90a" } else { arch };
+    let choices = cuda::choices(kernel, &target);
+    for &choice in &choices {
+        let target = Target { choice: Some(choice), ..target.clone() };
+        let shader = cuda::render(kernel, &target).expect("CUDA C");
+        let own = if let Choice::CudaProduct(Tile::Wgmma { .. }) = choice { "90a" } else { arch };
         for pass in &shader.passes {
             nvrtc::cubin(&cuda::translation_unit(&pass.source), own, &nvrtc::SPILLS_ARE_ERRORS)
                 .unwrap_or_else(|message| panic!("{choice:?} for sm_{arch}: {message}\n{}", pass.source));
         }
     }
-    choices.iter().map(|choice| choice.tile.size()).collect()
+    tiles(&choices).map(|tile| tile.size()).collect()
 }
 
 #[test]

@@ -3,15 +3,14 @@
 
 use std::process::Command;
 
-use super::{device, run_there};
+use super::{device, run_there, tiles};
 use crate::base::{DType, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::{Kernel, Work};
 use crate::plan::context::{Context, with_context};
-use crate::render::Target;
-use crate::render::cuda::product::choices;
 use crate::render::cuda::tiles::Tile;
 use crate::render::target::Nvidia;
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::{By, buffer, run};
 use crate::runtime::cuda::program::CudaProgram;
@@ -110,16 +109,16 @@ fn leaf(dims: [usize; 3], dtype: DType, device: crate::base::Device) -> Tensor {
 fn target_for(kernel: &Kernel, text: Text) -> Target {
     let is_grouped = matches!(text, Text::Groups | Text::Described);
     let target = Target::nvidia(if is_grouped { (9, 0) } else { (8, 0) }, 4);
-    let choices = choices(kernel, &target);
+    let choices = cuda::choices(kernel, &target);
     let is_wanted = |tile: &Tile| match tile {
         Tile::Wgmma { columns, .. } => is_grouped && *columns == 128,
         Tile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
         Tile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
     };
-    let tile = choices.iter().map(|choice| choice.tile).find(is_wanted);
+    let tile = tiles(&choices).find(is_wanted);
     assert!(tile.is_some(), "{choices:?}");
-    let nvidia = target.nvidia.map(|nvidia| Nvidia { tile, describes: text == Text::Described, ..nvidia });
-    Target { nvidia, ..target }
+    let nvidia = target.nvidia.map(|nvidia| Nvidia { describes: text == Text::Described, ..nvidia });
+    Target { choice: tile.map(Choice::CudaProduct), nvidia, ..target }
 }
 
 /// The product of random integers as the text that the environment names, with a bug

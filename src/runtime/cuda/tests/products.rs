@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use super::device;
+use super::{device, tiles};
 use crate::base::{DType, Device};
 use crate::kernel::Kernel;
 use crate::plan::context::{Context, with_context};
-use crate::render::Target;
-use crate::render::cuda::product::choices;
 use crate::render::cuda::tiles::Tile;
-use crate::render::target::Nvidia;
+use crate::render::{Choice, Target, cuda};
 use crate::runtime::Backend;
 use crate::runtime::cuda::CudaBackend;
 use crate::tensor::Tensor;
@@ -135,12 +133,12 @@ fn agree(capability: (u32, u32), cases: &[Case], wanted: fn(&Tile) -> bool, is_r
     let target = Target::nvidia(capability, 4);
     let kernels = planned(plain, cases);
     for (number, ((title, marks, product), kernels)) in cases.iter().zip(kernels).enumerate() {
-        let choices = kernels.iter().flat_map(|kernel| choices(kernel, &target));
-        let tiles: Vec<Tile> = choices.map(|choice| choice.tile).filter(wanted).collect();
+        let choices: Vec<Choice> = kernels.iter().flat_map(|kernel| cuda::choices(kernel, &target)).collect();
+        let tiles: Vec<Tile> = tiles(&choices).filter(wanted).collect();
         assert!(!tiles.is_empty(), "{title}");
-        let nvidia = target.nvidia.map(|own| Nvidia { tile: Some(tiles[number % tiles.len()]), ..own });
+        let choice = Some(Choice::CudaProduct(tiles[number % tiles.len()]));
         let Some(mut backend) = device() else { return };
-        backend.target = Target { nvidia, ..target.clone() };
+        backend.target = Target { choice, ..target.clone() };
         let (name, context) = (backend.device(), Context::new());
         context.install(Arc::new(backend));
         let values = |device| product(device).to_dtype(DType::F32).to_vec::<f32>();

@@ -32,7 +32,7 @@ fn sharing(adapter: Adapter, workgroup_bytes: u32) -> Option<WgpuBackend> {
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
     own.target = Target { adapter, workgroup_bytes, subgroup: 0, few_elements: 0, ..target };
-    own.times_tiles = false;
+    own.times_choices = false;
     attending(Some(WgpuBackend::of(gpu)))
 }
 

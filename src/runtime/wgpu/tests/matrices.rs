@@ -7,7 +7,7 @@ use super::products::{PRODUCTS, Product, agree, small};
 use super::{device, taken_for_a_gpu};
 use crate::base::{DType, Device};
 use crate::render::product::Tile;
-use crate::render::{Adapter, Target};
+use crate::render::{Adapter, Choice, Target};
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
 use crate::runtime::wgpu::gpu::Gpu;
@@ -130,8 +130,14 @@ fn with_stand_ins(side: u32, rewrite: fn(&str) -> String, tile: Option<Tile>) ->
     let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = std::sync::Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
-    own.target = Target { adapter: Adapter::Discrete, matrix: Some(side), few_elements: 0, tile, ..target };
-    own.times_tiles = false;
+    own.target = Target {
+        adapter: Adapter::Discrete,
+        matrix: Some(side),
+        few_elements: 0,
+        choice: tile.map(Choice::Product),
+        ..target
+    };
+    own.times_choices = false;
     own.rewrite = Some(rewrite);
     Some(WgpuBackend::of(gpu))
 }

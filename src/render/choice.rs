@@ -1,0 +1,19 @@
+//! What a template leaves open: of several sizes that suit a kernel, in which it runs.
+
+use crate::render::cuda::tiles;
+use crate::render::{attention, product};
+
+/// One of the ways in which a template computes a kernel. Each template lists those that
+/// suit a kernel on a device, the one expected to be fastest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// The tile of a contraction in WGSL.
+    Product(product::Tile),
+    /// The tile of a contraction in CUDA C.
+    CudaProduct(tiles::Tile),
+    /// The block of an attention in WGSL.
+    Attention(attention::Block),
+    /// The rows of what is computed that a block of threads has, of an attention or one of
+    /// its gradients in CUDA C.
+    CudaAttention(usize),
+}
