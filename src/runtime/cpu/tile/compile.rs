@@ -13,6 +13,11 @@ use crate::runtime::cpu::tile::{registers, space};
 /// Bytes of registers that should be in use at once: half of a first-level cache.
 const REGISTERS: usize = 24 << 10;
 
+/// The same where what lies below is combined into a row: accumulators in the
+/// second-level cache cost less than memory that is read in pieces of rows, since
+/// processors foresee little beyond a page.
+const ACCUMULATED: usize = 96 << 10;
+
 /// Scalar operations below which other threads cost more than they help.
 const SERIAL: usize = 1 << 17;
 
@@ -114,10 +119,13 @@ fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, u
         let rows = if tiling.shrinks { tiling.rows.min(fitting) } else { tiling.rows };
         return (rows, cols.clamp(1, all));
     }
-    let reduces = !builder.reductions.is_empty();
-    let most = if reduces { 4096 } else { 1024 };
+    let (bytes, most) = match (builder.reductions.is_empty(), tiling.level < kernel.depth()) {
+        (true, _) => (REGISTERS, 1024),
+        (false, false) => (REGISTERS, 4096),
+        (false, true) => (ACCUMULATED, 8192),
+    };
     let most = most / tiling.rows;
-    let fitting = (REGISTERS / width.max(1) / tiling.rows).clamp(64.min(most), most);
+    let fitting = (bytes / width.max(1) / tiling.rows).clamp(64.min(most), most);
     let tiles = all.div_ceil(fitting);
     let even = all.div_ceil(tiles).next_multiple_of(16);
     (tiling.rows, even.min(all))
