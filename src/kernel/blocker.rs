@@ -9,11 +9,11 @@ pub enum Blocker {
     #[error("{0} always runs as a step of its own")]
     Opaque(&'static str),
     /// Stored values range over different points.
-    #[error("their values range over different points: {0} and {1}")]
-    DifferentDomain(Shape, Shape),
+    #[error("their values range over different points: {} and {}", .0.0, .0.1)]
+    DifferentDomain(Box<(Shape, Shape)>),
     /// Two reductions combine rows of different form.
-    #[error("their reductions combine rows of different extents: {0} and {1}")]
-    DifferentRows(Shape, Shape),
+    #[error("their reductions combine rows of different extents: {} and {}", .0.0, .0.1)]
+    DifferentRows(Box<(Shape, Shape)>),
     /// The reduction would be computed more than once.
     #[error("the {0} would be computed {1} times for each of its elements")]
     Repeated(&'static str, usize),

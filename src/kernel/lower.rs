@@ -94,11 +94,10 @@ pub fn lower(request: &Request<'_>) -> Result<Call, Blocker> {
     let largest = request.roots.iter().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
     let largest = *largest.unwrap_or_else(|| panic!("a kernel without stores"));
     match lower_from(request, largest, largest) {
-        Err(Blocker::DifferentDomain(a, b)) => {
+        Err(blocker @ Blocker::DifferentDomain(_)) => {
             // A value stored beside its own reduction: only the reduction
             // knows which axes are rows.
             let smallest = request.roots.iter().min_by_key(numel).copied().filter(|&id| id != largest);
-            let blocker = Blocker::DifferentDomain(a, b);
             smallest
                 .map_or(Err(blocker.clone()), |lead| lower_from(request, largest, lead).map_err(|_| blocker))
         }
@@ -144,8 +143,8 @@ pub(crate) struct Lowerer<'r, 'g> {
     memo: HashMap<(NodeId, Positions, usize), ExprId>,
     /// Where each node was first met without a guard.
     met: HashMap<NodeId, (Positions, ExprId)>,
-    contraction: Option<Contraction>,
-    attention: Option<Attention>,
+    contraction: Option<Box<Contraction>>,
+    attention: Option<Box<Attention>>,
     /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
@@ -237,7 +236,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             (true, _) => all,
             (false, true) => grid,
             (false, false) => {
-                return Err(Blocker::DifferentDomain(self.shape(main).clone(), shape).into());
+                return Err(Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape))).into());
             }
         };
         let mut dims = dims.into_iter();
@@ -253,7 +252,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     /// A store, if the positions run over the node's elements exactly once.
     fn store(&self, node: NodeId, positions: &Positions, value: ExprId, main: NodeId) -> Lowered<Store> {
         let shape = self.shape(node);
-        let different = || Blocker::DifferentDomain(self.shape(main).clone(), shape.clone());
+        let different = || Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape.clone())));
         let mut axes: Vec<AxisId> = Vec::new();
         for (position, &extent) in positions.iter().zip(shape.iter()) {
             axes.extend(complete(position, extent, &self.builder.axes).ok_or_else(different)?);
@@ -277,7 +276,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     }
 
     /// What was lowered, to be stored so. The main value comes first.
-    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<ScatterStore>) -> Call {
+    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<Box<ScatterStore>>) -> Call {
         let builder = std::mem::take(&mut self.builder);
         let kernel = Kernel {
             name: structure::name(self.request.graph, outputs[0], &self.met),

@@ -226,12 +226,12 @@ pub struct Kernel {
     /// position.
     pub args: usize,
     /// The contraction, if there is one.
-    pub contraction: Option<Contraction>,
+    pub contraction: Option<Box<Contraction>>,
     /// The attention, if there is one; then there is no contraction.
-    pub attention: Option<Attention>,
+    pub attention: Option<Box<Attention>>,
     /// The scatter, if there is one; then there are no stores, and the one
     /// output is the buffer scattered into.
-    pub scatter: Option<ScatterStore>,
+    pub scatter: Option<Box<ScatterStore>>,
 }
 
 impl Kernel {
@@ -254,6 +254,14 @@ impl Kernel {
             | Expr::Scan(..)
             | Expr::Accumulator => false,
         }
+    }
+    /// Lets go of memory that is not used, for a kernel that is kept.
+    pub fn shrink_to_fit(&mut self) {
+        self.name.shrink_to_fit();
+        self.axes.shrink_to_fit();
+        self.exprs.shrink_to_fit();
+        self.inputs.shrink_to_fit();
+        self.stores.shrink_to_fit();
     }
     /// The axes of one level, outermost first.
     pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {
@@ -314,7 +322,6 @@ impl fmt::Display for Sort {
 /// What a device compiles and launches. Equal works are one program; a user's kernel
 /// is equal to itself alone.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "kept behind an Arc, and nearly always a kernel")]
 pub enum Work {
     /// A generated kernel.
     Kernel(Kernel),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::build::Plan;
-use crate::plan::key::{ScalarValue, Skeleton, Values};
+use crate::plan::key::{ScalarValue, Skeleton, Values, shrink};
 
 /// Plans kept before all are forgotten.
 const MAX_PLANS: usize = 4096;
@@ -62,11 +62,12 @@ impl PlanCache {
     /// Keeps a plan; the first of two that two threads built wins.
     pub fn keep(
         &mut self,
-        skeleton: Skeleton,
-        values: Values,
+        mut skeleton: Skeleton,
+        mut values: Values,
         lifted: Vec<bool>,
         plan: Arc<Plan>,
     ) -> Arc<Plan> {
+        shrink(&mut skeleton, &mut values);
         if self.count >= MAX_PLANS {
             *self = PlanCache::default();
         }

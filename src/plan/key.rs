@@ -42,6 +42,13 @@ impl Hash for Skeleton {
     }
 }
 
+/// Lets go of memory that lists have grown into: keys of plans are kept.
+pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
+    skeleton.words.shrink_to_fit();
+    values.fixed.shrink_to_fit();
+    values.scalars.shrink_to_fit();
+}
+
 /// The numbers of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {

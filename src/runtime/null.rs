@@ -103,7 +103,7 @@ impl Backend for NullBackend {
                 return Err(Error::Kernel { kernel: kernel.name.clone(), device: self.name, message });
             }
         }
-        Ok(Arc::new(NullProgram(format!("{work:#?}"))))
+        Ok(Arc::new(NullProgram(work.clone())))
     }
     fn describe(&self) -> String {
         "runs nothing, reports everything; for tests of plans".into()
@@ -124,13 +124,13 @@ impl Backend for NullBackend {
     fn empty_cache(&self) {}
 }
 
-/// A program that does nothing.
+/// A program that does nothing, for a work.
 #[derive(Debug)]
-struct NullProgram(String);
+struct NullProgram(Work);
 
 impl Program for NullProgram {
     fn source(&self) -> String {
-        self.0.clone()
+        format!("{:#?}", self.0)
     }
     fn launch(&self, _bindings: &Bindings<'_>) -> Result<()> {
         Ok(())

@@ -11,8 +11,9 @@
 use std::collections::HashMap;
 
 use crate::base::Device;
-use crate::ir::{Graph, NodeId, Op};
+use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Expr, Kernel, Store};
+use crate::schedule::alive::Alive;
 use crate::schedule::order::Step;
 
 /// Every storage starts at a multiple of this many bytes.
@@ -70,7 +71,7 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub struct Storage {
     /// The values.
-    pub nodes: Vec<NodeId>,
+    pub nodes: NodeIds,
     /// Where.
     pub device: Device,
     /// Bytes needed.
@@ -118,7 +119,7 @@ pub fn plan(
         let several = several_in_place(step.device);
         for &output in &step.outputs {
             let fresh = |node: NodeId| Storage {
-                nodes: vec![node],
+                nodes: NodeIds::from_slice(&[node]),
                 device: graph.ty(node).device,
                 bytes: graph.ty(node).bytes(),
                 first: now,
@@ -362,10 +363,10 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
     let mut memory = Memory::default();
     let mut arena: Vec<usize> = (0..storages.len()).filter(|&i| !storages[i].result).collect();
     arena.sort_by_key(|&i| (std::cmp::Reverse(storages[i].bytes), storages[i].first));
-    let mut placed: Vec<usize> = Vec::new();
+    let mut placed = Alive::new(storages.iter().map(|storage| storage.last + 1).max().unwrap_or(0));
     for number in arena {
         storages[number].offset = lowest_gap(&storages, &placed, number);
-        placed.push(number);
+        placed.insert(number, storages[number].first, storages[number].last);
         let end = storages[number].offset + storages[number].bytes.next_multiple_of(ALIGN);
         match memory.arenas.iter_mut().find(|arena| arena.0 == storages[number].device) {
             Some(arena) => arena.1 = arena.1.max(end),
@@ -395,14 +396,12 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
 }
 
 /// The lowest offset where a storage fits beside those alive at the same time.
-fn lowest_gap(storages: &[Storage], placed: &[usize], number: usize) -> usize {
+fn lowest_gap(storages: &[Storage], placed: &Alive, number: usize) -> usize {
     let new = &storages[number];
-    let together =
-        |other: &&Storage| other.device == new.device && other.first <= new.last && new.first <= other.last;
     let mut busy: Vec<(usize, usize)> = placed
-        .iter()
-        .map(|&i| &storages[i])
-        .filter(together)
+        .during(new.first, new.last)
+        .map(|i| &storages[i])
+        .filter(|other| other.device == new.device)
         .map(|s| (s.offset, s.offset + s.bytes.next_multiple_of(ALIGN)))
         .collect();
     busy.sort_unstable();

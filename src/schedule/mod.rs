@@ -3,6 +3,7 @@
 //! [`schedule`] is the list of passes. Each clever one has a simple checker
 //! in [`check`], which runs in debug builds.
 
+mod alive;
 pub mod budget;
 pub mod check;
 pub mod chunk;
@@ -111,12 +112,24 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     });
     let resized = taken.is_some();
     let (steps, refusals) = taken.unwrap_or_else(|| search(&graph, environment, &params));
-    debug_check(&check::check_steps(&graph, &steps), &graph);
+    debug_check(&graph, || check::check_steps(&graph, &steps));
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
     let memory = memory::plan(&graph, &steps, &params, &several_in_place);
-    debug_check(&check::check_memory(&graph, &steps, &memory, &params), &graph);
+    debug_check(&graph, || check::check_memory(&graph, &steps, &memory, &params));
     let (again, parts) = (HashMap::new(), HashMap::new());
-    Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again, parts }
+    let mut schedule =
+        Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again, parts };
+    schedule.shrink();
+    schedule
+}
+
+impl Schedule {
+    /// Lets go of memory that lists have grown into and do not use: plans are kept.
+    fn shrink(&mut self) {
+        self.graph.nodes.shrink_to_fit();
+        self.refusals.shrink_to_fit();
+        self.memory.storages.shrink_to_fit();
+    }
 }
 
 /// Decides what runs together, and in which order.
@@ -159,8 +172,9 @@ fn follow(maps: &[Vec<NodeId>]) -> Vec<Option<NodeId>> {
     first.iter().map(|&id| rest.iter().try_fold(id, step)).collect()
 }
 
-fn debug_check(violations: &[String], graph: &Graph) {
+fn debug_check(graph: &Graph, check: impl FnOnce() -> Vec<String>) {
     if cfg!(debug_assertions) {
+        let violations = check();
         assert!(violations.is_empty(), "{}\n{graph:?}", violations.join("\n"));
     }
 }

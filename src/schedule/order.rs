@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use petgraph::algo::{DfsSpace, has_path_connecting};
 use petgraph::graph::{DiGraph, NodeIndex};
+use smallvec::SmallVec;
 
 use crate::base::Device;
 use crate::ir::op::LoopSpec;
@@ -81,7 +82,9 @@ pub fn order(graph: &Graph, groups: Vec<Group>, params: &Params<'_>) -> Vec<Step
     let sequence = Sequence::new(graph, &steps, &dag, params).run();
     assert!(sequence.len() == steps.len(), "steps depend on each other in a circle: {steps:#?}");
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
-    sequence.into_iter().filter_map(|i| steps[i].take()).collect()
+    let mut ordered = Vec::with_capacity(steps.len());
+    ordered.extend(sequence.into_iter().filter_map(|i| steps[i].take()));
+    ordered
 }
 
 /// Which step must run before which.
@@ -94,8 +97,12 @@ fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
     }
     for (number, step) in steps.iter().enumerate() {
         let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
-        for before in read.filter_map(|input| producer.get(input).copied()) {
-            dag.update_edge(NodeIndex::new(before), NodeIndex::new(number), ());
+        let mut before: SmallVec<[usize; 8]> =
+            read.filter_map(|input| producer.get(input).copied()).collect();
+        before.sort_unstable();
+        before.dedup();
+        for before in before {
+            dag.add_edge(NodeIndex::new(before), NodeIndex::new(number), ());
         }
     }
     // Waiting saves memory, no more: what would wait for itself does not wait.
@@ -141,9 +148,12 @@ pub(super) struct Works(HashSet<Arc<Work>>);
 
 impl Works {
     /// Launches a work.
-    fn launch(&mut self, work: Work) -> Action {
+    fn launch(&mut self, mut work: Work) -> Action {
         let known = self.0.get(&work).cloned();
         Action::Launch(known.unwrap_or_else(|| {
+            if let Work::Kernel(kernel) = &mut work {
+                kernel.shrink_to_fit();
+            }
             let new = Arc::new(work);
             self.0.insert(new.clone());
             new

@@ -37,10 +37,10 @@ pub(super) struct Sequence<'a> {
     waiting: Vec<usize>,
     done: Vec<bool>,
     /// By value in the arena: the steps that have yet to read it.
-    readers: HashMap<NodeId, Vec<usize>>,
+    readers: HashMap<NodeId, Readers>,
     is_result: Vec<bool>,
     /// By parameter's memory: the steps that have yet to read it.
-    param_readers: HashMap<u32, Vec<usize>>,
+    param_readers: HashMap<u32, Readers>,
     /// By step: memory of parameters that it could overwrite, and how many
     /// bytes, once nothing can fail and nobody else reads it any more.
     overwrites: Vec<Vec<(u32, u64)>>,
@@ -51,6 +51,41 @@ pub(super) struct Sequence<'a> {
     relief: BinaryHeap<Rank>,
 }
 
+/// Steps that have yet to read something. Of many, their number and their sum are
+/// enough to name the last one.
+#[derive(Debug, Default)]
+struct Readers {
+    count: usize,
+    sum: usize,
+    /// The step added last, and the one removed last.
+    added: Option<usize>,
+    removed: Option<usize>,
+}
+
+impl Readers {
+    /// Adds a step, perhaps several times in a row.
+    fn add(&mut self, step: usize) {
+        if self.added.replace(step) != Some(step) {
+            self.count += 1;
+            self.sum += step;
+        }
+    }
+
+    /// Takes a step out, perhaps several times in a row; whether it was there.
+    fn remove(&mut self, step: usize) -> bool {
+        let there = self.removed.replace(step) != Some(step);
+        if there {
+            self.count -= 1;
+            self.sum -= step;
+        }
+        there
+    }
+
+    fn only(&self) -> Option<usize> {
+        (self.count == 1).then_some(self.sum)
+    }
+}
+
 impl<'a> Sequence<'a> {
     pub fn new(
         graph: &'a Graph,
@@ -59,8 +94,8 @@ impl<'a> Sequence<'a> {
         params: &Params<'a>,
     ) -> Sequence<'a> {
         let is_result = graph.results();
-        let mut readers: HashMap<NodeId, Vec<usize>> = HashMap::new();
-        let mut param_readers: HashMap<u32, Vec<usize>> = HashMap::new();
+        let mut readers: HashMap<NodeId, Readers> = HashMap::new();
+        let mut param_readers: HashMap<u32, Readers> = HashMap::new();
         for (number, step) in steps.iter().enumerate() {
             for &input in step.inputs.iter().flat_map(|input| graph.pieces(input)) {
                 let known = if let Op::Param(param, _) = graph.node(input).op {
@@ -70,9 +105,7 @@ impl<'a> Sequence<'a> {
                 } else {
                     continue;
                 };
-                if known.last() != Some(&number) {
-                    known.push(number);
-                }
+                known.add(number);
             }
         }
         let before = |i| dag.neighbors_directed(i, petgraph::Incoming).count();
@@ -147,7 +180,8 @@ impl<'a> Sequence<'a> {
     /// Bytes that a step needs beyond those there. Results are there from the
     /// start, but for those that could take over a parameter's memory later.
     fn taken(&self, step: usize) -> u64 {
-        let fresh = |id: &&NodeId| !self.is_result[id.index()] && !self.readers_of(**id).is_empty();
+        let is_read = |id: NodeId| self.readers.get(&id).is_some_and(|readers| readers.count > 0);
+        let fresh = |id: &&NodeId| !self.is_result[id.index()] && is_read(**id);
         let outputs = self.steps[step].outputs.iter().filter(fresh);
         let early = self.overwrites[step].iter().filter(|(param, _)| !self.is_free(*param, step));
         let early: u64 = early.map(|(_, bytes)| bytes).sum();
@@ -156,7 +190,8 @@ impl<'a> Sequence<'a> {
 
     /// Whether a step may overwrite a parameter's memory now.
     fn is_free(&self, param: u32, step: usize) -> bool {
-        self.fallible_left == 0 && self.param_readers.get(&param).is_some_and(|readers| readers[..] == [step])
+        self.fallible_left == 0
+            && self.param_readers.get(&param).is_some_and(|readers| readers.only() == Some(step))
     }
 
     /// Bytes that nobody needs after a step.
@@ -165,12 +200,9 @@ impl<'a> Sequence<'a> {
         let mut inputs: Vec<NodeId> = inputs.copied().collect();
         inputs.sort_unstable();
         inputs.dedup();
-        let last = inputs.iter().filter(|&&input| self.readers_of(input) == [step]);
+        let only = |input: &NodeId| self.readers.get(input).and_then(Readers::only);
+        let last = inputs.iter().filter(|input| only(input) == Some(step));
         last.map(|&id| self.graph.ty(id).bytes() as u64).sum()
-    }
-
-    fn readers_of(&self, id: NodeId) -> &[usize] {
-        self.readers.get(&id).map_or(&[], |readers| &readers[..])
     }
 
     /// A step has run: what it read has one reader less.
@@ -183,10 +215,10 @@ impl<'a> Sequence<'a> {
                 self.readers.get_mut(input)
             };
             let Some(readers) = readers else { continue };
-            let before = readers.len();
-            readers.retain(|&reader| reader != step);
-            if let ([only], 2) = (&readers[..], before) {
-                last.push(*only);
+            if readers.remove(step)
+                && let Some(only) = readers.only()
+            {
+                last.push(only);
             }
         }
         if fallible(&self.steps[step]) {

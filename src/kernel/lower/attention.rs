@@ -219,7 +219,7 @@ impl<'g> Lowerer<'_, 'g> {
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
-        self.attention = Some(Attention {
+        self.attention = Some(Box::new(Attention {
             part,
             q,
             k,
@@ -237,7 +237,7 @@ impl<'g> Lowerer<'_, 'g> {
             depth: axes(dims.depth),
             columns: dims.columns.map_or_else(|| width.clone(), axes),
             width,
-        });
+        }));
         let sum = self.builder.expr(Expr::Accumulator, DType::F32, 0);
         let narrower = node.ty.dtype != DType::F32;
         Ok(if narrower { self.builder.expr(Expr::Cast(sum), node.ty.dtype, 0) } else { sum })

@@ -65,7 +65,7 @@ impl Lowerer<'_, '_> {
         }
         let found: Vec<usize> = dims.iter().map(|&dim| self.builder.dims[dim].extent).collect();
         if found != wide {
-            return Err(Blocker::DifferentRows(Shape::new(&found), Shape::new(&wide)).into());
+            return Err(Blocker::DifferentRows(Box::new((Shape::new(&found), Shape::new(&wide)))).into());
         }
         self.decide(&dims, level + 1);
         self.no_repetition(id, name, level)?;
@@ -260,7 +260,8 @@ impl Lowerer<'_, '_> {
         let (a, b) = lowered?;
         let k = k_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
         let dtype = node.ty.dtype.compute();
-        self.contraction = Some(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k });
+        self.contraction =
+            Some(Box::new(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k }));
         Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
     }
 
@@ -330,7 +331,7 @@ impl Lowerer<'_, '_> {
             mode,
             numel: shape.numel(),
         };
-        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(scatter)))
+        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(Box::new(scatter))))
     }
 }
 

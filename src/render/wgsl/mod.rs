@@ -23,7 +23,7 @@ pub mod sized;
 pub mod sort;
 
 use crate::base::DType;
-use crate::kernel::{Attention, Expr, ExprId, Kernel, Work};
+use crate::kernel::{Expr, ExprId, Kernel, Work};
 use crate::render::attention::{Block, Extents};
 use crate::render::choice::Choice;
 use crate::render::coalesce::coalesce;
@@ -104,7 +104,7 @@ fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
 fn roots(kernel: &Kernel) -> Vec<ExprId> {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     roots.extend(kernel.contraction.iter().flat_map(|c| [c.a, c.b]));
-    roots.extend(kernel.attention.iter().flat_map(Attention::operands));
+    roots.extend(kernel.attention.iter().flat_map(|a| a.operands()));
     roots.extend(kernel.scatter.iter().flat_map(|scatter| [scatter.index, scatter.value]));
     roots
 }

@@ -48,9 +48,10 @@ pub fn fit(
     for _ in 0..ROUNDS {
         let trace = search::search(start.clone(), target.saturating_sub(beside));
         let mut found = rebuild::rebuild(schedule, &trace);
-        debug_check(&check::check_steps(&found.graph, &found.steps), &found.graph);
+        debug_check(&found.graph, || check::check_steps(&found.graph, &found.steps));
         found.memory = memory::plan(&found.graph, &found.steps, params, several_in_place);
-        debug_check(&check::check_memory(&found.graph, &found.steps, &found.memory, params), &found.graph);
+        let Schedule { graph, steps, memory, .. } = &found;
+        debug_check(graph, || check::check_memory(graph, steps, memory, params));
         let needed = taken(&found.memory, device);
         if best.as_ref().is_none_or(|best| needed < taken(&best.schedule.memory, device)) {
             let from = trace.lines.iter().map(|line| line.step).collect();

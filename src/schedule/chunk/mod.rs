@@ -181,10 +181,10 @@ impl Task<'_> {
         let mut parts: HashMap<NodeId, NodeId> = rewritten.parts.iter().filter_map(part).collect();
         parts.extend(schedule.parts.iter().filter_map(|(&old, &given)| Some((now(old)?, given))));
         let (steps, refusals) = search(&graph, self.environment, self.params);
-        debug_check(&check::check_steps(&graph, &steps), &graph);
+        debug_check(&graph, || check::check_steps(&graph, &steps));
         let several = |device: Device| (self.environment.capabilities)(device).several_in_place;
         let memory = memory::plan(&graph, &steps, self.params, &several);
-        debug_check(&check::check_memory(&graph, &steps, &memory, self.params), &graph);
+        debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params));
         Schedule {
             steps,
             memory,

@@ -97,7 +97,7 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         args: kernel.args,
         contraction: None,
         attention: None,
-        scatter: kernel.scatter.as_ref().map(scatter),
+        scatter: kernel.scatter.as_ref().map(|s| Box::new(scatter(s))),
     };
     (result, roots.iter().map(|&root| number(root)).collect())
 }

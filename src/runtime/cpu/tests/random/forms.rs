@@ -75,7 +75,7 @@ impl Case {
         let (a, b) = (case.operand(dtype, &n), case.operand(dtype, &m));
         let dtype = dtype.compute();
         case.kernel.contraction =
-            Some(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k });
+            Some(Box::new(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k }));
         case.epilogue(dtype);
         case
     }
@@ -153,8 +153,17 @@ impl Case {
             ScatterMode::Min,
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
-        case.kernel.scatter =
-            Some(ScatterStore { dtype, index, value, address, stride, extent, axes: meeting, mode, numel });
+        case.kernel.scatter = Some(Box::new(ScatterStore {
+            dtype,
+            index,
+            value,
+            address,
+            stride,
+            extent,
+            axes: meeting,
+            mode,
+            numel,
+        }));
         case
     }
 }
