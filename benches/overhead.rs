@@ -1,6 +1,6 @@
 //! What kiln itself costs: building nodes, realizing a cached plan, planning.
 //! Arguments name the parts to run: `nodes`, `realize`, `small`, `threads`,
-//! `growth`, `sizes`; with `wgpu`, `small` runs on an adapter too.
+//! `growth`, `sizes`; with `wgpu`, `small` and `sizes` run on an adapter too.
 
 use std::time::Instant;
 
@@ -27,9 +27,10 @@ fn main() {
     if wanted("realize") {
         [1, 10, 100].into_iter().for_each(cached_realize);
     }
+    let gpus = named.iter().any(|name| name == "wgpu").then(|| Device::wgpu(0));
+    let devices = || [Device::cpu()].into_iter().chain(gpus);
     if wanted("small") {
-        let gpus = std::env::args().any(|arg| arg == "wgpu").then(|| Device::wgpu(0));
-        [Device::cpu()].into_iter().chain(gpus).for_each(small);
+        devices().for_each(small);
     }
     if wanted("threads") {
         threads();
@@ -39,7 +40,7 @@ fn main() {
         kernels();
     }
     if wanted("sizes") {
-        sizes(Device::cpu());
+        devices().for_each(sizes);
     }
 }
 
@@ -220,6 +221,18 @@ impl Decoder {
         self.cache = [keys, values];
         y
     }
+
+    /// Time of a step that is repeated without growing: the best of some rounds.
+    fn nanoseconds_at(device: Device, length: usize) -> f64 {
+        let mut decoder = Decoder::new(device, length - 1);
+        let _ = decoder.step();
+        let cache = decoder.cache.clone();
+        let mut again = || {
+            decoder.cache = cache.clone();
+            drop(decoder.step().to_vec::<f32>());
+        };
+        (0..10).map(|_| nanoseconds(50, &mut again)).fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// Time of a step whose sizes no step before had, and again when they have
@@ -239,6 +252,16 @@ fn sizes(device: Device) {
                     before.kernels_compiled
                 );
             }
+        }
+        for length in [15, 100, 250, 500] {
+            let [lifted, baked] = [&context, &Context::new()]
+                .map(|context| with_context(context, || Decoder::nanoseconds_at(device, length)));
+            println!(
+                "{device}, length {length}: {:.1} us a step, {:.1} where no other length was seen: {:.2}",
+                lifted / 1e3,
+                baked / 1e3,
+                lifted / baked
+            );
         }
     });
 }
