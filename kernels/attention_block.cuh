@@ -95,6 +95,9 @@ KILN_FUNCTION void attention_products(
     typedef typename Block::Shares S;
     constexpr i32 HEIGHT = ATTENTION_HEIGHT, SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
     constexpr i32 MOST = HEIGHT > SIDE ? HEIGHT : SIDE;
+    // A single step would leave no loop around its products: the compiler then moves what
+    // follows, such as loads of a mask, in among them, for which registers do not suffice.
+    constexpr i32 UNROLLED = DEPTH > STEP ? STEP : STEP / 2;
 #pragma unroll
     for (i32 i = 0; i < S::ROWS; i++) {
 #pragma unroll
@@ -117,7 +120,7 @@ KILN_FUNCTION void attention_products(
             };
             attention_multiply<S>(block.own, 0, take, products);
         } else {
-#pragma unroll
+#pragma unroll UNROLLED
             for (i32 d = 0; d < STEP; d++) {
                 f32 x[S::ROWS], y[S::OTHERS];
 #pragma unroll

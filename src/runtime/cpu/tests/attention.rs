@@ -144,9 +144,11 @@ pub fn agree(backend: Arc<dyn Backend>, template: &str, cases: &[(&str, Attended
 }
 
 /// Queries, keys and values, from the size of numbers, and what is made of them.
+#[cfg(feature = "cuda")]
 pub type Backward = (&'static str, fn(Device) -> [Tensor; 3], fn(Device) -> AttentionOpts);
 
 /// Attentions whose gradients are held against the interpreter.
+#[cfg(feature = "cuda")]
 pub const BACKWARD: &[Backward] = &[
     ("even", |d| heads([1, 2], [64, 64, 32, 32], d), |_| opts()),
     ("odd", |d| heads([1, 2], [37, 45, 13, 27], d), |_| opts()),
@@ -201,6 +203,7 @@ pub const BACKWARD: &[Backward] = &[
 ];
 
 /// What attention of some operands, in a type, gives, and the operands' gradients.
+#[cfg(feature = "cuda")]
 pub fn backward((_, operands, opts): &Backward, dtype: DType, d: Device) -> Vec<Tensor> {
     let [q, k, v] = operands(d).map(|x| {
         let x = x.to_dtype(dtype);
@@ -215,6 +218,7 @@ pub fn backward((_, operands, opts): &Backward, dtype: DType, d: Device) -> Vec<
 
 /// Holds attention and its gradients on a device against the interpreter, up to a part of
 /// the greatest element; no kernel stores as many elements as there are scores.
+#[cfg(feature = "cuda")]
 pub fn gradients_agree(backend: Arc<dyn Backend>, dtype: DType, cases: &[Backward], tolerance: f64) {
     let (name, context) = (backend.device(), Context::new());
     context.install(backend);
