@@ -4,7 +4,6 @@
 //! checked without a GPU.
 
 use std::ffi::{CStr, CString, c_char};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::nvrtc::{result, sys};
 
@@ -91,9 +90,6 @@ fn compile<T>(
     take: &dyn Fn(sys::nvrtcProgram) -> Result<T, result::NvrtcError>,
 ) -> Result<T, String> {
     version()?;
-    // The compiler does one thing at a time anyway.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let source = CString::new(source).map_err(|error| error.to_string())?;
     let name: &CStr = c"kernel.cu";
     let failed = |error: result::NvrtcError| format!("{:?}", error.0);
