@@ -94,7 +94,10 @@ fn key(node: &Arc<Node>) -> usize {
 }
 
 /// A map keyed by node addresses.
-pub type NodeMap<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
+pub type NodeMap<V> = AddressMap<usize, V>;
+
+/// A map keyed by addresses.
+pub type AddressMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
 /// Hashes an address by one multiplication; addresses are distinct already.
 #[derive(Default)]
@@ -110,7 +113,10 @@ impl Hasher for AddressHasher {
         }
     }
     fn write_usize(&mut self, address: usize) {
-        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(address as u64);
+    }
+    fn write_u64(&mut self, address: u64) {
+        let mixed = (self.0 ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }

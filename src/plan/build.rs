@@ -13,7 +13,7 @@ use crate::plan::cache::Lookup;
 use crate::plan::context::{Context, add};
 use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
-use crate::runtime::{Capabilities, Program, Replay, null};
+use crate::runtime::{Backend, Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
 use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, chunk, schedule};
 
@@ -26,7 +26,7 @@ pub struct Plan {
     pub(crate) bodies: HashMap<usize, Arc<Plan>>,
     /// Made by the first run, so that planning alone compiles nothing and
     /// needs no device.
-    runs: OnceLock<Vec<Run>>,
+    compiled: OnceLock<Compiled>,
     /// Plans that do the same within less memory ([`crate::plan::budget`]), by
     /// the bytes that their steps may take; the newest last.
     pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
@@ -35,6 +35,33 @@ pub struct Plan {
 
 /// Bytes that results and values between steps may take, by device.
 pub(crate) type Targets = Vec<(Device, u64)>;
+
+/// A plan's steps as programs, and the devices that run them: threads that run plans
+/// then meet in no map of devices.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// What each step runs.
+    pub runs: Vec<Run>,
+    backends: Vec<(Device, Arc<dyn Backend>)>,
+}
+
+impl Compiled {
+    /// A device of the plan.
+    pub fn backend(&self, device: Device) -> &dyn Backend {
+        match self.backends.iter().find(|known| known.0 == device) {
+            Some((_, backend)) => backend.as_ref(),
+            None => panic!("no step and no memory of the plan is on {device}"),
+        }
+    }
+
+    /// Starts what is enqueued on the plan's devices.
+    ///
+    /// # Errors
+    /// The first driver's failure.
+    pub fn flush(&self) -> Result<()> {
+        self.backends.iter().try_for_each(|(_, backend)| backend.flush())
+    }
+}
 
 /// What a step runs.
 #[derive(Debug)]
@@ -59,7 +86,13 @@ impl Plan {
     pub(crate) const MAX_FITTED: usize = 8;
 
     fn new(schedule: Schedule, bodies: HashMap<usize, Arc<Plan>>) -> Plan {
-        Plan { schedule, bodies, runs: OnceLock::new(), fitted: Mutex::default(), scratch: OnceLock::new() }
+        Plan {
+            schedule,
+            bodies,
+            compiled: OnceLock::new(),
+            fitted: Mutex::default(),
+            scratch: OnceLock::new(),
+        }
     }
 
     /// The most that any launch takes for itself on each device, in bytes.
@@ -86,18 +119,38 @@ impl Plan {
     ///
     /// # Errors
     /// An absent device, or a kernel that does not compile.
-    pub(crate) fn runs(&self, context: &Context) -> Result<&[Run]> {
-        if let Some(runs) = self.runs.get() {
-            return Ok(runs);
+    pub(crate) fn compiled(&self, context: &Context) -> Result<&Compiled> {
+        if let Some(compiled) = self.compiled.get() {
+            return Ok(compiled);
         }
-        self.bodies.values().try_for_each(|body| body.runs(context).map(|_| ()))?;
         let steps = &self.schedule.steps;
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
             runs.push(run_of(context, step)?);
         }
+        let mut backends: Vec<(Device, Arc<dyn Backend>)> = Vec::new();
+        for device in self.devices() {
+            if !backends.iter().any(|known| known.0 == device) {
+                backends.push((device, context.backend(device)?));
+            }
+        }
+        for body in self.bodies.values() {
+            for (device, backend) in &body.compiled(context)?.backends {
+                if !backends.iter().any(|known| known.0 == *device) {
+                    backends.push((*device, backend.clone()));
+                }
+            }
+        }
         // Of two threads that compile one plan, the first sets it.
-        Ok(self.runs.get_or_init(|| runs))
+        Ok(self.compiled.get_or_init(|| Compiled { runs, backends }))
+    }
+
+    /// Where the steps run and their memory is, some devices more than once.
+    fn devices(&self) -> impl Iterator<Item = Device> + '_ {
+        let Schedule { steps, memory, .. } = &self.schedule;
+        let results = memory.results.iter().map(|result| result.device);
+        let arenas = memory.arenas.iter().map(|arena| arena.0);
+        steps.iter().map(|step| step.device).chain(results).chain(arenas)
     }
 }
 

@@ -47,13 +47,22 @@ pub enum Lookup {
 }
 
 impl PlanCache {
+    /// A plan for a key.
+    pub fn hit(&self, skeleton: &Skeleton, values: &Values) -> Option<Arc<Plan>> {
+        let hit = self.known(skeleton).iter().find(|known| known.applies(values));
+        hit.map(|hit| hit.plan.clone())
+    }
+
+    fn known(&self, skeleton: &Skeleton) -> &[Specialisation] {
+        self.skeletons.get(skeleton).map_or(&[], Vec::as_slice)
+    }
+
     /// A plan for a key, or what to know for building one.
     pub fn look_up(&mut self, skeleton: &Skeleton, values: &Values) -> Lookup {
-        let known = self.skeletons.get(skeleton).map_or(&[][..], Vec::as_slice);
-        if let Some(hit) = known.iter().find(|known| known.applies(values)) {
-            return Lookup::Hit(hit.plan.clone());
+        if let Some(plan) = self.hit(skeleton, values) {
+            return Lookup::Hit(plan);
         }
-        let model = known.iter().find(|known| known.suits(values));
+        let model = self.known(skeleton).iter().find(|known| known.suits(values));
         let model = model.map(|known| known.plan.clone());
         let lifted = self.changing.entry(skeleton.graph()).or_default().meet(&values.scalars);
         Lookup::Miss { lifted, model }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
 use crate::kernel::Work;
@@ -22,7 +22,8 @@ pub struct Context {
     /// How many devices of a family are simulated.
     simulated: HashMap<DeviceKind, u16>,
     backends: Mutex<HashMap<Device, Arc<dyn Backend>>>,
-    plans: Mutex<PlanCache>,
+    /// Read by every realize, so that threads may do so at once.
+    plans: RwLock<PlanCache>,
     programs: Mutex<Programs>,
     pub(crate) counts: Counts,
 }
@@ -60,7 +61,9 @@ pub struct Counters {
     pub host_waits: u64,
 }
 
+/// On cache lines of their own: every realize writes some.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Counts {
     pub plans_built: AtomicU64,
     pub plans_resized: AtomicU64,
@@ -161,7 +164,7 @@ impl Context {
 
     /// Forgets all plans and compiled kernels.
     pub fn clear_caches(&self) {
-        *lock(&self.plans) = PlanCache::default();
+        *self.plans.write().unwrap_or_else(PoisonError::into_inner) = PlanCache::default();
         *lock(&self.programs) = Programs::default();
     }
 
@@ -229,17 +232,12 @@ impl Context {
         Ok(())
     }
 
-    /// Starts what is enqueued on any device.
-    ///
-    /// # Errors
-    /// The first driver's failure.
-    pub(crate) fn flush(&self) -> Result<()> {
-        let backends: Vec<Arc<dyn Backend>> = lock(&self.backends).values().cloned().collect();
-        backends.iter().try_for_each(|backend| backend.flush())
-    }
-
     pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
-        lock(&self.plans).look_up(skeleton, values)
+        let hit = self.plans.read().unwrap_or_else(PoisonError::into_inner).hit(skeleton, values);
+        if let Some(plan) = hit {
+            return Lookup::Hit(plan);
+        }
+        self.plans.write().unwrap_or_else(PoisonError::into_inner).look_up(skeleton, values)
     }
 
     /// Keeps a plan; the first of two that two threads built wins.
@@ -250,7 +248,7 @@ impl Context {
         lifted: Vec<bool>,
         plan: Arc<Plan>,
     ) -> Arc<Plan> {
-        lock(&self.plans).keep(skeleton, values, lifted, plan)
+        self.plans.write().unwrap_or_else(PoisonError::into_inner).keep(skeleton, values, lifted, plan)
     }
 
     /// The program of a work, from the cache or compiled now.
@@ -387,6 +385,6 @@ mod tests {
                 assert!(Arc::ptr_eq(found, &plan(1 + (seed + round) % 3)), "thread {seed}, round {round}");
             }
         }
-        assert_eq!(lock(&context.plans).count(), 3);
+        assert_eq!(context.plans.read().expect("no panic").count(), 3);
     }
 }

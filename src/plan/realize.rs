@@ -34,16 +34,17 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     if let Some(meta) = wanted.iter().find(|node| node.ty().device.is_meta()) {
         return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
     }
-    let values = {
+    let (plan, values) = {
         let Prepared { plan, collected, scalars } = prepare(&context, &wanted)?;
         may_transfer(&plan, &|id| transfer_line(&plan, &collected, id))?;
         let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
         let lines = OnceCell::new();
-        run(&context, &plan, &leaves, &scalars, &|id| {
+        let values = run(&context, &plan, &leaves, &scalars, &|id| {
             lines.get_or_init(|| lines_of(&plan, &collected))[id.index()]
-        })?
+        })?;
+        (plan, values)
     };
-    context.flush()?;
+    plan.compiled(&context)?.flush()?;
     for (node, value) in wanted.iter().zip(values) {
         node.set_value(value);
     }

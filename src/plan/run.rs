@@ -1,12 +1,13 @@
 //! A plan on data.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Shape, Span};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op, Type};
-use crate::plan::build::{Plan, Run};
+use crate::plan::build::{Compiled, Plan, Run};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
 use crate::plan::transfer::{CHUNK, fetch, transfer};
@@ -32,32 +33,28 @@ pub(crate) fn run(
     line: Line<'_>,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
-    let runs = plan.runs(context)?;
-    let execution = Execution::new(context, plan, leaves, scalars, line)?;
-    let mut number = 0;
-    while number < runs.len() {
-        let fetched = execution.fetched_together(number);
-        let launched = execution.launched_together(number, runs)?;
-        if fetched > 1 {
-            execution.fetch(number..number + fetched)?;
-        } else if launched > 1 {
-            execution.launch_all(number..number + launched, runs)?;
-        } else {
-            execution.step(number, &runs[number])?;
-        }
-        number += fetched.max(launched).max(1);
-    }
+    let compiled = plan.compiled(context)?;
+    let execution = Execution::new(context, plan, compiled, leaves, scalars, line)?;
+    let done = execution.steps();
+    add(&context.counts.kernels_launched, execution.launched.get());
+    add(&context.counts.bytes_moved, execution.moved.get());
+    done?;
     Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
 }
 
 struct Execution<'a> {
     context: &'a Context,
     plan: &'a Plan,
+    compiled: &'a Compiled,
     leaves: &'a [Leaf],
     scalars: &'a [u64],
     line: Line<'a>,
     results: Vec<Arc<Buffer>>,
     arenas: HashMap<Device, Arc<Buffer>>,
+    /// Kernels launched, and bytes that they load and store: counted here, since all
+    /// threads share the context's counts.
+    launched: Cell<u64>,
+    moved: Cell<u64>,
 }
 
 /// What one launch works on.
@@ -83,13 +80,14 @@ impl<'a> Execution<'a> {
     fn new(
         context: &'a Context,
         plan: &'a Plan,
+        compiled: &'a Compiled,
         leaves: &'a [Leaf],
         scalars: &'a [u64],
         line: Line<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
         let allocate = |label: Label, device, bytes, filled| {
-            let backend = context.backend(device)?;
+            let backend = compiled.backend(device);
             let make = || if filled { backend.allocate_to_fill(bytes) } else { backend.allocate(bytes) };
             label::allocating(label, make).map(Arc::new)
         };
@@ -114,7 +112,26 @@ impl<'a> Execution<'a> {
             let label = Label { name: "between kernels", shape: Shape::from(bytes), span };
             arenas.insert(device, allocate(label, device, bytes, false)?);
         }
-        Ok(Execution { context, plan, leaves, scalars, line, results, arenas })
+        let (launched, moved) = (Cell::new(0), Cell::new(0));
+        Ok(Execution { context, plan, compiled, leaves, scalars, line, results, arenas, launched, moved })
+    }
+
+    fn steps(&self) -> Result<()> {
+        let runs = &self.compiled.runs;
+        let mut number = 0;
+        while number < runs.len() {
+            let fetched = self.fetched_together(number);
+            let launched = self.launched_together(number);
+            if fetched > 1 {
+                self.fetch(number..number + fetched)?;
+            } else if launched > 1 {
+                self.launch_all(number..number + launched)?;
+            } else {
+                self.step(number, &runs[number])?;
+            }
+            number += fetched.max(launched).max(1);
+        }
+        Ok(())
     }
 
     /// The value of a node as a leaf.
@@ -167,7 +184,7 @@ impl<'a> Execution<'a> {
         let clock = debug::clock();
         program.launch(&bound.bindings())?;
         if let Some(start) = clock {
-            self.context.backend(step.device)?.sync()?;
+            self.compiled.backend(step.device).sync()?;
             debug::launched(start, &step.name(&self.plan.schedule.graph), bytes);
         }
         self.count_launch(bytes);
@@ -175,8 +192,8 @@ impl<'a> Execution<'a> {
     }
 
     fn count_launch(&self, bytes: u64) {
-        add(&self.context.counts.kernels_launched, 1);
-        add(&self.context.counts.bytes_moved, bytes);
+        self.launched.update(|count| count + 1);
+        self.moved.update(|count| count + bytes);
     }
 
     /// What a step's program works on; `None` if there is nothing to do.
@@ -204,23 +221,24 @@ impl<'a> Execution<'a> {
 
     /// How many steps from this one on are programs that their device takes
     /// together.
-    fn launched_together(&self, number: usize, runs: &[Run]) -> Result<usize> {
+    fn launched_together(&self, number: usize) -> usize {
         // Whoever times kernels launches them one by one.
         if debug::clock().is_some() {
-            return Ok(0);
+            return 0;
         }
         let steps = &self.plan.schedule.steps[number..];
         let device = steps[0].device;
-        let backend = self.context.backend(device)?;
+        let backend = self.compiled.backend(device);
         let joins = |(step, run): &(&Step, &Run)| match run {
             Run::Program { program, .. } => step.device == device && backend.replays(program.as_ref()),
             Run::Transfer | Run::Repeat(_) => false,
         };
-        Ok(steps.iter().zip(&runs[number..]).take_while(joins).count())
+        steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
     }
 
     /// Launches the programs of several steps.
-    fn launch_all(&self, numbers: Range<usize>, runs: &[Run]) -> Result<()> {
+    fn launch_all(&self, numbers: Range<usize>) -> Result<()> {
+        let runs = &self.compiled.runs;
         let Run::Program { replay, .. } = &runs[numbers.start] else { return Ok(()) };
         let steps = &self.plan.schedule.steps[numbers.clone()];
         let mut bounds = Vec::with_capacity(steps.len());
@@ -234,7 +252,7 @@ impl<'a> Execution<'a> {
             .iter()
             .map(|(_, program, _, bound)| Launch { program: program.as_ref(), bindings: bound.bindings() })
             .collect();
-        let saved = self.context.backend(steps[0].device)?.launch_all(&launches, replay)?;
+        let saved = self.compiled.backend(steps[0].device).launch_all(&launches, replay)?;
         add(&self.context.counts.graphs_launched, u64::from(saved > 0));
         add(&self.context.counts.launches_saved, saved);
         bounds.iter().try_for_each(|(step, _, bytes, bound)| {
@@ -294,7 +312,7 @@ impl<'a> Execution<'a> {
     /// plan hands on; stacked values are slices at a moving offset.
     fn repeat(&self, step: &Step, spec: &crate::ir::LoopSpec, body: &Plan) -> Result<()> {
         let graph = &self.plan.schedule.graph;
-        let backend = self.context.backend(step.device)?;
+        let backend = self.compiled.backend(step.device);
         let mut carries: Vec<Leaf> = step.inputs[..spec.carries].iter().map(|&id| self.leaf(id)).collect();
         let stacked: Vec<Leaf> =
             step.inputs[spec.carries..spec.carries + spec.stacked].iter().map(|&id| self.leaf(id)).collect();
@@ -339,7 +357,7 @@ impl<'a> Execution<'a> {
 
     /// Copies a value to somewhere inside an output's memory.
     fn store(&self, output: NodeId, at: usize, ty: &crate::ir::Type, value: &Leaf) -> Result<()> {
-        let backend = self.context.backend(ty.device)?;
+        let backend = self.compiled.backend(ty.device);
         let to = self.binding(output);
         let to = Binding { buffer: to.buffer, offset: to.offset + at };
         if value.layout.is_contiguous(&ty.shape) {

@@ -1,9 +1,10 @@
 //! What a pool has handed out: to whom, since when, and what happened before.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::base::error::LiveTensor;
+use crate::ir::collect::AddressMap;
 use crate::runtime::MemoryStats;
 use crate::runtime::label::{self, Label};
 
@@ -40,7 +41,7 @@ pub struct Event {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     stats: MemoryStats,
-    live: HashMap<u64, LiveBlock>,
+    live: AddressMap<u64, LiveBlock>,
     history: Option<(Instant, VecDeque<Event>)>,
 }
 

@@ -10,10 +10,11 @@
 //! ever in use.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result};
+use crate::ir::collect::AddressMap;
 use crate::ir::{Buffer, Reclaim};
 use crate::runtime::{Ledger, MemoryStats};
 
@@ -49,10 +50,11 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
-    /// Free blocks by the size of their class, the longest unused first.
+    /// Free blocks by the size of their class, the longest unused first. Lists stay when
+    /// they are empty: all threads wait while one allocates a list.
     free: BTreeMap<usize, VecDeque<Free>>,
     /// The classes of blocks in use, by address.
-    used: HashMap<u64, usize>,
+    used: AddressMap<u64, usize>,
     /// Counts the blocks that came back.
     clock: u64,
     ledger: Ledger,
@@ -68,7 +70,8 @@ struct Free {
 impl Pool {
     /// An empty pool whose buffers belong to `device`.
     pub fn new(device: Device) -> Pool {
-        let state = State { free: BTreeMap::new(), used: HashMap::new(), clock: 0, ledger: Ledger::new() };
+        let state =
+            State { free: BTreeMap::new(), used: AddressMap::default(), clock: 0, ledger: Ledger::new() };
         Pool(Arc::new(Inner { device, state: Mutex::new(state) }))
     }
 
@@ -165,13 +168,9 @@ impl Drop for Inner {
 impl State {
     /// A free block of the class, or of one that is little larger.
     fn cached(&mut self, class: usize) -> Option<(u64, usize)> {
-        let (&class, blocks) = self.free.range_mut(class..=class + class / 16).next()?;
+        let near = self.free.range_mut(class..=class + class / 16);
         // The block used last is likeliest in cache.
-        let found = blocks.pop_back().map(|free| (free.address, class));
-        if blocks.is_empty() {
-            self.free.remove(&class);
-        }
-        found
+        near.filter_map(|(&class, blocks)| Some((blocks.pop_back()?.address, class))).next()
     }
 
     /// A new block from the system, after giving back what the pool should no
@@ -200,9 +199,6 @@ impl State {
             let Some((_, class)) = oldest.min() else { return };
             let Some(blocks) = self.free.get_mut(&class) else { return };
             let free = blocks.pop_front();
-            if blocks.is_empty() {
-                self.free.remove(&class);
-            }
             free.into_iter().for_each(|free| self.give_back(class, free));
         }
     }
