@@ -1,8 +1,8 @@
 // The first places of the permutation that sorts lines of elements, by a bitonic network
 // (Batcher 1968). Keys are unsigned integers that sort as the elements do; the place
-// decides ties, which makes the network stable. A line is padded to a power of two with keys above all. A
-// block sorts or merges a stretch of neighbours in memory that it shares; what lies
-// further apart meets in the device's memory, a launch a stage.
+// decides ties, which makes the network stable. A line is padded to a power of two with
+// keys above all. A block sorts or merges a stretch of neighbours in memory that it
+// shares; what lies further apart meets in the device's memory, a launch a stage.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 typedef u32 Key;

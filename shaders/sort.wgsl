@@ -1,8 +1,8 @@
-// The first places of the permutation that sorts lines of elements, by a bitonic
-// network (Batcher 1968). Keys are unsigned words that sort as the elements do; the
-// place decides ties, which makes the network stable. A line is padded to a power of two with
-// keys above all. A workgroup sorts or merges a block of neighbours in memory
-// that it shares; what lies further apart meets in a buffer, a launch a stage.
+// The first places of the permutation that sorts lines of elements, by a bitonic network
+// (Batcher 1968). Keys are unsigned words that sort as the elements do; the place
+// decides ties, which makes the network stable. A line is padded to a power of two with
+// keys above all. A workgroup sorts or merges a block of neighbours in memory that it
+// shares; what lies further apart meets in a buffer, a launch a stage.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 // Elements of a block, and what power of two they are.

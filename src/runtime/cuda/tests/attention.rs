@@ -95,15 +95,21 @@ fn blocks_of_every_height_agree_with_the_interpreter() {
     }
 }
 
-#[test]
-fn attention_compiles_without_spills_in_blocks_of_every_height() {
+/// Runs a test in a context whose null device plans attentions as a GPU does, where
+/// NVIDIA's compiler is there.
+fn where_attention_is_planned(test: impl FnOnce()) {
     if !compiler::is_there() {
         return;
     }
     let context = Context::new();
     let capabilities = Capabilities { attention: Some(ANY), ..CAPABILITIES };
     context.install(Arc::new(NullBackend::new(capabilities)));
-    with_context(&context, || {
+    with_context(&context, test);
+}
+
+#[test]
+fn attention_compiles_without_spills_in_blocks_of_every_height() {
+    where_attention_is_planned(|| {
         // Wide ones, and ones that read a mask beside all scores.
         let most = [&OVER_BLOCKS[0], &OVER_BLOCKS[2]];
         for (case, dtype) in most.into_iter().flat_map(|case| [(case, DType::F32), (case, DType::BF16)]) {
@@ -139,13 +145,7 @@ const SAME_TEXT: [&str; 6] = [
 
 #[test]
 fn attention_compiles_without_spills() {
-    if !compiler::is_there() {
-        return;
-    }
-    let context = Context::new();
-    let capabilities = Capabilities { attention: Some(ANY), ..CAPABILITIES };
-    context.install(Arc::new(NullBackend::new(capabilities)));
-    with_context(&context, || {
+    where_attention_is_planned(|| {
         let all = EVEN.iter().chain(ODD).chain(LONG).chain(HALVES).chain(BRAIN_FLOATS);
         for (title, attended) in all.filter(|(title, _)| !SAME_TEXT.contains(title)) {
             let report = attended(Device::null()).plan().expect("a plan");
