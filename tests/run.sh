@@ -7,6 +7,21 @@ cd "$(dirname "$0")/.."
 
 step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 
+# Most of this work uses one core, so some of it runs beside the rest:
+# `beside NAME COMMAND...` starts it, `join NAME` waits for it and prints what it said.
+beside() {
+    mkdir -p target
+    "${@:2}" >"target/$1.log" 2>&1 &
+    printf -v "job_$1" %s $!
+}
+join() {
+    local job="job_$1" status=0
+    wait "${!job}" || status=$?
+    cat "target/$1.log"
+    return "$status"
+}
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+
 step "format"
 cargo fmt --check
 
@@ -45,13 +60,24 @@ if [ ! -d "$wheel/nvidia" ]; then
     echo "skipped: no NVRTC wheel, so CUDA kernels are not compiled for GPUs"
 fi
 
-step "clippy, every target and feature"
+step "lints of every target and set of features, docs"
+# Sets that need few crates are checked in a folder of their own.
+lint_few() {
+    export CARGO_TARGET_DIR="$PWD/target/few"
+    for features in "" cuda ndarray,safetensors; do
+        cargo clippy --quiet --lib --no-default-features --features "$features" -- -D warnings
+    done
+    if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then
+        cargo check --quiet --lib --target wasm32-unknown-unknown --no-default-features
+    else
+        echo "skipped: wasm32-unknown-unknown is not installed (rustup target add wasm32-unknown-unknown)"
+    fi
+}
+beside few lint_few
 cargo clippy --quiet --all-targets --all-features -- -D warnings
-
-step "feature matrix"
-for features in "" wgpu cuda ndarray,safetensors; do
-    cargo clippy --quiet --lib --no-default-features --features "$features" -- -D warnings
-done
+cargo clippy --quiet --lib --no-default-features --features wgpu -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features
+join few
 
 step "at most 120 crates by default, 40 without default features"
 crates=$(cargo tree --edges normal --prefix none | sed 's/ (.*//' | sort -u | wc -l)
@@ -61,33 +87,29 @@ crates=$(cargo tree --no-default-features --edges normal --prefix none | sed 's/
 echo "$crates crates"
 [ "$crates" -le 41 ] || { echo "too many crates: $crates, kiln included"; exit 1; }
 
-if rustup target list --installed 2>/dev/null | grep -qx wasm32-unknown-unknown; then
-    step "wasm32"
-    cargo check --quiet --lib --target wasm32-unknown-unknown --no-default-features
-else
-    echo "skipped: wasm32-unknown-unknown is not installed (rustup target add wasm32-unknown-unknown)"
-fi
-
-step "docs"
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features
-
 step "tests"
 cargo test --all-features --no-fail-fast
 
-# Machine code for three generations, no register spilled. The compiler uses one
-# core, so it works beside the devices.
+# Machine code for three generations, no register spilled.
 compile_for_gpus() {
     export KILN_REQUIRE=nvrtc LD_LIBRARY_PATH="$wheel/nvidia/cu13/lib"
     cargo test --all-features --lib -- runtime::cuda::tests::compiler attention_compiles
     cargo test --all-features --test golden
     cargo test --all-features --test fuzz kernels_compile
 }
-compiler=""
-if [ -d "$wheel/nvidia" ]; then
-    compile_for_gpus >target/nvrtc.log 2>&1 &
-    compiler=$!
-    trap 'kill "$compiler" 2>/dev/null || true' EXIT
-fi
+[ ! -d "$wheel/nvidia" ] || beside nvrtc compile_for_gpus
+
+build_release() {
+    cargo build --quiet --release --examples
+    cargo bench --quiet --no-run --bench peers
+}
+beside release build_release
+
+# A third of the corpus; the compiler of the simulated device is most of it.
+simulated_corpus() {
+    KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
+}
+[ -z "$simulated" ] || beside simulated_corpus simulated_corpus
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpus on wgpu"
@@ -102,22 +124,20 @@ if [ -n "$simulated" ]; then
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --lib runtime::cuda -- --skip compiler
     LD_LIBRARY_PATH="$sim" cargo test --all-features --test faults --test precision --test tuning
     KILN_REQUIRE=cudasim LD_LIBRARY_PATH="$sim" cargo test --all-features --test cublas
+    # What the fuzz does on other devices.
+    KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
     # Work that fills a GPU, in small; speeds mean nothing here.
     BUDGET_S=0.1 LD_LIBRARY_PATH="$sim:$sim/cublas" cargo test --all-features --bench large -- --device cuda --tiny
-    # What the fuzz does on other devices, and a third of the corpus.
-    KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES=24 LD_LIBRARY_PATH="$sim" cargo test --all-features --test fuzz -- agree
-    KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
+    join simulated_corpus
 fi
 
-if [ -n "$compiler" ]; then
+if [ -d "$wheel/nvidia" ]; then
     step "machine code for GPUs"
-    wait "$compiler" && compiled=0 || compiled=$?
-    cat target/nvrtc.log
-    [ "$compiled" = 0 ]
+    join nvrtc
 fi
 
 step "examples"
-cargo build --quiet --release --examples
+join release
 cargo run --quiet --release --example quickstart
 if ! ldconfig -p | grep -q libcuda.so.1; then
     # One line says what is missing.
