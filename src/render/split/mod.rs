@@ -77,7 +77,8 @@ impl Split {
         let kernel = &part.kernel;
         // Attention keeps to the limits or is no kernel: `render::attention`.
         let whole = kernel.scatter.is_some() || kernel.attention.is_some();
-        if whole || kernel.points(kernel.depth()) == 0 {
+        // Rows of rows of nothing are rows.
+        if whole || kernel.points(kernel.depth().min(1)) == 0 {
             return self.parts.push(part);
         }
         if kernel.contraction.is_some() {

@@ -136,6 +136,35 @@ fn a_scan_over_one_row_stands_alone() {
     assert!(parts > 1, "{parts}");
 }
 
+/// Rows of which each reduces an axis of no elements.
+#[test]
+fn rows_of_nothing_are_cut() {
+    let axis = |extent, level| Axis { extent, level };
+    let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
+    let load =
+        Expr::Load(0, Access { affine: Affine::axis(AxisId(1)), ..Access::default() }, Guard::default());
+    let kernel = Kernel {
+        axes: vec![axis(900, 1), axis(0, 2)],
+        exprs: vec![
+            node(load, 2),
+            node(Expr::Reduce(Monoid::Prod, ExprId(0)), 1),
+            node(Expr::Reduce(Monoid::Sum, ExprId(1)), 0),
+        ],
+        inputs: vec![Input { dtype: DType::F32, numel: 1 }],
+        stores: vec![Store {
+            dtype: DType::F32,
+            value: ExprId(2),
+            level: 0,
+            address: Affine::default(),
+            numel: 1,
+        }],
+        ..one_loop(Expr::Const(0), (DType::F32, DType::F32), 1, &[1], 0)
+    };
+    let data = buffer(&[Scalar::Int(7)], DType::F32);
+    let parts = difference(&kernel, &[data], &cramped(), 1e-5).expect("the same in parts");
+    assert!(parts > 1, "{parts}");
+}
+
 /// One loop over the last `rows` of axes; what it gives is stored at `level`.
 fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], level: u8) -> Kernel {
     let mut axes = vec![Axis { extent: points, level: 0 }];
