@@ -24,7 +24,7 @@ pub struct Affine {
     /// The value where all axes are 0.
     pub offset: i64,
     /// Axis and coefficient.
-    pub terms: SmallVec<[(AxisId, i64); 4]>,
+    pub terms: SmallVec<[(AxisId, i64); 2]>,
 }
 
 impl Affine {

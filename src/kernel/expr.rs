@@ -72,7 +72,7 @@ pub struct Access {
     /// The part that the axes determine.
     pub affine: Affine,
     /// The parts that data determines.
-    pub dynamic: SmallVec<[Dynamic; 1]>,
+    pub dynamic: Vec<Dynamic>,
 }
 
 /// A pure expression.

@@ -18,33 +18,49 @@ use crate::plan::donate::LeafMemory;
 /// What identifies a plan. Compared in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
-    words: Vec<u64>,
-    /// How many of the words say what the graph is.
+    /// Numbers of seven bits a byte, the lowest first; a set high bit goes on. They are
+    /// small, and plans of many kernels have many.
+    bytes: Vec<u8>,
+    /// How many of the bytes say what the graph is.
     graph: usize,
 }
 
 impl Skeleton {
     /// A hash of the graph alone, whatever memory its leaves are in.
     pub fn graph(&self) -> u64 {
-        hash(&self.words[..self.graph])
+        hash(&self.bytes[..self.graph])
+    }
+
+    fn push(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+
+    fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.push(number));
     }
 }
 
-/// One multiplication a word; collisions are told apart by comparison.
-fn hash(words: &[u64]) -> u64 {
-    let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    words.iter().fold(0, mix)
+/// One multiplication for eight bytes; collisions are told apart by comparison.
+fn hash(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let whole = words.iter().fold(0, |hash, &word| mix(hash, u64::from_le_bytes(word)));
+    rest.iter().fold(whole, |hash, &byte| mix(hash, u64::from(byte)))
 }
 
 impl Hash for Skeleton {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(hash(&self.words));
+        state.write_u64(hash(&self.bytes));
     }
 }
 
 /// Lets go of memory that lists have grown into: keys of plans are kept.
 pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
-    skeleton.words.shrink_to_fit();
+    skeleton.bytes.shrink_to_fit();
     values.fixed.shrink_to_fit();
     values.scalars.shrink_to_fit();
 }
@@ -77,10 +93,8 @@ pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
             let lowest = value.layout.lowest(&leaf.ty().shape) as u64;
             let start = lowest * leaf.ty().dtype.size() as u64;
             let alignment = if start == 0 { 7 } else { start.trailing_zeros().min(7) };
-            writer
-                .skeleton
-                .words
-                .push(u64::from(shared) << 32 | u64::from(alignment) << 1 | u64::from(donated));
+            let shared = u64::from(shared) << 4;
+            writer.word(shared | u64::from(alignment) << 1 | u64::from(donated));
             writer.values.fixed.extend(value.layout.strides.iter().map(|&stride| stride as u64));
         }
     }
@@ -120,25 +134,27 @@ struct Writer {
 
 impl Writer {
     fn graph(&mut self, graph: &Graph, lift: bool) {
-        for node in &graph.nodes {
+        for (number, node) in graph.nodes.iter().enumerate() {
             self.op(&node.op, lift);
             self.word(node.operands.len() as u64);
-            self.skeleton.words.extend(node.operands.iter().map(|operand| u64::from(operand.0)));
+            // Mostly of the nodes just before.
+            self.skeleton.extend(node.operands.iter().map(|operand| (number - operand.index()) as u64));
             if self.lines {
                 self.word(node.span.file().as_ptr() as u64);
                 self.word(u64::from(node.span.line()));
             }
         }
-        self.skeleton.words.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
-        self.skeleton.graph = self.skeleton.words.len();
+        self.skeleton.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+        self.skeleton.graph = self.skeleton.bytes.len();
     }
 
     fn word(&mut self, word: u64) {
-        self.skeleton.words.push(word);
+        self.skeleton.push(word);
     }
 
     fn tag(&mut self, tag: u8, detail: u64) {
-        self.word(u64::from(tag) << 56 | detail);
+        self.word(u64::from(tag));
+        self.word(detail);
     }
 
     fn extents(&mut self, extents: &[usize]) {
@@ -226,7 +242,7 @@ impl Writer {
             Op::Contract(dims) => {
                 self.tag(18, (dims.precision as u64) << 8 | dims.batch.len() as u64);
                 let pairs = dims.batch.iter().chain(&dims.contract);
-                self.skeleton.words.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
+                self.skeleton.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
             }
             Op::Gather(axis) => self.tag(19, u64::from(*axis)),
             Op::Scatter(axis, mode) => self.tag(20, (*mode as u64) << 8 | u64::from(*axis)),
@@ -249,9 +265,9 @@ impl Writer {
             }
             Op::Composite(composite, out) => {
                 self.tag(25, u64::from(*out));
-                self.skeleton.words.extend(composite.name.bytes().map(u64::from));
+                self.skeleton.extend(composite.name.bytes().map(u64::from));
                 for (name, value) in &composite.attributes {
-                    self.skeleton.words.extend(name.bytes().map(u64::from));
+                    self.skeleton.extend(name.bytes().map(u64::from));
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
                 self.graph(&collect_body(&composite.body.results), false);
@@ -265,10 +281,10 @@ impl Writer {
 
     fn axes(&mut self, tag: u8, axes: &[u8]) {
         self.tag(tag, axes.len() as u64);
-        self.skeleton.words.extend(axes.iter().map(|&axis| u64::from(axis)));
+        self.skeleton.extend(axes.iter().map(|&axis| u64::from(axis)));
     }
 }
 
 fn place(dtype: DType, device: Device) -> u64 {
-    (dtype as u64) << 24 | (device.kind as u64) << 16 | u64::from(device.index)
+    u64::from(device.index) << 16 | (device.kind as u64) << 8 | dtype as u64
 }

@@ -133,7 +133,7 @@ struct Plan {
 impl Plan {
     fn affine(&self, affine: &Affine) -> Affine {
         let moved = affine.terms.iter().filter_map(|&(axis, c)| Some((self.new[axis.index()]?, c)));
-        let mut terms: smallvec::SmallVec<[(AxisId, i64); 4]> = moved.collect();
+        let mut terms: smallvec::SmallVec<[(AxisId, i64); 2]> = moved.collect();
         terms.sort_unstable();
         Affine { offset: affine.offset, terms }
     }
