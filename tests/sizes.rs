@@ -30,8 +30,12 @@ struct Decoder {
 
 impl Decoder {
     fn new(device: Device) -> Decoder {
-        let empty = || leaf([HEADS, 1, WIDTH], 1, device);
-        Decoder { keys: empty(), values: empty(), weight: leaf([WIDTH, WIDTH], 2, device), device }
+        Decoder::after(1, device)
+    }
+
+    fn after(length: usize, device: Device) -> Decoder {
+        let cache = || leaf([HEADS, length, WIDTH], 1, device);
+        Decoder { keys: cache(), values: cache(), weight: leaf([WIDTH, WIDTH], 2, device), device }
     }
 
     fn step(&mut self, number: usize) -> Tensor {
@@ -67,6 +71,13 @@ fn grows(device: Device, lengths: usize) {
         let counters = context().counters();
         assert!(counters.kernels_compiled <= 4 * launched, "{counters:?}, {launched} kernels a step");
         assert!(counters.plans_built <= 8, "{counters:?}");
+        let alone = with_context(&Context::new(), || {
+            let mut decoder = Decoder::after(lengths, device);
+            let before = context().counters().kernels_launched;
+            let _ = decoder.step(lengths);
+            context().counters().kernels_launched - before
+        });
+        assert_eq!(launched, alone, "kernels of a step after others, and alone");
     });
 }
 

@@ -80,7 +80,8 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
 fn below(kernel: &Kernel, x: ExprId, y: ExprId) -> Option<Within> {
     let number = |id: ExprId| match kernel.exprs[id.index()].constant() {
         Some(Scalar::Int(value)) => Some(value),
-        Some(_) | None => None,
+        Some(_) => None,
+        None => position(kernel, id).filter(|value| value.terms.is_empty()).map(|value| value.offset),
     };
     match (position(kernel, x), number(x), position(kernel, y), number(y)) {
         (Some(value), _, _, Some(high)) => Some(Within { value, low: i64::MIN, high }),

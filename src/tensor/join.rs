@@ -3,11 +3,11 @@
 use std::borrow::Borrow;
 
 use crate::base::{Result, Shape};
-use crate::ir::{AluOp, PadAxis};
+use crate::ir::PadAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::movement::{atleast, new_axis};
-use crate::tensor::position::{along, mask};
+use crate::tensor::position::{along, before};
 use crate::tensor::site::{common_dtype, with_axis, with_extent};
 
 /// Which of the first two inputs of [`Tensor::meshgrid`] varies along axis 0.
@@ -202,7 +202,7 @@ fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> 
         return site.pad(only, pads, 0);
     }
     let (low, high) = parts.split_at(parts.len() / 2);
-    let before = mask(site, whole, axis, AluOp::Lt, high[0].0, low[0].1.device());
+    let before = before(site, whole, axis, high[0].0, low[0].1.device());
     site.choose(&before, &merged(site, low, axis, whole), &merged(site, high, axis, whole))
 }
 

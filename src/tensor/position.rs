@@ -53,6 +53,16 @@ pub(crate) fn mask(
     site.expand(&row, shape)
 }
 
+/// Where in `shape` the position along `axis` is before `bound`, one of its positions that
+/// extents say. So it is written as one and no constant: plans for many lengths would take
+/// each of those as an argument of its own, and masks that are one would no longer be.
+pub(crate) fn before(site: Site, shape: &Shape, axis: usize, bound: usize, device: Device) -> Tensor {
+    let iota = site.apply(Op::Iota(shape[axis], position_dtype(shape[axis]), device), &[]);
+    let bound = site.reshape(&site.slice(&iota, 0, bound, bound + 1, 1), &Shape::default());
+    let row = along(site, &site.alu(AluOp::Lt, &[&iota, &bound]), axis, shape.rank());
+    site.expand(&row, shape)
+}
+
 /// True where padding puts an element of a tensor of shape `inner`, false in
 /// the padding.
 pub(crate) fn inside(site: Site, inner: &Shape, pads: &[PadAxis], device: Device) -> Tensor {

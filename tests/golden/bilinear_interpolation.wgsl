@@ -42,16 +42,18 @@ fn main(
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
-    let i0 = i32(u32(point_first) / 256u);
-    let i1 = i32(u32(i32(u32(point_first) / 16u)) % 16u);
-    let i2_0 = i32(u32(point_first) % 16u) + 0;
-    let i2_1 = i32(u32(point_first) % 16u) + 1;
-    let i2_2 = i32(u32(point_first) % 16u) + 2;
-    let i2_3 = i32(u32(point_first) % 16u) + 3;
-    let i2_4 = i32(u32(point_first) % 16u) + 4;
-    let i2_5 = i32(u32(point_first) % 16u) + 5;
-    let i2_6 = i32(u32(point_first) % 16u) + 6;
-    let i2_7 = i32(u32(point_first) % 16u) + 7;
+    let over1 = i32((u32(point_first) / 16u));
+    let over2 = i32((u32(over1) / 16u));
+    let i0 = over2;
+    let i1 = over1 - over2 * 16;
+    let i2_0 = point_first - over1 * 16;
+    let i2_1 = i2_0 + 1;
+    let i2_2 = i2_0 + 2;
+    let i2_3 = i2_0 + 3;
+    let i2_4 = i2_0 + 4;
+    let i2_5 = i2_0 + 5;
+    let i2_6 = i2_0 + 6;
+    let i2_7 = i2_0 + 7;
     let v0_0 = i2_0;
     let v0_1 = i2_1;
     let v0_2 = i2_2;
@@ -91,78 +93,78 @@ fn main(
     let v8 = (v7 * v1);
     let v9 = quotient_i32(v8, v3);
     let v10 = min(v9, v5);
-    let at1 = clamp(v10, 0, 7);
-    if (v10 != at1) {
-        report_i32(v10, 8u);
-    }
-    let at2 = clamp(v6_0, 0, 7);
-    if (v6_0 != at2) {
-        report_i32(v6_0, 8u);
-    }
-    let v11_0 = in0(i0 * 64 + at1 * 8 + at2 * 1);
     let at3 = clamp(v10, 0, 7);
     if (v10 != at3) {
         report_i32(v10, 8u);
     }
-    let at4 = clamp(v6_1, 0, 7);
-    if (v6_1 != at4) {
-        report_i32(v6_1, 8u);
+    let at4 = clamp(v6_0, 0, 7);
+    if (v6_0 != at4) {
+        report_i32(v6_0, 8u);
     }
-    let v11_1 = in0(i0 * 64 + at3 * 8 + at4 * 1);
+    let v11_0 = in0(i0 * 64 + at3 * 8 + at4 * 1);
     let at5 = clamp(v10, 0, 7);
     if (v10 != at5) {
         report_i32(v10, 8u);
     }
-    let at6 = clamp(v6_2, 0, 7);
-    if (v6_2 != at6) {
-        report_i32(v6_2, 8u);
+    let at6 = clamp(v6_1, 0, 7);
+    if (v6_1 != at6) {
+        report_i32(v6_1, 8u);
     }
-    let v11_2 = in0(i0 * 64 + at5 * 8 + at6 * 1);
+    let v11_1 = in0(i0 * 64 + at5 * 8 + at6 * 1);
     let at7 = clamp(v10, 0, 7);
     if (v10 != at7) {
         report_i32(v10, 8u);
     }
-    let at8 = clamp(v6_3, 0, 7);
-    if (v6_3 != at8) {
-        report_i32(v6_3, 8u);
+    let at8 = clamp(v6_2, 0, 7);
+    if (v6_2 != at8) {
+        report_i32(v6_2, 8u);
     }
-    let v11_3 = in0(i0 * 64 + at7 * 8 + at8 * 1);
+    let v11_2 = in0(i0 * 64 + at7 * 8 + at8 * 1);
     let at9 = clamp(v10, 0, 7);
     if (v10 != at9) {
         report_i32(v10, 8u);
     }
-    let at10 = clamp(v6_4, 0, 7);
-    if (v6_4 != at10) {
-        report_i32(v6_4, 8u);
+    let at10 = clamp(v6_3, 0, 7);
+    if (v6_3 != at10) {
+        report_i32(v6_3, 8u);
     }
-    let v11_4 = in0(i0 * 64 + at9 * 8 + at10 * 1);
+    let v11_3 = in0(i0 * 64 + at9 * 8 + at10 * 1);
     let at11 = clamp(v10, 0, 7);
     if (v10 != at11) {
         report_i32(v10, 8u);
     }
-    let at12 = clamp(v6_5, 0, 7);
-    if (v6_5 != at12) {
-        report_i32(v6_5, 8u);
+    let at12 = clamp(v6_4, 0, 7);
+    if (v6_4 != at12) {
+        report_i32(v6_4, 8u);
     }
-    let v11_5 = in0(i0 * 64 + at11 * 8 + at12 * 1);
+    let v11_4 = in0(i0 * 64 + at11 * 8 + at12 * 1);
     let at13 = clamp(v10, 0, 7);
     if (v10 != at13) {
         report_i32(v10, 8u);
     }
-    let at14 = clamp(v6_6, 0, 7);
-    if (v6_6 != at14) {
-        report_i32(v6_6, 8u);
+    let at14 = clamp(v6_5, 0, 7);
+    if (v6_5 != at14) {
+        report_i32(v6_5, 8u);
     }
-    let v11_6 = in0(i0 * 64 + at13 * 8 + at14 * 1);
+    let v11_5 = in0(i0 * 64 + at13 * 8 + at14 * 1);
     let at15 = clamp(v10, 0, 7);
     if (v10 != at15) {
         report_i32(v10, 8u);
     }
-    let at16 = clamp(v6_7, 0, 7);
-    if (v6_7 != at16) {
+    let at16 = clamp(v6_6, 0, 7);
+    if (v6_6 != at16) {
+        report_i32(v6_6, 8u);
+    }
+    let v11_6 = in0(i0 * 64 + at15 * 8 + at16 * 1);
+    let at17 = clamp(v10, 0, 7);
+    if (v10 != at17) {
+        report_i32(v10, 8u);
+    }
+    let at18 = clamp(v6_7, 0, 7);
+    if (v6_7 != at18) {
         report_i32(v6_7, 8u);
     }
-    let v11_7 = in0(i0 * 64 + at15 * 8 + at16 * 1);
+    let v11_7 = in0(i0 * 64 + at17 * 8 + at18 * 1);
     out0((i0 * 256 + i1 * 16 + i2_0) / 4, v11_0, v11_1, v11_2, v11_3);
     out0((i0 * 256 + i1 * 16 + i2_4) / 4, v11_4, v11_5, v11_6, v11_7);
 }

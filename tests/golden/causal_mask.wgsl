@@ -77,14 +77,14 @@ fn main(
     let v6 = number_f32(0x00000000u /* 0.0 */);
     var s1a: i32 = i32(-2139095041);
     for (var row: i32 = 0; row < 16; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let v0_0 = i1_0;
         let v0_1 = i1_1;
         let v0_2 = i1_2;
@@ -131,14 +131,14 @@ fn main(
     let v8 = unrank_f32(s1a);
     var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 16; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let v0_0 = i1_0;
         let v0_1 = i1_1;
         let v0_2 = i1_2;
@@ -200,14 +200,14 @@ fn main(
     }
     let v11 = s4a;
     for (var row: i32 = 0; row < 16; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let v0_0 = i1_0;
         let v0_1 = i1_1;
         let v0_2 = i1_2;

@@ -53,56 +53,57 @@ fn main(
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 256) { return; }
     let point_first = point * 8;
-    let i1 = i32(u32(point_first) / 32u);
-    let i2_0 = i32(u32(point_first) % 32u) + 0;
-    let i2_1 = i32(u32(point_first) % 32u) + 1;
-    let i2_2 = i32(u32(point_first) % 32u) + 2;
-    let i2_3 = i32(u32(point_first) % 32u) + 3;
-    let i2_4 = i32(u32(point_first) % 32u) + 4;
-    let i2_5 = i32(u32(point_first) % 32u) + 5;
-    let i2_6 = i32(u32(point_first) % 32u) + 6;
-    let i2_7 = i32(u32(point_first) % 32u) + 7;
+    let over1 = i32((u32(point_first) / 32u));
+    let i1 = over1;
+    let i2_0 = point_first - over1 * 32;
+    let i2_1 = i2_0 + 1;
+    let i2_2 = i2_0 + 2;
+    let i2_3 = i2_0 + 3;
+    let i2_4 = i2_0 + 4;
+    let i2_5 = i2_0 + 5;
+    let i2_6 = i2_0 + 6;
+    let i2_7 = i2_0 + 7;
     let v0 = in0(i1);
-    let at1 = i32(clamp(v0, 0li, 99li));
-    if (v0 != i64(at1)) {
-        report_i64(v0, 100u);
-    }
-    let v1_0 = in1(i2_0 + at1 * 32);
     let at2 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at2)) {
         report_i64(v0, 100u);
     }
-    let v1_1 = in1(i2_1 + at2 * 32);
+    let v1_0 = in1(i2_0 + at2 * 32);
     let at3 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at3)) {
         report_i64(v0, 100u);
     }
-    let v1_2 = in1(i2_2 + at3 * 32);
+    let v1_1 = in1(i2_1 + at3 * 32);
     let at4 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at4)) {
         report_i64(v0, 100u);
     }
-    let v1_3 = in1(i2_3 + at4 * 32);
+    let v1_2 = in1(i2_2 + at4 * 32);
     let at5 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at5)) {
         report_i64(v0, 100u);
     }
-    let v1_4 = in1(i2_4 + at5 * 32);
+    let v1_3 = in1(i2_3 + at5 * 32);
     let at6 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at6)) {
         report_i64(v0, 100u);
     }
-    let v1_5 = in1(i2_5 + at6 * 32);
+    let v1_4 = in1(i2_4 + at6 * 32);
     let at7 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at7)) {
         report_i64(v0, 100u);
     }
-    let v1_6 = in1(i2_6 + at7 * 32);
+    let v1_5 = in1(i2_5 + at7 * 32);
     let at8 = i32(clamp(v0, 0li, 99li));
     if (v0 != i64(at8)) {
         report_i64(v0, 100u);
     }
-    let v1_7 = in1(i2_7 + at8 * 32);
+    let v1_6 = in1(i2_6 + at8 * 32);
+    let at9 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at9)) {
+        report_i64(v0, 100u);
+    }
+    let v1_7 = in1(i2_7 + at9 * 32);
     let v2 = number_f32(0x3f000000u /* 0.5 */);
     let v3_0 = multiply_f32(v1_0, v2);
     let v3_1 = multiply_f32(v1_1, v2);

@@ -201,14 +201,15 @@ fn main(
 ) {
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 80) { return; }
-    let i0 = i32(u32(point) / 5u);
-    let i1 = i32(u32(point) % 5u);
+    let over1 = i32((u32(point) / 5u));
+    let i0 = over1;
+    let i1 = point - over1 * 5;
     let v0 = in0(i0 * 5 + i1);
-    let at1 = i32(clamp(v0, 0li, 99li));
-    if (v0 != i64(at1)) {
+    let at2 = i32(clamp(v0, 0li, 99li));
+    if (v0 != i64(at2)) {
         report_i64(v0, 100u);
     }
-    let v1 = in1(i0 * 100 + at1 * 1);
+    let v1 = in1(i0 * 100 + at2 * 1);
     out0(i0 * 5 + i1, v1);
 }
 

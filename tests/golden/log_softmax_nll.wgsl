@@ -121,10 +121,10 @@ fn main(
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 64; row += 4) {
-        let i0_0 = row + 0;
-        let i0_1 = row + 1;
-        let i0_2 = row + 2;
-        let i0_3 = row + 3;
+        let i0_0 = row;
+        let i0_1 = i0_0 + 1;
+        let i0_2 = i0_0 + 2;
+        let i0_3 = i0_0 + 3;
         var s3a_0: i32 = i32(-2139095041);
         var s3a_1: i32 = i32(-2139095041);
         var s3a_2: i32 = i32(-2139095041);

@@ -36,23 +36,24 @@ fn main(
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
-    let i2 = i32(u32(point_first) / 8u);
-    let i3_0 = i32(u32(point_first) % 8u) + 0;
-    let i3_1 = i32(u32(point_first) % 8u) + 1;
-    let i3_2 = i32(u32(point_first) % 8u) + 2;
-    let i3_3 = i32(u32(point_first) % 8u) + 3;
-    let i3_4 = i32(u32(point_first) % 8u) + 4;
-    let i3_5 = i32(u32(point_first) % 8u) + 5;
-    let i3_6 = i32(u32(point_first) % 8u) + 6;
-    let i3_7 = i32(u32(point_first) % 8u) + 7;
-    var s1a_0: i32 = i32(-2139095041);
-    var s1a_1: i32 = i32(-2139095041);
-    var s1a_2: i32 = i32(-2139095041);
-    var s1a_3: i32 = i32(-2139095041);
-    var s1a_4: i32 = i32(-2139095041);
-    var s1a_5: i32 = i32(-2139095041);
-    var s1a_6: i32 = i32(-2139095041);
-    var s1a_7: i32 = i32(-2139095041);
+    let over1 = i32((u32(point_first) / 8u));
+    let i2 = over1;
+    let i3_0 = point_first - over1 * 8;
+    let i3_1 = i3_0 + 1;
+    let i3_2 = i3_0 + 2;
+    let i3_3 = i3_0 + 3;
+    let i3_4 = i3_0 + 4;
+    let i3_5 = i3_0 + 5;
+    let i3_6 = i3_0 + 6;
+    let i3_7 = i3_0 + 7;
+    var s2a_0: i32 = i32(-2139095041);
+    var s2a_1: i32 = i32(-2139095041);
+    var s2a_2: i32 = i32(-2139095041);
+    var s2a_3: i32 = i32(-2139095041);
+    var s2a_4: i32 = i32(-2139095041);
+    var s2a_5: i32 = i32(-2139095041);
+    var s2a_6: i32 = i32(-2139095041);
+    var s2a_7: i32 = i32(-2139095041);
     for (var i4: i32 = 0; i4 < 2; i4 += 1) {
         for (var i5: i32 = 0; i5 < 2; i5 += 1) {
             let v0_0 = in0(i2 * 32 + i3_0 * 2 + i4 * 16 + i5);
@@ -63,24 +64,24 @@ fn main(
             let v0_5 = in0(i2 * 32 + i3_5 * 2 + i4 * 16 + i5);
             let v0_6 = in0(i2 * 32 + i3_6 * 2 + i4 * 16 + i5);
             let v0_7 = in0(i2 * 32 + i3_7 * 2 + i4 * 16 + i5);
-            s1a_0 = max(s1a_0, rank_max_f32(v0_0));
-            s1a_1 = max(s1a_1, rank_max_f32(v0_1));
-            s1a_2 = max(s1a_2, rank_max_f32(v0_2));
-            s1a_3 = max(s1a_3, rank_max_f32(v0_3));
-            s1a_4 = max(s1a_4, rank_max_f32(v0_4));
-            s1a_5 = max(s1a_5, rank_max_f32(v0_5));
-            s1a_6 = max(s1a_6, rank_max_f32(v0_6));
-            s1a_7 = max(s1a_7, rank_max_f32(v0_7));
+            s2a_0 = max(s2a_0, rank_max_f32(v0_0));
+            s2a_1 = max(s2a_1, rank_max_f32(v0_1));
+            s2a_2 = max(s2a_2, rank_max_f32(v0_2));
+            s2a_3 = max(s2a_3, rank_max_f32(v0_3));
+            s2a_4 = max(s2a_4, rank_max_f32(v0_4));
+            s2a_5 = max(s2a_5, rank_max_f32(v0_5));
+            s2a_6 = max(s2a_6, rank_max_f32(v0_6));
+            s2a_7 = max(s2a_7, rank_max_f32(v0_7));
         }
     }
-    let v1_0 = unrank_f32(s1a_0);
-    let v1_1 = unrank_f32(s1a_1);
-    let v1_2 = unrank_f32(s1a_2);
-    let v1_3 = unrank_f32(s1a_3);
-    let v1_4 = unrank_f32(s1a_4);
-    let v1_5 = unrank_f32(s1a_5);
-    let v1_6 = unrank_f32(s1a_6);
-    let v1_7 = unrank_f32(s1a_7);
+    let v1_0 = unrank_f32(s2a_0);
+    let v1_1 = unrank_f32(s2a_1);
+    let v1_2 = unrank_f32(s2a_2);
+    let v1_3 = unrank_f32(s2a_3);
+    let v1_4 = unrank_f32(s2a_4);
+    let v1_5 = unrank_f32(s2a_5);
+    let v1_6 = unrank_f32(s2a_6);
+    let v1_7 = unrank_f32(s2a_7);
     out0((i2 * 8 + i3_0) / 4, v1_0, v1_1, v1_2, v1_3);
     out0((i2 * 8 + i3_4) / 4, v1_4, v1_5, v1_6, v1_7);
 }

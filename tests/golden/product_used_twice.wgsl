@@ -80,15 +80,15 @@ fn zero() -> vec4<Element> {
 }
 fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let row_first = min(row, 28);
-    let i0_0 = row_first + 0;
-    let i0_1 = row_first + 1;
-    let i0_2 = row_first + 2;
-    let i0_3 = row_first + 3;
+    let i0_0 = row_first;
+    let i0_1 = i0_0 + 1;
+    let i0_2 = i0_0 + 2;
+    let i0_3 = i0_0 + 3;
     let depth_first = min(depth, 28);
-    let i2_0 = depth_first + 0;
-    let i2_1 = depth_first + 1;
-    let i2_2 = depth_first + 2;
-    let i2_3 = depth_first + 3;
+    let i2_0 = depth_first;
+    let i2_1 = i2_0 + 1;
+    let i2_2 = i2_0 + 2;
+    let i2_3 = i2_0 + 3;
     let four1 = in0((i0_0 * 32 + i2_0) / 4);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
@@ -118,15 +118,15 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
 }
 fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let depth_first = min(depth, 28);
-    let i2_0 = depth_first + 0;
-    let i2_1 = depth_first + 1;
-    let i2_2 = depth_first + 2;
-    let i2_3 = depth_first + 3;
+    let i2_0 = depth_first;
+    let i2_1 = i2_0 + 1;
+    let i2_2 = i2_0 + 2;
+    let i2_3 = i2_0 + 3;
     let column_first = min(column, 28);
-    let i1_0 = column_first + 0;
-    let i1_1 = column_first + 1;
-    let i1_2 = column_first + 2;
-    let i1_3 = column_first + 3;
+    let i1_0 = column_first;
+    let i1_1 = i1_0 + 1;
+    let i1_2 = i1_0 + 2;
+    let i1_3 = i1_0 + 3;
     let four1 = in1((i1_0 + i2_0 * 32) / 4);
     let v1_0_0 = four1.x;
     let v1_1_0 = four1.y;
@@ -157,10 +157,10 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
 fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let i0 = row;
     let column_first = min(column, 28);
-    let i1_0 = column_first + 0;
-    let i1_1 = column_first + 1;
-    let i1_2 = column_first + 2;
-    let i1_3 = column_first + 3;
+    let i1_0 = column_first;
+    let i1_1 = i1_0 + 1;
+    let i1_2 = i1_0 + 2;
+    let i1_3 = i1_0 + 3;
     let v2_0 = x[0];
     let v2_1 = x[1];
     let v2_2 = x[2];
@@ -282,14 +282,14 @@ fn main(
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 32; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let four2 = in0((i0 * 32 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;

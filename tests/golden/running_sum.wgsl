@@ -44,14 +44,14 @@ fn main(
     let v2 = number_f32(0x40000000u /* 2.0 */);
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 64; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let four2 = in0((i0 * 64 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;

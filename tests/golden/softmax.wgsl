@@ -73,14 +73,14 @@ fn main(
     let i0 = point;
     var s1a: i32 = i32(-2139095041);
     for (var row: i32 = 0; row < 128; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let four2 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
@@ -103,14 +103,14 @@ fn main(
     let v1 = unrank_f32(s1a);
     var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var row: i32 = 0; row < 128; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let four5 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
@@ -148,14 +148,14 @@ fn main(
     }
     let v4 = s4a;
     for (var row: i32 = 0; row < 128; row += 8) {
-        let i1_0 = row + 0;
-        let i1_1 = row + 1;
-        let i1_2 = row + 2;
-        let i1_3 = row + 3;
-        let i1_4 = row + 4;
-        let i1_5 = row + 5;
-        let i1_6 = row + 6;
-        let i1_7 = row + 7;
+        let i1_0 = row;
+        let i1_1 = i1_0 + 1;
+        let i1_2 = i1_0 + 2;
+        let i1_3 = i1_0 + 3;
+        let i1_4 = i1_0 + 4;
+        let i1_5 = i1_0 + 5;
+        let i1_6 = i1_0 + 6;
+        let i1_7 = i1_0 + 7;
         let four7 = in0((i0 * 128 + i1_0) / 4);
         let v0_0 = four7.x;
         let v0_1 = four7.y;

@@ -113,7 +113,8 @@ impl<'a> Hook<'a> {
             let own = format!("{name}_{number}");
             let value = dialect.lesser(&format!("{name} + {number}"), &end);
             emitter.out.line(dialect.define(&own, ty, &value));
-            for (&axis, value) in axes.iter().zip(emitter.coordinates(&own, &axes)) {
+            let coordinates = emitter.coordinates(&own, &axes);
+            for (&axis, value) in axes.iter().zip(coordinates) {
                 let line = dialect.define(&emitter.axis(axis, lane), ty, &value);
                 emitter.out.line(line);
             }

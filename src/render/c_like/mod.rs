@@ -73,8 +73,6 @@ pub trait Dialect {
     }
     /// A position, never negative, over a constant.
     fn quotient(&self, position: &str, by: usize) -> String;
-    /// The remainder of a position, never negative, by a constant.
-    fn remainder(&self, position: &str, by: usize) -> String;
     /// Reports an index of type `of` outside `0..extent`, as a statement.
     fn report(&self, index: &str, of: DType, extent: usize) -> String;
     /// A constant definition, as a statement.

@@ -262,43 +262,61 @@ impl Emitter<'_> {
         1 + usize::from(partial)
     }
 
-    /// The positions of axes in terms of their row-major index `linear`.
-    pub fn coordinates(&self, linear: &str, axes: &[AxisId]) -> Vec<String> {
-        let mut below: usize = axes.iter().map(|axis| self.kernel.axes[axis.index()].extent).product();
-        let coordinate = |(k, axis): (usize, &AxisId)| {
+    /// The positions of axes in terms of their row-major index `linear`: a division
+    /// for each axis but the first, of what the one before left.
+    pub fn coordinates(&mut self, linear: &str, axes: &[AxisId]) -> Vec<String> {
+        let mut rest = linear.to_string();
+        let mut coordinates = Vec::with_capacity(axes.len());
+        for axis in axes.iter().skip(1).rev() {
             let extent = self.kernel.axes[axis.index()].extent;
-            below /= extent.max(1);
-            let mut value = linear.to_string();
-            if below > 1 {
-                value = self.dialect.quotient(&value, below);
-            }
-            if k > 0 && extent > 1 {
-                value = self.dialect.remainder(&value, extent);
-            }
-            value
-        };
-        axes.iter().enumerate().map(coordinate).collect()
+            let above = self.quotient(&rest, extent);
+            coordinates.push(self.remainder(&rest, &above, extent));
+            rest = above;
+        }
+        coordinates.extend(axes.first().map(|_| rest));
+        coordinates.reverse();
+        coordinates
+    }
+
+    /// Defines `column`, `row` and `batch` from their row-major index.
+    pub fn tile(&mut self, index: &str, rows: usize, columns: usize) {
+        let rest = self.quotient(index, columns);
+        let batch = self.quotient(&rest, rows);
+        let values = [self.remainder(index, &rest, columns), self.remainder(&rest, &batch, rows), batch];
+        for (name, value) in ["column", "row", "batch"].into_iter().zip(values) {
+            let line = self.dialect.define(name, self.dialect.position_type(), &value);
+            self.out.line(line);
+        }
+    }
+
+    /// Defines the quotient of a position and a constant; gives its name.
+    fn quotient(&mut self, position: &str, by: usize) -> String {
+        let name = self.fresh("over");
+        let value = self.dialect.quotient(position, by.max(1));
+        let line = self.dialect.define(&name, self.dialect.position_type(), &value);
+        self.out.line(line);
+        name
+    }
+
+    /// What a division with this quotient leaves.
+    fn remainder(&self, position: &str, quotient: &str, by: usize) -> String {
+        format!("{position} - {quotient} * {}", self.dialect.position(by as i64))
     }
 
     /// Defines the positions of axes from their row-major index `linear`; the
     /// innermost axis differs in the lanes.
     pub fn positions(&mut self, linear: &str, axes: &[AxisId], lanes: usize) {
         let ty = self.dialect.position_type();
-        for (k, (&axis, value)) in axes.iter().zip(self.coordinates(linear, axes)).enumerate() {
-            let last = k + 1 == axes.len();
-            if last && lanes > 1 {
-                for number in 0..lanes {
-                    let mut lane: Lane = Default::default();
-                    let Some(group) = self.lanes.group[axis.index()] else {
-                        panic!("i{} has no lanes", axis.0)
-                    };
-                    lane[group as usize] = number;
-                    let name = self.axis(axis, lane);
-                    let line = self.dialect.define(&name, ty, &format!("{value} + {number}"));
-                    self.out.line(line);
-                }
-            } else {
-                let line = self.dialect.define(&format!("i{}", axis.0), ty, &value);
+        let last = axes.last().copied().filter(|_| lanes > 1);
+        for (&axis, value) in axes.iter().zip(self.coordinates(linear, axes)) {
+            let mut lane: Lane = Default::default();
+            let has_lanes = last == Some(axis);
+            let first = if has_lanes { self.axis(axis, lane) } else { format!("i{}", axis.0) };
+            self.out.line(self.dialect.define(&first, ty, &value));
+            for number in 1..if has_lanes { lanes } else { 1 } {
+                let Some(group) = self.lanes.group[axis.index()] else { panic!("i{} has no lanes", axis.0) };
+                lane[group as usize] = number;
+                let line = self.dialect.define(&self.axis(axis, lane), ty, &format!("{first} + {number}"));
                 self.out.line(line);
             }
         }

@@ -223,12 +223,6 @@ impl Dialect for Cuda {
             false => format!("(i32)((u32)({position}) / {by}u)"),
         }
     }
-    fn remainder(&self, position: &str, by: usize) -> String {
-        match self.wide {
-            true => format!("(i64)((u64)({position}) % {by}ull)"),
-            false => format!("(i32)((u32)({position}) % {by}u)"),
-        }
-    }
     fn report(&self, wide: &str, _of: DType, extent: usize) -> String {
         format!("report(status, launch, {wide}, {extent}ll);")
     }

@@ -144,12 +144,7 @@ pub fn contraction(part: &Part, c: &Contraction, target: &Target) -> Result<Pass
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let mut emitter = emitter(&dialect, kernel, &tiling);
     start(&mut emitter, "tile", &invocation(&dialect, tiling.workgroup), tiles);
-    let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
-    let (rest, column) = split("tile", columns.max(1));
-    let (batch, row) = split("rest", rows.max(1));
-    for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
-        emitter.out.line(dialect.define(name, dialect.position_type(), &value));
-    }
+    emitter.tile("tile", rows, columns);
     emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
     grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
     grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);

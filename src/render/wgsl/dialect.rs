@@ -161,10 +161,7 @@ impl Dialect for Wgsl {
         sized::signed(value)
     }
     fn quotient(&self, position: &str, by: usize) -> String {
-        format!("i32(u32({position}) / {})", sized::unsigned(by))
-    }
-    fn remainder(&self, position: &str, by: usize) -> String {
-        format!("i32(u32({position}) % {})", sized::unsigned(by))
+        format!("i32({})", sized::quotient(&format!("u32({position})"), by))
     }
     fn report(&self, index: &str, of: DType, extent: usize) -> String {
         format!("report_{}({index}, {});", version(of), sized::unsigned(extent))

@@ -170,12 +170,7 @@ impl<'k> PartShader<'k> {
             .out
             .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
         emitter.out.line(format!("if (tile >= {}) {{ return; }}", dialect.position(tiles as i64)));
-        let split = |x: &str, by: usize| (dialect.quotient(x, by), dialect.remainder(x, by));
-        let (rest, column) = split("tile", columns.max(1));
-        let (batch, row) = split("rest", rows.max(1));
-        for (name, value) in [("column", column), ("rest", rest), ("row", row), ("batch", batch)] {
-            emitter.out.line(format!("let {name} = {value};"));
-        }
+        emitter.tile("tile", rows, columns);
         emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
         grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
         grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);

@@ -48,8 +48,8 @@ fn body(text: &str) -> &str {
 /// The names followed by a parenthesis.
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').map(|(end, _)| {
-        let start = text[..end].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |i| i + 1);
-        &text[start..end]
+        let before = text[..end].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        &text[before.len()..end]
     })
 }
 

@@ -5,6 +5,10 @@
 //! Compiled for the first time it has them written in it, which lets compilers
 //! unroll and divide fast. What differs in a second one of the family is read
 //! from launch words instead, and so on: what differed once will differ again.
+//! A divisor is two words then, a factor and a shift (Granlund and Montgomery 1994):
+//! software drivers divide by what they do not know lane by lane.
+
+use std::collections::HashMap;
 
 use crate::render::c_like::emit::position;
 use crate::render::wgsl::dialect::word as word_at;
@@ -15,11 +19,15 @@ const START: char = '\u{e000}';
 const END: char = '\u{e001}';
 
 /// What a marked number is in the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Signed,
     Unsigned,
     Wide,
+    /// What stands before the operand of a division by a number.
+    Dividend,
+    /// What stands after it.
+    Divisor,
     /// The blocks of four launch words: it grows, but is never read from one.
     Blocks,
 }
@@ -51,10 +59,50 @@ pub fn wide(value: usize) -> String {
     }
 }
 
+/// A number of type `u32` below 2^31, over another, marked.
+pub fn quotient(dividend: &str, by: usize) -> String {
+    if by > 1 && by <= i32::MAX as usize {
+        format!("{START}{by}o{END}{dividend}{START}{by}d{END}")
+    } else {
+        format!("({dividend} / {by}u)")
+    }
+}
+
+/// The factor and the shift by which numbers below 2^31 are divided by `by`, from 2 to
+/// 2^31: the product's high word, shifted. With 2^l the next power of two, the factor is
+/// 2^(31+l) / by, rounded up by less than 1, so that the quotient is too large by less
+/// than 1 / by.
+fn reciprocal(by: u32) -> [u32; 2] {
+    let digits = 32 - (by - 1).leading_zeros();
+    let factor = (1u64 << (31 + digits)).div_ceil(u64::from(by));
+    [factor as u32, digits - 1]
+}
+
+/// Division by what [`reciprocal`] gives, with 64-bit integers and without.
+const QUOTIENTS: [&str; 2] = [
+    "
+fn quotient_by(x: u32, factor: u32, shift: u32) -> u32 {
+    return u32((u64(x) * u64(factor)) >> 32u) >> shift;
+}
+",
+    "
+fn quotient_by(x: u32, factor: u32, shift: u32) -> u32 {
+    let low = (x & 0xffffu) * (factor & 0xffffu);
+    let middle = (x >> 16u) * (factor & 0xffffu) + (low >> 16u);
+    let other = (x & 0xffffu) * (factor >> 16u) + (middle & 0xffffu);
+    return ((x >> 16u) * (factor >> 16u) + (middle >> 16u) + (other >> 16u)) >> shift;
+}
+",
+];
+
 /// How many blocks of four launch words there are, marked.
 pub fn blocks(count: usize) -> String {
     format!("{START}{count}b{END}")
 }
+
+/// For each number of a text, `None` if it is written there; else the first of those with
+/// which it shares its launch words, perhaps itself.
+pub type Places = Vec<Option<usize>>;
 
 /// A marked text taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +142,8 @@ impl Sized {
             Kind::Signed => "?",
             Kind::Unsigned => "?u",
             Kind::Wide => "?li",
+            Kind::Dividend => "?o",
+            Kind::Divisor => "?d",
             Kind::Blocks => "?b",
         });
         let mut text = self.pieces[0].clone();
@@ -110,27 +160,67 @@ impl Sized {
         self.numbers.iter().map(|(value, _)| *value).collect()
     }
 
-    /// The text with its numbers, but for those `lifted`, which are launch words
-    /// after all others.
-    pub fn text(&self, lifted: &[bool]) -> String {
-        let count = lifted.iter().filter(|&&lifted| lifted).count();
-        let blocks = self.numbers.iter().find(|(_, kind)| *kind == Kind::Blocks);
-        let mut next = 4 * blocks.map_or(0, |(blocks, _)| *blocks as usize);
+    /// Which numbers are launch words if those `lifted` are. Numbers that are equal here,
+    /// and in each of the other texts of the family, are one: compilers then see that
+    /// what is computed from them is the same too.
+    pub fn places(&self, lifted: &[bool], others: &[&[i64]]) -> Places {
+        let mut first = HashMap::new();
+        let mut place = |i: usize| {
+            let (value, kind) = self.numbers[i];
+            let elsewhere: Vec<i64> = others.iter().map(|numbers| numbers[i]).collect();
+            *first.entry((kind, value, elsewhere)).or_insert(i)
+        };
+        lifted.iter().enumerate().map(|(i, &lifted)| lifted.then(|| place(i))).collect()
+    }
+
+    /// The text with its numbers, but for those that are launch words, which come
+    /// after all others. `int64` tells whether the device has 64-bit integers.
+    pub fn text(&self, places: &Places, int64: bool) -> String {
+        let (words, count) = self.starts(places);
         let mut text = self.title.clone() + &self.pieces[0];
-        for ((&(value, kind), &lifted), piece) in self.numbers.iter().zip(lifted).zip(&self.pieces[1..]) {
-            text += &match (kind, lifted) {
+        for ((&(value, kind), place), piece) in self.numbers.iter().zip(places).zip(&self.pieces[1..]) {
+            text += &match (kind, place) {
                 (Kind::Blocks, _) => (value + count.div_ceil(4) as i64).to_string(),
-                (Kind::Signed, false) => position(value),
-                (Kind::Unsigned, false) => format!("{value}u"),
-                (Kind::Wide, false) => format!("{value}li"),
-                (Kind::Signed | Kind::Unsigned | Kind::Wide, true) => {
-                    next += 1;
-                    from_word(kind, next - 1)
-                }
+                (_, Some(first)) => kind.lifted(words[*first]),
+                (Kind::Signed, None) => position(value),
+                (Kind::Unsigned, None) => format!("{value}u"),
+                (Kind::Wide, None) => format!("{value}li"),
+                (Kind::Dividend, None) => "(".into(),
+                (Kind::Divisor, None) => format!(" / {value}u)"),
             };
             text += piece;
         }
+        let mut kinds = self.numbers.iter().zip(places);
+        if kinds.any(|((_, kind), place)| place.is_some() && *kind == Kind::Divisor) {
+            text += QUOTIENTS[usize::from(!int64)];
+        }
         text
+    }
+
+    /// The launch word at which each number starts that has words of its own, and how
+    /// many words there are.
+    fn starts(&self, places: &Places) -> (Vec<usize>, usize) {
+        let blocks = self.numbers.iter().find(|(_, kind)| *kind == Kind::Blocks);
+        let own = 4 * blocks.map_or(0, |(blocks, _)| *blocks as usize);
+        let mut next = own;
+        let start = |(i, (_, kind)): (usize, &(i64, Kind))| {
+            let start = next;
+            next += if places[i] == Some(i) { kind.words() } else { 0 };
+            start
+        };
+        let starts = self.numbers.iter().enumerate().map(start).collect();
+        (starts, next - own)
+    }
+
+    /// The launch words that say its numbers.
+    pub fn words(&self, places: &Places) -> Vec<u32> {
+        let own = (0..places.len()).filter(|&i| places[i] == Some(i));
+        let words = own.flat_map(|i| match self.numbers[i] {
+            (value, Kind::Signed | Kind::Unsigned | Kind::Wide) => vec![value as u32],
+            (value, Kind::Divisor) => reciprocal(value as u32).to_vec(),
+            (_, Kind::Dividend | Kind::Blocks) => Vec::new(),
+        });
+        words.collect()
     }
 
     /// Whether a number may be read from a launch word.
@@ -142,7 +232,7 @@ impl Sized {
 /// A marked text with all its numbers in it.
 pub fn plain(text: &str) -> String {
     let sized = Sized::new(text);
-    sized.text(&vec![false; sized.numbers.len()])
+    sized.text(&vec![None; sized.numbers.len()], false)
 }
 
 fn parsed(number: &str) -> Option<(i64, Kind)> {
@@ -151,18 +241,34 @@ fn parsed(number: &str) -> Option<(i64, Kind)> {
         "" => Kind::Signed,
         "u" => Kind::Unsigned,
         "li" => Kind::Wide,
+        "o" => Kind::Dividend,
+        "d" => Kind::Divisor,
         "b" => Kind::Blocks,
         _ => return None,
     };
     Some((digits.parse().ok()?, kind))
 }
 
-fn from_word(kind: Kind, word: usize) -> String {
-    let word = word_at(word);
-    match kind {
-        Kind::Signed => format!("bitcast<i32>({word})"),
-        Kind::Wide => format!("i64(bitcast<i32>({word}))"),
-        Kind::Unsigned | Kind::Blocks => word,
+impl Kind {
+    /// How many launch words it is where it is lifted.
+    fn words(self) -> usize {
+        match self {
+            Kind::Signed | Kind::Unsigned | Kind::Wide => 1,
+            Kind::Divisor => 2,
+            Kind::Dividend | Kind::Blocks => 0,
+        }
+    }
+
+    /// Its text where it is these launch words.
+    fn lifted(self, first: usize) -> String {
+        let word = word_at(first);
+        match self {
+            Kind::Signed => format!("bitcast<i32>({word})"),
+            Kind::Wide => format!("i64(bitcast<i32>({word}))"),
+            Kind::Dividend => "quotient_by(".into(),
+            Kind::Divisor => format!(", {word}, {})", word_at(first + 1)),
+            Kind::Unsigned | Kind::Blocks => word,
+        }
     }
 }
 
@@ -177,10 +283,51 @@ mod tests {
         assert_eq!(one.family(), two.family());
         assert_eq!(plain(&text(7)), "[2] x * (-5) / 7u - 7li");
         assert_eq!(two.numbers(), [2, -5, 12, 12]);
-        assert_eq!(
-            two.text(&[false, false, true, true]),
-            "[3] x * (-5) / launch[2].x - i64(bitcast<i32>(launch[2].y))"
-        );
+        let places = two.places(&[false, false, true, true], &[]);
+        assert_eq!(two.text(&places, false), "[3] x * (-5) / launch[2].x - i64(bitcast<i32>(launch[2].y))");
+    }
+
+    #[test]
+    fn numbers_that_are_always_equal_are_one_word() {
+        let text = |x: i64, y: i64| format!("{} {} {}", signed(x), signed(y), signed(x));
+        let sized = Sized::new(&text(9, 9));
+        let places = |other: &[i64]| sized.places(&[true; 3], &[other]);
+        assert_eq!(places(&[7, 8, 7]), [Some(0), Some(1), Some(0)]);
+        assert_eq!(sized.words(&places(&[7, 8, 7])), [9, 9]);
+        assert_eq!(sized.words(&places(&[7, 7, 7])), [9]);
+        let one = "bitcast<i32>(launch[0].x)";
+        assert_eq!(sized.text(&places(&[7, 8, 7]), false), format!("{one} bitcast<i32>(launch[0].y) {one}"));
+    }
+
+    #[test]
+    fn a_lifted_divisor_is_a_factor_and_a_shift() {
+        let text = |n: usize| format!("[{}] {} - {}", blocks(1), quotient("x", n), unsigned(n));
+        assert_eq!(plain(&text(7)), "[1] (x / 7u) - 7u");
+        let sized = Sized::new(&text(12));
+        let places = sized.places(&[false, true, true, true], &[]);
+        let [with, without] = [true, false].map(|int64| sized.text(&places, int64));
+        let own = "[2] quotient_by(x, launch[1].x, launch[1].y) - launch[1].z";
+        assert!(with.starts_with(own) && with.contains("u64"), "{with}");
+        assert!(without.starts_with(own) && !without.contains("u64"), "{without}");
+        assert_eq!(sized.words(&places), [0xaaaa_aaab, 3, 12]);
+    }
+
+    #[test]
+    fn reciprocals_divide_exactly() {
+        let near = |x: u32| [x.saturating_sub(1), x, x.saturating_add(1)];
+        let powers = (1..31).flat_map(|digit| near(1 << digit));
+        let divisors = (2..2000).chain(powers).chain([i32::MAX as u32 - 1, i32::MAX as u32]);
+        for by in divisors.filter(|&by| (2..=i32::MAX as u32).contains(&by)) {
+            let [factor, shift] = reciprocal(by);
+            let most = i32::MAX as u32;
+            let multiples = [1, 2, 3, 1000, most / by, (most / by).saturating_sub(1)];
+            let dividends =
+                multiples.into_iter().flat_map(|n| near(n.saturating_mul(by))).chain(near(most - 1));
+            for x in dividends.filter(|&x| x <= most) {
+                let quotient = ((u64::from(x) * u64::from(factor)) >> 32) as u32 >> shift;
+                assert_eq!(quotient, x / by, "{x} / {by}");
+            }
+        }
     }
 
     #[test]

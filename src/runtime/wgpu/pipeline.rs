@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
-use crate::render::wgsl::sized::Sized;
+use crate::render::wgsl::sized::{Places, Sized};
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 
 /// Families of pipelines kept before all are forgotten.
@@ -24,7 +24,7 @@ struct Variant {
     /// The numbers in its text.
     numbers: Vec<i64>,
     /// Those that it reads from launch words instead.
-    lifted: Vec<bool>,
+    places: Places,
     pipeline: Arc<Pipeline>,
 }
 
@@ -40,18 +40,14 @@ pub struct Found {
 }
 
 impl Variant {
-    /// The launch words with which it does the same as a text of its family.
-    fn serves(&self, numbers: &[i64]) -> Option<Vec<u32>> {
-        let all = self.lifted.iter().zip(&self.numbers).zip(numbers);
-        let mut words = Vec::new();
-        for ((&lifted, mine), &theirs) in all {
-            match lifted {
-                true => words.push(theirs as u32),
-                false if *mine == theirs => {}
-                false => return None,
-            }
-        }
-        Some(words)
+    /// Whether it does the same as a text of its family with these numbers, given
+    /// those that it reads.
+    fn serves(&self, numbers: &[i64]) -> bool {
+        let same = |(i, place): (usize, &Option<usize>)| match place {
+            Some(first) => numbers[i] == numbers[*first],
+            None => numbers[i] == self.numbers[i],
+        };
+        self.places.iter().enumerate().all(same)
     }
 }
 
@@ -81,11 +77,11 @@ impl Gpu {
     pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<Found> {
         let sized = Sized::new(source);
         let (family, numbers) = (sized.family(), sized.numbers());
-        let lifted = match self.known(&family, &numbers, &sized) {
+        let places = match self.known(&family, &numbers, &sized) {
             Ok(found) => return Ok(found),
-            Err(lifted) => lifted,
+            Err(places) => places,
         };
-        let text = sized.text(&lifted);
+        let text = sized.text(&places, self.target.int64);
         let layout = self.layout(storage)?;
         let compiled =
             self.scoped(name, || self.compile(name, &text, &layout)).map_err(|error| match error {
@@ -95,8 +91,8 @@ impl Gpu {
                 other => other,
             })?;
         let pipeline = Arc::new(Pipeline { pipeline: compiled, layout });
-        let variant = Variant { numbers, lifted, pipeline };
-        let words = variant.serves(&variant.numbers).unwrap_or_default();
+        let words = sized.words(&places);
+        let variant = Variant { numbers, places, pipeline };
         let found = Found { pipeline: variant.pipeline.clone(), words, new: true };
         let mut known = lock(&self.pipelines.compiled);
         if known.len() >= MOST {
@@ -109,21 +105,23 @@ impl Gpu {
 
     /// What was compiled that serves; else which numbers the next should read
     /// from words: those in which it differs from one that is there.
-    fn known(&self, family: &str, numbers: &[i64], sized: &Sized) -> std::result::Result<Found, Vec<bool>> {
+    fn known(&self, family: &str, numbers: &[i64], sized: &Sized) -> std::result::Result<Found, Places> {
         let known = lock(&self.pipelines.compiled);
         let variants = known.get(family).map_or(&[][..], |variants| variants);
         for variant in variants {
-            if let Some(words) = variant.serves(numbers) {
+            if variant.serves(numbers) {
+                let words = sized.words(&variant.places);
                 return Ok(Found { pipeline: variant.pipeline.clone(), words, new: false });
             }
         }
         let mut lifted = vec![false; numbers.len()];
         for variant in variants {
             for (i, may) in sized.may_lift().into_iter().enumerate() {
-                lifted[i] |= may && (variant.lifted[i] || variant.numbers[i] != numbers[i]);
+                lifted[i] |= may && (variant.places[i].is_some() || variant.numbers[i] != numbers[i]);
             }
         }
-        Err(lifted)
+        let others: Vec<&[i64]> = variants.iter().map(|variant| &variant.numbers[..]).collect();
+        Err(sized.places(&lifted, &others))
     }
 
     fn compile(&self, name: &str, source: &str, layout: &Layout) -> wgpu::ComputePipeline {
