@@ -106,6 +106,20 @@ pub fn prefetch(start: *const u8, bytes: usize) {
     let _ = (start, bytes, LINE);
 }
 
+/// The same for what is read after much else: it comes to the second level only,
+/// where lines that are a power of two apart do not evict each other.
+pub fn prefetch_far(start: *const u8, bytes: usize) {
+    const LINE: usize = 64;
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..bytes).step_by(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(offset).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, bytes, LINE);
+}
+
 /// Strided memory to a register.
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {

@@ -34,7 +34,9 @@ pub use fused::{Fused, fused};
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
-pub use memory::{copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, store, store_nt};
+pub use memory::{
+    copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
+};
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use pair::{Side, pair};
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, reduce, scan};

@@ -6,13 +6,15 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::memory::{Narrow, Stored, strided_load_narrow};
 
-/// A transposing load: `fn(dst, src, rows, cols, stride)` makes
-/// `dst[r * cols + c] = src[r + c * stride]`, strides in elements.
+/// A transposing load: `fn(dst, src, rows, cols, stride, ahead)` makes
+/// `dst[r * cols + c] = src[r + c * stride]`, strides in elements. What is as many
+/// elements `ahead` will be read next, and may be asked for.
 ///
 /// # Safety
 /// `dst` is valid for `rows * cols` register elements, `src` at every position
 /// read; both aligned, and they do not overlap.
-pub type TransposeFn = unsafe fn(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize);
+pub type TransposeFn =
+    unsafe fn(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize, ahead: isize);
 
 /// The transposing load of a type: shuffles of 16 or 8 vectors for 4-byte
 /// elements where the machine has them, else small blocks.
@@ -39,7 +41,14 @@ fn four_bytes() -> TransposeFn {
 }
 
 /// Blocks of 8 by 8, so that each cache line is used whole while it is near.
-unsafe fn blocks<T: Stored>(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize) {
+unsafe fn blocks<T: Stored>(
+    dst: *mut u8,
+    src: *const u8,
+    rows: usize,
+    cols: usize,
+    stride: isize,
+    _ahead: isize,
+) {
     for r in (0..rows).step_by(8) {
         for c in (0..cols).step_by(8) {
             // SAFETY: the contract of `TransposeFn`, on a part of its tile.
@@ -50,7 +59,14 @@ unsafe fn blocks<T: Stored>(dst: *mut u8, src: *const u8, rows: usize, cols: usi
 
 /// One strided load a row, over 64 columns at a time, so that their cache
 /// lines are near when the next row reads them again.
-unsafe fn row_by_row<T: Narrow>(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize) {
+unsafe fn row_by_row<T: Narrow>(
+    dst: *mut u8,
+    src: *const u8,
+    rows: usize,
+    cols: usize,
+    stride: isize,
+    _ahead: isize,
+) {
     for c in (0..cols).step_by(64) {
         for r in 0..rows {
             // SAFETY: the contract of `TransposeFn`, on a part of its tile.
@@ -103,6 +119,7 @@ mod x86 {
                 rows: usize,
                 cols: usize,
                 stride: isize,
+                ahead: isize,
             ) {
                 let (whole_rows, whole_cols) = (rows - rows % $side, cols - cols % $side);
                 // SAFETY: the contract of `TransposeFn`, on parts of its tile.
@@ -110,6 +127,12 @@ mod x86 {
                     for r in (0..whole_rows).step_by($side) {
                         for c in (0..whole_cols).step_by($side) {
                             let from = src.cast::<f32>().offset(r as isize + c as isize * stride);
+                            // The next tile's square, since its lines lie in as many
+                            // pages; in the first level they would evict each other.
+                            for line in 0..$side {
+                                let next = from.wrapping_offset(ahead + line * stride);
+                                _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                            }
                             $square(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
                         }
                     }

@@ -16,6 +16,7 @@ use crate::ir::Buffer;
 use crate::kernel::{Kernel, Work};
 use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
+use crate::tensor::Tensor;
 
 /// What a launch leaves: the outputs' elements, and the first bad index.
 #[derive(Debug)]
@@ -130,4 +131,23 @@ fn difference(
         }
     }
     None
+}
+
+/// Square tiles are stored past the cache where their lines are whole lines of it.
+#[test]
+fn transposed_tiles_pass_the_cache_by() {
+    for (rows, cols, streams) in [(160usize, 128usize, true), (131, 77, false), (70, 144, true)] {
+        let numbers = |count: usize, step: usize| (0..count).map(move |i| (i * step % 1009) as f32);
+        let x = Tensor::from_vec(numbers(rows * cols, 7).collect(), [cols, rows], ());
+        let z = Tensor::from_vec(numbers(rows * cols, 31).collect(), [rows, cols], ());
+        let y = x.t() + &z;
+        let report = y.plan().expect("a plan");
+        let text: String = report.kernels.iter().map(|kernel| kernel.source().expect("a text")).collect();
+        assert!(text.contains("transposed"), "{text}");
+        assert_eq!(text.contains("stream"), streams, "{text}");
+        let (x, z): (Vec<f32>, Vec<f32>) =
+            (numbers(rows * cols, 7).collect(), numbers(rows * cols, 31).collect());
+        let want: Vec<f32> = (0..rows * cols).map(|i| x[i % cols * rows + i / cols] + z[i]).collect();
+        assert_eq!(y.to_vec::<f32>().expect("values"), want, "{rows} x {cols}");
+    }
 }

@@ -32,6 +32,20 @@ pub fn foresee(program: &mut Program) {
     }
 }
 
+/// Tells loads of square tiles, whose rows are pieces of memory's, where the next
+/// tile's are.
+pub fn foresee_pieces(program: &mut Program) {
+    let Some(inner) = program.loops[0].last().copied() else { return };
+    let Program { bodies, addresses, .. } = program;
+    for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
+        let Step::Load(load) = step else { continue };
+        let pieces = matches!(load.line, Line::Unit(_) | Line::Transposed(_));
+        if load.class == Class::FULL && pieces {
+            load.ahead = addresses[load.address.0 as usize].steps[inner.axis.index()] * inner.chunk as i64;
+        }
+    }
+}
+
 /// Whether a load points at rows in memory after which the next tile's follow.
 fn follows(program: &Program, load: &Load) -> bool {
     let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();

@@ -33,6 +33,10 @@ const MANY: usize = 32;
 /// Bytes of outputs from which on stores pass the caches by.
 const STREAM: usize = 32 << 20;
 
+/// The same where they are written in pieces of rows, which hardware does not foresee:
+/// what is written by way of the cache is read first. Few in tests, whose kernels are small.
+const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
+
 /// The program of a kernel without a contraction.
 pub fn compile(kernel: &Kernel) -> Program {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
@@ -47,7 +51,8 @@ pub fn compile(kernel: &Kernel) -> Program {
 /// The program of a kernel whose axes are in order, for a tiling.
 pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> Program {
     let stored = kernel.stores.iter().map(|s| s.numel.saturating_mul(s.dtype.size()));
-    let stream = kernel.depth() == 0 && stored.fold(0, usize::saturating_add) > STREAM;
+    let most = if tiling.square { PIECES } else { STREAM };
+    let stream = kernel.depth() == 0 && stored.fold(0, usize::saturating_add) > most;
     let mut builder = Builder::new(kernel, facts, tiling, stream);
     builder.build(root);
     let tile = tile_of(kernel, &tiling, &builder);
@@ -74,6 +79,9 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
     single_loops_outermost(&mut program);
     if tiling.whole {
         ahead::foresee(&mut program);
+    }
+    if tiling.square {
+        ahead::foresee_pieces(&mut program);
     }
     program.sharing = sharing(kernel, &program);
     program

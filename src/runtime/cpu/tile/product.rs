@@ -65,6 +65,7 @@ impl BlockProgram {
             rows,
             shrinks: false,
             cols: Some(cols),
+            square: false,
         };
         let root = value.map_or(Root::Stores, Root::Block);
         BlockProgram { program: assemble(kernel, &facts, tiling, root), batch, lines, along }

@@ -138,6 +138,8 @@ pub struct Load {
     pub class: Class,
     /// The part of the address that axes determine.
     pub address: AddressId,
+    /// Elements from here to where the next tile's are.
+    pub ahead: i64,
     /// How lines lie; the function of `Unit` is `None` where the slot may
     /// point at the memory.
     pub line: Line<Option<MicroFn>>,

@@ -38,9 +38,15 @@ pub struct Tiling {
     pub shrinks: bool,
     /// Columns of a tile, where something decides them beforehand.
     pub cols: Option<usize>,
+    /// Whether tiles are squares, since a load is contiguous along their rows.
+    pub square: bool,
 }
 
 impl Tiling {
+    /// Tiles of one row.
+    fn of(col: Option<AxisId>, level: u8) -> Tiling {
+        Tiling { col, level, row: None, whole: false, rows: 1, shrinks: false, cols: None, square: false }
+    }
     /// The class of what varies along a set of axes.
     pub fn class(&self, axes: AxisSet) -> Class {
         let has = |axis: Option<AxisId>| axis.is_some_and(|axis| axes & bit(axis) != 0);
@@ -64,10 +70,10 @@ pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
     let levels = (0..=kernel.depth()).filter(|&level| kernel.level_axes(level).next().is_some());
     let best = levels.map(|level| (cost(kernel, level), level)).min_by(|a, b| a.0.total_cmp(&b.0));
     let Some((_, level)) = best else {
-        return Tiling { col: None, level: 0, row: None, whole: false, rows: 1, shrinks: false, cols: None };
+        return Tiling::of(None, 0);
     };
     let col = kernel.level_axes(level).last();
-    let mut tiling = Tiling { col, level, row: None, whole: false, rows: 1, shrinks: false, cols: None };
+    let mut tiling = Tiling::of(col, level);
     choose_rows(kernel, &mut tiling);
     let several_passes = level > 0 && several_passes(kernel, facts, level);
     let only = kernel.level_axes(level).count() == 1;
@@ -178,6 +184,7 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         tiling.row = Some(row);
         tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
         tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
+        tiling.square = true;
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();

@@ -129,7 +129,7 @@ fn transposed_tiles_agree_with_memory() {
                 let mut dst = Register::new(dtype, rows * cols);
                 let load = load_tile_transposed(dtype);
                 // SAFETY: every position lies inside `source`.
-                unsafe { load(dst.ptr_mut(), source.as_ptr().cast(), rows, cols, stride as isize) };
+                unsafe { load(dst.ptr_mut(), source.as_ptr().cast(), rows, cols, stride as isize, 5) };
                 for i in 0..rows * cols {
                     let want = element(&source, dtype, i / cols + i % cols * stride);
                     assert!(equal(dst.get(i), want), "{level:?} {dtype} {rows}x{cols} at {i}");

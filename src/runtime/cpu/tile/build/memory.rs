@@ -37,7 +37,19 @@ impl Builder<'_> {
         }
         let line = self.load_line(address, class, dtype);
         let lane = Lane::of(dtype).size();
-        let load = |to| Load { to, memory: input, dtype, lane, class, address, line, bounds, masks, indices };
+        let load = |to| Load {
+            to,
+            memory: input,
+            dtype,
+            lane,
+            class,
+            address,
+            ahead: 0,
+            line,
+            bounds,
+            masks,
+            indices,
+        };
         if gathers != Class::SCALAR {
             let positions = self.register(class, DType::I64);
             let load = load(self.register(class, dtype));
@@ -96,14 +108,16 @@ impl Builder<'_> {
             let slot = self.slot_of(store.value);
             let from = self.widened(slot, class);
             let address = self.address(&store.address);
-            let (_, along) = self.steps_of(address, class);
+            let (apart, along) = self.steps_of(address, class);
             let line = match along {
                 1 => Line::Unit(micro::store(store.dtype)),
                 _ => Line::Strided(micro::store_strided(store.dtype)),
             };
             let in_memory = self.slots[from.0 as usize].place == Place::Memory;
             let memory = (kernel.inputs.len() + number) as u32;
-            let stream = self.stream && store.dtype.size() == 4 && along == 1;
+            // Of pieces, whole lines of the cache alone.
+            let whole = !self.tiling.square || apart % 16 == 0;
+            let stream = self.stream && store.dtype.size() == 4 && along == 1 && whole;
             let lane = Lane::of(store.dtype).size();
             let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
             emitted.push((in_memory, store));

@@ -69,13 +69,21 @@ impl Launch<'_> {
                 Line::Unit(Some(function)) if lines.dense() => {
                     function(to, from, from, from, lines.lines * lines.len);
                 }
-                Line::Transposed(function) => function(to, from, lines.lines, lines.len, lines.step as isize),
+                Line::Transposed(function) => {
+                    let ahead = load.ahead as isize;
+                    function(to, from, lines.lines, lines.len, lines.step as isize, ahead);
+                }
                 Line::Unit(_) | Line::Strided(_) => {
                     for line in 0..lines.lines {
                         let to = to.add(line * lines.len * load.lane);
                         let from = from
                             .offset(line as isize * lines.line_step as isize * load.dtype.size() as isize);
                         load_part(load, &lines, to, from, 0..lines.len);
+                        if load.ahead != 0 {
+                            let size = load.dtype.size();
+                            let next = from.wrapping_offset(load.ahead as isize * size as isize);
+                            micro::prefetch_far(next, lines.len * size);
+                        }
                     }
                 }
             }
