@@ -24,13 +24,16 @@ pub enum Fused {
     SqDevSum,
     /// The sum of `a·b` enters the sum state at `dst`.
     Dot,
+    /// `dst += a·b`, element by element: a row that enters sums across rows, `dst` being
+    /// the first component of an [`super::Accumulator`] of `Sum`.
+    MulSum,
 }
 
 /// The micro-op of a superinstruction, or `None` where there is none.
 ///
 /// They exist on `F32` (and the 16-bit floats' register form) only, but for
-/// `SqDevSum` and `Dot`, which `F64` has too.
-/// `ExpSub`: `a` a vector, `b` of either form. `ExpSubSum` and `SqDevSum`: `b`
+/// `SqDevSum`, `Dot` and `MulSum`, which `F64` has too.
+/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum` and `SqDevSum`: `b`
 /// a scalar. `Dot`: two vectors.
 pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
     if forms[0] != Form::V {
@@ -48,7 +51,7 @@ fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
         Fused::ExpSub => Some(micro::<Binary<ExpSub, f32, VS>>()),
         Fused::ExpSubSum if forms[1] == Form::S => Some(micro::<ExpSubSum>()),
-        Fused::SqDevSum | Fused::Dot => real::<f32>(op, forms),
+        Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, forms),
         Fused::ExpSubSum => None,
     }
 }
@@ -57,6 +60,8 @@ fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     match op {
         Fused::SqDevSum if forms[1] == Form::S => Some(micro::<SqDevSum<T>>()),
         Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
+        Fused::MulSum if forms[1] == Form::V => Some(micro::<MulSum<T, VV>>()),
+        Fused::MulSum => Some(micro::<MulSum<T, VS>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum => None,
     }
 }
@@ -136,5 +141,33 @@ impl<T: Real> Micro for Dot<T> {
             lanewise!(a, b, |j, x, y| lanes[j] = x.mul_add::<I>(y, lanes[j]));
             sum.add(join_lanes(lanes, T::plus).widen());
         }
+    }
+}
+
+struct MulSum<T, const FORM: u8>(PhantomData<T>);
+impl<T: Real, const FORM: u8> Micro for MulSum<T, FORM> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+        unsafe {
+            match FORM {
+                VV => add_products::<I, T>(view_mut(dst, n), view(a, n), view(b, n)),
+                _ => add_multiple::<I, T>(view_mut(dst, n), view(a, n), b.cast::<T>().read()),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_products<I: Isa, T: Real>(sums: &mut [T], a: &[T], b: &[T]) {
+    for ((sum, &x), &y) in sums.iter_mut().zip(a).zip(b) {
+        *sum = x.mul_add::<I>(y, *sum);
+    }
+}
+
+#[inline(always)]
+fn add_multiple<I: Isa, T: Real>(sums: &mut [T], a: &[T], b: T) {
+    for (sum, &x) in sums.iter_mut().zip(a) {
+        *sum = x.mul_add::<I>(b, *sum);
     }
 }

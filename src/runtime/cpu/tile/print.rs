@@ -94,7 +94,15 @@ impl Program {
             }
             Step::Update(number) => {
                 let reduction = &self.reductions[*number as usize];
-                writeln!(f, "r{number} takes {}", slot(reduction.operand))
+                match &reduction.form {
+                    ReductionForm::Vertical { take: Some(step), .. } => {
+                        write!(f, "r{number} takes ")?;
+                        self.step(f, step, 0)
+                    }
+                    ReductionForm::Vertical { .. } | ReductionForm::Horizontal { .. } => {
+                        writeln!(f, "r{number} takes {}", slot(reduction.operand))
+                    }
+                }
             }
             Step::Scan(number) => {
                 let scan = &self.scans[*number as usize];
@@ -159,7 +167,7 @@ impl Program {
             }
             Place::Argument(_, number, _) => format!("arg{number}"),
             Place::Register(offset) => format!("v{}@{offset}:{}{shape}", slot.0, info.dtype),
-            Place::Memory => format!("v{}:{}{shape}", slot.0, info.dtype),
+            Place::Memory | Place::States => format!("v{}:{}{shape}", slot.0, info.dtype),
         }
     }
 

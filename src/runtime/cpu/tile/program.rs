@@ -43,6 +43,8 @@ pub enum Place {
     Argument(usize, u32, DType),
     /// Memory, set by a load.
     Memory,
+    /// The states that a reduction leaves.
+    States,
 }
 
 /// A slot of the program.
@@ -136,6 +138,8 @@ pub struct Load {
     pub lane: usize,
     /// Class of the result.
     pub class: Class,
+    /// Whether all that read the result go line by line, each line where it lies.
+    pub in_place: bool,
     /// The part of the address that axes determine.
     pub address: AddressId,
     /// Elements from here to where the next tile's are.
@@ -306,6 +310,9 @@ pub enum ReductionForm {
         components: SmallVec<[usize; 3]>,
         /// How the result follows from the components.
         finish: Finish,
+        /// The step that computes the elements and takes them in at once, if it is not
+        /// the accumulator's.
+        take: Option<Box<Step>>,
     },
 }
 

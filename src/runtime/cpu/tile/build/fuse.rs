@@ -21,6 +21,8 @@ use crate::runtime::cpu::tile::tiling::Tiling;
 pub struct Patterns {
     /// Whether an expression is computed only inside of others.
     pub absorbed: Vec<bool>,
+    /// Whether a load is used by nothing but operations, which may go line by line.
+    pub operands: Vec<bool>,
     /// What the loop of an expression absorbs.
     loops: Vec<Option<Pattern>>,
     users: Vec<SmallVec<[ExprId; 2]>>,
@@ -35,6 +37,8 @@ enum Pattern {
     ExpSub(ExprId),
     /// The product of vectors that a sum takes in.
     Dot(ExprId),
+    /// The product that sums across rows take in.
+    MulSum(ExprId),
     /// The difference whose square a sum takes in.
     Squares(ExprId),
 }
@@ -55,6 +59,7 @@ impl Patterns {
         let count = kernel.exprs.len();
         Patterns {
             absorbed: vec![false; count],
+            operands: vec![false; count],
             loops: vec![None; count],
             users: vec![SmallVec::new(); count],
         }
@@ -66,6 +71,13 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
     let mut patterns = Patterns::none(kernel);
     for (i, node) in kernel.exprs.iter().enumerate() {
         node.expr.operands(|operand| patterns.users[operand.index()].push(ExprId(i as u32)));
+    }
+    for i in 0..kernel.exprs.len() {
+        let users = &patterns.users[i];
+        let all = users.len() == facts.uses[i] as usize && !wanted.contains(&ExprId(i as u32));
+        let operand = |user: &ExprId| matches!(kernel.expr(*user), Expr::Alu(..));
+        patterns.operands[i] =
+            all && matches!(kernel.exprs[i].expr, Expr::Load(..)) && users.iter().all(operand);
     }
     let search = Search { kernel, facts, tiling };
     // From the results down: of a chain each second operation is absorbed.
@@ -104,10 +116,7 @@ impl Search<'_> {
         let mut found: SmallVec<[(ExprId, Pattern); 2]> = SmallVec::new();
         for &user in users {
             let one = match self.kernel.expr(user) {
-                Expr::Reduce(Monoid::Sum, _) if op == AluOp::Mul => {
-                    let vectors = self.class(a).cols() && self.class(b).cols();
-                    (vectors && self.along_columns(inner)).then_some((user, Pattern::Dot(inner)))
-                }
+                Expr::Reduce(Monoid::Sum, _) if op == AluOp::Mul => self.product(user, inner, [a, b]),
                 Expr::Alu(AluOp::Exp, _) if op == AluOp::Sub && self.class(a).cols() => {
                     (users.len() == 1).then_some((user, Pattern::ExpSub(inner)))
                 }
@@ -126,6 +135,19 @@ impl Search<'_> {
         }
         let repeated = found.len() <= REPEATED;
         (repeated && found.iter().all(|(at, _)| !patterns.absorbed[at.index()])).then_some(found)
+    }
+
+    /// How a sum takes in a product.
+    fn product(&self, sum: ExprId, inner: ExprId, [a, b]: [ExprId; 2]) -> Option<(ExprId, Pattern)> {
+        let level = self.kernel.exprs[sum.index()].level + 1;
+        match self.tiling.class_of_level(self.kernel, level, false) {
+            Class::COL => {
+                let vectors = self.class(a).cols() && self.class(b).cols();
+                vectors.then_some((sum, Pattern::Dot(inner)))
+            }
+            Class::SCALAR => Some((sum, Pattern::MulSum(inner))),
+            _ => None,
+        }
     }
 
     /// Whether a square enters a sum that can compute the difference, too.
@@ -167,12 +189,6 @@ impl Search<'_> {
     fn class(&self, id: ExprId) -> Class {
         self.tiling.class(self.facts.axes[id.index()])
     }
-
-    /// Whether the level of an expression is the tile's columns.
-    fn along_columns(&self, id: ExprId) -> bool {
-        let level = self.kernel.exprs[id.index()].level;
-        self.tiling.class_of_level(self.kernel, level, false) == Class::COL
-    }
 }
 
 /// The operation and operands of a sum, difference or product that a loop may
@@ -202,7 +218,7 @@ impl Builder<'_> {
                     }),
                 )
             }
-            Pattern::Dot(_) | Pattern::Squares(_) => None,
+            Pattern::Dot(_) | Pattern::MulSum(_) | Pattern::Squares(_) => None,
         }
     }
 
@@ -212,9 +228,8 @@ impl Builder<'_> {
         let (first, _) =
             arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
         let [mut a, mut b] = self.operands_of(inner);
-        let vector = |builder: &Self, slot: Slot| builder.slots[slot.0 as usize].class.cols();
-        if first != AluOp::Sub && !vector(self, a) && vector(self, b) {
-            (a, b) = (b, a);
+        if first != AluOp::Sub {
+            [a, b] = self.vector_first([a, b]);
         }
         let slots = [a, b, self.slot_of(other)];
         let second = *second;
@@ -222,6 +237,12 @@ impl Builder<'_> {
             let found = micro::pair(first, second, side, dtype, forms);
             found.unwrap_or_else(|| panic!("no {} of {} for {forms:?}", second.name(), first.name()))
         })
+    }
+
+    /// The operands of a sum or product, that with columns before one without.
+    fn vector_first(&self, [a, b]: [Slot; 2]) -> [Slot; 2] {
+        let vector = |slot: Slot| self.slots[slot.0 as usize].class.cols();
+        if !vector(a) && vector(b) { [b, a] } else { [a, b] }
     }
 
     /// Where the operands of an absorbed operation are.
@@ -264,6 +285,36 @@ impl Builder<'_> {
         let second = if op == Fused::Dot { Form::V } else { Form::S };
         let function = superinstruction(op, dtype, [Form::V, second, Form::S]);
         Some(FusedSum { function, name, operands, values })
+    }
+
+    /// The operands of the product that sums across rows take in, if they take in one.
+    pub(super) fn product_sum(&mut self, id: ExprId) -> Option<[Slot; 2]> {
+        let Some(Pattern::MulSum(inner)) = self.patterns.loops[id.index()] else { return None };
+        let operands = self.operands_of(inner);
+        Some(self.vector_first(operands))
+    }
+
+    /// The step that takes a product into sums across rows.
+    pub(super) fn take_product(
+        &mut self,
+        operands: [Slot; 2],
+        sums: Slot,
+        class: Class,
+        dtype: DType,
+    ) -> Step {
+        let name = "mul_sum";
+        if !self.goes_by_line(&operands, class) {
+            let (from, forms) = self.operands(&operands, class);
+            for slot in from {
+                self.read(slot);
+            }
+            let function = superinstruction(Fused::MulSum, dtype, forms);
+            return Step::Micro { function, name, to: sums, from, class };
+        }
+        let (from, forms) = self.lines_of(&operands);
+        let function = superinstruction(Fused::MulSum, dtype, forms);
+        let to = (sums, Advance::Line(dtype.compute().size()));
+        Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None }))
     }
 
     /// Emits the loop that takes a sum's elements into its states.

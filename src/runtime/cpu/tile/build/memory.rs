@@ -7,6 +7,7 @@ use crate::ir::ScatterMode;
 use crate::kernel::{Access, ExprId, Guard};
 use crate::runtime::cpu::micro::{self, Lane};
 use crate::runtime::cpu::tile::build::Builder;
+use crate::runtime::cpu::tile::build::values::LINE;
 use crate::runtime::cpu::tile::program::{
     AddressId, Aim, Bound, Class, Gather, Indexed, Line, Load, Place, Scatter, Slot, Step, Store,
 };
@@ -37,12 +38,14 @@ impl Builder<'_> {
         }
         let line = self.load_line(address, class, dtype);
         let lane = Lane::of(dtype).size();
+        let in_place = self.stays(id, address, class, line) && guard.is_always() && indices.is_empty();
         let load = |to| Load {
             to,
             memory: input,
             dtype,
             lane,
             class,
+            in_place,
             address,
             ahead: 0,
             line,
@@ -60,13 +63,32 @@ impl Builder<'_> {
         }
         let to = match line {
             // The slot only ever points at memory.
-            Line::Unit(None) if guard.is_always() && class != Class::FULL => {
+            Line::Unit(None) if guard.is_always() && (in_place || class != Class::FULL) => {
                 self.slot(Place::Memory, class, dtype)
             }
             Line::Unit(_) | Line::Strided(_) | Line::Transposed(_) => self.register(class, dtype),
         };
+        if in_place {
+            self.apart.insert(to, self.steps_of(address, class).0 as usize * lane);
+        }
         self.push(Step::Load(Box::new(load(to))));
         to
+    }
+
+    /// Whether a tile's lines are read where they lie, apart from each other, by
+    /// operations that go line by line.
+    fn stays(
+        &self,
+        id: ExprId,
+        address: AddressId,
+        class: Class,
+        line: Line<Option<micro::MicroFn>>,
+    ) -> bool {
+        let (apart, _) = self.steps_of(address, class);
+        let dense = self.tiling.cols.is_some_and(|cols| cols as i64 == apart);
+        let long = self.tiling.cols.is_some_and(|cols| cols >= LINE);
+        let lines = class == Class::FULL && matches!(line, Line::Unit(None)) && apart > 0 && !dense;
+        lines && long && self.patterns.operands[id.index()]
     }
 
     /// Where a value is, and its class.

@@ -51,6 +51,10 @@ pub struct Builder<'k> {
     deferred: Vec<ExprId>,
     constants: HashMap<(u64, DType), Slot>,
     arguments: HashMap<(u32, DType), Slot>,
+    /// Tiles whose lines are read where they lie: bytes from one to the next.
+    apart: HashMap<Slot, usize>,
+    /// Results of reductions that are states as they are left, and those.
+    left: Vec<(Slot, Slot)>,
     /// The bodies under construction, outermost first.
     open: Vec<Open>,
     /// Counts steps, to order lives.
@@ -94,6 +98,8 @@ impl<'k> Builder<'k> {
             deferred: Vec::new(),
             constants: HashMap::new(),
             arguments: HashMap::new(),
+            apart: HashMap::new(),
+            left: Vec::new(),
             open: Vec::new(),
             now: 0,
         }
@@ -113,6 +119,11 @@ impl<'k> Builder<'k> {
             Root::Stores => builder.scatter(),
             Root::Block(value) => builder.to_block(value),
         });
+        for (result, state) in std::mem::take(&mut self.left) {
+            let end = self.lives[result.0 as usize].end;
+            let life = &mut self.lives[state.0 as usize];
+            life.end = life.end.max(end);
+        }
     }
 
     /// Emits a body of a level that computes some values; where it is `last`,

@@ -29,8 +29,10 @@ impl Builder<'_> {
             self.address(&linear)
         });
         let fused = self.fused_sum(id);
-        let (operand, class) = match &fused {
-            Some(sum) => (sum.operands[0], self.joint_class(&sum.operands).union(reduced)),
+        let product = self.product_sum(id);
+        let operands = fused.as_ref().map(|sum| sum.operands).or(product);
+        let (operand, class) = match operands {
+            Some(operands) => (operands[0], self.joint_class(&operands).union(reduced)),
             None => {
                 let slot = self.slot_of(x);
                 let class = self.joint_class(&[slot]).union(reduced);
@@ -48,7 +50,7 @@ impl Builder<'_> {
             let index = positional(monoid);
             ReductionForm::Horizontal { reducer, state, rows, component: (component, bytes), index }
         } else {
-            self.vertical(monoid, dtype, class, level)
+            self.vertical(monoid, dtype, class, level, product)
         };
         let result = operand;
         match (fused, &form) {
@@ -59,7 +61,14 @@ impl Builder<'_> {
         self.top().reductions.push(number);
     }
 
-    fn vertical(&mut self, monoid: Monoid, dtype: DType, class: Class, level: u8) -> ReductionForm {
+    fn vertical(
+        &mut self,
+        monoid: Monoid,
+        dtype: DType,
+        class: Class,
+        level: u8,
+        product: Option<[Slot; 2]>,
+    ) -> ReductionForm {
         let kind = kind_of(monoid);
         let accumulator =
             micro::accumulate(kind, dtype).unwrap_or_else(|| panic!("{} of {dtype}", monoid.name()));
@@ -68,7 +77,8 @@ impl Builder<'_> {
         let states = self.states(class, &components);
         let totals = blocked.then(|| self.states(class, &components));
         let finish = self.finish(monoid, dtype, class);
-        ReductionForm::Vertical { accumulator, states, totals, components, finish }
+        let take = product.map(|operands| Box::new(self.take_product(operands, states[0], class, dtype)));
+        ReductionForm::Vertical { accumulator, states, totals, components, finish, take }
     }
 
     fn finish(&mut self, monoid: Monoid, dtype: DType, class: Class) -> Finish {
@@ -107,6 +117,8 @@ impl Builder<'_> {
         // While one result is written, the other states are still read.
         let end = self.now + 2;
         let mut keep = |slot: Slot| self.lives[slot.0 as usize].end = end;
+        // States that are the result as they are.
+        let mut left = None;
         let class = match &self.reductions[number as usize].form {
             ReductionForm::Horizontal { state, rows, .. } => {
                 keep(*state);
@@ -117,10 +129,20 @@ impl Builder<'_> {
                 if let Finish::LogSum(_, _, between) = finish {
                     keep(*between);
                 }
+                if let Finish::Component(component) = finish {
+                    left = Some(totals.as_ref().unwrap_or(states)[*component]);
+                }
                 self.reductions[number as usize].class
             }
         };
-        let result = self.register(class, dtype);
+        let result = match left {
+            Some(state) => {
+                let result = self.slot(Place::States, class, dtype);
+                self.left.push((result, state));
+                result
+            }
+            None => self.register(class, dtype),
+        };
         self.reductions[number as usize].result = result;
         self.value[id.index()] = Some(result);
     }

@@ -8,7 +8,7 @@ use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, BlockStep, Bound, Class, Lines, Place, Slot, Step};
 
 /// Columns from which on lines are long enough to be done one by one.
-const LINE: usize = 32;
+pub(super) const LINE: usize = 32;
 
 impl Builder<'_> {
     /// Emits the steps of a value, hoisted as far as it goes.
@@ -120,11 +120,13 @@ impl Builder<'_> {
     }
 
     /// Whether an operation over a class is done line by line, so that no
-    /// vector of rows or columns must be spread over the tile.
-    fn goes_by_line(&self, slots: &[Slot], class: Class) -> bool {
+    /// vector of rows or columns must be spread over the tile, and no tile be
+    /// copied whose lines lie apart.
+    pub(super) fn goes_by_line(&self, slots: &[Slot], class: Class) -> bool {
         let class_of = |slot: &Slot| self.slots[slot.0 as usize].class;
         let vector = |slot: &Slot| class_of(slot) == Class::ROW || class_of(slot) == Class::COL;
-        class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols >= LINE) && slots.iter().any(vector)
+        let lines = |slot: &Slot| vector(slot) || self.apart.contains_key(slot);
+        class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols >= LINE) && slots.iter().any(lines)
     }
 
     /// The lines of some slots, and the forms they have.
@@ -136,7 +138,10 @@ impl Builder<'_> {
             let info = self.slots[slot.0 as usize];
             let lane = info.dtype.compute().size();
             let (form, advance) = match (info.class.rows(), info.class.cols()) {
-                (true, true) => (Form::V, Advance::Line(lane)),
+                (true, true) => {
+                    let apart = self.apart.get(&slot).copied().map(Advance::Bytes);
+                    (Form::V, apart.unwrap_or(Advance::Line(lane)))
+                }
                 (false, true) => (Form::V, Advance::Bytes(0)),
                 (true, false) => (Form::S, Advance::Bytes(lane)),
                 (false, false) => (Form::S, Advance::Bytes(0)),

@@ -93,7 +93,7 @@ impl Frame {
                     let value = Scalar::from_bits(launch.scalars[number as usize], dtype);
                     Some((offset, value.to_bits(dtype.compute())))
                 }
-                Place::Register(_) | Place::Memory => None,
+                Place::Register(_) | Place::Memory | Place::States => None,
             };
             if let Some((offset, bits)) = bits {
                 // SAFETY: constants' offsets lie in scratch memory, 8 apart.
@@ -103,7 +103,7 @@ impl Frame {
                 Place::Register(offset) | Place::Constant(offset, _) | Place::Argument(offset, ..) => {
                     scratch.wrapping_add(offset)
                 }
-                Place::Memory => std::ptr::null_mut(),
+                Place::Memory | Place::States => std::ptr::null_mut(),
             });
         }
         self.pointers.clone_from(&self.homes);

@@ -58,7 +58,7 @@ impl Launch<'_> {
     fn load_all(&self, frame: &mut Frame, load: &Load) {
         let lines = self.lines(frame, load.address, load.class);
         let from = self.element(load, frame.offset(load.address));
-        if matches!(load.line, Line::Unit(None)) && lines.dense() {
+        if load.in_place || (matches!(load.line, Line::Unit(None)) && lines.dense()) {
             return frame.point(load.to, from);
         }
         let to = frame.home(load.to);

@@ -56,11 +56,14 @@ impl Launch<'_> {
                     }
                 }
             }
-            ReductionForm::Vertical { accumulator, states, totals, .. } => {
+            ReductionForm::Vertical { accumulator, states, totals, take, .. } => {
                 let [block, done] = frame.rows[number as usize];
                 let k = if reduction.position.is_some() { position } else { block };
-                // SAFETY: the program's contract.
-                unsafe { (accumulator.step)(pointers(frame, states), x, count, k) }
+                match take {
+                    Some(step) => self.steps(frame, std::slice::from_ref(&**step)),
+                    // SAFETY: the program's contract.
+                    None => unsafe { (accumulator.step)(pointers(frame, states), x, count, k) },
+                }
                 frame.rows[number as usize] = [block + 1, done];
                 if totals.is_some() && block + 1 == BLOCK {
                     self.complete(frame, number);
@@ -91,6 +94,10 @@ impl Launch<'_> {
         let reduction = self.reduction(number);
         let to = frame.slot(reduction.result);
         match &reduction.form {
+            ReductionForm::Vertical { states, totals, finish: Finish::Component(component), .. } => {
+                let states = totals.as_ref().unwrap_or(states);
+                frame.point(reduction.result, frame.slot(states[*component]));
+            }
             ReductionForm::Horizontal {
                 reducer, state, rows, component: (component, bytes), index, ..
             } => {
