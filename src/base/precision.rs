@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Precision {
+    /// As [`Precision::Highest`], and each sum is of its own products: no algorithm that
+    /// adds factors up first (Winograd's, for convolutions), whose error is relative to
+    /// what lies around an element.
+    Strict,
     /// With all 24 significant bits.
     #[default]
     Highest,
@@ -18,7 +22,7 @@ pub enum Precision {
     Medium,
 }
 
-static CURRENT: AtomicU8 = AtomicU8::new(0);
+static CURRENT: AtomicU8 = AtomicU8::new(Precision::Highest as u8);
 
 /// Says how exactly products of 32-bit floats built from now on, in the whole
 /// process, are computed: matrix products, contractions, and convolutions too (for
@@ -30,8 +34,9 @@ pub fn set_float32_matmul_precision(precision: Precision) {
 /// What [`set_float32_matmul_precision`] said last.
 pub fn float32_matmul_precision() -> Precision {
     match CURRENT.load(Ordering::Relaxed) {
-        0 => Precision::Highest,
-        1 => Precision::High,
+        0 => Precision::Strict,
+        1 => Precision::Highest,
+        2 => Precision::High,
         _ => Precision::Medium,
     }
 }

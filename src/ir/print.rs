@@ -95,6 +95,7 @@ fn contract_dims(dims: &ContractDims) -> String {
         (false, false) => format!("{}, batch {}", pairs(&dims.contract), pairs(&dims.batch)),
     };
     match dims.precision {
+        Precision::Strict => format!("{axes}, strict precision"),
         Precision::Highest => axes,
         Precision::High => format!("{axes}, high precision"),
         Precision::Medium => format!("{axes}, medium precision"),

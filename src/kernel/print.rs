@@ -30,6 +30,7 @@ fn write(kernel: &Kernel, out: &mut String) -> std::fmt::Result {
         let [batch, m, n, k] = [&c.batch, &c.m, &c.n, &c.k].map(|list| axes(list));
         let (a, b) = (c.a.0, c.b.0);
         let precision = match c.precision {
+            Precision::Strict => ", strict precision",
             Precision::Highest => "",
             Precision::High => ", high precision",
             Precision::Medium => ", medium precision",

@@ -330,5 +330,6 @@ impl Site {
 
 /// How exactly values of a type are multiplied, as the process wants it.
 pub fn precision(dtype: DType) -> Precision {
-    if dtype == DType::F32 { float32_matmul_precision() } else { Precision::Highest }
+    let wanted = float32_matmul_precision();
+    if dtype == DType::F32 { wanted } else { wanted.min(Precision::Highest) }
 }

@@ -46,7 +46,7 @@ impl Factor {
             [DType::F16, DType::F16] => Some(Factor::F16),
             [DType::BF16, DType::BF16] => Some(Factor::BF16),
             _ => match c.precision {
-                Precision::Highest => None,
+                Precision::Strict | Precision::Highest => None,
                 Precision::High => Some(Factor::Tf32),
                 Precision::Medium => Some(Factor::BF16),
             },

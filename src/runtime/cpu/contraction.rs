@@ -34,7 +34,7 @@ pub struct Product {
 
 /// Where an operand comes from.
 #[derive(Debug)]
-enum Side {
+pub(super) enum Side {
     /// An input, read in place.
     Strided { input: u32, strides: Strides },
     /// Something that writes blocks.
@@ -43,7 +43,7 @@ enum Side {
 
 /// What writes blocks of an operand.
 #[derive(Debug)]
-enum Writer {
+pub(super) enum Writer {
     /// Copies of runs.
     Window(Window),
     /// A tile program.
@@ -52,7 +52,7 @@ enum Writer {
 
 /// Where the result goes.
 #[derive(Debug)]
-enum Target {
+pub(super) enum Target {
     /// The first output, written in place.
     Strided(Strides),
     /// A tile program that reads blocks.
@@ -61,7 +61,7 @@ enum Target {
 
 /// How a matrix lies in a buffer, per batch, in elements.
 #[derive(Debug)]
-struct Strides {
+pub(super) struct Strides {
     offset: i64,
     /// Extent and step of each batch axis, outermost first.
     batch: Vec<(usize, i64)>,
@@ -73,7 +73,7 @@ struct Strides {
 
 impl Strides {
     /// The first element of a batch.
-    fn batch(&self, batch: usize) -> isize {
+    pub(super) fn batch(&self, batch: usize) -> isize {
         let (mut rest, mut at) = (batch, 0);
         for &(extent, step) in self.batch.iter().rev() {
             at += (rest % extent) as i64 * step;
@@ -85,7 +85,7 @@ impl Strides {
 
 /// Depths up to which a product of which nothing is shared is summed point by
 /// point.
-const SHALLOW: usize = 64;
+pub(super) const SHALLOW: usize = 64;
 
 /// A contraction as a reduction where its operands are vectors, so that blocks
 /// of them would be written to be read once: a convolution of each channel by
@@ -127,7 +127,7 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
         k: points(&contraction.k),
         a: side(kernel, contraction, a, rows),
         b: side(kernel, contraction, b, cols),
-        out: target(kernel, contraction, rows, cols),
+        out: target(kernel, contraction.dtype, [&contraction.batch, rows, cols]),
     }
 }
 
@@ -164,7 +164,8 @@ fn flat(
     (flat, axes, roots)
 }
 
-fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisId]) -> Side {
+/// Where an operand comes from: a matrix of these rows and the axes summed over.
+pub(super) fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisId]) -> Side {
     let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
     let groups = [&contraction.batch[..], rows, &contraction.k[..]];
     let (depth_last, axes, roots) = flat(&bare, groups, &[value]);
@@ -184,6 +185,16 @@ fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisI
     Side::Packed { writer: Writer::new(&rows_last, axes, roots[0]), order: Order::Rows }
 }
 
+/// What writes blocks of a value: batch, lines and elements of a line are so many axes each.
+pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> Writer {
+    let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
+    let (flat, axes, roots) = flat(&bare, groups, &[value]);
+    Writer::new(&flat, axes, roots[0])
+}
+
+/// A function that writes blocks: of batch, lines, elements of a line, and the block.
+pub(super) type Read<'a> = dyn Fn(usize, Range<usize>, Range<usize>, Lines) + Sync + 'a;
+
 impl Writer {
     fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> Writer {
         match Window::of(kernel, &axes, value) {
@@ -192,18 +203,15 @@ impl Writer {
         }
     }
 
-    fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         match self {
             Writer::Window(window) => window.to_string(),
             Writer::Program(program) => program.source(),
         }
     }
 
-    /// A function of batch, lines, elements of a line, and the block.
-    fn on<'a>(
-        &'a self,
-        bindings: &Bindings<'a>,
-    ) -> Box<dyn Fn(usize, Range<usize>, Range<usize>, Lines) + Sync + 'a> {
+    /// The function, on some memory.
+    pub(super) fn on<'a>(&'a self, bindings: &Bindings<'a>) -> Box<Read<'a>> {
         match self {
             Writer::Window(window) => {
                 let memory = Memory::of(&bindings.inputs[window.input() as usize]);
@@ -233,7 +241,18 @@ fn strides(kernel: &Kernel, affine: &Affine, [batch, rows, cols]: &[Vec<AxisId>;
     Some(Strides { offset: affine.offset, batch, row: step(rows), col: step(cols) })
 }
 
-/// Whether the largest load runs along the last depth axis rather than along
+/// What it costs, about, to copy an element of runs of so many that are so far apart: a run
+/// costs as much as some sixteen elements that lie one after another.
+fn copying(extent: usize, step: i64) -> f64 {
+    let element = match step.abs() {
+        0 | 1 => 1.0,
+        2..=4 => 1.5,
+        _ => 4.0,
+    };
+    element + 16.0 / extent.max(1) as f64
+}
+
+/// Whether the largest load is cheaper to copy along the last depth axis than along
 /// the last row.
 fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> bool {
     let loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
@@ -252,20 +271,17 @@ fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> 
     let Some((_, affine)) = loads.max_by_key(|(numel, _)| *numel) else { return true };
     let step = |axes: &[AxisId]| axes.last().map_or(0, |&axis| affine.coefficient(axis).abs());
     let extent = |axes: &[AxisId]| axes.last().map_or(1, |&axis| kernel.axes[axis.index()].extent);
-    match (step(rows) == 1, step(depth) == 1) {
-        (true, true) => extent(depth) >= extent(rows),
-        (rows_run, depth_runs) => depth_runs || !rows_run,
-    }
+    copying(extent(depth), step(depth)) <= copying(extent(rows), step(rows))
 }
 
-fn target(kernel: &Kernel, contraction: &Contraction, rows: &[AxisId], cols: &[AxisId]) -> Target {
+/// Where a result of this type goes, whose batch, rows and columns are so many axes each.
+pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> Target {
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
-    let groups = [&contraction.batch[..], rows, cols];
     let (flat, axes, _) = flat(kernel, groups, &values);
     if let [store] = &flat.stores[..] {
         let whole = matches!(flat.expr(store.value), Expr::Accumulator);
         let strides = strides(&flat, &store.address, &axes);
-        if let Some(strides) = strides.filter(|_| whole && store.dtype == contraction.dtype) {
+        if let Some(strides) = strides.filter(|_| whole && store.dtype == dtype) {
             return Target::Strided(strides);
         }
     }
@@ -286,8 +302,8 @@ impl Product {
     }
 
     fn run<T: gemm::Element>(&self, bindings: &Bindings<'_>) {
-        let (fill_a, fill_b) = (filler::<T>(&self.a, bindings), filler::<T>(&self.b, bindings));
-        let (batch_a, batch_b) = (offsets(&self.a), offsets(&self.b));
+        let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
+        let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
         let drained = match &self.out {
             Target::Blocks(program) => Some(program.launch(bindings)),
             Target::Strided(_) => None,
@@ -316,8 +332,8 @@ impl Product {
             m: self.m,
             n: self.n,
             k: self.k,
-            a: operand(&self.a, bindings, &batch_a, fill_a.as_deref()),
-            b: operand(&self.b, bindings, &batch_b, fill_b.as_deref()),
+            a: self.a.operand(bindings, &batch_a, fill_a.as_deref()),
+            b: self.b.operand(bindings, &batch_b, fill_b.as_deref()),
             out,
         };
         // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
@@ -340,19 +356,35 @@ impl Product {
                 }
             }
         }
-        match &self.out {
-            Target::Strided(strides) => {
-                let _ = writeln!(text, "c: in place, {}", strides.text());
-            }
-            Target::Blocks(program) => {
-                let _ = writeln!(text, "c: blocks\n{}", program.source());
-            }
+        text + &self.out.source()
+    }
+}
+
+impl Target {
+    pub(super) fn source(&self) -> String {
+        match self {
+            Target::Strided(strides) => format!("c: in place, {}\n", strides.text()),
+            Target::Blocks(program) => format!("c: blocks\n{}\n", program.source()),
         }
-        text
     }
 }
 
 impl Strides {
+    /// The element of the first output where a batch's offset counts from.
+    pub(super) fn start<T>(&self, bindings: &Bindings<'_>) -> *mut T {
+        element(&bindings.outputs[0], self.offset)
+    }
+
+    /// From a row to the next.
+    pub(super) fn row(&self) -> isize {
+        self.row as isize
+    }
+
+    /// Whether columns lie one after another.
+    pub(super) fn contiguous(&self) -> bool {
+        self.col == 1
+    }
+
     fn text(&self) -> String {
         let Strides { offset, batch, row, col } = self;
         format!("from {offset}, rows {row} apart, columns {col}, batches {batch:?}")
@@ -363,42 +395,47 @@ fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
     Memory::of(binding).start.cast::<T>().wrapping_offset(offset as isize)
 }
 
-fn offsets(side: &Side) -> impl Fn(usize) -> isize + Sync + '_ {
-    move |batch| match side {
-        Side::Strided { strides, .. } => strides.batch(batch),
-        Side::Packed { .. } => 0,
-    }
-}
-
-fn filler<'a, T: gemm::Element>(
-    side: &'a Side,
-    bindings: &'a Bindings<'_>,
-) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
-    let Side::Packed { writer, order } = side else { return None };
-    let (write, order) = (writer.on(bindings), *order);
-    Some(Box::new(move |fill: Fill<T>| {
-        let to = Lines { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
-        match order {
-            Order::Depth => write(fill.batch, fill.rows, fill.depth, to),
-            Order::Rows => write(fill.batch, fill.depth, fill.rows, to),
+impl Side {
+    /// Elements from where the operand begins to a batch's first.
+    pub(super) fn offsets(&self) -> impl Fn(usize) -> isize + Sync + '_ {
+        move |batch| match self {
+            Side::Strided { strides, .. } => strides.batch(batch),
+            Side::Packed { .. } => 0,
         }
-    }))
-}
+    }
 
-fn operand<'a, T>(
-    side: &Side,
-    bindings: &Bindings<'_>,
-    batch: &'a (dyn Fn(usize) -> isize + Sync),
-    fill: Option<&'a (dyn Fn(Fill<T>) + Sync)>,
-) -> Operand<'a, T> {
-    match (side, fill) {
-        (Side::Strided { input, strides }, _) => Operand::Strided {
-            ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
-            row_stride: strides.row as isize,
-            depth_stride: strides.col as isize,
-            batch,
-        },
-        (Side::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
-        (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+    /// What writes blocks of the operand, if anything does.
+    pub(super) fn filler<'a, T: gemm::Element>(
+        &'a self,
+        bindings: &Bindings<'a>,
+    ) -> Option<Box<dyn Fn(Fill<T>) + Sync + 'a>> {
+        let Side::Packed { writer, order } = self else { return None };
+        let (write, order) = (writer.on(bindings), *order);
+        Some(Box::new(move |fill: Fill<T>| {
+            let to = Lines { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
+            match order {
+                Order::Depth => write(fill.batch, fill.rows, fill.depth, to),
+                Order::Rows => write(fill.batch, fill.depth, fill.rows, to),
+            }
+        }))
+    }
+
+    /// The operand, given the functions of the two methods above.
+    pub(super) fn operand<'a, T>(
+        &self,
+        bindings: &Bindings<'_>,
+        batch: &'a (dyn Fn(usize) -> isize + Sync),
+        fill: Option<&'a (dyn Fn(Fill<T>) + Sync)>,
+    ) -> Operand<'a, T> {
+        match (self, fill) {
+            (Side::Strided { input, strides }, _) => Operand::Strided {
+                ptr: element::<T>(&bindings.inputs[*input as usize], strides.offset),
+                row_stride: strides.row as isize,
+                depth_stride: strides.col as isize,
+                batch,
+            },
+            (Side::Packed { order, .. }, Some(fill)) => Operand::Packed { order: *order, fill },
+            (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The CPU device.
 
 mod contraction;
+mod convolution;
 pub mod gemm;
 pub mod memory;
 pub mod micro;
@@ -8,17 +9,21 @@ pub mod pool;
 #[cfg(test)]
 pub(crate) mod reference;
 mod sort;
+mod stencil;
 pub mod threads;
 pub mod tile;
+mod winograd;
 
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::pieces::pieces;
-use crate::kernel::{Kernel, Sort, Work};
+use crate::kernel::{Contraction, Kernel, Sort, Work};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::pool::Pool;
+use crate::runtime::cpu::stencil::Stencil;
+use crate::runtime::cpu::winograd::Winograd;
 use crate::runtime::{
     Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program, Properties, host,
 };
@@ -103,10 +108,9 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Work::Kernel(kernel) => match (&kernel.contraction, contraction::sums(kernel)) {
-                (Some(product), None) => Arc::new(ProductProgram(contraction::compile(kernel, product))),
-                (_, Some(kernel)) => Arc::new(TileProgram::new(&kernel, PIECES)),
-                (None, None) => Arc::new(TileProgram::new(kernel, PIECES)),
+            Work::Kernel(kernel) => match &kernel.contraction {
+                Some(product) => compile_product(kernel, product),
+                None => Arc::new(TileProgram::new(kernel, PIECES)),
             },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
@@ -154,6 +158,20 @@ impl Backend for CpuBackend {
     }
     fn empty_cache(&self) {
         self.pool.empty_cache();
+    }
+}
+
+/// The program of a kernel with a contraction.
+fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
+    if let Some(stencil) = Stencil::of(kernel, product) {
+        return Arc::new(stencil);
+    }
+    if let Some(sums) = contraction::sums(kernel) {
+        return Arc::new(TileProgram::new(&sums, PIECES));
+    }
+    match Winograd::of(kernel, product) {
+        Some(convolution) => Arc::new(convolution),
+        None => Arc::new(ProductProgram(contraction::compile(kernel, product))),
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn better_transposed<T: Element>(problem: &Problem<T>) -> bool {
 /// As [`super::run_with`].
 pub(super) unsafe fn run<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
     let kernel = &kernel.suited(problem.n);
-    let job = Job::new(problem, kernel);
+    let job = Job::new(problem, kernel, workers(problem.work(), SERIAL));
     if job.shares() {
         let columns = job.shared_columns();
         for batch in 0..problem.batch {
@@ -65,6 +65,18 @@ pub(super) unsafe fn run<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
         }
         return;
     }
+    let grid = job.grid(0..problem.batch, 0..problem.n, problem.m);
+    // SAFETY: the caller's promise.
+    job.for_each(&grid, |area| unsafe { task(&job, &area, None) });
+}
+
+/// Computes a product by blocks on the calling thread.
+///
+/// # Safety
+/// As [`super::run_with`].
+pub(super) unsafe fn run_alone<T: Element>(problem: &Problem<T>, kernel: &Kernel<T>) {
+    let kernel = &kernel.suited(problem.n);
+    let job = Job::new(problem, kernel, 1);
     let grid = job.grid(0..problem.batch, 0..problem.n, problem.m);
     // SAFETY: the caller's promise.
     job.for_each(&grid, |area| unsafe { task(&job, &area, None) });
@@ -85,20 +97,13 @@ struct Job<'a, T: 'static> {
 }
 
 impl<'a, T: Element> Job<'a, T> {
-    fn new(problem: &'a Problem<'a, T>, kernel: &'a Kernel<T>) -> Self {
+    fn new(problem: &'a Problem<'a, T>, kernel: &'a Kernel<T>, workers: usize) -> Self {
         let depth = depth_block::<T>(problem.k);
         let direct = match problem.out {
             Output::Strided { col_stride, .. } => col_stride == 1 || problem.n == 1,
             Output::Blocks(_) => false,
         };
-        Job {
-            problem,
-            kernel,
-            depth,
-            workers: workers(problem.work(), SERIAL),
-            right_in_place: right_in_place(problem, depth),
-            direct,
-        }
+        Job { problem, kernel, depth, workers, right_in_place: right_in_place(problem, depth), direct }
     }
 
     /// The blocks of depths; a single empty one where there are none, which

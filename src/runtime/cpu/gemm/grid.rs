@@ -50,7 +50,7 @@ impl Grid {
 
 /// The length of about equal parts of `total`, multiples of `unit`, as few as
 /// can be of at most `most` (rounded up to a multiple).
-pub(super) fn even(total: usize, most: usize, unit: usize) -> usize {
+pub fn even(total: usize, most: usize, unit: usize) -> usize {
     let parts = total.div_ceil(most.next_multiple_of(unit));
     total.div_ceil(parts.max(1)).next_multiple_of(unit)
 }

@@ -15,7 +15,7 @@ mod blocked;
 mod grid;
 mod kernels;
 mod pack;
-mod scratch;
+pub mod scratch;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -23,6 +23,7 @@ mod vector;
 
 use std::ops::Range;
 
+pub use grid::even;
 pub use kernels::Element;
 use kernels::Kernel;
 
@@ -137,6 +138,17 @@ pub struct Problem<'a, T> {
 pub unsafe fn run<T: Element>(problem: &Problem<T>) {
     // SAFETY: the caller's promise; the list holds what this processor has.
     unsafe { run_with(problem, &T::kernels()[0]) }
+}
+
+/// [`run`] on the calling thread alone.
+///
+/// # Safety
+/// As `run`.
+pub unsafe fn run_alone<T: Element>(problem: &Problem<T>) {
+    if problem.batch > 0 && problem.m > 0 && problem.n > 0 {
+        // SAFETY: the caller's promise; the list holds what this processor has.
+        unsafe { blocked::run_alone(problem, &T::kernels()[0]) }
+    }
 }
 
 /// [`run`] with a chosen kernel.

@@ -15,7 +15,7 @@ thread_local! {
 
 /// Calls `body` with uninitialized room for `count` elements, aligned to a
 /// cache line.
-pub(super) fn with<T, R>(count: usize, body: impl FnOnce(*mut T) -> R) -> R {
+pub fn with<T, R>(count: usize, body: impl FnOnce(*mut T) -> R) -> R {
     let bytes = (count * size_of::<T>()).max(1);
     let buffer = FREE.with_borrow_mut(Vec::pop).filter(|buffer| buffer.layout.size() >= bytes);
     let buffer = buffer.unwrap_or_else(|| Buffer::new(bytes));
@@ -25,7 +25,7 @@ pub(super) fn with<T, R>(count: usize, body: impl FnOnce(*mut T) -> R) -> R {
 }
 
 /// The least multiple of a cache line that holds `count` elements, in elements.
-pub(super) fn padded<T>(count: usize) -> usize {
+pub fn padded<T>(count: usize) -> usize {
     count.next_multiple_of((ALIGN / size_of::<T>()).max(1))
 }
 

@@ -24,8 +24,10 @@ mod memory;
 mod ops;
 mod pair;
 mod reduce;
+mod shifted;
 mod transpose;
 mod tuple;
+pub mod winograd;
 
 pub use accumulate::{AccumulateFn, Accumulator, accumulate};
 pub use alu::alu;
@@ -40,6 +42,7 @@ pub use memory::{
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use pair::{Side, pair};
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, reduce, scan};
+pub use shifted::{WeightedSumFn, weighted_sum};
 pub use transpose::{TransposeFn, load_tile_transposed};
 
 /// What an operand's pointer points at.

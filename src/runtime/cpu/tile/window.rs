@@ -150,8 +150,14 @@ impl Window {
         };
         let start = at(&self.batch, batch, &start);
         let runs = self.runs(along);
+        let mut values = start.clone();
         for line in lines.clone() {
-            let values = at(&self.lines, line, &start);
+            match self.lines.last() {
+                Some(axis) if line > lines.start && !line.is_multiple_of(axis.extent) => {
+                    values.add(&axis.step, 1)
+                }
+                _ => values = at(&self.lines, line, &start),
+            }
             let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
             for run in &runs {
                 // SAFETY: the caller's promise.
@@ -166,9 +172,23 @@ impl Window {
         let extent = self.along.last().map_or(1, |axis| axis.extent);
         let mut runs = SmallVec::new();
         let mut next = along.start;
+        // Axes around the innermost: mostly the next position is one along the last of them.
+        let (outer, inner) = match self.along.split_last() {
+            Some((inner, outer)) => (outer, std::slice::from_ref(inner)),
+            None => (&[][..], &[][..]),
+        };
+        let mut row = zero.clone();
         while next < along.end {
+            match outer.last() {
+                Some(axis) if next > along.start && !(next / extent).is_multiple_of(axis.extent) => {
+                    row.add(&axis.step, 1);
+                }
+                _ => row = at(outer, next / extent, &zero),
+            }
             let len = (extent - next % extent).min(along.end - next);
-            runs.push(Run { place: next - along.start, len, values: at(&self.along, next, &zero) });
+            let values =
+                if next.is_multiple_of(extent) { row.clone() } else { at(inner, next % extent, &row) };
+            runs.push(Run { place: next - along.start, len, values });
             next += len;
         }
         runs

@@ -152,7 +152,7 @@ fn data_type(dtype: DType) -> Result<sys::cudaDataType, String> {
 /// What the library may do to factors of 32 bits.
 const fn compute_type(precision: Precision) -> sys::cublasComputeType_t {
     match precision {
-        Precision::Highest => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        Precision::Strict | Precision::Highest => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         Precision::High => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
         Precision::Medium => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_16BF,
     }

@@ -370,3 +370,46 @@ fn summing_superinstructions_agree_with_sums() {
         }
     });
 }
+
+#[test]
+fn products_enter_sums_across_rows() {
+    each_level(|level| {
+        let mut rng = Rng(31);
+        for n in LENGTHS {
+            let mut draw = || -> Vec<f32> { (0..n.max(1)).map(|_| rng.unit() as f32 * 4.0 - 2.0).collect() };
+            let (a, b, before) = (draw(), draw(), draw());
+            for form in [Form::V, Form::S] {
+                let function = fused(Fused::MulSum, DType::F32, [Form::V, form, Form::V]).unwrap();
+                let mut sums = before.clone();
+                let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
+                // SAFETY: vectors of `n`, or a scalar.
+                unsafe { function(sums.as_mut_ptr().cast(), pa, pb, null(), n) };
+                for i in 0..n {
+                    let factor = if form == Form::V { b[i] } else { b[0] };
+                    let want = f64::from(a[i]) * f64::from(factor) + f64::from(before[i]);
+                    assert!(near(f64::from(sums[i]), want, DType::F32), "{level:?} {form:?}, n {n}, {i}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn shifted_rows_are_summed_with_weights() {
+    each_level(|level| {
+        let mut rng = Rng(37);
+        for n in LENGTHS {
+            let from: Vec<f32> = (0..n + 40).map(|_| rng.unit() as f32 * 4.0 - 2.0).collect();
+            let (offsets, weights) = ([3, 0, 17, 40, 40], [0.5, -1.25, 3.0, 0.0, 0.75]);
+            let mut sums = vec![f32::NAN; n + 1];
+            // SAFETY: all offsets leave `n` elements.
+            unsafe { weighted_sum()(sums.as_mut_ptr(), n, from.as_ptr(), &offsets, &weights) };
+            for i in 0..n {
+                let terms =
+                    offsets.iter().zip(weights).map(|(&at, w)| f64::from(from[at + i]) * f64::from(w));
+                assert!(near(f64::from(sums[i]), terms.sum(), DType::F32), "{level:?}, n {n}, {i}");
+            }
+            assert!(sums[n].is_nan());
+        }
+    });
+}

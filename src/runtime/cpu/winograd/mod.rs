@@ -1,0 +1,131 @@
+//! Convolutions with windows of 3 by 3 that move by one, after Winograd: the products of
+//! transformed filters and inputs, 16 for each 2 by 2 outputs in the place of 36.
+//!
+//! Sums are of neighbours' differences, so an output's error is relative to what lies around
+//! it, not to its own terms: about that of summing the products one by one where those are of
+//! one magnitude. Integers that are exact otherwise are exact here. Where an output is not
+//! finite, its rows are computed again from windows, so infinities and NaN spread no further than
+//! their windows. [`Precision::Strict`] asks for windows everywhere.
+
+mod run;
+
+use crate::base::{DType, Precision, Result};
+use crate::kernel::{Contraction, Kernel};
+use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
+use crate::runtime::cpu::convolution::{Convolution, Extents, find};
+use crate::runtime::cpu::threads;
+use crate::runtime::{Bindings, Program};
+
+/// A compiled convolution.
+#[derive(Debug)]
+pub struct Winograd {
+    name: String,
+    extents: Extents,
+    /// Writes blocks of the input: batch and image, channels, rows and columns.
+    input: Writer,
+    /// Writes blocks of the filters: batch, filters, taps and channels.
+    filters: Writer,
+    /// Whether filters are upside down, and mirrored.
+    flipped: [bool; 2],
+    /// Where the outputs go: batch and image, filters, rows and columns.
+    target: Target,
+    /// The operands of the product with windows, filters and outputs being rows.
+    windows: [Side; 2],
+}
+
+impl Extents {
+    /// Rows and columns of tiles.
+    fn tiles(&self) -> [usize; 2] {
+        [self.rows.div_ceil(2), self.cols.div_ceil(2)]
+    }
+}
+
+/// Bytes of transformed filters at most.
+const FILTERS: usize = 16 << 20;
+
+impl Winograd {
+    /// The program of a kernel that is such a convolution, if it is one for which this pays.
+    pub fn of(kernel: &Kernel, contraction: &Contraction) -> Option<Winograd> {
+        if contraction.dtype != DType::F32 || contraction.precision == Precision::Strict {
+            return None;
+        }
+        let found = find(kernel, contraction)?;
+        let extents = found.extents(kernel, contraction);
+        (extents.window == [3, 3] && pays(&extents))
+            .then(|| Winograd::new(kernel, contraction, &found, extents))?
+    }
+
+    fn new(
+        kernel: &Kernel,
+        contraction: &Contraction,
+        found: &Convolution,
+        extents: Extents,
+    ) -> Option<Winograd> {
+        let data = side(kernel, contraction, found.data, found.points);
+        let weights = side(kernel, contraction, found.weights, found.filters);
+        if matches!(data, Side::Strided { .. }) {
+            return None;
+        }
+        let images = [&contraction.batch[..], found.images()].concat();
+        let taps = [&found.window[..], &found.channels[..]].concat();
+        let spread = found.spread(kernel);
+        let target = target(kernel, contraction.dtype, [&images, found.filters, &found.place]);
+        if let Target::Strided(strides) = &target
+            && !strides.contiguous()
+        {
+            return None;
+        }
+        Some(Winograd {
+            name: kernel.name.clone(),
+            extents,
+            input: writer(&spread, [&images, &found.channels, &found.place], found.data),
+            filters: writer(kernel, [&contraction.batch, found.filters, &taps], found.weights),
+            flipped: found.flipped,
+            target,
+            windows: [weights, data],
+        })
+    }
+}
+
+impl Program for Winograd {
+    fn source(&self) -> String {
+        let Winograd { name, extents, input, filters, target, .. } = self;
+        let Extents { batch, images, channels, filters: count, rows, cols, .. } = extents;
+        format!(
+            "winograd {name}: {batch} x {images} images, {count} filters of {channels} channels, {rows} x \
+             {cols}\ninput:\n{}filters:\n{}{}",
+            input.source(),
+            filters.source(),
+            target.source()
+        )
+    }
+
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        threads::install(|| self.run(bindings));
+        Ok(())
+    }
+
+    fn compiled(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Whether the transforms cost less than the products and the copies of windows that they save.
+/// Costs are in multiply-adds of a product; those of transforms and copies were measured.
+fn pays(extents: &Extents) -> bool {
+    /// Of an element of a window, copied.
+    const COPY: usize = 6;
+    /// Of a tile of one channel, and of one filter, to be transformed.
+    const TRANSFORM: usize = 150;
+    /// Of a filter of one channel.
+    const FILTER: usize = 100;
+    let Extents { images, channels, filters, rows, cols, .. } = *extents;
+    let many = |factors: &[usize]| factors.iter().fold(1usize, |product, &x| product.saturating_mul(x));
+    let [down, across] = extents.tiles();
+    let tiles = many(&[images, down, across]);
+    let windows = many(&[9, images, rows, cols, channels, filters + COPY]);
+    let tiled = many(&[tiles, 16 * many(&[channels, filters]) + TRANSFORM * (channels + filters)]);
+    let once = many(&[FILTER, channels, filters]);
+    let bytes = many(&[16 * size_of::<f32>(), channels, filters]);
+    bytes <= FILTERS && filters >= 8 && tiled.saturating_add(once) < windows / 10 * 9
+}
