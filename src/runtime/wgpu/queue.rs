@@ -115,6 +115,9 @@ struct Pending {
     errors: Vec<(ThreadId, Error)>,
     /// Launches that have words but are not recorded yet.
     open: usize,
+    /// How often all words were freed. A thread that copied words before knows that their
+    /// reports were taken, and that their numbers are others' now.
+    freed: u64,
 }
 
 /// A launch's words, while it is being recorded.
@@ -446,7 +449,10 @@ impl Gpu {
     /// Moves the reports of finished launches to the host; their words are
     /// free again if nothing was launched meanwhile.
     fn gather(&self, reports: &Reports) -> Result<()> {
-        let count = reports.launches();
+        let (count, open, freed) = {
+            let state = lock(&reports.state);
+            (state.sites.len(), state.open, state.freed)
+        };
         if count == 0 {
             return Ok(());
         }
@@ -455,14 +461,19 @@ impl Gpu {
             bytemuck::cast_slice_mut::<u32, u8>(&mut words).copy_from_slice(bytes);
         })?;
         let mut state = lock(&reports.state);
+        if state.freed != freed {
+            return Ok(());
+        }
         let mut any = false;
         for (number, report) in words.chunks_exact(4).enumerate().filter(|(_, report)| report[0] != 0) {
             any = true;
             let Some((thread, site)) = state.sites.get_mut(number).and_then(Option::take) else { continue };
             state.errors.push((thread, self.bad_index(site, report)));
         }
-        if state.sites.len() == count && state.open == 0 {
+        // A launch that was being recorded may report after its words were copied.
+        if state.sites.len() == count && open == 0 {
             state.sites.clear();
+            state.freed += 1;
             if any {
                 let mut recorder = lock(&self.recorder);
                 recorder.encoder(&self.device).clear_buffer(&reports.status, 0, None);

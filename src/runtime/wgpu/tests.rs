@@ -317,27 +317,55 @@ fn bytes_are_copied_wherever_they_lie() {
     }
 }
 
+/// An element of three, gathered but not read.
+fn gathered(context: &Arc<Context>, device: Device, index: i64) -> Result<Tensor, Error> {
+    with_context(context, || {
+        let x = Tensor::from_vec(vec![1f32, 2.0, 3.0], [3], device);
+        let y = x.gather(0, &Tensor::from_vec(vec![index], [1], device));
+        y.realize()?;
+        Ok(y)
+    })
+}
+
 #[test]
 fn a_thread_hears_of_its_own_bad_indices_only() {
     let Some(backend) = device() else { return };
-    let context = crate::plan::context::Context::new();
-    let gather = |index: i64| {
-        crate::plan::context::with_context(&context, || {
-            let x = crate::tensor::Tensor::from_vec(vec![1f32, 2.0, 3.0], [3], backend.device());
-            let at = crate::tensor::Tensor::from_vec(vec![index], [1], backend.device());
-            let y = x.gather(0, &at);
-            y.realize()?;
-            Ok::<_, Error>(y)
-        })
-    };
+    let context = Context::new();
+    let gather = |index| gathered(&context, backend.device(), index);
     // Launched, not read: nothing is known yet.
     let bad = gather(7).expect("a launch");
     std::thread::scope(|scope| {
         let other = scope.spawn(|| gather(2).and_then(|y| y.to_vec::<f32>()));
         assert_eq!(other.join().expect("no panic").expect("a good index"), [3.0]);
     });
-    let error = crate::plan::context::with_context(&context, || bad.to_vec::<f32>());
+    let error = with_context(&context, || bad.to_vec::<f32>());
     assert!(matches!(error, Err(Error::IndexOutOfRange { index: 7, extent: 3, .. })), "{error:?}");
+}
+
+/// Reports are moved to the host while other threads record launches that may report.
+#[test]
+fn no_bad_index_is_lost_among_threads() {
+    let Some(backend) = device() else { return };
+    let context = Context::new();
+    let gather = &|index| {
+        let y = gathered(&context, backend.device(), index)?;
+        with_context(&context, || y.to_vec::<f32>())
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let wanted = 10 + thread;
+                    let found = gather(if round % 3 == 0 { wanted } else { round % 3 });
+                    match (round % 3, found) {
+                        (0, Err(Error::IndexOutOfRange { index, .. })) => assert_eq!(index, wanted),
+                        (0, found) => panic!("round {round} of thread {thread}: {found:?}"),
+                        (good, found) => assert_eq!(found.expect("a good index"), [1.0 + good as f32]),
+                    }
+                }
+            });
+        }
+    });
 }
 
 /// A device that only one test uses, in a context of its own.
