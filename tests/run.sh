@@ -87,8 +87,8 @@ crates=$(cargo tree --no-default-features --edges normal --prefix none | sed 's/
 echo "$crates crates"
 [ "$crates" -le 41 ] || { echo "too many crates: $crates, kiln included"; exit 1; }
 
-step "tests"
-cargo test --all-features --no-fail-fast
+step "tests, and beside them what uses one core"
+cargo test --quiet --all-features --no-run
 
 # Machine code for three generations, no register spilled.
 compile_for_gpus() {
@@ -110,6 +110,8 @@ simulated_corpus() {
     KILN_CORPUS_DEVICE=cuda:0 KILN_CORPUS_EVERY=3 LD_LIBRARY_PATH="$sim" cargo test --all-features --test corpus
 }
 [ -z "$simulated" ] || beside simulated_corpus simulated_corpus
+
+cargo test --all-features --no-fail-fast
 
 if [ "${KILN_REQUIRE:-}" = wgpu ]; then
     step "500 random programs and the corpus on wgpu"
