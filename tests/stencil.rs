@@ -4,6 +4,10 @@
 use kiln::prelude::*;
 use kiln::tensor::conv::ConvOpts;
 
+#[path = "support/leaves.rs"]
+mod leaves;
+use leaves::{leaves, values};
+
 type Convolution = fn(&[Tensor]) -> Tensor;
 
 fn depthwise(channels: usize) -> ConvOpts {
@@ -31,25 +35,9 @@ const CASES: &[(&str, &[&[usize]], Convolution)] = &[
     }),
 ];
 
-/// Leaves whose elements a function of their numbers gives.
-fn leaves(shapes: &[&[usize]], dtype: DType, value: impl Fn(usize) -> f32) -> Vec<Tensor> {
-    let leaf = |(number, shape): (usize, &&[usize])| {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| value(i * shapes.len() + number)).collect();
-        let leaf = Tensor::from_vec(values, *shape, ()).to_dtype(dtype);
-        leaf.realize().expect("a leaf");
-        leaf
-    };
-    shapes.iter().enumerate().map(leaf).collect()
-}
-
 fn integer(i: usize) -> f32 {
     let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((x >> 33) % 7) as f32 - 3.0
-}
-
-fn values(x: &Tensor) -> Vec<f64> {
-    x.to_dtype(DType::F64).to_vec().expect("a result")
 }
 
 #[test]

@@ -25,6 +25,10 @@ fn padded() -> ConvOpts {
     ConvOpts::default().padding(1)
 }
 
+#[path = "support/leaves.rs"]
+mod leaves;
+use leaves::{leaves, values};
+
 type Convolution = fn(&[Tensor]) -> Tensor;
 
 /// A name, the operands' shapes, and what is computed.
@@ -57,18 +61,6 @@ const CASES: &[(&str, &[&[usize]], Convolution)] = &[
     }),
 ];
 
-/// Leaves whose elements a function of their numbers gives.
-fn leaves(shapes: &[&[usize]], dtype: DType, value: impl Fn(usize) -> f32) -> Vec<Tensor> {
-    let leaf = |(number, shape): (usize, &&[usize])| {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| value(i * shapes.len() + number)).collect();
-        let leaf = Tensor::from_vec(values, *shape, ()).to_dtype(dtype);
-        leaf.realize().expect("a leaf");
-        leaf
-    };
-    shapes.iter().enumerate().map(leaf).collect()
-}
-
 /// Some bits that look like chance.
 fn bits(i: usize) -> u64 {
     let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -83,10 +75,6 @@ fn integer(i: usize) -> f32 {
 fn real(i: usize) -> f32 {
     let uniform = |j: usize| (bits(12 * i + j) % 65_536) as f32 / 65_536.0;
     (0..12).map(uniform).sum::<f32>() - 6.0
-}
-
-fn values(x: &Tensor) -> Vec<f64> {
-    x.to_dtype(DType::F64).to_vec().expect("a result")
 }
 
 fn transforms(x: &Tensor) -> bool {

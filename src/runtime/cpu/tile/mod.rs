@@ -25,6 +25,7 @@ mod compile;
 mod print;
 pub mod product;
 mod program;
+mod reduction;
 mod registers;
 mod run;
 pub mod space;

@@ -133,9 +133,9 @@ struct Plan {
 impl Plan {
     fn affine(&self, affine: &Affine) -> Affine {
         let moved = affine.terms.iter().filter_map(|&(axis, c)| Some((self.new[axis.index()]?, c)));
-        let mut terms: smallvec::SmallVec<[(AxisId, i64); 2]> = moved.collect();
-        terms.sort_unstable();
-        Affine { offset: affine.offset, terms }
+        let mut affine = Affine { offset: affine.offset, terms: moved.collect() };
+        affine.terms.sort_unstable();
+        affine
     }
     fn axis(&self, axis: AxisId) -> Option<AxisId> {
         self.new[axis.index()]

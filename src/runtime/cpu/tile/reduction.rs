@@ -1,0 +1,94 @@
+//! What a compiled reduction or scan consists of.
+
+use smallvec::SmallVec;
+
+use crate::runtime::cpu::micro::{Accumulator, MicroFn, Reducer, Scanner};
+use crate::runtime::cpu::tile::program::{AddressId, Ahead, Class, Slot, Step};
+
+/// A reduction, with its state.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// What is combined.
+    pub operand: Slot,
+    /// Class of the operand.
+    pub class: Class,
+    /// The result.
+    pub result: Slot,
+    /// Where in its level's order the first element of a step is; `None`
+    /// where nobody asks.
+    pub position: Option<AddressId>,
+    /// How it is done.
+    pub form: ReductionForm,
+    /// What to ask for meanwhile.
+    pub ahead: Option<Ahead>,
+}
+
+/// The two forms of reductions.
+#[derive(Clone, Debug)]
+pub enum ReductionForm {
+    /// Along the columns: one state, or one per row.
+    Horizontal {
+        /// The loops.
+        reducer: Reducer,
+        /// The states.
+        state: Slot,
+        /// Class of the result.
+        rows: Class,
+        /// Which component is the result, and the bytes of one.
+        component: (usize, usize),
+        /// Whether an index of -1 (no element) becomes 0.
+        index: bool,
+    },
+    /// Lane by lane.
+    Vertical {
+        /// The loops.
+        accumulator: Accumulator,
+        /// The states' components.
+        states: [Slot; 3],
+        /// Components of finished blocks, where there are many rows.
+        totals: Option<[Slot; 3]>,
+        /// Number of components, and the bytes of one of each.
+        components: SmallVec<[usize; 3]>,
+        /// How the result follows from the components.
+        finish: Finish,
+        /// The step that computes the elements and takes them in at once, if it is not
+        /// the accumulator's.
+        take: Option<Box<Step>>,
+    },
+}
+
+/// How the result of a vertical reduction follows from its components.
+#[derive(Clone, Copy, Debug)]
+pub enum Finish {
+    /// It is this one.
+    Component(usize),
+    /// It is this one, with -1 (no element) as 0.
+    Index(usize),
+    /// It is the first plus the logarithm of the second: the two loops, and
+    /// a register between them.
+    LogSum(MicroFn, MicroFn, Slot),
+}
+
+/// A running reduction.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// What is combined.
+    pub operand: Slot,
+    /// The results.
+    pub result: Slot,
+    /// Class of both.
+    pub class: Class,
+    /// Bytes of an element.
+    pub lane: usize,
+    /// How it is done.
+    pub form: ScanForm,
+}
+
+/// The two forms of scans.
+#[derive(Clone, Debug)]
+pub enum ScanForm {
+    /// Along the columns: one state, or one per row.
+    Horizontal(Scanner, Slot),
+    /// Lane by lane: the states after each row are the results.
+    Vertical(Accumulator, [Slot; 3], Finish),
+}
