@@ -28,7 +28,7 @@ fn collected(program: &Program) -> (Collected, Vec<Value>) {
         let view = leaf.value().expect("a leaf has a value");
         Value::from_view(leaf.ty().clone(), host::bytes(&view.buffer), &view.layout)
     };
-    let params = collected.leaves.iter().map(value).collect();
+    let params = collected.leaves().map(value).collect();
     (collected, params)
 }
 
@@ -95,23 +95,23 @@ proptest! {
     #[test]
     fn random_programs_are_well_formed(program in support::random_graph::program()) {
         let (collected, _) = collected(&program);
-        prop_assert_eq!(verify(&collected.graph), []);
+        prop_assert_eq!(verify(collected.graph()), []);
     }
 
     #[test]
     fn merging_changes_no_bit(program in support::random_graph::program()) {
         let (collected, params) = collected(&program);
-        let (merged, map) = cse(&collected.graph);
-        prop_assert_eq!(map.len(), collected.graph.nodes.len());
-        prop_assert!(merged.nodes.len() <= collected.graph.nodes.len());
-        same_bits(&collected.graph, &merged, &params)?;
+        let (merged, map) = cse(collected.graph());
+        prop_assert_eq!(map.len(), collected.graph().nodes.len());
+        prop_assert!(merged.nodes.len() <= collected.graph().nodes.len());
+        same_bits(collected.graph(), &merged, &params)?;
     }
 
     #[test]
     fn exact_rules_change_no_bit(program in support::random_graph::program()) {
         let exact: Vec<Rule> = rules().iter().filter(|rule| rule.exact).copied().collect();
         let (collected, params) = collected(&program);
-        same_bits(&collected.graph, &rewrite(&collected.graph, &exact).0, &params)?;
+        same_bits(collected.graph(), &rewrite(collected.graph(), &exact).0, &params)?;
     }
 
     #[test]
@@ -119,13 +119,13 @@ proptest! {
         program in prop_oneof![programs(Mode::Exact, false), programs(Mode::Exact, true)]
     ) {
         let (collected, params) = collected(&program);
-        same_bits(&collected.graph, &rewrite(&collected.graph, rules()).0, &params)?;
+        same_bits(collected.graph(), &rewrite(collected.graph(), rules()).0, &params)?;
     }
 
     #[test]
     fn simplifying_twice_changes_nothing_more(program in support::random_graph::program()) {
         let (collected, _) = collected(&program);
-        let (once, _) = rewrite(&collected.graph, rules());
+        let (once, _) = rewrite(collected.graph(), rules());
         let (twice, _) = rewrite(&once, rules());
         prop_assert_eq!(once.to_string(), twice.to_string());
     }
@@ -135,12 +135,12 @@ proptest! {
         program in prop_oneof![programs(Mode::Smooth, false), programs(Mode::Smooth, true)]
     ) {
         let (collected, params) = collected(&program);
-        within_bounds(&collected.graph, &rewrite(&collected.graph, rules()).0, &params)?;
+        within_bounds(collected.graph(), &rewrite(collected.graph(), rules()).0, &params)?;
     }
 
     #[test]
     fn rounding_after_every_operation_stays_within_the_bounds(program in support::random_graph::program()) {
         let (collected, params) = collected(&program);
-        within_bounds(&collected.graph, &rounded_throughout(&collected.graph), &params)?;
+        within_bounds(collected.graph(), &rounded_throughout(collected.graph()), &params)?;
     }
 }

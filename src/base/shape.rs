@@ -1,6 +1,7 @@
 //! Shapes: extents of the axes, and the arithmetic on them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::str::FromStr;
 
@@ -13,8 +14,23 @@ pub type Dims = SmallVec<[usize; 4]>;
 
 /// The extents of a tensor's axes. Rank 0 (a single element) and extents of
 /// 0 (no elements) are shapes like any other. Derefs to `[usize]`.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Eq, Default)]
 pub struct Shape(pub Dims);
+
+impl PartialEq for Shape {
+    /// Every node compares shapes, and a call to compare memory takes longer
+    /// than looking at a few extents.
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(one, other)| one == other)
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl Clone for Shape {
     /// Every node clones a shape, and the list's own `clone` goes one extent

@@ -1,92 +1,167 @@
 //! From persistent nodes to the dense graph.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
+use crate::base::Span;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::node::Node;
 use crate::ir::op::Op;
 
-/// The unrealized nodes below some outputs, numbered, and the realized ones
-/// they read.
+/// The unrealized nodes below some outputs, and the realized ones they read,
+/// numbered. A realized node is a leaf: a parameter of the graph.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// The dense graph; leaf `i` is `Op::Param(i)`.
-    pub graph: Graph,
-    /// The nodes with values, in the order of their parameters.
-    pub leaves: Vec<Arc<Node>>,
-    /// The persistent node behind each dense one.
+    /// In topological order: operands first, in the order they are read.
     pub nodes: Vec<Arc<Node>>,
+    /// The outputs' numbers, in the caller's order.
+    pub outputs: Vec<NodeId>,
+    /// The leaves' numbers, ascending.
+    leaves: Vec<NodeId>,
+    /// The numbers of all operands, node after node.
+    operands: Vec<NodeId>,
+    /// By node: where its operands end.
+    ends: Vec<usize>,
+    graph: OnceCell<Graph>,
 }
 
-/// Numbers the nodes below `outputs` in topological order: operands first,
-/// in the order they are read. A node with a value becomes a parameter.
+/// What is left to do of a collection.
+enum Visit {
+    /// To number a node, unless it has a number.
+    Reach(Arc<Node>),
+    /// To number a node whose operands, so many, are the last ones numbered.
+    Number(Arc<Node>, usize),
+}
+
+/// Most nodes that there is room for from the start: a long history may lie
+/// below a node that is computed from few.
+const MOST_FORESEEN: usize = 256;
+
+/// Numbers the nodes below `outputs`.
 pub fn collect(outputs: &[Arc<Node>]) -> Collected {
-    let mut collected = Collected::default();
+    let deepest = outputs.iter().map(|output| output.depth() as usize + 1).max().unwrap_or(0);
+    let mut collected = Collected::with_capacity(deepest.min(MOST_FORESEEN));
     let mut numbers: NodeMap<NodeId> = NodeMap::default();
-    // A node is pushed once unexpanded and, below its operands, once with
-    // their keys. Each reference counted or lock taken is paid for by every
-    // node of every plan, so there are as few as can be.
-    let mut pending: Vec<(Arc<Node>, Option<SmallVec<[usize; 3]>>)> = Vec::new();
+    numbers.reserve(deepest.min(MOST_FORESEEN));
+    // Each reference counted, lock taken and number looked up is paid for by
+    // every node of every realize, so there are as few as can be.
+    let mut pending: Vec<Visit> = Vec::new();
+    let mut numbered: Vec<NodeId> = Vec::new();
     for output in outputs {
-        pending.push((output.clone(), None));
-        while let Some((node, expanded)) = pending.pop() {
-            if numbers.contains_key(&key(&node)) {
-                continue;
-            }
-            let keys = match expanded {
-                Some(keys) => keys,
-                None => {
-                    let operands = node.operands();
-                    // Checked under the lock: a value set meanwhile empties the list.
-                    let keys: SmallVec<[usize; 3]> = match node.value() {
-                        Some(_) => SmallVec::new(),
-                        None => operands.iter().map(key).collect(),
-                    };
-                    if !keys.is_empty() {
-                        let at = pending.len();
-                        let new = operands.iter().rev().filter(|o| !numbers.contains_key(&key(o)));
-                        pending.extend(new.map(|o| (o.clone(), None)));
-                        drop(operands);
-                        if pending.len() > at {
-                            pending.insert(at, (node, Some(keys)));
-                            continue;
-                        }
-                    }
-                    keys
+        pending.push(Visit::Reach(output.clone()));
+        while let Some(visit) = pending.pop() {
+            match visit {
+                Visit::Reach(node) => match numbers.get(&key(&node)) {
+                    Some(&number) => numbered.push(number),
+                    None => reach(node, &mut pending),
+                },
+                Visit::Number(node, operands) => {
+                    let key = key(&node);
+                    let number = collected.push(node, numbered.drain(numbered.len() - operands..));
+                    numbers.insert(key, number);
+                    numbered.push(number);
                 }
-            };
-            let number = key(&node);
-            let ids = keys.iter().filter_map(|key| numbers.get(key).copied()).collect();
-            let id = collected.push(node, ids);
-            numbers.insert(number, id);
+            }
         }
-        collected.graph.outputs.push(numbers[&key(output)]);
+        collected.outputs.append(&mut numbered);
     }
     collected
 }
 
+/// Leaves a node to be numbered after its operands, the first of them first. One
+/// that has a value needs none.
+fn reach(node: Arc<Node>, pending: &mut Vec<Visit>) {
+    let at = pending.len();
+    let operands = node.operands();
+    // Looked at under the lock: a value set meanwhile empties the list.
+    if node.value().is_none() {
+        pending.extend(operands.iter().rev().map(|operand| Visit::Reach(operand.clone())));
+    }
+    drop(operands);
+    pending.insert(at, Visit::Number(node, pending.len() - at));
+}
+
 impl Collected {
-    fn push(&mut self, node: Arc<Node>, operands: SmallVec<[NodeId; 3]>) -> NodeId {
-        let (op, operands) = if node.value().is_some() {
-            self.leaves.push(node.clone());
-            let number = self.leaves.len() as u32 - 1;
-            (Op::Param(number, Box::new(node.ty().clone())), Default::default())
-        } else {
-            (node.op().clone(), operands)
-        };
-        let id = self.graph.push(GraphNode { op, ty: node.ty().clone(), operands, span: node.span() });
+    fn with_capacity(nodes: usize) -> Collected {
+        let (ends, operands) = (Vec::with_capacity(nodes), Vec::with_capacity(2 * nodes));
+        Collected { nodes: Vec::with_capacity(nodes), ends, operands, ..Collected::default() }
+    }
+
+    fn push(&mut self, node: Arc<Node>, operands: impl Iterator<Item = NodeId>) -> NodeId {
+        let number = NodeId(self.nodes.len() as u32);
+        // A value set since the operands were read makes a leaf all the same.
+        match node.value() {
+            Some(_) => self.leaves.push(number),
+            None => self.operands.extend(operands),
+        }
+        self.ends.push(self.operands.len());
         self.nodes.push(node);
-        id
+        number
+    }
+
+    /// The leaves, in the order of their parameters.
+    pub fn leaves(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
+        self.leaves.iter().map(|leaf| &self.nodes[leaf.index()])
+    }
+
+    /// The leaves' numbers, in the order of their parameters.
+    pub fn leaf_ids(&self) -> &[NodeId] {
+        &self.leaves
+    }
+
+    /// The numbers of a node's operands.
+    pub fn operands(&self, id: NodeId) -> &[NodeId] {
+        let start = id.index().checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.operands[start..self.ends[id.index()]]
+    }
+
+    /// The user's line that built a node.
+    pub fn span(&self, id: NodeId) -> Span {
+        self.nodes[id.index()].span()
+    }
+
+    /// The numbers of all nodes' operands.
+    pub fn all_operands(&self) -> &[NodeId] {
+        &self.operands
+    }
+
+    /// Each node with its parameter's number, if it is a leaf, and its
+    /// operands' numbers.
+    pub fn items(&self) -> impl Iterator<Item = (&Arc<Node>, Option<u32>, &[NodeId])> {
+        let mut leaves = (0..).zip(&self.leaves).peekable();
+        (0..).map(NodeId).zip(&self.nodes).map(move |(id, node)| {
+            let leaf = leaves.next_if(|(_, leaf)| **leaf == id);
+            (node, leaf.map(|(parameter, _)| parameter), self.operands(id))
+        })
+    }
+
+    /// The dense graph; leaf `i` is `Op::Param(i)`. It is built when it is
+    /// asked for: a plan that is known is found without it.
+    pub fn graph(&self) -> &Graph {
+        self.graph.get_or_init(|| self.build_graph())
+    }
+
+    /// [`Collected::graph`], once nothing else is asked of the collection.
+    pub fn into_graph(self) -> Graph {
+        self.build_graph()
+    }
+
+    fn build_graph(&self) -> Graph {
+        let nodes = self.items().map(|(node, leaf, operands)| GraphNode {
+            op: leaf.map_or_else(|| node.op().clone(), |leaf| Op::Param(leaf, Box::new(node.ty().clone()))),
+            ty: node.ty().clone(),
+            operands: operands.into(),
+            span: node.span(),
+        });
+        Graph { nodes: nodes.collect(), outputs: self.outputs.clone() }
     }
 }
 
 /// The dense graph of a closed body: its parameters keep their numbers.
 pub fn collect_body(results: &[Arc<Node>]) -> Graph {
-    collect(results).graph
+    collect(results).into_graph()
 }
 
 fn key(node: &Arc<Node>) -> usize {

@@ -41,7 +41,12 @@ type Inferred = Result<Type, Mismatch>;
 /// other than meta.
 pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
     expect_arity(op, operands)?;
-    let ty = rule(op, operands)?;
+    let inferred = rule(op, operands);
+    inferred.as_ref().map_or(Ok(()), within_limits)?;
+    inferred
+}
+
+fn within_limits(ty: &Type) -> Result<(), Mismatch> {
     if !ty.device.is_meta() && ty.bytes() > i64::MAX as usize {
         return Err(Mismatch::new("a tensor of at most 2^63 - 1 bytes", format!("shape {}", ty.shape)));
     }
@@ -52,7 +57,7 @@ pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
     if ty.shape.rank() > usize::from(u8::MAX) {
         return Err(Mismatch::new("a tensor of at most 255 axes", format!("{} axes", ty.shape.rank())));
     }
-    Ok(ty)
+    Ok(())
 }
 
 fn rule(op: &Op, operands: &[&Type]) -> Inferred {

@@ -92,6 +92,8 @@ impl Node {
         Arc::new(Node::unshared(op, ty, span, tracked, Edges { operands, history: None }))
     }
 
+    // Inlined, so that the node is built where it stays.
+    #[inline(always)]
     fn unshared(op: Op, ty: Type, span: Span, tracked: bool, edges: Edges) -> Node {
         let depth = edges.operands.iter().map(|o| o.depth + 1).max().unwrap_or(0);
         if !edges.operands.is_empty() {
@@ -259,9 +261,13 @@ fn release_history(history: Option<Box<History>>, pending: &mut Pending) {
 /// Drops nodes without recursion, so that a graph's depth is not bounded by
 /// the stack.
 fn drop_all(mut pending: Pending) {
-    while let Some(node) = pending.pop() {
-        if let Some(mut node) = Arc::into_inner(node) {
-            node.release(&mut pending);
+    while let Some(mut node) = pending.pop() {
+        // Emptied where it is: a node is too large to be moved for nothing. One
+        // that is held weakly, or by another thread as yet, has to be.
+        if let Some(last) = Arc::get_mut(&mut node) {
+            last.release(&mut pending);
+        } else if let Some(mut last) = Arc::into_inner(node) {
+            last.release(&mut pending);
         }
     }
 }

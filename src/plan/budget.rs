@@ -244,13 +244,13 @@ fn inputs(collected: &Collected, device: Device) -> Vec<LiveTensor> {
     };
     let mut seen = HashSet::new();
     let mut found = Vec::new();
-    for leaf in &collected.leaves {
+    for leaf in collected.leaves() {
         let Some(value) = leaf.value() else { continue };
         if value.buffer.device == device && seen.insert(Arc::as_ptr(&value.buffer)) {
             found.push(input(leaf.ty(), value.buffer.bytes, leaf.span()));
         }
     }
-    let dataless = collected.graph.nodes.iter().filter(|node| matches!(node.op, Op::Leaf(_)));
+    let dataless = collected.graph().nodes.iter().filter(|node| matches!(node.op, Op::Leaf(_)));
     let dataless = dataless.filter(|node| node.ty.device == device);
     found.extend(dataless.map(|node| input(&node.ty, node.ty.bytes(), node.span)));
     found

@@ -169,9 +169,9 @@ pub(crate) fn build(
     memory: &LeafMemory,
     model: Option<&Plan>,
 ) -> Plan {
-    let mut graph = collected.graph.clone();
+    let mut graph = collected.graph().clone();
     lift(&mut graph, lifted);
-    name_dataless(&mut graph, collected.leaves.len());
+    name_dataless(&mut graph, collected.leaves().len());
     let plan = prepare(context, graph, &layouts(collected), memory, model);
     let counter =
         if plan.schedule.resized { &context.counts.plans_resized } else { &context.counts.plans_built };
@@ -183,7 +183,7 @@ pub(crate) fn build(
 fn layouts(collected: &Collected) -> Vec<Layout> {
     let layout =
         |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
-    collected.leaves.iter().filter_map(layout).collect()
+    collected.leaves().filter_map(layout).collect()
 }
 
 /// A layout seen from its lowest element; where that is, the binding says.

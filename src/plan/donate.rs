@@ -34,33 +34,29 @@ impl LeafMemory {
 /// Looks at who holds the leaves of a realize that makes values of all outputs,
 /// which then let go of their operands.
 pub fn leaf_memory(collected: &Collected) -> LeafMemory {
-    let graph = &collected.graph;
-    let mut edges = vec![0usize; graph.nodes.len()];
-    graph.nodes.iter().flat_map(|node| &node.operands).for_each(|operand| edges[operand.index()] += 1);
+    let nodes = &collected.nodes;
+    let mut edges = vec![0usize; nodes.len()];
+    collected.all_operands().iter().for_each(|operand| edges[operand.index()] += 1);
+    let (mut is_output, mut is_leaf) = (vec![false; nodes.len()], vec![false; nodes.len()]);
+    collected.outputs.iter().for_each(|output| is_output[output.index()] = true);
+    collected.leaf_ids().iter().for_each(|leaf| is_leaf[leaf.index()] = true);
     // A node is released if it becomes a value, or if only released nodes
     // refer to it. Users have higher numbers, so going down settles it.
-    let mut kept_by_user = vec![false; graph.nodes.len()];
-    let mut released = vec![false; graph.nodes.len()];
-    for id in graph.ids().rev() {
-        let index = id.index();
-        let is_output = graph.outputs.contains(&id);
-        // One reference is `collected.nodes`; leaves have another in `collected.leaves`.
-        let is_leaf = collected.nodes[index].value().is_some();
-        let own = 1 + usize::from(is_leaf);
-        let elsewhere = Arc::strong_count(&collected.nodes[index]) > edges[index] + own;
-        released[index] = is_output || (!elsewhere && !kept_by_user[index]);
-        if is_leaf {
-            released[index] = !is_output && !elsewhere && !kept_by_user[index];
-        }
+    let mut kept_by_user = vec![false; nodes.len()];
+    let mut released = vec![false; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().rev() {
+        // One reference is the collection's own.
+        let kept = kept_by_user[index] || Arc::strong_count(node) > edges[index] + 1;
+        released[index] = if is_leaf[index] { !is_output[index] && !kept } else { is_output[index] || !kept };
         if !released[index] {
-            graph.node(id).operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
+            let operands = collected.operands(NodeId(index as u32));
+            operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
         }
     }
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
-    let ids: Vec<NodeId> = graph.ids().filter(|id| collected.nodes[id.index()].value().is_some()).collect();
     // By buffer: its first leaf, its views among the leaves, those released.
     let mut views: HashMap<*const Buffer, (u32, usize, usize)> = HashMap::new();
-    for (number, (leaf, id)) in collected.leaves.iter().zip(&ids).enumerate() {
+    for (number, (leaf, id)) in collected.leaves().zip(collected.leaf_ids()).enumerate() {
         let Some(buffer) = buffer(leaf) else { continue };
         let known = views.entry(buffer).or_insert((number as u32, 0, 0));
         known.1 += 1;
@@ -80,7 +76,7 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
     };
     let first = |leaf: &Arc<Node>| buffer(leaf).map_or(0, |buffer| views[&buffer].0);
     LeafMemory {
-        donated: collected.leaves.iter().map(donated).collect(),
-        shared: collected.leaves.iter().map(first).collect(),
+        donated: collected.leaves().map(donated).collect(),
+        shared: collected.leaves().map(first).collect(),
     }
 }

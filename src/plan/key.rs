@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::base::{DType, Device, Scalar};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::WindowAxis;
-use crate::ir::{Graph, Op, Type};
+use crate::ir::{Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
 
 /// What identifies a plan. Compared in full.
@@ -87,8 +87,8 @@ pub struct ScalarValue {
 /// The key of a collected graph, given whose memory its leaves are.
 pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
     let mut writer = Writer::default();
-    writer.graph(&collected.graph, true);
-    for ((leaf, &donated), &shared) in collected.leaves.iter().zip(&memory.donated).zip(&memory.shared) {
+    writer.collected(collected);
+    for ((leaf, &donated), &shared) in collected.leaves().zip(&memory.donated).zip(&memory.shared) {
         if let Some(value) = leaf.value() {
             let lowest = value.layout.lowest(&leaf.ty().shape) as u64;
             let start = lowest * leaf.ty().dtype.size() as u64;
@@ -136,16 +136,42 @@ impl Writer {
     fn graph(&mut self, graph: &Graph, lift: bool) {
         for (number, node) in graph.nodes.iter().enumerate() {
             self.op(&node.op, lift);
-            self.word(node.operands.len() as u64);
-            // Mostly of the nodes just before.
-            self.skeleton.extend(node.operands.iter().map(|operand| (number - operand.index()) as u64));
+            self.operands(number, &node.operands);
             if self.lines {
                 self.word(node.span.file().as_ptr() as u64);
                 self.word(u64::from(node.span.line()));
             }
         }
-        self.skeleton.extend(graph.outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+        self.outputs(&graph.outputs);
+    }
+
+    /// What [`Writer::graph`] writes of the collection's graph, without it.
+    fn collected(&mut self, collected: &Collected) {
+        self.skeleton.bytes.reserve(4 * collected.nodes.len());
+        for (number, (node, leaf, operands)) in collected.items().enumerate() {
+            match leaf {
+                Some(leaf) => self.parameter(leaf, node.ty()),
+                None => self.op(node.op(), true),
+            }
+            self.operands(number, operands);
+        }
+        self.outputs(&collected.outputs);
+    }
+
+    fn operands(&mut self, node: usize, operands: &[NodeId]) {
+        self.word(operands.len() as u64);
+        // Mostly of the nodes just before.
+        self.skeleton.extend(operands.iter().map(|operand| (node - operand.index()) as u64));
+    }
+
+    fn outputs(&mut self, outputs: &[NodeId]) {
+        self.skeleton.extend(outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
         self.skeleton.graph = self.skeleton.bytes.len();
+    }
+
+    fn parameter(&mut self, number: u32, ty: &Type) {
+        self.tag(4, u64::from(number));
+        self.ty(ty);
     }
 
     fn word(&mut self, word: u64) {
@@ -198,10 +224,7 @@ impl Writer {
                 self.tag(3, 0);
                 self.ty(ty);
             }
-            Op::Param(number, ty) => {
-                self.tag(4, u64::from(*number));
-                self.ty(ty);
-            }
+            Op::Param(number, ty) => self.parameter(*number, ty),
             Op::Alu(op) => self.tag(5, *op as u64),
             Op::Cast(dtype) => self.tag(6, *dtype as u64),
             Op::Bitcast(dtype) => self.tag(7, *dtype as u64),

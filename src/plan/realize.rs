@@ -37,7 +37,7 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     let (plan, values) = {
         let Prepared { plan, collected, scalars } = prepare(&context, &wanted)?;
         may_transfer(&plan, &|id| transfer_line(&plan, &collected, id))?;
-        let leaves: Vec<Leaf> = collected.leaves.iter().filter_map(|leaf| leaf.value().cloned()).collect();
+        let leaves: Vec<Leaf> = collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
         let lines = OnceCell::new();
         let values = run(&context, &plan, &leaves, &scalars, &|id| {
             lines.get_or_init(|| lines_of(&plan, &collected))[id.index()]
@@ -58,13 +58,13 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
 /// first, if there are several.
 pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
     let mut lines = vec![None; plan.schedule.graph.nodes.len()];
-    for (node, id) in collected.graph.nodes.iter().zip(&plan.schedule.map).rev() {
+    for (node, id) in collected.nodes.iter().zip(&plan.schedule.map).rev() {
         if let Some(id) = id {
-            lines[id.index()] = Some(node.span);
+            lines[id.index()] = Some(node.span());
         }
     }
     for (part, given) in &plan.schedule.parts {
-        lines[part.index()] = Some(collected.graph.node(*given).span);
+        lines[part.index()] = Some(collected.span(*given));
     }
     for (again, first) in &plan.schedule.again {
         lines[again.index()] = lines[first.index()];
@@ -75,7 +75,7 @@ pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> 
 /// The user's line that asked for a transfer.
 pub(crate) fn transfer_line(plan: &Plan, collected: &Collected, id: NodeId) -> Span {
     match plan.schedule.transfers.get(&id) {
-        Some(moved) => collected.graph.node(moved.asked).span,
+        Some(moved) => collected.span(moved.asked),
         None => plan.schedule.graph.node(id).span,
     }
 }

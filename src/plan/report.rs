@@ -226,14 +226,14 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     let mut report = PlanReport {
         plan: Some(plan.clone()),
         origins: origins.collect(),
-        built: collected.graph.clone(),
+        built: collected.graph().clone(),
         ..Default::default()
     };
     add_steps(&mut report, plan, &spans, 1);
-    report.dropped_transfers = dropped_transfers(plan, &collected.graph);
+    report.dropped_transfers = dropped_transfers(plan, collected.graph());
     report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
-    report.in_chunks = chunks::in_chunks(plan, &collected.graph);
+    report.in_chunks = chunks::in_chunks(plan, collected.graph());
     report.computed_again = again::computed_again(plan, &spans);
     report.spans = spans;
     report
@@ -243,16 +243,16 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
 /// ask for counts for the first.
 fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     let mut spans: Vec<Span> = plan.schedule.graph.nodes.iter().map(|node| node.span).collect();
-    for (node, id) in collected.graph.nodes.iter().zip(&plan.schedule.map).rev() {
+    for (node, id) in collected.nodes.iter().zip(&plan.schedule.map).rev() {
         if let Some(id) = id {
-            spans[id.index()] = node.span;
+            spans[id.index()] = node.span();
         }
     }
     for (id, moved) in &plan.schedule.transfers {
-        spans[id.index()] = collected.graph.node(moved.asked).span;
+        spans[id.index()] = collected.span(moved.asked);
     }
     for (part, given) in &plan.schedule.parts {
-        spans[part.index()] = collected.graph.node(*given).span;
+        spans[part.index()] = collected.span(*given);
     }
     for (again, first) in &plan.schedule.again {
         spans[again.index()] = spans[first.index()];

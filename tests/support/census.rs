@@ -40,8 +40,8 @@ impl Census {
     /// Counts each feature that a graph has, once.
     pub fn graph(&mut self, nodes: &[std::sync::Arc<Node>]) {
         let collected = collect(nodes);
-        let mut features: Vec<String> = features(&collected.graph);
-        for leaf in &collected.leaves {
+        let mut features: Vec<String> = features(collected.graph());
+        for leaf in collected.leaves() {
             let value = leaf.value().expect("a leaf has a value");
             features.extend(layout(leaf, value).into_iter().map(str::to_string));
             if leaf.ty().device == kiln::Device::cpu() {

@@ -85,12 +85,12 @@ fn collected(
     read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
 ) -> Result<(Graph, Vec<Value>)> {
     let collected = collect(nodes);
-    let mut params = Vec::with_capacity(collected.leaves.len());
-    for leaf in &collected.leaves {
+    let mut params = Vec::with_capacity(collected.leaves().len());
+    for leaf in collected.leaves() {
         let missing = || argument("a realized leaf", "one without a value");
         params.push(read(leaf.value().ok_or_else(missing)?, leaf.ty())?);
     }
-    Ok((collected.graph, params))
+    Ok((collected.into_graph(), params))
 }
 
 fn argument(expected: impl Into<String>, found: impl Into<String>) -> Error {

@@ -57,13 +57,13 @@ fn memory_of(memory: &mut Vec<MemoryReport>, device: Device) -> &mut MemoryRepor
 /// Inputs' memory, each block once however many views there are of it.
 fn add_inputs(memory: &mut Vec<MemoryReport>, collected: &Collected) {
     let mut seen = HashSet::new();
-    for leaf in &collected.leaves {
+    for leaf in collected.leaves() {
         let Some(value) = leaf.value() else { continue };
         if seen.insert(Arc::as_ptr(&value.buffer)) {
             memory_of(memory, value.buffer.device).inputs += value.buffer.bytes as u64;
         }
     }
-    for node in &collected.graph.nodes {
+    for node in &collected.graph().nodes {
         if let Op::Leaf(ty) = &node.op {
             let memory = memory_of(memory, ty.device);
             memory.inputs = memory.inputs.saturating_add(ty.bytes() as u64);
