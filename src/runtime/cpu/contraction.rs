@@ -4,14 +4,18 @@
 //! goes where it belongs if that is all there is to do, else through a tile
 //! program, block by block, while it is in cache.
 
+mod pairs;
+
 use std::fmt::Write;
 use std::ops::Range;
+
+use pairs::{Pairs, in_pairs};
 
 use crate::base::DType;
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
-use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Problem};
+use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Pair, Problem};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
@@ -23,6 +27,8 @@ use crate::runtime::cpu::tile::window::Window;
 pub struct Product {
     name: String,
     dtype: DType,
+    /// Whether bfloat16 are multiplied as they are.
+    in_pairs: bool,
     batch: usize,
     m: usize,
     n: usize,
@@ -118,15 +124,18 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
     if contiguous(rows) && !contiguous(cols) {
         (a, b, rows, cols) = (b, a, cols, rows);
     }
+    let in_pairs = in_pairs(kernel, contraction);
+    let dtype = if in_pairs { DType::BF16 } else { contraction.dtype };
     Product {
         name: kernel.name.clone(),
         dtype: contraction.dtype,
+        in_pairs,
         batch: points(&contraction.batch),
         m: points(rows),
         n: points(cols),
         k: points(&contraction.k),
-        a: side(kernel, contraction, a, rows),
-        b: side(kernel, contraction, b, cols),
+        a: side(kernel, contraction, dtype, a, rows),
+        b: side(kernel, contraction, dtype, b, cols),
         out: target(kernel, contraction.dtype, [&contraction.batch, rows, cols]),
     }
 }
@@ -164,14 +173,21 @@ fn flat(
     (flat, axes, roots)
 }
 
-/// Where an operand comes from: a matrix of these rows and the axes summed over.
-pub(super) fn side(kernel: &Kernel, contraction: &Contraction, value: ExprId, rows: &[AxisId]) -> Side {
+/// Where an operand comes from: a matrix of these rows and the axes summed over, in place
+/// if memory holds this type.
+pub(super) fn side(
+    kernel: &Kernel,
+    contraction: &Contraction,
+    dtype: DType,
+    value: ExprId,
+    rows: &[AxisId],
+) -> Side {
     let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
     let groups = [&contraction.batch[..], rows, &contraction.k[..]];
     let (depth_last, axes, roots) = flat(&bare, groups, &[value]);
     if let Expr::Load(input, access, guard) = depth_last.expr(roots[0]) {
         let plain = guard.is_always() && access.dynamic.is_empty();
-        let same = depth_last.inputs[*input as usize].dtype == contraction.dtype;
+        let same = depth_last.inputs[*input as usize].dtype == dtype;
         if let Some(strides) = strides(&depth_last, &access.affine, &axes).filter(|_| plain && same) {
             return Side::Strided { input: *input, strides };
         }
@@ -292,6 +308,7 @@ impl Product {
     /// Runs the product.
     pub fn launch(&self, bindings: &Bindings<'_>) {
         threads::install(|| match self.dtype {
+            DType::F32 | DType::F16 | DType::BF16 if self.in_pairs => self.run_pairs(bindings),
             DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
             DType::F64 => self.run::<f64>(bindings),
             DType::I64 => self.run::<i64>(bindings),
@@ -304,6 +321,21 @@ impl Product {
     fn run<T: gemm::Element>(&self, bindings: &Bindings<'_>) {
         let (fill_a, fill_b) = (self.a.filler::<T>(bindings), self.b.filler::<T>(bindings));
         let (batch_a, batch_b) = (self.a.offsets(), self.b.offsets());
+        let a = self.a.operand(bindings, &batch_a, fill_a.as_deref());
+        let b = self.b.operand(bindings, &batch_b, fill_b.as_deref());
+        self.multiply(bindings, self.k, [a, b]);
+    }
+
+    fn run_pairs(&self, bindings: &Bindings<'_>) {
+        let [a, b] = [&self.a, &self.b].map(|side| Pairs::new(side, self.k, bindings));
+        let (fill_a, fill_b) = (|fill: Fill<Pair>| a.fill(fill), |fill: Fill<Pair>| b.fill(fill));
+        let (batch_a, batch_b) = (|batch: usize| a.offset(batch), |batch: usize| b.offset(batch));
+        let operands = [a.operand(&batch_a, &fill_a), b.operand(&batch_b, &fill_b)];
+        self.multiply(bindings, self.k.div_ceil(2), operands);
+    }
+
+    /// Multiplies operands of so many depths.
+    fn multiply<T: gemm::Element>(&self, bindings: &Bindings<'_>, k: usize, [a, b]: [Operand<'_, T>; 2]) {
         let drained = match &self.out {
             Target::Blocks(program) => Some(program.launch(bindings)),
             Target::Strided(_) => None,
@@ -327,15 +359,7 @@ impl Product {
             },
             Target::Blocks(_) => Output::Blocks(&drain),
         };
-        let problem = Problem {
-            batch: self.batch,
-            m: self.m,
-            n: self.n,
-            k: self.k,
-            a: self.a.operand(bindings, &batch_a, fill_a.as_deref()),
-            b: self.b.operand(bindings, &batch_b, fill_b.as_deref()),
-            out,
-        };
+        let problem = Problem { batch: self.batch, m: self.m, n: self.n, k, a, b, out };
         // SAFETY: the kernel's accesses lie inside its buffers, outputs do not
         // overlap inputs of a contraction, and block programs write what they
         // are asked for.
@@ -345,7 +369,8 @@ impl Product {
     /// The program as text.
     pub fn source(&self) -> String {
         let Product { name, dtype, batch, m, n, k, .. } = self;
-        let mut text = format!("product {name}: {dtype}, {batch} x ({m} x {k} x {n})\n");
+        let pairs = if self.in_pairs { " of pairs of bf16" } else { "" };
+        let mut text = format!("product {name}: {dtype}{pairs}, {batch} x ({m} x {k} x {n})\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
             match side {
                 Side::Strided { input, strides } => {

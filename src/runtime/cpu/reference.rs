@@ -16,8 +16,15 @@ use crate::runtime::{Bindings, IndexStatus};
 
 /// Runs a kernel.
 pub fn run(kernel: &Kernel, bindings: &Bindings<'_>) {
+    run_as(kernel, bindings, false);
+}
+
+/// Runs a kernel, whose contraction may round what is computed in a 16-bit type to it
+/// before it multiplies.
+pub fn run_as(kernel: &Kernel, bindings: &Bindings<'_>, rounds_factors: bool) {
     let run = Run {
         kernel,
+        rounds_factors,
         inputs: inputs_of(bindings),
         outputs: outputs_of(bindings),
         scalars: bindings.scalars,
@@ -62,6 +69,7 @@ impl Memory {
 
 struct Run<'a> {
     kernel: &'a Kernel,
+    rounds_factors: bool,
     inputs: SmallVec<[Memory; 8]>,
     outputs: SmallVec<[Memory; 4]>,
     scalars: &'a [u64],
@@ -239,8 +247,12 @@ impl Run<'_> {
     fn contract(&self, contraction: &Contraction, values: &[Option<Values>]) -> Scalar {
         let dtype = contraction.dtype;
         let products = (0..self.kernel.level_points(1)).map(|inner| {
-            let (a, b) = (self.at(values, contraction.a, inner, 1), self.at(values, contraction.b, inner, 1));
-            (a, b)
+            let factor = |id: ExprId| {
+                let value = self.at(values, id, inner, 1);
+                let dtype = self.kernel.exprs[id.index()].dtype;
+                if self.rounds_factors { value.cast(dtype) } else { value }
+            };
+            (factor(contraction.a), factor(contraction.b))
         });
         if dtype.is_float() {
             Scalar::Float(products.map(|(a, b)| a.as_f64() * b.as_f64()).sum()).cast(dtype)

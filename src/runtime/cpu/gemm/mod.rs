@@ -24,8 +24,8 @@ mod vector;
 use std::ops::Range;
 
 pub use grid::even;
-pub use kernels::Element;
 use kernels::Kernel;
+pub use kernels::{Element, Pair, multiplies_pairs};
 
 /// A matrix of `rows` by `depth` for each batch; the depth is summed over.
 ///

@@ -28,6 +28,29 @@ macro_rules! sample {
 
 sample!(f32, f32::NAN; f64, f64::NAN; i32, 0x5a5a_5a5a; u32, 0x5a5a_5a5a; i64, 0x5a5a_5a5a_5a5a; u8, 0x5a);
 
+/// Pairs compare as the sums they may be.
+impl PartialEq for Pair {
+    fn eq(&self, other: &Pair) -> bool {
+        self.sum() == other.sum()
+    }
+}
+
+impl PartialOrd for Pair {
+    fn partial_cmp(&self, other: &Pair) -> Option<std::cmp::Ordering> {
+        self.sum().partial_cmp(&other.sum())
+    }
+}
+
+impl Sample for Pair {
+    fn of(value: i64) -> Pair {
+        let [first, second] = [value, (5 * value + 1) % 7].map(|x| half::bf16::from_f32(x as f32));
+        Pair::new(first, second)
+    }
+    fn poison() -> Pair {
+        Pair::of_sum(f32::NAN)
+    }
+}
+
 /// How a matrix lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
@@ -250,6 +273,7 @@ fn shapes() -> Vec<Case> {
 fn odd_shapes() {
     check_all::<f32>(&shapes());
     check_all::<f64>(&shapes());
+    check_all::<Pair>(&shapes());
     check_all::<i32>(&shapes());
     check_all::<u32>(&shapes());
     check_all::<i64>(&shapes());
@@ -270,6 +294,7 @@ fn strides() {
     }
     check_all::<f32>(&cases);
     check_all::<f64>(&cases);
+    check_all::<Pair>(&cases);
     check_all::<i32>(&cases);
 }
 
@@ -298,6 +323,7 @@ fn functions_for_operands_and_output() {
         }
     }
     check_all::<f32>(&cases);
+    check_all::<Pair>(&cases);
     check_all::<i64>(&cases);
 }
 
@@ -319,6 +345,7 @@ fn large() {
     cases.push(Case { batch: 16, ..Case::new(140, 64, 70) });
     check_all::<f32>(&cases);
     check_all::<f64>(&cases[..3]);
+    check_all::<Pair>(&cases);
 }
 
 /// Values whose sums round, from a generator of Marsaglia's xorshift kind.
@@ -421,5 +448,6 @@ fn transposing_kernels() {
     }
     transposes::<f32>();
     transposes::<f64>();
+    transposes::<Pair>();
     transposes::<u8>();
 }

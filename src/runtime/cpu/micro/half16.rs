@@ -3,10 +3,10 @@
 
 use half::{bf16, f16};
 
-use crate::runtime::cpu::micro::MicroFn;
-use crate::runtime::cpu::micro::alu::{Unary, micro};
+use crate::runtime::cpu::micro::alu::{Binary, Unary, VS, VV, micro};
 use crate::runtime::cpu::micro::isa::{Isa, Level, level};
-use crate::runtime::cpu::micro::ops::Map1;
+use crate::runtime::cpu::micro::ops::{Map1, Map2};
+use crate::runtime::cpu::micro::{Form, MicroFn};
 
 /// Half precision as single. The exponent is rebiased by a multiplication,
 /// which normalises subnormals on the way.
@@ -113,6 +113,35 @@ pub(super) fn load_bf16() -> MicroFn {
 /// The loop from a register to brain floating point in memory.
 pub(super) fn store_bf16() -> MicroFn {
     micro::<Unary<NarrowBf16, f32>>()
+}
+
+/// Two elements side by side, the first in the low half.
+struct Join;
+impl Map2<u16> for Join {
+    type Out = u32;
+    #[inline(always)]
+    fn map<I: Isa>(x: u16, y: u16) -> u32 {
+        u32::from(x) | u32::from(y) << 16
+    }
+}
+impl Map2<f32> for Join {
+    type Out = u32;
+    #[inline(always)]
+    fn map<I: Isa>(x: f32, y: f32) -> u32 {
+        <Join as Map2<u16>>::map::<I>(narrow_bf16(x).to_bits(), narrow_bf16(y).to_bits())
+    }
+}
+
+/// The loop that brings two rows of brain floating point, operands `a` and `b`, together
+/// element by element, `a`'s first: rows in memory, or in registers. A second row that is
+/// one number is that for every element.
+pub fn interleave_bf16(registers: bool, second: Form) -> MicroFn {
+    match (registers, second) {
+        (false, Form::V) => micro::<Binary<Join, u16, VV>>(),
+        (false, Form::S) => micro::<Binary<Join, u16, VS>>(),
+        (true, Form::V) => micro::<Binary<Join, f32, VV>>(),
+        (true, Form::S) => micro::<Binary<Join, f32, VS>>(),
+    }
 }
 
 /// The F16C instructions, eight elements at a time.

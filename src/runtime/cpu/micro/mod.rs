@@ -33,6 +33,7 @@ pub use accumulate::{AccumulateFn, Accumulator, accumulate};
 pub use alu::alu;
 pub use cast::{bitcast, cast};
 pub use fused::{Fused, fused};
+pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use memory::{ExpandFn, IndexedFn, StridedFn};

@@ -61,8 +61,8 @@ impl Winograd {
         found: &Convolution,
         extents: Extents,
     ) -> Option<Winograd> {
-        let data = side(kernel, contraction, found.data, found.points);
-        let weights = side(kernel, contraction, found.weights, found.filters);
+        let data = side(kernel, contraction, contraction.dtype, found.data, found.points);
+        let weights = side(kernel, contraction, contraction.dtype, found.weights, found.filters);
         if matches!(data, Side::Strided { .. }) {
             return None;
         }

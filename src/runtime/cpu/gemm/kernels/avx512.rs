@@ -113,12 +113,12 @@ unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
     unsafe { lanes::copy::<L>(copying) }
 }
 
-/// Tiles of 8 rows by 3 registers: 24 sums, which hide the latency of the
-/// multiply-adds, and 11 loads for 24 of them.
+/// A kernel of the functions where this is named. Tiles of 8 rows by 3 registers: 24 sums,
+/// which hide the latency of the multiply-adds, and 11 loads for 24 of them.
 macro_rules! kernel {
-    ($lanes:ty, $transpose:expr) => {
-        is_x86_feature_detected!("avx512f").then_some(Kernel {
-            name: "avx512",
+    ($name:literal, $lanes:ty, $transpose:expr) => {
+        Kernel {
+            name: $name,
             rows: 8,
             columns: 3 * <$lanes>::COUNT,
             lanes: <$lanes>::COUNT,
@@ -136,24 +136,25 @@ macro_rules! kernel {
             axpy: axpy::<$lanes>,
             copy: copy::<$lanes>,
             transpose: $transpose,
-        })
+        }
     };
 }
+pub(super) use kernel;
 
 /// The kernel for `f32`, where the processor has AVX-512F.
 pub(super) fn f32() -> Option<Kernel<f32>> {
-    kernel!(F32x16, transpose_16x16)
+    is_x86_feature_detected!("avx512f").then_some(kernel!("avx512", F32x16, transpose_16x16))
 }
 
 /// The kernel for `f64`, where the processor has AVX-512F.
 pub(super) fn f64() -> Option<Kernel<f64>> {
-    kernel!(F64x8, transpose_8x8)
+    is_x86_feature_detected!("avx512f").then_some(kernel!("avx512", F64x8, transpose_8x8))
 }
 
 /// Transposes 16 by 16 elements: pairs, then quads of 64 bits within each 128,
 /// then the 128-bit quarters across registers.
 #[target_feature(enable = "avx512f")]
-unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
+pub(super) unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
     // SAFETY: the caller vouches for both blocks.
     unsafe {
         let mut x = [_mm512_setzero_ps(); 16];

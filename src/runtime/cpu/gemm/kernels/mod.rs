@@ -5,12 +5,16 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512bf16;
 mod lanes;
+mod pair;
 mod portable;
 
 use std::sync::OnceLock;
 
 pub(super) use lanes::{Axpy, Copying, Dot, Tile};
+pub use pair::Pair;
 
 /// Computes a register tile of one size.
 type TileFunction<T> = unsafe fn(&Tile<T>);
@@ -58,7 +62,7 @@ impl<T: Copy> Kernel<T> {
 
 /// A type of matrix elements; integers wrap.
 ///
-/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64` and `u8`.
+/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64`, `u8` and [`Pair`].
 pub trait Element: Copy + Send + Sync + 'static + private::Sealed {
     /// The additive identity.
     const ZERO: Self;
@@ -77,6 +81,13 @@ pub(super) mod private {
         /// `self + x`.
         fn plus(self, x: Self) -> Self;
     }
+}
+
+/// Whether this processor multiplies [`Pair`]s by an instruction of its own; tests do so
+/// without.
+pub fn multiplies_pairs() -> bool {
+    // The last kernel is the one that runs anywhere.
+    cfg!(test) || <Pair as private::Sealed>::kernels().len() > 1
 }
 
 macro_rules! element {
@@ -139,6 +150,22 @@ element!(
     |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
     |a, x| a + x,
     [Some(portable::kernel::<f64, 2>())]
+);
+#[cfg(target_arch = "x86_64")]
+element!(
+    Pair,
+    Pair::ZERO,
+    Pair::multiply_add,
+    |a, x| Pair::of_sum(a.sum() + x.sum()),
+    [avx512bf16::pairs(), Some(portable::kernel::<Pair, 4>())]
+);
+#[cfg(not(target_arch = "x86_64"))]
+element!(
+    Pair,
+    Pair::ZERO,
+    Pair::multiply_add,
+    |a, x| Pair::of_sum(a.sum() + x.sum()),
+    [Some(portable::kernel::<Pair, 4>())]
 );
 element!(
     i32,

@@ -1,0 +1,229 @@
+//! Products of bfloat16 where the processor multiplies them as they are: operands become
+//! pairs of successive depths. One in memory whose depths lie one after another already is
+//! that; of any other, blocks are brought together on their way to the product.
+
+use std::ops::Range;
+use std::ptr::null;
+
+use half::bf16;
+
+use super::{Read, Side, Strides, element};
+use crate::base::{DType, Precision};
+use crate::kernel::{Contraction, Kernel};
+use crate::runtime::Bindings;
+use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
+use crate::runtime::cpu::micro::{self, Form, MicroFn};
+use crate::runtime::cpu::tile::product::Lines;
+
+/// Elements that are computed at a time before they become pairs: they stay in the
+/// first-level cache.
+const COMPUTED: usize = 4096;
+
+/// What follows the last depth where it has none beside it.
+static NOTHING: [f32; 1] = [0.0];
+
+/// Whether a contraction is computed in pairs. Subnormal factors then count as zeros, as
+/// they do where PyTorch uses this instruction; [`Precision::Strict`] multiplies 32-bit floats.
+pub(super) fn in_pairs(kernel: &Kernel, contraction: &Contraction) -> bool {
+    let narrow = |value: &crate::kernel::ExprId| kernel.exprs[value.index()].dtype == DType::BF16;
+    contraction.precision != Precision::Strict
+        && [contraction.a, contraction.b].iter().all(narrow)
+        && gemm::multiplies_pairs()
+}
+
+/// An operand in pairs, on some memory.
+pub(super) struct Pairs<'a> {
+    side: &'a Side,
+    /// Depths, not pairs of them.
+    depth: usize,
+    bindings: &'a Bindings<'a>,
+    /// What computes blocks, if that is where they come from.
+    read: Option<Box<Read<'a>>>,
+}
+
+impl<'a> Pairs<'a> {
+    pub(super) fn new(side: &'a Side, depth: usize, bindings: &'a Bindings<'a>) -> Pairs<'a> {
+        let read = match side {
+            Side::Strided { .. } => None,
+            Side::Packed { writer, .. } => Some(writer.on(bindings)),
+        };
+        Pairs { side, depth, bindings, read }
+    }
+
+    /// Pairs from where the operand begins to a batch's first, where it is read in place.
+    pub(super) fn offset(&self, batch: usize) -> isize {
+        match self.side {
+            Side::Strided { strides, .. } => strides.batch(batch) / 2,
+            Side::Packed { .. } => 0,
+        }
+    }
+
+    /// The operand, given the methods above and below as functions.
+    pub(super) fn operand<'f>(
+        &self,
+        batch: &'f (dyn Fn(usize) -> isize + Sync),
+        fill: &'f (dyn Fn(Fill<Pair>) + Sync),
+    ) -> Operand<'f, Pair> {
+        match self.side {
+            Side::Strided { input, strides } if strides.holds_pairs(self.depth) => Operand::Strided {
+                ptr: element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset).cast::<Pair>(),
+                row_stride: strides.row() / 2,
+                depth_stride: 1,
+                batch,
+            },
+            Side::Strided { strides, .. } if strides.contiguous() => {
+                Operand::Packed { order: Order::Depth, fill }
+            }
+            Side::Strided { .. } => Operand::Packed { order: Order::Rows, fill },
+            Side::Packed { order, .. } => Operand::Packed { order: *order, fill },
+        }
+    }
+
+    /// Writes a block.
+    pub(super) fn fill(&self, fill: Fill<Pair>) {
+        match (self.side, &self.read) {
+            (Side::Strided { input, strides }, _) => {
+                let start = element::<bf16>(&self.bindings.inputs[*input as usize], strides.offset);
+                let start = start.wrapping_offset(strides.batch(fill.batch)).cast_const();
+                // SAFETY: the kernel's accesses lie inside its buffers, and the product hands
+                // out blocks that are its own.
+                unsafe {
+                    match strides.contiguous() {
+                        true => self.copy_rows(start, strides, &fill),
+                        false => self.join_depths(start, strides, &fill),
+                    }
+                }
+            }
+            (Side::Packed { order: Order::Depth, .. }, Some(read)) => self.compute_rows(read, &fill),
+            (Side::Packed { order: Order::Rows, .. }, Some(read)) => self.compute_depths(read, &fill),
+            (Side::Packed { .. }, None) => panic!("a packed operand has a program"),
+        }
+    }
+
+    /// The depths of some pairs.
+    fn depths(&self, pairs: &Range<usize>) -> Range<usize> {
+        2 * pairs.start..self.depth.min(2 * pairs.end)
+    }
+
+    /// Copies rows whose depths lie one after another.
+    ///
+    /// # Safety
+    /// Rows are readable, and the block is writable.
+    unsafe fn copy_rows(&self, start: *const bf16, strides: &Strides, fill: &Fill<Pair>) {
+        let depths = self.depths(&fill.depth);
+        for (line, row) in fill.rows.clone().enumerate() {
+            let from = start.wrapping_offset(row as isize * strides.row()).wrapping_add(depths.start);
+            let to = fill.to.wrapping_add(line * fill.ld).cast::<bf16>();
+            // SAFETY: the caller's promise.
+            unsafe {
+                to.copy_from_nonoverlapping(from, depths.len());
+                pad(to, depths.len());
+            }
+        }
+    }
+
+    /// Brings each two depths together, in lines of rows.
+    ///
+    /// # Safety
+    /// As [`Pairs::copy_rows`].
+    unsafe fn join_depths(&self, start: *const bf16, strides: &Strides, fill: &Fill<Pair>) {
+        let rows = fill.rows.len();
+        let start = start.wrapping_offset(fill.rows.start as isize * strides.row());
+        for (line, pair) in fill.depth.clone().enumerate() {
+            let first = start.wrapping_offset(2 * pair as isize * strides.col as isize);
+            let second = first.wrapping_offset(strides.col as isize);
+            let to = fill.to.wrapping_add(line * fill.ld);
+            let is_last = 2 * pair + 1 == self.depth;
+            // SAFETY: the caller's promise; a last depth without another beside it reads zeros.
+            unsafe {
+                if strides.row() == 1 {
+                    let second = if is_last { NOTHING.as_ptr().cast() } else { second.cast::<u8>() };
+                    interleave(false, is_last)(to.cast(), first.cast(), second, null(), rows);
+                    continue;
+                }
+                for row in 0..rows as isize {
+                    let [x, y] = [first, second].map(|x| x.wrapping_offset(row * strides.row()));
+                    let y = if is_last { bf16::ZERO } else { *y };
+                    to.cast::<[bf16; 2]>().wrapping_offset(row).write([*x, y]);
+                }
+            }
+        }
+    }
+
+    /// Computes rows along their depths, some at a time, and rounds them.
+    fn compute_rows(&self, read: &Read<'_>, fill: &Fill<Pair>) {
+        let depths = self.depths(&fill.depth);
+        let ld = scratch::padded::<f32>(depths.len());
+        let (count, round) = ((COMPUTED / ld).max(1), micro::store(DType::BF16));
+        scratch::with(count * ld, |room: *mut f32| {
+            for first in fill.rows.clone().step_by(count) {
+                let rows = first..fill.rows.end.min(first + count);
+                read(fill.batch, rows.clone(), depths.clone(), lines(room, ld));
+                for row in rows {
+                    let from = room.wrapping_add((row - first) * ld);
+                    let to = fill.to.wrapping_add((row - fill.rows.start) * fill.ld).cast::<bf16>();
+                    // SAFETY: the room holds the line, and the block's is its own.
+                    unsafe {
+                        round(to.cast(), from.cast(), null(), null(), depths.len());
+                        pad(to, depths.len());
+                    }
+                }
+            }
+        });
+    }
+
+    /// Computes lines of rows, some depths at a time, and brings each two together.
+    fn compute_depths(&self, read: &Read<'_>, fill: &Fill<Pair>) {
+        let rows = fill.rows.len();
+        let ld = scratch::padded::<f32>(rows);
+        let count = (COMPUTED / (2 * ld)).max(1);
+        scratch::with(2 * count * ld, |room: *mut f32| {
+            for start in fill.depth.clone().step_by(count) {
+                let pairs = start..fill.depth.end.min(start + count);
+                let depths = self.depths(&pairs);
+                read(fill.batch, depths.clone(), fill.rows.clone(), lines(room, ld));
+                for pair in pairs {
+                    let first = room.wrapping_add((2 * pair - depths.start) * ld);
+                    let is_last = 2 * pair + 1 == self.depth;
+                    let second = if is_last { NOTHING.as_ptr() } else { first.wrapping_add(ld) };
+                    let to = fill.to.wrapping_add((pair - fill.depth.start) * fill.ld);
+                    // SAFETY: the room holds both lines, and the block's is its own.
+                    unsafe {
+                        interleave(true, is_last)(to.cast(), first.cast(), second.cast(), null(), rows)
+                    };
+                }
+            }
+        });
+    }
+}
+
+impl Strides {
+    /// Whether pairs of a matrix so deep can be read where they lie.
+    fn holds_pairs(&self, depth: usize) -> bool {
+        let even = |step: i64| step % 2 == 0;
+        self.contiguous()
+            && depth.is_multiple_of(2)
+            && even(self.row)
+            && self.batch.iter().all(|&(_, step)| even(step))
+    }
+}
+
+/// Rows in registers or in memory, the second of which may be nothing.
+fn interleave(registers: bool, is_last: bool) -> MicroFn {
+    micro::interleave_bf16(registers, if is_last { Form::S } else { Form::V })
+}
+
+fn lines(room: *mut f32, line: usize) -> Lines {
+    Lines { start: room.cast(), line, lane: size_of::<f32>() }
+}
+
+/// Completes the last pair of a line.
+///
+/// # Safety
+/// If the line has an odd number of elements, it is writable behind them.
+unsafe fn pad(line: *mut bf16, elements: usize) {
+    if !elements.is_multiple_of(2) {
+        // SAFETY: the caller's promise.
+        unsafe { *line.add(elements) = bf16::ZERO };
+    }
+}

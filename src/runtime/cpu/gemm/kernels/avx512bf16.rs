@@ -1,0 +1,97 @@
+//! Pairs of bfloat16 in registers of 512 bits.
+//!
+//! `vdpbf16ps` takes subnormal factors for zeros, of either sign, and makes zeros of subnormal
+//! sums; it rounds to nearest even whatever the mode, and raises no exceptions.
+
+use std::arch::x86_64::*;
+use std::mem::transmute;
+
+use super::avx512::{kernel, transpose_16x16};
+use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
+use super::{Kernel, Pair};
+
+#[derive(Clone, Copy)]
+struct Pairs(__m512);
+
+// SAFETY (of every block below): the caller has AVX-512 F and BF16 and vouches for the
+// elements; masked-out lanes are not accessed.
+impl Lanes for Pairs {
+    type Element = Pair;
+    const COUNT: usize = 16;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        unsafe { Pairs(_mm512_setzero_ps()) }
+    }
+    #[inline(always)]
+    unsafe fn splat(from: *const Pair) -> Self {
+        unsafe { Pairs(_mm512_castsi512_ps(_mm512_set1_epi32(from.cast::<i32>().read_unaligned()))) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const Pair) -> Self {
+        unsafe { Pairs(_mm512_loadu_ps(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const Pair, count: usize) -> Self {
+        unsafe { Pairs(_mm512_maskz_loadu_ps(((1u32 << count) - 1) as __mmask16, from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut Pair) {
+        unsafe { _mm512_storeu_ps(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut Pair, count: usize) {
+        unsafe { _mm512_mask_storeu_ps(to.cast(), ((1u32 << count) - 1) as __mmask16, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
+        unsafe {
+            let (a, b) = (transmute::<__m512, __m512bh>(self.0), transmute::<__m512, __m512bh>(x.0));
+            Pairs(_mm512_dpbf16_ps(y.0, a, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        unsafe { Pairs(_mm512_add_ps(self.0, other.0)) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const Pair) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
+    // SAFETY: the caller keeps `lanes::tile`'s contract.
+    unsafe { lanes::tile::<L, R, V>(tile) }
+}
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
+    // SAFETY: the caller keeps `lanes::dot`'s contract.
+    unsafe { lanes::dot::<L>(dot) }
+}
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn axpy<L: Lanes>(axpy: &Axpy<L::Element>) {
+    // SAFETY: the caller keeps `lanes::axpy`'s contract.
+    unsafe { lanes::axpy::<L>(axpy) }
+}
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
+    // SAFETY: the caller keeps `lanes::copy`'s contract.
+    unsafe { lanes::copy::<L>(copying) }
+}
+
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn transpose(from: *const Pair, row: isize, to: *mut Pair, to_row: isize) {
+    // SAFETY: the caller vouches for both blocks; a pair is as large as a float.
+    unsafe { transpose_16x16(from.cast(), row, to.cast(), to_row) }
+}
+
+/// The kernel for pairs, where the processor has AVX-512 BF16.
+pub(super) fn pairs() -> Option<Kernel<Pair>> {
+    let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
+    has.then_some(kernel!("avx512bf16", Pairs, transpose))
+}
