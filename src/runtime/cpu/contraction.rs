@@ -19,7 +19,7 @@ use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Pair, Proble
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
-use crate::runtime::cpu::tile::space::{Group, regroup};
+use crate::runtime::cpu::tile::space::{Group, regroup, taken};
 use crate::runtime::cpu::tile::window::Window;
 
 /// A compiled contraction.
@@ -292,7 +292,7 @@ fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> 
 
 /// Where a result of this type goes, whose batch, rows and columns are so many axes each.
 pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> Target {
-    let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| taken(kernel, store)).collect();
     let (flat, axes, _) = flat(kernel, groups, &values);
     if let [store] = &flat.stores[..] {
         let whole = matches!(flat.expr(store.value), Expr::Accumulator);

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::ir::alu::AluOp;
-use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
 use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
 
@@ -214,7 +214,7 @@ fn where_of<T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
 }
 
 macro_rules! float_rows {
-    ($name:ident, $t:ty, $bits:ty, $transcendental:ident, $sin:expr, $cos:expr) => {
+    ($name:ident, $t:ty, $bits:ty, $transcendental:ident, $sin:expr, $cos:expr, $erf:expr) => {
         fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(forms),
@@ -236,7 +236,7 @@ macro_rules! float_rows {
                 AluOp::Sin => $sin,
                 AluOp::Cos => $cos,
                 AluOp::Tanh => $transcendental::<ops::Tanh, $t>(),
-                AluOp::Erf => $transcendental::<ops::Erf, $t>(),
+                AluOp::Erf => $erf,
                 AluOp::Floor => unary::<ops::Floor, $t>(),
                 AluOp::Trunc => unary::<ops::Trunc, $t>(),
                 AluOp::Lt => binary::<ops::Lt, $t>(forms),
@@ -249,8 +249,27 @@ macro_rules! float_rows {
         }
     };
 }
-float_rows!(float32, f32, u32, unary, micro::<Trig<ops::Sin>>(), micro::<Trig<ops::Cos>>());
-float_rows!(float64, f64, u64, slow_unary, slow_unary::<ops::Sin, f64>(), slow_unary::<ops::Cos, f64>());
+float_rows!(float32, f32, u32, unary, micro::<Trig<ops::Sin>>(), micro::<Trig<ops::Cos>>(), erf());
+float_rows!(
+    float64,
+    f64,
+    u64,
+    slow_unary,
+    slow_unary::<ops::Sin, f64>(),
+    slow_unary::<ops::Cos, f64>(),
+    slow_unary::<ops::Erf, f64>()
+);
+
+/// The error function, by lookups where registers hold the tables.
+fn erf() -> MicroFn {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => super::piecewise::erf,
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx512 => unary::<ops::Erf, f32>(),
+        Level::Base | Level::Avx2 => unary::<ops::Erf, f32>(),
+    }
+}
 
 macro_rules! integer_rows {
     ($name:ident, $t:ty, $bits:ty) => {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Unary, micro};
-use crate::runtime::cpu::micro::half16::{narrow_bf16, narrow_f16, widen_bf16, widen_f16};
+use crate::runtime::cpu::micro::half16::{narrow_bf16, narrow_f16, round_f16, widen_bf16, widen_f16};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::Map1;
@@ -16,6 +16,12 @@ use crate::runtime::cpu::micro::{MicroFn, memory};
 /// an `F32`. Floats become integers by truncation, as [`crate::base::Scalar::cast`]
 /// says; anything but zero becomes true.
 pub fn cast(from: DType, to: DType) -> MicroFn {
+    if Lane::of(from) == Lane::F32
+        && to == DType::F16
+        && let Some(round) = round_f16()
+    {
+        return round;
+    }
     match Lane::of(from) {
         Lane::F32 => from_lane::<f32>(to),
         Lane::F64 => from_lane::<f64>(to),

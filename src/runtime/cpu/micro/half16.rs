@@ -83,25 +83,39 @@ impl Map1<f32> for NarrowBf16 {
     }
 }
 
+/// The loop for the machine: `$wide` with AVX-512, `$avx` with F16C, else `$portable`.
+macro_rules! choose {
+    ($wide:ident, $avx:expr, $portable:expr) => {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => avx512::$wide,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => $avx,
+            #[cfg(not(target_arch = "x86_64"))]
+            Level::Avx2 | Level::Avx512 => $portable,
+            Level::Base => $portable,
+        }
+    };
+}
+
 /// The loop from half precision in memory to a register.
 pub(super) fn load_f16() -> MicroFn {
-    match level() {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => x86::load_f16,
-        #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => micro::<Unary<Widen, f16>>(),
-        Level::Base => micro::<Unary<Widen, f16>>(),
-    }
+    choose!(load_f16, f16c::load_f16, micro::<Unary<Widen, f16>>())
 }
 
 /// The loop from a register to half precision in memory.
 pub(super) fn store_f16() -> MicroFn {
+    choose!(store_f16, f16c::store_f16, micro::<Unary<NarrowF16, f32>>())
+}
+
+/// The loop that rounds a register to half precision, where there are instructions for it.
+pub(super) fn round_f16() -> Option<MicroFn> {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => x86::store_f16,
+        Level::Avx512 => Some(avx512::round_f16),
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => micro::<Unary<NarrowF16, f32>>(),
-        Level::Base => micro::<Unary<NarrowF16, f32>>(),
+        Level::Avx512 => None,
+        Level::Base | Level::Avx2 => None,
     }
 }
 
@@ -112,6 +126,10 @@ pub(super) fn load_bf16() -> MicroFn {
 
 /// The loop from a register to brain floating point in memory.
 pub(super) fn store_bf16() -> MicroFn {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 && is_x86_feature_detected!("avx512bf16") {
+        return avx512::store_bf16;
+    }
     micro::<Unary<NarrowBf16, f32>>()
 }
 
@@ -146,7 +164,7 @@ pub fn interleave_bf16(registers: bool, second: Form) -> MicroFn {
 
 /// The F16C instructions, eight elements at a time.
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+mod f16c {
     use super::{NarrowF16, Unary, Widen, f16};
     use crate::runtime::cpu::micro::alu::Micro;
     use crate::runtime::cpu::micro::isa::Avx;
@@ -196,5 +214,97 @@ mod x86 {
                 n - whole,
             );
         }
+    }
+}
+
+/// Sixteen elements at a time, and what is left of them by masks.
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::*;
+
+    const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
+
+    /// Subnormal numbers, of a class's bits.
+    const SUBNORMAL: i32 = 0x20;
+
+    /// Goes through `$n` elements by 16: `$body` of where they start and the mask of those
+    /// that are there.
+    macro_rules! by_sixteen {
+        ($n:expr, |$i:ident, $mask:ident| $body:expr) => {
+            let whole = $n / 16 * 16;
+            for $i in (0..whole).step_by(16) {
+                let $mask: __mmask16 = 0xffff;
+                $body
+            }
+            if whole < $n {
+                let ($i, $mask) = (whole, ((1u32 << ($n - whole)) - 1) as __mmask16);
+                $body
+            }
+        };
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn load_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from) = (dst.cast::<f32>(), a.cast::<i16>());
+        // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
+        unsafe {
+            by_sixteen!(n, |i, mask| {
+                let x = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.add(i)));
+                _mm512_mask_storeu_ps(to.add(i), mask, x)
+            });
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn store_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
+        // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
+        unsafe {
+            by_sixteen!(n, |i, mask| {
+                let x = _mm512_cvtps_ph::<NEAREST>(_mm512_maskz_loadu_ps(mask, from.add(i)));
+                _mm256_mask_storeu_epi16(to.add(i), mask, x)
+            });
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn round_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
+        // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
+        unsafe {
+            by_sixteen!(n, |i, mask| {
+                let x = _mm512_cvtps_ph::<NEAREST>(_mm512_maskz_loadu_ps(mask, from.add(i)));
+                _mm512_mask_storeu_ps(to.add(i), mask, _mm512_cvtph_ps(x))
+            });
+        }
+    }
+
+    /// The instruction makes zeros of subnormal numbers; those are rounded by integers.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn store_bf16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
+        // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed. Sixteen
+        // bfloat16 are as many 16-bit integers.
+        unsafe {
+            by_sixteen!(n, |i, mask| {
+                let x = _mm512_maskz_loadu_ps(mask, from.add(i));
+                let subnormal = _mm512_fpclass_ps_mask::<SUBNORMAL>(x);
+                let mut y: __m256i = std::mem::transmute(_mm512_cvtneps_pbh(x));
+                if subnormal != 0 {
+                    y = _mm256_mask_mov_epi16(y, subnormal, round_subnormal(x));
+                }
+                _mm256_mask_storeu_epi16(to.add(i), mask, y)
+            });
+        }
+    }
+
+    /// Numbers that are not NaN, rounded to the upper half of their bits.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn round_subnormal(x: __m512) -> __m256i {
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let rounding = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+        _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(_mm512_add_epi32(bits, rounding)))
     }
 }

@@ -23,6 +23,8 @@ mod math;
 mod memory;
 mod ops;
 mod pair;
+#[cfg(target_arch = "x86_64")]
+mod piecewise;
 mod reduce;
 mod shifted;
 mod transpose;

@@ -157,3 +157,26 @@ fn transposed_tiles_pass_the_cache_by() {
         assert_eq!(y.to_vec::<f32>().expect("values"), want, "{rows} x {cols}");
     }
 }
+
+/// No loop of its own rounds what a store rounds.
+#[test]
+fn stores_round_to_16_bits_by_themselves() {
+    let x: Vec<f32> = (0..5000).map(|i| (i * 7 % 1009) as f32 / 37.0 - 9.0).collect();
+    let leaf = Tensor::from_vec(x.clone(), [50, 100], ());
+    leaf.realize().expect("a leaf");
+    for dtype in [DType::F16, DType::BF16] {
+        let rounded = |x: f32| match dtype {
+            DType::F16 => half::f16::from_f32(x).to_f32(),
+            _ => half::bf16::from_f32(x).to_f32(),
+        };
+        // In 32 bits what another operation reads is rounded before it does.
+        let (y, z) =
+            ((&leaf * 3.0).to_dtype(dtype), (&leaf * 3.0).to_dtype(dtype).to_dtype(DType::F32) + 1.0);
+        let source = |y: &Tensor| y.plan().expect("a plan").kernels[0].source().expect("a text");
+        assert!(!source(&y).contains(" to_") && source(&z).contains(" to_"), "{}{}", source(&y), source(&z));
+        let y = y.to_dtype(DType::F32).to_vec::<f32>().expect("values");
+        assert_eq!(y, x.iter().map(|x| rounded(x * 3.0)).collect::<Vec<_>>(), "{dtype}");
+        let z = z.to_vec::<f32>().expect("values");
+        assert_eq!(z, x.iter().map(|x| rounded(x * 3.0) + 1.0).collect::<Vec<_>>(), "{dtype}");
+    }
+}

@@ -39,7 +39,7 @@ const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
 /// The program of a kernel without a contraction.
 pub fn compile(kernel: &Kernel) -> Program {
-    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
+    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| space::taken(kernel, store)).collect();
     roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
     let groups = space::by_level(kernel);
     let (kernel, _) = space::regroup(kernel, &groups, &roots);

@@ -1,8 +1,10 @@
 //! The iteration space made simple: axes ordered along memory, and merged
 //! where every address treats two as one.
 
+use crate::base::DType;
 use crate::ir::Monoid;
 use crate::kernel::{Affine, Axis, AxisId, Expr, ExprId, ExprNode, Kernel, ScatterStore, Store};
+use crate::runtime::cpu::micro::Lane;
 
 /// Axes that stay together: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +82,8 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         exprs.push(ExprNode { expr, ..*node });
     }
     let number = |id: ExprId| numbers[id.index()];
-    let store = |s: &Store| Store { value: number(s.value), address: plan.affine(&s.address), ..s.clone() };
+    let store =
+        |s: &Store| Store { value: number(taken(kernel, s)), address: plan.affine(&s.address), ..s.clone() };
     let scatter = |s: &ScatterStore| ScatterStore {
         index: number(s.index),
         value: number(s.value),
@@ -93,13 +96,26 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         axes: plan.axes.clone(),
         exprs,
         inputs: kernel.inputs.clone(),
-        stores: kernel.stores.iter().filter(|s| used[s.value.index()]).map(store).collect(),
+        stores: kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(store).collect(),
         args: kernel.args,
         contraction: None,
         attention: None,
         scatter: kernel.scatter.as_ref().map(|s| Box::new(scatter(s))),
     };
     (result, roots.iter().map(|&root| number(root)).collect())
+}
+
+/// The value that a store takes: a store rounds to a 16-bit float by itself.
+pub fn taken(kernel: &Kernel, store: &Store) -> ExprId {
+    let mut value = store.value;
+    while let Expr::Cast(x) = *kernel.expr(value)
+        && matches!(store.dtype, DType::F16 | DType::BF16)
+        && kernel.exprs[value.index()].dtype == store.dtype
+        && Lane::of(kernel.exprs[x.index()].dtype) == Lane::F32
+    {
+        value = x;
+    }
+    value
 }
 
 fn reachable(kernel: &Kernel, roots: &[ExprId]) -> Vec<bool> {
