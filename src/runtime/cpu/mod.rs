@@ -194,7 +194,7 @@ impl Program for TileProgram {
         self.0.iter().map(ToString::to_string).collect()
     }
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        self.0.iter().for_each(|program| tile::launch(program, bindings));
+        tile::launch(&self.0, bindings);
         Ok(())
     }
     fn compiled(&self) -> Option<u64> {

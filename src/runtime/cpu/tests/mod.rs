@@ -180,3 +180,29 @@ fn stores_round_to_16_bits_by_themselves() {
         assert_eq!(z, x.iter().map(|x| rounded(x * 3.0) + 1.0).collect::<Vec<_>>(), "{dtype}");
     }
 }
+
+/// Parts of a concatenation are written where they belong, line by line, also where the
+/// result lies over the input that they read.
+#[test]
+fn pieces_of_rows_are_written_in_place() {
+    let (rows, cols) = (700usize, 64usize);
+    let numbers =
+        |count: usize, step: usize| (0..count).map(|i| (i * step % 1009) as f32 / 64.0).collect::<Vec<f32>>();
+    let (x, c) = (numbers(rows * cols, 7), numbers(rows * cols / 2, 31));
+    let (leaf, by) = (Tensor::from_vec(x, [rows, cols], ()), Tensor::from_vec(c, [rows, cols / 2], ()));
+    let [first, second] = [0, cols / 2].map(|start| leaf.narrow(-1, start as i64, cols / 2));
+    let y = Tensor::cat(&[&first * &by, &second + &by], -1);
+    let report = y.plan().expect("a plan");
+    let kernel = report.kernels[0].work().kernel().expect("a kernel");
+    let source = report.kernels[0].source().expect("a text");
+    assert_eq!(source.matches("by line at out0").count(), 2, "{source}");
+    let buffers = kernel.inputs.iter().zip(0..).map(|(input, number)| {
+        let values = numbers(input.numel, 7 + 24 * number).into_iter().map(|x| Scalar::Float(x.into()));
+        buffer(&values.collect::<Vec<_>>(), input.dtype)
+    });
+    let inputs: Vec<Buffer> = buffers.collect();
+    let whole = kernel.inputs.iter().position(|input| input.numel == rows * cols).expect("x") as u32;
+    for overwritten in [None, Some(whole)] {
+        assert_eq!(difference(kernel, &inputs, overwritten, 0.0), None, "{overwritten:?}");
+    }
+}

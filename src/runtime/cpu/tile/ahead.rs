@@ -1,5 +1,6 @@
 //! Which steps ask for what the next tile reads.
 
+use crate::kernel::AxisId;
 use crate::runtime::cpu::tile::program::{Class, Line, Load, Program, ReductionForm, Slot, Step};
 
 /// A part of what the next tile will read of an operand, to be asked for while
@@ -16,7 +17,7 @@ pub struct Ahead {
 }
 
 /// Shares each input's next rows among the steps that go through its present
-/// ones line by line, in tiles of whole rows.
+/// ones line by line, in tiles that go on along their rows.
 pub fn foresee(program: &mut Program) {
     let loads = program.bodies.iter().flat_map(|body| &body.steps).filter_map(|step| match step {
         Step::Load(load) if follows(program, load) => Some(load.to),
@@ -46,14 +47,37 @@ pub fn foresee_pieces(program: &mut Program) {
     }
 }
 
-/// Whether a load points at rows in memory after which the next tile's follow.
+/// Tells loads that convert all of a tile at once where the next tile's are, if those follow.
+pub fn foresee_converted(program: &mut Program) {
+    let (rows, cols) = program.tile;
+    let (row, col) = (program.row, program.col);
+    let Program { bodies, addresses, .. } = program;
+    for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
+        let Step::Load(load) = step else { continue };
+        let steps = &addresses[load.address.0 as usize].steps;
+        let along = |axis: Option<AxisId>| axis.map_or(0, |axis| steps[axis.index()]);
+        let follows = match (load.class.rows(), load.class.cols()) {
+            (true, true) => along(col) == 1 && along(row) == cols as i64,
+            (rows, cols) => cols && !rows && along(col) == 1,
+        };
+        let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
+        if follows && plain && matches!(load.line, Line::Unit(Some(_))) {
+            let lines = if load.class.rows() { rows } else { 1 };
+            load.ahead = (lines * cols) as i64;
+        }
+    }
+}
+
+/// Whether a load points at rows in memory after which the next tile's follow, as far apart as
+/// its own.
 fn follows(program: &Program, load: &Load) -> bool {
     let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
     let cols = program.tile.1 as i64;
+    let apart = program.step_along(load.address, program.row);
     plain
         && load.class == Class::FULL
         && matches!(load.line, Line::Unit(None))
-        && program.step_along(load.address, program.row) == cols
+        && (apart == cols || load.in_place && apart > cols)
         && program.step_along(load.address, program.col) == 1
 }
 

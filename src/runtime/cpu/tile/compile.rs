@@ -77,11 +77,14 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         empty: kernel.level_points(0) == 0,
     };
     single_loops_outermost(&mut program);
-    if tiling.whole {
+    let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
+    if tiling.whole || down && !tiling.square {
         ahead::foresee(&mut program);
     }
     if tiling.square {
         ahead::foresee_pieces(&mut program);
+    } else {
+        ahead::foresee_converted(&mut program);
     }
     program.sharing = sharing(kernel, &program);
     program

@@ -210,6 +210,8 @@ pub struct Lines {
     pub class: Class,
     /// What to ask for meanwhile.
     pub ahead: Option<Ahead>,
+    /// A store of the result whose lines lie apart, which may be written in place.
+    pub aim: Option<Box<Aim>>,
 }
 
 /// How an operand goes on from line to line.

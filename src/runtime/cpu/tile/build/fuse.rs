@@ -314,7 +314,7 @@ impl Builder<'_> {
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);
         let to = (sums, Advance::Line(dtype.compute().size()));
-        Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None }))
+        Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None, aim: None }))
     }
 
     /// Emits the loop that takes a sum's elements into its states.
@@ -332,7 +332,7 @@ impl Builder<'_> {
             }
             None => state,
         };
-        self.push(Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None })));
+        self.push(Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None, aim: None })));
     }
 }
 

@@ -119,6 +119,12 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether a store's lines lie apart in memory.
+    fn lie_apart(&self, store: &Store) -> bool {
+        let (apart, _) = self.steps_of(store.address, store.class);
+        store.class == Class::FULL && self.tiling.cols.is_none_or(|cols| cols as i64 != apart)
+    }
+
     /// The stores of a level. Those of values that may lie where another
     /// store writes come first, and none is written before them.
     pub(super) fn emit_stores(&mut self, level: u8) {
@@ -191,8 +197,13 @@ impl Builder<'_> {
         if !plain || store.stream {
             return;
         }
-        let aimed = |step: &Step| matches!(step, Step::Aim(aim) if aim.store.from == store.from);
+        let aimed = |step: &Step| match step {
+            Step::Aim(aim) => aim.store.from == store.from,
+            Step::Lines(lines) => lines.aim.as_ref().is_some_and(|aim| aim.store.from == store.from),
+            _ => false,
+        };
         let kernel_stores = self.kernel.stores.len();
+        let apart = self.lie_apart(store);
         let steps = &mut self.top().steps;
         if steps.iter().any(aimed) {
             return;
@@ -204,6 +215,16 @@ impl Builder<'_> {
         };
         let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
         let Some((at, mut operands)) = found else { return };
+        if apart {
+            // Nothing else reads lines that lie apart.
+            let alone = kernel_stores == 1 && !steps[at + 1..].iter().any(|step| may_read(step, store.from));
+            if let Step::Lines(lines) = &mut steps[at]
+                && alone
+            {
+                lines.aim = Some(Box::new(Aim { store: store.clone(), operands }));
+            }
+            return;
+        }
         // Where it writes may be an input that steps after it still read: any
         // of them if there are several stores, else the step alone.
         if kernel_stores > 1 {
@@ -213,6 +234,17 @@ impl Builder<'_> {
             }
         }
         steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands })));
+    }
+}
+
+/// Whether a step may read a slot.
+fn may_read(step: &Step, slot: Slot) -> bool {
+    match step {
+        Step::Load(load) => {
+            load.masks.iter().any(|mask| mask.0 == slot)
+                || load.indices.iter().any(|index| index.index == slot)
+        }
+        _ => reads(step).is_none_or(|read| read.contains(&slot)),
     }
 }
 

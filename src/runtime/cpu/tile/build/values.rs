@@ -115,7 +115,15 @@ impl Builder<'_> {
         let to = self.register(class, dtype);
         let (function, name) = function(forms);
         let to_line = (to, Advance::Line(dtype.compute().size()));
-        self.push(Step::Lines(Box::new(Lines { function, name, to: to_line, from, class, ahead: None })));
+        self.push(Step::Lines(Box::new(Lines {
+            function,
+            name,
+            to: to_line,
+            from,
+            class,
+            ahead: None,
+            aim: None,
+        })));
         to
     }
 

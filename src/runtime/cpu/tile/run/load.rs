@@ -67,7 +67,13 @@ impl Launch<'_> {
         unsafe {
             match load.line {
                 Line::Unit(Some(function)) if lines.dense() => {
-                    function(to, from, from, from, lines.lines * lines.len);
+                    let count = lines.lines * lines.len;
+                    function(to, from, from, from, count);
+                    if load.ahead != 0 {
+                        // What follows this step works in the cache, and memory rests.
+                        let size = load.dtype.size();
+                        micro::prefetch_far(from.wrapping_add(load.ahead as usize * size), count * size);
+                    }
                 }
                 Line::Transposed(function) => {
                     let ahead = load.ahead as isize;

@@ -49,11 +49,30 @@ pub struct Launch<'a> {
     pub status: &'a IndexStatus,
 }
 
-/// Runs a program.
-pub fn launch(program: &Program, bindings: &Bindings<'_>) {
-    if program.empty {
-        return;
-    }
+/// Runs the programs of a kernel's pieces. Those that are shared by tiles run side by side, each
+/// job taking a part of each piece: neighbours in memory are mostly in pieces that walk alike.
+pub fn launch(programs: &[Program], bindings: &Bindings<'_>) {
+    let tiled = |program: &&Program| matches!(program.sharing, Sharing::Tiles(_));
+    let several = programs.iter().filter(tiled).count() > 1;
+    let (together, alone): (Vec<&Program>, Vec<&Program>) =
+        programs.iter().filter(|program| !program.empty).partition(|program| several && tiled(program));
+    alone.into_iter().for_each(|program| launch_one(program, bindings));
+    let launches: SmallVec<[Launch<'_>; 4]> =
+        together.into_iter().map(|program| Launch::new(program, bindings)).collect();
+    let jobs = launches.iter().map(|launch| match launch.program.sharing {
+        Sharing::Tiles(count) => launch.units(0).div_ceil(count),
+        Sharing::Serial | Sharing::Rows(_) | Sharing::Apart(_) => 0,
+    });
+    let jobs: usize = jobs.sum();
+    threads::jobs(jobs, |job| {
+        for launch in &launches {
+            let tiles = launch.units(0);
+            launch.tiles(tiles * job / jobs..tiles * (job + 1) / jobs, None);
+        }
+    });
+}
+
+fn launch_one(program: &Program, bindings: &Bindings<'_>) {
     let launch = Launch::new(program, bindings);
     let tiles = launch.units(0);
     match program.sharing {
@@ -78,6 +97,9 @@ impl<'a> Launch<'a> {
     /// Runs some tiles of level 0 on this thread; level 1 shared between
     /// threads where a number of its rows per job is given.
     fn tiles(&self, tiles: Range<usize>, shared: Option<usize>) {
+        if tiles.is_empty() {
+            return;
+        }
         frame::with(self, |frame| {
             frame.shared = shared;
             self.body(frame, self.root(), tiles);
@@ -155,36 +177,42 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over each line of the tile.
-    fn by_line(&self, frame: &Frame, lines: &Lines) {
+    fn by_line(&self, frame: &mut Frame, lines: &Lines) {
         let (rows, cols) = frame.tile();
         let rows = if lines.class.rows() { rows } else { 1 };
         let bytes = |(_, advance): (Slot, Advance)| match advance {
             Advance::Bytes(bytes) => bytes,
             Advance::Line(lane) => cols * lane,
         };
-        let (on, from_on) = (bytes(lines.to), lines.from.map(bytes));
+        let from_on = lines.from.map(bytes);
+        let (mut to, on) = self.aim_lines(frame, lines, from_on, bytes(lines.to));
+        // What is written in pieces of rows is read first, and no hardware foresees it.
+        let written = lines.aim.as_ref().map_or(0, |aim| cols * aim.store.dtype.size());
         let mut from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
-        let mut to = frame.slot(lines.to.0);
+        let ahead = lines.ahead.map(|ahead| {
+            let lane = self.program.slots[lines.from[ahead.operand].0.0 as usize].dtype.compute().size();
+            (ahead.operand, self.foreseen(frame, ahead, from_on[ahead.operand], cols * lane))
+        });
         for _ in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
             unsafe { (lines.function)(to, from[0], from[1], from[2], cols) }
-            if let Some(ahead) = lines.ahead {
-                self.foresee(frame, ahead, from[ahead.operand], from_on[ahead.operand]);
+            if let Some((operand, (offset, bytes))) = ahead {
+                micro::prefetch(from[operand].wrapping_add(offset), bytes);
             }
+            micro::prefetch(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
         }
     }
 
-    /// Asks for a part of the line, of so many bytes, that stands where this
-    /// one does in the next tile.
-    #[inline]
-    pub fn foresee(&self, frame: &Frame, ahead: Ahead, line: *const u8, bytes: usize) {
+    /// The part of the line, of so many bytes and so far from the next, that stands where
+    /// a line does in the next tile: how far from it, and how many bytes.
+    pub fn foreseen(&self, frame: &Frame, ahead: Ahead, apart: usize, bytes: usize) -> (usize, usize) {
         let (rows, _) = frame.tile();
         let from = bytes * ahead.part / ahead.parts;
         let to = bytes * (ahead.part + 1) / ahead.parts;
-        micro::prefetch(line.wrapping_add(rows * bytes + from), to - from);
+        (rows * apart + from, to - from)
     }
 
     /// A pass over a level.

@@ -1,5 +1,6 @@
 //! Reductions and scans.
 
+use crate::runtime::cpu::micro;
 use crate::runtime::cpu::micro::STATE_BYTES;
 use crate::runtime::cpu::tile::program::{Finish, Reduction, ReductionForm, ScanForm, Slot};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
@@ -45,15 +46,16 @@ impl Launch<'_> {
                 let lines = frame.count(*rows);
                 let len = count / lines.max(1);
                 let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
+                let bytes = len * lane;
+                let (offset, asked) =
+                    reduction.ahead.map_or((0, 0), |ahead| self.foreseen(frame, ahead, bytes, bytes));
                 for line in 0..lines {
                     // SAFETY: the program's contract: a state per line.
                     unsafe {
                         let state = frame.slot(*state).add(line * STATE_BYTES);
-                        (reducer.update)(state, x.add(line * len * lane), len, position);
-                        if let Some(ahead) = reduction.ahead {
-                            self.foresee(frame, ahead, x.add(line * len * lane), len * lane);
-                        }
+                        (reducer.update)(state, x.add(line * bytes), len, position);
                     }
+                    micro::prefetch(x.wrapping_add(line * bytes + offset), asked);
                 }
             }
             ReductionForm::Vertical { accumulator, states, totals, take, .. } => {

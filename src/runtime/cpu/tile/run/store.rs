@@ -1,7 +1,7 @@
 //! Stores.
 
 use crate::runtime::cpu::micro;
-use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Slot, Store};
+use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Lines as Steps, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
 impl Launch<'_> {
@@ -16,6 +16,34 @@ impl Launch<'_> {
         let apart = |&slot: &Slot| frame.slot(slot).addr().abs_diff(at.addr()) >= bytes;
         let direct = dense && aim.operands.iter().all(apart);
         frame.point(store.from, if direct { at } else { frame.home(store.from) });
+    }
+
+    /// Where a step that goes line by line writes, and the bytes from a line to the next: in
+    /// place where it reads nothing of what a store's lines span.
+    pub fn aim_lines(
+        &self,
+        frame: &mut Frame,
+        lines: &Steps,
+        from_on: [usize; 3],
+        on: usize,
+    ) -> (*mut u8, usize) {
+        let Some(aim) = &lines.aim else { return (frame.slot(lines.to.0), on) };
+        let store = &aim.store;
+        let (rows, cols) = frame.tile();
+        let at = self.target(frame, store);
+        let apart = self.program.step_along(store.address, self.program.row);
+        let bytes = apart * store.dtype.size() as i64;
+        // No element is wider than this.
+        let span = |step: usize| rows * step + cols * size_of::<u64>();
+        let beside = |(slot, step): (Slot, usize)| {
+            let from = frame.slot(slot).addr();
+            from + span(step) <= at.addr() || at.addr() + span(bytes as usize) <= from
+        };
+        let from = lines.from.map(|(slot, _)| slot);
+        let direct = bytes >= 0 && from.into_iter().zip(from_on).all(beside);
+        let to = if direct { at } else { frame.home(store.from) };
+        frame.point(store.from, to);
+        (to, if direct { bytes as usize } else { on })
     }
 
     fn target(&self, frame: &Frame, store: &Store) -> *mut u8 {
