@@ -114,10 +114,10 @@ impl Emitter<'_> {
             let open = self.open(guard, first);
             let safe = open.as_ref().map_or(address.clone(), |open| self.dialect.select(open, &address, "0"));
             let (name, ty, value) = if by_eight {
-                let value = self.dialect.load8(slot, &format!("({safe}) / 8"));
+                let value = self.dialect.load8(slot, &group_at(&safe, 8));
                 (self.fresh("eight"), self.dialect.register8(dtype), value)
             } else {
-                let value = self.dialect.load4(slot, &format!("({safe}) / 4"));
+                let value = self.dialect.load4(slot, &group_at(&safe, 4));
                 (self.fresh("four"), self.dialect.register4(dtype), value)
             };
             let line = self.dialect.define(&name, &ty, &value);
@@ -149,7 +149,7 @@ impl Emitter<'_> {
                         lane[group] += offset;
                         self.name(store.value, lane)
                     };
-                    let at = format!("({}) / {count}", self.affine(&store.address, lane));
+                    let at = group_at(&self.affine(&store.address, lane), count);
                     match count {
                         8 => self.dialect.store8(number, &at, &std::array::from_fn(value)),
                         _ => self.dialect.store4(number, &at, &std::array::from_fn(value)),
@@ -170,4 +170,11 @@ impl Emitter<'_> {
             }
         }
     }
+}
+
+/// The number of the group of `count` neighbours, 4 or 8, that starts at an address. A
+/// shift, since compilers do not know that addresses are no less than 0, and
+/// division of what may be less takes several operations.
+fn group_at(address: &str, count: usize) -> String {
+    format!("({address}) >> {}u", count.trailing_zeros())
 }

@@ -55,7 +55,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         title: &kernel.name,
         inputs: shader.inputs,
         arguments: kernel.args,
-        bindings: &bindings.text,
+        bindings: &bindings,
         declarations: header(&dialect, a, &extents, &block) + &functions,
         main: Main::Template(hook::template(template(&block))),
     });

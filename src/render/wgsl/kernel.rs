@@ -131,7 +131,7 @@ impl<'k> PartShader<'k> {
             title: &kernel.name,
             inputs: self.inputs,
             arguments: kernel.args,
-            bindings: &bindings.text,
+            bindings: &bindings,
             declarations,
             main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });

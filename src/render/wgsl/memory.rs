@@ -52,6 +52,9 @@ pub struct Bindings {
     pub text: String,
     /// What they bind.
     pub slots: Vec<Slot>,
+    /// What the entry point does first: drivers read launch words again in
+    /// each turn of a loop.
+    pub starts: String,
     window: u64,
     /// Whether four 32-bit elements are accessed as two 64-bit words: software
     /// drivers go through the words of an access one by one.
@@ -64,7 +67,7 @@ impl Bindings {
         // Windows start at multiples of every alignment.
         let window = target.max_binding / 1024 * 1024;
         let long_words = target.adapter == Adapter::Cpu && target.int64;
-        Bindings { text: String::new(), slots: Vec::new(), window, long_words }
+        Bindings { text: String::new(), slots: Vec::new(), starts: String::new(), window, long_words }
     }
 
     /// Binds memory, in as many pieces as it takes; gives their names and the
@@ -106,10 +109,26 @@ impl Bindings {
         }
     }
 
+    /// What is added to an element's number, or a group's: inputs may start anywhere.
+    fn start(&mut self, view: &View) -> String {
+        let slot = match view.memory {
+            Memory::Input(slot) => slot,
+            Memory::Output(_) | Memory::Scratch(_) | Memory::Status => return String::new(),
+        };
+        let (name, group) = if view.four { ("fours", " / 4u") } else { ("start", "") };
+        let line = format!("    {name}{slot} = {}{group};\n", word(OFFSETS + slot));
+        // Two inputs of a kernel may be one of the launch.
+        if !self.starts.contains(&line) {
+            let _ = writeln!(self.text, "var<private> {name}{slot}: u32;");
+            self.starts += &line;
+        }
+        format!(" + {name}{slot}")
+    }
+
     fn read(&mut self, view: &View) {
         let (element, per_word) = storage(view.dtype);
         let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
-        let offset = offset(view.memory);
+        let offset = self.start(view);
         let ty = register(view.dtype);
         let body = pieces(&names, "e", window, per_word, &|place| {
             format!("return {};", unpack(view.dtype, place, "e"))
@@ -132,7 +151,7 @@ impl Bindings {
             DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
         };
         let (names, window) = self.bind(view, &element, bytes);
-        let offset = offset_four(view.memory);
+        let offset = self.start(view);
         let long_words = self.long_words;
         let each = |x: [String; 4]| format!("return vec4<{ty}>({});", x.join(", "));
         let place = |place: &str| match dtype {
@@ -318,21 +337,6 @@ fn pack(dtype: DType, x: &str) -> String {
         DType::F16 => format!("narrow_f16({x})"),
         DType::BF16 => format!("narrow_bf16({x})"),
         DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => x.into(),
-    }
-}
-
-/// What is added to an element's number: inputs may start anywhere.
-fn offset(memory: Memory) -> String {
-    match memory {
-        Memory::Input(slot) => format!(" + {}", word(OFFSETS + slot)),
-        Memory::Output(_) | Memory::Scratch(_) | Memory::Status => String::new(),
-    }
-}
-
-fn offset_four(memory: Memory) -> String {
-    match memory {
-        Memory::Input(slot) => format!(" + {} / 4u", word(OFFSETS + slot)),
-        Memory::Output(_) | Memory::Scratch(_) | Memory::Status => String::new(),
     }
 }
 

@@ -33,6 +33,7 @@ use crate::render::shader::{Shader, Unsupported, block_words};
 use crate::render::split::draft::needed;
 use crate::render::split::{self, Split};
 use crate::render::target::Target;
+use crate::render::wgsl::memory::Bindings;
 
 /// The shaders of a generated kernel.
 ///
@@ -141,7 +142,7 @@ struct Parts<'a> {
     title: &'a str,
     inputs: usize,
     arguments: usize,
-    bindings: &'a str,
+    bindings: &'a Bindings,
     /// Module-level declarations besides.
     declarations: String,
     main: Main<'a>,
@@ -171,13 +172,21 @@ fn module(parts: &Parts<'_>) -> String {
         ),
         Main::Template(text) => text.into(),
     };
-    let own = format!("{}{}{main}", parts.bindings, parts.declarations);
+    let own =
+        format!("{}{}{}", parts.bindings.text, parts.declarations, begun(&main, &parts.bindings.starts));
     format!(
         "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {}>;\n{}{own}",
         parts.title.replace('\n', " "),
         sized::blocks(blocks),
         prelude::needed(&own)
     )
+}
+
+/// The entry point, doing this first.
+fn begun(main: &str, first: &str) -> String {
+    let end = main.find("fn main(").and_then(|at| Some(at + main[at..].find(") {\n")? + ") {\n".len()));
+    let Some(end) = end else { panic!("no entry point in\n{main}") };
+    format!("{}{first}{}", &main[..end], &main[end..])
 }
 
 /// Whether a kernel may meet an index out of range.

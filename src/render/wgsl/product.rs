@@ -79,7 +79,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
             title: &kernel.name,
             inputs: shader.inputs,
             arguments: kernel.args,
-            bindings: &bindings.text,
+            bindings: &bindings,
             declarations,
             main: Main::Template(hook::template(text)),
         });

@@ -53,7 +53,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         title: &kernel.name,
         inputs: shader.inputs,
         arguments: kernel.args,
-        bindings: &bindings.text,
+        bindings: &bindings,
         declarations,
         main: Main::Template(hook::template(TEMPLATE)),
     });

@@ -84,7 +84,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
         title: "sort",
         inputs: 1,
         arguments: 0,
-        bindings: &bindings.text,
+        bindings: &bindings,
         declarations: header(sort, &sizes),
         main: Main::Template(hook::template(TEMPLATE)),
     });
