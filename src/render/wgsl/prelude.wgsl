@@ -146,13 +146,17 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
 
-// (e^r - 1 - r) / r^2 on +-0.3467.
+// e^r - 1, where c = n ln 2 + r: (e^r - 1 - r) / r^2 on +-0.3467.
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
+
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -210,15 +214,13 @@ fn with_sign_f32(x: f32, sign: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// (tanh x / x - 1) / x^2 in x^2 below 0.625; above through e^2x.
+// m / (m + 2), where m = e^2|x| - 1 is 2^n (e^r - 1) + (2^n - 1).
 fn tanh_f32(x: f32) -> f32 {
-    let a = magnitude_f32(x);
-    let z = a * a;
-    let p = (((-0.0057170433 * z + 0.020650586) * z - 0.053743497) * z + 0.13331491) * z - 0.33333284;
-    let near = p * z * a + a;
-    let far = 1.0 - 2.0 / (exp_f32(2.0 * min(a, 10.0)) + 1.0);
-    let value = with_sign_f32(select(far, near, a < 0.625), x);
-    return select(value, x, nan_f32(x));
+    let c = 2.0 * min(magnitude_f32(x), 10.0);
+    let n = round(c * 1.4426950);
+    let power = bitcast<f32>(u32(i32(n) + 127) << 23u);
+    let m = rest_expm1_f32(c, n) * power + opaque_f32(power - 1.0);
+    return select(with_sign_f32(m / (m + 2.0), x), x, nan_f32(x));
 }
 
 // erf x / x - 1 in x^2 below 0.92; above 1 - erfc, whose logarithm is a polynomial.

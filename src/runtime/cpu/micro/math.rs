@@ -51,15 +51,15 @@ fn scale(y: f32, n: i32) -> f32 {
     y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
-/// (e^r, n) with x = n·ln 2 + r and |r| <= ln 2 / 2.
+/// (e^r - 1, n) with x = n·ln 2 + r and |r| <= ln 2 / 2.
 #[inline(always)]
 fn exp_parts<I: Isa>(x: f32) -> (f32, i32) {
     let shifted = fma::<I>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = fma::<I>(n, -LN2_LOW, fma::<I>(n, -LN2_HIGH, x));
-    // (e^r - 1 - r) / r^2 on ±0.3467: 3.1e-9 of e^r.
-    let p = horner::<I, 5>(r, [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_745, 0.001_381_454]);
-    let y = 1.0 + fma::<I>(p, r * r, r);
+    // (e^r - 1 - r) / r² on ±0.3467: 1.4e-8 of e^r - 1.
+    let p = horner::<I, 5>(r, [0.5, 0.166_665_48, 0.041_666_854, 0.008_366_046, 0.001_389_822_7]);
+    let y = fma::<I>(p, r * r, r);
     (y, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
 
@@ -74,14 +74,14 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
 pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     let (y, n) = exp_parts::<I>(clamp(x, -104.0, 89.0));
     // Not by way of subnormals, which are slow, and masks make of -inf often.
-    scale(if x < -103.98 { 0.0 } else { y }, n)
+    scale(if x < -103.98 { 0.0 } else { 1.0 + y }, n)
 }
 
 /// e^x for -87 <= x <= 88, where neither end of the range of `f32` is met.
 #[inline(always)]
 fn exp_inner<I: Isa>(x: f32) -> f32 {
     let (y, n) = exp_parts::<I>(x);
-    y * power_of_two(n)
+    (1.0 + y) * power_of_two(n)
 }
 
 /// 2^x.
@@ -150,18 +150,20 @@ pub(super) fn log2<I: Isa>(x: f32) -> f32 {
     log_edges(x, e + (f + small))
 }
 
-/// Hyperbolic tangent: a polynomial near 0, where the formula through e^2x
-/// cancels.
+/// Hyperbolic tangent, as m / (m + 2) with m = e^2|x| - 1: 2^n (e^r - 1) and
+/// 2^n - 1 have one sign or are far from cancelling.
 #[inline(always)]
 pub(super) fn tanh<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
-    let z = x * x;
-    // (tanh x / x - 1) / x² in x² on 0..0.625²: 4.1e-9 of tanh x.
-    let p = horner::<I, 5>(z, [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_586, -0.005_717_043_3]);
-    let near = fma::<I>(p * z, a, a);
-    let e = exp_inner::<I>(2.0 * if a > 10.0 { 10.0 } else { a });
-    let far = 1.0 - 2.0 / (e + 1.0);
-    (if a < 0.625 { near } else { far }).copysign(x)
+    let (y, n) = exp_parts::<I>(2.0 * if a > 10.0 { 10.0 } else { a });
+    let power = power_of_two(n);
+    let m = fma::<I>(y, power, power - 1.0);
+    let sum = m + 2.0;
+    let quotient = m / sum;
+    // Unfused, m is too far off to leave room for what a small sum loses: that over
+    // the sum is given back.
+    let lost = if I::FMA || m > 0.5 { 0.0 } else { (m - (sum - 2.0)) * (0.5 - 0.5 * quotient) };
+    (quotient - quotient * lost).copysign(x)
 }
 
 /// Error function: a polynomial below 0.92, above it 1 - erfc with the
