@@ -11,8 +11,8 @@ use super::{Block, Operand, Order, Output, Problem, scratch};
 /// they take a quarter of a second-level cache of 1 MiB.
 const ROWS: usize = 256;
 
-/// Columns of a task at most, rounded up to tiles.
-const COLUMNS: usize = 480;
+/// Columns of a task at most, rounded up to tiles: for each task A is copied again.
+const COLUMNS: usize = 1024;
 
 /// The same where a function computes A, so that it does so less often.
 const COMPUTED_COLUMNS: usize = 1024;
@@ -22,7 +22,7 @@ const SCRATCH: usize = 1 << 16;
 
 /// Bytes of B that are packed at once for all threads to share; few in tests,
 /// so that small problems take several turns.
-const SHARED: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+const SHARED: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 
 /// Multiply-adds that one thread does as fast as two.
 const SERIAL: usize = 1 << 20;
@@ -155,13 +155,13 @@ impl<'a, T: Element> Job<'a, T> {
         /// Multiply-adds of a task that is worth having.
         const LEAST: usize = 1 << 17;
         let Kernel { rows, columns, .. } = *self.kernel;
-        while grid.tasks() < 4 * self.workers {
+        while grid.tasks() < 2 * self.workers {
             let work = grid.row_step * grid.col_step * self.problem.k;
             let (tall, wide) = (grid.row_step > 4 * rows, grid.col_step > columns);
             if work < 2 * LEAST || !(tall || wide) {
                 return;
             }
-            let across = !self.computes_left() && grid.col_step >= 2 * grid.row_step;
+            let across = !self.computes_left() && grid.col_step >= 4 * grid.row_step;
             if wide && (!tall || across) {
                 grid.col_step = even(grid.col_step, grid.col_step.div_ceil(2), columns);
             } else {
