@@ -4,8 +4,12 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::exp512;
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, lanewise};
 use crate::runtime::cpu::micro::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::Map2;
@@ -49,8 +53,8 @@ pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
 fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     match op {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
-        Fused::ExpSub => Some(micro::<Binary<ExpSub, f32, VS>>()),
-        Fused::ExpSubSum if forms[1] == Form::S => Some(micro::<ExpSubSum>()),
+        Fused::ExpSub => Some(exp_sub()),
+        Fused::ExpSubSum if forms[1] == Form::S => Some(exp_sub_sum()),
         Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, forms),
         Fused::ExpSubSum => None,
     }
@@ -64,6 +68,22 @@ fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::MulSum => Some(micro::<MulSum<T, VS>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum => None,
     }
+}
+
+fn exp_sub() -> MicroFn {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return exp512::exp_sub;
+    }
+    micro::<Binary<ExpSub, f32, VS>>()
+}
+
+fn exp_sub_sum() -> MicroFn {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return exp512::exp_sub_sum;
+    }
+    micro::<ExpSubSum>()
 }
 
 struct ExpSub;
@@ -85,14 +105,14 @@ impl Micro for ExpSubSum {
                 (view_mut(dst, n), view(a, n), b.cast::<f32>().read());
             let sum = &mut *c.cast_mut().cast::<Sum<f32>>();
             for (dst, a) in dst.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
-                sum.add(f64::from(exp_sub_sum::<I>(dst, a, shift)));
+                sum.add(f64::from(exp_sub_block::<I>(dst, a, shift)));
             }
         }
     }
 }
 
 #[inline(always)]
-fn exp_sub_sum<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32) -> f32 {
+fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32) -> f32 {
     let mut lanes = [0.0; LANES];
     let whole = x.len() - x.len() % LANES;
     let (to, to_rest) = dst.split_at_mut(whole);

@@ -33,9 +33,14 @@ fn horner<I: Isa, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     y
 }
 
-const ROUND: f32 = 12_582_912.0;
-const LN2_HIGH: f32 = 0.693_359_4; // 9 bits: times any exponent it is exact
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(super) const ROUND: f32 = 12_582_912.0;
+pub(super) const LN2_HIGH: f32 = 0.693_359_4; // 9 bits: times any exponent it is exact
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// (e^r - 1 - r) / r² on ±0.3467, the highest power first: 1.4e-8 of e^r - 1.
+pub(super) const EXP: [f32; 5] = [0.001_389_822_7, 0.008_366_046, 0.041_666_854, 0.166_665_48, 0.5];
+/// Below this e^x is 0.
+pub(super) const EXP_ZERO: f32 = -103.98;
 
 /// 2^n for -126 <= n <= 127.
 #[inline(always)]
@@ -57,8 +62,8 @@ fn exp_parts<I: Isa>(x: f32) -> (f32, i32) {
     let shifted = fma::<I>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = fma::<I>(n, -LN2_LOW, fma::<I>(n, -LN2_HIGH, x));
-    // (e^r - 1 - r) / r² on ±0.3467: 1.4e-8 of e^r - 1.
-    let p = horner::<I, 5>(r, [0.5, 0.166_665_48, 0.041_666_854, 0.008_366_046, 0.001_389_822_7]);
+    let [c4, c3, c2, c1, c0] = EXP;
+    let p = horner::<I, 5>(r, [c0, c1, c2, c3, c4]);
     let y = fma::<I>(p, r * r, r);
     (y, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
@@ -74,7 +79,7 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
 pub(super) fn exp<I: Isa>(x: f32) -> f32 {
     let (y, n) = exp_parts::<I>(clamp(x, -104.0, 89.0));
     // Not by way of subnormals, which are slow, and masks make of -inf often.
-    scale(if x < -103.98 { 0.0 } else { 1.0 + y }, n)
+    scale(if x < EXP_ZERO { 0.0 } else { 1.0 + y }, n)
 }
 
 /// e^x for -87 <= x <= 88, where neither end of the range of `f32` is met.

@@ -8,6 +8,8 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::half16::{self, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
 
@@ -73,12 +75,14 @@ pub fn fill(lane: Lane) -> MicroFn {
     }
 }
 
-/// Stores 4-byte elements past the caches, for outputs larger than those;
-/// an ordinary copy where `dst` is not 16-byte aligned or the machine has no
-/// such stores. Call [`nt_fence`] before another thread reads the result.
+/// Stores 4-byte elements past the caches, for outputs larger than those; an ordinary
+/// copy where the machine has no such stores. Call [`nt_fence`] before another thread reads the result.
 pub fn store_nt() -> MicroFn {
     #[cfg(target_arch = "x86_64")]
-    return stream::store;
+    return match level() {
+        Level::Avx512 => stream::store512,
+        Level::Base | Level::Avx2 => stream::store,
+    };
     #[cfg(not(target_arch = "x86_64"))]
     copy_elements::<u32>
 }
@@ -327,10 +331,10 @@ impl<T: Stored> Apart for Spaced<T> {
 #[inline(always)]
 fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
     let last = to.len() - 1;
-    to[last] = from[STEP * last].widen();
     for (d, x) in to[..last].iter_mut().zip(from.chunks_exact(STEP)) {
         *d = x[0].widen();
     }
+    to[last] = from[STEP * last].widen();
 }
 
 unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
@@ -383,25 +387,54 @@ unsafe fn repeat_all<T: Copy>(dst: *mut u8, src: *const u8, rows: usize, cols: u
     }
 }
 
-/// Streaming stores, which every x86-64 has.
+/// Streaming stores, which every x86-64 has: whole lines of the cache, since parts of one
+/// wait for each other in memory.
 #[cfg(target_arch = "x86_64")]
 mod stream {
-    use super::copy_elements;
-    use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+    use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps, _mm512_loadu_ps, _mm512_stream_ps};
 
-    pub(super) unsafe fn store(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n` and
-        // start at multiples of 16 bytes.
+    /// Elements of a line.
+    const LINE: usize = 16;
+
+    /// The elements before the first whole line of a run, and those up to the end of the
+    /// last.
+    fn whole(dst: *mut u8, n: usize) -> (usize, usize) {
+        let before = (dst.addr().wrapping_neg() / size_of::<f32>() % LINE).min(n);
+        (before, n - (n - before) % LINE)
+    }
+
+    /// # Safety
+    /// `n` elements at both.
+    unsafe fn copy(to: *mut f32, from: *const f32, n: usize) {
+        // Mostly there are none, and a call would cost more than a line.
+        if n > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { to.copy_from_nonoverlapping(from, n) }
+        }
+    }
+
+    pub(super) unsafe fn store(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
+        // SAFETY: the contract of `MicroFn`; whole lines lie inside `n`.
         unsafe {
-            if !dst.addr().is_multiple_of(16) {
-                return copy_elements::<u32>(dst, a, b, c, n);
-            }
-            let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
-            let whole = n & !3;
-            for i in (0..whole).step_by(4) {
+            copy(to, from, start);
+            for i in (start..end).step_by(4) {
                 _mm_stream_ps(to.add(i), _mm_loadu_ps(from.add(i)));
             }
-            copy_elements::<u32>(to.add(whole).cast(), from.add(whole).cast(), b, c, n - whole);
+            copy(to.add(end), from.add(end), n - end);
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn store512(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
+        // SAFETY: as above.
+        unsafe {
+            copy(to, from, start);
+            for i in (start..end).step_by(LINE) {
+                _mm512_stream_ps(to.add(i), _mm512_loadu_ps(from.add(i)));
+            }
+            copy(to.add(end), from.add(end), n - end);
         }
     }
 }

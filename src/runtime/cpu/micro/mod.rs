@@ -14,6 +14,8 @@
 mod accumulate;
 mod alu;
 mod cast;
+#[cfg(target_arch = "x86_64")]
+mod exp512;
 mod fold;
 mod fused;
 mod half16;

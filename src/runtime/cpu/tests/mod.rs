@@ -158,6 +158,44 @@ fn transposed_tiles_pass_the_cache_by() {
     }
 }
 
+/// Whole rows are tiles without loops within, and large results of theirs are stored past the
+/// cache wherever their lines begin.
+#[test]
+fn rows_pass_the_cache_by() {
+    for (rows, cols, streams) in [(500usize, 331usize, true), (900, 512, true), (100, 331, false)] {
+        let numbers: Vec<f32> = (0..rows * cols).map(|i| (i * 7 % 1009) as f32).collect();
+        let x = Tensor::from_vec(numbers.clone(), [rows, cols], ());
+        let y = &x - x.max(1).unsqueeze(1);
+        let report = y.plan().expect("a plan");
+        let text = report.kernels[0].source().expect("a text");
+        let tile = text.split("kernel").next().expect("the tile program");
+        assert_eq!(tile.contains("stream"), streams, "{text}");
+        assert_eq!(tile.matches("for ").count(), 1, "{text}");
+        let most = |row: &[f32]| row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let want: Vec<f32> = numbers.chunks(cols).flat_map(|row| row.iter().map(|x| x - most(row))).collect();
+        assert_eq!(y.to_vec::<f32>().expect("values"), want, "{rows} x {cols}");
+    }
+}
+
+/// Rows that indices find go straight to where they belong.
+#[test]
+fn gathered_rows_are_written_in_place() {
+    let (rows, cols) = (300usize, 48usize);
+    let table: Vec<f32> = (0..rows * cols).map(|i| (i * 7 % 1009) as f32).collect();
+    let indices: Vec<i64> = (0..1000).map(|i| (i * 37 % rows) as i64).collect();
+    let y = Tensor::from_vec(indices.clone(), [1000], ()).embedding(&Tensor::from_vec(
+        table.clone(),
+        [rows, cols],
+        (),
+    ));
+    let report = y.plan().expect("a plan");
+    let text = report.kernels[0].source().expect("a text");
+    assert!(text.contains(" at out0"), "{text}");
+    let row = |&index: &i64| &table[index as usize * cols..][..cols];
+    let want: Vec<f32> = indices.iter().flat_map(row).copied().collect();
+    assert_eq!(y.to_vec::<f32>().expect("values"), want);
+}
+
 /// No loop of its own rounds what a store rounds.
 #[test]
 fn stores_round_to_16_bits_by_themselves() {

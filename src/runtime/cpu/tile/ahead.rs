@@ -68,6 +68,25 @@ pub fn foresee_converted(program: &mut Program) {
     }
 }
 
+/// Elements apart from each other, of which a line of the cache has several, at most.
+const NEAR: i64 = 16;
+
+/// Tells loads of every second element, third and so on where those of the next tile are:
+/// a tile of theirs is longer than what hardware foresees.
+pub fn foresee_strided(program: &mut Program) {
+    let Some(inner) = program.loops[0].last().copied() else { return };
+    let Program { bodies, addresses, col, .. } = program;
+    let Some(col) = *col else { return };
+    for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
+        let Step::Load(load) = step else { continue };
+        let steps = &addresses[load.address.0 as usize].steps;
+        let near = (2..NEAR).contains(&steps[col.index()]);
+        if load.class.cols() && matches!(load.line, Line::Strided(_)) && near {
+            load.ahead = steps[inner.axis.index()] * inner.chunk as i64;
+        }
+    }
+}
+
 /// Whether a load points at rows in memory after which the next tile's follow, as far apart as
 /// its own.
 fn follows(program: &Program, load: &Load) -> bool {

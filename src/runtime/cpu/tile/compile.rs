@@ -2,10 +2,12 @@
 
 use smallvec::SmallVec;
 
+use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::tile::ahead;
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
+use crate::runtime::cpu::tile::flatten;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
 use crate::runtime::cpu::tile::{registers, space};
@@ -17,6 +19,10 @@ const REGISTERS: usize = 24 << 10;
 /// second-level cache cost less than memory that is read in pieces of rows, since
 /// processors foresee little beyond a page.
 const ACCUMULATED: usize = 96 << 10;
+
+/// Bytes that a tile of whole rows stores at most, where it has several: as many as wait in
+/// a processor's queue of stores while it reads on.
+const QUEUED: usize = 4 << 10;
 
 /// Scalar operations below which other threads cost more than they help.
 const SERIAL: usize = 1 << 17;
@@ -30,8 +36,9 @@ const SHARES: usize = 64;
 /// Tiles of level 0 from which on those alone occupy the threads.
 const MANY: usize = 32;
 
-/// Bytes of outputs from which on stores pass the caches by.
-const STREAM: usize = 32 << 20;
+/// Bytes that a kernel reads and writes from which on what it writes passes the caches by:
+/// about a last-level cache, which others use too. Few in tests, whose kernels are small.
+const STREAM: usize = if cfg!(test) { 512 << 10 } else { 24 << 20 };
 
 /// The same where they are written in pieces of rows, which hardware does not foresee:
 /// what is written by way of the cache is read first. Few in tests, whose kernels are small.
@@ -50,10 +57,7 @@ pub fn compile(kernel: &Kernel) -> Program {
 
 /// The program of a kernel whose axes are in order, for a tiling.
 pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> Program {
-    let stored = kernel.stores.iter().map(|s| s.numel.saturating_mul(s.dtype.size()));
-    let most = if tiling.square { PIECES } else { STREAM };
-    let stream = kernel.depth() == 0 && stored.fold(0, usize::saturating_add) > most;
-    let mut builder = Builder::new(kernel, facts, tiling, stream);
+    let mut builder = Builder::new(kernel, facts, tiling, streams(kernel, &tiling));
     builder.build(root);
     let tile = tile_of(kernel, &tiling, &builder);
     let mut slots = builder.slots;
@@ -77,6 +81,7 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         empty: kernel.level_points(0) == 0,
     };
     single_loops_outermost(&mut program);
+    flatten::flatten(&mut program);
     let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
     if tiling.whole || down && !tiling.square {
         ahead::foresee(&mut program);
@@ -85,9 +90,23 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
         ahead::foresee_pieces(&mut program);
     } else {
         ahead::foresee_converted(&mut program);
+        ahead::foresee_strided(&mut program);
     }
     program.sharing = sharing(kernel, &program);
     program
+}
+
+/// Whether a kernel's large results pass the caches by.
+fn streams(kernel: &Kernel, tiling: &Tiling) -> bool {
+    let bytes = |numel: usize, dtype: DType| numel.saturating_mul(dtype.size());
+    let stored = kernel.stores.iter().map(|store| bytes(store.numel, store.dtype));
+    let stored = stored.fold(0, usize::saturating_add);
+    if tiling.square {
+        return stored > PIECES;
+    }
+    let points = kernel.points(kernel.depth());
+    let read = kernel.inputs.iter().map(|input| bytes(input.numel.min(points), input.dtype));
+    read.fold(stored, usize::saturating_add) >= STREAM
 }
 
 /// Puts loops of one iteration around the others, which changes nothing but
@@ -125,8 +144,10 @@ fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, u
     let all = extent(tiling.col);
     let width = registers::width(&builder.slots, &builder.lives);
     if let Some(cols) = tiling.cols {
-        let bytes = width + written(kernel, tiling);
-        let fitting = (REGISTERS / bytes.max(1) / cols.max(1)).max(1);
+        let stored = written(kernel, tiling);
+        let held = REGISTERS / (width + stored).max(1);
+        let queued = if tiling.whole { QUEUED / stored.max(1) } else { held };
+        let fitting = (held.min(queued) / cols.max(1)).max(1);
         let rows = if tiling.shrinks { tiling.rows.min(fitting) } else { tiling.rows };
         return (rows, cols.clamp(1, all));
     }
@@ -190,7 +211,7 @@ fn sharing(kernel: &Kernel, program: &Program) -> Sharing {
     let per_tile = work / tiles;
     let rows = units(&program.loops[1]);
     let scans = program.bodies.iter().flat_map(|body| &body.steps).any(|step| match step {
-        Step::Nest { scans, .. } => !scans.is_empty(),
+        Step::Nest { scans, .. } | Step::Begin { scans, .. } => !scans.is_empty(),
         _ => false,
     });
     if tiles < MANY && per_tile > 2 * JOB && rows > 1 && !scans {

@@ -22,6 +22,7 @@ mod analysis;
 mod build;
 mod class;
 mod compile;
+mod flatten;
 mod print;
 pub mod product;
 mod program;

@@ -117,18 +117,23 @@ impl Program {
             Step::Nest { body, reductions, .. } => {
                 writeln!(f, "pass")?;
                 self.body(f, &self.bodies[*body as usize], depth + 1)?;
-                for &number in reductions {
-                    let reduction = &self.reductions[number as usize];
-                    let form = match reduction.form {
-                        ReductionForm::Horizontal { .. } => "along",
-                        ReductionForm::Vertical { .. } => "down",
-                    };
-                    let result = slot(reduction.result);
-                    writeln!(f, "{}{result} = r{number} {form}", "  ".repeat(depth))?;
-                }
-                Ok(())
+                reductions.iter().try_for_each(|&number| {
+                    write!(f, "{}", "  ".repeat(depth))?;
+                    self.result(f, number)
+                })
             }
+            Step::Begin { .. } => writeln!(f, "pass"),
+            Step::Finish(number) => self.result(f, *number),
         }
+    }
+
+    fn result(&self, f: &mut fmt::Formatter<'_>, number: u32) -> fmt::Result {
+        let reduction = &self.reductions[number as usize];
+        let form = match reduction.form {
+            ReductionForm::Horizontal { .. } => "along",
+            ReductionForm::Vertical { .. } => "down",
+        };
+        writeln!(f, "{} = r{number} {form}", self.slot_text(reduction.result))
     }
 
     fn load_text(&self, load: &Load, how: &str) -> String {

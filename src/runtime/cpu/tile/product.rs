@@ -109,6 +109,8 @@ impl BlockLaunch<'_> {
                 line += rows;
             }
         });
+        // Stores past the caches must be seen by whoever reads next.
+        micro::nt_fence();
     }
 
     /// Asks for what the tile some lines on will read: a block's lines are

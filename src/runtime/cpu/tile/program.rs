@@ -139,6 +139,8 @@ pub struct Load {
     pub class: Class,
     /// Whether all that read the result go line by line, each line where it lies.
     pub in_place: bool,
+    /// Whether the step before says where the values go.
+    pub aimed: bool,
     /// The part of the address that axes determine.
     pub address: AddressId,
     /// Elements from here to where the next tile's are.
@@ -340,6 +342,15 @@ pub enum Step {
         /// The scans in it.
         scans: SmallVec<[u32; 1]>,
     },
+    /// A pass over a level of one point begins, the steps of which follow.
+    Begin {
+        /// The reductions that the pass completes.
+        reductions: SmallVec<[u32; 4]>,
+        /// The scans in it.
+        scans: SmallVec<[u32; 1]>,
+    },
+    /// The result of a reduction that such a pass completes.
+    Finish(u32),
 }
 
 /// Steps for every point, or every tile, of one level.

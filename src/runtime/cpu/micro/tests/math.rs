@@ -5,7 +5,7 @@ use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::ir::special::erf;
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, MicroFn, alu};
+use crate::runtime::cpu::micro::{Form, Fused, MicroFn, Reduction, STATE_BYTES, alu, fused, reduce};
 
 type Reference = fn(f64) -> f64;
 
@@ -84,6 +84,38 @@ fn functions_stay_within_two_and_a_half_ulp() {
             let (error, x) = worst(alu(op, DType::F32, [Form::V; 3]), reference);
             println!("{level:?} {op:?} {error:.3} ulp at {x:e}");
             assert!(error <= 2.5, "{level:?} {op:?} is {error} ulp off at {x:e}");
+        }
+    });
+}
+
+/// Whichever loop computes it, an exponential has the same bits.
+#[test]
+fn exponentials_of_differences_have_the_bits_of_exponentials() {
+    let x = arguments();
+    let (zero, n) = (0f32, x.len() - 3);
+    let null = std::ptr::null();
+    each_level(|level| {
+        let forms = [Form::V, Form::S, Form::S];
+        let (plain, summed) =
+            (fused(Fused::ExpSub, DType::F32, forms), fused(Fused::ExpSubSum, DType::F32, forms));
+        let exp = alu(AluOp::Exp, DType::F32, [Form::V; 3]);
+        let sums = reduce(Reduction::Sum, DType::F32).unwrap();
+        let mut results = [vec![0f32; n + 1], vec![0f32; n + 1], vec![0f32; n + 1]];
+        let [wanted, differences, entering] = results.each_mut().map(|y| y.as_mut_ptr().cast::<u8>());
+        let (x, zero) = (x.as_ptr().cast(), (&raw const zero).cast());
+        let mut state = [0u64; STATE_BYTES / 8];
+        // SAFETY: all hold `n` elements; the state is the reducer's.
+        unsafe {
+            exp(wanted, x, null, null, n);
+            plain.unwrap()(differences, x, zero, null, n);
+            (sums.init)(state.as_mut_ptr().cast());
+            summed.unwrap()(entering, x, zero, state.as_ptr().cast(), n);
+        }
+        let [wanted, others @ ..] = &results;
+        for other in others {
+            let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+            assert!(wanted.iter().zip(other).all(same), "{level:?}");
+            assert_eq!(other[n], 0.0, "{level:?}: written beyond the end");
         }
     });
 }

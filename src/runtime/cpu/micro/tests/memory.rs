@@ -165,19 +165,22 @@ fn broadcasts_repeat_their_source() {
 
 #[test]
 fn streaming_stores_copy() {
-    let x: Vec<u64> = (0..200).collect();
-    for offset in 0..20 {
-        let mut y = vec![0u64; 220];
-        // SAFETY: both hold 4-byte elements enough.
-        unsafe {
-            store_nt()(y.as_mut_ptr().cast::<u32>().add(offset).cast(), x.as_ptr().cast(), NULL, NULL, 397)
-        };
-        nt_fence();
-        assert_eq!(
-            bytemuck::cast_slice::<u64, u32>(&y)[offset..offset + 397],
-            bytemuck::cast_slice::<_, u32>(&x)[..397]
-        );
-    }
+    let x: Vec<u64> = (1..201).collect();
+    let from: &[u32] = bytemuck::cast_slice(&x);
+    each_level(|level| {
+        for (offset, n) in (0..20).flat_map(|offset| [(offset, 397), (offset, 5), (offset, 0)]) {
+            let mut y = vec![u64::MAX; 220];
+            // SAFETY: both hold 4-byte elements enough.
+            unsafe {
+                let to = y.as_mut_ptr().cast::<u32>().add(offset);
+                store_nt()(to.cast(), x.as_ptr().cast(), NULL, NULL, n);
+            }
+            nt_fence();
+            let to: &[u32] = bytemuck::cast_slice(&y);
+            assert_eq!(to[offset..offset + n], from[..n], "{level:?}");
+            assert!(to[..offset].iter().chain(&to[offset + n..]).all(|&rest| rest == u32::MAX), "{level:?}");
+        }
+    });
 }
 
 #[test]

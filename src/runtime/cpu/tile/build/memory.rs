@@ -46,6 +46,7 @@ impl Builder<'_> {
             lane,
             class,
             in_place,
+            aimed: false,
             address,
             ahead: 0,
             line,
@@ -137,15 +138,16 @@ impl Builder<'_> {
             let from = self.widened(slot, class);
             let address = self.address(&store.address);
             let (apart, along) = self.steps_of(address, class);
-            let line = match along {
-                1 => Line::Unit(micro::store(store.dtype)),
-                _ => Line::Strided(micro::store_strided(store.dtype)),
-            };
             let in_memory = self.slots[from.0 as usize].place == Place::Memory;
             let memory = (kernel.inputs.len() + number) as u32;
             // Of pieces, whole lines of the cache alone.
             let whole = !self.tiling.square || apart % 16 == 0;
-            let stream = self.stream && store.dtype.size() == 4 && along == 1 && whole;
+            let stream = self.stream && store.dtype.size() == 4 && along == 1 && whole && class.cols();
+            let line = match along {
+                1 if stream => Line::Unit(micro::store_nt()),
+                1 => Line::Unit(micro::store(store.dtype)),
+                _ => Line::Strided(micro::store_strided(store.dtype)),
+            };
             let lane = Lane::of(store.dtype).size();
             let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
             emitted.push((in_memory, store));
@@ -211,6 +213,10 @@ impl Builder<'_> {
         let made = |step: &Step| match step {
             Step::Micro { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
             Step::Lines(lines) if lines.to.0 == store.from => Some(lines.from.map(|from| from.0).into()),
+            // Lines found by indices, which are no part of what is overwritten.
+            Step::Load(load) if load.to == store.from && !load.indices.is_empty() && kernel_stores == 1 => {
+                matches!(load.line, Line::Unit(None)).then(SmallVec::new)
+            }
             _ => None,
         };
         let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
@@ -224,6 +230,9 @@ impl Builder<'_> {
                 lines.aim = Some(Box::new(Aim { store: store.clone(), operands }));
             }
             return;
+        }
+        if let Step::Load(load) = &mut steps[at] {
+            load.aimed = true;
         }
         // Where it writes may be an input that steps after it still read: any
         // of them if there are several stores, else the step alone.
@@ -265,7 +274,9 @@ fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
         | Step::Scatter(_)
         | Step::Update(_)
         | Step::Scan(_)
-        | Step::Nest { .. } => None,
+        | Step::Nest { .. }
+        | Step::Begin { .. }
+        | Step::Finish(_) => None,
     }
 }
 

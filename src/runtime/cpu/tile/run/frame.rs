@@ -113,6 +113,10 @@ impl Frame {
         self.position.clear();
         self.position.resize(program.axes.len(), 0);
         self.counts = [1; 4];
+        // Levels of one point may have no body that would go there.
+        for l in program.loops[1..].iter().flatten().filter(|l| l.count() == 1) {
+            self.move_to(program, l, l.start);
+        }
         self.rows.clear();
         self.rows.resize(program.reductions.len(), [0; 2]);
         self.shared = None;

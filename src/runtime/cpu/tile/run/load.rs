@@ -7,6 +7,12 @@ use crate::runtime::cpu::tile::program::{BlockStep, Gather, Indexed, Line, Load}
 use crate::runtime::cpu::tile::run::lines::{Lines, element_of};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
+/// Lines that indices find and that are asked for before they are read.
+const LINES_AHEAD: usize = 4;
+
+/// Bytes of such a line that are asked for at most: hardware foresees the others.
+const MOST_AHEAD: usize = 1 << 10;
+
 impl Launch<'_> {
     /// A tile or vector from memory.
     pub fn load(&self, frame: &mut Frame, load: &Load) {
@@ -15,29 +21,47 @@ impl Launch<'_> {
             return self.load_all(frame, load);
         }
         let lines = self.lines(frame, load.address, load.class);
+        if !load.indices.is_empty() {
+            (1..LINES_AHEAD).for_each(|line| self.foresee_line(frame, load, &lines, line));
+        }
         for line in 0..lines.lines {
             let inside = self.open(frame, load, &lines, line);
             let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
             if !inside.is_empty() {
                 for indexed in &load.indices {
-                    let at = if indexed.class.rows() && load.class.cols() { line } else { 0 };
-                    // SAFETY: the program's contract: an index per line, or one.
-                    let index = unsafe { frame.slot(indexed.index).cast::<i64>().add(at).read() };
+                    let index = line_index(frame, load, indexed, line);
                     offset += self.checked(index, indexed) * indexed.stride;
                 }
+            }
+            if !load.indices.is_empty() {
+                self.foresee_line(frame, load, &lines, line + LINES_AHEAD);
             }
             let from = self.element(load, offset);
             if lines.lines == 1 && matches!(load.line, Line::Unit(None)) && inside == (0..lines.len) {
                 return frame.point(load.to, from);
             }
-            if line == 0 {
+            if line == 0 && !load.aimed {
                 frame.point(load.to, frame.home(load.to));
             }
             // SAFETY: the program's contract.
             unsafe {
-                load_part(load, &lines, frame.home(load.to).add(line * lines.len * load.lane), from, inside)
+                load_part(load, &lines, frame.slot(load.to).add(line * lines.len * load.lane), from, inside)
             }
         }
+    }
+
+    /// Asks for a line that an index finds, where the tile has it: no two of them need lie
+    /// near each other.
+    fn foresee_line(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) {
+        if line >= lines.lines || lines.step != 1 {
+            return;
+        }
+        let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
+        for indexed in &load.indices {
+            let index = line_index(frame, load, indexed, line);
+            offset = offset.wrapping_add(index.wrapping_mul(indexed.stride));
+        }
+        micro::prefetch(self.element(load, offset), (lines.len * load.dtype.size()).min(MOST_AHEAD));
     }
 
     /// Where a load may happen along a line.
@@ -88,7 +112,7 @@ impl Launch<'_> {
                         if load.ahead != 0 {
                             let size = load.dtype.size();
                             let next = from.wrapping_offset(load.ahead as isize * size as isize);
-                            micro::prefetch_far(next, lines.len * size);
+                            micro::prefetch_far(next, lines.len * lines.step as usize * size);
                         }
                     }
                 }
@@ -98,7 +122,8 @@ impl Launch<'_> {
 
     fn element(&self, load: &Load, offset: i64) -> *mut u8 {
         let memory = &self.memory[load.memory as usize];
-        memory.start.wrapping_offset(offset as isize * load.dtype.size() as isize)
+        // What is asked for ahead may be found by an index that is not checked yet.
+        memory.start.wrapping_offset((offset as isize).wrapping_mul(load.dtype.size() as isize))
     }
 
     /// An index, clamped where it is checked.
@@ -210,6 +235,13 @@ impl Launch<'_> {
             }
         }
     }
+}
+
+/// An index of a load's, for a line.
+fn line_index(frame: &Frame, load: &Load, indexed: &Indexed, line: usize) -> i64 {
+    let at = if indexed.class.rows() && load.class.cols() { line } else { 0 };
+    // SAFETY: the program's contract: an index per line, or one.
+    unsafe { frame.slot(indexed.index).cast::<i64>().add(at).read() }
 }
 
 /// Loads some elements of a line and zeroes the others.

@@ -172,6 +172,11 @@ impl<'a> Launch<'a> {
                 Step::Update(number) => self.update(frame, *number),
                 Step::Scan(number) => self.scan(frame, *number),
                 Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
+                Step::Begin { reductions, scans } => self.begin_pass(frame, reductions, scans),
+                Step::Finish(number) => {
+                    self.complete(frame, *number);
+                    self.finish(frame, *number);
+                }
             }
         }
     }
@@ -219,12 +224,7 @@ impl<'a> Launch<'a> {
     fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
         let body = &self.program.bodies[body as usize];
         let points = self.units(body.level);
-        for &scan in scans {
-            self.begin_scan(frame, scan);
-        }
-        for &reduction in reductions {
-            self.begin(frame, reduction);
-        }
+        self.begin_pass(frame, reductions, scans);
         match frame.shared.filter(|&rows| body.level == 1 && points > rows) {
             Some(rows) => self.share(frame, body, reductions, points, rows),
             None => {
@@ -236,6 +236,16 @@ impl<'a> Launch<'a> {
         }
         for &reduction in reductions {
             self.finish(frame, reduction);
+        }
+    }
+
+    /// Makes the states of a pass those of no elements.
+    fn begin_pass(&self, frame: &mut Frame, reductions: &[u32], scans: &[u32]) {
+        for &scan in scans {
+            self.begin_scan(frame, scan);
+        }
+        for &reduction in reductions {
+            self.begin(frame, reduction);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A pass over level 1 shared between threads.
 
-use crate::runtime::cpu::micro::STATE_BYTES;
+use crate::runtime::cpu::micro::{self, STATE_BYTES};
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{Body, ReductionForm};
@@ -60,6 +60,7 @@ impl Launch<'_> {
                     at = at.wrapping_add(self.state_bytes(frame, reduction));
                 }
             });
+            micro::nt_fence();
         });
         for job in 0..jobs {
             let mut at = partials.of(job);

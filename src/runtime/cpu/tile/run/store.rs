@@ -1,6 +1,5 @@
 //! Stores.
 
-use crate::runtime::cpu::micro;
 use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Lines as Steps, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -66,7 +65,6 @@ impl Launch<'_> {
                 let from = from.add(line * lines.len * store.lane);
                 let to = to.offset(line as isize * lines.line_step as isize * store.dtype.size() as isize);
                 match store.line {
-                    Line::Unit(_) if store.stream => micro::store_nt()(to, from, from, from, count),
                     Line::Unit(function) => function(to, from, from, from, count),
                     Line::Strided(function) => function(to, from, lines.step as isize, count),
                     Line::Transposed(_) => panic!("stores do not transpose"),
