@@ -134,6 +134,11 @@ impl<'a> Pairs<'a> {
             let second = first.wrapping_offset(strides.col as isize);
             let to = fill.to.wrapping_add(line * fill.ld);
             let is_last = 2 * pair + 1 == self.depth;
+            // A block's lines are short pieces of memory's: the next block's are asked for here.
+            for x in [first, second] {
+                let next = x.wrapping_offset(2 * fill.depth.len() as isize * strides.col as isize);
+                micro::prefetch_far(next.cast(), rows * size_of::<bf16>());
+            }
             // SAFETY: the caller's promise; a last depth without another beside it reads zeros.
             unsafe {
                 if strides.row() == 1 {
