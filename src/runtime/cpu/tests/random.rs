@@ -397,6 +397,22 @@ fn numbers() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(0u32..100_000, 40..240)
 }
 
+/// A store that rounds by itself keeps its axes apart where its address does: this kernel
+/// stores a cast constant in pieces.
+#[test]
+fn casts_that_stores_do_leave_addresses_as_they_are() {
+    let numbers = [
+        26020, 30274, 3, 0, 0, 411, 0, 0, 9590, 93621, 2130, 0, 28529, 6400, 18412, 0, 0, 0, 0, 0, 0, 91208,
+        12830, 0, 82056, 0, 430, 0, 0, 0, 1439, 0, 0, 0, 0, 43816, 0, 0, 6, 0, 43942, 7836, 1140, 0, 0, 2105,
+        0, 10900, 630, 2020, 600, 0, 0, 0, 0, 700, 11000, 0, 0, 0, 23730, 0, 5552, 85536, 530, 0, 48180,
+        68600, 168, 56100, 33720, 0, 0, 0, 0, 300, 5275, 0, 0, 21100, 0, 0, 0, 30200, 0, 0, 36030, 0, 74792,
+        16529, 82800, 1074, 8620, 920, 8970, 0, 0, 0, 0, 0, 0, 0, 100, 48375, 56389, 0, 400, 0, 11, 0, 0, 0,
+        0, 0, 79337, 0, 6300, 84174, 0, 71150, 16900, 86819, 0, 10830, 0, 7242, 12764, 5430, 0, 23166, 0,
+        75195, 0, 41290, 40, 37063, 22800,
+    ];
+    Case::rows(numbers.to_vec()).check().unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: std::env::var("CASES").map_or(400, |n| n.parse().unwrap()),

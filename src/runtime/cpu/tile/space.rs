@@ -212,7 +212,7 @@ fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
             | Expr::Accumulator => {}
         }
     }
-    found.extend(kernel.stores.iter().filter(|s| used[s.value.index()]).map(|s| &s.address));
+    found.extend(kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(|s| &s.address));
     found.extend(kernel.scatter.iter().map(|s| &s.address));
     found
 }
