@@ -19,13 +19,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -56,22 +58,22 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four1 = in0((i1 * 128 + i2_0 * 8 + i4_0) / 4);
+    let four1 = in0((i1 * 128 + i2_0 * 8 + i4_0) >> 2u);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
     let v0_0_2 = four1.z;
     let v0_0_3 = four1.w;
-    let four2 = in0((i1 * 128 + i2_1 * 8 + i4_0) / 4);
+    let four2 = in0((i1 * 128 + i2_1 * 8 + i4_0) >> 2u);
     let v0_1_0 = four2.x;
     let v0_1_1 = four2.y;
     let v0_1_2 = four2.z;
     let v0_1_3 = four2.w;
-    let four3 = in0((i1 * 128 + i2_2 * 8 + i4_0) / 4);
+    let four3 = in0((i1 * 128 + i2_2 * 8 + i4_0) >> 2u);
     let v0_2_0 = four3.x;
     let v0_2_1 = four3.y;
     let v0_2_2 = four3.z;
     let v0_2_3 = four3.w;
-    let four4 = in0((i1 * 128 + i2_3 * 8 + i4_0) / 4);
+    let four4 = in0((i1 * 128 + i2_3 * 8 + i4_0) >> 2u);
     let v0_3_0 = four4.x;
     let v0_3_1 = four4.y;
     let v0_3_2 = four4.z;
@@ -112,22 +114,22 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let four1 = in1((i1 * 128 + i3_0 * 8 + i4_0) / 4);
+    let four1 = in1((i1 * 128 + i3_0 * 8 + i4_0) >> 2u);
     let v3_0_0 = four1.x;
     let v3_0_1 = four1.y;
     let v3_0_2 = four1.z;
     let v3_0_3 = four1.w;
-    let four2 = in1((i1 * 128 + i3_1 * 8 + i4_0) / 4);
+    let four2 = in1((i1 * 128 + i3_1 * 8 + i4_0) >> 2u);
     let v3_1_0 = four2.x;
     let v3_1_1 = four2.y;
     let v3_1_2 = four2.z;
     let v3_1_3 = four2.w;
-    let four3 = in1((i1 * 128 + i3_2 * 8 + i4_0) / 4);
+    let four3 = in1((i1 * 128 + i3_2 * 8 + i4_0) >> 2u);
     let v3_2_0 = four3.x;
     let v3_2_1 = four3.y;
     let v3_2_2 = four3.z;
     let v3_2_3 = four3.w;
-    let four4 = in1((i1 * 128 + i3_3 * 8 + i4_0) / 4);
+    let four4 = in1((i1 * 128 + i3_3 * 8 + i4_0) >> 2u);
     let v3_3_0 = four4.x;
     let v3_3_1 = four4.y;
     let v3_3_2 = four4.z;
@@ -151,7 +153,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i1 * 256 + i2 * 16 + i3_0) / 4, v4_0, v4_1, v4_2, v4_3);
+    out0((i1 * 256 + i2 * 16 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -185,6 +187,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
@@ -259,12 +263,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -278,8 +285,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -299,6 +307,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 128) { return; }
     let over1 = i32((u32(point) / 16u));
@@ -331,12 +340,12 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let four3 = in0((i1 * 256 + i2 * 16 + i3_0) / 4);
+        let four3 = in0((i1 * 256 + i2 * 16 + i3_0) >> 2u);
         let v4_0 = four3.x;
         let v4_1 = four3.y;
         let v4_2 = four3.z;
         let v4_3 = four3.w;
-        let four4 = in0((i1 * 256 + i2 * 16 + i3_4) / 4);
+        let four4 = in0((i1 * 256 + i2 * 16 + i3_4) >> 2u);
         let v4_4 = four4.x;
         let v4_5 = four4.y;
         let v4_6 = four4.z;
@@ -385,12 +394,12 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let four6 = in0((i1 * 256 + i2 * 16 + i3_0) / 4);
+        let four6 = in0((i1 * 256 + i2 * 16 + i3_0) >> 2u);
         let v4_0 = four6.x;
         let v4_1 = four6.y;
         let v4_2 = four6.z;
         let v4_3 = four6.w;
-        let four7 = in0((i1 * 256 + i2 * 16 + i3_4) / 4);
+        let four7 = in0((i1 * 256 + i2 * 16 + i3_4) >> 2u);
         let v4_4 = four7.x;
         let v4_5 = four7.y;
         let v4_6 = four7.z;
@@ -427,8 +436,8 @@ fn main(
         s5a = add_f32(s5a, v9_5);
         s5a = add_f32(s5a, v9_6);
         s5a = add_f32(s5a, v9_7);
-        out0((i1 * 256 + i2 * 16 + i3_0) / 4, v9_0, v9_1, v9_2, v9_3);
-        out0((i1 * 256 + i2 * 16 + i3_4) / 4, v9_4, v9_5, v9_6, v9_7);
+        out0((i1 * 256 + i2 * 16 + i3_0) >> 2u, v9_0, v9_1, v9_2, v9_3);
+        out0((i1 * 256 + i2 * 16 + i3_4) >> 2u, v9_4, v9_5, v9_6, v9_7);
     }
     let v10 = s5a;
     out1(i1 * 16 + i2, v10);
@@ -455,18 +464,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
+var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+    let e = u32(quad) + fours2;
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -497,27 +509,27 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four1 = in0((i1 * 256 + i2_0 * 16 + i4_0) / 4);
+    let four1 = in0((i1 * 256 + i2_0 * 16 + i4_0) >> 2u);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
     let v0_0_2 = four1.z;
     let v0_0_3 = four1.w;
-    let four2 = in0((i1 * 256 + i2_1 * 16 + i4_0) / 4);
+    let four2 = in0((i1 * 256 + i2_1 * 16 + i4_0) >> 2u);
     let v0_1_0 = four2.x;
     let v0_1_1 = four2.y;
     let v0_1_2 = four2.z;
     let v0_1_3 = four2.w;
-    let four3 = in0((i1 * 256 + i2_2 * 16 + i4_0) / 4);
+    let four3 = in0((i1 * 256 + i2_2 * 16 + i4_0) >> 2u);
     let v0_2_0 = four3.x;
     let v0_2_1 = four3.y;
     let v0_2_2 = four3.z;
     let v0_2_3 = four3.w;
-    let four4 = in0((i1 * 256 + i2_3 * 16 + i4_0) / 4);
+    let four4 = in0((i1 * 256 + i2_3 * 16 + i4_0) >> 2u);
     let v0_3_0 = four4.x;
     let v0_3_1 = four4.y;
     let v0_3_2 = four4.z;
     let v0_3_3 = four4.w;
-    let four5 = in1((i1 * 16 + i2_0) / 4);
+    let four5 = in1((i1 * 16 + i2_0) >> 2u);
     let v1_0 = four5.x;
     let v1_1 = four5.y;
     let v1_2 = four5.z;
@@ -557,22 +569,22 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let four1 = in2((i1 * 128 + i3_0 + i4_0 * 8) / 4);
+    let four1 = in2((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
     let v3_0_0 = four1.x;
     let v3_1_0 = four1.y;
     let v3_2_0 = four1.z;
     let v3_3_0 = four1.w;
-    let four2 = in2((i1 * 128 + i3_0 + i4_1 * 8) / 4);
+    let four2 = in2((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
     let v3_0_1 = four2.x;
     let v3_1_1 = four2.y;
     let v3_2_1 = four2.z;
     let v3_3_1 = four2.w;
-    let four3 = in2((i1 * 128 + i3_0 + i4_2 * 8) / 4);
+    let four3 = in2((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
     let v3_0_2 = four3.x;
     let v3_1_2 = four3.y;
     let v3_2_2 = four3.z;
     let v3_3_2 = four3.w;
-    let four4 = in2((i1 * 128 + i3_0 + i4_3 * 8) / 4);
+    let four4 = in2((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
     let v3_0_3 = four4.x;
     let v3_1_3 = four4.y;
     let v3_2_3 = four4.z;
@@ -596,7 +608,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i1 * 128 + i2 * 8 + i3_0) / 4, v4_0, v4_1, v4_2, v4_3);
+    out0((i1 * 128 + i2 * 8 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -630,6 +642,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
+    fours2 = launch[1].z / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

@@ -16,8 +16,9 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<u32>;
@@ -32,6 +33,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 200) { return; }
     let point_first = point * 8;
@@ -44,12 +46,12 @@ fn main(
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
     let v0 = number_f32(0x00000000u /* 0.0 */);
-    let four1 = in0((i1_0) / 4);
+    let four1 = in0((i1_0) >> 2u);
     let v1_0 = four1.x;
     let v1_1 = four1.y;
     let v1_2 = four1.z;
     let v1_3 = four1.w;
-    let four2 = in0((i1_4) / 4);
+    let four2 = in0((i1_4) >> 2u);
     let v1_4 = four2.x;
     let v1_5 = four2.y;
     let v1_6 = four2.z;
@@ -62,8 +64,8 @@ fn main(
     let v2_5 = less_f32(v0, v1_5);
     let v2_6 = less_f32(v0, v1_6);
     let v2_7 = less_f32(v0, v1_7);
-    out0((i1_0) / 4, v2_0, v2_1, v2_2, v2_3);
-    out0((i1_4) / 4, v2_4, v2_5, v2_6, v2_7);
+    out0((i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
+    out0((i1_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
 }
 
 // attention[2, 40, 32]
@@ -82,12 +84,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -101,13 +106,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<u32>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<bool> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return vec4<bool>(((in1_0[e] >> 0u) & 0xffu) != 0u, ((in1_0[e] >> 8u) & 0xffu) != 0u, ((in1_0[e] >> 16u) & 0xffu) != 0u, ((in1_0[e] >> 24u) & 0xffu) != 0u);
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -150,22 +157,22 @@ fn load_q(batch: i32, depth: i32, row: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four2 = in0((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) / 4);
+    let four2 = in0((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) >> 2u);
     let v0_0_0 = four2.x;
     let v0_0_1 = four2.y;
     let v0_0_2 = four2.z;
     let v0_0_3 = four2.w;
-    let four3 = in0((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) / 4);
+    let four3 = in0((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) >> 2u);
     let v0_1_0 = four3.x;
     let v0_1_1 = four3.y;
     let v0_1_2 = four3.z;
     let v0_1_3 = four3.w;
-    let four4 = in0((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) / 4);
+    let four4 = in0((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) >> 2u);
     let v0_2_0 = four4.x;
     let v0_2_1 = four4.y;
     let v0_2_2 = four4.z;
     let v0_2_3 = four4.w;
-    let four5 = in0((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) / 4);
+    let four5 = in0((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) >> 2u);
     let v0_3_0 = four5.x;
     let v0_3_1 = four5.y;
     let v0_3_2 = four5.z;
@@ -191,22 +198,22 @@ fn load_k(batch: i32, key: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i5_1 = i5_0 + 1;
     let i5_2 = i5_0 + 2;
     let i5_3 = i5_0 + 3;
-    let four2 = in0((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) / 4);
+    let four2 = in0((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) >> 2u);
     let v1_0_0 = four2.x;
     let v1_0_1 = four2.y;
     let v1_0_2 = four2.z;
     let v1_0_3 = four2.w;
-    let four3 = in0((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) / 4);
+    let four3 = in0((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) >> 2u);
     let v1_1_0 = four3.x;
     let v1_1_1 = four3.y;
     let v1_1_2 = four3.z;
     let v1_1_3 = four3.w;
-    let four4 = in0((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) / 4);
+    let four4 = in0((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) >> 2u);
     let v1_2_0 = four4.x;
     let v1_2_1 = four4.y;
     let v1_2_2 = four4.z;
     let v1_2_3 = four4.w;
-    let four5 = in0((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) / 4);
+    let four5 = in0((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) >> 2u);
     let v1_3_0 = four5.x;
     let v1_3_1 = four5.y;
     let v1_3_2 = four5.z;
@@ -232,22 +239,22 @@ fn load_v(batch: i32, column: i32, key: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four2 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) / 4);
+    let four2 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) >> 2u);
     let v2_0_0 = four2.x;
     let v2_1_0 = four2.y;
     let v2_2_0 = four2.z;
     let v2_3_0 = four2.w;
-    let four3 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) / 4);
+    let four3 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) >> 2u);
     let v2_0_1 = four3.x;
     let v2_1_1 = four3.y;
     let v2_2_1 = four3.z;
     let v2_3_1 = four3.w;
-    let four4 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) / 4);
+    let four4 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) >> 2u);
     let v2_0_2 = four4.x;
     let v2_1_2 = four4.y;
     let v2_2_2 = four4.z;
     let v2_3_2 = four4.w;
-    let four5 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) / 4);
+    let four5 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) >> 2u);
     let v2_0_3 = four5.x;
     let v2_1_3 = four5.y;
     let v2_2_3 = four5.z;
@@ -275,22 +282,22 @@ fn masked(batch: i32, key: i32, row: i32, x: array<vec4<Element>, 4>) -> array<v
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 * 40 + i4_0) / 4);
+    let four1 = in1((i1_0 * 40 + i4_0) >> 2u);
     let v3_0_0 = four1.x;
     let v3_0_1 = four1.y;
     let v3_0_2 = four1.z;
     let v3_0_3 = four1.w;
-    let four2 = in1((i1_1 * 40 + i4_0) / 4);
+    let four2 = in1((i1_1 * 40 + i4_0) >> 2u);
     let v3_1_0 = four2.x;
     let v3_1_1 = four2.y;
     let v3_1_2 = four2.z;
     let v3_1_3 = four2.w;
-    let four3 = in1((i1_2 * 40 + i4_0) / 4);
+    let four3 = in1((i1_2 * 40 + i4_0) >> 2u);
     let v3_2_0 = four3.x;
     let v3_2_1 = four3.y;
     let v3_2_2 = four3.z;
     let v3_2_3 = four3.w;
-    let four4 = in1((i1_3 * 40 + i4_0) / 4);
+    let four4 = in1((i1_3 * 40 + i4_0) >> 2u);
     let v3_3_0 = four4.x;
     let v3_3_1 = four4.y;
     let v3_3_2 = four4.z;
@@ -316,7 +323,7 @@ fn store_o(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) / 4, v4_0, v4_1, v4_2, v4_3);
+    out0((i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Keys of a block, whose scores are computed before the first value is needed.
@@ -420,6 +427,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

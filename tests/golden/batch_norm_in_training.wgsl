@@ -37,8 +37,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -53,6 +54,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 4) { return; }
     let i1 = point;
@@ -64,7 +66,7 @@ fn main(
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;
         let i3_3 = i3_0 + 3;
-        let four3 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let four3 = in0((i0 * 144 + i1 * 36 + i3_0) >> 2u);
         let v0_0 = four3.x;
         let v0_1 = four3.y;
         let v0_2 = four3.z;
@@ -85,7 +87,7 @@ fn main(
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;
         let i3_3 = i3_0 + 3;
-        let four6 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let four6 = in0((i0 * 144 + i1 * 36 + i3_0) >> 2u);
         let v0_0 = four6.x;
         let v0_1 = four6.y;
         let v0_2 = four6.z;
@@ -116,7 +118,7 @@ fn main(
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;
         let i3_3 = i3_0 + 3;
-        let four8 = in0((i0 * 144 + i1 * 36 + i3_0) / 4);
+        let four8 = in0((i0 * 144 + i1 * 36 + i3_0) >> 2u);
         let v0_0 = four8.x;
         let v0_1 = four8.y;
         let v0_2 = four8.z;
@@ -129,7 +131,7 @@ fn main(
         let v12_1 = multiply_f32(v4_1, v11);
         let v12_2 = multiply_f32(v4_2, v11);
         let v12_3 = multiply_f32(v4_3, v11);
-        out0((i0 * 144 + i1 * 36 + i3_0) / 4, v12_0, v12_1, v12_2, v12_3);
+        out0((i0 * 144 + i1 * 36 + i3_0) >> 2u, v12_0, v12_1, v12_2, v12_3);
     }
 }
 

@@ -23,8 +23,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<f32>;
+var<private> start0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -39,6 +40,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -165,7 +167,7 @@ fn main(
         report_i32(v6_7, 8u);
     }
     let v11_7 = in0(i0 * 64 + at17 * 8 + at18 * 1);
-    out0((i0 * 256 + i1 * 16 + i2_0) / 4, v11_0, v11_1, v11_2, v11_3);
-    out0((i0 * 256 + i1 * 16 + i2_4) / 4, v11_4, v11_5, v11_6, v11_7);
+    out0((i0 * 256 + i1 * 16 + i2_0) >> 2u, v11_0, v11_1, v11_2, v11_3);
+    out0((i0 * 256 + i1 * 16 + i2_4) >> 2u, v11_4, v11_5, v11_6, v11_7);
 }
 

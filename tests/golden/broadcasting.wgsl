@@ -19,18 +19,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
+var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+    let e = u32(quad) + fours2;
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -45,6 +48,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    start1 = launch[1].y;
+    fours2 = launch[1].z / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -60,12 +66,12 @@ fn main(
     let i2_5 = i2_0 + 5;
     let i2_6 = i2_0 + 6;
     let i2_7 = i2_0 + 7;
-    let four3 = in0((i0 * 16 + i2_0) / 4);
+    let four3 = in0((i0 * 16 + i2_0) >> 2u);
     let v0_0 = four3.x;
     let v0_1 = four3.y;
     let v0_2 = four3.z;
     let v0_3 = four3.w;
-    let four4 = in0((i0 * 16 + i2_4) / 4);
+    let four4 = in0((i0 * 16 + i2_4) >> 2u);
     let v0_4 = four4.x;
     let v0_5 = four4.y;
     let v0_6 = four4.z;
@@ -79,12 +85,12 @@ fn main(
     let v2_5 = multiply_f32(v0_5, v1);
     let v2_6 = multiply_f32(v0_6, v1);
     let v2_7 = multiply_f32(v0_7, v1);
-    let four5 = in2((i2_0) / 4);
+    let four5 = in2((i2_0) >> 2u);
     let v3_0 = four5.x;
     let v3_1 = four5.y;
     let v3_2 = four5.z;
     let v3_3 = four5.w;
-    let four6 = in2((i2_4) / 4);
+    let four6 = in2((i2_4) >> 2u);
     let v3_4 = four6.x;
     let v3_5 = four6.y;
     let v3_6 = four6.z;
@@ -97,7 +103,7 @@ fn main(
     let v4_5 = add_f32(v2_5, v3_5);
     let v4_6 = add_f32(v2_6, v3_6);
     let v4_7 = add_f32(v2_7, v3_7);
-    out0((i0 * 64 + i1 * 16 + i2_0) / 4, v4_0, v4_1, v4_2, v4_3);
-    out0((i0 * 64 + i1 * 16 + i2_4) / 4, v4_4, v4_5, v4_6, v4_7);
+    out0((i0 * 64 + i1 * 16 + i2_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
+    out0((i0 * 64 + i1 * 16 + i2_4) >> 2u, v4_4, v4_5, v4_6, v4_7);
 }
 

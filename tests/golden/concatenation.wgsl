@@ -22,13 +22,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -43,6 +45,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 10) { return; }
     let point_first = point * 8;
@@ -59,12 +63,12 @@ fn main(
     let v2 = ((i0) < (4));
     let v3 = (i0 < 4);
     let v4 = number_f32(0x00000000u /* 0.0 */);
-    let four2 = in0((select(0, i0 * 8 + i1_0, (i0 < 4))) / 4);
+    let four2 = in0((select(0, i0 * 8 + i1_0, (i0 < 4))) >> 2u);
     let v5_0 = select(number_f32(0x00000000u /* 0.0 */), four2.x, (i0 < 4));
     let v5_1 = select(number_f32(0x00000000u /* 0.0 */), four2.y, (i0 < 4));
     let v5_2 = select(number_f32(0x00000000u /* 0.0 */), four2.z, (i0 < 4));
     let v5_3 = select(number_f32(0x00000000u /* 0.0 */), four2.w, (i0 < 4));
-    let four3 = in0((select(0, i0 * 8 + i1_4, (i0 < 4))) / 4);
+    let four3 = in0((select(0, i0 * 8 + i1_4, (i0 < 4))) >> 2u);
     let v5_4 = select(number_f32(0x00000000u /* 0.0 */), four3.x, (i0 < 4));
     let v5_5 = select(number_f32(0x00000000u /* 0.0 */), four3.y, (i0 < 4));
     let v5_6 = select(number_f32(0x00000000u /* 0.0 */), four3.z, (i0 < 4));
@@ -86,12 +90,12 @@ fn main(
     let v8_5 = select(v4, v7_5, v3);
     let v8_6 = select(v4, v7_6, v3);
     let v8_7 = select(v4, v7_7, v3);
-    let four4 = in1((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) / 4);
+    let four4 = in1((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) >> 2u);
     let v10_0 = select(number_f32(0x00000000u /* 0.0 */), four4.x, (i0 + (-4) >= 0));
     let v10_1 = select(number_f32(0x00000000u /* 0.0 */), four4.y, (i0 + (-4) >= 0));
     let v10_2 = select(number_f32(0x00000000u /* 0.0 */), four4.z, (i0 + (-4) >= 0));
     let v10_3 = select(number_f32(0x00000000u /* 0.0 */), four4.w, (i0 + (-4) >= 0));
-    let four5 = in1((select(0, i0 * 8 + i1_4 + (-32), (i0 + (-4) >= 0))) / 4);
+    let four5 = in1((select(0, i0 * 8 + i1_4 + (-32), (i0 + (-4) >= 0))) >> 2u);
     let v10_4 = select(number_f32(0x00000000u /* 0.0 */), four5.x, (i0 + (-4) >= 0));
     let v10_5 = select(number_f32(0x00000000u /* 0.0 */), four5.y, (i0 + (-4) >= 0));
     let v10_6 = select(number_f32(0x00000000u /* 0.0 */), four5.z, (i0 + (-4) >= 0));
@@ -113,7 +117,7 @@ fn main(
     let v13_5 = multiply_f32(v11_5, v12);
     let v13_6 = multiply_f32(v11_6, v12);
     let v13_7 = multiply_f32(v11_7, v12);
-    out0((i0 * 8 + i1_0) / 4, v13_0, v13_1, v13_2, v13_3);
-    out0((i0 * 8 + i1_4) / 4, v13_4, v13_5, v13_6, v13_7);
+    out0((i0 * 8 + i1_0) >> 2u, v13_0, v13_1, v13_2, v13_3);
+    out0((i0 * 8 + i1_4) >> 2u, v13_4, v13_5, v13_6, v13_7);
 }
 

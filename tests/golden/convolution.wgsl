@@ -29,18 +29,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+var<private> start0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<f32>;
+var<private> start2: u32;
 fn in2(at: i32) -> f32 {
-    let e = u32(at) + launch[1].z;
+    let e = u32(at) + start2;
     return in2_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -200,7 +203,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v9_1 = maximum_f32(v8_1, v3);
     let v9_2 = maximum_f32(v8_2, v3);
     let v9_3 = maximum_f32(v8_3, v3);
-    out0((i0 * 2048 + i1 * 256 + i3_0) / 4, v9_0, v9_1, v9_2, v9_3);
+    out0((i0 * 2048 + i1 * 256 + i3_0) >> 2u, v9_0, v9_1, v9_2, v9_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -234,6 +237,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    start0 = launch[1].x;
+    start1 = launch[1].y;
+    start2 = launch[1].z;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

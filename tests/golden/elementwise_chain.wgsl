@@ -27,31 +27,20 @@ fn divide_f32(x: f32, y: f32) -> f32 {
 fn magnitude_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu);
 }
-fn scale_f32(x: f32, n: i32) -> f32 {
-    let half = n >> 1u;
-    let other = n - half;
-    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
-}
-fn exp_f32(x: f32) -> f32 {
-    let c = min(max(x, -104.0), 89.0);
-    let n = round(c * 1.4426950);
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
     let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
-    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
-    return select(value, x, nan_f32(x));
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
 }
 fn with_sign_f32(x: f32, sign: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
 }
 fn tanh_f32(x: f32) -> f32 {
-    let a = magnitude_f32(x);
-    let z = a * a;
-    let p = (((-0.0057170433 * z + 0.020650586) * z - 0.053743497) * z + 0.13331491) * z - 0.33333284;
-    let near = p * z * a + a;
-    let far = 1.0 - 2.0 / (exp_f32(2.0 * min(a, 10.0)) + 1.0);
-    let value = with_sign_f32(select(far, near, a < 0.625), x);
-    return select(value, x, nan_f32(x));
+    let c = 2.0 * min(magnitude_f32(x), 10.0);
+    let n = round(c * 1.4426950);
+    let power = bitcast<f32>(u32(i32(n) + 127) << 23u);
+    let m = rest_expm1_f32(c, n) * power + opaque_f32(power - 1.0);
+    return select(with_sign_f32(m / (m + 2.0), x), x, nan_f32(x));
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -63,13 +52,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -84,6 +75,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 256) { return; }
     let point_first = point * 8;
@@ -95,12 +88,12 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) / 4);
+    let four1 = in0((i1_0) >> 2u);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
-    let four2 = in0((i1_4) / 4);
+    let four2 = in0((i1_4) >> 2u);
     let v0_4 = four2.x;
     let v0_5 = four2.y;
     let v0_6 = four2.z;
@@ -114,12 +107,12 @@ fn main(
     let v2_5 = multiply_f32(v0_5, v1);
     let v2_6 = multiply_f32(v0_6, v1);
     let v2_7 = multiply_f32(v0_7, v1);
-    let four3 = in1((i1_0) / 4);
+    let four3 = in1((i1_0) >> 2u);
     let v3_0 = four3.x;
     let v3_1 = four3.y;
     let v3_2 = four3.z;
     let v3_3 = four3.w;
-    let four4 = in1((i1_4) / 4);
+    let four4 = in1((i1_4) >> 2u);
     let v3_4 = four4.x;
     let v3_5 = four4.y;
     let v3_6 = four4.z;
@@ -173,7 +166,7 @@ fn main(
     let v10_5 = divide_f32(v6_5, v9_5);
     let v10_6 = divide_f32(v6_6, v9_6);
     let v10_7 = divide_f32(v6_7, v9_7);
-    out0((i1_0) / 4, v10_0, v10_1, v10_2, v10_3);
-    out0((i1_4) / 4, v10_4, v10_5, v10_6, v10_7);
+    out0((i1_0) >> 2u, v10_0, v10_1, v10_2, v10_3);
+    out0((i1_4) >> 2u, v10_4, v10_5, v10_6, v10_7);
 }
 

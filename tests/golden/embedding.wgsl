@@ -29,13 +29,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
+var<private> start0: u32;
 fn in0(at: i32) -> i64 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -50,6 +52,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
+    start1 = launch[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 256) { return; }
     let point_first = point * 8;
@@ -113,7 +117,7 @@ fn main(
     let v3_5 = multiply_f32(v1_5, v2);
     let v3_6 = multiply_f32(v1_6, v2);
     let v3_7 = multiply_f32(v1_7, v2);
-    out0((i1 * 32 + i2_0) / 4, v3_0, v3_1, v3_2, v3_3);
-    out0((i1 * 32 + i2_4) / 4, v3_4, v3_5, v3_6, v3_7);
+    out0((i1 * 32 + i2_0) >> 2u, v3_0, v3_1, v3_2, v3_3);
+    out0((i1 * 32 + i2_4) >> 2u, v3_4, v3_5, v3_6, v3_7);
 }
 

@@ -20,12 +20,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -56,8 +59,9 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u32>>;
@@ -72,6 +76,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 512) { return; }
     let point_first = point * 8;
@@ -83,12 +88,12 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) / 4);
+    let four1 = in0((i1_0) >> 2u);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
-    let four2 = in0((i1_4) / 4);
+    let four2 = in0((i1_4) >> 2u);
     let v0_4 = four2.x;
     let v0_5 = four2.y;
     let v0_6 = four2.z;
@@ -135,7 +140,7 @@ fn main(
     let v7_5 = multiply_f32(v6_5, v1_5);
     let v7_6 = multiply_f32(v6_6, v1_6);
     let v7_7 = multiply_f32(v6_7, v1_7);
-    out0((i1_0) / 4, v7_0, v7_1, v7_2, v7_3);
-    out0((i1_4) / 4, v7_4, v7_5, v7_6, v7_7);
+    out0((i1_0) >> 2u, v7_0, v7_1, v7_2, v7_3);
+    out0((i1_4) >> 2u, v7_4, v7_5, v7_6, v7_7);
 }
 

@@ -11,8 +11,9 @@ fn rank_argmax_f32(x: f32) -> i32 {
     return select(ordinal_f32(x), 0x7fffffff, nan_f32(x));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+var<private> start0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> network_0: array<u32>;
@@ -128,6 +129,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
     let tile = i32(group.y * groups.x + group.x);
     let first = tile * BLOCK;
     if (tile >= (lines() * padded() + BLOCK - 1) / BLOCK) { return; }
@@ -178,13 +180,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
+var<private> start0: u32;
 fn in0(at: i32) -> i64 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
@@ -199,6 +203,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
+    start1 = launch[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 80) { return; }
     let over1 = i32((u32(point) / 5u));

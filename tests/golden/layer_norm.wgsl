@@ -37,18 +37,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
+var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+    let e = u32(quad) + fours2;
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -63,6 +66,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
+    fours2 = launch[1].z / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
@@ -76,12 +82,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 96 + i1_0) / 4);
+        let four2 = in0((i0 * 96 + i1_0) >> 2u);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
-        let four3 = in0((i0 * 96 + i1_4) / 4);
+        let four3 = in0((i0 * 96 + i1_4) >> 2u);
         let v0_4 = four3.x;
         let v0_5 = four3.y;
         let v0_6 = four3.z;
@@ -108,12 +114,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four5 = in0((i0 * 96 + i1_0) / 4);
+        let four5 = in0((i0 * 96 + i1_0) >> 2u);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
         let v0_2 = four5.z;
         let v0_3 = four5.w;
-        let four6 = in0((i0 * 96 + i1_4) / 4);
+        let four6 = in0((i0 * 96 + i1_4) >> 2u);
         let v0_4 = four6.x;
         let v0_5 = four6.y;
         let v0_6 = four6.z;
@@ -158,12 +164,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four7 = in0((i0 * 96 + i1_0) / 4);
+        let four7 = in0((i0 * 96 + i1_0) >> 2u);
         let v0_0 = four7.x;
         let v0_1 = four7.y;
         let v0_2 = four7.z;
         let v0_3 = four7.w;
-        let four8 = in0((i0 * 96 + i1_4) / 4);
+        let four8 = in0((i0 * 96 + i1_4) >> 2u);
         let v0_4 = four8.x;
         let v0_5 = four8.y;
         let v0_6 = four8.z;
@@ -184,12 +190,12 @@ fn main(
         let v12_5 = multiply_f32(v4_5, v11);
         let v12_6 = multiply_f32(v4_6, v11);
         let v12_7 = multiply_f32(v4_7, v11);
-        let four9 = in1((i1_0) / 4);
+        let four9 = in1((i1_0) >> 2u);
         let v13_0 = four9.x;
         let v13_1 = four9.y;
         let v13_2 = four9.z;
         let v13_3 = four9.w;
-        let four10 = in1((i1_4) / 4);
+        let four10 = in1((i1_4) >> 2u);
         let v13_4 = four10.x;
         let v13_5 = four10.y;
         let v13_6 = four10.z;
@@ -202,12 +208,12 @@ fn main(
         let v14_5 = multiply_f32(v12_5, v13_5);
         let v14_6 = multiply_f32(v12_6, v13_6);
         let v14_7 = multiply_f32(v12_7, v13_7);
-        let four11 = in2((i1_0) / 4);
+        let four11 = in2((i1_0) >> 2u);
         let v15_0 = four11.x;
         let v15_1 = four11.y;
         let v15_2 = four11.z;
         let v15_3 = four11.w;
-        let four12 = in2((i1_4) / 4);
+        let four12 = in2((i1_4) >> 2u);
         let v15_4 = four12.x;
         let v15_5 = four12.y;
         let v15_6 = four12.z;
@@ -220,8 +226,8 @@ fn main(
         let v16_5 = add_f32(v14_5, v15_5);
         let v16_6 = add_f32(v14_6, v15_6);
         let v16_7 = add_f32(v14_7, v15_7);
-        out0((i0 * 96 + i1_0) / 4, v16_0, v16_1, v16_2, v16_3);
-        out0((i0 * 96 + i1_4) / 4, v16_4, v16_5, v16_6, v16_7);
+        out0((i0 * 96 + i1_0) >> 2u, v16_0, v16_1, v16_2, v16_3);
+        out0((i0 * 96 + i1_4) >> 2u, v16_4, v16_5, v16_6, v16_7);
     }
 }
 

@@ -39,12 +39,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -90,13 +93,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<vec2<i64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<i64> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return vec4<i64>(in0_0[e * 2u - 0u], in0_0[e * 2u + 1u - 0u]);
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
@@ -111,6 +116,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    start1 = launch[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     let v1 = i32(-100);
@@ -169,7 +176,7 @@ fn main(
         let v14_1 = s4a_1;
         let v14_2 = s4a_2;
         let v14_3 = s4a_3;
-        let four5 = in0((i0_0) / 4);
+        let four5 = in0((i0_0) >> 2u);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
         let v0_2 = four5.z;

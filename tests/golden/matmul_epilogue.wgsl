@@ -23,12 +23,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -55,23 +58,27 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
+var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+    let e = u32(quad) + fours2;
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
 @group(0) @binding(4) var<storage, read_write> in3_0: array<vec2<u64>>;
+var<private> fours3: u32;
 fn in3(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].w / 4u;
+    let e = u32(quad) + fours3;
     return bitcast<vec4<f32>>(words_of(in3_0[e]));
 }
 @group(0) @binding(5) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -101,22 +108,22 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 32 + i2_0) / 4);
+    let four1 = in0((i0_0 * 32 + i2_0) >> 2u);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
     let v0_0_2 = four1.z;
     let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 32 + i2_0) / 4);
+    let four2 = in0((i0_1 * 32 + i2_0) >> 2u);
     let v0_1_0 = four2.x;
     let v0_1_1 = four2.y;
     let v0_1_2 = four2.z;
     let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 32 + i2_0) / 4);
+    let four3 = in0((i0_2 * 32 + i2_0) >> 2u);
     let v0_2_0 = four3.x;
     let v0_2_1 = four3.y;
     let v0_2_2 = four3.z;
     let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 32 + i2_0) / 4);
+    let four4 = in0((i0_3 * 32 + i2_0) >> 2u);
     let v0_3_0 = four4.x;
     let v0_3_1 = four4.y;
     let v0_3_2 = four4.z;
@@ -139,22 +146,22 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 48) / 4);
+    let four1 = in1((i1_0 + i2_0 * 48) >> 2u);
     let v1_0_0 = four1.x;
     let v1_1_0 = four1.y;
     let v1_2_0 = four1.z;
     let v1_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 48) / 4);
+    let four2 = in1((i1_0 + i2_1 * 48) >> 2u);
     let v1_0_1 = four2.x;
     let v1_1_1 = four2.y;
     let v1_2_1 = four2.z;
     let v1_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 48) / 4);
+    let four3 = in1((i1_0 + i2_2 * 48) >> 2u);
     let v1_0_2 = four3.x;
     let v1_1_2 = four3.y;
     let v1_2_2 = four3.z;
     let v1_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 48) / 4);
+    let four4 = in1((i1_0 + i2_3 * 48) >> 2u);
     let v1_0_3 = four4.x;
     let v1_1_3 = four4.y;
     let v1_2_3 = four4.z;
@@ -177,7 +184,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v2_1 = x[1];
     let v2_2 = x[2];
     let v2_3 = x[3];
-    let four1 = in2((i1_0) / 4);
+    let four1 = in2((i1_0) >> 2u);
     let v3_0 = four1.x;
     let v3_1 = four1.y;
     let v3_2 = four1.z;
@@ -209,7 +216,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v12_1 = multiply_f32(v6_1, v11_1);
     let v12_2 = multiply_f32(v6_2, v11_2);
     let v12_3 = multiply_f32(v6_3, v11_3);
-    let four2 = in3((i0 * 48 + i1_0) / 4);
+    let four2 = in3((i0 * 48 + i1_0) >> 2u);
     let v13_0 = four2.x;
     let v13_1 = four2.y;
     let v13_2 = four2.z;
@@ -218,7 +225,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v14_1 = add_f32(v12_1, v13_1);
     let v14_2 = add_f32(v12_2, v13_2);
     let v14_3 = add_f32(v12_3, v13_3);
-    out0((i0 * 48 + i1_0) / 4, v14_0, v14_1, v14_2, v14_3);
+    out0((i0 * 48 + i1_0) >> 2u, v14_0, v14_1, v14_2, v14_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -252,6 +259,10 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
+    fours2 = launch[1].z / 4u;
+    fours3 = launch[1].w / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

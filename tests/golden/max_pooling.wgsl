@@ -17,8 +17,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+var<private> start0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -33,6 +34,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -82,7 +84,7 @@ fn main(
     let v1_5 = unrank_f32(s2a_5);
     let v1_6 = unrank_f32(s2a_6);
     let v1_7 = unrank_f32(s2a_7);
-    out0((i2 * 8 + i3_0) / 4, v1_0, v1_1, v1_2, v1_3);
-    out0((i2 * 8 + i3_4) / 4, v1_4, v1_5, v1_6, v1_7);
+    out0((i2 * 8 + i3_0) >> 2u, v1_0, v1_1, v1_2, v1_3);
+    out0((i2 * 8 + i3_4) >> 2u, v1_4, v1_5, v1_6, v1_7);
 }
 

@@ -16,13 +16,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
+var<private> start0: u32;
 fn in0(at: i32) -> f32 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -37,6 +39,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
+    fours1 = launch[1].y / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 48) { return; }
     let point_first = point * 8;
@@ -58,12 +62,12 @@ fn main(
     let v0_5 = in0(i0 * 24 + i2_5 * (-1) + 23);
     let v0_6 = in0(i0 * 24 + i2_6 * (-1) + 23);
     let v0_7 = in0(i0 * 24 + i2_7 * (-1) + 23);
-    let four2 = in1((i0 * 24 + i2_0) / 4);
+    let four2 = in1((i0 * 24 + i2_0) >> 2u);
     let v1_0 = four2.x;
     let v1_1 = four2.y;
     let v1_2 = four2.z;
     let v1_3 = four2.w;
-    let four3 = in1((i0 * 24 + i2_4) / 4);
+    let four3 = in1((i0 * 24 + i2_4) >> 2u);
     let v1_4 = four3.x;
     let v1_5 = four3.y;
     let v1_6 = four3.z;
@@ -76,7 +80,7 @@ fn main(
     let v2_5 = add_f32(v0_5, v1_5);
     let v2_6 = add_f32(v0_6, v1_6);
     let v2_7 = add_f32(v0_7, v1_7);
-    out0((i0 * 24 + i2_0) / 4, v2_0, v2_1, v2_2, v2_3);
-    out0((i0 * 24 + i2_4) / 4, v2_4, v2_5, v2_6, v2_7);
+    out0((i0 * 24 + i2_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
+    out0((i0 * 24 + i2_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
 }
 

@@ -15,31 +15,20 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn magnitude_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu);
 }
-fn scale_f32(x: f32, n: i32) -> f32 {
-    let half = n >> 1u;
-    let other = n - half;
-    return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
-}
-fn exp_f32(x: f32) -> f32 {
-    let c = min(max(x, -104.0), 89.0);
-    let n = round(c * 1.4426950);
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
     let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
-    let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
-    return select(value, x, nan_f32(x));
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
 }
 fn with_sign_f32(x: f32, sign: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(sign) & 0x80000000u));
 }
 fn tanh_f32(x: f32) -> f32 {
-    let a = magnitude_f32(x);
-    let z = a * a;
-    let p = (((-0.0057170433 * z + 0.020650586) * z - 0.053743497) * z + 0.13331491) * z - 0.33333284;
-    let near = p * z * a + a;
-    let far = 1.0 - 2.0 / (exp_f32(2.0 * min(a, 10.0)) + 1.0);
-    let value = with_sign_f32(select(far, near, a < 0.625), x);
-    return select(value, x, nan_f32(x));
+    let c = 2.0 * min(magnitude_f32(x), 10.0);
+    let n = round(c * 1.4426950);
+    let power = bitcast<f32>(u32(i32(n) + 127) << 23u);
+    let m = rest_expm1_f32(c, n) * power + opaque_f32(power - 1.0);
+    return select(with_sign_f32(m / (m + 2.0), x), x, nan_f32(x));
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -51,18 +40,21 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
+var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].z / 4u;
+    let e = u32(quad) + fours2;
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -77,6 +69,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
+    fours2 = launch[1].z / 4u;
     let tile = i32((group.y * groups.x + group.x) * 32u + local);
     if (tile >= 4) { return; }
     let over1 = i32((u32(tile) / 1u));
@@ -107,47 +102,47 @@ fn main(
         let i2_1 = i2_0 + 1;
         let i2_2 = i2_0 + 2;
         let i2_3 = i2_0 + 3;
-        let four3 = in0((i0 * 8 + i2_0) / 4);
+        let four3 = in0((i0 * 8 + i2_0) >> 2u);
         let v0_0 = four3.x;
         let v0_1 = four3.y;
         let v0_2 = four3.z;
         let v0_3 = four3.w;
-        let four4 = in1((i1_0 + i2_0 * 8) / 4);
+        let four4 = in1((i1_0 + i2_0 * 8) >> 2u);
         let v1_0_0 = four4.x;
         let v1_1_0 = four4.y;
         let v1_2_0 = four4.z;
         let v1_3_0 = four4.w;
-        let four5 = in1((i1_0 + i2_1 * 8) / 4);
+        let four5 = in1((i1_0 + i2_1 * 8) >> 2u);
         let v1_0_1 = four5.x;
         let v1_1_1 = four5.y;
         let v1_2_1 = four5.z;
         let v1_3_1 = four5.w;
-        let four6 = in1((i1_0 + i2_2 * 8) / 4);
+        let four6 = in1((i1_0 + i2_2 * 8) >> 2u);
         let v1_0_2 = four6.x;
         let v1_1_2 = four6.y;
         let v1_2_2 = four6.z;
         let v1_3_2 = four6.w;
-        let four7 = in1((i1_0 + i2_3 * 8) / 4);
+        let four7 = in1((i1_0 + i2_3 * 8) >> 2u);
         let v1_0_3 = four7.x;
         let v1_1_3 = four7.y;
         let v1_2_3 = four7.z;
         let v1_3_3 = four7.w;
-        let four8 = in1((i1_4 + i2_0 * 8) / 4);
+        let four8 = in1((i1_4 + i2_0 * 8) >> 2u);
         let v1_4_0 = four8.x;
         let v1_5_0 = four8.y;
         let v1_6_0 = four8.z;
         let v1_7_0 = four8.w;
-        let four9 = in1((i1_4 + i2_1 * 8) / 4);
+        let four9 = in1((i1_4 + i2_1 * 8) >> 2u);
         let v1_4_1 = four9.x;
         let v1_5_1 = four9.y;
         let v1_6_1 = four9.z;
         let v1_7_1 = four9.w;
-        let four10 = in1((i1_4 + i2_2 * 8) / 4);
+        let four10 = in1((i1_4 + i2_2 * 8) >> 2u);
         let v1_4_2 = four10.x;
         let v1_5_2 = four10.y;
         let v1_6_2 = four10.z;
         let v1_7_2 = four10.w;
-        let four11 = in1((i1_4 + i2_3 * 8) / 4);
+        let four11 = in1((i1_4 + i2_3 * 8) >> 2u);
         let v1_4_3 = four11.x;
         let v1_5_3 = four11.y;
         let v1_6_3 = four11.z;
@@ -193,12 +188,12 @@ fn main(
     let v2_5 = sum_0_5;
     let v2_6 = sum_0_6;
     let v2_7 = sum_0_7;
-    let four12 = in2((i0 * 8 + i1_0) / 4);
+    let four12 = in2((i0 * 8 + i1_0) >> 2u);
     let v3_0 = four12.x;
     let v3_1 = four12.y;
     let v3_2 = four12.z;
     let v3_3 = four12.w;
-    let four13 = in2((i0 * 8 + i1_4) / 4);
+    let four13 = in2((i0 * 8 + i1_4) >> 2u);
     let v3_4 = four13.x;
     let v3_5 = four13.y;
     let v3_6 = four13.z;
@@ -219,7 +214,7 @@ fn main(
     let v5_5 = tanh_f32(v4_5);
     let v5_6 = tanh_f32(v4_6);
     let v5_7 = tanh_f32(v4_7);
-    out0((i0 * 8 + i1_0) / 4, v5_0, v5_1, v5_2, v5_3);
-    out0((i0 * 8 + i1_4) / 4, v5_4, v5_5, v5_6, v5_7);
+    out0((i0 * 8 + i1_0) >> 2u, v5_0, v5_1, v5_2, v5_3);
+    out0((i0 * 8 + i1_4) >> 2u, v5_4, v5_5, v5_6, v5_7);
 }
 

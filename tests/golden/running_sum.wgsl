@@ -22,8 +22,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -38,6 +39,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 32) { return; }
     let i0 = point;
@@ -52,12 +54,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 64 + i1_0) / 4);
+        let four2 = in0((i0 * 64 + i1_0) >> 2u);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
-        let four3 = in0((i0 * 64 + i1_4) / 4);
+        let four3 = in0((i0 * 64 + i1_4) >> 2u);
         let v0_4 = four3.x;
         let v0_5 = four3.y;
         let v0_6 = four3.z;
@@ -86,8 +88,8 @@ fn main(
         let v3_5 = multiply_f32(v1_5, v2);
         let v3_6 = multiply_f32(v1_6, v2);
         let v3_7 = multiply_f32(v1_7, v2);
-        out0((i0 * 64 + i1_0) / 4, v3_0, v3_1, v3_2, v3_3);
-        out0((i0 * 64 + i1_4) / 4, v3_4, v3_5, v3_6, v3_7);
+        out0((i0 * 64 + i1_0) >> 2u, v3_0, v3_1, v3_2, v3_3);
+        out0((i0 * 64 + i1_4) >> 2u, v3_4, v3_5, v3_6, v3_7);
     }
 }
 

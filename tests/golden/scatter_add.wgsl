@@ -10,8 +10,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -26,6 +27,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 10) { return; }
     let point_first = point * 8;
@@ -37,18 +39,18 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) / 4);
+    let four1 = in0((i1_0) >> 2u);
     let v0_0 = four1.x;
     let v0_1 = four1.y;
     let v0_2 = four1.z;
     let v0_3 = four1.w;
-    let four2 = in0((i1_4) / 4);
+    let four2 = in0((i1_4) >> 2u);
     let v0_4 = four2.x;
     let v0_5 = four2.y;
     let v0_6 = four2.z;
     let v0_7 = four2.w;
-    out0((i1_0) / 4, v0_0, v0_1, v0_2, v0_3);
-    out0((i1_4) / 4, v0_4, v0_5, v0_6, v0_7);
+    out0((i1_0) >> 2u, v0_0, v0_1, v0_2, v0_3);
+    out0((i1_4) >> 2u, v0_4, v0_5, v0_6, v0_7);
 }
 
 // scatter[10, 8]
@@ -73,13 +75,15 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<i64>;
+var<private> start0: u32;
 fn in0(at: i32) -> i64 {
-    let e = u32(at) + launch[1].x;
+    let e = u32(at) + start0;
     return in0_0[e];
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
+var<private> start1: u32;
 fn in1(at: i32) -> f32 {
-    let e = u32(at) + launch[1].y;
+    let e = u32(at) + start1;
     return in1_0[e];
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<f32>;
@@ -98,6 +102,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    start0 = launch[1].x;
+    start1 = launch[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 8) { return; }
     let i1 = point;

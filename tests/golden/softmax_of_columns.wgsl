@@ -33,12 +33,15 @@ fn scale_f32(x: f32, n: i32) -> f32 {
     let other = n - half;
     return x * bitcast<f32>(u32(half + 127) << 23u) * bitcast<f32>(u32(other + 127) << 23u);
 }
+fn rest_expm1_f32(c: f32, n: f32) -> f32 {
+    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
+    let p = (((0.0013898227 * r + 0.008366046) * r + 0.041666854) * r + 0.16666548) * r + 0.5;
+    return p * (r * r) + r;
+}
 fn exp_f32(x: f32) -> f32 {
     let c = min(max(x, -104.0), 89.0);
     let n = round(c * 1.4426950);
-    let r = opaque_f32(c - n * 0.693359375) - n * -2.12194440e-4;
-    let p = (((0.001381454 * r + 0.008368745) * r + 0.04166839) * r + 0.16666521) * r + 0.49999994;
-    let y = 1.0 + (p * (r * r) + r);
+    let y = 1.0 + rest_expm1_f32(c, n);
     let value = opaque_f32(select(scale_f32(y, i32(n)), 0.0, c < -103.98));
     return select(value, x, nan_f32(x));
 }
@@ -52,8 +55,9 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -68,6 +72,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
@@ -88,12 +93,12 @@ fn main(
     var s1a_6: i32 = i32(-2139095041);
     var s1a_7: i32 = i32(-2139095041);
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four2 = in0((i0 * 128 + i1_0) / 4);
+        let four2 = in0((i0 * 128 + i1_0) >> 2u);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
-        let four3 = in0((i0 * 128 + i1_4) / 4);
+        let four3 = in0((i0 * 128 + i1_4) >> 2u);
         let v0_4 = four3.x;
         let v0_5 = four3.y;
         let v0_6 = four3.z;
@@ -124,12 +129,12 @@ fn main(
     var s4a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s4a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four5 = in0((i0 * 128 + i1_0) / 4);
+        let four5 = in0((i0 * 128 + i1_0) >> 2u);
         let v0_0 = four5.x;
         let v0_1 = four5.y;
         let v0_2 = four5.z;
         let v0_3 = four5.w;
-        let four6 = in0((i0 * 128 + i1_4) / 4);
+        let four6 = in0((i0 * 128 + i1_4) >> 2u);
         let v0_4 = four6.x;
         let v0_5 = four6.y;
         let v0_6 = four6.z;
@@ -168,12 +173,12 @@ fn main(
     let v4_6 = s4a_6;
     let v4_7 = s4a_7;
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four7 = in0((i0 * 128 + i1_0) / 4);
+        let four7 = in0((i0 * 128 + i1_0) >> 2u);
         let v0_0 = four7.x;
         let v0_1 = four7.y;
         let v0_2 = four7.z;
         let v0_3 = four7.w;
-        let four8 = in0((i0 * 128 + i1_4) / 4);
+        let four8 = in0((i0 * 128 + i1_4) >> 2u);
         let v0_4 = four8.x;
         let v0_5 = four8.y;
         let v0_6 = four8.z;
@@ -202,8 +207,8 @@ fn main(
         let v5_5 = divide_f32(v3_5, v4_5);
         let v5_6 = divide_f32(v3_6, v4_6);
         let v5_7 = divide_f32(v3_7, v4_7);
-        out0((i0 * 128 + i1_0) / 4, v5_0, v5_1, v5_2, v5_3);
-        out0((i0 * 128 + i1_4) / 4, v5_4, v5_5, v5_6, v5_7);
+        out0((i0 * 128 + i1_0) >> 2u, v5_0, v5_1, v5_2, v5_3);
+        out0((i0 * 128 + i1_4) >> 2u, v5_4, v5_5, v5_6, v5_7);
     }
 }
 

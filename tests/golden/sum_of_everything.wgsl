@@ -13,8 +13,9 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
@@ -29,6 +30,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
+    fours0 = launch[1].x / 4u;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
@@ -42,12 +44,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 4096 + i1_0) / 4);
+        let four2 = in0((i0 * 4096 + i1_0) >> 2u);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
-        let four3 = in0((i0 * 4096 + i1_4) / 4);
+        let four3 = in0((i0 * 4096 + i1_4) >> 2u);
         let v0_4 = four3.x;
         let v0_5 = four3.y;
         let v0_6 = four3.z;
@@ -108,12 +110,12 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i1_0) / 4);
+        let four2 = in0((i1_0) >> 2u);
         let v0_0 = four2.x;
         let v0_1 = four2.y;
         let v0_2 = four2.z;
         let v0_3 = four2.w;
-        let four3 = in0((i1_4) / 4);
+        let four3 = in0((i1_4) >> 2u);
         let v0_4 = four3.x;
         let v0_5 = four3.y;
         let v0_6 = four3.z;

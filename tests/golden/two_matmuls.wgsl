@@ -13,13 +13,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -49,22 +51,22 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 32 + i2_0) / 4);
+    let four1 = in0((i0_0 * 32 + i2_0) >> 2u);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
     let v0_0_2 = four1.z;
     let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 32 + i2_0) / 4);
+    let four2 = in0((i0_1 * 32 + i2_0) >> 2u);
     let v0_1_0 = four2.x;
     let v0_1_1 = four2.y;
     let v0_1_2 = four2.z;
     let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 32 + i2_0) / 4);
+    let four3 = in0((i0_2 * 32 + i2_0) >> 2u);
     let v0_2_0 = four3.x;
     let v0_2_1 = four3.y;
     let v0_2_2 = four3.z;
     let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 32 + i2_0) / 4);
+    let four4 = in0((i0_3 * 32 + i2_0) >> 2u);
     let v0_3_0 = four4.x;
     let v0_3_1 = four4.y;
     let v0_3_2 = four4.z;
@@ -87,22 +89,22 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 128) / 4);
+    let four1 = in1((i1_0 + i2_0 * 128) >> 2u);
     let v1_0_0 = four1.x;
     let v1_1_0 = four1.y;
     let v1_2_0 = four1.z;
     let v1_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 128) / 4);
+    let four2 = in1((i1_0 + i2_1 * 128) >> 2u);
     let v1_0_1 = four2.x;
     let v1_1_1 = four2.y;
     let v1_2_1 = four2.z;
     let v1_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 128) / 4);
+    let four3 = in1((i1_0 + i2_2 * 128) >> 2u);
     let v1_0_2 = four3.x;
     let v1_1_2 = four3.y;
     let v1_2_2 = four3.z;
     let v1_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 128) / 4);
+    let four4 = in1((i1_0 + i2_3 * 128) >> 2u);
     let v1_0_3 = four4.x;
     let v1_1_3 = four4.y;
     let v1_2_3 = four4.z;
@@ -125,7 +127,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v2_1 = x[1];
     let v2_2 = x[2];
     let v2_3 = x[3];
-    out0((i0 * 128 + i1_0) / 4, v2_0, v2_1, v2_2, v2_3);
+    out0((i0 * 128 + i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -159,6 +161,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
@@ -229,13 +233,15 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
+var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].x / 4u;
+    let e = u32(quad) + fours0;
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
+var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + launch[1].y / 4u;
+    let e = u32(quad) + fours1;
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
@@ -265,22 +271,22 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 128 + i2_0) / 4);
+    let four1 = in0((i0_0 * 128 + i2_0) >> 2u);
     let v0_0_0 = four1.x;
     let v0_0_1 = four1.y;
     let v0_0_2 = four1.z;
     let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 128 + i2_0) / 4);
+    let four2 = in0((i0_1 * 128 + i2_0) >> 2u);
     let v0_1_0 = four2.x;
     let v0_1_1 = four2.y;
     let v0_1_2 = four2.z;
     let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 128 + i2_0) / 4);
+    let four3 = in0((i0_2 * 128 + i2_0) >> 2u);
     let v0_2_0 = four3.x;
     let v0_2_1 = four3.y;
     let v0_2_2 = four3.z;
     let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 128 + i2_0) / 4);
+    let four4 = in0((i0_3 * 128 + i2_0) >> 2u);
     let v0_3_0 = four4.x;
     let v0_3_1 = four4.y;
     let v0_3_2 = four4.z;
@@ -320,22 +326,22 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 16) / 4);
+    let four1 = in1((i1_0 + i2_0 * 16) >> 2u);
     let v3_0_0 = four1.x;
     let v3_1_0 = four1.y;
     let v3_2_0 = four1.z;
     let v3_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 16) / 4);
+    let four2 = in1((i1_0 + i2_1 * 16) >> 2u);
     let v3_0_1 = four2.x;
     let v3_1_1 = four2.y;
     let v3_2_1 = four2.z;
     let v3_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 16) / 4);
+    let four3 = in1((i1_0 + i2_2 * 16) >> 2u);
     let v3_0_2 = four3.x;
     let v3_1_2 = four3.y;
     let v3_2_2 = four3.z;
     let v3_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 16) / 4);
+    let four4 = in1((i1_0 + i2_3 * 16) >> 2u);
     let v3_0_3 = four4.x;
     let v3_1_3 = four4.y;
     let v3_2_3 = four4.z;
@@ -358,7 +364,7 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i0 * 16 + i1_0) / 4, v4_0, v4_1, v4_2, v4_3);
+    out0((i0 * 16 + i1_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -392,6 +398,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
+    fours0 = launch[1].x / 4u;
+    fours1 = launch[1].y / 4u;
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
