@@ -1,9 +1,11 @@
 //! Work shared between threads.
 
+use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use smallvec::SmallVec;
 
 use crate::base::config::config;
 
@@ -30,49 +32,149 @@ pub fn install<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// Calls `body` with each of `0..jobs`, in no order, on several threads.
+/// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its
+/// own, so that what it reads lies far from what others read: memory serves two streams a page
+/// apart at half the rate. One that is done goes on with the half that another has left.
 ///
 /// The caller works too, so that little is lost where other threads are slow
 /// to wake.
 pub fn jobs(jobs: usize, body: impl Fn(usize) + Sync) {
-    let helpers = jobs.min(count()).saturating_sub(1);
-    if helpers == 0 {
+    let workers = jobs.min(count());
+    if workers <= 1 {
         return (0..jobs).for_each(body);
     }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        loop {
-            let job = next.fetch_add(1, Ordering::Relaxed);
-            if job >= jobs {
-                return;
-            }
+    let parts = Parts::new(jobs, workers);
+    let work = |worker: usize| {
+        while let Some(job) = parts.next(worker) {
             body(job);
         }
     };
     match own_pool() {
-        Some(pool) => pool.in_place_scope(|scope| share(scope, helpers, &work)),
-        None => rayon::in_place_scope(|scope| share(scope, helpers, &work)),
+        Some(pool) => pool.in_place_scope(|scope| share(scope, workers, &work)),
+        None => rayon::in_place_scope(|scope| share(scope, workers, &work)),
     }
 }
 
-/// Runs `work` on the calling thread and `helpers` others.
-fn share<'s>(scope: &rayon::Scope<'s>, helpers: usize, work: &'s (impl Fn() + Sync)) {
-    for _ in 0..helpers {
-        scope.spawn(move |_| work());
+/// Runs `work` as worker 0 on the calling thread and as the other `workers` on others.
+fn share<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync)) {
+    for worker in 1..workers {
+        scope.spawn(move |_| work(worker));
     }
-    work();
+    work(0);
+}
+
+/// Jobs that are left, by worker.
+struct Parts(SmallVec<[Part; 8]>);
+
+/// The first job of a range and the one after its last, in one word, on a line of its own.
+#[repr(align(128))]
+struct Part(AtomicU64);
+
+impl Part {
+    fn new(jobs: Range<u32>) -> Part {
+        Part(AtomicU64::new(packed(&jobs)))
+    }
+
+    fn get(&self) -> Range<u32> {
+        let word = self.0.load(Ordering::Relaxed);
+        (word >> 32) as u32..word as u32
+    }
+
+    fn set(&self, jobs: &Range<u32>) {
+        self.0.store(packed(jobs), Ordering::Relaxed);
+    }
+
+    /// Leaves `after` where there was `before`, if there still was.
+    fn replace(&self, before: &Range<u32>, after: &Range<u32>) -> bool {
+        let (before, after) = (packed(before), packed(after));
+        self.0.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+fn packed(jobs: &Range<u32>) -> u64 {
+    u64::from(jobs.start) << 32 | u64::from(jobs.end)
+}
+
+impl Parts {
+    fn new(jobs: usize, workers: usize) -> Parts {
+        let start = |worker: usize| (jobs * worker / workers) as u32;
+        Parts((0..workers).map(|worker| Part::new(start(worker)..start(worker + 1))).collect())
+    }
+
+    /// A job for a worker; `None` once none is left for it.
+    fn next(&self, worker: usize) -> Option<usize> {
+        let own = &self.0[worker];
+        loop {
+            let left = own.get();
+            if left.is_empty() {
+                // Nobody takes from an empty part, so it is this worker's to fill.
+                own.set(&self.take()?);
+            } else if own.replace(&left, &(left.start + 1..left.end)) {
+                return Some(left.start as usize);
+            }
+        }
+    }
+
+    /// The latter half of the longest part, or all of one that is a single job.
+    fn take(&self) -> Option<Range<u32>> {
+        loop {
+            let parts = self.0.iter().map(|part| (part, part.get()));
+            let (part, left) = parts.max_by_key(|(_, left)| left.len())?;
+            if left.is_empty() {
+                return None;
+            }
+            let middle = left.start + left.len() as u32 / 2;
+            if part.replace(&left, &(left.start..middle)) {
+                return Some(middle..left.end);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     #[test]
     fn every_job_runs_once() {
-        let counts: Vec<AtomicUsize> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
-        jobs(counts.len(), |i| {
-            counts[i].fetch_add(1, Ordering::Relaxed);
+        for count in [1, 2, 3, 1000] {
+            let runs: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+            jobs(count, |i| {
+                runs[i].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn a_worker_goes_up_its_part_and_then_takes_half_of_what_another_has_left() {
+        let parts = Parts::new(8, 2);
+        let order: Vec<Option<usize>> = (0..6).map(|_| parts.next(1)).collect();
+        assert_eq!(order, [4, 5, 6, 7, 2, 3].map(Some));
+        assert_eq!(parts.next(0), Some(0));
+        assert_eq!(parts.next(1), Some(1));
+        assert_eq!((parts.next(0), parts.next(1)), (None, None));
+    }
+
+    #[test]
+    fn threads_that_take_from_each_other_run_every_job_once() {
+        const WORKERS: usize = 4;
+        let parts = Parts::new(10_000, WORKERS);
+        let runs: Vec<AtomicUsize> = (0..10_000).map(|_| AtomicUsize::new(0)).collect();
+        std::thread::scope(|scope| {
+            for worker in 0..WORKERS {
+                let (parts, runs) = (&parts, &runs);
+                scope.spawn(move || {
+                    while let Some(job) = parts.next(worker) {
+                        runs[job].fetch_add(1, Ordering::Relaxed);
+                        // Parts of different speeds, so that there is something to take.
+                        (0..worker * 50).for_each(|_| std::hint::spin_loop());
+                    }
+                });
+            }
         });
-        assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+        assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
     }
 }
