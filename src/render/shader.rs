@@ -35,6 +35,8 @@ pub struct Pass {
     /// Inputs that are read by fours, and so must start at a multiple of
     /// four elements.
     pub fours: Vec<usize>,
+    /// Inputs that are read by eights.
+    pub eights: Vec<usize>,
     /// Inputs that are copied by pieces of 16 bytes, and so must start at a
     /// multiple of them.
     pub pieces: Vec<usize>,

@@ -40,8 +40,8 @@ pub struct Target {
     /// Elements (or thousands of multiplications) so few that a kernel of them
     /// is kept short, since compiling it takes longer than running it.
     pub few_elements: usize,
-    /// Whether inputs start at multiples of four elements.
-    pub aligned: bool,
+    /// Inputs start at multiples of this many elements: 8, 4 or 1.
+    pub alignment: usize,
     /// Invocations in a workgroup, at most.
     pub max_workgroup: u32,
     /// Bytes of memory that a workgroup shares, at most.
@@ -100,7 +100,7 @@ impl Target {
             choice: None,
             nvidia: None,
             few_elements: 0,
-            aligned: true,
+            alignment: 8,
             max_workgroup: 256,
             workgroup_bytes: 16 << 10,
             max_buffers: 8,
@@ -134,7 +134,7 @@ impl Target {
             choice: None,
             nvidia: Some(Nvidia { capability, processors, describes: true }),
             few_elements: 0,
-            aligned: true,
+            alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 48 << 10,
             // Pointers in the 4 KB that a launch's parameters may take.
@@ -158,7 +158,7 @@ impl Target {
             choice: None,
             nvidia: None,
             few_elements: SOFTWARE_FEW,
-            aligned: true,
+            alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 32 << 10,
             max_buffers: 32,

@@ -4,6 +4,7 @@ use crate::base::DType;
 use crate::kernel::{Access, Affine, AxisId, Expr, Guard, Kernel};
 use crate::render::c_like::Lanes;
 use crate::render::c_like::emit::GROUPS;
+use crate::render::c_like::turns::written;
 use crate::render::iterations;
 use crate::render::shader::Unsupported;
 use crate::render::target::{Adapter, Target};
@@ -15,6 +16,16 @@ const MOST_LINES: usize = 160;
 /// Registers of a GPU's invocation that rows may stay in between loops: with
 /// twice as many, half as many invocations would run at once.
 pub const REGISTERS_FOR_ROWS: usize = 64;
+
+/// Registers of a software driver's invocation that rows may stay in: they are the
+/// processor's cache.
+pub const REGISTERS_FOR_WRITTEN_ROWS: usize = 512;
+
+/// Definitions of rows' values, times lanes and turns, that are written out at most.
+const MOST_WRITTEN: usize = 2048;
+
+/// Subgroups that may share a row that is held: more than one meet at barriers.
+const SUBGROUPS: [usize; 3] = [1, 2, 4];
 
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +65,33 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four, by_eight })
 }
 
+/// The layout in which subgroups share rows, few enough for each invocation to hold its own
+/// between loops, on drivers that go through memory word by word. `None` where rows are too
+/// long, or so few that compiling takes longer.
+pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
+    let elements = kernel.points(kernel.depth().min(1));
+    let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)));
+    if target.adapter != Adapter::Cpu || target.subgroup < 4 || kernel.depth() != 1 || scans {
+        return None;
+    }
+    let axis = innermost(kernel, 1).filter(|_| elements >= 64 * target.few_elements)?;
+    let mut lanes = Lanes::single(kernel);
+    give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
+    let (rows, subgroup) = (kernel.level_points(1), target.subgroup as usize);
+    let defined = kernel.exprs.iter().filter(|node| node.level == 1 && !matches!(node.expr, Expr::Index(_)));
+    let definitions = defined.count() * lanes.count[1];
+    let suits = |team: usize| {
+        let step = team * lanes.count[1];
+        let few = |turns: usize| definitions * turns <= MOST_WRITTEN;
+        // Most invocations have something to do in most turns.
+        written(rows.div_ceil(step)).is_some_and(|turns| few(turns) && 4 * rows >= 3 * turns * step)
+    };
+    let team = SUBGROUPS.map(|count| count * subgroup).into_iter().find(|&team| suits(team))?;
+    let by_four = by_four(kernel, &lanes, target);
+    let by_eight = by_eight(kernel, &lanes, target);
+    Some(Tiling { lanes, team, blocked: false, workgroup: team as u32, by_four, by_eight })
+}
+
 /// Lanes along an axis that runs through memory, if it has any.
 fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usize> {
     let elements = kernel.points(kernel.depth().min(1));
@@ -65,12 +103,15 @@ fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usiz
     } else if elements < 64 * target.few_elements || target.adapter != Adapter::Cpu {
         &[4]
     } else {
-        // An invocation costs a software driver about as much as two accesses.
-        &[8, 4]
+        // An invocation costs a software driver about as much as two accesses, and of rows so
+        // does a turn of the loop.
+        &[16, 8, 4]
     };
+    let most = if kernel.axes[axis.index()].level == 1 { 16 } else { 8 };
+    let counts = counts.iter().filter(|&&count| count <= most);
     let extent = kernel.axes[axis.index()].extent.max(1);
     let fits = |count: usize| extent.is_multiple_of(count) && kernel.exprs.len() * count <= MOST_LINES;
-    let count = counts.iter().copied().find(|&count| fits(count))?;
+    let count = counts.copied().find(|&count| fits(count))?;
     is_neighbourly(kernel, axis).then_some(count)
 }
 
@@ -155,7 +196,7 @@ pub(in crate::render) fn wanted_team(target: &Target, points: usize, rows: usize
 /// four neighbours from a multiple of four on.
 pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
     let mut inputs =
-        vec![target.aligned && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
+        vec![target.alignment >= 4 && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
     for node in &kernel.exprs {
         if let Expr::Load(slot, access, guard) = &node.expr {
             inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 4);
@@ -165,19 +206,22 @@ pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, V
     (inputs, outputs.collect())
 }
 
-/// Which inputs and outputs of 16-bit elements are accessed by eights, 16 bytes at a
-/// time.
+/// Which inputs and outputs are accessed by eights: 16-bit elements on NVIDIA's GPUs, 16 bytes
+/// at a time, and 32-bit ones where each access takes time of its own.
 fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
-    let halves = |dtype: DType| target.nvidia.is_some() && dtype.size() == 2;
+    let wide = |dtype: DType| match target.adapter {
+        Adapter::Cpu => target.int64 && dtype.size() == 4,
+        Adapter::Discrete | Adapter::Integrated => target.nvidia.is_some() && dtype.size() == 2,
+    };
     let mut inputs: Vec<bool> =
-        kernel.inputs.iter().map(|input| target.aligned && halves(input.dtype)).collect();
+        kernel.inputs.iter().map(|input| target.alignment >= 8 && wide(input.dtype)).collect();
     for node in &kernel.exprs {
         if let Expr::Load(slot, access, guard) = &node.expr {
             inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 8);
         }
     }
     let is_run = |address: &Affine| run_axis(address, lanes, 8).is_some();
-    let outputs = kernel.stores.iter().map(|store| halves(store.dtype) && is_run(&store.address));
+    let outputs = kernel.stores.iter().map(|store| wide(store.dtype) && is_run(&store.address));
     (inputs, outputs.collect())
 }
 

@@ -32,16 +32,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -50,7 +56,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 8) { return; }
     let point_first = point * 8;
@@ -62,16 +68,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) >> 2u);
-    let v0_0 = four1.x;
-    let v0_1 = four1.y;
-    let v0_2 = four1.z;
-    let v0_3 = four1.w;
-    let four2 = in0((i1_4) >> 2u);
-    let v0_4 = four2.x;
-    let v0_5 = four2.y;
-    let v0_6 = four2.z;
-    let v0_7 = four2.w;
+    let at1 = in0_begun((i1_0) >> 3u);
+    let eight2 = in0(at1);
+    let v0_0 = eight2.low.x;
+    let v0_1 = eight2.low.y;
+    let v0_2 = eight2.low.z;
+    let v0_3 = eight2.low.w;
+    let v0_4 = eight2.high.x;
+    let v0_5 = eight2.high.y;
+    let v0_6 = eight2.high.z;
+    let v0_7 = eight2.high.w;
     let v1_0 = exp_f32(v0_0);
     let v1_1 = exp_f32(v0_1);
     let v1_2 = exp_f32(v0_2);
@@ -80,8 +86,8 @@ fn main(
     let v1_5 = exp_f32(v0_5);
     let v1_6 = exp_f32(v0_6);
     let v1_7 = exp_f32(v0_7);
-    out0((i1_0) >> 2u, v1_0, v1_1, v1_2, v1_3);
-    out0((i1_4) >> 2u, v1_4, v1_5, v1_6, v1_7);
+    let at3 = (i1_0) >> 3u;
+    out0(at3, vec4(v1_0, v1_1, v1_2, v1_3), vec4(v1_4, v1_5, v1_6, v1_7));
 }
 
 // add[8, 8]
@@ -104,16 +110,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -122,7 +134,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 8) { return; }
     let point_first = point * 8;
@@ -134,16 +146,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) >> 2u);
-    let v0_0 = four1.x;
-    let v0_1 = four1.y;
-    let v0_2 = four1.z;
-    let v0_3 = four1.w;
-    let four2 = in0((i1_4) >> 2u);
-    let v0_4 = four2.x;
-    let v0_5 = four2.y;
-    let v0_6 = four2.z;
-    let v0_7 = four2.w;
+    let at1 = in0_begun((i1_0) >> 3u);
+    let eight2 = in0(at1);
+    let v0_0 = eight2.low.x;
+    let v0_1 = eight2.low.y;
+    let v0_2 = eight2.low.z;
+    let v0_3 = eight2.low.w;
+    let v0_4 = eight2.high.x;
+    let v0_5 = eight2.high.y;
+    let v0_6 = eight2.high.z;
+    let v0_7 = eight2.high.w;
     let v1 = number_f32(0x3f800000u /* 1.0 */);
     let v2_0 = add_f32(v0_0, v1);
     let v2_1 = add_f32(v0_1, v1);
@@ -153,8 +165,8 @@ fn main(
     let v2_5 = add_f32(v0_5, v1);
     let v2_6 = add_f32(v0_6, v1);
     let v2_7 = add_f32(v0_7, v1);
-    out0((i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
-    out0((i1_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
+    let at3 = (i1_0) >> 3u;
+    out0(at3, vec4(v2_0, v2_1, v2_2, v2_3), vec4(v2_4, v2_5, v2_6, v2_7));
 }
 
 // sum[8]
@@ -177,16 +189,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -195,7 +213,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     let point_first = point * 8;
@@ -216,16 +234,16 @@ fn main(
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i1: i32 = 0; i1 < 8; i1 += 1) {
-        let four2 = in0((i0_0 + i1 * 8) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0_4 + i1 * 8) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
+        let at2 = in0_begun((i0_0 + i1 * 8) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
         s1a_0 = add_f32(s1a_0, v0_0);
         s1a_1 = add_f32(s1a_1, v0_1);
         s1a_2 = add_f32(s1a_2, v0_2);
@@ -243,7 +261,7 @@ fn main(
     let v1_5 = s1a_5;
     let v1_6 = s1a_6;
     let v1_7 = s1a_7;
-    out0((i0_0) >> 2u, v1_0, v1_1, v1_2, v1_3);
-    out0((i0_4) >> 2u, v1_4, v1_5, v1_6, v1_7);
+    let at4 = (i0_0) >> 3u;
+    out0(at4, vec4(v1_0, v1_1, v1_2, v1_3), vec4(v1_4, v1_5, v1_6, v1_7));
 }
 

@@ -19,16 +19,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
+}
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -58,26 +64,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four1 = in0((i1 * 128 + i2_0 * 8 + i4_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i1 * 128 + i2_1 * 8 + i4_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i1 * 128 + i2_2 * 8 + i4_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i1 * 128 + i2_3 * 8 + i4_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
+    let at1 = in0_begun((i1 * 128 + i2_0 * 8 + i4_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i1 * 128 + i2_1 * 8 + i4_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i1 * 128 + i2_2 * 8 + i4_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i1 * 128 + i2_3 * 8 + i4_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
     let v1 = number_f32(0x3eb504f3u /* 0.35355338 */);
     let v2_0_0 = multiply_f32(v0_0_0, v1);
     let v2_0_1 = multiply_f32(v0_0_1, v1);
@@ -114,26 +124,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let four1 = in1((i1 * 128 + i3_0 * 8 + i4_0) >> 2u);
-    let v3_0_0 = four1.x;
-    let v3_0_1 = four1.y;
-    let v3_0_2 = four1.z;
-    let v3_0_3 = four1.w;
-    let four2 = in1((i1 * 128 + i3_1 * 8 + i4_0) >> 2u);
-    let v3_1_0 = four2.x;
-    let v3_1_1 = four2.y;
-    let v3_1_2 = four2.z;
-    let v3_1_3 = four2.w;
-    let four3 = in1((i1 * 128 + i3_2 * 8 + i4_0) >> 2u);
-    let v3_2_0 = four3.x;
-    let v3_2_1 = four3.y;
-    let v3_2_2 = four3.z;
-    let v3_2_3 = four3.w;
-    let four4 = in1((i1 * 128 + i3_3 * 8 + i4_0) >> 2u);
-    let v3_3_0 = four4.x;
-    let v3_3_1 = four4.y;
-    let v3_3_2 = four4.z;
-    let v3_3_3 = four4.w;
+    let at1 = in1_begun((i1 * 128 + i3_0 * 8 + i4_0) >> 2u);
+    let four2 = in1(at1);
+    let v3_0_0 = four2.x;
+    let v3_0_1 = four2.y;
+    let v3_0_2 = four2.z;
+    let v3_0_3 = four2.w;
+    let at3 = in1_begun((i1 * 128 + i3_1 * 8 + i4_0) >> 2u);
+    let four4 = in1(at3);
+    let v3_1_0 = four4.x;
+    let v3_1_1 = four4.y;
+    let v3_1_2 = four4.z;
+    let v3_1_3 = four4.w;
+    let at5 = in1_begun((i1 * 128 + i3_2 * 8 + i4_0) >> 2u);
+    let four6 = in1(at5);
+    let v3_2_0 = four6.x;
+    let v3_2_1 = four6.y;
+    let v3_2_2 = four6.z;
+    let v3_2_3 = four6.w;
+    let at7 = in1_begun((i1 * 128 + i3_3 * 8 + i4_0) >> 2u);
+    let four8 = in1(at7);
+    let v3_3_0 = four8.x;
+    let v3_3_1 = four8.y;
+    let v3_3_2 = four8.z;
+    let v3_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
         vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
@@ -153,7 +167,8 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i1 * 256 + i2 * 16 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
+    let at1 = (i1 * 256 + i2 * 16 + i3_0) >> 2u;
+    out0(at1, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -187,8 +202,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
@@ -284,16 +299,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 @group(0) @binding(3) var<storage, read_write> out1_0: array<f32>;
 fn out1(at: i32, x: f32) {
@@ -307,7 +328,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 128) { return; }
     let over1 = i32((u32(point) / 16u));
@@ -340,16 +361,16 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let four3 = in0((i1 * 256 + i2 * 16 + i3_0) >> 2u);
-        let v4_0 = four3.x;
-        let v4_1 = four3.y;
-        let v4_2 = four3.z;
-        let v4_3 = four3.w;
-        let four4 = in0((i1 * 256 + i2 * 16 + i3_4) >> 2u);
-        let v4_4 = four4.x;
-        let v4_5 = four4.y;
-        let v4_6 = four4.z;
-        let v4_7 = four4.w;
+        let at3 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let eight4 = in0(at3);
+        let v4_0 = eight4.low.x;
+        let v4_1 = eight4.low.y;
+        let v4_2 = eight4.low.z;
+        let v4_3 = eight4.low.w;
+        let v4_4 = eight4.high.x;
+        let v4_5 = eight4.high.y;
+        let v4_6 = eight4.high.z;
+        let v4_7 = eight4.high.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
@@ -394,16 +415,16 @@ fn main(
         let v3_5 = (!v2_5);
         let v3_6 = (!v2_6);
         let v3_7 = (!v2_7);
-        let four6 = in0((i1 * 256 + i2 * 16 + i3_0) >> 2u);
-        let v4_0 = four6.x;
-        let v4_1 = four6.y;
-        let v4_2 = four6.z;
-        let v4_3 = four6.w;
-        let four7 = in0((i1 * 256 + i2 * 16 + i3_4) >> 2u);
-        let v4_4 = four7.x;
-        let v4_5 = four7.y;
-        let v4_6 = four7.z;
-        let v4_7 = four7.w;
+        let at6 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let eight7 = in0(at6);
+        let v4_0 = eight7.low.x;
+        let v4_1 = eight7.low.y;
+        let v4_2 = eight7.low.z;
+        let v4_3 = eight7.low.w;
+        let v4_4 = eight7.high.x;
+        let v4_5 = eight7.high.y;
+        let v4_6 = eight7.high.z;
+        let v4_7 = eight7.high.w;
         let v6_0 = select(v5, v4_0, v3_0);
         let v6_1 = select(v5, v4_1, v3_1);
         let v6_2 = select(v5, v4_2, v3_2);
@@ -428,16 +449,9 @@ fn main(
         let v9_5 = exp_f32(v8_5);
         let v9_6 = exp_f32(v8_6);
         let v9_7 = exp_f32(v8_7);
-        s5a = add_f32(s5a, v9_0);
-        s5a = add_f32(s5a, v9_1);
-        s5a = add_f32(s5a, v9_2);
-        s5a = add_f32(s5a, v9_3);
-        s5a = add_f32(s5a, v9_4);
-        s5a = add_f32(s5a, v9_5);
-        s5a = add_f32(s5a, v9_6);
-        s5a = add_f32(s5a, v9_7);
-        out0((i1 * 256 + i2 * 16 + i3_0) >> 2u, v9_0, v9_1, v9_2, v9_3);
-        out0((i1 * 256 + i2 * 16 + i3_4) >> 2u, v9_4, v9_5, v9_6, v9_7);
+        s5a = add_f32(s5a, add_f32(add_f32(add_f32(v9_0, v9_1), add_f32(v9_2, v9_3)), add_f32(add_f32(v9_4, v9_5), add_f32(v9_6, v9_7))));
+        let at8 = (i1 * 256 + i2 * 16 + i3_0) >> 3u;
+        out0(at8, vec4(v9_0, v9_1, v9_2, v9_3), vec4(v9_4, v9_5, v9_6, v9_7));
     }
     let v10 = s5a;
     out1(i1 * 16 + i2, v10);
@@ -464,22 +478,31 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
+}
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours2;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
+}
+var<private> fours2: i32;
+fn in2_begun(group: i32) -> i32 {
+    return group + fours2;
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -509,31 +532,36 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four1 = in0((i1 * 256 + i2_0 * 16 + i4_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i1 * 256 + i2_1 * 16 + i4_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i1 * 256 + i2_2 * 16 + i4_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i1 * 256 + i2_3 * 16 + i4_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
-    let four5 = in1((i1 * 16 + i2_0) >> 2u);
-    let v1_0 = four5.x;
-    let v1_1 = four5.y;
-    let v1_2 = four5.z;
-    let v1_3 = four5.w;
+    let at1 = in0_begun((i1 * 256 + i2_0 * 16 + i4_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i1 * 256 + i2_1 * 16 + i4_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i1 * 256 + i2_2 * 16 + i4_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i1 * 256 + i2_3 * 16 + i4_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
+    let at9 = in1_begun((i1 * 16 + i2_0) >> 2u);
+    let four10 = in1(at9);
+    let v1_0 = four10.x;
+    let v1_1 = four10.y;
+    let v1_2 = four10.z;
+    let v1_3 = four10.w;
     let v2_0_0 = divide_f32(v0_0_0, v1_0);
     let v2_0_1 = divide_f32(v0_0_1, v1_0);
     let v2_0_2 = divide_f32(v0_0_2, v1_0);
@@ -569,26 +597,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let four1 = in2((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
-    let v3_0_0 = four1.x;
-    let v3_1_0 = four1.y;
-    let v3_2_0 = four1.z;
-    let v3_3_0 = four1.w;
-    let four2 = in2((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
-    let v3_0_1 = four2.x;
-    let v3_1_1 = four2.y;
-    let v3_2_1 = four2.z;
-    let v3_3_1 = four2.w;
-    let four3 = in2((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
-    let v3_0_2 = four3.x;
-    let v3_1_2 = four3.y;
-    let v3_2_2 = four3.z;
-    let v3_3_2 = four3.w;
-    let four4 = in2((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
-    let v3_0_3 = four4.x;
-    let v3_1_3 = four4.y;
-    let v3_2_3 = four4.z;
-    let v3_3_3 = four4.w;
+    let at1 = in2_begun((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
+    let four2 = in2(at1);
+    let v3_0_0 = four2.x;
+    let v3_1_0 = four2.y;
+    let v3_2_0 = four2.z;
+    let v3_3_0 = four2.w;
+    let at3 = in2_begun((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
+    let four4 = in2(at3);
+    let v3_0_1 = four4.x;
+    let v3_1_1 = four4.y;
+    let v3_2_1 = four4.z;
+    let v3_3_1 = four4.w;
+    let at5 = in2_begun((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
+    let four6 = in2(at5);
+    let v3_0_2 = four6.x;
+    let v3_1_2 = four6.y;
+    let v3_2_2 = four6.z;
+    let v3_3_2 = four6.w;
+    let at7 = in2_begun((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
+    let four8 = in2(at7);
+    let v3_0_3 = four8.x;
+    let v3_1_3 = four8.y;
+    let v3_2_3 = four8.z;
+    let v3_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
         vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
@@ -608,7 +640,8 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i1 * 128 + i2 * 8 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
+    let at1 = (i1 * 128 + i2 * 8 + i3_0) >> 2u;
+    out0(at1, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -642,9 +675,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
-    fours2 = launch[1].z / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
+    fours2 = i32(launch[1].z / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

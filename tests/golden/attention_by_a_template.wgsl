@@ -15,11 +15,17 @@ fn less_f32(x: f32, y: f32) -> bool {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<u32>;
 fn out0(quad: i32, a: bool, b: bool, c: bool, d: bool) {
@@ -33,7 +39,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 200) { return; }
     let point_first = point * 8;
@@ -46,16 +52,16 @@ fn main(
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
     let v0 = number_f32(0x00000000u /* 0.0 */);
-    let four1 = in0((i1_0) >> 2u);
-    let v1_0 = four1.x;
-    let v1_1 = four1.y;
-    let v1_2 = four1.z;
-    let v1_3 = four1.w;
-    let four2 = in0((i1_4) >> 2u);
-    let v1_4 = four2.x;
-    let v1_5 = four2.y;
-    let v1_6 = four2.z;
-    let v1_7 = four2.w;
+    let at1 = in0_begun((i1_0) >> 3u);
+    let eight2 = in0(at1);
+    let v1_0 = eight2.low.x;
+    let v1_1 = eight2.low.y;
+    let v1_2 = eight2.low.z;
+    let v1_3 = eight2.low.w;
+    let v1_4 = eight2.high.x;
+    let v1_5 = eight2.high.y;
+    let v1_6 = eight2.high.z;
+    let v1_7 = eight2.high.w;
     let v2_0 = less_f32(v0, v1_0);
     let v2_1 = less_f32(v0, v1_1);
     let v2_2 = less_f32(v0, v1_2);
@@ -64,8 +70,9 @@ fn main(
     let v2_5 = less_f32(v0, v1_5);
     let v2_6 = less_f32(v0, v1_6);
     let v2_7 = less_f32(v0, v1_7);
-    out0((i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
-    out0((i1_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
+    let at3 = (i1_0) >> 2u;
+    out0(at3, v2_0, v2_1, v2_2, v2_3);
+    out0(at3 + 1, v2_4, v2_5, v2_6, v2_7);
 }
 
 // attention[2, 40, 32]
@@ -106,16 +113,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<u32>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<bool> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return vec4<bool>(((in1_0[e] >> 0u) & 0xffu) != 0u, ((in1_0[e] >> 8u) & 0xffu) != 0u, ((in1_0[e] >> 16u) & 0xffu) != 0u, ((in1_0[e] >> 24u) & 0xffu) != 0u);
+}
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -157,26 +170,30 @@ fn load_q(batch: i32, depth: i32, row: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four2 = in0((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) >> 2u);
-    let v0_0_0 = four2.x;
-    let v0_0_1 = four2.y;
-    let v0_0_2 = four2.z;
-    let v0_0_3 = four2.w;
-    let four3 = in0((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) >> 2u);
-    let v0_1_0 = four3.x;
-    let v0_1_1 = four3.y;
-    let v0_1_2 = four3.z;
-    let v0_1_3 = four3.w;
-    let four4 = in0((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) >> 2u);
-    let v0_2_0 = four4.x;
-    let v0_2_1 = four4.y;
-    let v0_2_2 = four4.z;
-    let v0_2_3 = four4.w;
-    let four5 = in0((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) >> 2u);
-    let v0_3_0 = four5.x;
-    let v0_3_1 = four5.y;
-    let v0_3_2 = four5.z;
-    let v0_3_3 = four5.w;
+    let at2 = in0_begun((i0 * 3840 + i1_0 * 96 + i2 * 8 + i5_0) >> 2u);
+    let four3 = in0(at2);
+    let v0_0_0 = four3.x;
+    let v0_0_1 = four3.y;
+    let v0_0_2 = four3.z;
+    let v0_0_3 = four3.w;
+    let at4 = in0_begun((i0 * 3840 + i1_1 * 96 + i2 * 8 + i5_0) >> 2u);
+    let four5 = in0(at4);
+    let v0_1_0 = four5.x;
+    let v0_1_1 = four5.y;
+    let v0_1_2 = four5.z;
+    let v0_1_3 = four5.w;
+    let at6 = in0_begun((i0 * 3840 + i1_2 * 96 + i2 * 8 + i5_0) >> 2u);
+    let four7 = in0(at6);
+    let v0_2_0 = four7.x;
+    let v0_2_1 = four7.y;
+    let v0_2_2 = four7.z;
+    let v0_2_3 = four7.w;
+    let at8 = in0_begun((i0 * 3840 + i1_3 * 96 + i2 * 8 + i5_0) >> 2u);
+    let four9 = in0(at8);
+    let v0_3_0 = four9.x;
+    let v0_3_1 = four9.y;
+    let v0_3_2 = four9.z;
+    let v0_3_3 = four9.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_1_0, v0_2_0, v0_3_0),
         vec4<Element>(v0_0_1, v0_1_1, v0_2_1, v0_3_1),
@@ -198,26 +215,30 @@ fn load_k(batch: i32, key: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i5_1 = i5_0 + 1;
     let i5_2 = i5_0 + 2;
     let i5_3 = i5_0 + 3;
-    let four2 = in0((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) >> 2u);
-    let v1_0_0 = four2.x;
-    let v1_0_1 = four2.y;
-    let v1_0_2 = four2.z;
-    let v1_0_3 = four2.w;
-    let four3 = in0((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) >> 2u);
-    let v1_1_0 = four3.x;
-    let v1_1_1 = four3.y;
-    let v1_1_2 = four3.z;
-    let v1_1_3 = four3.w;
-    let four4 = in0((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) >> 2u);
-    let v1_2_0 = four4.x;
-    let v1_2_1 = four4.y;
-    let v1_2_2 = four4.z;
-    let v1_2_3 = four4.w;
-    let four5 = in0((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) >> 2u);
-    let v1_3_0 = four5.x;
-    let v1_3_1 = four5.y;
-    let v1_3_2 = four5.z;
-    let v1_3_3 = four5.w;
+    let at2 = in0_begun((i0 * 3840 + i2 * 8 + i4_0 * 96 + i5_0 + 32) >> 2u);
+    let four3 = in0(at2);
+    let v1_0_0 = four3.x;
+    let v1_0_1 = four3.y;
+    let v1_0_2 = four3.z;
+    let v1_0_3 = four3.w;
+    let at4 = in0_begun((i0 * 3840 + i2 * 8 + i4_1 * 96 + i5_0 + 32) >> 2u);
+    let four5 = in0(at4);
+    let v1_1_0 = four5.x;
+    let v1_1_1 = four5.y;
+    let v1_1_2 = four5.z;
+    let v1_1_3 = four5.w;
+    let at6 = in0_begun((i0 * 3840 + i2 * 8 + i4_2 * 96 + i5_0 + 32) >> 2u);
+    let four7 = in0(at6);
+    let v1_2_0 = four7.x;
+    let v1_2_1 = four7.y;
+    let v1_2_2 = four7.z;
+    let v1_2_3 = four7.w;
+    let at8 = in0_begun((i0 * 3840 + i2 * 8 + i4_3 * 96 + i5_0 + 32) >> 2u);
+    let four9 = in0(at8);
+    let v1_3_0 = four9.x;
+    let v1_3_1 = four9.y;
+    let v1_3_2 = four9.z;
+    let v1_3_3 = four9.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_0_1, v1_0_2, v1_0_3),
         vec4<Element>(v1_1_0, v1_1_1, v1_1_2, v1_1_3),
@@ -239,26 +260,30 @@ fn load_v(batch: i32, column: i32, key: i32) -> array<vec4<Element>, 4> {
     let i4_1 = i4_0 + 1;
     let i4_2 = i4_0 + 2;
     let i4_3 = i4_0 + 3;
-    let four2 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) >> 2u);
-    let v2_0_0 = four2.x;
-    let v2_1_0 = four2.y;
-    let v2_2_0 = four2.z;
-    let v2_3_0 = four2.w;
-    let four3 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) >> 2u);
-    let v2_0_1 = four3.x;
-    let v2_1_1 = four3.y;
-    let v2_2_1 = four3.z;
-    let v2_3_1 = four3.w;
-    let four4 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) >> 2u);
-    let v2_0_2 = four4.x;
-    let v2_1_2 = four4.y;
-    let v2_2_2 = four4.z;
-    let v2_3_2 = four4.w;
-    let four5 = in0((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) >> 2u);
-    let v2_0_3 = four5.x;
-    let v2_1_3 = four5.y;
-    let v2_2_3 = four5.z;
-    let v2_3_3 = four5.w;
+    let at2 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_0 * 96 + 64) >> 2u);
+    let four3 = in0(at2);
+    let v2_0_0 = four3.x;
+    let v2_1_0 = four3.y;
+    let v2_2_0 = four3.z;
+    let v2_3_0 = four3.w;
+    let at4 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_1 * 96 + 64) >> 2u);
+    let four5 = in0(at4);
+    let v2_0_1 = four5.x;
+    let v2_1_1 = four5.y;
+    let v2_2_1 = four5.z;
+    let v2_3_1 = four5.w;
+    let at6 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_2 * 96 + 64) >> 2u);
+    let four7 = in0(at6);
+    let v2_0_2 = four7.x;
+    let v2_1_2 = four7.y;
+    let v2_2_2 = four7.z;
+    let v2_3_2 = four7.w;
+    let at8 = in0_begun((i0 * 3840 + i2 * 8 + i3_0 + i4_3 * 96 + 64) >> 2u);
+    let four9 = in0(at8);
+    let v2_0_3 = four9.x;
+    let v2_1_3 = four9.y;
+    let v2_2_3 = four9.z;
+    let v2_3_3 = four9.w;
     let inside_0 = key + 0 < 40;
     let inside_1 = key + 1 < 40;
     let inside_2 = key + 2 < 40;
@@ -282,26 +307,30 @@ fn masked(batch: i32, key: i32, row: i32, x: array<vec4<Element>, 4>) -> array<v
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 * 40 + i4_0) >> 2u);
-    let v3_0_0 = four1.x;
-    let v3_0_1 = four1.y;
-    let v3_0_2 = four1.z;
-    let v3_0_3 = four1.w;
-    let four2 = in1((i1_1 * 40 + i4_0) >> 2u);
-    let v3_1_0 = four2.x;
-    let v3_1_1 = four2.y;
-    let v3_1_2 = four2.z;
-    let v3_1_3 = four2.w;
-    let four3 = in1((i1_2 * 40 + i4_0) >> 2u);
-    let v3_2_0 = four3.x;
-    let v3_2_1 = four3.y;
-    let v3_2_2 = four3.z;
-    let v3_2_3 = four3.w;
-    let four4 = in1((i1_3 * 40 + i4_0) >> 2u);
-    let v3_3_0 = four4.x;
-    let v3_3_1 = four4.y;
-    let v3_3_2 = four4.z;
-    let v3_3_3 = four4.w;
+    let at1 = in1_begun((i1_0 * 40 + i4_0) >> 2u);
+    let four2 = in1(at1);
+    let v3_0_0 = four2.x;
+    let v3_0_1 = four2.y;
+    let v3_0_2 = four2.z;
+    let v3_0_3 = four2.w;
+    let at3 = in1_begun((i1_1 * 40 + i4_0) >> 2u);
+    let four4 = in1(at3);
+    let v3_1_0 = four4.x;
+    let v3_1_1 = four4.y;
+    let v3_1_2 = four4.z;
+    let v3_1_3 = four4.w;
+    let at5 = in1_begun((i1_2 * 40 + i4_0) >> 2u);
+    let four6 = in1(at5);
+    let v3_2_0 = four6.x;
+    let v3_2_1 = four6.y;
+    let v3_2_2 = four6.z;
+    let v3_2_3 = four6.w;
+    let at7 = in1_begun((i1_3 * 40 + i4_0) >> 2u);
+    let four8 = in1(at7);
+    let v3_3_0 = four8.x;
+    let v3_3_1 = four8.y;
+    let v3_3_2 = four8.z;
+    let v3_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(select(nowhere().x, x[0][0], v3_0_0), select(nowhere().x, x[0][1], v3_1_0), select(nowhere().x, x[0][2], v3_2_0), select(nowhere().x, x[0][3], v3_3_0)),
         vec4<Element>(select(nowhere().x, x[1][0], v3_0_1), select(nowhere().x, x[1][1], v3_1_1), select(nowhere().x, x[1][2], v3_2_1), select(nowhere().x, x[1][3], v3_3_1)),
@@ -323,7 +352,8 @@ fn store_o(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
+    let at2 = (i0 * 1280 + i1 * 32 + i2 * 8 + i3_0) >> 2u;
+    out0(at2, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Keys of a block, whose scores are computed before the first value is needed.
@@ -427,8 +457,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

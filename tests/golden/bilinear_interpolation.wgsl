@@ -28,10 +28,10 @@ fn in0(at: i32) -> f32 {
     let e = u32(at) + start0;
     return in0_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -167,7 +167,7 @@ fn main(
         report_i32(v6_7, 8u);
     }
     let v11_7 = in0(i0 * 64 + at17 * 8 + at18 * 1);
-    out0((i0 * 256 + i1 * 16 + i2_0) >> 2u, v11_0, v11_1, v11_2, v11_3);
-    out0((i0 * 256 + i1 * 16 + i2_4) >> 2u, v11_4, v11_5, v11_6, v11_7);
+    let at19 = (i0 * 256 + i1 * 16 + i2_0) >> 3u;
+    out0(at19, vec4(v11_0, v11_1, v11_2, v11_3), vec4(v11_4, v11_5, v11_6, v11_7));
 }
 

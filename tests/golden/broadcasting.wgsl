@@ -18,11 +18,17 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> in1_0: array<f32>;
 var<private> start1: u32;
@@ -30,16 +36,21 @@ fn in1(at: i32) -> f32 {
     let e = u32(at) + start1;
     return in1_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-var<private> fours2: u32;
-fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours2;
-    return bitcast<vec4<f32>>(words_of(in2_0[e]));
+@group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<u64>>;
+fn in2(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in2_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights2: i32;
+fn in2_begun(group: i32) -> i32 {
+    return group + eights2;
+}
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -48,9 +59,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     start1 = launch[1].y;
-    fours2 = launch[1].z / 4u;
+    eights2 = i32(launch[1].z / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -66,16 +77,16 @@ fn main(
     let i2_5 = i2_0 + 5;
     let i2_6 = i2_0 + 6;
     let i2_7 = i2_0 + 7;
-    let four3 = in0((i0 * 16 + i2_0) >> 2u);
-    let v0_0 = four3.x;
-    let v0_1 = four3.y;
-    let v0_2 = four3.z;
-    let v0_3 = four3.w;
-    let four4 = in0((i0 * 16 + i2_4) >> 2u);
-    let v0_4 = four4.x;
-    let v0_5 = four4.y;
-    let v0_6 = four4.z;
-    let v0_7 = four4.w;
+    let at3 = in0_begun((i0 * 16 + i2_0) >> 3u);
+    let eight4 = in0(at3);
+    let v0_0 = eight4.low.x;
+    let v0_1 = eight4.low.y;
+    let v0_2 = eight4.low.z;
+    let v0_3 = eight4.low.w;
+    let v0_4 = eight4.high.x;
+    let v0_5 = eight4.high.y;
+    let v0_6 = eight4.high.z;
+    let v0_7 = eight4.high.w;
     let v1 = in1(i1);
     let v2_0 = multiply_f32(v0_0, v1);
     let v2_1 = multiply_f32(v0_1, v1);
@@ -85,16 +96,16 @@ fn main(
     let v2_5 = multiply_f32(v0_5, v1);
     let v2_6 = multiply_f32(v0_6, v1);
     let v2_7 = multiply_f32(v0_7, v1);
-    let four5 = in2((i2_0) >> 2u);
-    let v3_0 = four5.x;
-    let v3_1 = four5.y;
-    let v3_2 = four5.z;
-    let v3_3 = four5.w;
-    let four6 = in2((i2_4) >> 2u);
-    let v3_4 = four6.x;
-    let v3_5 = four6.y;
-    let v3_6 = four6.z;
-    let v3_7 = four6.w;
+    let at5 = in2_begun((i2_0) >> 3u);
+    let eight6 = in2(at5);
+    let v3_0 = eight6.low.x;
+    let v3_1 = eight6.low.y;
+    let v3_2 = eight6.low.z;
+    let v3_3 = eight6.low.w;
+    let v3_4 = eight6.high.x;
+    let v3_5 = eight6.high.y;
+    let v3_6 = eight6.high.z;
+    let v3_7 = eight6.high.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);
@@ -103,7 +114,7 @@ fn main(
     let v4_5 = add_f32(v2_5, v3_5);
     let v4_6 = add_f32(v2_6, v3_6);
     let v4_7 = add_f32(v2_7, v3_7);
-    out0((i0 * 64 + i1 * 16 + i2_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
-    out0((i0 * 64 + i1 * 16 + i2_4) >> 2u, v4_4, v4_5, v4_6, v4_7);
+    let at7 = (i0 * 64 + i1 * 16 + i2_0) >> 3u;
+    out0(at7, vec4(v4_0, v4_1, v4_2, v4_3), vec4(v4_4, v4_5, v4_6, v4_7));
 }
 

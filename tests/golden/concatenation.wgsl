@@ -21,22 +21,33 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
-fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
-    return bitcast<vec4<f32>>(words_of(in1_0[e]));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
+fn in1(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in1_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + eights1;
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -45,8 +56,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    eights0 = i32(launch[1].x / 8u);
+    eights1 = i32(launch[1].y / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 10) { return; }
     let point_first = point * 8;
@@ -63,16 +74,15 @@ fn main(
     let v2 = ((i0) < (4));
     let v3 = (i0 < 4);
     let v4 = number_f32(0x00000000u /* 0.0 */);
-    let four2 = in0((select(0, i0 * 8 + i1_0, (i0 < 4))) >> 2u);
-    let v5_0 = select(number_f32(0x00000000u /* 0.0 */), four2.x, (i0 < 4));
-    let v5_1 = select(number_f32(0x00000000u /* 0.0 */), four2.y, (i0 < 4));
-    let v5_2 = select(number_f32(0x00000000u /* 0.0 */), four2.z, (i0 < 4));
-    let v5_3 = select(number_f32(0x00000000u /* 0.0 */), four2.w, (i0 < 4));
-    let four3 = in0((select(0, i0 * 8 + i1_4, (i0 < 4))) >> 2u);
-    let v5_4 = select(number_f32(0x00000000u /* 0.0 */), four3.x, (i0 < 4));
-    let v5_5 = select(number_f32(0x00000000u /* 0.0 */), four3.y, (i0 < 4));
-    let v5_6 = select(number_f32(0x00000000u /* 0.0 */), four3.z, (i0 < 4));
-    let v5_7 = select(number_f32(0x00000000u /* 0.0 */), four3.w, (i0 < 4));
+    let eight2 = in0(in0_begun((select(0, i0 * 8 + i1_0, (i0 < 4))) >> 3u));
+    let v5_0 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.x, (i0 < 4));
+    let v5_1 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.y, (i0 < 4));
+    let v5_2 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.z, (i0 < 4));
+    let v5_3 = select(number_f32(0x00000000u /* 0.0 */), eight2.low.w, (i0 < 4));
+    let v5_4 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.x, (i0 < 4));
+    let v5_5 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.y, (i0 < 4));
+    let v5_6 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.z, (i0 < 4));
+    let v5_7 = select(number_f32(0x00000000u /* 0.0 */), eight2.high.w, (i0 < 4));
     let v6 = number_f32(0x3f800000u /* 1.0 */);
     let v7_0 = add_f32(v5_0, v6);
     let v7_1 = add_f32(v5_1, v6);
@@ -90,16 +100,15 @@ fn main(
     let v8_5 = select(v4, v7_5, v3);
     let v8_6 = select(v4, v7_6, v3);
     let v8_7 = select(v4, v7_7, v3);
-    let four4 = in1((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) >> 2u);
-    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), four4.x, (i0 + (-4) >= 0));
-    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), four4.y, (i0 + (-4) >= 0));
-    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), four4.z, (i0 + (-4) >= 0));
-    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), four4.w, (i0 + (-4) >= 0));
-    let four5 = in1((select(0, i0 * 8 + i1_4 + (-32), (i0 + (-4) >= 0))) >> 2u);
-    let v10_4 = select(number_f32(0x00000000u /* 0.0 */), four5.x, (i0 + (-4) >= 0));
-    let v10_5 = select(number_f32(0x00000000u /* 0.0 */), four5.y, (i0 + (-4) >= 0));
-    let v10_6 = select(number_f32(0x00000000u /* 0.0 */), four5.z, (i0 + (-4) >= 0));
-    let v10_7 = select(number_f32(0x00000000u /* 0.0 */), four5.w, (i0 + (-4) >= 0));
+    let eight3 = in1(in1_begun((select(0, i0 * 8 + i1_0 + (-32), (i0 + (-4) >= 0))) >> 3u));
+    let v10_0 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.x, (i0 + (-4) >= 0));
+    let v10_1 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.y, (i0 + (-4) >= 0));
+    let v10_2 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.z, (i0 + (-4) >= 0));
+    let v10_3 = select(number_f32(0x00000000u /* 0.0 */), eight3.low.w, (i0 + (-4) >= 0));
+    let v10_4 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.x, (i0 + (-4) >= 0));
+    let v10_5 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.y, (i0 + (-4) >= 0));
+    let v10_6 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.z, (i0 + (-4) >= 0));
+    let v10_7 = select(number_f32(0x00000000u /* 0.0 */), eight3.high.w, (i0 + (-4) >= 0));
     let v11_0 = select(v10_0, v8_0, v2);
     let v11_1 = select(v10_1, v8_1, v2);
     let v11_2 = select(v10_2, v8_2, v2);
@@ -117,7 +126,7 @@ fn main(
     let v13_5 = multiply_f32(v11_5, v12);
     let v13_6 = multiply_f32(v11_6, v12);
     let v13_7 = multiply_f32(v11_7, v12);
-    out0((i0 * 8 + i1_0) >> 2u, v13_0, v13_1, v13_2, v13_3);
-    out0((i0 * 8 + i1_4) >> 2u, v13_4, v13_5, v13_6, v13_7);
+    let at4 = (i0 * 8 + i1_0) >> 3u;
+    out0(at4, vec4(v13_0, v13_1, v13_2, v13_3), vec4(v13_4, v13_5, v13_6, v13_7));
 }
 

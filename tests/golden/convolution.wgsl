@@ -203,7 +203,8 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v9_1 = maximum_f32(v8_1, v3);
     let v9_2 = maximum_f32(v8_2, v3);
     let v9_3 = maximum_f32(v8_3, v3);
-    out0((i0 * 2048 + i1 * 256 + i3_0) >> 2u, v9_0, v9_1, v9_2, v9_3);
+    let at2 = (i0 * 2048 + i1 * 256 + i3_0) >> 2u;
+    out0(at2, v9_0, v9_1, v9_2, v9_3);
 }
 
 // Fours of rows in a workgroup's tile.

@@ -40,10 +40,10 @@ fn in1(at: i32) -> f32 {
     let e = u32(at) + start1;
     return in1_0[e];
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -117,7 +117,7 @@ fn main(
     let v3_5 = multiply_f32(v1_5, v2);
     let v3_6 = multiply_f32(v1_6, v2);
     let v3_7 = multiply_f32(v1_7, v2);
-    out0((i1 * 32 + i2_0) >> 2u, v3_0, v3_1, v3_2, v3_3);
-    out0((i1 * 32 + i2_4) >> 2u, v3_4, v3_5, v3_6, v3_7);
+    let at10 = (i1 * 32 + i2_0) >> 3u;
+    out0(at10, vec4(v3_0, v3_1, v3_2, v3_3), vec4(v3_4, v3_5, v3_6, v3_7));
 }
 

@@ -58,11 +58,17 @@ fn round_f16(x: f32) -> f32 {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u32>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -76,7 +82,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 512) { return; }
     let point_first = point * 8;
@@ -88,16 +94,16 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) >> 2u);
-    let v0_0 = four1.x;
-    let v0_1 = four1.y;
-    let v0_2 = four1.z;
-    let v0_3 = four1.w;
-    let four2 = in0((i1_4) >> 2u);
-    let v0_4 = four2.x;
-    let v0_5 = four2.y;
-    let v0_6 = four2.z;
-    let v0_7 = four2.w;
+    let at1 = in0_begun((i1_0) >> 3u);
+    let eight2 = in0(at1);
+    let v0_0 = eight2.low.x;
+    let v0_1 = eight2.low.y;
+    let v0_2 = eight2.low.z;
+    let v0_3 = eight2.low.w;
+    let v0_4 = eight2.high.x;
+    let v0_5 = eight2.high.y;
+    let v0_6 = eight2.high.z;
+    let v0_7 = eight2.high.w;
     let v1_0 = round_f16(v0_0);
     let v1_1 = round_f16(v0_1);
     let v1_2 = round_f16(v0_2);
@@ -140,7 +146,8 @@ fn main(
     let v7_5 = multiply_f32(v6_5, v1_5);
     let v7_6 = multiply_f32(v6_6, v1_6);
     let v7_7 = multiply_f32(v6_7, v1_7);
-    out0((i1_0) >> 2u, v7_0, v7_1, v7_2, v7_3);
-    out0((i1_4) >> 2u, v7_4, v7_5, v7_6, v7_7);
+    let at3 = (i1_0) >> 2u;
+    out0(at3, v7_0, v7_1, v7_2, v7_3);
+    out0(at3 + 1, v7_4, v7_5, v7_6, v7_7);
 }
 

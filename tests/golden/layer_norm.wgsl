@@ -36,44 +36,73 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
-fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
-    return bitcast<vec4<f32>>(words_of(in1_0[e]));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-var<private> fours2: u32;
-fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours2;
-    return bitcast<vec4<f32>>(words_of(in2_0[e]));
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
+fn in1(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in1_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + eights1;
+}
+@group(0) @binding(3) var<storage, read_write> in2_0: array<vec4<u64>>;
+fn in2(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in2_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights2: i32;
+fn in2_begun(group: i32) -> i32 {
+    return group + eights2;
+}
+@group(0) @binding(4) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(8)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
+    @builtin(subgroup_id) own_subgroup: u32,
+    @builtin(subgroup_size) subgroup_size: u32,
+    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
-    fours2 = launch[1].z / 4u;
-    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    eights0 = i32(launch[1].x / 8u);
+    eights1 = i32(launch[1].y / 8u);
+    eights2 = i32(launch[1].z / 8u);
+    let point = i32(group.y * groups.x + group.x);
+    let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 64) { return; }
     let i0 = point;
+    var held_v0_0: array<f32, 2>;
+    var held_v0_1: array<f32, 2>;
+    var held_v0_2: array<f32, 2>;
+    var held_v0_3: array<f32, 2>;
+    var held_v0_4: array<f32, 2>;
+    var held_v0_5: array<f32, 2>;
+    var held_v0_6: array<f32, 2>;
+    var held_v0_7: array<f32, 2>;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 96; row += 8) {
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -82,30 +111,87 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 96 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 96 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
-        s1a = add_f32(s1a, v0_0);
-        s1a = add_f32(s1a, v0_1);
-        s1a = add_f32(s1a, v0_2);
-        s1a = add_f32(s1a, v0_3);
-        s1a = add_f32(s1a, v0_4);
-        s1a = add_f32(s1a, v0_5);
-        s1a = add_f32(s1a, v0_6);
-        s1a = add_f32(s1a, v0_7);
+        let at2 = in0_begun((i0 * 96 + i1_0) >> 3u);
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let eight3 = in0(at2);
+            let v0_0 = eight3.low.x;
+            let v0_1 = eight3.low.y;
+            let v0_2 = eight3.low.z;
+            let v0_3 = eight3.low.w;
+            let v0_4 = eight3.high.x;
+            let v0_5 = eight3.high.y;
+            let v0_6 = eight3.high.z;
+            let v0_7 = eight3.high.w;
+            held_v0_0[0] = v0_0;
+            held_v0_1[0] = v0_1;
+            held_v0_2[0] = v0_2;
+            held_v0_3[0] = v0_3;
+            held_v0_4[0] = v0_4;
+            held_v0_5[0] = v0_5;
+            held_v0_6[0] = v0_6;
+            held_v0_7[0] = v0_7;
+            s1a = add_f32(s1a, add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))));
+        }
+        {
+            let row = (lane + 8) * 8;
+            if (row < 96) {
+                let i1_0 = row;
+                let i1_1 = i1_0 + 1;
+                let i1_2 = i1_0 + 2;
+                let i1_3 = i1_0 + 3;
+                let i1_4 = i1_0 + 4;
+                let i1_5 = i1_0 + 5;
+                let i1_6 = i1_0 + 6;
+                let i1_7 = i1_0 + 7;
+                let eight4 = in0(at2 + 8);
+                let v0_0 = eight4.low.x;
+                let v0_1 = eight4.low.y;
+                let v0_2 = eight4.low.z;
+                let v0_3 = eight4.low.w;
+                let v0_4 = eight4.high.x;
+                let v0_5 = eight4.high.y;
+                let v0_6 = eight4.high.z;
+                let v0_7 = eight4.high.w;
+                held_v0_0[1] = v0_0;
+                held_v0_1[1] = v0_1;
+                held_v0_2[1] = v0_2;
+                held_v0_3[1] = v0_3;
+                held_v0_4[1] = v0_4;
+                held_v0_5[1] = v0_5;
+                held_v0_6[1] = v0_6;
+                held_v0_7[1] = v0_7;
+                s1a = add_f32(s1a, add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))));
+            }
+        }
     }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 4u);
+        s1a = add_f32(s1a, other_s1a);
+    }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 2u);
+        s1a = add_f32(s1a, other_s1a);
+    }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 1u);
+        s1a = add_f32(s1a, other_s1a);
+    }
+    s1a = subgroupBroadcastFirst(s1a);
     let v1 = s1a;
     let v2 = number_f32(0x42c00000u /* 96.0 */);
     let v3 = divide_f32(v1, v2);
-    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 96; row += 8) {
+    var s5a: f32 = number_f32(0x00000000u /* 0.0 */);
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -114,48 +200,102 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four5 = in0((i0 * 96 + i1_0) >> 2u);
-        let v0_0 = four5.x;
-        let v0_1 = four5.y;
-        let v0_2 = four5.z;
-        let v0_3 = four5.w;
-        let four6 = in0((i0 * 96 + i1_4) >> 2u);
-        let v0_4 = four6.x;
-        let v0_5 = four6.y;
-        let v0_6 = four6.z;
-        let v0_7 = four6.w;
-        let v4_0 = subtract_f32(v0_0, v3);
-        let v4_1 = subtract_f32(v0_1, v3);
-        let v4_2 = subtract_f32(v0_2, v3);
-        let v4_3 = subtract_f32(v0_3, v3);
-        let v4_4 = subtract_f32(v0_4, v3);
-        let v4_5 = subtract_f32(v0_5, v3);
-        let v4_6 = subtract_f32(v0_6, v3);
-        let v4_7 = subtract_f32(v0_7, v3);
-        let v5_0 = multiply_f32(v4_0, v4_0);
-        let v5_1 = multiply_f32(v4_1, v4_1);
-        let v5_2 = multiply_f32(v4_2, v4_2);
-        let v5_3 = multiply_f32(v4_3, v4_3);
-        let v5_4 = multiply_f32(v4_4, v4_4);
-        let v5_5 = multiply_f32(v4_5, v4_5);
-        let v5_6 = multiply_f32(v4_6, v4_6);
-        let v5_7 = multiply_f32(v4_7, v4_7);
-        s4a = add_f32(s4a, v5_0);
-        s4a = add_f32(s4a, v5_1);
-        s4a = add_f32(s4a, v5_2);
-        s4a = add_f32(s4a, v5_3);
-        s4a = add_f32(s4a, v5_4);
-        s4a = add_f32(s4a, v5_5);
-        s4a = add_f32(s4a, v5_6);
-        s4a = add_f32(s4a, v5_7);
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v0_0 = held_v0_0[0];
+            let v0_1 = held_v0_1[0];
+            let v0_2 = held_v0_2[0];
+            let v0_3 = held_v0_3[0];
+            let v0_4 = held_v0_4[0];
+            let v0_5 = held_v0_5[0];
+            let v0_6 = held_v0_6[0];
+            let v0_7 = held_v0_7[0];
+            let v4_0 = subtract_f32(v0_0, v3);
+            let v4_1 = subtract_f32(v0_1, v3);
+            let v4_2 = subtract_f32(v0_2, v3);
+            let v4_3 = subtract_f32(v0_3, v3);
+            let v4_4 = subtract_f32(v0_4, v3);
+            let v4_5 = subtract_f32(v0_5, v3);
+            let v4_6 = subtract_f32(v0_6, v3);
+            let v4_7 = subtract_f32(v0_7, v3);
+            let v5_0 = multiply_f32(v4_0, v4_0);
+            let v5_1 = multiply_f32(v4_1, v4_1);
+            let v5_2 = multiply_f32(v4_2, v4_2);
+            let v5_3 = multiply_f32(v4_3, v4_3);
+            let v5_4 = multiply_f32(v4_4, v4_4);
+            let v5_5 = multiply_f32(v4_5, v4_5);
+            let v5_6 = multiply_f32(v4_6, v4_6);
+            let v5_7 = multiply_f32(v4_7, v4_7);
+            s5a = add_f32(s5a, add_f32(add_f32(add_f32(v5_0, v5_1), add_f32(v5_2, v5_3)), add_f32(add_f32(v5_4, v5_5), add_f32(v5_6, v5_7))));
+        }
+        {
+            let row = (lane + 8) * 8;
+            if (row < 96) {
+                let i1_0 = row;
+                let i1_1 = i1_0 + 1;
+                let i1_2 = i1_0 + 2;
+                let i1_3 = i1_0 + 3;
+                let i1_4 = i1_0 + 4;
+                let i1_5 = i1_0 + 5;
+                let i1_6 = i1_0 + 6;
+                let i1_7 = i1_0 + 7;
+                let v0_0 = held_v0_0[1];
+                let v0_1 = held_v0_1[1];
+                let v0_2 = held_v0_2[1];
+                let v0_3 = held_v0_3[1];
+                let v0_4 = held_v0_4[1];
+                let v0_5 = held_v0_5[1];
+                let v0_6 = held_v0_6[1];
+                let v0_7 = held_v0_7[1];
+                let v4_0 = subtract_f32(v0_0, v3);
+                let v4_1 = subtract_f32(v0_1, v3);
+                let v4_2 = subtract_f32(v0_2, v3);
+                let v4_3 = subtract_f32(v0_3, v3);
+                let v4_4 = subtract_f32(v0_4, v3);
+                let v4_5 = subtract_f32(v0_5, v3);
+                let v4_6 = subtract_f32(v0_6, v3);
+                let v4_7 = subtract_f32(v0_7, v3);
+                let v5_0 = multiply_f32(v4_0, v4_0);
+                let v5_1 = multiply_f32(v4_1, v4_1);
+                let v5_2 = multiply_f32(v4_2, v4_2);
+                let v5_3 = multiply_f32(v4_3, v4_3);
+                let v5_4 = multiply_f32(v4_4, v4_4);
+                let v5_5 = multiply_f32(v4_5, v4_5);
+                let v5_6 = multiply_f32(v4_6, v4_6);
+                let v5_7 = multiply_f32(v4_7, v4_7);
+                s5a = add_f32(s5a, add_f32(add_f32(add_f32(v5_0, v5_1), add_f32(v5_2, v5_3)), add_f32(add_f32(v5_4, v5_5), add_f32(v5_6, v5_7))));
+            }
+        }
     }
-    let v6 = s4a;
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 4u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 2u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 1u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    s5a = subgroupBroadcastFirst(s5a);
+    let v6 = s5a;
     let v7 = divide_f32(v6, v2);
     let v8 = number_f32(0x3727c5acu /* 1e-5 */);
     let v9 = add_f32(v7, v8);
     let v10 = root_f32(v9);
     let v11 = reciprocal_f32(v10);
-    for (var row: i32 = 0; row < 96; row += 8) {
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -164,70 +304,151 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four7 = in0((i0 * 96 + i1_0) >> 2u);
-        let v0_0 = four7.x;
-        let v0_1 = four7.y;
-        let v0_2 = four7.z;
-        let v0_3 = four7.w;
-        let four8 = in0((i0 * 96 + i1_4) >> 2u);
-        let v0_4 = four8.x;
-        let v0_5 = four8.y;
-        let v0_6 = four8.z;
-        let v0_7 = four8.w;
-        let v4_0 = subtract_f32(v0_0, v3);
-        let v4_1 = subtract_f32(v0_1, v3);
-        let v4_2 = subtract_f32(v0_2, v3);
-        let v4_3 = subtract_f32(v0_3, v3);
-        let v4_4 = subtract_f32(v0_4, v3);
-        let v4_5 = subtract_f32(v0_5, v3);
-        let v4_6 = subtract_f32(v0_6, v3);
-        let v4_7 = subtract_f32(v0_7, v3);
-        let v12_0 = multiply_f32(v4_0, v11);
-        let v12_1 = multiply_f32(v4_1, v11);
-        let v12_2 = multiply_f32(v4_2, v11);
-        let v12_3 = multiply_f32(v4_3, v11);
-        let v12_4 = multiply_f32(v4_4, v11);
-        let v12_5 = multiply_f32(v4_5, v11);
-        let v12_6 = multiply_f32(v4_6, v11);
-        let v12_7 = multiply_f32(v4_7, v11);
-        let four9 = in1((i1_0) >> 2u);
-        let v13_0 = four9.x;
-        let v13_1 = four9.y;
-        let v13_2 = four9.z;
-        let v13_3 = four9.w;
-        let four10 = in1((i1_4) >> 2u);
-        let v13_4 = four10.x;
-        let v13_5 = four10.y;
-        let v13_6 = four10.z;
-        let v13_7 = four10.w;
-        let v14_0 = multiply_f32(v12_0, v13_0);
-        let v14_1 = multiply_f32(v12_1, v13_1);
-        let v14_2 = multiply_f32(v12_2, v13_2);
-        let v14_3 = multiply_f32(v12_3, v13_3);
-        let v14_4 = multiply_f32(v12_4, v13_4);
-        let v14_5 = multiply_f32(v12_5, v13_5);
-        let v14_6 = multiply_f32(v12_6, v13_6);
-        let v14_7 = multiply_f32(v12_7, v13_7);
-        let four11 = in2((i1_0) >> 2u);
-        let v15_0 = four11.x;
-        let v15_1 = four11.y;
-        let v15_2 = four11.z;
-        let v15_3 = four11.w;
-        let four12 = in2((i1_4) >> 2u);
-        let v15_4 = four12.x;
-        let v15_5 = four12.y;
-        let v15_6 = four12.z;
-        let v15_7 = four12.w;
-        let v16_0 = add_f32(v14_0, v15_0);
-        let v16_1 = add_f32(v14_1, v15_1);
-        let v16_2 = add_f32(v14_2, v15_2);
-        let v16_3 = add_f32(v14_3, v15_3);
-        let v16_4 = add_f32(v14_4, v15_4);
-        let v16_5 = add_f32(v14_5, v15_5);
-        let v16_6 = add_f32(v14_6, v15_6);
-        let v16_7 = add_f32(v14_7, v15_7);
-        out0((i0 * 96 + i1_0) >> 2u, v16_0, v16_1, v16_2, v16_3);
-        out0((i0 * 96 + i1_4) >> 2u, v16_4, v16_5, v16_6, v16_7);
+        let at6 = in1_begun((i1_0) >> 3u);
+        let at8 = in2_begun((i1_0) >> 3u);
+        let at10 = (i0 * 96 + i1_0) >> 3u;
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v0_0 = held_v0_0[0];
+            let v0_1 = held_v0_1[0];
+            let v0_2 = held_v0_2[0];
+            let v0_3 = held_v0_3[0];
+            let v0_4 = held_v0_4[0];
+            let v0_5 = held_v0_5[0];
+            let v0_6 = held_v0_6[0];
+            let v0_7 = held_v0_7[0];
+            let v4_0 = subtract_f32(v0_0, v3);
+            let v4_1 = subtract_f32(v0_1, v3);
+            let v4_2 = subtract_f32(v0_2, v3);
+            let v4_3 = subtract_f32(v0_3, v3);
+            let v4_4 = subtract_f32(v0_4, v3);
+            let v4_5 = subtract_f32(v0_5, v3);
+            let v4_6 = subtract_f32(v0_6, v3);
+            let v4_7 = subtract_f32(v0_7, v3);
+            let v12_0 = multiply_f32(v4_0, v11);
+            let v12_1 = multiply_f32(v4_1, v11);
+            let v12_2 = multiply_f32(v4_2, v11);
+            let v12_3 = multiply_f32(v4_3, v11);
+            let v12_4 = multiply_f32(v4_4, v11);
+            let v12_5 = multiply_f32(v4_5, v11);
+            let v12_6 = multiply_f32(v4_6, v11);
+            let v12_7 = multiply_f32(v4_7, v11);
+            let eight7 = in1(at6);
+            let v13_0 = eight7.low.x;
+            let v13_1 = eight7.low.y;
+            let v13_2 = eight7.low.z;
+            let v13_3 = eight7.low.w;
+            let v13_4 = eight7.high.x;
+            let v13_5 = eight7.high.y;
+            let v13_6 = eight7.high.z;
+            let v13_7 = eight7.high.w;
+            let v14_0 = multiply_f32(v12_0, v13_0);
+            let v14_1 = multiply_f32(v12_1, v13_1);
+            let v14_2 = multiply_f32(v12_2, v13_2);
+            let v14_3 = multiply_f32(v12_3, v13_3);
+            let v14_4 = multiply_f32(v12_4, v13_4);
+            let v14_5 = multiply_f32(v12_5, v13_5);
+            let v14_6 = multiply_f32(v12_6, v13_6);
+            let v14_7 = multiply_f32(v12_7, v13_7);
+            let eight9 = in2(at8);
+            let v15_0 = eight9.low.x;
+            let v15_1 = eight9.low.y;
+            let v15_2 = eight9.low.z;
+            let v15_3 = eight9.low.w;
+            let v15_4 = eight9.high.x;
+            let v15_5 = eight9.high.y;
+            let v15_6 = eight9.high.z;
+            let v15_7 = eight9.high.w;
+            let v16_0 = add_f32(v14_0, v15_0);
+            let v16_1 = add_f32(v14_1, v15_1);
+            let v16_2 = add_f32(v14_2, v15_2);
+            let v16_3 = add_f32(v14_3, v15_3);
+            let v16_4 = add_f32(v14_4, v15_4);
+            let v16_5 = add_f32(v14_5, v15_5);
+            let v16_6 = add_f32(v14_6, v15_6);
+            let v16_7 = add_f32(v14_7, v15_7);
+            out0(at10, vec4(v16_0, v16_1, v16_2, v16_3), vec4(v16_4, v16_5, v16_6, v16_7));
+        }
+        {
+            let row = (lane + 8) * 8;
+            if (row < 96) {
+                let i1_0 = row;
+                let i1_1 = i1_0 + 1;
+                let i1_2 = i1_0 + 2;
+                let i1_3 = i1_0 + 3;
+                let i1_4 = i1_0 + 4;
+                let i1_5 = i1_0 + 5;
+                let i1_6 = i1_0 + 6;
+                let i1_7 = i1_0 + 7;
+                let v0_0 = held_v0_0[1];
+                let v0_1 = held_v0_1[1];
+                let v0_2 = held_v0_2[1];
+                let v0_3 = held_v0_3[1];
+                let v0_4 = held_v0_4[1];
+                let v0_5 = held_v0_5[1];
+                let v0_6 = held_v0_6[1];
+                let v0_7 = held_v0_7[1];
+                let v4_0 = subtract_f32(v0_0, v3);
+                let v4_1 = subtract_f32(v0_1, v3);
+                let v4_2 = subtract_f32(v0_2, v3);
+                let v4_3 = subtract_f32(v0_3, v3);
+                let v4_4 = subtract_f32(v0_4, v3);
+                let v4_5 = subtract_f32(v0_5, v3);
+                let v4_6 = subtract_f32(v0_6, v3);
+                let v4_7 = subtract_f32(v0_7, v3);
+                let v12_0 = multiply_f32(v4_0, v11);
+                let v12_1 = multiply_f32(v4_1, v11);
+                let v12_2 = multiply_f32(v4_2, v11);
+                let v12_3 = multiply_f32(v4_3, v11);
+                let v12_4 = multiply_f32(v4_4, v11);
+                let v12_5 = multiply_f32(v4_5, v11);
+                let v12_6 = multiply_f32(v4_6, v11);
+                let v12_7 = multiply_f32(v4_7, v11);
+                let eight11 = in1(at6 + 8);
+                let v13_0 = eight11.low.x;
+                let v13_1 = eight11.low.y;
+                let v13_2 = eight11.low.z;
+                let v13_3 = eight11.low.w;
+                let v13_4 = eight11.high.x;
+                let v13_5 = eight11.high.y;
+                let v13_6 = eight11.high.z;
+                let v13_7 = eight11.high.w;
+                let v14_0 = multiply_f32(v12_0, v13_0);
+                let v14_1 = multiply_f32(v12_1, v13_1);
+                let v14_2 = multiply_f32(v12_2, v13_2);
+                let v14_3 = multiply_f32(v12_3, v13_3);
+                let v14_4 = multiply_f32(v12_4, v13_4);
+                let v14_5 = multiply_f32(v12_5, v13_5);
+                let v14_6 = multiply_f32(v12_6, v13_6);
+                let v14_7 = multiply_f32(v12_7, v13_7);
+                let eight12 = in2(at8 + 8);
+                let v15_0 = eight12.low.x;
+                let v15_1 = eight12.low.y;
+                let v15_2 = eight12.low.z;
+                let v15_3 = eight12.low.w;
+                let v15_4 = eight12.high.x;
+                let v15_5 = eight12.high.y;
+                let v15_6 = eight12.high.z;
+                let v15_7 = eight12.high.w;
+                let v16_0 = add_f32(v14_0, v15_0);
+                let v16_1 = add_f32(v14_1, v15_1);
+                let v16_2 = add_f32(v14_2, v15_2);
+                let v16_3 = add_f32(v14_3, v15_3);
+                let v16_4 = add_f32(v14_4, v15_4);
+                let v16_5 = add_f32(v14_5, v15_5);
+                let v16_6 = add_f32(v14_6, v15_6);
+                let v16_7 = add_f32(v14_7, v15_7);
+                out0(at10 + 8, vec4(v16_0, v16_1, v16_2, v16_3), vec4(v16_4, v16_5, v16_6, v16_7));
+            }
+        }
     }
 }
 

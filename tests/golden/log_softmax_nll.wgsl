@@ -93,10 +93,13 @@ fn report_i64(index: i64, extent: u32) {
 }
 @group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
 @group(0) @binding(2) var<storage, read_write> in0_0: array<vec2<i64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<i64> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return vec4<i64>(in0_0[e * 2u - 0u], in0_0[e * 2u + 1u - 0u]);
+}
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
 }
 @group(0) @binding(3) var<storage, read_write> in1_0: array<f32>;
 var<private> start1: u32;
@@ -116,7 +119,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    fours0 = i32(launch[1].x / 4u);
     start1 = launch[1].y;
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
@@ -176,11 +179,12 @@ fn main(
         let v14_1 = s4a_1;
         let v14_2 = s4a_2;
         let v14_3 = s4a_3;
-        let four5 = in0((i0_0) >> 2u);
-        let v0_0 = four5.x;
-        let v0_1 = four5.y;
-        let v0_2 = four5.z;
-        let v0_3 = four5.w;
+        let at5 = in0_begun((i0_0) >> 2u);
+        let four6 = in0(at5);
+        let v0_0 = four6.x;
+        let v0_1 = four6.y;
+        let v0_2 = four6.z;
+        let v0_3 = four6.w;
         let v3_0 = (v0_0 == v2);
         let v3_1 = (v0_1 == v2);
         let v3_2 = (v0_2 == v2);
@@ -189,26 +193,26 @@ fn main(
         let v7_1 = select(v0_1, v6, v3_1);
         let v7_2 = select(v0_2, v6, v3_2);
         let v7_3 = select(v0_3, v6, v3_3);
-        let at6 = i32(clamp(v7_0, 0li, 9li));
-        if (v7_0 != i64(at6)) {
+        let at7 = i32(clamp(v7_0, 0li, 9li));
+        if (v7_0 != i64(at7)) {
             report_i64(v7_0, 10u);
         }
-        let v8_0 = in1(i0_0 * 10 + at6 * 1);
-        let at7 = i32(clamp(v7_1, 0li, 9li));
-        if (v7_1 != i64(at7)) {
+        let v8_0 = in1(i0_0 * 10 + at7 * 1);
+        let at8 = i32(clamp(v7_1, 0li, 9li));
+        if (v7_1 != i64(at8)) {
             report_i64(v7_1, 10u);
         }
-        let v8_1 = in1(i0_1 * 10 + at7 * 1);
-        let at8 = i32(clamp(v7_2, 0li, 9li));
-        if (v7_2 != i64(at8)) {
+        let v8_1 = in1(i0_1 * 10 + at8 * 1);
+        let at9 = i32(clamp(v7_2, 0li, 9li));
+        if (v7_2 != i64(at9)) {
             report_i64(v7_2, 10u);
         }
-        let v8_2 = in1(i0_2 * 10 + at8 * 1);
-        let at9 = i32(clamp(v7_3, 0li, 9li));
-        if (v7_3 != i64(at9)) {
+        let v8_2 = in1(i0_2 * 10 + at9 * 1);
+        let at10 = i32(clamp(v7_3, 0li, 9li));
+        if (v7_3 != i64(at10)) {
             report_i64(v7_3, 10u);
         }
-        let v8_3 = in1(i0_3 * 10 + at9 * 1);
+        let v8_3 = in1(i0_3 * 10 + at10 * 1);
         let v11_0 = subtract_f32(v8_0, v10_0);
         let v11_1 = subtract_f32(v8_1, v10_1);
         let v11_2 = subtract_f32(v8_2, v10_2);
@@ -241,14 +245,8 @@ fn main(
         let v21_1 = select(v20_1, v4, v3_1);
         let v21_2 = select(v20_2, v4, v3_2);
         let v21_3 = select(v20_3, v4, v3_3);
-        s1a = add_f32(s1a, v21_0);
-        s1a = add_f32(s1a, v21_1);
-        s1a = add_f32(s1a, v21_2);
-        s1a = add_f32(s1a, v21_3);
-        s2a = add_f32(s2a, v18_0);
-        s2a = add_f32(s2a, v18_1);
-        s2a = add_f32(s2a, v18_2);
-        s2a = add_f32(s2a, v18_3);
+        s1a = add_f32(s1a, add_f32(add_f32(v21_0, v21_1), add_f32(v21_2, v21_3)));
+        s2a = add_f32(s2a, add_f32(add_f32(v18_0, v18_1), add_f32(v18_2, v18_3)));
     }
     let v22 = s1a;
     let v23 = s2a;

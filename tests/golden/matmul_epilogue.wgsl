@@ -58,28 +58,40 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
+}
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours2;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
 }
+var<private> fours2: i32;
+fn in2_begun(group: i32) -> i32 {
+    return group + fours2;
+}
 @group(0) @binding(4) var<storage, read_write> in3_0: array<vec2<u64>>;
-var<private> fours3: u32;
 fn in3(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours3;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in3_0[e]));
+}
+var<private> fours3: i32;
+fn in3_begun(group: i32) -> i32 {
+    return group + fours3;
 }
 @group(0) @binding(5) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -108,26 +120,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 32 + i2_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 32 + i2_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 32 + i2_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 32 + i2_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
+    let at1 = in0_begun((i0_0 * 32 + i2_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i0_1 * 32 + i2_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i0_2 * 32 + i2_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i0_3 * 32 + i2_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
         vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
@@ -146,26 +162,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 48) >> 2u);
-    let v1_0_0 = four1.x;
-    let v1_1_0 = four1.y;
-    let v1_2_0 = four1.z;
-    let v1_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 48) >> 2u);
-    let v1_0_1 = four2.x;
-    let v1_1_1 = four2.y;
-    let v1_2_1 = four2.z;
-    let v1_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 48) >> 2u);
-    let v1_0_2 = four3.x;
-    let v1_1_2 = four3.y;
-    let v1_2_2 = four3.z;
-    let v1_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 48) >> 2u);
-    let v1_0_3 = four4.x;
-    let v1_1_3 = four4.y;
-    let v1_2_3 = four4.z;
-    let v1_3_3 = four4.w;
+    let at1 = in1_begun((i1_0 + i2_0 * 48) >> 2u);
+    let four2 = in1(at1);
+    let v1_0_0 = four2.x;
+    let v1_1_0 = four2.y;
+    let v1_2_0 = four2.z;
+    let v1_3_0 = four2.w;
+    let at3 = in1_begun((i1_0 + i2_1 * 48) >> 2u);
+    let four4 = in1(at3);
+    let v1_0_1 = four4.x;
+    let v1_1_1 = four4.y;
+    let v1_2_1 = four4.z;
+    let v1_3_1 = four4.w;
+    let at5 = in1_begun((i1_0 + i2_2 * 48) >> 2u);
+    let four6 = in1(at5);
+    let v1_0_2 = four6.x;
+    let v1_1_2 = four6.y;
+    let v1_2_2 = four6.z;
+    let v1_3_2 = four6.w;
+    let at7 = in1_begun((i1_0 + i2_3 * 48) >> 2u);
+    let four8 = in1(at7);
+    let v1_0_3 = four8.x;
+    let v1_1_3 = four8.y;
+    let v1_2_3 = four8.z;
+    let v1_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
         vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
@@ -184,11 +204,12 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v2_1 = x[1];
     let v2_2 = x[2];
     let v2_3 = x[3];
-    let four1 = in2((i1_0) >> 2u);
-    let v3_0 = four1.x;
-    let v3_1 = four1.y;
-    let v3_2 = four1.z;
-    let v3_3 = four1.w;
+    let at1 = in2_begun((i1_0) >> 2u);
+    let four2 = in2(at1);
+    let v3_0 = four2.x;
+    let v3_1 = four2.y;
+    let v3_2 = four2.z;
+    let v3_3 = four2.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);
@@ -216,16 +237,18 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v12_1 = multiply_f32(v6_1, v11_1);
     let v12_2 = multiply_f32(v6_2, v11_2);
     let v12_3 = multiply_f32(v6_3, v11_3);
-    let four2 = in3((i0 * 48 + i1_0) >> 2u);
-    let v13_0 = four2.x;
-    let v13_1 = four2.y;
-    let v13_2 = four2.z;
-    let v13_3 = four2.w;
+    let at3 = in3_begun((i0 * 48 + i1_0) >> 2u);
+    let four4 = in3(at3);
+    let v13_0 = four4.x;
+    let v13_1 = four4.y;
+    let v13_2 = four4.z;
+    let v13_3 = four4.w;
     let v14_0 = add_f32(v12_0, v13_0);
     let v14_1 = add_f32(v12_1, v13_1);
     let v14_2 = add_f32(v12_2, v13_2);
     let v14_3 = add_f32(v12_3, v13_3);
-    out0((i0 * 48 + i1_0) >> 2u, v14_0, v14_1, v14_2, v14_3);
+    let at5 = (i0 * 48 + i1_0) >> 2u;
+    out0(at5, v14_0, v14_1, v14_2, v14_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -259,10 +282,10 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
-    fours2 = launch[1].z / 4u;
-    fours3 = launch[1].w / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
+    fours2 = i32(launch[1].z / 4u);
+    fours3 = i32(launch[1].w / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

@@ -22,10 +22,10 @@ fn in0(at: i32) -> f32 {
     let e = u32(at) + start0;
     return in0_0[e];
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -84,7 +84,7 @@ fn main(
     let v1_5 = unrank_f32(s2a_5);
     let v1_6 = unrank_f32(s2a_6);
     let v1_7 = unrank_f32(s2a_7);
-    out0((i2 * 8 + i3_0) >> 2u, v1_0, v1_1, v1_2, v1_3);
-    out0((i2 * 8 + i3_4) >> 2u, v1_4, v1_5, v1_6, v1_7);
+    let at3 = (i2 * 8 + i3_0) >> 3u;
+    out0(at3, vec4(v1_0, v1_1, v1_2, v1_3), vec4(v1_4, v1_5, v1_6, v1_7));
 }
 

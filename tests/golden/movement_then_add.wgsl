@@ -21,16 +21,22 @@ fn in0(at: i32) -> f32 {
     let e = u32(at) + start0;
     return in0_0[e];
 }
-@group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
-fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
-    return bitcast<vec4<f32>>(words_of(in1_0[e]));
+@group(0) @binding(2) var<storage, read_write> in1_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in1(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in1_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + eights1;
+}
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -40,7 +46,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     start0 = launch[1].x;
-    fours1 = launch[1].y / 4u;
+    eights1 = i32(launch[1].y / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 48) { return; }
     let point_first = point * 8;
@@ -62,16 +68,16 @@ fn main(
     let v0_5 = in0(i0 * 24 + i2_5 * (-1) + 23);
     let v0_6 = in0(i0 * 24 + i2_6 * (-1) + 23);
     let v0_7 = in0(i0 * 24 + i2_7 * (-1) + 23);
-    let four2 = in1((i0 * 24 + i2_0) >> 2u);
-    let v1_0 = four2.x;
-    let v1_1 = four2.y;
-    let v1_2 = four2.z;
-    let v1_3 = four2.w;
-    let four3 = in1((i0 * 24 + i2_4) >> 2u);
-    let v1_4 = four3.x;
-    let v1_5 = four3.y;
-    let v1_6 = four3.z;
-    let v1_7 = four3.w;
+    let at2 = in1_begun((i0 * 24 + i2_0) >> 3u);
+    let eight3 = in1(at2);
+    let v1_0 = eight3.low.x;
+    let v1_1 = eight3.low.y;
+    let v1_2 = eight3.low.z;
+    let v1_3 = eight3.low.w;
+    let v1_4 = eight3.high.x;
+    let v1_5 = eight3.high.y;
+    let v1_6 = eight3.high.z;
+    let v1_7 = eight3.high.w;
     let v2_0 = add_f32(v0_0, v1_0);
     let v2_1 = add_f32(v0_1, v1_1);
     let v2_2 = add_f32(v0_2, v1_2);
@@ -80,7 +86,7 @@ fn main(
     let v2_5 = add_f32(v0_5, v1_5);
     let v2_6 = add_f32(v0_6, v1_6);
     let v2_7 = add_f32(v0_7, v1_7);
-    out0((i0 * 24 + i2_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
-    out0((i0 * 24 + i2_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
+    let at4 = (i0 * 24 + i2_0) >> 3u;
+    out0(at4, vec4(v2_0, v2_1, v2_2, v2_3), vec4(v2_4, v2_5, v2_6, v2_7));
 }
 

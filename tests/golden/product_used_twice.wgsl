@@ -37,16 +37,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
+}
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -80,26 +86,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 32 + i2_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 32 + i2_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 32 + i2_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 32 + i2_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
+    let at1 = in0_begun((i0_0 * 32 + i2_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i0_1 * 32 + i2_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i0_2 * 32 + i2_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i0_3 * 32 + i2_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
         vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
@@ -118,26 +128,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 32) >> 2u);
-    let v1_0_0 = four1.x;
-    let v1_1_0 = four1.y;
-    let v1_2_0 = four1.z;
-    let v1_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 32) >> 2u);
-    let v1_0_1 = four2.x;
-    let v1_1_1 = four2.y;
-    let v1_2_1 = four2.z;
-    let v1_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 32) >> 2u);
-    let v1_0_2 = four3.x;
-    let v1_1_2 = four3.y;
-    let v1_2_2 = four3.z;
-    let v1_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 32) >> 2u);
-    let v1_0_3 = four4.x;
-    let v1_1_3 = four4.y;
-    let v1_2_3 = four4.z;
-    let v1_3_3 = four4.w;
+    let at1 = in1_begun((i1_0 + i2_0 * 32) >> 2u);
+    let four2 = in1(at1);
+    let v1_0_0 = four2.x;
+    let v1_1_0 = four2.y;
+    let v1_2_0 = four2.z;
+    let v1_3_0 = four2.w;
+    let at3 = in1_begun((i1_0 + i2_1 * 32) >> 2u);
+    let four4 = in1(at3);
+    let v1_0_1 = four4.x;
+    let v1_1_1 = four4.y;
+    let v1_2_1 = four4.z;
+    let v1_3_1 = four4.w;
+    let at5 = in1_begun((i1_0 + i2_2 * 32) >> 2u);
+    let four6 = in1(at5);
+    let v1_0_2 = four6.x;
+    let v1_1_2 = four6.y;
+    let v1_2_2 = four6.z;
+    let v1_3_2 = four6.w;
+    let at7 = in1_begun((i1_0 + i2_3 * 32) >> 2u);
+    let four8 = in1(at7);
+    let v1_0_3 = four8.x;
+    let v1_1_3 = four8.y;
+    let v1_2_3 = four8.z;
+    let v1_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
         vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
@@ -160,8 +174,10 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v3_1 = tanh_f32(v2_1);
     let v3_2 = tanh_f32(v2_2);
     let v3_3 = tanh_f32(v2_3);
-    out0((i0 * 32 + i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
-    out1((i0 * 32 + i1_0) >> 2u, v3_0, v3_1, v3_2, v3_3);
+    let at1 = (i0 * 32 + i1_0) >> 2u;
+    out0(at1, v2_0, v2_1, v2_2, v2_3);
+    let at2 = (i0 * 32 + i1_0) >> 2u;
+    out1(at2, v3_0, v3_1, v3_2, v3_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -195,8 +211,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
@@ -253,11 +269,17 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -271,12 +293,12 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 32) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 32; row += 8) {
+    for (var row: i32 = 0; row < 32; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -285,24 +307,34 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 32 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 32 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
-        s1a = add_f32(s1a, v0_0);
-        s1a = add_f32(s1a, v0_1);
-        s1a = add_f32(s1a, v0_2);
-        s1a = add_f32(s1a, v0_3);
-        s1a = add_f32(s1a, v0_4);
-        s1a = add_f32(s1a, v0_5);
-        s1a = add_f32(s1a, v0_6);
-        s1a = add_f32(s1a, v0_7);
+        let i1_8 = i1_0 + 8;
+        let i1_9 = i1_0 + 9;
+        let i1_10 = i1_0 + 10;
+        let i1_11 = i1_0 + 11;
+        let i1_12 = i1_0 + 12;
+        let i1_13 = i1_0 + 13;
+        let i1_14 = i1_0 + 14;
+        let i1_15 = i1_0 + 15;
+        let at2 = in0_begun((i0 * 32 + i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
+        let eight4 = in0(at2 + 1);
+        let v0_8 = eight4.low.x;
+        let v0_9 = eight4.low.y;
+        let v0_10 = eight4.low.z;
+        let v0_11 = eight4.low.w;
+        let v0_12 = eight4.high.x;
+        let v0_13 = eight4.high.y;
+        let v0_14 = eight4.high.z;
+        let v0_15 = eight4.high.w;
+        s1a = add_f32(s1a, add_f32(add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))), add_f32(add_f32(add_f32(v0_8, v0_9), add_f32(v0_10, v0_11)), add_f32(add_f32(v0_12, v0_13), add_f32(v0_14, v0_15)))));
     }
     let v1 = s1a;
     out0(i0, v1);

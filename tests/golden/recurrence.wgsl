@@ -40,22 +40,31 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
 }
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
+}
 @group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-var<private> fours2: u32;
 fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours2;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in2_0[e]));
+}
+var<private> fours2: i32;
+fn in2_begun(group: i32) -> i32 {
+    return group + fours2;
 }
 @group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -69,9 +78,9 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
-    fours2 = launch[1].z / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
+    fours2 = i32(launch[1].z / 4u);
     let tile = i32((group.y * groups.x + group.x) * 32u + local);
     if (tile >= 4) { return; }
     let over1 = i32((u32(tile) / 1u));
@@ -102,51 +111,56 @@ fn main(
         let i2_1 = i2_0 + 1;
         let i2_2 = i2_0 + 2;
         let i2_3 = i2_0 + 3;
-        let four3 = in0((i0 * 8 + i2_0) >> 2u);
-        let v0_0 = four3.x;
-        let v0_1 = four3.y;
-        let v0_2 = four3.z;
-        let v0_3 = four3.w;
-        let four4 = in1((i1_0 + i2_0 * 8) >> 2u);
-        let v1_0_0 = four4.x;
-        let v1_1_0 = four4.y;
-        let v1_2_0 = four4.z;
-        let v1_3_0 = four4.w;
-        let four5 = in1((i1_0 + i2_1 * 8) >> 2u);
-        let v1_0_1 = four5.x;
-        let v1_1_1 = four5.y;
-        let v1_2_1 = four5.z;
-        let v1_3_1 = four5.w;
-        let four6 = in1((i1_0 + i2_2 * 8) >> 2u);
-        let v1_0_2 = four6.x;
-        let v1_1_2 = four6.y;
-        let v1_2_2 = four6.z;
-        let v1_3_2 = four6.w;
-        let four7 = in1((i1_0 + i2_3 * 8) >> 2u);
-        let v1_0_3 = four7.x;
-        let v1_1_3 = four7.y;
-        let v1_2_3 = four7.z;
-        let v1_3_3 = four7.w;
-        let four8 = in1((i1_4 + i2_0 * 8) >> 2u);
-        let v1_4_0 = four8.x;
-        let v1_5_0 = four8.y;
-        let v1_6_0 = four8.z;
-        let v1_7_0 = four8.w;
-        let four9 = in1((i1_4 + i2_1 * 8) >> 2u);
-        let v1_4_1 = four9.x;
-        let v1_5_1 = four9.y;
-        let v1_6_1 = four9.z;
-        let v1_7_1 = four9.w;
-        let four10 = in1((i1_4 + i2_2 * 8) >> 2u);
-        let v1_4_2 = four10.x;
-        let v1_5_2 = four10.y;
-        let v1_6_2 = four10.z;
-        let v1_7_2 = four10.w;
-        let four11 = in1((i1_4 + i2_3 * 8) >> 2u);
-        let v1_4_3 = four11.x;
-        let v1_5_3 = four11.y;
-        let v1_6_3 = four11.z;
-        let v1_7_3 = four11.w;
+        let at3 = in0_begun((i0 * 8 + i2_0) >> 2u);
+        let four4 = in0(at3);
+        let v0_0 = four4.x;
+        let v0_1 = four4.y;
+        let v0_2 = four4.z;
+        let v0_3 = four4.w;
+        let at5 = in1_begun((i1_0 + i2_0 * 8) >> 2u);
+        let four6 = in1(at5);
+        let v1_0_0 = four6.x;
+        let v1_1_0 = four6.y;
+        let v1_2_0 = four6.z;
+        let v1_3_0 = four6.w;
+        let at7 = in1_begun((i1_0 + i2_1 * 8) >> 2u);
+        let four8 = in1(at7);
+        let v1_0_1 = four8.x;
+        let v1_1_1 = four8.y;
+        let v1_2_1 = four8.z;
+        let v1_3_1 = four8.w;
+        let at9 = in1_begun((i1_0 + i2_2 * 8) >> 2u);
+        let four10 = in1(at9);
+        let v1_0_2 = four10.x;
+        let v1_1_2 = four10.y;
+        let v1_2_2 = four10.z;
+        let v1_3_2 = four10.w;
+        let at11 = in1_begun((i1_0 + i2_3 * 8) >> 2u);
+        let four12 = in1(at11);
+        let v1_0_3 = four12.x;
+        let v1_1_3 = four12.y;
+        let v1_2_3 = four12.z;
+        let v1_3_3 = four12.w;
+        let four13 = in1(at5 + 1);
+        let v1_4_0 = four13.x;
+        let v1_5_0 = four13.y;
+        let v1_6_0 = four13.z;
+        let v1_7_0 = four13.w;
+        let four14 = in1(at7 + 1);
+        let v1_4_1 = four14.x;
+        let v1_5_1 = four14.y;
+        let v1_6_1 = four14.z;
+        let v1_7_1 = four14.w;
+        let four15 = in1(at9 + 1);
+        let v1_4_2 = four15.x;
+        let v1_5_2 = four15.y;
+        let v1_6_2 = four15.z;
+        let v1_7_2 = four15.w;
+        let four16 = in1(at11 + 1);
+        let v1_4_3 = four16.x;
+        let v1_5_3 = four16.y;
+        let v1_6_3 = four16.z;
+        let v1_7_3 = four16.w;
         sum_0_0 = sum_0_0 + v0_0 * v1_0_0;
         sum_0_1 = sum_0_1 + v0_0 * v1_1_0;
         sum_0_2 = sum_0_2 + v0_0 * v1_2_0;
@@ -188,16 +202,17 @@ fn main(
     let v2_5 = sum_0_5;
     let v2_6 = sum_0_6;
     let v2_7 = sum_0_7;
-    let four12 = in2((i0 * 8 + i1_0) >> 2u);
-    let v3_0 = four12.x;
-    let v3_1 = four12.y;
-    let v3_2 = four12.z;
-    let v3_3 = four12.w;
-    let four13 = in2((i0 * 8 + i1_4) >> 2u);
-    let v3_4 = four13.x;
-    let v3_5 = four13.y;
-    let v3_6 = four13.z;
-    let v3_7 = four13.w;
+    let at17 = in2_begun((i0 * 8 + i1_0) >> 2u);
+    let four18 = in2(at17);
+    let v3_0 = four18.x;
+    let v3_1 = four18.y;
+    let v3_2 = four18.z;
+    let v3_3 = four18.w;
+    let four19 = in2(at17 + 1);
+    let v3_4 = four19.x;
+    let v3_5 = four19.y;
+    let v3_6 = four19.z;
+    let v3_7 = four19.w;
     let v4_0 = add_f32(v2_0, v3_0);
     let v4_1 = add_f32(v2_1, v3_1);
     let v4_2 = add_f32(v2_2, v3_2);
@@ -214,7 +229,8 @@ fn main(
     let v5_5 = tanh_f32(v4_5);
     let v5_6 = tanh_f32(v4_6);
     let v5_7 = tanh_f32(v4_7);
-    out0((i0 * 8 + i1_0) >> 2u, v5_0, v5_1, v5_2, v5_3);
-    out0((i0 * 8 + i1_4) >> 2u, v5_4, v5_5, v5_6, v5_7);
+    let at20 = (i0 * 8 + i1_0) >> 2u;
+    out0(at20, v5_0, v5_1, v5_2, v5_3);
+    out0(at20 + 1, v5_4, v5_5, v5_6, v5_7);
 }
 

@@ -21,16 +21,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -39,13 +45,13 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 32) { return; }
     let i0 = point;
     let v2 = number_f32(0x40000000u /* 2.0 */);
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 8) {
+    for (var row: i32 = 0; row < 64; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -54,16 +60,33 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 64 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 64 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
+        let i1_8 = i1_0 + 8;
+        let i1_9 = i1_0 + 9;
+        let i1_10 = i1_0 + 10;
+        let i1_11 = i1_0 + 11;
+        let i1_12 = i1_0 + 12;
+        let i1_13 = i1_0 + 13;
+        let i1_14 = i1_0 + 14;
+        let i1_15 = i1_0 + 15;
+        let at2 = in0_begun((i0 * 64 + i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
+        let eight4 = in0(at2 + 1);
+        let v0_8 = eight4.low.x;
+        let v0_9 = eight4.low.y;
+        let v0_10 = eight4.low.z;
+        let v0_11 = eight4.low.w;
+        let v0_12 = eight4.high.x;
+        let v0_13 = eight4.high.y;
+        let v0_14 = eight4.high.z;
+        let v0_15 = eight4.high.w;
         s1a = add_f32(s1a, v0_0);
         let v1_0 = s1a;
         s1a = add_f32(s1a, v0_1);
@@ -80,6 +103,22 @@ fn main(
         let v1_6 = s1a;
         s1a = add_f32(s1a, v0_7);
         let v1_7 = s1a;
+        s1a = add_f32(s1a, v0_8);
+        let v1_8 = s1a;
+        s1a = add_f32(s1a, v0_9);
+        let v1_9 = s1a;
+        s1a = add_f32(s1a, v0_10);
+        let v1_10 = s1a;
+        s1a = add_f32(s1a, v0_11);
+        let v1_11 = s1a;
+        s1a = add_f32(s1a, v0_12);
+        let v1_12 = s1a;
+        s1a = add_f32(s1a, v0_13);
+        let v1_13 = s1a;
+        s1a = add_f32(s1a, v0_14);
+        let v1_14 = s1a;
+        s1a = add_f32(s1a, v0_15);
+        let v1_15 = s1a;
         let v3_0 = multiply_f32(v1_0, v2);
         let v3_1 = multiply_f32(v1_1, v2);
         let v3_2 = multiply_f32(v1_2, v2);
@@ -88,8 +127,17 @@ fn main(
         let v3_5 = multiply_f32(v1_5, v2);
         let v3_6 = multiply_f32(v1_6, v2);
         let v3_7 = multiply_f32(v1_7, v2);
-        out0((i0 * 64 + i1_0) >> 2u, v3_0, v3_1, v3_2, v3_3);
-        out0((i0 * 64 + i1_4) >> 2u, v3_4, v3_5, v3_6, v3_7);
+        let v3_8 = multiply_f32(v1_8, v2);
+        let v3_9 = multiply_f32(v1_9, v2);
+        let v3_10 = multiply_f32(v1_10, v2);
+        let v3_11 = multiply_f32(v1_11, v2);
+        let v3_12 = multiply_f32(v1_12, v2);
+        let v3_13 = multiply_f32(v1_13, v2);
+        let v3_14 = multiply_f32(v1_14, v2);
+        let v3_15 = multiply_f32(v1_15, v2);
+        let at5 = (i0 * 64 + i1_0) >> 3u;
+        out0(at5, vec4(v3_0, v3_1, v3_2, v3_3), vec4(v3_4, v3_5, v3_6, v3_7));
+        out0(at5 + 1, vec4(v3_8, v3_9, v3_10, v3_11), vec4(v3_12, v3_13, v3_14, v3_15));
     }
 }
 

@@ -9,16 +9,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -27,7 +33,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 10) { return; }
     let point_first = point * 8;
@@ -39,18 +45,18 @@ fn main(
     let i1_5 = i1_0 + 5;
     let i1_6 = i1_0 + 6;
     let i1_7 = i1_0 + 7;
-    let four1 = in0((i1_0) >> 2u);
-    let v0_0 = four1.x;
-    let v0_1 = four1.y;
-    let v0_2 = four1.z;
-    let v0_3 = four1.w;
-    let four2 = in0((i1_4) >> 2u);
-    let v0_4 = four2.x;
-    let v0_5 = four2.y;
-    let v0_6 = four2.z;
-    let v0_7 = four2.w;
-    out0((i1_0) >> 2u, v0_0, v0_1, v0_2, v0_3);
-    out0((i1_4) >> 2u, v0_4, v0_5, v0_6, v0_7);
+    let at1 = in0_begun((i1_0) >> 3u);
+    let eight2 = in0(at1);
+    let v0_0 = eight2.low.x;
+    let v0_1 = eight2.low.y;
+    let v0_2 = eight2.low.z;
+    let v0_3 = eight2.low.w;
+    let v0_4 = eight2.high.x;
+    let v0_5 = eight2.high.y;
+    let v0_6 = eight2.high.z;
+    let v0_7 = eight2.high.w;
+    let at3 = (i1_0) >> 3u;
+    out0(at3, vec4(v0_0, v0_1, v0_2, v0_3), vec4(v0_4, v0_5, v0_6, v0_7));
 }
 
 // scatter[10, 8]

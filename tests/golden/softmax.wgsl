@@ -54,30 +54,57 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(8)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
+    @builtin(subgroup_id) own_subgroup: u32,
+    @builtin(subgroup_size) subgroup_size: u32,
+    @builtin(subgroup_invocation_id) own_lane: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    let point = i32((group.y * groups.x + group.x) * 64u + local);
+    eights0 = i32(launch[1].x / 8u);
+    let point = i32(group.y * groups.x + group.x);
+    let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 64) { return; }
     let i0 = point;
+    var held_v0_0: array<f32, 2>;
+    var held_v0_1: array<f32, 2>;
+    var held_v0_2: array<f32, 2>;
+    var held_v0_3: array<f32, 2>;
+    var held_v0_4: array<f32, 2>;
+    var held_v0_5: array<f32, 2>;
+    var held_v0_6: array<f32, 2>;
+    var held_v0_7: array<f32, 2>;
+    var held_v3_0: array<f32, 2>;
+    var held_v3_1: array<f32, 2>;
+    var held_v3_2: array<f32, 2>;
+    var held_v3_3: array<f32, 2>;
+    var held_v3_4: array<f32, 2>;
+    var held_v3_5: array<f32, 2>;
+    var held_v3_6: array<f32, 2>;
+    var held_v3_7: array<f32, 2>;
     var s1a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 128; row += 8) {
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -86,28 +113,97 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
-        s1a = max(s1a, rank_max_f32(v0_0));
-        s1a = max(s1a, rank_max_f32(v0_1));
-        s1a = max(s1a, rank_max_f32(v0_2));
-        s1a = max(s1a, rank_max_f32(v0_3));
-        s1a = max(s1a, rank_max_f32(v0_4));
-        s1a = max(s1a, rank_max_f32(v0_5));
-        s1a = max(s1a, rank_max_f32(v0_6));
-        s1a = max(s1a, rank_max_f32(v0_7));
+        let at2 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let eight3 = in0(at2);
+            let v0_0 = eight3.low.x;
+            let v0_1 = eight3.low.y;
+            let v0_2 = eight3.low.z;
+            let v0_3 = eight3.low.w;
+            let v0_4 = eight3.high.x;
+            let v0_5 = eight3.high.y;
+            let v0_6 = eight3.high.z;
+            let v0_7 = eight3.high.w;
+            held_v0_0[0] = v0_0;
+            held_v0_1[0] = v0_1;
+            held_v0_2[0] = v0_2;
+            held_v0_3[0] = v0_3;
+            held_v0_4[0] = v0_4;
+            held_v0_5[0] = v0_5;
+            held_v0_6[0] = v0_6;
+            held_v0_7[0] = v0_7;
+            s1a = max(s1a, rank_max_f32(v0_0));
+            s1a = max(s1a, rank_max_f32(v0_1));
+            s1a = max(s1a, rank_max_f32(v0_2));
+            s1a = max(s1a, rank_max_f32(v0_3));
+            s1a = max(s1a, rank_max_f32(v0_4));
+            s1a = max(s1a, rank_max_f32(v0_5));
+            s1a = max(s1a, rank_max_f32(v0_6));
+            s1a = max(s1a, rank_max_f32(v0_7));
+        }
+        {
+            let row = (lane + 8) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let eight4 = in0(at2 + 8);
+            let v0_0 = eight4.low.x;
+            let v0_1 = eight4.low.y;
+            let v0_2 = eight4.low.z;
+            let v0_3 = eight4.low.w;
+            let v0_4 = eight4.high.x;
+            let v0_5 = eight4.high.y;
+            let v0_6 = eight4.high.z;
+            let v0_7 = eight4.high.w;
+            held_v0_0[1] = v0_0;
+            held_v0_1[1] = v0_1;
+            held_v0_2[1] = v0_2;
+            held_v0_3[1] = v0_3;
+            held_v0_4[1] = v0_4;
+            held_v0_5[1] = v0_5;
+            held_v0_6[1] = v0_6;
+            held_v0_7[1] = v0_7;
+            s1a = max(s1a, rank_max_f32(v0_0));
+            s1a = max(s1a, rank_max_f32(v0_1));
+            s1a = max(s1a, rank_max_f32(v0_2));
+            s1a = max(s1a, rank_max_f32(v0_3));
+            s1a = max(s1a, rank_max_f32(v0_4));
+            s1a = max(s1a, rank_max_f32(v0_5));
+            s1a = max(s1a, rank_max_f32(v0_6));
+            s1a = max(s1a, rank_max_f32(v0_7));
+        }
     }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 4u);
+        s1a = max(s1a, other_s1a);
+    }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 2u);
+        s1a = max(s1a, other_s1a);
+    }
+    {
+        let other_s1a = subgroupShuffleDown(s1a, 1u);
+        s1a = max(s1a, other_s1a);
+    }
+    s1a = subgroupBroadcastFirst(s1a);
     let v1 = unrank_f32(s1a);
-    var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 8) {
+    var s5a: f32 = number_f32(0x00000000u /* 0.0 */);
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -116,43 +212,111 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four5 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four5.x;
-        let v0_1 = four5.y;
-        let v0_2 = four5.z;
-        let v0_3 = four5.w;
-        let four6 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four6.x;
-        let v0_5 = four6.y;
-        let v0_6 = four6.z;
-        let v0_7 = four6.w;
-        let v2_0 = subtract_f32(v0_0, v1);
-        let v2_1 = subtract_f32(v0_1, v1);
-        let v2_2 = subtract_f32(v0_2, v1);
-        let v2_3 = subtract_f32(v0_3, v1);
-        let v2_4 = subtract_f32(v0_4, v1);
-        let v2_5 = subtract_f32(v0_5, v1);
-        let v2_6 = subtract_f32(v0_6, v1);
-        let v2_7 = subtract_f32(v0_7, v1);
-        let v3_0 = exp_f32(v2_0);
-        let v3_1 = exp_f32(v2_1);
-        let v3_2 = exp_f32(v2_2);
-        let v3_3 = exp_f32(v2_3);
-        let v3_4 = exp_f32(v2_4);
-        let v3_5 = exp_f32(v2_5);
-        let v3_6 = exp_f32(v2_6);
-        let v3_7 = exp_f32(v2_7);
-        s4a = add_f32(s4a, v3_0);
-        s4a = add_f32(s4a, v3_1);
-        s4a = add_f32(s4a, v3_2);
-        s4a = add_f32(s4a, v3_3);
-        s4a = add_f32(s4a, v3_4);
-        s4a = add_f32(s4a, v3_5);
-        s4a = add_f32(s4a, v3_6);
-        s4a = add_f32(s4a, v3_7);
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v0_0 = held_v0_0[0];
+            let v0_1 = held_v0_1[0];
+            let v0_2 = held_v0_2[0];
+            let v0_3 = held_v0_3[0];
+            let v0_4 = held_v0_4[0];
+            let v0_5 = held_v0_5[0];
+            let v0_6 = held_v0_6[0];
+            let v0_7 = held_v0_7[0];
+            let v2_0 = subtract_f32(v0_0, v1);
+            let v2_1 = subtract_f32(v0_1, v1);
+            let v2_2 = subtract_f32(v0_2, v1);
+            let v2_3 = subtract_f32(v0_3, v1);
+            let v2_4 = subtract_f32(v0_4, v1);
+            let v2_5 = subtract_f32(v0_5, v1);
+            let v2_6 = subtract_f32(v0_6, v1);
+            let v2_7 = subtract_f32(v0_7, v1);
+            let v3_0 = exp_f32(v2_0);
+            let v3_1 = exp_f32(v2_1);
+            let v3_2 = exp_f32(v2_2);
+            let v3_3 = exp_f32(v2_3);
+            let v3_4 = exp_f32(v2_4);
+            let v3_5 = exp_f32(v2_5);
+            let v3_6 = exp_f32(v2_6);
+            let v3_7 = exp_f32(v2_7);
+            held_v3_0[0] = v3_0;
+            held_v3_1[0] = v3_1;
+            held_v3_2[0] = v3_2;
+            held_v3_3[0] = v3_3;
+            held_v3_4[0] = v3_4;
+            held_v3_5[0] = v3_5;
+            held_v3_6[0] = v3_6;
+            held_v3_7[0] = v3_7;
+            s5a = add_f32(s5a, add_f32(add_f32(add_f32(v3_0, v3_1), add_f32(v3_2, v3_3)), add_f32(add_f32(v3_4, v3_5), add_f32(v3_6, v3_7))));
+        }
+        {
+            let row = (lane + 8) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v0_0 = held_v0_0[1];
+            let v0_1 = held_v0_1[1];
+            let v0_2 = held_v0_2[1];
+            let v0_3 = held_v0_3[1];
+            let v0_4 = held_v0_4[1];
+            let v0_5 = held_v0_5[1];
+            let v0_6 = held_v0_6[1];
+            let v0_7 = held_v0_7[1];
+            let v2_0 = subtract_f32(v0_0, v1);
+            let v2_1 = subtract_f32(v0_1, v1);
+            let v2_2 = subtract_f32(v0_2, v1);
+            let v2_3 = subtract_f32(v0_3, v1);
+            let v2_4 = subtract_f32(v0_4, v1);
+            let v2_5 = subtract_f32(v0_5, v1);
+            let v2_6 = subtract_f32(v0_6, v1);
+            let v2_7 = subtract_f32(v0_7, v1);
+            let v3_0 = exp_f32(v2_0);
+            let v3_1 = exp_f32(v2_1);
+            let v3_2 = exp_f32(v2_2);
+            let v3_3 = exp_f32(v2_3);
+            let v3_4 = exp_f32(v2_4);
+            let v3_5 = exp_f32(v2_5);
+            let v3_6 = exp_f32(v2_6);
+            let v3_7 = exp_f32(v2_7);
+            held_v3_0[1] = v3_0;
+            held_v3_1[1] = v3_1;
+            held_v3_2[1] = v3_2;
+            held_v3_3[1] = v3_3;
+            held_v3_4[1] = v3_4;
+            held_v3_5[1] = v3_5;
+            held_v3_6[1] = v3_6;
+            held_v3_7[1] = v3_7;
+            s5a = add_f32(s5a, add_f32(add_f32(add_f32(v3_0, v3_1), add_f32(v3_2, v3_3)), add_f32(add_f32(v3_4, v3_5), add_f32(v3_6, v3_7))));
+        }
     }
-    let v4 = s4a;
-    for (var row: i32 = 0; row < 128; row += 8) {
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 4u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 2u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    {
+        let other_s5a = subgroupShuffleDown(s5a, 1u);
+        s5a = add_f32(s5a, other_s5a);
+    }
+    s5a = subgroupBroadcastFirst(s5a);
+    let v4 = s5a;
+    {
+        let row = (lane + 0) * 8;
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -161,42 +325,63 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four7 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four7.x;
-        let v0_1 = four7.y;
-        let v0_2 = four7.z;
-        let v0_3 = four7.w;
-        let four8 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four8.x;
-        let v0_5 = four8.y;
-        let v0_6 = four8.z;
-        let v0_7 = four8.w;
-        let v2_0 = subtract_f32(v0_0, v1);
-        let v2_1 = subtract_f32(v0_1, v1);
-        let v2_2 = subtract_f32(v0_2, v1);
-        let v2_3 = subtract_f32(v0_3, v1);
-        let v2_4 = subtract_f32(v0_4, v1);
-        let v2_5 = subtract_f32(v0_5, v1);
-        let v2_6 = subtract_f32(v0_6, v1);
-        let v2_7 = subtract_f32(v0_7, v1);
-        let v3_0 = exp_f32(v2_0);
-        let v3_1 = exp_f32(v2_1);
-        let v3_2 = exp_f32(v2_2);
-        let v3_3 = exp_f32(v2_3);
-        let v3_4 = exp_f32(v2_4);
-        let v3_5 = exp_f32(v2_5);
-        let v3_6 = exp_f32(v2_6);
-        let v3_7 = exp_f32(v2_7);
-        let v5_0 = divide_f32(v3_0, v4);
-        let v5_1 = divide_f32(v3_1, v4);
-        let v5_2 = divide_f32(v3_2, v4);
-        let v5_3 = divide_f32(v3_3, v4);
-        let v5_4 = divide_f32(v3_4, v4);
-        let v5_5 = divide_f32(v3_5, v4);
-        let v5_6 = divide_f32(v3_6, v4);
-        let v5_7 = divide_f32(v3_7, v4);
-        out0((i0 * 128 + i1_0) >> 2u, v5_0, v5_1, v5_2, v5_3);
-        out0((i0 * 128 + i1_4) >> 2u, v5_4, v5_5, v5_6, v5_7);
+        let at6 = (i0 * 128 + i1_0) >> 3u;
+        {
+            let row = (lane + 0) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v3_0 = held_v3_0[0];
+            let v3_1 = held_v3_1[0];
+            let v3_2 = held_v3_2[0];
+            let v3_3 = held_v3_3[0];
+            let v3_4 = held_v3_4[0];
+            let v3_5 = held_v3_5[0];
+            let v3_6 = held_v3_6[0];
+            let v3_7 = held_v3_7[0];
+            let v5_0 = divide_f32(v3_0, v4);
+            let v5_1 = divide_f32(v3_1, v4);
+            let v5_2 = divide_f32(v3_2, v4);
+            let v5_3 = divide_f32(v3_3, v4);
+            let v5_4 = divide_f32(v3_4, v4);
+            let v5_5 = divide_f32(v3_5, v4);
+            let v5_6 = divide_f32(v3_6, v4);
+            let v5_7 = divide_f32(v3_7, v4);
+            out0(at6, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
+        }
+        {
+            let row = (lane + 8) * 8;
+            let i1_0 = row;
+            let i1_1 = i1_0 + 1;
+            let i1_2 = i1_0 + 2;
+            let i1_3 = i1_0 + 3;
+            let i1_4 = i1_0 + 4;
+            let i1_5 = i1_0 + 5;
+            let i1_6 = i1_0 + 6;
+            let i1_7 = i1_0 + 7;
+            let v3_0 = held_v3_0[1];
+            let v3_1 = held_v3_1[1];
+            let v3_2 = held_v3_2[1];
+            let v3_3 = held_v3_3[1];
+            let v3_4 = held_v3_4[1];
+            let v3_5 = held_v3_5[1];
+            let v3_6 = held_v3_6[1];
+            let v3_7 = held_v3_7[1];
+            let v5_0 = divide_f32(v3_0, v4);
+            let v5_1 = divide_f32(v3_1, v4);
+            let v5_2 = divide_f32(v3_2, v4);
+            let v5_3 = divide_f32(v3_3, v4);
+            let v5_4 = divide_f32(v3_4, v4);
+            let v5_5 = divide_f32(v3_5, v4);
+            let v5_6 = divide_f32(v3_6, v4);
+            let v5_7 = divide_f32(v3_7, v4);
+            out0(at6 + 8, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
+        }
     }
 }
 

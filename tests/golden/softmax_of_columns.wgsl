@@ -54,16 +54,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -72,7 +78,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
@@ -93,16 +99,16 @@ fn main(
     var s1a_6: i32 = i32(-2139095041);
     var s1a_7: i32 = i32(-2139095041);
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four2 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
+        let at2 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
         s1a_0 = max(s1a_0, rank_max_f32(v0_0));
         s1a_1 = max(s1a_1, rank_max_f32(v0_1));
         s1a_2 = max(s1a_2, rank_max_f32(v0_2));
@@ -129,16 +135,16 @@ fn main(
     var s4a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s4a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four5 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four5.x;
-        let v0_1 = four5.y;
-        let v0_2 = four5.z;
-        let v0_3 = four5.w;
-        let four6 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four6.x;
-        let v0_5 = four6.y;
-        let v0_6 = four6.z;
-        let v0_7 = four6.w;
+        let at5 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        let eight6 = in0(at5);
+        let v0_0 = eight6.low.x;
+        let v0_1 = eight6.low.y;
+        let v0_2 = eight6.low.z;
+        let v0_3 = eight6.low.w;
+        let v0_4 = eight6.high.x;
+        let v0_5 = eight6.high.y;
+        let v0_6 = eight6.high.z;
+        let v0_7 = eight6.high.w;
         let v2_0 = subtract_f32(v0_0, v1_0);
         let v2_1 = subtract_f32(v0_1, v1_1);
         let v2_2 = subtract_f32(v0_2, v1_2);
@@ -173,16 +179,16 @@ fn main(
     let v4_6 = s4a_6;
     let v4_7 = s4a_7;
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
-        let four7 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four7.x;
-        let v0_1 = four7.y;
-        let v0_2 = four7.z;
-        let v0_3 = four7.w;
-        let four8 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four8.x;
-        let v0_5 = four8.y;
-        let v0_6 = four8.z;
-        let v0_7 = four8.w;
+        let at7 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        let eight8 = in0(at7);
+        let v0_0 = eight8.low.x;
+        let v0_1 = eight8.low.y;
+        let v0_2 = eight8.low.z;
+        let v0_3 = eight8.low.w;
+        let v0_4 = eight8.high.x;
+        let v0_5 = eight8.high.y;
+        let v0_6 = eight8.high.z;
+        let v0_7 = eight8.high.w;
         let v2_0 = subtract_f32(v0_0, v1_0);
         let v2_1 = subtract_f32(v0_1, v1_1);
         let v2_2 = subtract_f32(v0_2, v1_2);
@@ -207,8 +213,8 @@ fn main(
         let v5_5 = divide_f32(v3_5, v4_5);
         let v5_6 = divide_f32(v3_6, v4_6);
         let v5_7 = divide_f32(v3_7, v4_7);
-        out0((i0 * 128 + i1_0) >> 2u, v5_0, v5_1, v5_2, v5_3);
-        out0((i0 * 128 + i1_4) >> 2u, v5_4, v5_5, v5_6, v5_7);
+        let at9 = (i0 * 128 + i1_0) >> 3u;
+        out0(at9, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
     }
 }
 

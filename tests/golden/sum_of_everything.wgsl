@@ -12,11 +12,17 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -30,12 +36,12 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 4096; row += 8) {
+    for (var row: i32 = 0; row < 4096; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -44,24 +50,34 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 4096 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 4096 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
-        s1a = add_f32(s1a, v0_0);
-        s1a = add_f32(s1a, v0_1);
-        s1a = add_f32(s1a, v0_2);
-        s1a = add_f32(s1a, v0_3);
-        s1a = add_f32(s1a, v0_4);
-        s1a = add_f32(s1a, v0_5);
-        s1a = add_f32(s1a, v0_6);
-        s1a = add_f32(s1a, v0_7);
+        let i1_8 = i1_0 + 8;
+        let i1_9 = i1_0 + 9;
+        let i1_10 = i1_0 + 10;
+        let i1_11 = i1_0 + 11;
+        let i1_12 = i1_0 + 12;
+        let i1_13 = i1_0 + 13;
+        let i1_14 = i1_0 + 14;
+        let i1_15 = i1_0 + 15;
+        let at2 = in0_begun((i0 * 4096 + i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
+        let eight4 = in0(at2 + 1);
+        let v0_8 = eight4.low.x;
+        let v0_9 = eight4.low.y;
+        let v0_10 = eight4.low.z;
+        let v0_11 = eight4.low.w;
+        let v0_12 = eight4.high.x;
+        let v0_13 = eight4.high.y;
+        let v0_14 = eight4.high.z;
+        let v0_15 = eight4.high.w;
+        s1a = add_f32(s1a, add_f32(add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))), add_f32(add_f32(add_f32(v0_8, v0_9), add_f32(v0_10, v0_11)), add_f32(add_f32(v0_12, v0_13), add_f32(v0_14, v0_15)))));
     }
     let v1 = s1a;
     out0(i0, v1);
@@ -81,10 +97,16 @@ fn add_f32(x: f32, y: f32) -> f32 {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad);
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+fn in0_begun(group: i32) -> i32 {
+    return group;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -101,7 +123,7 @@ fn main(
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 8) {
+    for (var row: i32 = 0; row < 64; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -110,24 +132,34 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
-        s1a = add_f32(s1a, v0_0);
-        s1a = add_f32(s1a, v0_1);
-        s1a = add_f32(s1a, v0_2);
-        s1a = add_f32(s1a, v0_3);
-        s1a = add_f32(s1a, v0_4);
-        s1a = add_f32(s1a, v0_5);
-        s1a = add_f32(s1a, v0_6);
-        s1a = add_f32(s1a, v0_7);
+        let i1_8 = i1_0 + 8;
+        let i1_9 = i1_0 + 9;
+        let i1_10 = i1_0 + 10;
+        let i1_11 = i1_0 + 11;
+        let i1_12 = i1_0 + 12;
+        let i1_13 = i1_0 + 13;
+        let i1_14 = i1_0 + 14;
+        let i1_15 = i1_0 + 15;
+        let at2 = in0_begun((i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
+        let eight4 = in0(at2 + 1);
+        let v0_8 = eight4.low.x;
+        let v0_9 = eight4.low.y;
+        let v0_10 = eight4.low.z;
+        let v0_11 = eight4.low.w;
+        let v0_12 = eight4.high.x;
+        let v0_13 = eight4.high.y;
+        let v0_14 = eight4.high.z;
+        let v0_15 = eight4.high.w;
+        s1a = add_f32(s1a, add_f32(add_f32(add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)), add_f32(add_f32(v0_4, v0_5), add_f32(v0_6, v0_7))), add_f32(add_f32(add_f32(v0_8, v0_9), add_f32(v0_10, v0_11)), add_f32(add_f32(v0_12, v0_13), add_f32(v0_14, v0_15)))));
     }
     let v1 = s1a;
     out0(0, v1);

@@ -38,16 +38,22 @@ fn words_of(x: vec2<u64>) -> vec4<u32> {
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
 }
-@group(0) @binding(2) var<storage, read_write> out0_0: array<vec2<u64>>;
-fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
-    let e = u32(quad);
-    out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
+}
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
+fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
+    let e = u32(eighth);
+    out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
 }
 
 @compute @workgroup_size(64)
@@ -56,7 +62,7 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
@@ -77,16 +83,16 @@ fn main(
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
     for (var i1: i32 = 0; i1 < 64; i1 += 1) {
-        let four2 = in0((i0_0 + i1 * 128) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0_4 + i1 * 128) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
+        let at2 = in0_begun((i0_0 + i1 * 128) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
         let v1_0 = exp_f32(v0_0);
         let v1_1 = exp_f32(v0_1);
         let v1_2 = exp_f32(v0_2);
@@ -112,8 +118,8 @@ fn main(
     let v2_5 = s1a_5;
     let v2_6 = s1a_6;
     let v2_7 = s1a_7;
-    out0((i0_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
-    out0((i0_4) >> 2u, v2_4, v2_5, v2_6, v2_7);
+    let at4 = (i0_0) >> 3u;
+    out0(at4, vec4(v2_0, v2_1, v2_2, v2_3), vec4(v2_4, v2_5, v2_6, v2_7));
 }
 
 // sum_exp[64]
@@ -150,11 +156,17 @@ fn exp_f32(x: f32) -> f32 {
 fn words_of(x: vec2<u64>) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
-@group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
-fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
-    return bitcast<vec4<f32>>(words_of(in0_0[e]));
+@group(0) @binding(1) var<storage, read_write> in0_0: array<vec4<u64>>;
+struct Eight_f32 { low: vec4<f32>, high: vec4<f32> }
+fn in0(eighth: i32) -> Eight_f32 {
+    let e = u32(eighth);
+    var x: vec4<u64>;
+    x = in0_0[e];
+    return Eight_f32(bitcast<vec4<f32>>(words_of(x.xy)), bitcast<vec4<f32>>(words_of(x.zw)));
+}
+var<private> eights0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + eights0;
 }
 @group(0) @binding(2) var<storage, read_write> out0_0: array<f32>;
 fn out0(at: i32, x: f32) {
@@ -168,12 +180,12 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    fours0 = launch[1].x / 4u;
+    eights0 = i32(launch[1].x / 8u);
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 8) {
+    for (var row: i32 = 0; row < 128; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -182,16 +194,33 @@ fn main(
         let i1_5 = i1_0 + 5;
         let i1_6 = i1_0 + 6;
         let i1_7 = i1_0 + 7;
-        let four2 = in0((i0 * 128 + i1_0) >> 2u);
-        let v0_0 = four2.x;
-        let v0_1 = four2.y;
-        let v0_2 = four2.z;
-        let v0_3 = four2.w;
-        let four3 = in0((i0 * 128 + i1_4) >> 2u);
-        let v0_4 = four3.x;
-        let v0_5 = four3.y;
-        let v0_6 = four3.z;
-        let v0_7 = four3.w;
+        let i1_8 = i1_0 + 8;
+        let i1_9 = i1_0 + 9;
+        let i1_10 = i1_0 + 10;
+        let i1_11 = i1_0 + 11;
+        let i1_12 = i1_0 + 12;
+        let i1_13 = i1_0 + 13;
+        let i1_14 = i1_0 + 14;
+        let i1_15 = i1_0 + 15;
+        let at2 = in0_begun((i0 * 128 + i1_0) >> 3u);
+        let eight3 = in0(at2);
+        let v0_0 = eight3.low.x;
+        let v0_1 = eight3.low.y;
+        let v0_2 = eight3.low.z;
+        let v0_3 = eight3.low.w;
+        let v0_4 = eight3.high.x;
+        let v0_5 = eight3.high.y;
+        let v0_6 = eight3.high.z;
+        let v0_7 = eight3.high.w;
+        let eight4 = in0(at2 + 1);
+        let v0_8 = eight4.low.x;
+        let v0_9 = eight4.low.y;
+        let v0_10 = eight4.low.z;
+        let v0_11 = eight4.low.w;
+        let v0_12 = eight4.high.x;
+        let v0_13 = eight4.high.y;
+        let v0_14 = eight4.high.z;
+        let v0_15 = eight4.high.w;
         let v1_0 = exp_f32(v0_0);
         let v1_1 = exp_f32(v0_1);
         let v1_2 = exp_f32(v0_2);
@@ -200,14 +229,15 @@ fn main(
         let v1_5 = exp_f32(v0_5);
         let v1_6 = exp_f32(v0_6);
         let v1_7 = exp_f32(v0_7);
-        s1a = add_f32(s1a, v1_0);
-        s1a = add_f32(s1a, v1_1);
-        s1a = add_f32(s1a, v1_2);
-        s1a = add_f32(s1a, v1_3);
-        s1a = add_f32(s1a, v1_4);
-        s1a = add_f32(s1a, v1_5);
-        s1a = add_f32(s1a, v1_6);
-        s1a = add_f32(s1a, v1_7);
+        let v1_8 = exp_f32(v0_8);
+        let v1_9 = exp_f32(v0_9);
+        let v1_10 = exp_f32(v0_10);
+        let v1_11 = exp_f32(v0_11);
+        let v1_12 = exp_f32(v0_12);
+        let v1_13 = exp_f32(v0_13);
+        let v1_14 = exp_f32(v0_14);
+        let v1_15 = exp_f32(v0_15);
+        s1a = add_f32(s1a, add_f32(add_f32(add_f32(add_f32(v1_0, v1_1), add_f32(v1_2, v1_3)), add_f32(add_f32(v1_4, v1_5), add_f32(v1_6, v1_7))), add_f32(add_f32(add_f32(v1_8, v1_9), add_f32(v1_10, v1_11)), add_f32(add_f32(v1_12, v1_13), add_f32(v1_14, v1_15)))));
     }
     let v2 = s1a;
     out0(i0, v2);

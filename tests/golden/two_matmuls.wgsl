@@ -13,16 +13,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
+}
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -51,26 +57,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 32 + i2_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 32 + i2_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 32 + i2_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 32 + i2_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
+    let at1 = in0_begun((i0_0 * 32 + i2_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i0_1 * 32 + i2_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i0_2 * 32 + i2_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i0_3 * 32 + i2_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
         vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
@@ -89,26 +99,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 128) >> 2u);
-    let v1_0_0 = four1.x;
-    let v1_1_0 = four1.y;
-    let v1_2_0 = four1.z;
-    let v1_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 128) >> 2u);
-    let v1_0_1 = four2.x;
-    let v1_1_1 = four2.y;
-    let v1_2_1 = four2.z;
-    let v1_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 128) >> 2u);
-    let v1_0_2 = four3.x;
-    let v1_1_2 = four3.y;
-    let v1_2_2 = four3.z;
-    let v1_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 128) >> 2u);
-    let v1_0_3 = four4.x;
-    let v1_1_3 = four4.y;
-    let v1_2_3 = four4.z;
-    let v1_3_3 = four4.w;
+    let at1 = in1_begun((i1_0 + i2_0 * 128) >> 2u);
+    let four2 = in1(at1);
+    let v1_0_0 = four2.x;
+    let v1_1_0 = four2.y;
+    let v1_2_0 = four2.z;
+    let v1_3_0 = four2.w;
+    let at3 = in1_begun((i1_0 + i2_1 * 128) >> 2u);
+    let four4 = in1(at3);
+    let v1_0_1 = four4.x;
+    let v1_1_1 = four4.y;
+    let v1_2_1 = four4.z;
+    let v1_3_1 = four4.w;
+    let at5 = in1_begun((i1_0 + i2_2 * 128) >> 2u);
+    let four6 = in1(at5);
+    let v1_0_2 = four6.x;
+    let v1_1_2 = four6.y;
+    let v1_2_2 = four6.z;
+    let v1_3_2 = four6.w;
+    let at7 = in1_begun((i1_0 + i2_3 * 128) >> 2u);
+    let four8 = in1(at7);
+    let v1_0_3 = four8.x;
+    let v1_1_3 = four8.y;
+    let v1_2_3 = four8.z;
+    let v1_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
         vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
@@ -127,7 +141,8 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v2_1 = x[1];
     let v2_2 = x[2];
     let v2_3 = x[3];
-    out0((i0 * 128 + i1_0) >> 2u, v2_0, v2_1, v2_2, v2_3);
+    let at1 = (i0 * 128 + i1_0) >> 2u;
+    out0(at1, v2_0, v2_1, v2_2, v2_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -161,8 +176,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
@@ -233,16 +248,22 @@ fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
 @group(0) @binding(1) var<storage, read_write> in0_0: array<vec2<u64>>;
-var<private> fours0: u32;
 fn in0(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours0;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in0_0[e]));
 }
+var<private> fours0: i32;
+fn in0_begun(group: i32) -> i32 {
+    return group + fours0;
+}
 @group(0) @binding(2) var<storage, read_write> in1_0: array<vec2<u64>>;
-var<private> fours1: u32;
 fn in1(quad: i32) -> vec4<f32> {
-    let e = u32(quad) + fours1;
+    let e = u32(quad);
     return bitcast<vec4<f32>>(words_of(in1_0[e]));
+}
+var<private> fours1: i32;
+fn in1_begun(group: i32) -> i32 {
+    return group + fours1;
 }
 @group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
@@ -271,26 +292,30 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let i2_1 = i2_0 + 1;
     let i2_2 = i2_0 + 2;
     let i2_3 = i2_0 + 3;
-    let four1 = in0((i0_0 * 128 + i2_0) >> 2u);
-    let v0_0_0 = four1.x;
-    let v0_0_1 = four1.y;
-    let v0_0_2 = four1.z;
-    let v0_0_3 = four1.w;
-    let four2 = in0((i0_1 * 128 + i2_0) >> 2u);
-    let v0_1_0 = four2.x;
-    let v0_1_1 = four2.y;
-    let v0_1_2 = four2.z;
-    let v0_1_3 = four2.w;
-    let four3 = in0((i0_2 * 128 + i2_0) >> 2u);
-    let v0_2_0 = four3.x;
-    let v0_2_1 = four3.y;
-    let v0_2_2 = four3.z;
-    let v0_2_3 = four3.w;
-    let four4 = in0((i0_3 * 128 + i2_0) >> 2u);
-    let v0_3_0 = four4.x;
-    let v0_3_1 = four4.y;
-    let v0_3_2 = four4.z;
-    let v0_3_3 = four4.w;
+    let at1 = in0_begun((i0_0 * 128 + i2_0) >> 2u);
+    let four2 = in0(at1);
+    let v0_0_0 = four2.x;
+    let v0_0_1 = four2.y;
+    let v0_0_2 = four2.z;
+    let v0_0_3 = four2.w;
+    let at3 = in0_begun((i0_1 * 128 + i2_0) >> 2u);
+    let four4 = in0(at3);
+    let v0_1_0 = four4.x;
+    let v0_1_1 = four4.y;
+    let v0_1_2 = four4.z;
+    let v0_1_3 = four4.w;
+    let at5 = in0_begun((i0_2 * 128 + i2_0) >> 2u);
+    let four6 = in0(at5);
+    let v0_2_0 = four6.x;
+    let v0_2_1 = four6.y;
+    let v0_2_2 = four6.z;
+    let v0_2_3 = four6.w;
+    let at7 = in0_begun((i0_3 * 128 + i2_0) >> 2u);
+    let four8 = in0(at7);
+    let v0_3_0 = four8.x;
+    let v0_3_1 = four8.y;
+    let v0_3_2 = four8.z;
+    let v0_3_3 = four8.w;
     let v1 = number_f32(0x00000000u /* 0.0 */);
     let v2_0_0 = maximum_f32(v0_0_0, v1);
     let v2_0_1 = maximum_f32(v0_0_1, v1);
@@ -326,26 +351,30 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let four1 = in1((i1_0 + i2_0 * 16) >> 2u);
-    let v3_0_0 = four1.x;
-    let v3_1_0 = four1.y;
-    let v3_2_0 = four1.z;
-    let v3_3_0 = four1.w;
-    let four2 = in1((i1_0 + i2_1 * 16) >> 2u);
-    let v3_0_1 = four2.x;
-    let v3_1_1 = four2.y;
-    let v3_2_1 = four2.z;
-    let v3_3_1 = four2.w;
-    let four3 = in1((i1_0 + i2_2 * 16) >> 2u);
-    let v3_0_2 = four3.x;
-    let v3_1_2 = four3.y;
-    let v3_2_2 = four3.z;
-    let v3_3_2 = four3.w;
-    let four4 = in1((i1_0 + i2_3 * 16) >> 2u);
-    let v3_0_3 = four4.x;
-    let v3_1_3 = four4.y;
-    let v3_2_3 = four4.z;
-    let v3_3_3 = four4.w;
+    let at1 = in1_begun((i1_0 + i2_0 * 16) >> 2u);
+    let four2 = in1(at1);
+    let v3_0_0 = four2.x;
+    let v3_1_0 = four2.y;
+    let v3_2_0 = four2.z;
+    let v3_3_0 = four2.w;
+    let at3 = in1_begun((i1_0 + i2_1 * 16) >> 2u);
+    let four4 = in1(at3);
+    let v3_0_1 = four4.x;
+    let v3_1_1 = four4.y;
+    let v3_2_1 = four4.z;
+    let v3_3_1 = four4.w;
+    let at5 = in1_begun((i1_0 + i2_2 * 16) >> 2u);
+    let four6 = in1(at5);
+    let v3_0_2 = four6.x;
+    let v3_1_2 = four6.y;
+    let v3_2_2 = four6.z;
+    let v3_3_2 = four6.w;
+    let at7 = in1_begun((i1_0 + i2_3 * 16) >> 2u);
+    let four8 = in1(at7);
+    let v3_0_3 = four8.x;
+    let v3_1_3 = four8.y;
+    let v3_2_3 = four8.z;
+    let v3_3_3 = four8.w;
     return array<vec4<Element>, 4>(
         vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
         vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
@@ -364,7 +393,8 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v4_1 = x[1];
     let v4_2 = x[2];
     let v4_3 = x[3];
-    out0((i0 * 16 + i1_0) >> 2u, v4_0, v4_1, v4_2, v4_3);
+    let at1 = (i0 * 16 + i1_0) >> 2u;
+    out0(at1, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -398,8 +428,8 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(subgroup_invocation_id) own: u32,
 ) {
-    fours0 = launch[1].x / 4u;
-    fours1 = launch[1].y / 4u;
+    fours0 = i32(launch[1].x / 4u);
+    fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);

@@ -109,16 +109,21 @@ impl Emitter<'_> {
         let by_eight = self.by_eight.0[slot as usize];
         let parts: &[&str] = if by_eight { &EIGHT } else { &["x", "y", "z", "w"] };
         let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % parts.len() == 0);
+        let mut runs = Runs { group, count: parts.len(), begun: Vec::new() };
         for first in firsts.collect::<Vec<Lane>>() {
-            let address = self.affine(&access.affine, first);
             let open = self.open(guard, first);
-            let safe = open.as_ref().map_or(address.clone(), |open| self.dialect.select(open, &address, "0"));
+            let at = match &open {
+                None => runs.at(self, &access.affine, first, &|this, run| this.dialect.begun(slot, &run)),
+                Some(open) => {
+                    let address = self.affine(&access.affine, first);
+                    let safe = self.dialect.select(open, &address, "0");
+                    self.dialect.begun(slot, &group_at(&safe, parts.len()))
+                }
+            };
             let (name, ty, value) = if by_eight {
-                let value = self.dialect.load8(slot, &group_at(&safe, 8));
-                (self.fresh("eight"), self.dialect.register8(dtype), value)
+                (self.fresh("eight"), self.dialect.register8(dtype), self.dialect.load8(slot, &at))
             } else {
-                let value = self.dialect.load4(slot, &group_at(&safe, 4));
-                (self.fresh("four"), self.dialect.register4(dtype), value)
+                (self.fresh("four"), self.dialect.register4(dtype), self.dialect.load4(slot, &at))
             };
             let line = self.dialect.define(&name, &ty, &value);
             self.out.line(line);
@@ -140,16 +145,17 @@ impl Emitter<'_> {
         let mask = self.mask(store.value) | self.affine_mask(&store.address);
         let four = self.by_four.1[number].then(|| self.four_group(&store.address)).flatten();
         let count = if self.by_eight.1[number] { 8 } else { 4 };
+        let mut runs = Runs { group: four.unwrap_or(0), count, begun: Vec::new() };
         for lane in self.all_lanes(mask) {
             let line = match four {
                 Some(group) if lane[group] % count != 0 => continue,
                 Some(group) => {
+                    let at = runs.at(self, &store.address, lane, &|_, run| run);
                     let value = |offset: usize| {
                         let mut lane = lane;
                         lane[group] += offset;
                         self.name(store.value, lane)
                     };
-                    let at = group_at(&self.affine(&store.address, lane), count);
                     match count {
                         8 => self.dialect.store8(number, &at, &std::array::from_fn(value)),
                         _ => self.dialect.store4(number, &at, &std::array::from_fn(value)),
@@ -168,6 +174,45 @@ impl Emitter<'_> {
                     self.out.close();
                 }
             }
+        }
+    }
+}
+
+/// Runs of groups of neighbours, each with a name for its first group's number
+/// ([`Emitter::start`]).
+struct Runs {
+    /// The lane group along which neighbours lie.
+    group: usize,
+    /// Neighbours in a group of them.
+    count: usize,
+    /// The lanes that runs start with, and their names.
+    begun: Vec<(Lane, String)>,
+}
+
+impl Runs {
+    /// The number of the group of neighbours that starts with a lane.
+    fn at(
+        &mut self,
+        emitter: &mut Emitter<'_>,
+        address: &Affine,
+        lane: Lane,
+        begun: &dyn Fn(&Emitter<'_>, String) -> String,
+    ) -> String {
+        let mut first = lane;
+        first[self.group] = 0;
+        let known = self.begun.iter().find(|(other, _)| *other == first);
+        let name = match known {
+            Some((_, name)) => name.clone(),
+            None => {
+                let value = begun(emitter, group_at(&emitter.affine(address, first), self.count));
+                let name = emitter.start(address, value, self.count);
+                self.begun.push((first, name.clone()));
+                name
+            }
+        };
+        match lane[self.group] / self.count {
+            0 => name,
+            number => format!("{name} + {number}"),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::ir::AluOp;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::Dialect;
 use crate::render::c_like::hold::Held;
+use crate::render::c_like::turns::Turns;
 use crate::render::c_like::writer::Writer;
 
 /// The lane groups.
@@ -55,8 +56,12 @@ pub struct Emitter<'k> {
     pub warp: usize,
     /// Registers that an invocation has for what loops over its rows share.
     pub registers_for_rows: usize,
+    /// Whether loops over such rows are written turn by turn.
+    pub writes_turns: bool,
     /// What they hold, if something.
     pub(super) held: Option<Held>,
+    /// The loop that is being written turn by turn.
+    pub(super) turns: Option<Turns>,
     /// For each input and each output, whether it is accessed by fours.
     pub by_four: (Vec<bool>, Vec<bool>),
     /// Of those, which by eights.
@@ -86,7 +91,9 @@ impl<'k> Emitter<'k> {
             blocked: false,
             warp: 1,
             registers_for_rows: 0,
+            writes_turns: false,
             held: None,
+            turns: None,
             by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
             by_eight: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
             masks,
@@ -133,6 +140,11 @@ impl<'k> Emitter<'k> {
             }
             Some(_) | None => format!("i{}", axis.0),
         }
+    }
+
+    /// Whether rows stay in registers between loops.
+    pub fn holds(&self) -> bool {
+        self.held.is_some()
     }
 
     /// A name nothing else has.

@@ -186,6 +186,25 @@ impl Fold<'_> {
         }
     }
 
+    /// The sum or product of several elements, in pairs of pairs, so that they do not
+    /// wait for each other; `None` for other monoids.
+    pub fn together(&self, mut elements: Vec<String>) -> Option<String> {
+        let op = match self.monoid {
+            Monoid::Sum => AluOp::Add,
+            Monoid::Prod => AluOp::Mul,
+            Monoid::Max | Monoid::Min | Monoid::ArgMax | Monoid::ArgMin => return None,
+            Monoid::M2 | Monoid::LogSumExp => return None,
+        };
+        let both = |pair: &[String]| match pair {
+            [x, y] => self.alu(op, self.accumulator(), x, y),
+            _ => pair.concat(),
+        };
+        while elements.len() > 1 {
+            elements = elements.chunks(2).map(both).collect();
+        }
+        elements.pop()
+    }
+
     fn merge_exponentials(&self, state: &[String], largest: &str, sum: &str) -> Vec<String> {
         let of = self.accumulator();
         let most = self.alu(AluOp::Max, of, &state[0], largest);

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::kernel::{Expr, ExprId};
 use crate::render::c_like::emit::{Emitter, Lane};
+use crate::render::c_like::turns::written;
 
 /// What is kept from one loop over the rows of level 1 for later ones.
 #[derive(Debug)]
@@ -25,7 +26,9 @@ impl Emitter<'_> {
             return;
         }
         // Few numbers of turns, since each is a text of its own.
-        let turns = rows.div_ceil(self.team * self.lanes_of(1)).next_power_of_two();
+        let needed = rows.div_ceil(self.team * self.lanes_of(1));
+        let turns = if self.writes_turns { written(needed) } else { Some(needed.next_power_of_two()) };
+        let Some(turns) = turns else { return };
         let spans = self.spans(loops);
         let live = |gap: usize| {
             let alive = spans.iter().filter(|(_, span)| span.contains(&gap));
@@ -128,26 +131,39 @@ impl Emitter<'_> {
     pub(super) fn recall(&mut self, values: &[ExprId]) {
         for &id in values {
             for lane in self.all_lanes(self.mask(id)) {
-                let value = format!("{}[turn]", self.held_name(id, lane));
+                let value = self.kept(id, lane);
                 self.definition(id, lane, &value);
             }
             self.set_defined(id);
         }
     }
 
+    /// Where a lane's value of this turn is kept.
+    fn kept(&self, id: ExprId, lane: Lane) -> String {
+        let turn = self.turns.as_ref().map_or("turn".into(), |turns| turns.number.to_string());
+        format!("{}[{turn}]", self.held_name(id, lane))
+    }
+
     /// Keeps what this turn computed for the first time.
     pub(super) fn keep(&mut self, level: u8) {
-        let Some(mut held) = self.held.take().filter(|_| level == 1) else { return };
-        for (id, kept) in held.values.iter_mut().filter(|(_, kept)| !kept) {
-            if !self.is_defined(*id) {
-                continue;
-            }
-            for lane in self.all_lanes(self.mask(*id)) {
-                let line = format!("{}[turn] = {};", self.held_name(*id, lane), self.name(*id, lane));
+        for id in self.unkept(level) {
+            for lane in self.all_lanes(self.mask(id)) {
+                let line = format!("{} = {};", self.kept(id, lane), self.name(id, lane));
                 self.out.line(line);
             }
-            *kept = true;
         }
-        self.held = Some(held);
+    }
+
+    /// What a loop has defined that is to be kept and was not yet.
+    pub(super) fn unkept(&self, level: u8) -> Vec<ExprId> {
+        let held = self.held.iter().filter(|_| level == 1).flat_map(|held| &held.values);
+        held.filter(|(id, kept)| !kept && self.is_defined(*id)).map(|(id, _)| *id).collect()
+    }
+
+    /// These values are kept from here on.
+    pub(super) fn set_kept(&mut self, values: &[ExprId]) {
+        for (id, kept) in self.held.iter_mut().flat_map(|held| &mut held.values) {
+            *kept |= values.contains(id);
+        }
     }
 }

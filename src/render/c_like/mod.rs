@@ -5,6 +5,7 @@
 //! - [`address`]: where loads and stores go.
 //! - [`nest`]: loops over rows, reductions in stages, stores.
 //! - [`hold`]: rows that stay in registers between loops.
+//! - [`turns`]: loops over such rows, written turn by turn.
 //! - [`team`]: the states of a team become one.
 //! - [`fold`]: the states of reductions and scans.
 //! - [`hook`]: parts of a kernel as bodies of functions that templates call.
@@ -19,6 +20,7 @@ pub mod hold;
 pub mod hook;
 pub mod nest;
 pub mod team;
+pub mod turns;
 pub mod writer;
 
 pub use emit::{Emitter, Lane, Lanes};
@@ -89,12 +91,16 @@ pub trait Dialect {
     fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String;
     /// An element of an input.
     fn load(&self, input: u32, address: &str) -> String;
+    /// Of an input accessed by groups of neighbours: the number of a group, counted from
+    /// where its memory begins.
+    fn begun(&self, _input: u32, group: &str) -> String {
+        group.into()
+    }
     /// Four neighbours of an input, from four times this position on.
     fn load4(&self, input: u32, quad: &str) -> String;
     /// The type of four neighbours.
     fn register4(&self, dtype: DType) -> String;
-    /// Eight neighbours of an input of 16-bit elements, from eight times this position
-    /// on: `low` and `high`, four of them each.
+    /// Eight neighbours of an input, from eight times this position on: `low` and `high`, four of them each.
     fn load8(&self, _input: u32, _eighth: &str) -> String {
         panic!("a language without accesses of eight elements")
     }
@@ -106,7 +112,7 @@ pub trait Dialect {
     fn store(&self, output: usize, address: &str, value: &str) -> String;
     /// Writes four neighbours of an output.
     fn store4(&self, output: usize, quad: &str, values: &[String; 4]) -> String;
-    /// Writes eight neighbours of an output of 16-bit elements.
+    /// Writes eight neighbours of an output.
     fn store8(&self, _output: usize, _eighth: &str, _values: &[String; 8]) -> String {
         panic!("a language without accesses of eight elements")
     }

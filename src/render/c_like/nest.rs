@@ -9,6 +9,7 @@
 
 use crate::kernel::{Affine, AxisId, Expr, ExprId};
 use crate::render::c_like::emit::{Emitter, Lane};
+use crate::render::c_like::fold::Fold;
 
 impl Emitter<'_> {
     /// The program of one grid point: all stores, from the outermost inwards.
@@ -111,17 +112,38 @@ impl Emitter<'_> {
         let needed = self.needed_besides(&all, &recalled);
         self.hoist(level, &needed);
         let states = self.open_states(level, reductions, &needed);
-        let blocks = self.open_rows(level);
-        let mark = self.mark();
-        self.recall(&recalled);
-        self.scope(level, &targets, stores);
-        self.define_all(&targets);
-        self.keep(level);
-        self.take_in(level, reductions, &states);
-        own.iter().for_each(|&store| self.store(store, &|_| None));
-        self.forget(mark);
-        (0..blocks).for_each(|_| self.out.close());
+        let mut kept = Vec::new();
+        let turns = self.turns_written(level);
+        for turn in 0..turns.unwrap_or(1) {
+            let blocks = match turns {
+                Some(turns) => self.open_turn(turn, turns, &self.wide_axes(level), self.lanes_of(level)),
+                None => self.open_rows(level),
+            };
+            let mark = self.mark();
+            self.recall(&recalled);
+            self.scope(level, &targets, stores);
+            self.define_all(&targets);
+            self.keep(level);
+            kept = self.unkept(level);
+            self.take_in(level, reductions, &states);
+            own.iter().for_each(|&store| self.store(store, &|_| None));
+            self.forget(mark);
+            (0..blocks).for_each(|_| self.out.close());
+        }
+        self.set_kept(&kept);
+        if turns.is_some() {
+            self.close_turns();
+        }
         self.finish(level, reductions, &states);
+    }
+
+    /// Opens the block around the turns of a loop that is written turn by turn; gives
+    /// their number.
+    fn turns_written(&mut self, level: u8) -> Option<usize> {
+        let held = self.held.as_ref().filter(|_| level == 1 && self.writes_turns)?;
+        let turns = held.turns;
+        self.open_turns_written(&self.wide_axes(level), self.lanes_of(level));
+        Some(turns)
     }
 
     /// What must be defined for targets, where some values are there.
@@ -162,14 +184,25 @@ impl Emitter<'_> {
         for (&id, prefix) in reductions.iter().zip(states) {
             let (monoid, x) = self.reduction(id);
             let (fold, mask) = (self.fold(monoid, x), self.mask(id));
-            for lane in self.all_lanes(mask | self.level_mask(level)) {
-                let names = self.state_names(fold, prefix, mask, lane);
-                let index = self.row_index(level, lane);
-                for line in fold.update(&names, &self.name(x, lane), &index) {
-                    self.out.line(line);
-                }
+            // Without the groups that the rows' own lanes are in: one state.
+            for own in self.all_lanes(mask) {
+                let names = self.state_names(fold, prefix, mask, own);
+                let rows = self.all_lanes(self.level_mask(level) & !mask).into_iter();
+                let lanes: Vec<Lane> =
+                    rows.map(|row| std::array::from_fn(|group| own[group] + row[group])).collect();
+                let together = fold.together(lanes.iter().map(|&lane| self.name(x, lane)).collect());
+                let lines = match together {
+                    Some(value) => fold.update(&names, &value, ""),
+                    None => lanes.iter().flat_map(|&lane| self.taken(fold, &names, level, x, lane)).collect(),
+                };
+                lines.iter().for_each(|line| self.out.line(line));
             }
         }
+    }
+
+    /// The statements by which a state takes in the row of one lane.
+    fn taken(&self, fold: Fold<'_>, names: &[String], level: u8, x: ExprId, lane: Lane) -> Vec<String> {
+        fold.update(names, &self.name(x, lane), &self.row_index(level, lane))
     }
 
     /// Defines the results of a loop's reductions.

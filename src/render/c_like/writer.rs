@@ -9,7 +9,24 @@ pub struct Writer {
     depth: usize,
 }
 
+/// A place in a text, at which lines are put in later.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    at: usize,
+    depth: usize,
+}
+
 impl Writer {
+    /// The place after the last line.
+    pub fn place(&self) -> Place {
+        Place { at: self.text.len(), depth: self.depth }
+    }
+    /// Puts a line in at a place, which is after it then.
+    pub fn line_at(&mut self, place: &mut Place, line: impl AsRef<str>) {
+        let line = format!("{:indent$}{}\n", "", line.as_ref(), indent = 4 * place.depth);
+        self.text.insert_str(place.at, &line);
+        place.at += line.len();
+    }
     /// No lines yet, the first of them inside this many blocks.
     pub fn inside(depth: usize) -> Writer {
         Writer { text: String::new(), depth }

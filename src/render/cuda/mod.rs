@@ -206,6 +206,7 @@ fn pass(source: String, parameters: Parameters, workgroup: u32, groups: u64) -> 
         slots,
         words: 0,
         fours: Vec::new(),
+        eights: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
         described: Vec::new(),

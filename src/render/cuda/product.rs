@@ -252,7 +252,7 @@ impl<'a> Product<'a> {
             && terms.filter(|term| term.0 != axis).all(|term| term.1 % piece == 0);
         let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
         let plain = access.dynamic.is_empty() && guard.masks.is_empty();
-        (self.target.aligned && dtype == factor.dtype() && whole && same && plain)
+        (self.target.alignment >= 4 && dtype == factor.dtype() && whole && same && plain)
             .then_some(Copied { slot: *slot, load })
     }
 

@@ -68,6 +68,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args),
         fours: shader.fours(&fours.0),
+        eights: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
         described: Vec::new(),

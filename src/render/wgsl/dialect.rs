@@ -181,11 +181,24 @@ impl Dialect for Wgsl {
     fn load(&self, input: u32, address: &str) -> String {
         format!("in{input}({address})")
     }
+    fn begun(&self, input: u32, group: &str) -> String {
+        format!("in{input}_begun({group})")
+    }
     fn load4(&self, input: u32, quad: &str) -> String {
         format!("in{input}({quad})")
     }
     fn register4(&self, dtype: DType) -> String {
         format!("vec4<{}>", self.register(dtype))
+    }
+    fn load8(&self, input: u32, eighth: &str) -> String {
+        format!("in{input}({eighth})")
+    }
+    fn register8(&self, dtype: DType) -> String {
+        format!("Eight_{}", self.register(dtype))
+    }
+    fn store8(&self, output: usize, eighth: &str, values: &[String; 8]) -> String {
+        let [low, high] = [&values[..4], &values[4..]].map(|half| format!("vec4({})", half.join(", ")));
+        format!("out{output}({eighth}, {low}, {high});")
     }
     fn store(&self, output: usize, address: &str, value: &str) -> String {
         format!("out{output}({address}, {value});")

@@ -13,6 +13,7 @@ use crate::render::split::Part;
 use crate::render::target::{Adapter, Target};
 use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
+use crate::render::wgsl::hook::Fours;
 use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
 use crate::render::wgsl::{Main, Parts, module, reports};
 
@@ -38,19 +39,32 @@ impl<'k> PartShader<'k> {
     /// What the device lacks.
     pub fn rows(&self) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
+        if let Some(tiling) = tile::held_rows(kernel, target) {
+            let dialect = Wgsl { inputs: self.inputs };
+            let mut emitter = emitter(&dialect, kernel, &tiling);
+            emitter.registers_for_rows = tile::REGISTERS_FOR_WRITTEN_ROWS;
+            emitter.writes_turns = true;
+            self.emit_rows(&tiling, &mut emitter);
+            if emitter.holds() {
+                return self.finish_rows(&tiling, &emitter);
+            }
+        }
         let tiling = tile::rows(kernel, target)?;
         let dialect = Wgsl { inputs: self.inputs };
-        let points = kernel.level_points(0) / tiling.lanes.count[0];
         let mut emitter = emitter(&dialect, kernel, &tiling);
-        if tiling.team > 1 {
-            emitter.warp = target.subgroup.max(1) as usize;
-        }
-        // A software driver reads a cache about as fast as its registers, of
-        // which it has few, and takes twice as long to compile.
+        // Software drivers do not unroll the loops.
         if target.adapter != Adapter::Cpu {
             emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
         }
+        self.emit_rows(&tiling, &mut emitter);
+        self.finish_rows(&tiling, &emitter)
+    }
+
+    /// The body of a kernel of points and rows.
+    fn emit_rows(&self, tiling: &Tiling, emitter: &mut Emitter<'_>) {
+        let kernel = self.kernel();
         if tiling.team > 1 {
+            emitter.warp = self.target.subgroup.max(1) as usize;
             emitter.out.line("let point = i32(group.y * groups.x + group.x);");
             let lane = if emitter.warp > 1 { "own_subgroup * subgroup_size + own_lane" } else { "local" };
             emitter.out.line(format!("let lane = i32({lane});"));
@@ -60,36 +74,49 @@ impl<'k> PartShader<'k> {
                 tiling.workgroup
             ));
         }
-        emitter.out.line(format!("if (point >= {}) {{ return; }}", dialect.position(points as i64)));
+        let points = kernel.level_points(0) / tiling.lanes.count[0];
+        let all = emitter.dialect.position(points as i64);
+        emitter.out.line(format!("if (point >= {all}) {{ return; }}"));
         let axes = wide(kernel, kernel.level_axes(0));
-        grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
+        grid(emitter, "point", &axes, tiling.lanes.count[0]);
         emitter.point(&|_| None);
+    }
+
+    fn finish_rows(&self, tiling: &Tiling, emitter: &Emitter<'_>) -> Result<Pass, Unsupported> {
+        let points = self.kernel().level_points(0) / tiling.lanes.count[0];
         let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
-        self.finish(&tiling, &emitter, (points as u64).div_ceil(per_group))
+        self.finish(tiling, emitter, (points as u64).div_ceil(per_group))
     }
 
     /// Puts a shader together around an emitted body.
     fn finish(&self, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Result<Pass, Unsupported> {
-        let bindings = self.bind(&tiling.by_four)?;
+        let bindings = self.bind_runs(&tiling.by_four, &tiling.by_eight)?;
         let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
         pass.fours = self.fours(&tiling.by_four.0);
+        pass.eights = self.fours(&tiling.by_eight.0);
         Ok(pass)
     }
 
-    /// The launch's inputs that are accessed by fours.
-    pub(super) fn fours(&self, by_four: &[bool]) -> Vec<usize> {
-        let slots = (0..by_four.len()).filter(|&slot| by_four[slot]);
+    /// The launch's inputs of those that are accessed by fours, or by eights.
+    pub(super) fn fours(&self, accessed: &[bool]) -> Vec<usize> {
+        let slots = (0..accessed.len()).filter(|&slot| accessed[slot]);
         slots.filter_map(|slot| self.part.inputs[slot].input()).collect()
     }
 
     /// The bindings, where inputs and outputs are accessed by fours as said.
-    pub(super) fn bind(&self, by_four: &(Vec<bool>, Vec<bool>)) -> Result<Bindings, Unsupported> {
+    pub(super) fn bind(&self, by_four: &Fours) -> Result<Bindings, Unsupported> {
+        let kernel = self.kernel();
+        self.bind_runs(by_four, &(vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]))
+    }
+
+    /// The bindings, where inputs and outputs are accessed by fours and eights as said.
+    fn bind_runs(&self, by_four: &Fours, by_eight: &Fours) -> Result<Bindings, Unsupported> {
         let kernel = self.kernel();
         let mut bindings = Bindings::new(self.target);
         if reports(kernel) {
             bindings.status();
         }
-        self.bind_inputs(&by_four.0, &mut bindings)?;
+        self.bind_inputs(&by_four.0, &by_eight.0, &mut bindings)?;
         for (number, store) in kernel.stores.iter().enumerate() {
             if store.numel > i32::MAX as usize {
                 return Err(Unsupported::Elements(store.numel));
@@ -99,14 +126,19 @@ impl<'k> PartShader<'k> {
                 memory: self.part.outputs[number],
                 dtype: store.dtype,
                 elements: store.numel as u64,
-                four: by_four.1[number],
+                run: run(by_four.1[number], by_eight.1[number]),
                 access: Access::Write,
             });
         }
         Ok(bindings)
     }
 
-    fn bind_inputs(&self, by_four: &[bool], bindings: &mut Bindings) -> Result<(), Unsupported> {
+    fn bind_inputs(
+        &self,
+        by_four: &[bool],
+        by_eight: &[bool],
+        bindings: &mut Bindings,
+    ) -> Result<(), Unsupported> {
         let kernel = self.kernel();
         for (slot, (input, reach)) in kernel.inputs.iter().zip(reaches(kernel)?).enumerate() {
             bindings.view(&View {
@@ -114,7 +146,7 @@ impl<'k> PartShader<'k> {
                 memory: self.part.inputs[slot],
                 dtype: input.dtype,
                 elements: reach,
-                four: by_four[slot],
+                run: run(by_four[slot], by_eight[slot]),
                 access: Access::Read,
             });
         }
@@ -145,6 +177,7 @@ impl<'k> PartShader<'k> {
             slots: bindings.slots,
             words,
             fours: Vec::new(),
+            eights: Vec::new(),
             pieces: Vec::new(),
             shared_bytes: 0,
             described: Vec::new(),
@@ -190,6 +223,7 @@ impl<'k> PartShader<'k> {
         let mut tiling = tile::rows(kernel, target)?;
         tiling.lanes = crate::render::c_like::Lanes::single(kernel);
         tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+        tiling.by_eight = tiling.by_four.clone();
         let mut emitter = emitter(&dialect, kernel, &tiling);
         let all = wide(kernel, kernel.level_axes(0));
         let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
@@ -217,13 +251,13 @@ impl<'k> PartShader<'k> {
         }
         let mut bindings = Bindings::new(target);
         bindings.status();
-        self.bind_inputs(&tiling.by_four.0, &mut bindings)?;
+        self.bind_inputs(&tiling.by_four.0, &tiling.by_eight.0, &mut bindings)?;
         bindings.view(&View {
             name: "out0".into(),
             memory: self.part.outputs[0],
             dtype: scatter.dtype,
             elements: scatter.numel as u64,
-            four: false,
+            run: 1,
             access: Access::Update,
         });
         let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
@@ -235,11 +269,21 @@ impl<'k> PartShader<'k> {
     }
 }
 
+/// Elements that are accessed together.
+fn run(by_four: bool, by_eight: bool) -> usize {
+    match (by_four, by_eight) {
+        (_, true) => 8,
+        (true, false) => 4,
+        (false, false) => 1,
+    }
+}
+
 fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
     let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
     emitter.team = tiling.team;
     emitter.blocked = tiling.blocked;
     emitter.by_four = tiling.by_four.clone();
+    emitter.by_eight = tiling.by_eight.clone();
     // The body of a function.
     emitter.out = crate::render::c_like::writer::Writer::inside(1);
     emitter

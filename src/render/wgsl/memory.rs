@@ -28,8 +28,8 @@ pub struct View {
     pub dtype: DType,
     /// One past the last element.
     pub elements: u64,
-    /// Whether it takes four neighbours.
-    pub four: bool,
+    /// Neighbours that it takes: 1, 4, or 8 of 32 bits.
+    pub run: usize,
     /// What it does.
     pub access: Access,
 }
@@ -100,11 +100,13 @@ impl Bindings {
 
     /// Declares a view and its function.
     pub fn view(&mut self, view: &View) {
-        match (view.access, view.four) {
-            (Access::Read, false) => self.read(view),
-            (Access::Read, true) => self.read_four(view),
-            (Access::Write, false) => self.write(view, false),
-            (Access::Write, true) => self.write_four(view),
+        match (view.access, view.run) {
+            (Access::Read, 1) => self.read(view),
+            (Access::Read, 8) => self.read_eight(view),
+            (Access::Read, _) => self.read_four(view),
+            (Access::Write, 1) => self.write(view, false),
+            (Access::Write, 8) => self.write_eight(view),
+            (Access::Write, _) => self.write_four(view),
             (Access::Update, _) => self.write(view, true),
         }
     }
@@ -115,11 +117,16 @@ impl Bindings {
             Memory::Input(slot) => slot,
             Memory::Output(_) | Memory::Scratch(_) | Memory::Status => return String::new(),
         };
-        let (name, group) = if view.four { ("fours", " / 4u") } else { ("start", "") };
-        let line = format!("    {name}{slot} = {}{group};\n", word(OFFSETS + slot));
+        let own = word(OFFSETS + slot);
+        let (name, ty, first) = match view.run {
+            1 => ("start", "u32", own),
+            8 => ("eights", "i32", format!("i32({own} / 8u)")),
+            _ => ("fours", "i32", format!("i32({own} / 4u)")),
+        };
+        let line = format!("    {name}{slot} = {first};\n");
         // Two inputs of a kernel may be one of the launch.
         if !self.starts.contains(&line) {
-            let _ = writeln!(self.text, "var<private> {name}{slot}: u32;");
+            let _ = writeln!(self.text, "var<private> {name}{slot}: {ty};");
             self.starts += &line;
         }
         format!(" + {name}{slot}")
@@ -151,7 +158,6 @@ impl Bindings {
             DType::I64 | DType::F64 => (format!("vec2<{ty}>"), 16),
         };
         let (names, window) = self.bind(view, &element, bytes);
-        let offset = self.start(view);
         let long_words = self.long_words;
         let each = |x: [String; 4]| format!("return vec4<{ty}>({});", x.join(", "));
         let place = |place: &str| match dtype {
@@ -180,7 +186,52 @@ impl Bindings {
         };
         let _ = writeln!(
             self.text,
-            "fn {}(quad: i32) -> vec4<{ty}> {{\n    let e = u32(quad){offset};\n{body}}}",
+            "fn {0}(quad: i32) -> vec4<{ty}> {{\n    let e = u32(quad);\n{body}}}",
+            view.name
+        );
+        self.begun(view);
+    }
+
+    /// The function that counts groups of neighbours from where memory begins.
+    fn begun(&mut self, view: &View) {
+        let offset = self.start(view);
+        let _ = writeln!(
+            self.text,
+            "fn {}_begun(group: i32) -> i32 {{\n    return group{offset};\n}}",
+            view.name
+        );
+    }
+
+    /// Eight elements as four 64-bit words, in and out of two vectors.
+    fn read_eight(&mut self, view: &View) {
+        let ty = register(view.dtype);
+        let (names, window) = self.bind(view, "vec4<u64>", 32);
+        let structure = format!("struct Eight_{ty} {{ low: vec4<{ty}>, high: vec4<{ty}> }}\n");
+        if !self.text.contains(&structure) {
+            self.text += &structure;
+        }
+        let half = |half: &str| format!("bitcast<vec4<{ty}>>(words_of(x.{half}))");
+        let body = pieces(&names, "e", window, 1, &|place| format!("x = {place};"));
+        let _ = writeln!(
+            self.text,
+            "fn {}(eighth: i32) -> Eight_{ty} {{\n    let e = u32(eighth);\n    var x: vec4<u64>;\n{body}    \
+             return Eight_{ty}({}, {});\n}}",
+            view.name,
+            half("xy"),
+            half("zw")
+        );
+        self.begun(view);
+    }
+
+    fn write_eight(&mut self, view: &View) {
+        let ty = register(view.dtype);
+        let (names, window) = self.bind(view, "vec4<u64>", 32);
+        let half = |x: &str| format!("long_words(bitcast<vec4<u32>>({x}))");
+        let value = format!("vec4<u64>({}, {})", half("low"), half("high"));
+        let body = pieces(&names, "e", window, 1, &|place| format!("{place} = {value};"));
+        let _ = writeln!(
+            self.text,
+            "fn {}(eighth: i32, low: vec4<{ty}>, high: vec4<{ty}>) {{\n    let e = u32(eighth);\n{body}}}",
             view.name
         );
     }

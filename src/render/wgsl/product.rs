@@ -92,6 +92,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args),
         fours: shader.fours(&fours.0),
+        eights: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
         described: Vec::new(),

@@ -66,6 +66,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         slots: bindings.slots,
         words: block_words(shader.inputs, kernel.args),
         fours: shader.fours(&fours.0),
+        eights: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
         described: Vec::new(),

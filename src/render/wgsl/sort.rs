@@ -98,6 +98,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
         slots: bindings.slots,
         words: block_words(1, 0),
         fours: Vec::new(),
+        eights: Vec::new(),
         pieces: Vec::new(),
         shared_bytes: 0,
         described: Vec::new(),
@@ -108,7 +109,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
 fn bind(sort: &Sort, sizes: &Sizes, target: &Target) -> Bindings {
     let mut bindings = Bindings::new(target);
     let mut view = |name: &str, memory, dtype, elements, access| {
-        bindings.view(&View { name: name.into(), memory, dtype, elements, four: false, access });
+        bindings.view(&View { name: name.into(), memory, dtype, elements, run: 1, access });
     };
     let words = (sizes.total() * sizes.words) as u64;
     view("in0", Memory::Input(0), sort.dtype, sort.shape.numel() as u64, Access::Read);

@@ -72,7 +72,7 @@ impl CudaProgram {
         if let Some(known) = self.unaligned.get() {
             return Ok(known);
         }
-        let target = Target { aligned: false, ..self.target.clone() };
+        let target = Target { alignment: 1, ..self.target.clone() };
         let compiled = Compiled::new(&self.gpu, rendered(&self.gpu, &self.work, &target)?)?;
         Ok(self.unaligned.get_or_init(|| compiled))
     }

@@ -178,7 +178,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         choice: None,
         nvidia: None,
         few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
-        aligned: true,
+        alignment: 8,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_buffers: limits.max_storage_buffers_per_shader_stage as usize,

@@ -14,14 +14,16 @@ use crate::runtime::wgpu::queue::{Launch, Reports, STATUS_BYTES};
 use crate::runtime::wgpu::tune;
 use crate::runtime::{Binding, Bindings, Program};
 
-/// A kernel as shaders. Where inputs do not start at multiples of four
-/// elements, in a second version that needs no such thing.
+/// A kernel as shaders. Where inputs do not start at multiples of eight elements, or
+/// of four, in further versions that need no such thing.
 pub struct ShaderProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
     work: Work,
     target: Target,
     aligned: Compiled,
+    /// Where inputs start at multiples of four elements.
+    by_four: OnceLock<Compiled>,
     unaligned: OnceLock<Compiled>,
 }
 
@@ -54,25 +56,38 @@ impl ShaderProgram {
         target: Target,
     ) -> Result<ShaderProgram> {
         let aligned = compile(&gpu, &work, &target)?;
-        Ok(ShaderProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
+        Ok(ShaderProgram {
+            gpu,
+            reports,
+            work,
+            target,
+            aligned,
+            by_four: OnceLock::new(),
+            unaligned: OnceLock::new(),
+        })
     }
 
     /// The version for these bindings.
     fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
-        let fours = self.aligned.shader.passes.iter().flat_map(|pass| &pass.fours);
-        let aligned = |slot: &usize| {
+        let passes = || self.aligned.shader.passes.iter();
+        let starts_at = |slot: &usize, multiple: usize| {
             let size = element_size(&self.work, *slot);
-            bindings.inputs[*slot].offset.is_multiple_of(4 * size)
+            bindings.inputs[*slot].offset.is_multiple_of(multiple * size)
         };
-        if fours.into_iter().all(aligned) {
-            return Ok(&self.aligned);
-        }
-        if let Some(known) = self.unaligned.get() {
+        let by_four =
+            passes().flat_map(|pass| pass.fours.iter().chain(&pass.eights)).all(|slot| starts_at(slot, 4));
+        let by_eight = passes().flat_map(|pass| &pass.eights).all(|slot| starts_at(slot, 8));
+        let (version, alignment) = match (by_four, by_eight) {
+            (true, true) => return Ok(&self.aligned),
+            (true, false) => (&self.by_four, 4),
+            (false, _) => (&self.unaligned, 1),
+        };
+        if let Some(known) = version.get() {
             return Ok(known);
         }
-        let target = Target { aligned: false, ..self.target.clone() };
+        let target = Target { alignment, ..self.target.clone() };
         let compiled = compile(&self.gpu, &self.work, &target)?;
-        Ok(self.unaligned.get_or_init(|| compiled))
+        Ok(version.get_or_init(|| compiled))
     }
 }
 

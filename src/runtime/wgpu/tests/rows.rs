@@ -1,8 +1,8 @@
-//! Reductions by teams, and rows that stay in registers, as GPUs run them.
+//! Reductions by teams, and rows that stay in registers, as GPUs and software drivers run them.
 
 use std::sync::Arc;
 
-use super::taken_for_a_gpu;
+use super::{eager, taken_for_a_gpu};
 use crate::base::{DType, Device};
 use crate::plan::context::{Context, with_context};
 use crate::runtime::Backend;
@@ -57,6 +57,76 @@ fn teams_exchange_states_and_rows_are_read_once() {
                 .iter()
                 .zip(&have)
                 .position(|(want, have)| (want - have).abs() > 1e-5 * want.abs().max(1.0));
+            assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}:\n{source}");
+        });
+    }
+}
+
+/// What is computed, and how many invocations of a software driver hold a row together, if
+/// they do.
+type Held = (&'static str, fn(Device) -> Tensor, Option<usize>);
+
+const HELD: &[Held] = &[
+    ("softmax", |d| waves([6, 1024], d).softmax(-1), Some(8)),
+    ("softmax of rows that turns do not divide", |d| waves([6, 1000], d).softmax(-1), Some(8)),
+    ("softmax of rows in twelve turns", |d| waves([6, 768], d).softmax(-1), Some(8)),
+    ("softmax of rows read by fours", |d| waves([6, 300], d).softmax(-1), Some(8)),
+    ("softmax by several subgroups", |d| waves([3, 4096], d).softmax(-1), Some(32)),
+    ("softmax of rows too long to hold", |d| waves([3, 5000], d).softmax(-1), None),
+    ("softmax of rows too short to share", |d| waves([3, 40], d).softmax(-1), None),
+    ("softmax of odd rows", |d| waves([6, 1023], d).softmax(-1), None),
+    (
+        "softmax that starts at a four",
+        |d| waves([6148], d).narrow(0, 4, 6144).reshape([6, 1024]).softmax(-1),
+        Some(8),
+    ),
+    (
+        "softmax that starts anywhere",
+        |d| waves([6147], d).narrow(0, 3, 6144).reshape([6, 1024]).softmax(-1),
+        Some(8),
+    ),
+    ("layer norm", |d| waves([7, 512], d).layer_norm([512], NormOpts::default()), Some(8)),
+    (
+        "distances from the largest",
+        |d| {
+            let x = waves([6, 4, 256], d);
+            &x - x.amax_keepdim([1, 2])
+        },
+        Some(8),
+    ),
+    (
+        "integers",
+        |d| {
+            let x = (waves([6, 512], d) * 10.0).to_dtype(DType::I32);
+            (&x - x.amax_keepdim([1])).to_dtype(DType::F32)
+        },
+        Some(8),
+    ),
+    ("a sum alone", |d| waves([64, 512], d).sum(-1), None),
+];
+
+#[test]
+fn subgroups_of_software_drivers_hold_rows() {
+    let Some(backend) = eager() else { return };
+    if backend.gpu.target.subgroup < 4 {
+        return;
+    }
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    for &(title, rows, invocations) in HELD {
+        let want = rows(Device::cpu()).to_vec::<f32>().expect("values");
+        with_context(&context, || {
+            let have = rows(name);
+            let report = have.plan().expect("a plan");
+            assert_eq!(report.kernels.len(), 1, "{title}");
+            let source = report.kernels[0].source().expect("a text");
+            let holds = source.contains("held_");
+            let size = source.split_once("workgroup_size(").and_then(|(_, rest)| rest.split_once(')'));
+            let size = size.and_then(|(size, _)| size.parse().ok()).filter(|_| holds);
+            assert_eq!(size, invocations, "{title}:\n{source}");
+            let have = have.to_vec::<f32>().expect("values");
+            let close = |(want, have): (&f32, &f32)| (want - have).abs() <= 1e-5 * want.abs().max(1.0);
+            let wrong = want.iter().zip(&have).position(|pair| !close(pair));
             assert_eq!(wrong.map(|at| (at, want[at], have[at])), None, "{title}:\n{source}");
         });
     }
