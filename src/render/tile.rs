@@ -74,7 +74,7 @@ pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
     if target.adapter != Adapter::Cpu || target.subgroup < 4 || kernel.depth() != 1 || scans {
         return None;
     }
-    let axis = innermost(kernel, 1).filter(|_| elements >= 64 * target.few_elements)?;
+    let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.few_elements)?;
     let mut lanes = Lanes::single(kernel);
     give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
     let (rows, subgroup) = (kernel.level_points(1), target.subgroup as usize);
