@@ -114,7 +114,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     text += "};\n";
     text += &template(tile);
     let body = format!("    product(Product{{{}}});\n", parameters.names(kernel.args).join(", "));
-    text += &function(&kernel.name, &parameters, kernel.args, tile.threads(), &body);
+    text += &function(&kernel.name, &parameters, kernel.args, bounds(tile), &body);
 
     let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
     pass.fours = of_launch(part, &fours.0);
@@ -124,6 +124,18 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     pass.shared_bytes = tile.shared_bytes() as u32;
     pass.described = operands.into_iter().filter_map(|operand| operand.described).collect();
     Ok(pass)
+}
+
+/// The bounds of a tile's blocks: of few threads, as many as make 256 threads of a
+/// multiprocessor, so that a thread may have all the registers that it can name. Left to
+/// itself the compiler aims at more blocks, though shared memory has no room for them (how
+/// much a launch takes it does not know), and spills registers. Larger blocks have too many
+/// sums for that; in those of ordinary multiplications it would have too many loads under way.
+fn bounds(tile: &Tile) -> String {
+    match (tile, tile.threads()) {
+        (Tile::Mma { .. } | Tile::Wgmma { .. }, threads @ ..=128) => format!("{threads}, {}", 256 / threads),
+        (_, threads) => threads.to_string(),
+    }
 }
 
 /// A product to be rendered.
