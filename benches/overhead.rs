@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use kiln::Device;
 use kiln::plan::context::{Context, with_context};
+use kiln::prelude::NormOpts;
 use kiln::tensor::Tensor;
 
 #[path = "../tests/support/heap.rs"]
@@ -164,26 +165,36 @@ fn growth() {
     }
 }
 
+/// A link of a chain of kernels, by its number.
+type Link<'a> = &'a dyn Fn(&Tensor, usize) -> Tensor;
+
 /// What a plan of many kernels takes: time of planning, and bytes of the plan with
-/// its key. A product each, with the same activation, or each with a number of its own.
+/// its key. A product each, with the same activation; with a number of its own, with a
+/// slice of its own, or with a function of many nodes; or a product and a layer norm.
 fn kernels() {
     let device = Device::null();
-    let matrix = || Tensor::from_vec(vec![1f32; 16], [4, 4], device);
-    let (x, w) = (matrix(), matrix());
+    let matrix = |rows: usize| Tensor::ones([rows, 4], device);
+    let (x, w, all) = (matrix(4), matrix(4), matrix(10_004));
+    kiln::realize(&[&x, &w, &all]).expect("memory");
     let own = |number: usize| if number > 0 { number as f64 } else { 0.5 };
-    for (name, differ) in [("alike", 0), ("that all differ", 1)] {
+    let links: [(&str, Link<'_>); 5] = [
+        ("alike", &|x, _| (x.matmul(&w) + 0.5).relu()),
+        ("that differ in a number", &|x, i| (x.matmul(&w) + own(i)).relu()),
+        ("that differ in a slice", &|x, i| (x.matmul(&all.narrow(0, i, 4)) + 0.5).relu()),
+        ("of many nodes", &|x, _| x.matmul(&w).gelu()),
+        ("of rows", &|x, _| x.matmul(&w).layer_norm(4, NormOpts::default())),
+    ];
+    for (name, link) in links {
         for count in [1000, 10_000] {
             let context = Context::new();
             with_context(&context, || {
-                let number = |i: usize| own(i * differ);
-                let y = (0..count).fold(x.clone(), |x, i| (x.matmul(&w) + number(i)).relu());
+                let y = (0..count).fold(x.clone(), |x, i| link(&x, i));
                 let (before, start) = (heap::held(), cpu_nanoseconds());
                 let launches = y.plan().map(|report| report.launches());
                 let milliseconds = (cpu_nanoseconds() - start) / 1e6;
-                let bytes = (heap::held() - before) / count;
-                println!(
-                    "plan {count} kernels {name}: {milliseconds:.1} CPU ms, {bytes} bytes each, {launches:?}"
-                );
+                let launches = launches.expect("a plan");
+                let bytes = (heap::held() - before) as u64 / launches;
+                println!("plan {launches} kernels {name}: {milliseconds:.1} CPU ms, {bytes} bytes each");
                 let start = cpu_nanoseconds();
                 let done = y.realize().map(|_| ());
                 println!("  compile and launch: {:.1} CPU ms {done:?}", (cpu_nanoseconds() - start) / 1e6);

@@ -79,8 +79,8 @@ fn rounded_throughout(graph: &Graph) -> Graph {
             // A cast to the same type does nothing, so it goes by way of F64.
             for dtype in [DType::F64, node.ty.dtype] {
                 let ty = Type { dtype, ..node.ty.clone() };
-                let (op, operands) = (Op::Cast(dtype), [id].into_iter().collect());
-                id = rounded.push(GraphNode { op, ty, operands, span: node.span });
+                let (op, operands) = (Op::Cast(dtype), vec![id]);
+                id = rounded.push(GraphNode::new(op, ty, operands, node.span));
             }
         }
         map.push(id);

@@ -149,11 +149,10 @@ impl Collected {
     }
 
     fn build_graph(&self) -> Graph {
-        let nodes = self.items().map(|(node, leaf, operands)| GraphNode {
-            op: leaf.map_or_else(|| node.op().clone(), |leaf| Op::Param(leaf, Box::new(node.ty().clone()))),
-            ty: node.ty().clone(),
-            operands: operands.into(),
-            span: node.span(),
+        let nodes = self.items().map(|(node, leaf, operands)| {
+            let param = |leaf| Op::Param(leaf, Box::new(node.ty().clone()));
+            let op = leaf.map_or_else(|| node.op().clone(), param);
+            GraphNode::new(op, node.ty().clone(), operands, node.span())
         });
         Graph { nodes: nodes.collect(), outputs: self.outputs.clone() }
     }

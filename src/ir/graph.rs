@@ -1,6 +1,9 @@
 //! The dense graph the compiler works on: nodes in topological order,
 //! operands by number, inputs as [`Op::Param`].
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::base::Span;
@@ -21,20 +24,44 @@ impl NodeId {
 /// A short list of nodes.
 pub type NodeIds = SmallVec<[NodeId; 4]>;
 
-/// One operation of a dense graph.
+/// What a node computes, and of what type: the same for many nodes of a model of equal
+/// layers, so that nodes may share it.
 #[derive(Clone, Debug)]
-pub struct GraphNode {
+pub struct Kind {
     /// The operation; never [`Op::Leaf`].
     pub op: Op,
     /// What inference found.
     pub ty: Type,
+}
+
+/// One operation of a dense graph.
+#[derive(Clone, Debug)]
+pub struct GraphNode {
+    /// What it computes; as if it were the node's own.
+    pub kind: Arc<Kind>,
     /// Lower-numbered nodes.
     pub operands: SmallVec<[NodeId; 3]>,
     /// The user's line.
     pub span: Span,
 }
 
+impl Deref for GraphNode {
+    type Target = Kind;
+    fn deref(&self) -> &Kind {
+        &self.kind
+    }
+}
+
 impl GraphNode {
+    /// A node of its own kind.
+    pub fn new(op: Op, ty: Type, operands: impl Into<SmallVec<[NodeId; 3]>>, span: Span) -> GraphNode {
+        GraphNode { kind: Arc::new(Kind { op, ty }), operands: operands.into(), span }
+    }
+    /// The node with another operation of the same result.
+    #[must_use]
+    pub fn with_op(&self, op: Op) -> GraphNode {
+        GraphNode::new(op, self.ty.clone(), self.operands.clone(), self.span)
+    }
     /// Whether it is an operand that is to be in memory before it is read.
     pub fn waits_for_itself(&self) -> bool {
         matches!(self.op, Op::After) && self.operands[0] == self.operands[1]

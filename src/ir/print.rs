@@ -159,7 +159,7 @@ mod tests {
         let operands: smallvec::SmallVec<[NodeId; 3]> = operands.iter().map(|&o| NodeId(o)).collect();
         let types: Vec<&Type> = operands.iter().map(|&o| graph.ty(o)).collect();
         let ty = infer(&op, &types).expect("a well-typed test");
-        graph.push(GraphNode { op, ty, operands, span: Span::caller() })
+        graph.push(GraphNode::new(op, ty, operands, Span::caller()))
     }
 
     fn float(shape: &[usize]) -> Box<Type> {

@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::base::{Scalar, Shape, Span};
 use crate::ir::alu::AluOp;
-use crate::ir::graph::{Graph, GraphNode, NodeId};
+use crate::ir::graph::{Graph, GraphNode, Kind, NodeId};
 use crate::ir::infer::{Mismatch, infer};
 use crate::ir::monoid::Monoid;
 use crate::ir::node::Type;
@@ -105,12 +105,12 @@ impl Builder {
         let wrong =
             |e: Mismatch| panic!("a rule built {}: expected {}, found {}", op.name(), e.expected, e.found);
         let ty = inferred.unwrap_or_else(wrong);
-        self.add_node(GraphNode { op, ty, operands: operands.into(), span })
+        self.add_node(GraphNode::new(op, ty, operands, span))
     }
 
     /// A node of a known type: one copied from another graph.
-    pub fn keep(&mut self, op: Op, ty: Type, operands: &[NodeId], span: Span) -> NodeId {
-        self.add_node(GraphNode { op, ty, operands: operands.into(), span })
+    pub fn keep(&mut self, node: GraphNode) -> NodeId {
+        self.add_node(node)
     }
 
     /// A scalar operation.
@@ -189,13 +189,36 @@ impl Builder {
     }
 }
 
+/// Lets nodes of equal kinds share one, for a graph that is kept.
+pub fn share_kinds(graph: &mut Graph) {
+    let mut known: HashMap<KindKey, Arc<Kind>> = HashMap::new();
+    for node in &mut graph.nodes {
+        if let Some(key) = KindKey::of(&node.kind) {
+            node.kind = known.entry(key).or_insert_with(|| node.kind.clone()).clone();
+        }
+    }
+}
+
+/// Kinds with equal keys are equal.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct KindKey {
+    op: Discriminant<Op>,
+    words: SmallVec<[u64; 8]>,
+    ty: Type,
+}
+
+impl KindKey {
+    /// `None` for an operation that is never merged.
+    fn of(kind: &Kind) -> Option<KindKey> {
+        Some(KindKey { op: discriminant(&kind.op), words: words(&kind.op)?, ty: kind.ty.clone() })
+    }
+}
+
 /// Nodes with equal keys compute the same.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
-    op: Discriminant<Op>,
-    words: SmallVec<[u64; 8]>,
+    kind: KindKey,
     operands: SmallVec<[NodeId; 3]>,
-    ty: Type,
 }
 
 impl Key {
@@ -205,8 +228,7 @@ impl Key {
         if matches!(node.op, Op::Alu(op) if op.commutes()) {
             operands.sort();
         }
-        let words = words(&node.op)?;
-        Some(Key { op: discriminant(&node.op), words, operands, ty: node.ty.clone() })
+        Some(Key { kind: KindKey::of(&node.kind)?, operands })
     }
 }
 

@@ -124,8 +124,8 @@ mod tests {
     }
 
     fn push(graph: &mut Graph, op: Op, ty: Type, operands: &[u32]) {
-        let operands = operands.iter().map(|&o| NodeId(o)).collect();
-        graph.nodes.push(GraphNode { op, ty, operands, span: Span::caller() });
+        let operands: Vec<NodeId> = operands.iter().map(|&o| NodeId(o)).collect();
+        graph.nodes.push(GraphNode::new(op, ty, operands, Span::caller()));
     }
 
     fn sound() -> Graph {
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(found(&late), [(2, "add reads %3, which is not before it".into())]);
 
         let mut wrong = sound();
-        wrong.nodes[3].ty = float(&[8]);
+        Arc::make_mut(&mut wrong.nodes[3].kind).ty = float(&[8]);
         assert_eq!(found(&wrong), [(3, "sum has type f32[8], inference finds f32[4]".into())]);
 
         let mut arity = sound();
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(found(&arity), [(2, "add: expected 2 operands, found 1".into())]);
 
         let mut leaf = sound();
-        leaf.nodes[0].op = Op::Leaf(Box::new(float(&[4, 8])));
+        leaf.nodes[0] = leaf.nodes[0].with_op(Op::Leaf(Box::new(float(&[4, 8]))));
         assert_eq!(found(&leaf), [(0, "a leaf in a dense graph".into())]);
 
         let mut param = sound();

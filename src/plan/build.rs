@@ -197,7 +197,7 @@ fn lift(graph: &mut Graph, lifted: &[bool]) {
     for node in &mut graph.nodes {
         let (Op::Const(_, dtype, device) | Op::Arg(_, dtype, device)) = node.op else { continue };
         if lifted[number] {
-            node.op = Op::Arg(crate::base::Scalar::Int(number as i64), dtype, device);
+            *node = node.with_op(Op::Arg(crate::base::Scalar::Int(number as i64), dtype, device));
         }
         number += 1;
     }
@@ -209,7 +209,7 @@ fn name_dataless(graph: &mut Graph, leaves: usize) {
     let mut number = leaves as u32;
     for node in &mut graph.nodes {
         if let Op::Leaf(ty) = &node.op {
-            node.op = Op::Param(number, ty.clone());
+            *node = node.with_op(Op::Param(number, ty.clone()));
             number += 1;
         }
     }

@@ -22,6 +22,7 @@ mod wait;
 use std::collections::HashMap;
 
 use crate::base::Device;
+use crate::ir::rewrite::share_kinds;
 use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
 
@@ -124,8 +125,9 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
 }
 
 impl Schedule {
-    /// Lets go of memory that lists have grown into and do not use: plans are kept.
+    /// Lets go of memory that is not used, or used twice for the same: plans are kept.
     fn shrink(&mut self) {
+        share_kinds(&mut self.graph);
         self.graph.nodes.shrink_to_fit();
         self.refusals.shrink_to_fit();
         self.memory.storages.shrink_to_fit();

@@ -71,5 +71,5 @@ fn is_dense(node: &GraphNode, layouts: &[Layout]) -> bool {
 
 fn copy_of(id: NodeId, node: &GraphNode, device: Device) -> GraphNode {
     let operands = smallvec::smallvec![id];
-    GraphNode { op: Op::Copy(device), ty: node.ty.clone(), operands, span: node.span }
+    GraphNode::new(Op::Copy(device), node.ty.clone(), operands, node.span)
 }

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Span};
 use crate::ir::rewrite::Builder;
-use crate::ir::{Graph, NodeId, Op};
+use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::runtime::Capabilities;
 
 /// Why a transfer moves what it moves.
@@ -234,7 +234,7 @@ impl Placing<'_> {
             return self.bring(from, to, true);
         }
         let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| self.map[o.index()]).collect();
-        self.builder.keep(node.op, node.ty, &operands, node.span)
+        self.builder.keep(GraphNode { operands, ..node })
     }
 
     /// For a node that is cut out before a transfer: that transfer, and the
@@ -253,7 +253,7 @@ impl Placing<'_> {
         for &other in &node.operands[1..] {
             operands.push(self.number(other, device));
         }
-        self.builder.add(node.op, &operands, node.span)
+        self.builder.add(node.op.clone(), &operands, node.span)
     }
 
     /// A number of the graph on any device.
@@ -303,7 +303,7 @@ impl Placing<'_> {
         }
         let ty = self.graph.ty(id).clone();
         let span = self.graph.node(id).span;
-        self.builder.keep(Op::Copy(ty.device), ty, &[own], span)
+        self.builder.keep(GraphNode::new(Op::Copy(ty.device), ty, [own].as_slice(), span))
     }
 
     /// Whether a node is better made after the transfer: something below it

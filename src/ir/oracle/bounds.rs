@@ -271,7 +271,7 @@ fn combined(
             Op::Reduce(_, axes) => Op::Reduce(monoid, axes.clone()),
             other => panic!("{} combines nothing", other.name()),
         };
-        GraphNode { op, ..node.clone() }
+        node.with_op(op)
     };
     let dtype = value.ty.dtype;
     let results = value.to_f64();
@@ -352,7 +352,7 @@ fn moments(axes: &Axes, operand: &Cell, value: &Value, terms: usize) -> Vec<f64>
 /// The errors of what the index picks; all of them where it is not known.
 fn gather(node: &GraphNode, axis: u8, operands: &[Cell]) -> Result<Vec<f64>> {
     let errors = operands[0].value.errors(operands[0].errors().to_vec());
-    let index = GraphNode { op: Op::Gather(axis), ..node.clone() };
+    let index = node.with_op(Op::Gather(axis));
     let picked = applied(&index, &[&errors, &operands[1].value])?;
     let known = operands[1].errors();
     Ok(picked
@@ -374,7 +374,7 @@ fn scatter(
         return Ok(vec![f64::INFINITY; value.data.len()]);
     }
     let run = |mode: ScatterMode, base: &Value, updates: &Value| {
-        let node = GraphNode { op: Op::Scatter(axis, mode), ..node.clone() };
+        let node = node.with_op(Op::Scatter(axis, mode));
         applied(&node, &[base, &index.value, updates])
     };
     let errors = |cell: &Cell| cell.value.errors(cell.errors().to_vec());

@@ -230,8 +230,8 @@ fn equal_nodes_merge_and_unneeded_ones_go() {
     let mut graph = Graph::default();
     let ty = Type::new([3], DType::F32, Device::cpu());
     let mut push = |op: Op, operands: &[u32]| {
-        let operands = operands.iter().map(|&o| NodeId(o)).collect();
-        graph.push(GraphNode { op, ty: ty.clone(), operands, span: Span::caller() })
+        let operands: Vec<NodeId> = operands.iter().map(|&o| NodeId(o)).collect();
+        graph.push(GraphNode::new(op, ty.clone(), operands, Span::caller()))
     };
     push(Op::Param(0, Box::new(ty.clone())), &[]);
     push(Op::Param(1, Box::new(ty.clone())), &[]);

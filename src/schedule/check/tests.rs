@@ -11,7 +11,7 @@ use crate::schedule::{Environment, Schedule, schedule};
 fn push(graph: &mut Graph, op: Op, operands: &[NodeId]) -> NodeId {
     let types: Vec<&Type> = operands.iter().map(|&id| graph.ty(id)).collect();
     let ty = infer(&op, &types).expect("operands that fit");
-    graph.push(GraphNode { op, ty, operands: operands.into(), span: Span::caller() })
+    graph.push(GraphNode::new(op, ty, operands, Span::caller()))
 }
 
 fn param(graph: &mut Graph, number: u32, shape: &[usize]) -> NodeId {

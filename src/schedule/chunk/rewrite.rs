@@ -94,7 +94,7 @@ impl Writer<'_> {
             let types: SmallVec<[&Type; 3]> = operands.iter().map(|&id| self.new.ty(id)).collect();
             infer(&op, &types).unwrap_or_else(|found| panic!("a part of {from:?}: {found:?}"))
         };
-        let node = GraphNode { op, ty, operands: operands.into(), span: self.old.node(from).span };
+        let node = GraphNode::new(op, ty, operands, self.old.node(from).span);
         self.new.push(node)
     }
 
