@@ -125,6 +125,7 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
         (a, b, rows, cols) = (b, a, cols, rows);
     }
     let in_pairs = in_pairs(kernel, contraction);
+    let Contraction { batch, k, .. } = contraction;
     let dtype = if in_pairs { DType::BF16 } else { contraction.dtype };
     Product {
         name: kernel.name.clone(),
@@ -134,8 +135,8 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
         m: points(rows),
         n: points(cols),
         k: points(&contraction.k),
-        a: side(kernel, contraction, dtype, a, rows),
-        b: side(kernel, contraction, dtype, b, cols),
+        a: side(kernel, [batch, rows, k], dtype, a),
+        b: side(kernel, [batch, cols, k], dtype, b),
         out: target(kernel, contraction.dtype, [&contraction.batch, rows, cols]),
     }
 }
@@ -173,18 +174,16 @@ fn flat(
     (flat, axes, roots)
 }
 
-/// Where an operand comes from: a matrix of these rows and the axes summed over, in place
+/// Where an operand comes from: matrices whose batch, rows and depth are these axes, in place
 /// if memory holds this type.
 pub(super) fn side(
     kernel: &Kernel,
-    contraction: &Contraction,
+    [batch, rows, depth]: [&[AxisId]; 3],
     dtype: DType,
     value: ExprId,
-    rows: &[AxisId],
 ) -> Side {
     let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
-    let groups = [&contraction.batch[..], rows, &contraction.k[..]];
-    let (depth_last, axes, roots) = flat(&bare, groups, &[value]);
+    let (depth_last, axes, roots) = flat(&bare, [batch, rows, depth], &[value]);
     if let Expr::Load(input, access, guard) = depth_last.expr(roots[0]) {
         let plain = guard.is_always() && access.dynamic.is_empty();
         let same = depth_last.inputs[*input as usize].dtype == dtype;
@@ -196,8 +195,7 @@ pub(super) fn side(
     if depth_is_contiguous(&depth_last, &axes) {
         return Side::Packed { writer: Writer::new(&depth_last, axes, roots[0]), order: Order::Depth };
     }
-    let groups = [&contraction.batch[..], &contraction.k[..], rows];
-    let (rows_last, axes, roots) = flat(&bare, groups, &[value]);
+    let (rows_last, axes, roots) = flat(&bare, [batch, depth, rows], &[value]);
     Side::Packed { writer: Writer::new(&rows_last, axes, roots[0]), order: Order::Rows }
 }
 
@@ -372,14 +370,7 @@ impl Product {
         let pairs = if self.in_pairs { " of pairs of bf16" } else { "" };
         let mut text = format!("product {name}: {dtype}{pairs}, {batch} x ({m} x {k} x {n})\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
-            match side {
-                Side::Strided { input, strides } => {
-                    let _ = writeln!(text, "{operand}: in{input} in place, {}", strides.text());
-                }
-                Side::Packed { writer, order } => {
-                    let _ = writeln!(text, "{operand}: packed by {order:?}\n{}", writer.source());
-                }
-            }
+            let _ = write!(text, "{operand}: {}", side.source());
         }
         text + &self.out.source()
     }
@@ -405,6 +396,11 @@ impl Strides {
         self.row as isize
     }
 
+    /// From a column to the next.
+    pub(super) fn col(&self) -> isize {
+        self.col as isize
+    }
+
     /// Whether columns lie one after another.
     pub(super) fn contiguous(&self) -> bool {
         self.col == 1
@@ -421,6 +417,13 @@ fn element<T>(binding: &crate::runtime::Binding<'_>, offset: i64) -> *mut T {
 }
 
 impl Side {
+    pub(super) fn source(&self) -> String {
+        match self {
+            Side::Strided { input, strides } => format!("in{input} in place, {}\n", strides.text()),
+            Side::Packed { writer, order } => format!("packed by {order:?}\n{}\n", writer.source()),
+        }
+    }
+
     /// Elements from where the operand begins to a batch's first.
     pub(super) fn offsets(&self) -> impl Fn(usize) -> isize + Sync + '_ {
         move |batch| match self {

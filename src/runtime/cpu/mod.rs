@@ -1,5 +1,6 @@
 //! The CPU device.
 
+mod attention;
 mod contraction;
 mod convolution;
 pub mod gemm;
@@ -20,6 +21,7 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
 use crate::kernel::pieces::pieces;
 use crate::kernel::{Contraction, Kernel, Sort, Work};
+use crate::runtime::cpu::attention::Attention;
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::stencil::Stencil;
@@ -54,7 +56,7 @@ impl CpuBackend {
             max_bindings: 64,
             workers: threads::count(),
             row_bytes: 128 << 10,
-            attention: None,
+            attention: Some(attention::RANGE),
             missing: &[],
             several_in_place: true,
             output_alignment: 1,
@@ -108,9 +110,10 @@ impl Backend for CpuBackend {
     }
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Work::Kernel(kernel) => match &kernel.contraction {
-                Some(product) => compile_product(kernel, product),
-                None => Arc::new(TileProgram::new(kernel, PIECES)),
+            Work::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
+                (Some(product), _) => compile_product(kernel, product),
+                (None, Some(attention)) => Arc::new(Attention::new(kernel, attention)),
+                (None, None) => Arc::new(TileProgram::new(kernel, PIECES)),
             },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {

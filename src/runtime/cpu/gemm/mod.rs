@@ -192,6 +192,33 @@ impl<T> Problem<'_, T> {
     }
 }
 
+impl<'a, T> Operand<'a, T> {
+    /// One batch of it, from a row and a depth on. Where a function writes it, `fill` is asked,
+    /// which is to pass requests on to [`Operand::request`].
+    pub fn part(
+        &self,
+        [index, row, depth]: [usize; 3],
+        fill: &'a (dyn Fn(Fill<T>) + Sync),
+    ) -> Operand<'a, T> {
+        match *self {
+            Operand::Strided { ptr, row_stride, depth_stride, batch } => {
+                let first = batch(index) + row as isize * row_stride + depth as isize * depth_stride;
+                Operand::Strided { ptr: ptr.wrapping_offset(first), row_stride, depth_stride, batch: &|_| 0 }
+            }
+            Operand::Packed { order, .. } => Operand::Packed { order, fill },
+        }
+    }
+
+    /// Asks the function that writes it for a block of a part.
+    pub fn request(&self, [batch, row, depth]: [usize; 3], fill: Fill<T>) {
+        if let Operand::Packed { fill: function, .. } = self {
+            let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
+            let (rows, depth) = (moved(fill.rows, row), moved(fill.depth, depth));
+            function(Fill { batch, rows, depth, ..fill });
+        }
+    }
+}
+
 impl<T> Clone for Operand<'_, T> {
     fn clone(&self) -> Self {
         *self

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Sum, join_lanes};
 use crate::runtime::cpu::micro::math::{EXP, EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
+use crate::runtime::cpu::micro::softmax::{QUERIES, Weights};
 
 /// Elements of a register.
 const WIDTH: usize = 16;
@@ -93,5 +94,40 @@ unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize) -> f32 {
             _mm512_storeu_ps(sums.as_mut_ptr(), lane);
         }
         join_lanes(sums, |p, q| p + q)
+    }
+}
+
+/// The softmax of scores that lie key by key.
+///
+/// # Safety
+/// The contract of [`super::softmax::weigh`], on a machine with AVX-512.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn weigh(weights: &Weights) {
+    const { assert!(QUERIES == WIDTH) };
+    let Weights { scores, step, keys, queries, most, sum, left } = *weights;
+    for first in (0..queries).step_by(WIDTH) {
+        let at = |key: usize| scores.wrapping_add(key * step + first);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let before = _mm512_loadu_ps(most.add(first));
+            let mut greatest = before;
+            for key in 0..keys {
+                // Of these, the second operand stays where one is NaN.
+                greatest = _mm512_max_ps(_mm512_loadu_ps(at(key)), greatest);
+            }
+            let nothing = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(greatest, _mm512_set1_ps(f32::NEG_INFINITY));
+            let shift = _mm512_maskz_mov_ps(!nothing, greatest);
+            let factor = exp16(_mm512_sub_ps(before, shift));
+            let mut sums = _mm512_setzero_ps();
+            for key in 0..keys {
+                let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(at(key)), shift));
+                _mm512_storeu_ps(at(key), e);
+                sums = _mm512_add_ps(sums, e);
+            }
+            let total = _mm512_mul_ps(_mm512_loadu_ps(sum.add(first)), factor);
+            _mm512_storeu_ps(sum.add(first), _mm512_add_ps(total, sums));
+            _mm512_storeu_ps(most.add(first), greatest);
+            _mm512_storeu_ps(left.add(first), factor);
+        }
     }
 }

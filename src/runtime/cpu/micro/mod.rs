@@ -29,6 +29,7 @@ mod pair;
 mod piecewise;
 mod reduce;
 mod shifted;
+pub mod softmax;
 mod transpose;
 mod tuple;
 pub mod winograd;

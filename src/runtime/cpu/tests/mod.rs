@@ -1,10 +1,6 @@
 //! Tile programs against the point-by-point reference, on hand-built and on
 //! random kernels.
 
-#[cfg_attr(
-    not(any(feature = "wgpu", feature = "cuda")),
-    expect(dead_code, reason = "devices with templates use it")
-)]
 pub(in crate::runtime) mod attention;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(in crate::runtime) mod choices;

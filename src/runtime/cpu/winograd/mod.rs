@@ -10,7 +10,7 @@
 mod run;
 
 use crate::base::{DType, Precision, Result};
-use crate::kernel::{Contraction, Kernel};
+use crate::kernel::{AxisId, Contraction, Kernel};
 use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
 use crate::runtime::cpu::convolution::{Convolution, Extents, find};
 use crate::runtime::cpu::threads;
@@ -61,8 +61,10 @@ impl Winograd {
         found: &Convolution,
         extents: Extents,
     ) -> Option<Winograd> {
-        let data = side(kernel, contraction, contraction.dtype, found.data, found.points);
-        let weights = side(kernel, contraction, contraction.dtype, found.weights, found.filters);
+        let side = |rows: &[AxisId], value| {
+            side(kernel, [&contraction.batch, rows, &contraction.k], contraction.dtype, value)
+        };
+        let (data, weights) = (side(found.points, found.data), side(found.filters, found.weights));
         if matches!(data, Side::Strided { .. }) {
             return None;
         }

@@ -395,15 +395,16 @@ impl Launch<'_> {
         let [weights, data] = self.windows;
         for row in outputs.rows.clone() {
             let point = (image * rows + row) * cols + outputs.cols.start;
-            let fill_a = |fill: Fill<f32>| moved(&weights, self.batch, some.start, fill);
-            let fill_b = |fill: Fill<f32>| moved(&data, self.batch, point, fill);
+            let (at_a, at_b) = ([self.batch, some.start, 0], [self.batch, point, 0]);
+            let fill_a = |fill: Fill<f32>| weights.request(at_a, fill);
+            let fill_b = |fill: Fill<f32>| data.request(at_b, fill);
             let problem = Problem {
                 batch: 1,
                 m: some.len(),
                 n: outputs.cols.len(),
                 k: 9 * channels,
-                a: from(&weights, self.batch, some.start, &fill_a),
-                b: from(&data, self.batch, point, &fill_b),
+                a: weights.part(at_a, &fill_a),
+                b: data.part(at_b, &fill_b),
                 out: Output::Strided {
                     ptr: start.wrapping_add((row - outputs.rows.start) * row_step),
                     row_stride: filter_step,
@@ -454,31 +455,6 @@ fn transform_rows(
         }
     }
     finite
-}
-
-/// Asks an operand's function for what lies `rows` further on in a batch.
-fn moved(operand: &Operand<'_, f32>, batch: usize, rows: usize, fill: Fill<f32>) {
-    if let Operand::Packed { fill: function, .. } = operand {
-        function(Fill { batch, rows: fill.rows.start + rows..fill.rows.end + rows, ..fill });
-    }
-}
-
-/// An operand of one batch, from some row on; `fill` writes it where a function does.
-fn from<'a>(
-    operand: &Operand<'a, f32>,
-    batch: usize,
-    rows: usize,
-    fill: &'a (dyn Fn(Fill<f32>) + Sync),
-) -> Operand<'a, f32> {
-    match *operand {
-        Operand::Strided { ptr, row_stride, depth_stride, batch: offset } => Operand::Strided {
-            ptr: ptr.wrapping_offset(offset(batch) + rows as isize * row_stride),
-            row_stride,
-            depth_stride,
-            batch: &|_| 0,
-        },
-        Operand::Packed { order, .. } => Operand::Packed { order, fill },
-    }
 }
 
 /// Room that jobs write disjoint parts of.

@@ -1,0 +1,136 @@
+//! Attention in one kernel: the scores of some queries for some keys, their exponentials and the
+//! products of these with the values, one after the other while they are in cache, so that no
+//! scores go to memory. A query's maximum and sum are corrected as more keys come (Milakov and
+//! Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention",
+//! 2022).
+//!
+//! Scores lie key by key, the queries of a block side by side: then keys and values are read
+//! where they are, and maxima and sums go along vectors, not across them.
+
+mod run;
+
+use crate::base::{DType, Result};
+use crate::kernel::lower::attention::{MAX_WIDTH, Range};
+use crate::kernel::{self, AxisId, Expr, ExprId, ExprNode, Kernel};
+use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
+use crate::runtime::cpu::threads;
+use crate::runtime::{Bindings, Program};
+
+/// Which attention is computed so.
+pub const RANGE: Range = Range {
+    // Of fewer, most of a vector would be empty (8 heads 64 wide, 512 keys: 0.6 to 0.7 times the
+    // body's time from 8 queries on, 1.6 times for 4).
+    least_rows: 8,
+    least_work: 0,
+    most_keys: usize::MAX,
+    columns: MAX_WIDTH,
+    backward: false,
+};
+
+/// A compiled attention.
+#[derive(Debug)]
+pub struct Attention {
+    name: String,
+    extents: Extents,
+    scale: f32,
+    /// Row `i` looks at the keys `0..=i` only.
+    causal: bool,
+    /// Writes queries: batch, rows, depth.
+    queries: Writer,
+    /// Rows are the keys.
+    keys: Side,
+    /// Rows are the values' columns, depths the keys.
+    values: Side,
+    mask: Option<Mask>,
+    /// Batch, rows, columns.
+    target: Target,
+}
+
+/// Points of each group of axes.
+#[derive(Clone, Copy, Debug)]
+struct Extents {
+    batch: usize,
+    rows: usize,
+    keys: usize,
+    depth: usize,
+    columns: usize,
+}
+
+/// What is done to scores.
+#[derive(Debug)]
+struct Mask {
+    /// Writes it: batch, keys, rows.
+    writer: Writer,
+    /// Whether it says where to look; else it is added.
+    hides: bool,
+}
+
+impl Attention {
+    /// The program of a kernel whose attention is the result of this part.
+    pub fn new(kernel: &Kernel, attention: &kernel::Attention) -> Attention {
+        let kernel::Attention { batch, rows, keys, depth, columns, width, .. } = attention;
+        let points = |axes: &[AxisId]| axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+        let values = attention.v.unwrap_or(attention.k);
+        Attention {
+            name: kernel.name.clone(),
+            extents: Extents {
+                batch: points(batch),
+                rows: points(rows),
+                keys: points(keys),
+                depth: points(depth),
+                columns: points(columns),
+            },
+            scale: f64::from_bits(attention.scale) as f32,
+            causal: attention.causal,
+            queries: writer(kernel, [batch, rows, depth], attention.q),
+            keys: side(kernel, [batch, keys, depth], DType::F32, attention.k),
+            values: side(kernel, [batch, columns, keys], DType::F32, values),
+            mask: attention.mask.map(|mask| Mask::new(kernel, [batch, keys, rows], mask)),
+            target: target(kernel, DType::F32, [batch, rows, width]),
+        }
+    }
+}
+
+impl Mask {
+    fn new(kernel: &Kernel, groups: [&[AxisId]; 3], mask: ExprId) -> Mask {
+        let node = &kernel.exprs[mask.index()];
+        if node.dtype == DType::Bool {
+            return Mask { writer: writer(kernel, groups, mask), hides: true };
+        }
+        let mut kernel = kernel.clone();
+        let number = ExprId(kernel.exprs.len() as u32);
+        kernel.exprs.push(ExprNode { expr: Expr::Cast(mask), dtype: DType::F32, ..*node });
+        Mask { writer: writer(&kernel, groups, number), hides: false }
+    }
+}
+
+impl Program for Attention {
+    fn source(&self) -> String {
+        let Attention { name, extents, scale, causal, queries, keys, values, mask, target } = self;
+        let Extents { batch, rows, keys: count, depth, columns } = extents;
+        let causal = if *causal { ", causal" } else { "" };
+        let mask = mask.as_ref().map_or_else(String::new, |mask| {
+            format!("{}:\n{}", if mask.hides { "where" } else { "added" }, mask.writer.source())
+        });
+        format!(
+            "attention {name}: {batch} x ({rows} queries, {count} keys of {depth}, values of {columns}), \
+             scale {scale}{causal}\nqueries:\n{}keys: {}values: {}{mask}result: {}",
+            queries.source(),
+            keys.source(),
+            values.source(),
+            target.source()
+        )
+    }
+
+    fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
+        threads::install(|| self.run(bindings));
+        Ok(())
+    }
+
+    fn compiled(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
