@@ -75,7 +75,7 @@ pub struct Access {
     pub dynamic: Vec<Dynamic>,
 }
 
-/// A pure expression.
+/// A pure expression. Positions are boxed: most expressions have none, and kernels are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// A number, as the bits of the expression's type.
@@ -84,11 +84,11 @@ pub enum Expr {
     Arg(u32),
     /// An affine combination of axes, as `I64` (`I32` once rendering has
     /// narrowed it).
-    Index(Affine),
+    Index(Box<Affine>),
     /// Whether a condition on the axes holds, as `Bool`.
-    Inside(Within),
+    Inside(Box<Within>),
     /// An element of the n-th input.
-    Load(u32, Access, Guard),
+    Load(u32, Box<Access>, Box<Guard>),
     /// A scalar operation; unused operands repeat the first.
     Alu(AluOp, [ExprId; 3]),
     /// Conversion to the expression's type.
@@ -156,6 +156,11 @@ impl ExprNode {
 }
 
 impl Expr {
+    /// An element of an input.
+    pub fn loaded(input: u32, access: Access, guard: Guard) -> Expr {
+        Expr::Load(input, Box::new(access), Box::new(guard))
+    }
+
     /// The input and the access of a load.
     pub fn load(&self) -> Option<(u32, &Access)> {
         if let Expr::Load(input, access, _) = self { Some((*input, access)) } else { None }
@@ -180,8 +185,8 @@ impl Expr {
         let within = |w: &Within| Within { value: affine(&w.value), ..w.clone() };
         match self {
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => self.clone(),
-            Expr::Index(value) => Expr::Index(affine(value)),
-            Expr::Inside(condition) => Expr::Inside(within(condition)),
+            Expr::Index(value) => Expr::Index(Box::new(affine(value))),
+            Expr::Inside(condition) => Expr::Inside(Box::new(within(condition))),
             Expr::Load(slot, access, guard) => {
                 let dynamic = |d: &Dynamic| Dynamic { index: number(d.index), ..d.clone() };
                 let access = Access {
@@ -192,7 +197,7 @@ impl Expr {
                     within: guard.within.iter().map(within).collect(),
                     masks: guard.masks.iter().map(|&mask| number(mask)).collect(),
                 };
-                Expr::Load(*slot, access, guard)
+                Expr::loaded(*slot, access, guard)
             }
             Expr::Alu(op, x) => Expr::Alu(*op, x.map(number)),
             Expr::Cast(x) => Expr::Cast(number(*x)),

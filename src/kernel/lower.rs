@@ -440,7 +440,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             self.builder.inputs.len() as u32 - 1
         });
         let guard = self.guards[guard].clone();
-        self.builder.expr(Expr::Load(slot, access, guard), ty.dtype, 0)
+        self.builder.expr(Expr::loaded(slot, access, guard), ty.dtype, 0)
     }
 
     /// The number of a guard.

@@ -59,7 +59,7 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
     let mut found = Vec::new();
     for node in &kernel.exprs {
         match &node.expr {
-            Expr::Inside(within) => found.push(within.clone()),
+            Expr::Inside(within) => found.push(Within::clone(within)),
             Expr::Load(_, _, guard) => found.extend(guard.within.iter().cloned()),
             Expr::Alu(AluOp::Lt, x) => found.extend(below(kernel, x[0], x[1])),
             Expr::Const(_)
@@ -95,7 +95,7 @@ fn below(kernel: &Kernel, x: ExprId, y: ExprId) -> Option<Within> {
 fn position(kernel: &Kernel, id: ExprId) -> Option<Affine> {
     let node = &kernel.exprs[id.index()];
     let value = match &node.expr {
-        Expr::Index(affine) => affine.clone(),
+        Expr::Index(affine) => Affine::clone(affine),
         Expr::Cast(x) => position(kernel, *x)?,
         Expr::Const(_)
         | Expr::Arg(_)

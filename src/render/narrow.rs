@@ -201,7 +201,8 @@ impl Rewrite<'_> {
                 let dynamic = access.dynamic.iter().map(dynamic).collect();
                 let masks = guard.masks.iter().map(|&mask| self.own(mask)).collect();
                 let access = Access { affine: access.affine.clone(), dynamic };
-                Expr::Load(*slot, access, Guard { within: guard.within.clone(), masks })
+                let guard = Guard { within: guard.within.clone(), masks };
+                Expr::loaded(*slot, access, guard)
             }
             Expr::Alu(AluOp::Where, x) => {
                 let [yes, no, _] = self.alike([x[1], x[2], x[2]], 2);
@@ -255,7 +256,7 @@ mod tests {
 
     fn twice(extent: usize) -> Vec<DType> {
         types(&kernel(extent, |builder| {
-            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
             builder.with_number(AluOp::Mul, index, 2);
         }))
     }
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn what_wraps_in_64_bits_is_not_taken_for_small() {
         let all = types(&kernel(8, |builder| {
-            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
             let large = builder.with_number(AluOp::Mul, index, i64::MAX);
             builder.with_number(AluOp::Min, large, 1);
         }));
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn a_comparison_of_positions_is_one_of_32_bits() {
         let narrowed = narrow(&kernel(8, |builder| {
-            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
             let end = builder.constant(Scalar::Int(5), DType::I64);
             builder.alu(AluOp::Lt, DType::Bool, &[index, end]);
         }));

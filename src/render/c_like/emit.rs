@@ -234,7 +234,7 @@ impl<'k> Emitter<'k> {
         let position = |x: &ExprId| {
             let node = &self.kernel.exprs[x.index()];
             let affine = match &node.expr {
-                Expr::Index(affine) => affine.clone(),
+                Expr::Index(affine) => Affine::clone(affine),
                 Expr::Const(bits) if node.dtype == DType::I64 => Affine::constant(*bits as i64),
                 Expr::Const(_) | Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) => {
                     return None;

@@ -208,7 +208,7 @@ impl<'k> Draft<'k> {
         guard: Guard,
     ) -> ExprId {
         let slot = self.input(block, Input { dtype: dtype.compute(), numel });
-        self.builder.expr(Expr::Load(slot, access, guard), dtype, 0)
+        self.builder.expr(Expr::loaded(slot, access, guard), dtype, 0)
     }
 
     /// A value's type.
@@ -229,7 +229,7 @@ impl<'k> Draft<'k> {
 
     /// Whether a condition on new axes holds.
     pub fn inside(&mut self, value: Affine, low: i64, high: i64) -> ExprId {
-        self.builder.expr(Expr::Inside(Within { value, low, high }), DType::Bool, 0)
+        self.builder.expr(Expr::Inside(Box::new(Within { value, low, high })), DType::Bool, 0)
     }
 
     /// Writes a value to a shared block of so many elements.

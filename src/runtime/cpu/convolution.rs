@@ -66,7 +66,7 @@ pub fn find<'k>(kernel: &Kernel, contraction: &'k Contraction) -> Option<Convolu
 
 /// The positions that a value depends on; `None` for a value that combines others.
 fn affine_of(kernel: &Kernel, value: ExprId) -> Option<Vec<&Affine>> {
-    let mut found = Vec::new();
+    let mut found: Vec<&Affine> = Vec::new();
     let mut seen = vec![false; kernel.exprs.len()];
     let mut pending = vec![value];
     while let Some(id) = pending.pop() {

@@ -219,7 +219,7 @@ impl Case {
         }
         // An empty range of axes reaches nothing.
         let slot = self.input(dtype, (high + 1).max(0) as usize);
-        self.push(Expr::Load(slot, access, guard), dtype, level)
+        self.push(Expr::loaded(slot, access, guard), dtype, level)
     }
 
     fn any(&mut self, fits: impl Fn(&ExprNode) -> bool) -> Option<ExprId> {
@@ -245,10 +245,10 @@ impl Case {
             }
             4 if dtype == DType::I64 => {
                 let affine = self.affine(level);
-                self.push(Expr::Index(affine), dtype, level)
+                self.push(Expr::Index(Box::new(affine)), dtype, level)
             }
             4 if dtype == DType::Bool => match self.within(level) {
-                Some(within) => self.push(Expr::Inside(within), dtype, level),
+                Some(within) => self.push(Expr::Inside(Box::new(within)), dtype, level),
                 None => self.load(dtype, level),
             },
             _ => self.load(dtype, level),
@@ -456,7 +456,7 @@ fn a_guard_that_never_holds_gives_zeros() {
     let never = Within { value: Affine::axis(axis), low: 100, high: 200 };
     let guard = Guard { within: vec![never], masks: SmallVec::new() };
     let access = Access { affine: Affine::axis(axis), dynamic: Vec::new() };
-    let value = case.push(Expr::Load(slot, access, guard), DType::F32, 0);
+    let value = case.push(Expr::loaded(slot, access, guard), DType::F32, 0);
     case.stores_along(axis, value);
     case.check().unwrap();
 }
@@ -468,7 +468,7 @@ fn positions_wrap_in_narrower_types() {
     for step in [1, 1 << 22] {
         let mut case = Case::new(Vec::new());
         case.kernel.axes.push(Axis { extent: 1024, level: 0 });
-        let position = case.push(Expr::Index(Affine::axis(AxisId(0)).times(step)), DType::I64, 0);
+        let position = case.push(Expr::Index(Box::new(Affine::axis(AxisId(0)).times(step))), DType::I64, 0);
         let narrow = case.push(Expr::Cast(position), DType::I32, 0);
         let bound = case.push(Expr::Const(512), DType::I32, 0);
         let below = case.push(Expr::Alu(AluOp::Lt, [narrow, bound, narrow]), DType::Bool, 0);

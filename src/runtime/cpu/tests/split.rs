@@ -111,7 +111,7 @@ fn a_scan_over_one_row_stands_alone() {
     let axis = |extent, level| Axis { extent, level };
     let (points, columns, row) = (AxisId(0), AxisId(1), AxisId(2));
     let address = Affine::axis(points).times(900).plus(&Affine::axis(columns));
-    let load = Expr::Load(0, Access { affine: address, ..Access::default() }, Guard::default());
+    let load = Expr::loaded(0, Access { affine: address, ..Access::default() }, Guard::default());
     let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
     let kernel = Kernel {
         axes: vec![axis(3, 0), axis(900, 1), axis(1, 2)],
@@ -142,7 +142,7 @@ fn rows_of_nothing_are_cut() {
     let axis = |extent, level| Axis { extent, level };
     let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
     let load =
-        Expr::Load(0, Access { affine: Affine::axis(AxisId(1)), ..Access::default() }, Guard::default());
+        Expr::loaded(0, Access { affine: Affine::axis(AxisId(1)), ..Access::default() }, Guard::default());
     let kernel = Kernel {
         axes: vec![axis(900, 1), axis(0, 2)],
         exprs: vec![
@@ -185,7 +185,7 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
         affine = if axis.extent == 1 { affine } else { affine.plus(&Affine::axis(id).times(numel as i64)) };
         numel *= axis.extent;
     }
-    let load = Expr::Load(0, Access { affine, ..Access::default() }, Guard::default());
+    let load = Expr::loaded(0, Access { affine, ..Access::default() }, Guard::default());
     let ((address, stored), (from, to)) = (address(level), dtypes);
     let store = Store { dtype: to, value: ExprId(1), level, address, numel: stored };
     Kernel {
@@ -247,7 +247,7 @@ fn rows_pages_apart_are_cut_for_the_caches_of_a_host() {
     let sum = Expr::Reduce(Monoid::Sum, ExprId(0));
     let mut kernel = one_loop(sum, (DType::F32, DType::F32), 8, &[128], 0);
     let affine = Affine::axis(AxisId(0)).plus(&Affine::axis(AxisId(1)).times(1024));
-    kernel.exprs[0].expr = Expr::Load(0, Access { affine, ..Access::default() }, Guard::default());
+    kernel.exprs[0].expr = Expr::loaded(0, Access { affine, ..Access::default() }, Guard::default());
     kernel.inputs = vec![Input { dtype: DType::F32, numel: 128 * 1024 }];
     let rows = |target: &Target| split(&kernel, target).parts[0].kernel.level_points(1);
     assert_eq!((rows(&Target::software()), rows(&Target::webgpu_default())), (16, 128));

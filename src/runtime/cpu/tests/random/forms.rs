@@ -31,7 +31,7 @@ impl Case {
         let (address, numel) = case.bijection(depth);
         let slot = case.input(dtype, numel);
         let access = Access { affine: address.clone(), ..Access::default() };
-        case.push(Expr::Load(slot, access, Guard::default()), dtype, depth);
+        case.push(Expr::loaded(slot, access, Guard::default()), dtype, depth);
         case.steps(depth);
         let Some(value) = case.any(|node| node.dtype == dtype) else { return case };
         let store = Store { dtype, value, level: depth, address, numel };
@@ -50,7 +50,7 @@ impl Case {
         let (address, numel) = case.bijection(0);
         let slot = case.input(dtype, numel);
         let access = Access { affine: address.clone(), ..Access::default() };
-        case.push(Expr::Load(slot, access, Guard::default()), dtype, 0);
+        case.push(Expr::loaded(slot, access, Guard::default()), dtype, 0);
         case.steps(depth);
         for _ in 0..2 + case.choices.below(2) {
             let fits = |node: &crate::kernel::ExprNode| node.dtype == dtype && node.level == 0;
