@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
+use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
 use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
 
@@ -29,6 +31,21 @@ pub fn alu(op: AluOp, dtype: DType, forms: [Form; 3]) -> MicroFn {
         DType::U32 => unsigned32(op, forms),
         DType::I64 => signed64(op, forms),
     }
+}
+
+/// Whether the loop of a row computes so much for each element that it asks for other memory,
+/// at its operand `b`, meanwhile: any address will do.
+pub fn asks(op: AluOp, dtype: DType) -> bool {
+    let costly = match op {
+        AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => true,
+        AluOp::Tanh | AluOp::Erf => true,
+        AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::Div | AluOp::Rem | AluOp::Max | AluOp::Min => false,
+        AluOp::Pow | AluOp::Neg | AluOp::Abs | AluOp::Floor | AluOp::Trunc | AluOp::Lt | AluOp::Eq => false,
+        AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr | AluOp::Where => false,
+        // Those out of range are computed once more.
+        AluOp::Sin | AluOp::Cos => false,
+    };
+    costly && Lane::of(dtype) == Lane::F32
 }
 
 versioned! {
@@ -60,6 +77,23 @@ impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
 fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
     for (d, &x) in dst.iter_mut().zip(a) {
         *d = O::map::<I>(x);
+    }
+}
+
+/// Elements of a costly loop between requests: memory takes up so many lines at once.
+pub(super) const REQUEST: usize = 128;
+
+/// The loop of a unary operation that [`asks`].
+struct Asking<O>(PhantomData<O>);
+impl<O: Map1<f32, Out = f32>> Micro for Asking<O> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+        // SAFETY: the contract of `MicroFn`.
+        let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
+        for (i, (dst, a)) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)).enumerate() {
+            prefetch_far(b.wrapping_add(i * REQUEST * size_of::<f32>()), size_of_val(a));
+            map::<I, O, f32>(dst, a);
+        }
     }
 }
 
@@ -124,6 +158,11 @@ fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> Mic
 
 fn unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
     micro::<Unary<O, T>>()
+}
+
+/// A unary operation that [`asks`].
+fn asking<O: Map1<f32, Out = f32> + 'static, T>() -> MicroFn {
+    micro::<Asking<O>>()
 }
 
 fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
@@ -214,7 +253,7 @@ fn where_of<T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
 }
 
 macro_rules! float_rows {
-    ($name:ident, $t:ty, $bits:ty, $transcendental:ident, $sin:expr, $cos:expr, $erf:expr) => {
+    ($name:ident, $t:ty, $bits:ty, $root:ident, $transcendental:ident, $exp:expr, $sin:expr, $cos:expr, $erf:expr) => {
         fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(forms),
@@ -227,11 +266,11 @@ macro_rules! float_rows {
                 AluOp::Pow => slow_binary::<ops::Pow, $t>(forms),
                 AluOp::Neg => unary::<ops::Neg, $t>(),
                 AluOp::Abs => unary::<ops::Abs, $t>(),
-                AluOp::Recip => unary::<ops::Recip, $t>(),
-                AluOp::Sqrt => unary::<ops::Sqrt, $t>(),
+                AluOp::Recip => $root::<ops::Recip, $t>(),
+                AluOp::Sqrt => $root::<ops::Sqrt, $t>(),
                 AluOp::Exp2 => $transcendental::<ops::Exp2, $t>(),
                 AluOp::Log2 => $transcendental::<ops::Log2, $t>(),
-                AluOp::Exp => $transcendental::<ops::Exp, $t>(),
+                AluOp::Exp => $exp,
                 AluOp::Log => $transcendental::<ops::Log, $t>(),
                 AluOp::Sin => $sin,
                 AluOp::Cos => $cos,
@@ -249,16 +288,37 @@ macro_rules! float_rows {
         }
     };
 }
-float_rows!(float32, f32, u32, unary, micro::<Trig<ops::Sin>>(), micro::<Trig<ops::Cos>>(), erf());
+float_rows!(
+    float32,
+    f32,
+    u32,
+    asking,
+    asking,
+    exp(),
+    micro::<Trig<ops::Sin>>(),
+    micro::<Trig<ops::Cos>>(),
+    erf()
+);
 float_rows!(
     float64,
     f64,
     u64,
+    unary,
     slow_unary,
+    slow_unary::<ops::Exp, f64>(),
     slow_unary::<ops::Sin, f64>(),
     slow_unary::<ops::Cos, f64>(),
     slow_unary::<ops::Erf, f64>()
 );
+
+/// The exponential, by the processor's own scaling where it has that.
+fn exp() -> MicroFn {
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return super::exp512::exp;
+    }
+    asking::<ops::Exp, f32>()
+}
 
 /// The error function, by lookups where registers hold the tables.
 fn erf() -> MicroFn {
@@ -266,8 +326,8 @@ fn erf() -> MicroFn {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => super::piecewise::erf,
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx512 => unary::<ops::Erf, f32>(),
-        Level::Base | Level::Avx2 => unary::<ops::Erf, f32>(),
+        Level::Avx512 => asking::<ops::Erf, f32>(),
+        Level::Base | Level::Avx2 => asking::<ops::Erf, f32>(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Sum, join_lanes};
 use crate::runtime::cpu::micro::math::{EXP, EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
+use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::softmax::{QUERIES, Weights};
 
 /// Elements of a register.
@@ -30,6 +31,21 @@ fn exp16(x: __m512) -> __m512 {
 /// The first `n` lanes, or all.
 fn first(n: usize) -> __mmask16 {
     if n < WIDTH { (1 << n) - 1 } else { !0 }
+}
+
+/// `dst = e^a`; asks for the memory at `b`.
+///
+/// # Safety
+/// The contract of [`super::MicroFn`], on a machine with AVX-512.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn exp(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
+    for i in (0..n).step_by(WIDTH) {
+        let mask = first(n - i);
+        prefetch_far(b.wrapping_add(i * size_of::<f32>()), 1);
+        // SAFETY: the caller's promise; lanes beyond `n` are masked.
+        unsafe { _mm512_mask_storeu_ps(dst.add(i), mask, exp16(_mm512_maskz_loadu_ps(mask, a.add(i)))) }
+    }
 }
 
 /// `dst = e^(a - b)`, `b` a scalar.

@@ -165,9 +165,12 @@ pub(super) fn tanh<I: Isa>(x: f32) -> f32 {
     let m = fma::<I>(y, power, power - 1.0);
     let sum = m + 2.0;
     let quotient = m / sum;
+    if I::FMA {
+        return quotient.copysign(x);
+    }
     // Unfused, m is too far off to leave room for what a small sum loses: that over
     // the sum is given back.
-    let lost = if I::FMA || m > 0.5 { 0.0 } else { (m - (sum - 2.0)) * (0.5 - 0.5 * quotient) };
+    let lost = if m > 0.5 { 0.0 } else { (m - (sum - 2.0)) * (0.5 - 0.5 * quotient) };
     (quotient - quotient * lost).copysign(x)
 }
 

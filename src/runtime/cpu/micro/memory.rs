@@ -112,6 +112,7 @@ pub fn prefetch(start: *const u8, bytes: usize) {
 
 /// The same for what is read after much else: it comes to the second level only,
 /// where lines that are a power of two apart do not evict each other.
+#[inline]
 pub fn prefetch_far(start: *const u8, bytes: usize) {
     const LINE: usize = 64;
     #[cfg(target_arch = "x86_64")]

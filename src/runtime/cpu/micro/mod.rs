@@ -35,7 +35,7 @@ mod tuple;
 pub mod winograd;
 
 pub use accumulate::{AccumulateFn, Accumulator, accumulate};
-pub use alu::alu;
+pub use alu::{alu, asks};
 pub use cast::{bitcast, cast};
 pub use fused::{Fused, fused};
 pub use half16::interleave_bf16;
@@ -65,7 +65,8 @@ pub enum Form {
 /// # Safety
 /// `dst` is valid for writing `n` result elements, every operand the
 /// operation has for reading `n` (form V) or one (form S) of its own, all
-/// aligned for their types; the other operands are ignored and may be null.
+/// aligned for their types; the other operands are ignored and may be null, but
+/// a loop that [`asks`] asks for the memory at `b`, as much as it reads.
 /// `dst` overlaps no operand.
 pub type MicroFn = unsafe fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
 

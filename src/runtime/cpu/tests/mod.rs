@@ -240,3 +240,21 @@ fn pieces_of_rows_are_written_in_place() {
         assert_eq!(difference(kernel, &inputs, overwritten, 0.0), None, "{overwritten:?}");
     }
 }
+
+/// Memory is asked for the next tile's inputs where there is something to compute meanwhile.
+#[test]
+fn costly_operations_ask_for_the_next_tile() {
+    let numbers =
+        |seed: i64| Tensor::from_vec((0..5000).map(|i| ((i * seed) % 97) as f32).collect(), [5000], ());
+    let x = (numbers(7).tanh() * numbers(5) + numbers(3).exp()) / numbers(2);
+    let text = x.plan().expect("a plan").kernels[0].source().expect("a text");
+    let asks = text.lines().filter(|line| line.contains("asks for the next"));
+    let asks: Vec<(&str, &str)> =
+        asks.filter_map(|line| line.trim().split_once(", asks for the next ")).collect();
+    // Two operations for four inputs, the first two of them.
+    assert!(matches!(asks[..], [(_, first), (_, second)] if first != second), "{text}");
+    // Nothing costly, nothing to wait with.
+    let sum = numbers(7) * numbers(5) + numbers(3);
+    let text = sum.plan().expect("a plan").kernels[0].source().expect("a text");
+    assert!(!text.contains("asks"), "{text}");
+}

@@ -16,6 +16,46 @@ pub struct Ahead {
     pub parts: usize,
 }
 
+/// What a micro-op asks for while it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// It cannot.
+    Never,
+    /// Nothing yet.
+    Nothing,
+    /// What lies so many bytes after what a slot points at.
+    For(Slot, usize),
+}
+
+/// Lets costly operations of tiles that go along their columns ask for an input of the next
+/// tile each: the others wait for memory, and memory would rest meanwhile.
+pub fn foresee_along(program: &mut Program) {
+    let Some(col) = program.col.filter(|&col| program.loops[0].last().is_some_and(|l| l.axis == col)) else {
+        return;
+    };
+    let cols = program.tile.1;
+    let Program { bodies, addresses, row, .. } = program;
+    let Some(body) = bodies.last_mut().filter(|_| row.is_none()) else { return };
+    let mut next = Vec::new();
+    for step in &mut body.steps {
+        match step {
+            Step::Load(load) if plain(load) && load.class.cols() && matches!(load.line, Line::Unit(None)) => {
+                let along = addresses[load.address.0 as usize].steps[col.index()] == 1;
+                next.extend(along.then_some(Asks::For(load.to, cols * load.dtype.size())));
+            }
+            Step::Micro { asks, .. } if *asks == Asks::Nothing && !next.is_empty() => {
+                *asks = next.remove(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a load has no conditions and no computed positions.
+fn plain(load: &Load) -> bool {
+    load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty()
+}
+
 /// Shares each input's next rows among the steps that go through its present
 /// ones line by line, in tiles that go on along their rows.
 pub fn foresee(program: &mut Program) {
@@ -60,8 +100,7 @@ pub fn foresee_converted(program: &mut Program) {
             (true, true) => along(col) == 1 && along(row) == cols as i64,
             (rows, cols) => cols && !rows && along(col) == 1,
         };
-        let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
-        if follows && plain && matches!(load.line, Line::Unit(Some(_))) {
+        if follows && plain(load) && matches!(load.line, Line::Unit(Some(_))) {
             let lines = if load.class.rows() { rows } else { 1 };
             load.ahead = (lines * cols) as i64;
         }
@@ -90,10 +129,9 @@ pub fn foresee_strided(program: &mut Program) {
 /// Whether a load points at rows in memory after which the next tile's follow, as far apart as
 /// its own.
 fn follows(program: &Program, load: &Load) -> bool {
-    let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
     let cols = program.tile.1 as i64;
     let apart = program.step_along(load.address, program.row);
-    plain
+    plain(load)
         && load.class == Class::FULL
         && matches!(load.line, Line::Unit(None))
         && (apart == cols || load.in_place && apart > cols)

@@ -89,6 +89,7 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
     if tiling.square {
         ahead::foresee_pieces(&mut program);
     } else {
+        ahead::foresee_along(&mut program);
         ahead::foresee_converted(&mut program);
         ahead::foresee_strided(&mut program);
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::runtime::cpu::tile::program::{
-    AddressId, Body, Class, Line, Load, Loop, Place, Program, ReductionForm, ScanForm, Scatter, Sharing,
-    Slot, Step,
+    AddressId, Asks, Body, Class, Line, Load, Loop, Place, Program, ReductionForm, ScanForm, Scatter,
+    Sharing, Slot, Step,
 };
 
 impl fmt::Display for Program {
@@ -59,9 +59,13 @@ impl Program {
         write!(f, "{}", "  ".repeat(depth))?;
         let slot = |slot: Slot| self.slot_text(slot);
         match step {
-            Step::Micro { name, to, from, .. } => {
+            Step::Micro { name, to, from, asks, .. } => {
                 let from: Vec<String> = from.iter().map(|&from| slot(from)).collect();
-                writeln!(f, "{} = {name} {}", slot(*to), from.join(", "))
+                let next = match asks {
+                    Asks::For(of, _) => format!(", asks for the next {}", slot(*of)),
+                    Asks::Never | Asks::Nothing => String::new(),
+                };
+                writeln!(f, "{} = {name} {}{next}", slot(*to), from.join(", "))
             }
             Step::Lines(lines) => {
                 let from: Vec<String> = lines.from.iter().map(|from| slot(from.0)).collect();

@@ -10,7 +10,7 @@ use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{AccumulateFn, ExpandFn, IndexedFn, MicroFn, StridedFn, TransposeFn};
 use crate::runtime::cpu::tile::run::ScatterFn;
 
-pub use crate::runtime::cpu::tile::ahead::Ahead;
+pub use crate::runtime::cpu::tile::ahead::{Ahead, Asks};
 pub use crate::runtime::cpu::tile::class::Class;
 pub use crate::runtime::cpu::tile::reduction::{Finish, Reduction, ReductionForm, Scan, ScanForm};
 
@@ -282,6 +282,8 @@ pub enum Step {
         from: [Slot; 3],
         /// How many elements.
         class: Class,
+        /// What else it asks for, by its second operand.
+        asks: Asks,
     },
     /// A micro-op done line by line, for operands that do not have an element
     /// for each of the tile's.

@@ -13,7 +13,7 @@ use crate::kernel::{Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, STATE_BYTES, Side};
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{Advance, Class, Lines, Slot, Step};
+use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
 use crate::runtime::cpu::tile::tiling::Tiling;
 
 /// Which expressions run as part of others.
@@ -309,7 +309,7 @@ impl Builder<'_> {
                 self.read(slot);
             }
             let function = superinstruction(Fused::MulSum, dtype, forms);
-            return Step::Micro { function, name, to: sums, from, class };
+            return Step::Micro { function, name, to: sums, from, class, asks: Asks::Never };
         }
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);

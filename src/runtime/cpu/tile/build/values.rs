@@ -5,7 +5,7 @@ use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Form, Lane};
 use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{Advance, BlockStep, Bound, Class, Lines, Place, Slot, Step};
+use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
 
 /// Columns from which on lines are long enough to be done one by one.
 pub(super) const LINE: usize = 32;
@@ -90,12 +90,19 @@ impl Builder<'_> {
         let dtype = self.kernel.exprs[x[op.arity() - 1].index()].dtype;
         let slots: Vec<Slot> = x.iter().map(|&x| self.slot_of(x)).collect();
         let result = self.kernel.exprs[id.index()].dtype;
-        self.apply(&slots, result, |mut forms| {
+        let to = self.apply(&slots, result, |mut forms| {
             if op.arity() == 1 {
                 forms[0] = Form::V;
             }
             (micro::alu(op, dtype, forms), op.name())
-        })
+        });
+        if micro::asks(op, dtype)
+            && let Some(Step::Micro { to: made, asks, .. }) = self.top().steps.last_mut()
+            && *made == to
+        {
+            *asks = Asks::Nothing;
+        }
+        to
     }
 
     /// Emits an operation on some slots: the loop for their forms, and its name.
@@ -175,7 +182,7 @@ impl Builder<'_> {
             self.read(slot);
         }
         let to = self.register(class, dtype);
-        self.push(Step::Micro { function, name, to, from, class });
+        self.push(Step::Micro { function, name, to, from, class, asks: Asks::Never });
         to
     }
 

@@ -27,7 +27,7 @@ use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    Advance, Ahead, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
+    Advance, Ahead, Asks, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
@@ -147,8 +147,11 @@ impl<'a> Launch<'a> {
     pub fn steps(&self, frame: &mut Frame, steps: &[Step]) {
         for step in steps {
             match step {
-                Step::Micro { function, to, from, class, .. } => {
-                    let [a, b, c] = from.map(|slot| frame.slot(slot).cast_const());
+                Step::Micro { function, to, from, class, asks, .. } => {
+                    let [a, mut b, c] = from.map(|slot| frame.slot(slot).cast_const());
+                    if let Asks::For(slot, bytes) = asks {
+                        b = frame.slot(*slot).wrapping_add(*bytes);
+                    }
                     // SAFETY: the program's contract; the forms of `function`
                     // are the operands' classes.
                     unsafe { function(frame.slot(*to), a, b, c, frame.count(*class)) }
