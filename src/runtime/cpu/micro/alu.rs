@@ -81,18 +81,18 @@ fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
 }
 
 /// Elements of a costly loop between requests: memory takes up so many lines at once.
-pub(super) const REQUEST: usize = 128;
+const REQUEST: usize = 128;
 
 /// The loop of a unary operation that [`asks`].
-struct Asking<O>(PhantomData<O>);
-impl<O: Map1<f32, Out = f32>> Micro for Asking<O> {
+struct Asking<O, T>(PhantomData<(O, T)>);
+impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
         // SAFETY: the contract of `MicroFn`.
-        let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
+        let (dst, a): (&mut [O::Out], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
         for (i, (dst, a)) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)).enumerate() {
-            prefetch_far(b.wrapping_add(i * REQUEST * size_of::<f32>()), size_of_val(a));
-            map::<I, O, f32>(dst, a);
+            prefetch_far(b.wrapping_add(i * REQUEST * size_of::<T>()), size_of_val(a));
+            map::<I, O, T>(dst, a);
         }
     }
 }
@@ -161,8 +161,8 @@ fn unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
 }
 
 /// A unary operation that [`asks`].
-fn asking<O: Map1<f32, Out = f32> + 'static, T>() -> MicroFn {
-    micro::<Asking<O>>()
+fn asking<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
+    micro::<Asking<O, T>>()
 }
 
 fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
