@@ -77,10 +77,10 @@ impl<'a, T: Element> Sides<'a, T> {
 
     /// Rows of a task.
     fn step(&self, workers: usize, kernel: &Kernel<T>) -> usize {
-        let share = self.rows.div_ceil(4 * workers);
         match self.depth_contiguous {
-            true => share.next_multiple_of(4),
-            false => share.clamp(64, WIDTH).next_multiple_of(kernel.lanes),
+            true => self.rows.div_ceil(4 * workers).next_multiple_of(4),
+            // As wide as can be: memory serves long pieces of lines in less time.
+            false => self.rows.div_ceil(workers).clamp(64, WIDTH).next_multiple_of(kernel.lanes),
         }
     }
 

@@ -19,6 +19,16 @@ use crate::runtime::cpu::micro::{view, view_mut};
 /// elements, and none overlaps another.
 pub type AccumulateFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64);
 
+/// Rows that enter states together: what the states cost is shared by as many.
+const TOGETHER: usize = 8;
+
+/// Takes rows into the states: `fn(acc, x, [rows, bytes], n, k)`, the rows so many bytes apart, `k`
+/// being the first one's number.
+///
+/// # Safety
+/// As [`AccumulateFn`], for each row.
+pub type RowsFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64);
+
 /// The functions of a reduction across rows. The components of its states are
 /// arrays of `n`:
 ///
@@ -37,6 +47,8 @@ pub struct Accumulator {
     pub init: unsafe fn(acc: [*mut u8; 3], n: usize),
     /// Takes in one row.
     pub step: AccumulateFn,
+    /// Takes in rows one after the other, with the bits of one at a time.
+    pub rows: RowsFn,
     /// Takes in the states of the rows that follow:
     /// `fn(acc, next, n, counts)`, the counts of rows in each for `Moments`.
     pub merge: unsafe fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2]),
@@ -67,6 +79,11 @@ versioned! {
     Step, step, base_step, fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64)
 }
 versioned! {
+    /// A loop with the signature [`RowsFn`].
+    Several, several, base_several,
+    fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64)
+}
+versioned! {
     /// A loop with the signature of [`Accumulator::merge`].
     Merge, merge, base_merge, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
@@ -90,7 +107,12 @@ fn of<C: Column<T>, T: Copy + 'static>() -> Accumulator {
         first.fill(C::empty().0);
         second.fill(C::empty().1);
     }
-    Accumulator { init: init::<C, T>, step: step::<Rows<C, T>>(), merge: merge::<Rows<C, T>>() }
+    Accumulator {
+        init: init::<C, T>,
+        step: step::<Rows<C, T>>(),
+        rows: several::<Rows<C, T>>(),
+        merge: merge::<Rows<C, T>>(),
+    }
 }
 
 /// The array of a component, which for `()` has no memory.
@@ -112,6 +134,26 @@ impl<C: Column<T>, T: Copy> Step for Rows<C, T> {
         unsafe { step_rows::<I, C, T>(view_mut(acc[0], n), component(acc[1], n), view(x, n), k) }
     }
 }
+impl<C: Column<T>, T: Copy> Several for Rows<C, T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(acc: [*mut u8; 3], x: *const u8, [rows, bytes]: [usize; 2], n: usize, k: i64) {
+        // SAFETY: the contract of `RowsFn`.
+        unsafe {
+            let row = |r: usize| view::<T>(x.add(r * bytes), n);
+            let whole = rows - rows % TOGETHER;
+            for r in (0..whole).step_by(TOGETHER) {
+                let (first, second) = (view_mut(acc[0], n), component(acc[1], n));
+                let (a, b) = ([row(r), row(r + 1), row(r + 2), row(r + 3)], r + 4);
+                let b = [row(b), row(b + 1), row(b + 2), row(b + 3)];
+                step_together::<I, C, T>(first, second, a, b, k + r as i64);
+            }
+            for r in whole..rows {
+                let (first, second) = (view_mut(acc[0], n), component(acc[1], n));
+                step_rows::<I, C, T>(first, second, row(r), k + r as i64);
+            }
+        }
+    }
+}
 impl<C: Column<T>, T: Copy> Merge for Rows<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2]) {
@@ -128,6 +170,28 @@ impl<C: Column<T>, T: Copy> Merge for Rows<C, T> {
 fn step_rows<I: Isa, C: Column<T>, T: Copy>(first: &mut [T], second: &mut [C::Second], x: &[T], k: i64) {
     for ((a, b), &x) in first.iter_mut().zip(second).zip(x) {
         (*a, *b) = C::step::<I>((*a, *b), x, k);
+    }
+}
+
+/// Takes in [`TOGETHER`] rows.
+#[inline(always)]
+fn step_together<I: Isa, C: Column<T>, T: Copy>(
+    first: &mut [T],
+    second: &mut [C::Second],
+    [a, b, c, d]: [&[T]; 4],
+    [e, f, g, h]: [&[T]; 4],
+    k: i64,
+) {
+    let n = first.len();
+    let second = &mut second[..n];
+    let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
+    let (e, f, g, h) = (&e[..n], &f[..n], &g[..n], &h[..n]);
+    for i in 0..n {
+        let mut state = (first[i], second[i]);
+        for (x, k) in [a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]].into_iter().zip(k..) {
+            state = C::step::<I>(state, x, k);
+        }
+        (first[i], second[i]) = state;
     }
 }
 

@@ -34,7 +34,7 @@ mod transpose;
 mod tuple;
 pub mod winograd;
 
-pub use accumulate::{AccumulateFn, Accumulator, accumulate};
+pub use accumulate::{AccumulateFn, Accumulator, RowsFn, accumulate};
 pub use alu::{alu, asks};
 pub use cast::{bitcast, cast};
 pub use fused::{Fused, fused};

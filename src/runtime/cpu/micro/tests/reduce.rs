@@ -413,3 +413,35 @@ fn shifted_rows_are_summed_with_weights() {
         }
     });
 }
+
+/// Rows that lie apart, taken in at once and one by one: the same bits.
+#[test]
+fn rows_at_once_have_the_bits_of_one_by_one() {
+    let (rows, n, apart) = (19, 37, 40);
+    each_level(|level| {
+        let mut rng = Rng(53);
+        for (kind, dtype) in KINDS.into_iter().flat_map(|kind| DType::ALL.map(|dtype| (kind, dtype))) {
+            let Some(accumulator) = accumulate(kind, dtype) else { continue };
+            let x = Register::of(dtype, &data(kind, dtype, rows * apart, true, &mut rng));
+            let arg = matches!(kind, Reduction::ArgMax | Reduction::ArgMin);
+            let second = if arg { DType::I64 } else { dtype };
+            let mut states = [0; 2].map(|_| [Register::new(dtype, n), Register::new(second, n)]);
+            let bytes = apart * x.size();
+            // SAFETY: components of the types and length asked for; `rows` rows `apart` apart.
+            unsafe {
+                let [a, b] = states.each_mut().map(|[p, q]| [p.ptr_mut(), q.ptr_mut(), null_mut()]);
+                (accumulator.init)(a, n);
+                (accumulator.init)(b, n);
+                (0..rows).for_each(|k| (accumulator.step)(a, x.ptr().add(k * bytes), n, k as i64));
+                (accumulator.rows)(b, x.ptr(), [rows, bytes], n, 0);
+            }
+            let [one_by_one, at_once] = states;
+            for (one_by_one, at_once) in one_by_one.iter().zip(&at_once) {
+                let bits = |register: &Register| -> Vec<u64> {
+                    (0..n).map(|i| register.get(i).to_bits(register.dtype)).collect()
+                };
+                assert_eq!(bits(one_by_one), bits(at_once), "{kind:?} {dtype} {level:?}");
+            }
+        }
+    });
+}

@@ -120,7 +120,7 @@ impl Launch<'_> {
         }
     }
 
-    fn element(&self, load: &Load, offset: i64) -> *mut u8 {
+    pub fn element(&self, load: &Load, offset: i64) -> *mut u8 {
         let memory = &self.memory[load.memory as usize];
         // What is asked for ahead may be found by an index that is not checked yet.
         memory.start.wrapping_offset((offset as isize).wrapping_mul(load.dtype.size() as isize))

@@ -124,6 +124,9 @@ impl<'a> Launch<'a> {
             return;
         }
         let loops = &self.loops[body.level as usize];
+        if let Some((load, number)) = self.rows_taken(body, loops) {
+            return self.take_rows(frame, body, load, number, points);
+        }
         frame.enter(self.program, body, loops, points.start);
         self.hoisted(frame, body, 0);
         self.steps(frame, &body.steps);

@@ -1,8 +1,12 @@
 //! Reductions and scans.
 
+use std::ops::Range;
+
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::micro::STATE_BYTES;
-use crate::runtime::cpu::tile::program::{Finish, Reduction, ReductionForm, ScanForm, Slot};
+use crate::runtime::cpu::tile::program::{
+    Body, Class, Finish, Line, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot, Step,
+};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
 /// Rows that vertical states take in before they join the total: enough to
@@ -73,6 +77,53 @@ impl Launch<'_> {
                     unsafe { (accumulator.init)(pointers(frame, states), count) }
                 }
             }
+        }
+    }
+
+    /// The load and the number of the reduction, if all that a body does is to take rows of
+    /// memory into a reduction across them.
+    pub fn rows_taken<'s>(&self, body: &'s Body, loops: &Loops) -> Option<(&'s Load, u32)> {
+        let ([Step::Load(load), Step::Update(number)], true) = (&body.steps[..], body.hoisted.is_empty())
+        else {
+            return None;
+        };
+        let Reduction { operand, class, position, form, .. } = self.reduction(*number);
+        let ReductionForm::Vertical { take: None, .. } = form else { return None };
+        let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
+        let in_place = plain && matches!(load.line, Line::Unit(None)) && load.class == Class::COL;
+        let same = load.to == *operand && load.class == *class && position.is_none();
+        let apart = |inner: &Loop| self.program.step_along(load.address, Some(inner.axis));
+        let inner = loops.last().is_some_and(|inner| inner.chunk == 1 && apart(inner) >= 0);
+        let step = self.program.step_along(load.address, self.program.col) == 1;
+        (in_place && same && inner && step).then_some((load, *number))
+    }
+
+    /// Takes the rows of some points of a body in.
+    pub fn take_rows(&self, frame: &mut Frame, body: &Body, load: &Load, number: u32, points: Range<usize>) {
+        let loops = &self.loops[body.level as usize];
+        let reduction = self.reduction(number);
+        let ReductionForm::Vertical { accumulator, states, totals, .. } = &reduction.form else { return };
+        let Some(inner) = loops.last() else { return };
+        let size = load.dtype.size() as i64;
+        let apart = self.program.step_along(load.address, Some(inner.axis)) * size;
+        let mut point = points.start;
+        while point < points.end {
+            frame.enter(self.program, body, loops, point);
+            let [block, done] = frame.rows[number as usize];
+            let along = inner.end - frame.position[inner.axis.index()];
+            let rows = along.min(points.end - point);
+            let rows = if totals.is_some() { rows.min((BLOCK - block) as usize) } else { rows };
+            let x = self.element(load, frame.offset(load.address)).cast_const();
+            let count = frame.count(reduction.class);
+            // SAFETY: the program's contract, for each of the rows.
+            unsafe { (accumulator.rows)(pointers(frame, states), x, [rows, apart as usize], count, block) };
+            frame.rows[number as usize] = [block + rows as i64, done];
+            if block + rows as i64 == BLOCK && totals.is_some() {
+                self.complete(frame, number);
+                // SAFETY: the program's contract.
+                unsafe { (accumulator.init)(pointers(frame, states), count) }
+            }
+            point += rows;
         }
     }
 
