@@ -258,3 +258,17 @@ fn costly_operations_ask_for_the_next_tile() {
     let text = sum.plan().expect("a plan").kernels[0].source().expect("a text");
     assert!(!text.contains("asks"), "{text}");
 }
+
+/// Rows that enter reductions across them in blocks of many, some of them at once.
+#[test]
+fn reductions_across_rows_take_in_every_row_once() {
+    for (rows, cols) in [(1000usize, 300usize), (513, 16), (300, 5), (9, 2000)] {
+        let at = |i: usize| ((i * 7919) % 1009) as f32 - 500.0;
+        let x = Tensor::from_vec((0..rows * cols).map(at).collect::<Vec<f32>>(), [rows, cols], ());
+        let column = |j: usize| (0..rows).map(move |i| f64::from(at(i * cols + j)));
+        let sums: Vec<f32> = (0..cols).map(|j| column(j).sum::<f64>() as f32).collect();
+        assert_eq!(x.sum(0).to_vec::<f32>().expect("sums"), sums, "{rows} x {cols}");
+        let most: Vec<f32> = (0..cols).map(|j| column(j).fold(f64::MIN, f64::max) as f32).collect();
+        assert_eq!(x.max(0).to_vec::<f32>().expect("maxima"), most, "{rows} x {cols}");
+    }
+}
