@@ -108,11 +108,6 @@ impl Builder {
         self.add_node(GraphNode::new(op, ty, operands, span))
     }
 
-    /// A node of a known type: one copied from another graph.
-    pub fn keep(&mut self, node: GraphNode) -> NodeId {
-        self.add_node(node)
-    }
-
     /// A scalar operation.
     pub fn alu(&mut self, op: AluOp, operands: &[NodeId], span: Span) -> NodeId {
         self.add(Op::Alu(op), operands, span)
@@ -151,7 +146,8 @@ impl Builder {
         self.stored[id.index()]
     }
 
-    fn add_node(&mut self, node: GraphNode) -> NodeId {
+    /// A node of a known type: one copied from another graph, say.
+    pub fn add_node(&mut self, node: GraphNode) -> NodeId {
         for i in 0..self.rules.len() {
             if let Some(id) = (self.rules[i].apply)(self, &node) {
                 debug_assert_eq!(*self.graph.ty(id), node.ty, "the rule {:?}", self.rules[i].name);

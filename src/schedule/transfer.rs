@@ -234,7 +234,7 @@ impl Placing<'_> {
             return self.bring(from, to, true);
         }
         let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| self.map[o.index()]).collect();
-        self.builder.keep(GraphNode { operands, ..node })
+        self.builder.add_node(GraphNode { operands, ..node })
     }
 
     /// For a node that is cut out before a transfer: that transfer, and the
@@ -303,7 +303,7 @@ impl Placing<'_> {
         }
         let ty = self.graph.ty(id).clone();
         let span = self.graph.node(id).span;
-        self.builder.keep(GraphNode::new(Op::Copy(ty.device), ty, [own].as_slice(), span))
+        self.builder.add_node(GraphNode::new(Op::Copy(ty.device), ty, [own].as_slice(), span))
     }
 
     /// Whether a node is better made after the transfer: something below it

@@ -70,6 +70,7 @@ impl Attention {
     pub fn new(kernel: &Kernel, attention: &kernel::Attention) -> Attention {
         let kernel::Attention { batch, rows, keys, depth, columns, width, .. } = attention;
         let points = |axes: &[AxisId]| axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+        // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);
         Attention {
             name: kernel.name.clone(),

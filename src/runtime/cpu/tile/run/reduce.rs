@@ -62,21 +62,28 @@ impl Launch<'_> {
                     micro::prefetch(x.wrapping_add(line * bytes + offset), asked);
                 }
             }
-            ReductionForm::Vertical { accumulator, states, totals, take, .. } => {
-                let [block, done] = frame.rows[number as usize];
+            ReductionForm::Vertical { accumulator, states, take, .. } => {
+                let [block, _] = frame.rows[number as usize];
                 let k = if reduction.position.is_some() { position } else { block };
                 match take {
                     Some(step) => self.steps(frame, std::slice::from_ref(&**step)),
                     // SAFETY: the program's contract.
                     None => unsafe { (accumulator.step)(pointers(frame, states), x, count, k) },
                 }
-                frame.rows[number as usize] = [block + 1, done];
-                if totals.is_some() && block + 1 == BLOCK {
-                    self.complete(frame, number);
-                    // SAFETY: the program's contract.
-                    unsafe { (accumulator.init)(pointers(frame, states), count) }
-                }
+                self.took(frame, number, 1);
             }
+        }
+    }
+
+    /// Counts rows that vertical states took in, and begins the next block after a full one.
+    fn took(&self, frame: &mut Frame, number: u32, rows: usize) {
+        let reduction = self.reduction(number);
+        let ReductionForm::Vertical { accumulator, states, totals, .. } = &reduction.form else { return };
+        frame.rows[number as usize][0] += rows as i64;
+        if totals.is_some() && frame.rows[number as usize][0] == BLOCK {
+            self.complete(frame, number);
+            // SAFETY: the program's contract.
+            unsafe { (accumulator.init)(pointers(frame, states), frame.count(reduction.class)) }
         }
     }
 
@@ -109,7 +116,7 @@ impl Launch<'_> {
         let mut point = points.start;
         while point < points.end {
             frame.enter(self.program, body, loops, point);
-            let [block, done] = frame.rows[number as usize];
+            let [block, _] = frame.rows[number as usize];
             let along = inner.end - frame.position[inner.axis.index()];
             let rows = along.min(points.end - point);
             let rows = if totals.is_some() { rows.min((BLOCK - block) as usize) } else { rows };
@@ -117,12 +124,7 @@ impl Launch<'_> {
             let count = frame.count(reduction.class);
             // SAFETY: the program's contract, for each of the rows.
             unsafe { (accumulator.rows)(pointers(frame, states), x, [rows, apart as usize], count, block) };
-            frame.rows[number as usize] = [block + rows as i64, done];
-            if block + rows as i64 == BLOCK && totals.is_some() {
-                self.complete(frame, number);
-                // SAFETY: the program's contract.
-                unsafe { (accumulator.init)(pointers(frame, states), count) }
-            }
+            self.took(frame, number, rows);
             point += rows;
         }
     }
