@@ -105,7 +105,7 @@ impl Builder {
     pub fn position_expr(&mut self, position: &Position) -> ExprId {
         let has_affine = position.computed.is_empty() || position.affine != Affine::default();
         let mut sum =
-            has_affine.then(|| self.expr(Expr::Index(Box::new(position.affine.clone())), DType::I64, 0));
+            has_affine.then(|| self.expr(Expr::Index(position.affine.clone().into()), DType::I64, 0));
         for part in &position.computed {
             let factor = self.constant(Scalar::Int(part.factor), DType::I64);
             let term = match part.factor {
@@ -134,7 +134,7 @@ impl Builder {
             }
             let within = Within { value: position.affine.clone(), low: 0, high: extent };
             guard.within.push(within.clone());
-            return Some(self.expr(Expr::Inside(Box::new(within)), DType::Bool, 0));
+            return Some(self.expr(Expr::Inside(within.into()), DType::Bool, 0));
         }
         let value = self.position_expr(position);
         let (zero, end) =

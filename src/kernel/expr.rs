@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar};
+use crate::base::{DType, Scalar, Shared};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::nest::Axis;
@@ -75,7 +75,8 @@ pub struct Access {
     pub dynamic: Vec<Dynamic>,
 }
 
-/// A pure expression. Positions are boxed: most expressions have none, and kernels are kept.
+/// A pure expression. Positions are apart: most expressions have none, and kernels share those
+/// that are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// A number, as the bits of the expression's type.
@@ -84,11 +85,11 @@ pub enum Expr {
     Arg(u32),
     /// An affine combination of axes, as `I64` (`I32` once rendering has
     /// narrowed it).
-    Index(Box<Affine>),
+    Index(Shared<Affine>),
     /// Whether a condition on the axes holds, as `Bool`.
-    Inside(Box<Within>),
+    Inside(Shared<Within>),
     /// An element of the n-th input.
-    Load(u32, Box<Access>, Box<Guard>),
+    Load(u32, Shared<Access>, Shared<Guard>),
     /// A scalar operation; unused operands repeat the first.
     Alu(AluOp, [ExprId; 3]),
     /// Conversion to the expression's type.
@@ -158,7 +159,7 @@ impl ExprNode {
 impl Expr {
     /// An element of an input.
     pub fn loaded(input: u32, access: Access, guard: Guard) -> Expr {
-        Expr::Load(input, Box::new(access), Box::new(guard))
+        Expr::Load(input, access.into(), guard.into())
     }
 
     /// The input and the access of a load.
@@ -185,8 +186,8 @@ impl Expr {
         let within = |w: &Within| Within { value: affine(&w.value), ..w.clone() };
         match self {
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => self.clone(),
-            Expr::Index(value) => Expr::Index(Box::new(affine(value))),
-            Expr::Inside(condition) => Expr::Inside(Box::new(within(condition))),
+            Expr::Index(value) => Expr::Index(affine(value).into()),
+            Expr::Inside(condition) => Expr::Inside(within(condition).into()),
             Expr::Load(slot, access, guard) => {
                 let dynamic = |d: &Dynamic| Dynamic { index: number(d.index), ..d.clone() };
                 let access = Access {

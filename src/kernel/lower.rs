@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar, Shape};
+use crate::base::{DType, Scalar, Shape, Shared};
 use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
@@ -143,8 +143,8 @@ pub(crate) struct Lowerer<'r, 'g> {
     memo: HashMap<(NodeId, Positions, usize), ExprId>,
     /// Where each node was first met without a guard.
     met: HashMap<NodeId, (Positions, ExprId)>,
-    contraction: Option<Box<Contraction>>,
-    attention: Option<Box<Attention>>,
+    contraction: Option<Shared<Contraction>>,
+    attention: Option<Shared<Attention>>,
     /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
@@ -276,14 +276,14 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     }
 
     /// What was lowered, to be stored so. The main value comes first.
-    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<Box<ScatterStore>>) -> Call {
+    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<Shared<ScatterStore>>) -> Call {
         let builder = std::mem::take(&mut self.builder);
         let kernel = Kernel {
-            name: structure::name(self.request.graph, outputs[0], &self.met),
-            axes: builder.axes,
+            name: structure::name(self.request.graph, outputs[0], &self.met).into(),
+            axes: builder.axes.into(),
             exprs: builder.exprs,
-            inputs: builder.inputs,
-            stores,
+            inputs: builder.inputs.into(),
+            stores: stores.into(),
             args: self.args.len(),
             contraction: self.contraction.take(),
             attention: self.attention.take(),

@@ -5,6 +5,7 @@
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
 //! - [`mod@lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
 //!   says why not; [`index`] and [`builder`] are its parts.
+//! - [`parts`]: what kernels of a plan hold between them.
 //! - [`contraction`]: a contraction written as a reduction.
 //! - [`pieces`]: a kernel as several, each over a part of its grid.
 //! - [`cost`]: bytes and operations of a launch.
@@ -18,6 +19,7 @@ pub mod expr;
 pub mod index;
 pub mod lower;
 pub mod nest;
+pub mod parts;
 pub mod pieces;
 pub mod print;
 
@@ -26,3 +28,4 @@ pub use blocker::Blocker;
 pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
 pub use lower::{Call, Request, Role, lower};
 pub use nest::{Attention, AttentionPart, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
+pub use parts::Parts;

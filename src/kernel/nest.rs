@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::base::{DType, Precision, Shape};
+use crate::base::{DType, Precision, Shape, Shared};
 use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
@@ -213,25 +213,25 @@ pub struct ScatterStore {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// For people: the operations inside and the main store's shape.
-    pub name: String,
+    pub name: Shared<String>,
     /// The iteration space, outermost first within each level.
-    pub axes: Vec<Axis>,
+    pub axes: Shared<Vec<Axis>>,
     /// Operands first.
     pub exprs: Vec<ExprNode>,
     /// The buffers read; [`Expr::Load`] refers to them by position.
-    pub inputs: Vec<Input>,
+    pub inputs: Shared<Vec<Input>>,
     /// What is written; the main store first.
-    pub stores: Vec<Store>,
+    pub stores: Shared<Vec<Store>>,
     /// How many scalar arguments a launch takes; [`Expr::Arg`] refers to them by
     /// position.
     pub args: usize,
     /// The contraction, if there is one.
-    pub contraction: Option<Box<Contraction>>,
+    pub contraction: Option<Shared<Contraction>>,
     /// The attention, if there is one; then there is no contraction.
-    pub attention: Option<Box<Attention>>,
+    pub attention: Option<Shared<Attention>>,
     /// The scatter, if there is one; then there are no stores, and the one
     /// output is the buffer scattered into.
-    pub scatter: Option<Box<ScatterStore>>,
+    pub scatter: Option<Shared<ScatterStore>>,
 }
 
 impl Kernel {
@@ -254,14 +254,6 @@ impl Kernel {
             | Expr::Scan(..)
             | Expr::Accumulator => false,
         }
-    }
-    /// Lets go of memory that is not used, for a kernel that is kept.
-    pub fn shrink_to_fit(&mut self) {
-        self.name.shrink_to_fit();
-        self.axes.shrink_to_fit();
-        self.exprs.shrink_to_fit();
-        self.inputs.shrink_to_fit();
-        self.stores.shrink_to_fit();
     }
     /// The axes of one level, outermost first.
     pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {

@@ -118,13 +118,11 @@ impl Specialisation {
     /// and no size is many times another.
     fn suits(&self, values: &Values) -> bool {
         const MOST: u64 = 16;
-        let near = |(&mine, &theirs): (&u64, &u64)| {
+        let near = |mine: u64, theirs: u64| {
             let (low, high) = (mine.min(theirs), mine.max(theirs));
             low == high || (low > 1 && high <= low.saturating_mul(MOST))
         };
-        !self.plan.schedule.resized
-            && self.values.fixed.len() == values.fixed.len()
-            && self.values.fixed.iter().zip(&values.fixed).all(near)
+        !self.plan.schedule.resized && self.values.fixed_agree(values, near)
     }
 
     fn applies(&self, values: &Values) -> bool {

@@ -14,33 +14,20 @@ use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::WindowAxis;
 use crate::ir::{Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
+use crate::plan::numbers::Numbers;
 
 /// What identifies a plan. Compared in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
-    /// Numbers of seven bits a byte, the lowest first; a set high bit goes on. They are
-    /// small, and plans of many kernels have many.
-    bytes: Vec<u8>,
-    /// How many of the bytes say what the graph is.
+    numbers: Numbers,
+    /// How many of the numbers' bytes say what the graph is.
     graph: usize,
 }
 
 impl Skeleton {
     /// A hash of the graph alone, whatever memory its leaves are in.
     pub fn graph(&self) -> u64 {
-        hash(&self.bytes[..self.graph])
-    }
-
-    fn push(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.bytes.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.bytes.push(number as u8);
-    }
-
-    fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        numbers.into_iter().for_each(|number| self.push(number));
+        hash(&self.numbers.bytes()[..self.graph])
     }
 }
 
@@ -54,13 +41,13 @@ fn hash(bytes: &[u8]) -> u64 {
 
 impl Hash for Skeleton {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(hash(&self.bytes));
+        state.write_u64(hash(self.numbers.bytes()));
     }
 }
 
 /// Lets go of memory that lists have grown into: keys of plans are kept.
 pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
-    skeleton.bytes.shrink_to_fit();
+    skeleton.numbers.shrink_to_fit();
     values.fixed.shrink_to_fit();
     values.scalars.shrink_to_fit();
 }
@@ -69,10 +56,24 @@ pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     /// Extents and other numbers that a plan is built for.
-    pub fixed: Vec<u64>,
+    pub fixed: Numbers,
     /// Constants, in the order of their nodes: bits, and whether the value
     /// is an argument in any case.
     pub scalars: Vec<ScalarValue>,
+}
+
+impl Values {
+    /// Whether the extents and other numbers are as many, and two by two as asked.
+    pub fn fixed_agree(&self, other: &Values, agree: impl Fn(u64, u64) -> bool) -> bool {
+        let (mut mine, mut theirs) = (self.fixed.iter(), other.fixed.iter());
+        loop {
+            match (mine.next(), theirs.next()) {
+                (Some(mine), Some(theirs)) if agree(mine, theirs) => {}
+                (None, None) => return true,
+                (Some(_) | None, _) => return false,
+            }
+        }
+    }
 }
 
 /// A constant of the graph.
@@ -117,11 +118,11 @@ pub fn alike(one: &Graph, other: &Graph) -> bool {
     let key = |graph: &Graph| {
         let mut writer = Writer::default();
         writer.graph(graph, true);
-        (writer.skeleton, writer.values.fixed)
+        (writer.skeleton, writer.values)
     };
     let ((one, these), (other, those)) = (key(one), key(other));
-    let same = |(x, y): (&u64, &u64)| x == y || (*x > 1 && *y > 1);
-    one == other && these.len() == those.len() && these.iter().zip(&those).all(same)
+    let same = |x, y| x == y || (x > 1 && y > 1);
+    one == other && these.fixed_agree(&those, same)
 }
 
 #[derive(Default)]
@@ -147,7 +148,7 @@ impl Writer {
 
     /// What [`Writer::graph`] writes of the collection's graph, without it.
     fn collected(&mut self, collected: &Collected) {
-        self.skeleton.bytes.reserve(4 * collected.nodes.len());
+        self.skeleton.numbers.reserve(4 * collected.nodes.len());
         for (number, (node, leaf, operands)) in collected.items().enumerate() {
             match leaf {
                 Some(leaf) => self.parameter(leaf, node.ty()),
@@ -161,12 +162,12 @@ impl Writer {
     fn operands(&mut self, node: usize, operands: &[NodeId]) {
         self.word(operands.len() as u64);
         // Mostly of the nodes just before.
-        self.skeleton.extend(operands.iter().map(|operand| (node - operand.index()) as u64));
+        self.skeleton.numbers.extend(operands.iter().map(|operand| (node - operand.index()) as u64));
     }
 
     fn outputs(&mut self, outputs: &[NodeId]) {
-        self.skeleton.extend(outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
-        self.skeleton.graph = self.skeleton.bytes.len();
+        self.skeleton.numbers.extend(outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+        self.skeleton.graph = self.skeleton.numbers.bytes().len();
     }
 
     fn parameter(&mut self, number: u32, ty: &Type) {
@@ -175,7 +176,7 @@ impl Writer {
     }
 
     fn word(&mut self, word: u64) {
-        self.skeleton.push(word);
+        self.skeleton.numbers.push(word);
     }
 
     fn tag(&mut self, tag: u8, detail: u64) {
@@ -265,7 +266,7 @@ impl Writer {
             Op::Contract(dims) => {
                 self.tag(18, (dims.precision as u64) << 8 | dims.batch.len() as u64);
                 let pairs = dims.batch.iter().chain(&dims.contract);
-                self.skeleton.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
+                self.skeleton.numbers.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
             }
             Op::Gather(axis) => self.tag(19, u64::from(*axis)),
             Op::Scatter(axis, mode) => self.tag(20, (*mode as u64) << 8 | u64::from(*axis)),
@@ -288,9 +289,9 @@ impl Writer {
             }
             Op::Composite(composite, out) => {
                 self.tag(25, u64::from(*out));
-                self.skeleton.extend(composite.name.bytes().map(u64::from));
+                self.skeleton.numbers.extend(composite.name.bytes().map(u64::from));
                 for (name, value) in &composite.attributes {
-                    self.skeleton.extend(name.bytes().map(u64::from));
+                    self.skeleton.numbers.extend(name.bytes().map(u64::from));
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
                 self.graph(&collect_body(&composite.body.results), false);
@@ -304,7 +305,7 @@ impl Writer {
 
     fn axes(&mut self, tag: u8, axes: &[u8]) {
         self.tag(tag, axes.len() as u64);
-        self.skeleton.extend(axes.iter().map(|&axis| u64::from(axis)));
+        self.skeleton.numbers.extend(axes.iter().map(|&axis| u64::from(axis)));
     }
 }
 

@@ -26,6 +26,7 @@ pub mod guard;
 pub mod history;
 pub mod key;
 pub mod memory;
+mod numbers;
 mod programs;
 pub mod realize;
 pub mod report;

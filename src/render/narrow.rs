@@ -29,6 +29,7 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
         (c.a, c.b) = (rewrite.wide(c.a), rewrite.wide(c.b));
     }
     if let Some(a) = &mut result.attention {
+        let a = &mut **a;
         (a.q, a.k) = (rewrite.wide(a.q), rewrite.wide(a.k));
         for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
             *operand = operand.map(|operand| rewrite.wide(operand));
@@ -229,6 +230,7 @@ impl Rewrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Shared;
     use crate::kernel::builder::Builder;
     use crate::kernel::{Affine, Axis, AxisId};
 
@@ -239,10 +241,10 @@ mod tests {
         fill(&mut builder);
         Kernel {
             name: "test".into(),
-            axes: builder.axes,
+            axes: builder.axes.into(),
             exprs: builder.exprs,
-            inputs: builder.inputs,
-            stores: Vec::new(),
+            inputs: builder.inputs.into(),
+            stores: Shared::default(),
             args: 0,
             contraction: None,
             attention: None,
@@ -256,7 +258,7 @@ mod tests {
 
     fn twice(extent: usize) -> Vec<DType> {
         types(&kernel(extent, |builder| {
-            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0)).into()), DType::I64, 0);
             builder.with_number(AluOp::Mul, index, 2);
         }))
     }
@@ -272,7 +274,7 @@ mod tests {
     #[test]
     fn what_wraps_in_64_bits_is_not_taken_for_small() {
         let all = types(&kernel(8, |builder| {
-            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0)).into()), DType::I64, 0);
             let large = builder.with_number(AluOp::Mul, index, i64::MAX);
             builder.with_number(AluOp::Min, large, 1);
         }));
@@ -282,7 +284,7 @@ mod tests {
     #[test]
     fn a_comparison_of_positions_is_one_of_32_bits() {
         let narrowed = narrow(&kernel(8, |builder| {
-            let index = builder.expr(Expr::Index(Box::new(Affine::axis(AxisId(0)))), DType::I64, 0);
+            let index = builder.expr(Expr::Index(Affine::axis(AxisId(0)).into()), DType::I64, 0);
             let end = builder.constant(Scalar::Int(5), DType::I64);
             builder.alu(AluOp::Lt, DType::Bool, &[index, end]);
         }));

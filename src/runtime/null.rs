@@ -100,7 +100,7 @@ impl Backend for NullBackend {
             let (found, limit) = (kernel.inputs.len() + kernel.stores.len(), self.capabilities.max_bindings);
             if found > limit {
                 let message = format!("{found} buffers, more than the {limit} that it binds at once");
-                return Err(Error::Kernel { kernel: kernel.name.clone(), device: self.name, message });
+                return Err(Error::Kernel { kernel: kernel.name.to_string(), device: self.name, message });
             }
         }
         Ok(Arc::new(NullProgram(work.clone())))

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::Device;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
-use crate::kernel::{Call, Kernel, Sort, Work};
+use crate::kernel::{Call, Kernel, Parts, Sort, Work};
 use crate::schedule::fuse::Group;
 use crate::schedule::memory::Params;
 use crate::schedule::sequence::Sequence;
@@ -63,7 +63,7 @@ impl Step {
         let shape = || self.outputs.first().map(|&id| graph.ty(id).shape.to_string()).unwrap_or_default();
         match &self.action {
             Action::Launch(work) => match &**work {
-                Work::Kernel(kernel) => kernel.name.clone(),
+                Work::Kernel(kernel) => kernel.name.to_string(),
                 Work::Sort(_) => format!("sort{}", shape()),
                 Work::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
             },
@@ -142,20 +142,23 @@ fn merge_results(graph: &Graph, groups: Vec<Group>) -> Vec<Group> {
     merged
 }
 
-/// The works of steps, equal ones once.
+/// The works of steps, equal ones once, and of those that differ what is equal.
 #[derive(Debug, Default)]
-pub(super) struct Works(HashSet<Arc<Work>>);
+pub(super) struct Works {
+    known: HashSet<Arc<Work>>,
+    parts: Parts,
+}
 
 impl Works {
     /// Launches a work.
     fn launch(&mut self, mut work: Work) -> Action {
-        let known = self.0.get(&work).cloned();
+        let known = self.known.get(&work).cloned();
         Action::Launch(known.unwrap_or_else(|| {
             if let Work::Kernel(kernel) = &mut work {
-                kernel.shrink_to_fit();
+                self.parts.share(kernel);
             }
             let new = Arc::new(work);
-            self.0.insert(new.clone());
+            self.known.insert(new.clone());
             new
         }))
     }

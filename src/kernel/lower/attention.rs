@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Shape};
+use crate::base::{DType, Shape, Shared};
 use crate::ir::op::{ATTENTION, ATTENTION_BACKWARD, ATTENTION_BACKWARD_VALUES, ATTENTION_LOG_SUM, Composite};
 use crate::ir::{NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
@@ -219,7 +219,7 @@ impl<'g> Lowerer<'_, 'g> {
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
-        self.attention = Some(Box::new(Attention {
+        self.attention = Some(Shared::from(Attention {
             part,
             q,
             k,

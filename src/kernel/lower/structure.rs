@@ -261,7 +261,7 @@ impl Lowerer<'_, '_> {
         let k = k_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
         let dtype = node.ty.dtype.compute();
         self.contraction =
-            Some(Box::new(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k }));
+            Some(Contraction { a, b, dtype, precision: dims.precision, batch, m, n, k }.into());
         Ok(self.builder.expr(Expr::Accumulator, node.ty.dtype, 0))
     }
 
@@ -331,7 +331,7 @@ impl Lowerer<'_, '_> {
             mode,
             numel: shape.numel(),
         };
-        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(Box::new(scatter))))
+        Ok(self.call(NodeIds::from_slice(&[id]), Vec::new(), Some(scatter.into())))
     }
 }
 

@@ -78,7 +78,7 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         }
         passes.push(pass);
     }
-    Ok(Shader { name: kernel.name.clone(), passes, scratch })
+    Ok(Shader { name: kernel.name.to_string(), passes, scratch })
 }
 
 /// The ways in which a template computes a kernel, the one that is taken by itself first.

@@ -68,6 +68,6 @@ fn of_piece(part: &Part, c: &Contraction, cut: &Cut, piece: &Piece, block: Memor
     draft.store(block, sum, 0, address, cut.parts() * points);
     let mut part = draft.finish();
     part.kernel.contraction =
-        Some(Box::new(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }));
+        Some(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into());
     part
 }

@@ -229,7 +229,7 @@ impl<'k> Draft<'k> {
 
     /// Whether a condition on new axes holds.
     pub fn inside(&mut self, value: Affine, low: i64, high: i64) -> ExprId {
-        self.builder.expr(Expr::Inside(Box::new(Within { value, low, high })), DType::Bool, 0)
+        self.builder.expr(Expr::Inside(Within { value, low, high }.into()), DType::Bool, 0)
     }
 
     /// Writes a value to a shared block of so many elements.
@@ -256,10 +256,10 @@ impl<'k> Draft<'k> {
         let Builder { axes, exprs, inputs, .. } = self.builder;
         let kernel = Kernel {
             name: self.from.kernel.name.clone(),
-            axes,
+            axes: axes.into(),
             exprs,
-            inputs,
-            stores: self.stores,
+            inputs: inputs.into(),
+            stores: self.stores.into(),
             args: self.from.kernel.args,
             contraction: None,
             attention: None,

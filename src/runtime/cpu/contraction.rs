@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use pairs::{Pairs, in_pairs};
 
-use crate::base::DType;
+use crate::base::{DType, Shared};
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
@@ -128,7 +128,7 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
     let Contraction { batch, k, .. } = contraction;
     let dtype = if in_pairs { DType::BF16 } else { contraction.dtype };
     Product {
-        name: kernel.name.clone(),
+        name: kernel.name.to_string(),
         dtype: contraction.dtype,
         in_pairs,
         batch: points(&contraction.batch),
@@ -182,7 +182,7 @@ pub(super) fn side(
     dtype: DType,
     value: ExprId,
 ) -> Side {
-    let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
+    let bare = Kernel { stores: Shared::default(), ..kernel.clone() };
     let (depth_last, axes, roots) = flat(&bare, [batch, rows, depth], &[value]);
     if let Expr::Load(input, access, guard) = depth_last.expr(roots[0]) {
         let plain = guard.is_always() && access.dynamic.is_empty();
@@ -201,7 +201,7 @@ pub(super) fn side(
 
 /// What writes blocks of a value: batch, lines and elements of a line are so many axes each.
 pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> Writer {
-    let bare = Kernel { stores: Vec::new(), ..kernel.clone() };
+    let bare = Kernel { stores: Shared::default(), ..kernel.clone() };
     let (flat, axes, roots) = flat(&bare, groups, &[value]);
     Writer::new(&flat, axes, roots[0])
 }

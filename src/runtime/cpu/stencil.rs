@@ -51,7 +51,7 @@ impl Stencil {
             return None;
         }
         Some(Stencil {
-            name: kernel.name.clone(),
+            name: kernel.name.to_string(),
             extents,
             input: writer(&found.spread(kernel), [&images, &found.channels, &found.place], found.data),
             filters: writer(kernel, [&contraction.batch, found.filters, &taps], found.weights),

@@ -73,7 +73,7 @@ impl Attention {
         // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);
         Attention {
-            name: kernel.name.clone(),
+            name: kernel.name.to_string(),
             extents: Extents {
                 batch: points(batch),
                 rows: points(rows),

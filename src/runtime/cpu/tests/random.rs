@@ -6,7 +6,7 @@ mod forms;
 use proptest::prelude::*;
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar};
+use crate::base::{DType, Scalar, Shared};
 use crate::ir::{AluOp, Buffer, Monoid};
 use crate::kernel::{
     Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Input, Kernel, Store, Within,
@@ -66,10 +66,10 @@ impl Case {
     fn new(numbers: Vec<u32>) -> Case {
         let kernel = Kernel {
             name: "random".into(),
-            axes: Vec::new(),
+            axes: Shared::default(),
             exprs: Vec::new(),
-            inputs: Vec::new(),
-            stores: Vec::new(),
+            inputs: Shared::default(),
+            stores: Shared::default(),
             args: 0,
             contraction: None,
             attention: None,
@@ -245,10 +245,10 @@ impl Case {
             }
             4 if dtype == DType::I64 => {
                 let affine = self.affine(level);
-                self.push(Expr::Index(Box::new(affine)), dtype, level)
+                self.push(Expr::Index(affine.into()), dtype, level)
             }
             4 if dtype == DType::Bool => match self.within(level) {
-                Some(within) => self.push(Expr::Inside(Box::new(within)), dtype, level),
+                Some(within) => self.push(Expr::Inside(within.into()), dtype, level),
                 None => self.load(dtype, level),
             },
             _ => self.load(dtype, level),
@@ -468,7 +468,7 @@ fn positions_wrap_in_narrower_types() {
     for step in [1, 1 << 22] {
         let mut case = Case::new(Vec::new());
         case.kernel.axes.push(Axis { extent: 1024, level: 0 });
-        let position = case.push(Expr::Index(Box::new(Affine::axis(AxisId(0)).times(step))), DType::I64, 0);
+        let position = case.push(Expr::Index(Affine::axis(AxisId(0)).times(step).into()), DType::I64, 0);
         let narrow = case.push(Expr::Cast(position), DType::I32, 0);
         let bound = case.push(Expr::Const(512), DType::I32, 0);
         let below = case.push(Expr::Alu(AluOp::Lt, [narrow, bound, narrow]), DType::Bool, 0);

@@ -114,21 +114,22 @@ fn a_scan_over_one_row_stands_alone() {
     let load = Expr::loaded(0, Access { affine: address, ..Access::default() }, Guard::default());
     let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
     let kernel = Kernel {
-        axes: vec![axis(3, 0), axis(900, 1), axis(1, 2)],
+        axes: vec![axis(3, 0), axis(900, 1), axis(1, 2)].into(),
         exprs: vec![
             node(load, 1),
             node(Expr::Scan(Monoid::Sum, ExprId(0), row), 2),
             node(Expr::Reduce(Monoid::Max, ExprId(1)), 1),
             node(Expr::Reduce(Monoid::Sum, ExprId(2)), 0),
         ],
-        inputs: vec![Input { dtype: DType::F32, numel: 2700 }],
+        inputs: vec![Input { dtype: DType::F32, numel: 2700 }].into(),
         stores: vec![Store {
             dtype: DType::F32,
             value: ExprId(3),
             level: 0,
             address: Affine::axis(points),
             numel: 3,
-        }],
+        }]
+        .into(),
         ..one_loop(Expr::Const(0), (DType::F32, DType::F32), 1, &[1], 0)
     };
     let data = buffer(&(0..2700).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);
@@ -144,20 +145,21 @@ fn rows_of_nothing_are_cut() {
     let load =
         Expr::loaded(0, Access { affine: Affine::axis(AxisId(1)), ..Access::default() }, Guard::default());
     let kernel = Kernel {
-        axes: vec![axis(900, 1), axis(0, 2)],
+        axes: vec![axis(900, 1), axis(0, 2)].into(),
         exprs: vec![
             node(load, 2),
             node(Expr::Reduce(Monoid::Prod, ExprId(0)), 1),
             node(Expr::Reduce(Monoid::Sum, ExprId(1)), 0),
         ],
-        inputs: vec![Input { dtype: DType::F32, numel: 1 }],
+        inputs: vec![Input { dtype: DType::F32, numel: 1 }].into(),
         stores: vec![Store {
             dtype: DType::F32,
             value: ExprId(2),
             level: 0,
             address: Affine::default(),
             numel: 1,
-        }],
+        }]
+        .into(),
         ..one_loop(Expr::Const(0), (DType::F32, DType::F32), 1, &[1], 0)
     };
     let data = buffer(&[Scalar::Int(7)], DType::F32);
@@ -190,10 +192,10 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
     let store = Store { dtype: to, value: ExprId(1), level, address, numel: stored };
     Kernel {
         name: "one loop".into(),
-        axes,
+        axes: axes.into(),
         exprs: vec![ExprNode { expr: load, dtype: from, level: 1 }, ExprNode { expr, dtype: to, level }],
-        inputs: vec![Input { dtype: from, numel }],
-        stores: vec![store],
+        inputs: vec![Input { dtype: from, numel }].into(),
+        stores: vec![store].into(),
         args: 0,
         contraction: None,
         attention: None,
@@ -248,7 +250,7 @@ fn rows_pages_apart_are_cut_for_the_caches_of_a_host() {
     let mut kernel = one_loop(sum, (DType::F32, DType::F32), 8, &[128], 0);
     let affine = Affine::axis(AxisId(0)).plus(&Affine::axis(AxisId(1)).times(1024));
     kernel.exprs[0].expr = Expr::loaded(0, Access { affine, ..Access::default() }, Guard::default());
-    kernel.inputs = vec![Input { dtype: DType::F32, numel: 128 * 1024 }];
+    kernel.inputs = vec![Input { dtype: DType::F32, numel: 128 * 1024 }].into();
     let rows = |target: &Target| split(&kernel, target).parts[0].kernel.level_points(1);
     assert_eq!((rows(&Target::software()), rows(&Target::webgpu_default())), (16, 128));
     let data = buffer(&(0..128 * 1024).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);

@@ -63,8 +63,8 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
     let mut slots = builder.slots;
     let scratch = registers::place(&mut slots, &builder.lives, tile);
     let mut program = Program {
-        name: kernel.name.clone(),
-        axes: kernel.axes.clone(),
+        name: kernel.name.to_string(),
+        axes: kernel.axes.to_vec(),
         row: tiling.row,
         col: tiling.col,
         tile,

@@ -93,14 +93,14 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
     };
     let result = Kernel {
         name: kernel.name.clone(),
-        axes: plan.axes.clone(),
+        axes: plan.axes.clone().into(),
         exprs,
         inputs: kernel.inputs.clone(),
         stores: kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(store).collect(),
         args: kernel.args,
         contraction: None,
         attention: None,
-        scatter: kernel.scatter.as_ref().map(|s| Box::new(scatter(s))),
+        scatter: kernel.scatter.as_ref().map(|s| scatter(s).into()),
     };
     (result, roots.iter().map(|&root| number(root)).collect())
 }

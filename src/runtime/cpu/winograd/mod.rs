@@ -78,7 +78,7 @@ impl Winograd {
             return None;
         }
         Some(Winograd {
-            name: kernel.name.clone(),
+            name: kernel.name.to_string(),
             extents,
             input: writer(&spread, [&images, &found.channels, &found.place], found.data),
             filters: writer(kernel, [&contraction.batch, found.filters, &taps], found.weights),

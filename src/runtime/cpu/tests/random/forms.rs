@@ -1,6 +1,6 @@
 //! The forms of random kernels: rows, contractions, scatters.
 
-use crate::base::{DType, Precision};
+use crate::base::{DType, Precision, Shared};
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, ScatterStore, Store};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
@@ -75,7 +75,7 @@ impl Case {
         let (a, b) = (case.operand(dtype, &n), case.operand(dtype, &m));
         let dtype = dtype.compute();
         case.kernel.contraction =
-            Some(Box::new(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k }));
+            Some(Contraction { a, b, dtype, precision: Precision::Highest, batch, m, n, k }.into());
         case.epilogue(dtype);
         case
     }
@@ -153,7 +153,7 @@ impl Case {
             ScatterMode::Min,
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
-        case.kernel.scatter = Some(Box::new(ScatterStore {
+        case.kernel.scatter = Some(Shared::from(ScatterStore {
             dtype,
             index,
             value,

@@ -1,0 +1,105 @@
+//! Values that equal things hold between them.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::Hash;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A value that several holders may share; one that writes to it gets its own.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shared<T>(Arc<T>);
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Shared<T> {
+        Shared(Arc::new(value))
+    }
+}
+
+impl From<&str> for Shared<String> {
+    fn from(text: &str) -> Shared<String> {
+        text.to_owned().into()
+    }
+}
+
+impl<T, A> FromIterator<A> for Shared<T>
+where
+    T: FromIterator<A>,
+{
+    fn from_iter<I: IntoIterator<Item = A>>(items: I) -> Shared<T> {
+        T::from_iter(items).into()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Shared<T>
+where
+    &'a T: IntoIterator,
+{
+    type Item = <&'a T as IntoIterator>::Item;
+    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.as_ref().into_iter()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Values that are known, each once.
+#[derive(Debug)]
+pub struct Pool<T>(HashSet<Shared<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool(HashSet::new())
+    }
+}
+
+impl<T: Eq + Hash> Pool<T> {
+    /// Puts the known value that is equal in a value's place; one that is not known
+    /// is known from now on.
+    pub fn share(&mut self, value: &mut Shared<T>) {
+        match self.0.get(value) {
+            Some(known) => value.0 = known.0.clone(),
+            None => drop(self.0.insert(Shared(value.0.clone()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_one_until_written_to() {
+        let mut pool = Pool::default();
+        let (mut one, mut other) = (Shared::from(vec![1]), Shared::from(vec![1]));
+        pool.share(&mut one);
+        pool.share(&mut other);
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+        other.push(2);
+        assert_eq!((one.to_vec(), other.to_vec()), (vec![1], vec![1, 2]));
+    }
+}

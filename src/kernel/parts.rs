@@ -1,0 +1,62 @@
+//! What kernels that are kept hold between them.
+
+use crate::base::Pool;
+use crate::kernel::affine::Affine;
+use crate::kernel::expr::{Access, Expr, Guard, Within};
+use crate::kernel::nest::{Attention, Axis, Contraction, Input, Kernel, ScatterStore, Store};
+
+/// The parts of a plan's kernels, equal ones once: kernels that differ mostly do so in
+/// a number or a position.
+#[derive(Debug, Default)]
+pub struct Parts {
+    names: Pool<String>,
+    axes: Pool<Vec<Axis>>,
+    inputs: Pool<Vec<Input>>,
+    stores: Pool<Vec<Store>>,
+    contractions: Pool<Contraction>,
+    attentions: Pool<Attention>,
+    scatters: Pool<ScatterStore>,
+    indices: Pool<Affine>,
+    conditions: Pool<Within>,
+    accesses: Pool<Access>,
+    guards: Pool<Guard>,
+}
+
+impl Parts {
+    /// Makes a kernel hold known parts where they equal its own, and its others known.
+    /// Lets go of memory that it does not use.
+    pub fn share(&mut self, kernel: &mut Kernel) {
+        kernel.name.shrink_to_fit();
+        kernel.axes.shrink_to_fit();
+        kernel.inputs.shrink_to_fit();
+        kernel.stores.shrink_to_fit();
+        self.names.share(&mut kernel.name);
+        self.axes.share(&mut kernel.axes);
+        self.inputs.share(&mut kernel.inputs);
+        self.stores.share(&mut kernel.stores);
+        kernel.contraction.iter_mut().for_each(|contraction| self.contractions.share(contraction));
+        kernel.attention.iter_mut().for_each(|attention| self.attentions.share(attention));
+        kernel.scatter.iter_mut().for_each(|scatter| self.scatters.share(scatter));
+        kernel.exprs.shrink_to_fit();
+        kernel.exprs.iter_mut().for_each(|node| self.share_positions(&mut node.expr));
+    }
+
+    fn share_positions(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Index(affine) => self.indices.share(affine),
+            Expr::Inside(within) => self.conditions.share(within),
+            Expr::Load(_, access, guard) => {
+                self.accesses.share(access);
+                self.guards.share(guard);
+            }
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => {}
+        }
+    }
+}
