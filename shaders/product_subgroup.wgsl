@@ -6,22 +6,31 @@
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 alias Element = f32;
-const BATCHES = 3;
-const M = 37;
-const N = 45;
-const K = 29;
 const LANES = 8;
 const ROWS = 16;
 const FOURS = 2;
-var<private> a_matrix: array<Element, BATCHES * M * K>;
-var<private> b_matrix: array<Element, BATCHES * K * N>;
-var<private> c_matrix: array<Element, BATCHES * M * N>;
+var<private> a_matrix: array<Element, 3 * 37 * 29>;
+var<private> b_matrix: array<Element, 3 * 29 * 45>;
+var<private> c_matrix: array<Element, 3 * 37 * 45>;
 
+// Functions, since a text for several sizes reads them from launch words.
+fn batches() -> i32 {
+    return 3;
+}
+fn m() -> i32 {
+    return 37;
+}
+fn n() -> i32 {
+    return 45;
+}
+fn k() -> i32 {
+    return 29;
+}
 fn a_at(batch: i32, row: i32, depth: i32) -> Element {
-    return select(0, a_matrix[(batch * M + min(row, M - 1)) * K + min(depth, K - 1)], depth < K);
+    return select(0, a_matrix[(batch * m() + min(row, m() - 1)) * k() + min(depth, k() - 1)], depth < k());
 }
 fn b_at(batch: i32, depth: i32, column: i32) -> Element {
-    return select(0, b_matrix[(batch * K + min(depth, K - 1)) * N + min(column, N - 1)], depth < K);
+    return select(0, b_matrix[(batch * k() + min(depth, k() - 1)) * n() + min(column, n() - 1)], depth < k());
 }
 // Four depths of each of four rows; zero beyond the last depth, anything beyond the last row.
 fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
@@ -37,7 +46,7 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
 }
 // Four columns of a row of the result; those beyond the last are dropped.
 fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
-    for (var i = 0; i < min(4, N - column); i++) { c_matrix[(batch * M + row) * N + column + i] = x[i]; }
+    for (var i = 0; i < min(4, n() - column); i++) { c_matrix[(batch * m() + row) * n() + column + i] = x[i]; }
 }
 // Zero. It is hidden from compilers, which would take `0 + a * c + b * c` for `(a + b) * c`.
 fn zero() -> vec4<Element> {
@@ -50,13 +59,8 @@ const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
 const COLUMNS = 4 * LANES * FOURS;
-const ROW_TILES = (M + ROWS - 1) / ROWS;
-const COLUMN_TILES = (N + COLUMNS - 1) / COLUMNS;
-const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
-
-// Where sums wait for a loop over them: drivers would write out what becomes
-// of each. An invocation sees only its own.
-var<workgroup> waiting: array<vec4<Element>, ROWS * FOURS * LANES>;
+// Rows that are stored together.
+const ROWS_STORED = 2;
 
 alias Sums = array<array<vec4<Element>, FOURS>, ROWS>;
 alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
@@ -77,19 +81,25 @@ fn main(
     @builtin(subgroup_invocation_id) own: u32,
 ) {
     let tile = i32(group.y * groups.x + group.x);
-    if (tile >= TILES) { return; }
+    let row_tiles = (m() + ROWS - 1) / ROWS;
+    let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
+    if (tile >= batches() * row_tiles * column_tiles) { return; }
     let lane = i32(own);
+    // One, which no compiler knows: drivers would write out the turns of a loop that
+    // they can count, and Mesa's compiles anew for each launch if it counts by launch words.
+    let one = i32(min(groups.y, 1u));
     // Neighbours share what the caches hold worst: the wider operand's part.
-    let place = tile % (ROW_TILES * COLUMN_TILES);
-    let column = select(place % COLUMN_TILES, place / ROW_TILES, M < N) * COLUMNS + lane * 4;
-    let row = select(place / COLUMN_TILES, place % ROW_TILES, M < N) * ROWS;
-    let batch = tile / (ROW_TILES * COLUMN_TILES);
+    let place = tile % (row_tiles * column_tiles);
+    let by_rows = m() < n();
+    let column = select(place % column_tiles, place / row_tiles, by_rows) * COLUMNS + lane * 4;
+    let row = select(place / column_tiles, place % row_tiles, by_rows) * ROWS;
+    let batch = tile / (row_tiles * column_tiles);
     var sums: Sums;
     for (var r = 0; r < ROWS; r++) {
         for (var q = 0; q < FOURS; q++) { sums[r][q] = zero(); }
     }
     var b: Depths;
-    for (var depth = 0; depth < K; depth += STEP) {
+    for (var depth = 0; depth < k() * one; depth += STEP) {
         let a = load_a(batch, row + lane % BLOCKS * 4, depth + lane / BLOCKS * 4);
         for (var d = 0; d < STEP / 4; d++) {
             for (var q = 0; q < FOURS; q++) { b[d][q] = load_b(batch, depth + d * 4, column + q * LANES * 4); }
@@ -108,12 +118,16 @@ fn main(
             }
         }
     }
-    for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { waiting[(r * FOURS + q) * LANES + lane] = sums[r][q]; }
-    }
-    for (var i = 0; i < ROWS * FOURS; i++) {
-        let own_row = row + i / FOURS;
-        let own_column = column + i % FOURS * LANES * 4;
-        if (own_row < M && own_column < N) { store_c(batch, own_row, own_column, waiting[i * LANES + lane]); }
+    // Sums move up and are stored from the first row, since what becomes of each would
+    // else be written out.
+    for (var r = 0; r < ROWS * one; r += ROWS_STORED) {
+        for (var i = 0; i < ROWS_STORED; i++) {
+            for (var q = 0; q < FOURS; q++) {
+                let own_row = row + r + i;
+                let own_column = column + q * LANES * 4;
+                if (own_row < m() && own_column < n()) { store_c(batch, own_row, own_column, sums[i][q]); }
+            }
+        }
+        for (var i = 0; i < ROWS - ROWS_STORED; i++) { sums[i] = sums[i + ROWS_STORED]; }
     }
 }

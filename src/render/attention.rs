@@ -132,7 +132,7 @@ impl Block {
     /// Bytes of memory that a workgroup shares.
     fn shared_bytes(&self) -> usize {
         match *self {
-            Block::Subgroup { lanes, .. } => 16 * lanes * self.keys().max(self.columns()),
+            Block::Subgroup { .. } => 0,
             Block::Workgroup { rows, keys, key_step, column_fours } => {
                 let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_fours);
                 4 * (step + keys * rows + keys / 4 * rows)

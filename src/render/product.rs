@@ -205,9 +205,9 @@ impl Tile {
         }
     }
     /// Bytes of memory that a workgroup shares.
-    fn shared_bytes(&self, target: &Target) -> usize {
+    fn shared_bytes(&self) -> usize {
         match *self {
-            Tile::Subgroup { .. } => 4 * self.size(target).iter().product::<usize>(),
+            Tile::Subgroup { .. } => 0,
             Tile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
             Tile::Matrix { side, rows, columns, .. } => {
                 let operands = rows * (MATRIX_STEP + 8) + MATRIX_STEP * (columns + 8);
@@ -234,7 +234,7 @@ impl Tile {
         }
         // A GPU's inner loops are not counted, since it has no such limit.
         let iterations = k.div_ceil(self.step(target)) as u64;
-        self.shared_bytes(target) <= target.workgroup_bytes as usize
+        self.shared_bytes() <= target.workgroup_bytes as usize
             && self.workgroup(target) <= target.max_workgroup
             && iterations <= target.max_iterations
     }
@@ -344,7 +344,7 @@ mod tests {
         let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
         let tile = Tile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
         let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
-        assert_eq!(declared, tile.shared_bytes(&Target::webgpu_default()));
+        assert_eq!(declared, tile.shared_bytes());
     }
 
     #[test]

@@ -376,10 +376,6 @@ alias Sums = array<Four, COLUMN_LANES * COLUMN_TURNS>;
 alias Depths = array<Four, DEPTH_STEP / 4>;
 alias Powers = array<Four, KEY_STEP / 4>;
 
-// Where scores, and at last the result, wait for a loop over them: drivers
-// would write out what becomes of each. An invocation sees only its own.
-var<workgroup> waiting: array<vec4<Element>, max(BLOCK, WIDTH) * LANES>;
-
 // Adds what four depths contribute to key `i` of the four that `lane` holds.
 fn add_depths(scores: ptr<function, Scores>, q: ptr<function, Depths>, lane: i32, i: i32, k: vec4<Element>) {
     let y = (*q)[lane / KEY_LANES];
@@ -432,22 +428,25 @@ fn powers(x: vec4<Element>) -> vec4<Element> {
     return vec4<Element>(exp_f32(x.x), exp_f32(x.y), exp_f32(x.z), exp_f32(x.w));
 }
 
-// Hides the waiting scores of keys that a query does not look at; gives the
+// Scales the scores and hides those of keys that a query does not look at; gives the
 // largest of those left, or `most`.
-fn hide(batch: i32, key: i32, row: i32, lane: i32, most: vec4<Element>) -> vec4<Element> {
+fn hide(batch: i32, key: i32, row: i32, fours: i32, own: ptr<function, Scores>, most: vec4<Element>) -> vec4<Element> {
+    var scores = *own;
     var largest = most;
     let last_of_row = row + vec4<i32>(0, 1, 2, 3);
     let last = min(vec4<i32>(KEYS - 1), select(vec4<i32>(KEYS - 1), last_of_row, vec4<bool>(CAUSAL)));
-    for (var t = 0; t < BLOCK; t += 4) {
-        var x: Four;
-        for (var i = 0; i < 4; i++) { x[i] = waiting[(t + i) * LANES + lane]; }
-        x = masked(batch, key + t, row, x);
+    for (var t = 0; t < fours; t++) {
+        var x = scores[0];
+        for (var i = 0; i < 4; i++) { x[i] = x[i] * scale(); }
+        x = masked(batch, key + 4 * t, row, x);
         for (var i = 0; i < 4; i++) {
-            let own = select(nowhere(), x[i], vec4<i32>(key + t + i) <= last);
-            largest = max(largest, own);
-            waiting[(t + i) * LANES + lane] = own;
+            x[i] = select(nowhere(), x[i], vec4<i32>(key + 4 * t + i) <= last);
+            largest = max(largest, x[i]);
         }
+        for (var i = 0; i < KEY_LANES - 1; i++) { scores[i] = scores[i + 1]; }
+        scores[KEY_LANES - 1] = x;
     }
+    *own = scores;
     return largest;
 }
 
@@ -462,6 +461,10 @@ fn main(
     let tile = i32(group.y * groups.x + group.x);
     if (tile >= TILES) { return; }
     let lane = i32(own);
+    // One, which no compiler knows: drivers would write out the turns of loops that
+    // they can count, and compile a text again for each launch in which they count by
+    // a launch word. So values that a loop takes one after the other move up meanwhile.
+    let one = i32(min(groups.y, 1u));
     // Neighbours share the keys and values of a batch.
     let column = tile % COLUMN_TILES * WIDTH;
     let first = tile / COLUMN_TILES % ROW_TILES * HEIGHT;
@@ -487,16 +490,16 @@ fn main(
             for (var d = 0; d < DEPTH_STEP / 4; d++) { q[d] = load_q(batch, depth + d * 4, row); }
             take_keys(&scores, &q, load_k(batch, key + lane % KEY_LANES * 4, depth + lane / KEY_LANES * 4));
         }
+        // Scores are scaled as they are used: scaled ones would be that many more values
+        // that a loop carries.
+        var factor = scale();
         var largest = most;
         for (var t = 0; t < KEY_LANES; t++) {
-            for (var i = 0; i < 4; i++) {
-                let x = scores[t][i] * scale();
-                largest = max(largest, x);
-                waiting[(t * 4 + i) * LANES + lane] = x;
-            }
+            for (var i = 0; i < 4; i++) { largest = max(largest, scores[t][i] * factor); }
         }
         if (MASKED || (KEYS % BLOCK != 0 && key + BLOCK > KEYS) || (CAUSAL && key + BLOCK > first + 1)) {
-            largest = hide(batch, key, row, lane, most);
+            largest = hide(batch, key, row, KEY_LANES * one, &scores, most);
+            factor = 1.0;
         }
         let shrink = powers(most - largest);
         most = largest;
@@ -504,11 +507,11 @@ fn main(
         for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
             for (var i = 0; i < 4; i++) { sums[c][i] = sums[c][i] * shrink; }
         }
-        for (var t = 0; t < BLOCK; t += KEY_STEP) {
+        for (var t = 0; t < BLOCK * one; t += KEY_STEP) {
             var p: Powers;
             for (var d = 0; d < KEY_STEP / 4; d++) {
                 for (var i = 0; i < 4; i++) {
-                    p[d][i] = powers(waiting[(t + d * 4 + i) * LANES + lane] - most);
+                    p[d][i] = powers(scores[d][i] * factor - most);
                     total = total + p[d][i];
                 }
             }
@@ -518,20 +521,18 @@ fn main(
             if (COLUMN_TURNS > 1) {
                 take_values(&sums, &p, 1 % COLUMN_TURNS, load_v(batch, own_column + 4 * COLUMN_LANES, own_key));
             }
+            for (var i = 0; i < KEY_LANES - KEY_STEP / 4; i++) { scores[i] = scores[i + KEY_STEP / 4]; }
         }
     }
     // Where only a mask leaves nothing to look at, the result is zero.
     let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(total) == vec4<u32>());
     let part = select(1.0 / total, vec4<Element>(), none);
-    for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
-        for (var i = 0; i < 4; i++) { waiting[(c * 4 + i) * LANES + lane] = sums[c][i] * part; }
-    }
-    for (var c = 0; c < WIDTH; c += 4) {
-        let at = c * LANES + lane;
-        let x = transpose(mat4x4<Element>(waiting[at], waiting[at + LANES], waiting[at + 2 * LANES], waiting[at + 3 * LANES]));
+    for (var c = 0; c < WIDTH * one; c += 4) {
+        let x = transpose(mat4x4<Element>(sums[0][0] * part, sums[0][1] * part, sums[0][2] * part, sums[0][3] * part));
         for (var i = 0; i < 4; i++) {
             if (row + i < ROWS && column + c < COLUMNS) { store_o(batch, row + i, column + c, x[i]); }
         }
+        for (var i = 0; i < COLUMN_LANES * COLUMN_TURNS - 1; i++) { sums[i] = sums[i + 1]; }
     }
 }
 

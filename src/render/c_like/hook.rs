@@ -143,8 +143,9 @@ impl<'a> Hook<'a> {
         let ragged = self.sides.iter().find(ends);
         let dialect = emitter.dialect;
         if let Some(side) = ragged {
+            let end = dialect.position(side.extent as i64);
             for number in 0..4 {
-                let value = format!("{} + {number} < {}", side.parameter, side.extent);
+                let value = format!("{} + {number} < {end}", side.parameter);
                 let name = format!("inside_{number}");
                 emitter.out.line(dialect.define(&name, dialect.register(DType::Bool), &value));
             }

@@ -56,6 +56,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
         inputs: shader.inputs,
         arguments: kernel.args,
         bindings: &bindings,
+        sizes_in_words: false,
         declarations: header(&dialect, a, &extents, &block) + &functions,
         main: Main::Template(hook::template(template(&block))),
     });

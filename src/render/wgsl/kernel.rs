@@ -164,6 +164,7 @@ impl<'k> PartShader<'k> {
             inputs: self.inputs,
             arguments: kernel.args,
             bindings: &bindings,
+            sizes_in_words: false,
             declarations,
             main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });

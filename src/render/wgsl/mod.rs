@@ -143,6 +143,8 @@ struct Parts<'a> {
     inputs: usize,
     arguments: usize,
     bindings: &'a Bindings,
+    /// Whether numbers that stem from sizes are launch words in every text.
+    sizes_in_words: bool,
     /// Module-level declarations besides.
     declarations: String,
     main: Main<'a>,
@@ -177,7 +179,7 @@ fn module(parts: &Parts<'_>) -> String {
     format!(
         "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {}>;\n{}{own}",
         parts.title.replace('\n', " "),
-        sized::blocks(blocks),
+        sized::blocks(blocks, parts.sizes_in_words),
         prelude::needed(&own)
     )
 }

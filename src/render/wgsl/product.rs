@@ -17,7 +17,7 @@ use crate::render::target::Target;
 use crate::render::wgsl::dialect::Wgsl;
 use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
-use crate::render::wgsl::{Main, Parts, module};
+use crate::render::wgsl::{Main, Parts, module, sized};
 
 /// A template's file.
 fn template(tile: &Tile) -> &'static str {
@@ -80,6 +80,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
             inputs: shader.inputs,
             arguments: kernel.args,
             bindings: &bindings,
+            sizes_in_words: in_words(tile) && !sized::divides(&declarations),
             declarations,
             main: Main::Template(hook::template(text)),
         });
@@ -99,14 +100,13 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
     })
 }
 
-/// The constants that a template is written in.
+/// The constants that a template is written in, and the extents.
 fn header(dialect: &Wgsl, dtype: DType, extents: &Extents, tile: &Tile, target: &Target) -> String {
     let mut text = format!("alias Element = {};\n", dialect.register(dtype));
+    text += &sizes(dialect, extents, tile);
     let mut constant = |name: &str, value: usize| {
         let _ = writeln!(text, "const {name} = {value};");
     };
-    let Extents { batch, m, n, k } = *extents;
-    [("BATCHES", batch), ("M", m), ("N", n), ("K", k)].into_iter().for_each(|(x, y)| constant(x, y));
     match *tile {
         Tile::Subgroup { rows, fours } => {
             constant("LANES", target.subgroup as usize);
@@ -135,4 +135,26 @@ fn header(dialect: &Wgsl, dtype: DType, extents: &Extents, tile: &Tile, target: 
     let zero = dialect.constant(dtype, 0);
     let _ = writeln!(text, "fn zero() -> vec4<Element> {{\n    return vec4<Element>({zero});\n}}");
     text
+}
+
+/// Whether a tile's text may read sizes from launch words: software drivers take a tenth of a
+/// second to compile it, and positions that are divided a tenth longer to run if they do.
+fn in_words(tile: &Tile) -> bool {
+    match tile {
+        Tile::Subgroup { .. } => true,
+        Tile::Workgroup { .. } | Tile::Matrix { .. } => false,
+    }
+}
+
+/// The extents: constants, or functions where one text serves many.
+fn sizes(dialect: &Wgsl, extents: &Extents, tile: &Tile) -> String {
+    let Extents { batch, m, n, k } = *extents;
+    let each = |name: &str, size: usize| {
+        if !in_words(tile) {
+            return format!("const {name} = {size};\n");
+        }
+        let size = dialect.position(size as i64);
+        format!("fn {}() -> i32 {{\n    return {size};\n}}\n", name.to_lowercase())
+    };
+    [("BATCHES", batch), ("M", m), ("N", n), ("K", k)].map(|(name, size)| each(name, size)).concat()
 }

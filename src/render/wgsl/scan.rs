@@ -54,6 +54,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         inputs: shader.inputs,
         arguments: kernel.args,
         bindings: &bindings,
+        sizes_in_words: false,
         declarations,
         main: Main::Template(hook::template(TEMPLATE)),
     });

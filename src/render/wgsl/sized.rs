@@ -6,7 +6,9 @@
 //! unroll and divide fast. What differs in a second one of the family is read
 //! from launch words instead, and so on: what differed once will differ again.
 //! A divisor is two words then, a factor and a shift (Granlund and Montgomery 1994):
-//! software drivers divide by what they do not know lane by lane.
+//! software drivers divide by what they do not know lane by lane. A text may ask that
+//! all its numbers are words from the first one on: what a software driver compiles for
+//! a long time, and gains nothing from knowing.
 
 use std::collections::HashMap;
 
@@ -28,8 +30,12 @@ enum Kind {
     Dividend,
     /// What stands after it.
     Divisor,
+    /// Where a loop from 0 ends.
+    End,
     /// The blocks of four launch words: it grows, but is never read from one.
     Blocks,
+    /// The same, in a text whose other numbers are words from the first one on.
+    BlocksOfWords,
 }
 
 /// A number of a text, marked.
@@ -38,6 +44,16 @@ pub fn signed(value: i64) -> String {
         // 0 and 1 say what is there at all.
         Ok(value) if !(-1..=1).contains(&value) && value > i32::MIN => format!("{START}{value}{END}"),
         Ok(_) | Err(_) => position(value),
+    }
+}
+
+/// A position, perhaps marked, as the end of a loop from 0.
+pub fn end(position: &str) -> String {
+    match position.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) {
+        Some(number) if parsed(number).is_some_and(|(_, kind)| kind == Kind::Signed) => {
+            format!("{START}{number}e{END}")
+        }
+        Some(_) | None => position.into(),
     }
 }
 
@@ -68,6 +84,11 @@ pub fn quotient(dividend: &str, by: usize) -> String {
     }
 }
 
+/// Whether a text divides by a marked number.
+pub fn divides(text: &str) -> bool {
+    text.contains(&format!("d{END}"))
+}
+
 /// The factor and the shift by which numbers below 2^31 are divided by `by`, from 2 to
 /// 2^31: the product's high word, shifted. With 2^l the next power of two, the factor is
 /// 2^(31+l) / by, rounded up by less than 1, so that the quotient is too large by less
@@ -95,9 +116,10 @@ fn quotient_by(x: u32, factor: u32, shift: u32) -> u32 {
 ",
 ];
 
-/// How many blocks of four launch words there are, marked.
-pub fn blocks(count: usize) -> String {
-    format!("{START}{count}b{END}")
+/// How many blocks of four launch words there are, marked; whether the text's other
+/// numbers are words from the first one on.
+pub fn blocks(count: usize, words: bool) -> String {
+    format!("{START}{count}{}{END}", if words { "w" } else { "b" })
 }
 
 /// For each number of a text, `None` if it is written there; else the first of those with
@@ -144,7 +166,9 @@ impl Sized {
             Kind::Wide => "?li",
             Kind::Dividend => "?o",
             Kind::Divisor => "?d",
+            Kind::End => "?e",
             Kind::Blocks => "?b",
+            Kind::BlocksOfWords => "?w",
         });
         let mut text = self.pieces[0].clone();
         for (kind, piece) in kinds.zip(&self.pieces[1..]) {
@@ -180,9 +204,9 @@ impl Sized {
         let mut text = self.title.clone() + &self.pieces[0];
         for ((&(value, kind), place), piece) in self.numbers.iter().zip(places).zip(&self.pieces[1..]) {
             text += &match (kind, place) {
-                (Kind::Blocks, _) => (value + count.div_ceil(4) as i64).to_string(),
+                (Kind::Blocks | Kind::BlocksOfWords, _) => (value + count.div_ceil(4) as i64).to_string(),
                 (_, Some(first)) => kind.lifted(words[*first]),
-                (Kind::Signed, None) => position(value),
+                (Kind::Signed | Kind::End, None) => position(value),
                 (Kind::Unsigned, None) => format!("{value}u"),
                 (Kind::Wide, None) => format!("{value}li"),
                 (Kind::Dividend, None) => "(".into(),
@@ -200,7 +224,7 @@ impl Sized {
     /// The launch word at which each number starts that has words of its own, and how
     /// many words there are.
     fn starts(&self, places: &Places) -> (Vec<usize>, usize) {
-        let blocks = self.numbers.iter().find(|(_, kind)| *kind == Kind::Blocks);
+        let blocks = self.numbers.iter().find(|(_, kind)| kind.counts_blocks());
         let own = 4 * blocks.map_or(0, |(blocks, _)| *blocks as usize);
         let mut next = own;
         let start = |(i, (_, kind)): (usize, &(i64, Kind))| {
@@ -216,16 +240,22 @@ impl Sized {
     pub fn words(&self, places: &Places) -> Vec<u32> {
         let own = (0..places.len()).filter(|&i| places[i] == Some(i));
         let words = own.flat_map(|i| match self.numbers[i] {
-            (value, Kind::Signed | Kind::Unsigned | Kind::Wide) => vec![value as u32],
+            (value, Kind::Signed | Kind::Unsigned | Kind::Wide | Kind::End) => vec![value as u32],
             (value, Kind::Divisor) => reciprocal(value as u32).to_vec(),
-            (_, Kind::Dividend | Kind::Blocks) => Vec::new(),
+            (_, Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords) => Vec::new(),
         });
         words.collect()
     }
 
     /// Whether a number may be read from a launch word.
     pub fn may_lift(&self) -> Vec<bool> {
-        self.numbers.iter().map(|(_, kind)| *kind != Kind::Blocks).collect()
+        self.numbers.iter().map(|(_, kind)| !kind.counts_blocks()).collect()
+    }
+
+    /// Which numbers are read from launch words even in the first text of the family.
+    pub fn lifted_at_once(&self) -> Vec<bool> {
+        let all = self.numbers.iter().any(|(_, kind)| *kind == Kind::BlocksOfWords);
+        self.may_lift().into_iter().map(|may| all && may).collect()
     }
 }
 
@@ -243,7 +273,9 @@ fn parsed(number: &str) -> Option<(i64, Kind)> {
         "li" => Kind::Wide,
         "o" => Kind::Dividend,
         "d" => Kind::Divisor,
+        "e" => Kind::End,
         "b" => Kind::Blocks,
+        "w" => Kind::BlocksOfWords,
         _ => return None,
     };
     Some((digits.parse().ok()?, kind))
@@ -253,10 +285,14 @@ impl Kind {
     /// How many launch words it is where it is lifted.
     fn words(self) -> usize {
         match self {
-            Kind::Signed | Kind::Unsigned | Kind::Wide => 1,
+            Kind::Signed | Kind::Unsigned | Kind::Wide | Kind::End => 1,
             Kind::Divisor => 2,
-            Kind::Dividend | Kind::Blocks => 0,
+            Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords => 0,
         }
+    }
+
+    fn counts_blocks(self) -> bool {
+        matches!(self, Kind::Blocks | Kind::BlocksOfWords)
     }
 
     /// Its text where it is these launch words.
@@ -265,9 +301,12 @@ impl Kind {
         match self {
             Kind::Signed => format!("bitcast<i32>({word})"),
             Kind::Wide => format!("i64(bitcast<i32>({word}))"),
+            // Times one, which no compiler knows: where a loop counts from a constant to a
+            // word, Mesa's compiles the text anew, the word written in it, for each launch.
+            Kind::End => format!("bitcast<i32>({word}) * i32(min(groups.y, 1u))"),
             Kind::Dividend => "quotient_by(".into(),
             Kind::Divisor => format!(", {word}, {})", word_at(first + 1)),
-            Kind::Unsigned | Kind::Blocks => word,
+            Kind::Unsigned | Kind::Blocks | Kind::BlocksOfWords => word,
         }
     }
 }
@@ -278,7 +317,8 @@ mod tests {
 
     #[test]
     fn numbers_are_written_or_read_from_words_behind_the_others() {
-        let text = |n: usize| format!("[{}] x * {} / {} - {}", blocks(2), signed(-5), unsigned(n), wide(n));
+        let text =
+            |n: usize| format!("[{}] x * {} / {} - {}", blocks(2, false), signed(-5), unsigned(n), wide(n));
         let (one, two) = (Sized::new(&text(7)), Sized::new(&text(12)));
         assert_eq!(one.family(), two.family());
         assert_eq!(plain(&text(7)), "[2] x * (-5) / 7u - 7li");
@@ -301,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_lifted_divisor_is_a_factor_and_a_shift() {
-        let text = |n: usize| format!("[{}] {} - {}", blocks(1), quotient("x", n), unsigned(n));
+        let text = |n: usize| format!("[{}] {} - {}", blocks(1, false), quotient("x", n), unsigned(n));
         assert_eq!(plain(&text(7)), "[1] (x / 7u) - 7u");
         let sized = Sized::new(&text(12));
         let places = sized.places(&[false, true, true, true], &[]);
@@ -310,6 +350,28 @@ mod tests {
         assert!(with.starts_with(own) && with.contains("u64"), "{with}");
         assert!(without.starts_with(own) && !without.contains("u64"), "{without}");
         assert_eq!(sized.words(&places), [0xaaaa_aaab, 3, 12]);
+    }
+
+    #[test]
+    fn a_text_of_words_reads_them_from_the_first_on() {
+        let text = |words: bool| format!("[{}] {} {}", blocks(1, words), signed(7), signed(7));
+        let places = |words| {
+            let sized = Sized::new(&text(words));
+            sized.places(&sized.lifted_at_once(), &[])
+        };
+        assert_eq!(places(false), [None; 3]);
+        assert_eq!(places(true), [None, Some(1), Some(1)]);
+        assert_eq!(plain(&text(true)), plain(&text(false)));
+    }
+
+    #[test]
+    fn a_loop_to_a_lifted_end_is_not_counted_by_a_word_alone() {
+        let text = format!("[{}] i < {}; j < {}", blocks(1, false), end(&signed(12)), end("x"));
+        assert_eq!(plain(&text), "[1] i < 12; j < x");
+        let sized = Sized::new(&text);
+        let lifted = sized.text(&sized.places(&[false, true], &[]), true);
+        assert_eq!(lifted, "[2] i < bitcast<i32>(launch[1].x) * i32(min(groups.y, 1u)); j < x");
+        assert_eq!(sized.words(&sized.places(&[false, true], &[])), [12]);
     }
 
     #[test]

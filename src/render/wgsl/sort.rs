@@ -85,6 +85,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
         inputs: 1,
         arguments: 0,
         bindings: &bindings,
+        sizes_in_words: false,
         declarations: header(sort, &sizes),
         main: Main::Template(hook::template(TEMPLATE)),
     });

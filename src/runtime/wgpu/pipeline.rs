@@ -114,7 +114,7 @@ impl Gpu {
                 return Ok(Found { pipeline: variant.pipeline.clone(), words, new: false });
             }
         }
-        let mut lifted = vec![false; numbers.len()];
+        let mut lifted = sized.lifted_at_once();
         for variant in variants {
             for (i, may) in sized.may_lift().into_iter().enumerate() {
                 lifted[i] |= may && (variant.places[i].is_some() || variant.numbers[i] != numbers[i]);

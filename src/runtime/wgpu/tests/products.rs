@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{eager, taken_for_a_gpu, timing_tiles};
+use super::{device, eager, taken_for_a_gpu, timing_tiles};
 use crate::base::{DType, Device};
 use crate::plan::context::{Context, with_context};
+use crate::render::Adapter;
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
 use crate::tensor::Tensor;
@@ -103,4 +104,31 @@ fn products_in_shared_memory_agree_with_the_cpu() {
 #[test]
 fn products_with_the_tile_found_fastest_agree_with_the_cpu() {
     agree(timing_tiles(), &PRODUCTS[2..10], "subgroupBroadcast");
+}
+
+/// Pipelines compiled after each of some calls on an adapter.
+fn compiled(backend: WgpuBackend, calls: &[&dyn Fn(Device) -> Tensor]) -> Vec<u64> {
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    with_context(&context, || {
+        let count = |call: &&dyn Fn(Device) -> Tensor| {
+            call(name).realize().expect("a result");
+            context.counters().kernels_compiled
+        };
+        calls.iter().map(count).collect()
+    })
+}
+
+#[test]
+fn products_that_differ_in_sizes_only_share_a_pipeline_from_the_first_on() {
+    let Some(backend) = device() else { return };
+    if backend.gpu.target.subgroup < 4 || backend.gpu.target.adapter != Adapter::Cpu {
+        return;
+    }
+    let product = |m: usize, k: usize, n: usize| {
+        move |d: Device| (small([m, k], 1, d).matmul(&small([k, n], 2, d)) + small([n], 3, d)).relu()
+    };
+    let calls = [product(256, 784, 512), product(192, 256, 640), product(512, 512, 384)];
+    let calls: Vec<&dyn Fn(Device) -> Tensor> = calls.iter().map(|call| call as _).collect();
+    assert_eq!(compiled(backend, &calls), [1, 1, 1]);
 }
