@@ -7,10 +7,12 @@
 //!   says why not; [`index`] and [`builder`] are its parts.
 //! - [`parts`]: what kernels of a plan hold between them.
 //! - [`contraction`]: a contraction written as a reduction.
-//! - [`pieces`]: a kernel as several, each over a part of its grid.
+//! - [`pieces`]: a kernel as several, each over a part of its grid; [`beside`]: those of
+//!   them as one that write side by side.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
+pub mod beside;
 pub mod blocker;
 pub mod builder;
 pub mod contraction;

@@ -3,6 +3,7 @@
 use super::agrees;
 use crate::base::{DType, Device};
 use crate::kernel::Kernel;
+use crate::kernel::beside::together;
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::pieces::pieces;
 use crate::plan::context::Context;
@@ -31,6 +32,32 @@ fn what_is_joined_is_computed_part_by_part() {
     assert_eq!(cut(&Tensor::cat(&[&even * &c - &odd * &s, &odd * &c + &even * &s], -1)), [2]);
     // A row added to many.
     assert_eq!(cut(&Tensor::cat(&[&pattern(&[2, 99, 16], 1), &pattern(&[2, 1, 16], 2)], 1)), [2]);
+}
+
+/// How many kernels the pieces of a tensor's only kernel are, and that its results are right.
+fn together_of(tensor: &Tensor) -> usize {
+    let nodes = [tensor.node().expect("no mistake").clone()];
+    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    agrees(&[tensor]);
+    let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
+    assert_eq!(kernels.len(), 1);
+    together(pieces(kernels[0], 1)).len()
+}
+
+#[test]
+fn equal_parts_of_rows_are_written_by_one_kernel() {
+    let (x, c, s) = (pattern(&[4, 64, 64], 1), pattern(&[64, 32], 2), pattern(&[64, 32], 3));
+    let (even, odd) = (x.narrow(-1, 0, 32), x.narrow(-1, 32, 32));
+    let turned = [&even * &c - &odd * &s, &odd * &c + &even * &s];
+    assert_eq!(together_of(&Tensor::cat(&[&turned[0], &turned[1]], -1)), 1);
+    // One value in two places, and a copy beside what is computed.
+    let twice = &even * &c;
+    assert_eq!(together_of(&Tensor::cat(&[&twice, &twice], -1)), 1);
+    assert_eq!(together_of(&Tensor::cat(&[&even, &turned[1]], -1)), 1);
+    // Parts of different lengths, or further apart than a page, stay apart.
+    let (long, short) = (pattern(&[64, 40], 1).exp(), pattern(&[64, 24], 2).exp());
+    assert_eq!(together_of(&Tensor::cat(&[&long, &short], 1)), 2);
+    assert_eq!(together_of(&Tensor::cat(&[&twice, &turned[1]], 0)), 2);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
+use crate::kernel::beside::together;
 use crate::kernel::pieces::pieces;
 use crate::kernel::{Contraction, Kernel, Sort, Work};
 use crate::runtime::cpu::attention::Attention;
@@ -188,7 +189,9 @@ struct TileProgram(Vec<tile::Program>);
 impl TileProgram {
     /// Cuts grids of `least` points and more.
     fn new(kernel: &Kernel, least: usize) -> TileProgram {
-        TileProgram(pieces(kernel, least).iter().map(tile::compile).collect())
+        let outputs = kernel.stores.len();
+        let pieces = together(pieces(kernel, least));
+        TileProgram(pieces.iter().map(|piece| tile::compile(piece, outputs)).collect())
     }
 }
 

@@ -21,6 +21,7 @@ mod fused;
 mod half16;
 mod isa;
 mod lane;
+mod lines;
 mod math;
 mod memory;
 mod ops;
@@ -41,6 +42,7 @@ pub use fused::{Fused, fused};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
+pub use lines::{Apart, LinesFn, alu_lines};
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
 pub use memory::{
     copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
@@ -69,6 +71,17 @@ pub enum Form {
 /// a loop that [`asks`] asks for the memory at `b`, as much as it reads.
 /// `dst` overlaps no operand.
 pub type MicroFn = unsafe fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
+
+/// A micro-op with its name, for people, and where there is one its loop over short lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// The loop.
+    pub function: MicroFn,
+    /// Its name.
+    pub name: &'static str,
+    /// The loop over lines.
+    pub lines: Option<LinesFn>,
+}
 
 /// # Safety
 /// `data` is valid for reading `n` elements during `'a`, aligned for `T`, and

@@ -8,8 +8,9 @@ use crate::ir::AluOp;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::lines::lines;
 use crate::runtime::cpu::micro::ops::{self, Map2};
-use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
+use crate::runtime::cpu::micro::{Form, LinesFn, MicroFn, Operation, view, view_mut};
 
 /// Which operand of the second operation the first one's result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,20 +21,14 @@ pub enum Side {
     Right,
 }
 
-/// The loop of `second(first(a, b), c)`, or with its operands the other way
-/// round, and its name; `None` where there is none.
+/// `second(first(a, b), c)`, or with its operands the other way round; `None` where there
+/// are no loops.
 ///
 /// On `F32` and the 16-bit floats' register form. `first` is a sum, a
 /// difference or a product, `second` one of those or a maximum, on the right
 /// side a difference only. Of `a` and `b` at least one is a vector, of a sum's
 /// or product's `a`.
-pub fn pair(
-    first: AluOp,
-    second: AluOp,
-    side: Side,
-    dtype: DType,
-    forms: [Form; 3],
-) -> Option<(MicroFn, &'static str)> {
+pub fn pair(first: AluOp, second: AluOp, side: Side, dtype: DType, forms: [Form; 3]) -> Option<Operation> {
     if Lane::of(dtype) != Lane::F32 {
         return None;
     }
@@ -47,12 +42,13 @@ pub fn pair(
         [Form::S, Form::V, Form::S] if first == AluOp::Sub => 5,
         [Form::S, ..] => return None,
     };
-    Some((loops(form), name))
+    let (function, lines) = loops(form);
+    Some(Operation { function, name, lines: Some(lines) })
 }
 
-/// The loop of a form: 4 if `a` is a scalar, 2 if `b` is, 1 if `c` is, and
+/// The loops of a form: 4 if `a` is a scalar, 2 if `b` is, 1 if `c` is, and
 /// their sums.
-type ByForm = fn(u8) -> MicroFn;
+type ByForm = fn(u8) -> (MicroFn, LinesFn);
 
 fn loops_of(first: AluOp, second: AluOp, side: Side) -> Option<(ByForm, &'static str)> {
     macro_rules! table {
@@ -84,15 +80,19 @@ fn loops_of(first: AluOp, second: AluOp, side: Side) -> Option<(ByForm, &'static
     }
 }
 
-fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> MicroFn {
+fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> (MicroFn, LinesFn) {
     match form {
-        0 => micro::<Pair<A, B, RIGHT, 0>>(),
-        1 => micro::<Pair<A, B, RIGHT, 1>>(),
-        2 => micro::<Pair<A, B, RIGHT, 2>>(),
-        3 => micro::<Pair<A, B, RIGHT, 3>>(),
-        4 => micro::<Pair<A, B, RIGHT, 4>>(),
-        _ => micro::<Pair<A, B, RIGHT, 5>>(),
+        0 => both::<Pair<A, B, RIGHT, 0>>(),
+        1 => both::<Pair<A, B, RIGHT, 1>>(),
+        2 => both::<Pair<A, B, RIGHT, 2>>(),
+        3 => both::<Pair<A, B, RIGHT, 3>>(),
+        4 => both::<Pair<A, B, RIGHT, 4>>(),
+        _ => both::<Pair<A, B, RIGHT, 5>>(),
     }
+}
+
+fn both<P: Micro + 'static>() -> (MicroFn, LinesFn) {
+    (micro::<P>(), lines::<P>())
 }
 
 /// An operation on two `f32`.

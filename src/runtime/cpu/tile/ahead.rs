@@ -57,20 +57,28 @@ fn plain(load: &Load) -> bool {
 }
 
 /// Shares each input's next rows among the steps that go through its present
-/// ones line by line, in tiles that go on along their rows.
-pub fn foresee(program: &mut Program) {
-    let loads = program.bodies.iter().flat_map(|body| &body.steps).filter_map(|step| match step {
-        Step::Load(load) if follows(program, load) => Some(load.to),
-        _ => None,
-    });
-    for slot in loads.collect::<Vec<Slot>>() {
-        let parts = readers(program, slot, &mut |_| {});
+/// ones line by line, in tiles that go on along their rows; `large` where caches do not hold
+/// what the program moves.
+pub fn foresee(program: &mut Program, large: bool) {
+    let loads = loads(program).filter(|load| follows(program, load));
+    let slots: Vec<(Slot, bool)> = loads.map(|load| (load.to, !large && covers(program, load))).collect();
+    for (slot, covered) in slots {
+        let parts = readers(program, slot, covered, &mut |_| {});
         let mut part = 0;
-        readers(program, slot, &mut |(ahead, operand)| {
+        readers(program, slot, covered, &mut |(ahead, operand)| {
             *ahead = Some(Ahead { operand, part, parts });
             part += 1;
         });
     }
+}
+
+/// Whether tiles at a load, together with those that lie beside it, leave nothing between
+/// their lines.
+fn covers(program: &Program, load: &Load) -> bool {
+    let apart = |load: &Load| program.step_along(load.address, program.row);
+    let beside = |other: &&Load| other.memory == load.memory && apart(other) == apart(load);
+    let beside = loads(program).filter(beside).count() as i64;
+    beside * program.tile.1 as i64 >= apart(load)
 }
 
 /// Tells loads of square tiles, whose rows are pieces of memory's, where the next
@@ -126,6 +134,14 @@ pub fn foresee_strided(program: &mut Program) {
     }
 }
 
+/// The loads of a program's bodies.
+fn loads(program: &Program) -> impl Iterator<Item = &Load> {
+    program.bodies.iter().flat_map(|body| &body.steps).filter_map(|step| match step {
+        Step::Load(load) => Some(&**load),
+        _ => None,
+    })
+}
+
 /// Whether a load points at rows in memory after which the next tile's follow, as far apart as
 /// its own.
 fn follows(program: &Program, load: &Load) -> bool {
@@ -139,13 +155,20 @@ fn follows(program: &Program, load: &Load) -> bool {
 }
 
 /// Calls `visit` with each step that reads a slot line by line and asks for
-/// nothing yet, and with the operand that the slot is; gives their number.
-fn readers(program: &mut Program, slot: Slot, visit: &mut dyn FnMut((&mut Option<Ahead>, usize))) -> usize {
+/// nothing yet, and with the operand that the slot is; gives their number. Loops over short
+/// lines take as long as requests would: they ask for what hardware does not foresee, so
+/// for nothing where all of memory is `covered`.
+fn readers(
+    program: &mut Program,
+    slot: Slot,
+    covered: bool,
+    visit: &mut dyn FnMut((&mut Option<Ahead>, usize)),
+) -> usize {
     let mut count = 0;
     let Program { bodies, reductions, .. } = program;
     for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
         let found = match step {
-            Step::Lines(lines) => {
+            Step::Lines(lines) if !(covered && lines.short.is_some()) => {
                 let operand = lines.from.iter().position(|from| from.0 == slot);
                 operand.map(|operand| (&mut lines.ahead, operand))
             }

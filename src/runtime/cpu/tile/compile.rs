@@ -44,20 +44,21 @@ const STREAM: usize = if cfg!(test) { 512 << 10 } else { 24 << 20 };
 /// what is written by way of the cache is read first. Few in tests, whose kernels are small.
 const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
-/// The program of a kernel without a contraction.
-pub fn compile(kernel: &Kernel) -> Program {
+/// The program of a kernel without a contraction, or of pieces of one with so many outputs.
+pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
     let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| space::taken(kernel, store)).collect();
     roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
     let groups = space::by_level(kernel);
     let (kernel, _) = space::regroup(kernel, &groups, &roots);
     let facts = analysis::facts(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
-    assemble(&kernel, &facts, tiling, Root::Stores)
+    assemble(&kernel, outputs, &facts, tiling, Root::Stores)
 }
 
-/// The program of a kernel whose axes are in order, for a tiling.
-pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> Program {
-    let mut builder = Builder::new(kernel, facts, tiling, streams(kernel, &tiling));
+/// The program of a kernel whose axes are in order, with so many outputs, for a tiling.
+pub fn assemble(kernel: &Kernel, outputs: usize, facts: &Facts, tiling: Tiling, root: Root) -> Program {
+    let large = streams(kernel, outputs, &tiling);
+    let mut builder = Builder::new(kernel, outputs, facts, tiling, large);
     builder.build(root);
     let tile = tile_of(kernel, &tiling, &builder);
     let mut slots = builder.slots;
@@ -84,7 +85,7 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
     flatten::flatten(&mut program);
     let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
     if tiling.whole || down && !tiling.square {
-        ahead::foresee(&mut program);
+        ahead::foresee(&mut program, large);
     }
     if tiling.square {
         ahead::foresee_pieces(&mut program);
@@ -98,9 +99,9 @@ pub fn assemble(kernel: &Kernel, facts: &Facts, tiling: Tiling, root: Root) -> P
 }
 
 /// Whether a kernel's large results pass the caches by.
-fn streams(kernel: &Kernel, tiling: &Tiling) -> bool {
+fn streams(kernel: &Kernel, outputs: usize, tiling: &Tiling) -> bool {
     let bytes = |numel: usize, dtype: DType| numel.saturating_mul(dtype.size());
-    let stored = kernel.stores.iter().map(|store| bytes(store.numel, store.dtype));
+    let stored = kernel.stores.iter().take(outputs).map(|store| bytes(store.numel, store.dtype));
     let stored = stored.fold(0, usize::saturating_add);
     if tiling.square {
         return stored > PIECES;

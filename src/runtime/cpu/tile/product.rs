@@ -68,7 +68,12 @@ impl BlockProgram {
             square: false,
         };
         let root = value.map_or(Root::Stores, Root::Block);
-        BlockProgram { program: assemble(kernel, &facts, tiling, root), batch, lines, along }
+        BlockProgram {
+            program: assemble(kernel, kernel.stores.len(), &facts, tiling, root),
+            batch,
+            lines,
+            along,
+        }
     }
 
     /// The program on some memory.

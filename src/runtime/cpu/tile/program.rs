@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
-use crate::runtime::cpu::micro::{AccumulateFn, ExpandFn, IndexedFn, MicroFn, StridedFn, TransposeFn};
+use crate::runtime::cpu::micro::{
+    AccumulateFn, ExpandFn, IndexedFn, LinesFn, MicroFn, StridedFn, TransposeFn,
+};
 use crate::runtime::cpu::tile::run::ScatterFn;
 
 pub use crate::runtime::cpu::tile::ahead::{Ahead, Asks};
@@ -195,6 +197,8 @@ pub struct Aim {
     pub store: Store,
     /// What that step, and where it matters any after it, reads.
     pub operands: SmallVec<[Slot; 3]>,
+    /// Whether memory between its lines is left to other kernels.
+    pub pieces: bool,
 }
 
 /// A micro-op over each line of a tile, or of a vector the only one.
@@ -202,6 +206,8 @@ pub struct Aim {
 pub struct Lines {
     /// The loop.
     pub function: MicroFn,
+    /// The loop over all lines, where those are short.
+    pub short: Option<LinesFn>,
     /// Its name, for people.
     pub name: &'static str,
     /// The destination.

@@ -4,7 +4,9 @@ use super::{LENGTHS, Register, Rng, equal, register_type, samples};
 use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, Side, alu, bitcast, cast, pair};
+use crate::runtime::cpu::micro::{
+    Apart, Form, LinesFn, MicroFn, Operation, Side, alu, alu_lines, bitcast, cast, pair,
+};
 
 const FORMS: [[Form; 3]; 8] = {
     use Form::{S, V};
@@ -38,6 +40,32 @@ fn close(got: Scalar, want: Scalar) -> bool {
     equal(got, want) || (a - b).abs() <= 4.0 * 2f64.powi(-23) * b.abs() + 3e-45
 }
 
+/// A loop over lines gives the bits of the one over each of them, and writes nothing else.
+fn check_lines(op: AluOp, dtype: DType, forms: [Form; 3], sources: &[Register; 3], n: usize) {
+    let Some(function) = alu_lines(op, dtype, forms) else { return };
+    same_by_lines(alu(op, dtype, forms), function, forms, sources, n);
+}
+
+fn same_by_lines(one: MicroFn, lines: LinesFn, forms: [Form; 3], x: &[Register; 3], n: usize) {
+    const LINES: usize = 3;
+    let line = n / LINES;
+    // Lines of the result lie further apart than those of the operands; scalars stay, too.
+    let apart = Apart { lines: LINES, to: 4 * (line + 2), from: forms.map(|_| 4 * line) };
+    let mut dst = [0, 1].map(|_| Register::new(DType::F32, n + 2 * LINES));
+    let [a, b, c] = [0, 1, 2].map(|k| x[k].ptr());
+    // SAFETY: lines that lie in registers of the type, `LINES` of `line` elements each.
+    unsafe {
+        lines(dst[0].ptr_mut(), a, b, c, line, &apart);
+        for i in 0..LINES {
+            let [a, b, c] = [a, b, c].map(|x| x.wrapping_add(i * 4 * line));
+            one(dst[1].ptr_mut().add(i * apart.to), a, b, c, line);
+        }
+    }
+    for i in 0..n + 2 * LINES {
+        assert!(equal(dst[0].get(i), dst[1].get(i)), "{forms:?} {i} of {LINES} lines of {line}");
+    }
+}
+
 fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng) {
     let mut sources = [dtype; 3].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
     if op == AluOp::Where {
@@ -47,6 +75,7 @@ fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng)
     let mut dst = Register::new(result, n);
     let (before, after) = (dst.get(n), n);
     let micro = alu(op, dtype, forms);
+    check_lines(op, dtype, forms, &sources, n);
     // SAFETY: registers of the types and length asked for.
     unsafe { micro(dst.ptr_mut(), sources[0].ptr(), sources[1].ptr(), sources[2].ptr(), n) };
     assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
@@ -149,18 +178,21 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
         }) {
             for (side, n) in [Side::Left, Side::Right].into_iter().flat_map(|side| LENGTHS.map(|n| (side, n)))
             {
-                let Some((micro, name)) = pair(first, second, side, DType::F32, forms) else { continue };
+                let Some(Operation { function: micro, name, lines }) =
+                    pair(first, second, side, DType::F32, forms)
+                else {
+                    continue;
+                };
                 found += 1;
-                let x: Vec<Register> = (0..3)
-                    .map(|_| {
-                        Register::of(
-                            DType::F32,
-                            &(0..n.max(1))
-                                .map(|_| Scalar::Float(f64::from(rng.unit() as f32)))
-                                .collect::<Vec<_>>(),
-                        )
-                    })
-                    .collect();
+                let x: [Register; 3] = [0; 3].map(|_| {
+                    Register::of(
+                        DType::F32,
+                        &(0..n.max(1))
+                            .map(|_| Scalar::Float(f64::from(rng.unit() as f32)))
+                            .collect::<Vec<_>>(),
+                    )
+                });
+                same_by_lines(micro, lines.expect("every pair has one"), forms, &x, n);
                 let mut dst = Register::new(DType::F32, n);
                 // SAFETY: registers of the types and length asked for.
                 unsafe { micro(dst.ptr_mut(), x[0].ptr(), x[1].ptr(), x[2].ptr(), n) };

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, STATE_BYTES, Side};
+use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, Operation, STATE_BYTES, Side};
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
@@ -212,11 +212,10 @@ impl Builder<'_> {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
-                Some(
-                    self.apply(&slots, dtype, |forms| {
-                        (superinstruction(Fused::ExpSub, dtype, forms), "exp_sub")
-                    }),
-                )
+                Some(self.apply(&slots, dtype, |forms| {
+                    let function = superinstruction(Fused::ExpSub, dtype, forms);
+                    Operation { function, name: "exp_sub", lines: None }
+                }))
             }
             Pattern::Dot(_) | Pattern::MulSum(_) | Pattern::Squares(_) => None,
         }
@@ -314,7 +313,7 @@ impl Builder<'_> {
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);
         let to = (sums, Advance::Line(dtype.compute().size()));
-        Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None, aim: None }))
+        Step::Lines(Box::new(Lines { function, short: None, name, to, from, class, ahead: None, aim: None }))
     }
 
     /// Emits the loop that takes a sum's elements into its states.
@@ -332,7 +331,16 @@ impl Builder<'_> {
             }
             None => state,
         };
-        self.push(Step::Lines(Box::new(Lines { function, name, to, from, class, ahead: None, aim: None })));
+        self.push(Step::Lines(Box::new(Lines {
+            function,
+            short: None,
+            name,
+            to,
+            from,
+            class,
+            ahead: None,
+            aim: None,
+        })));
     }
 }
 

@@ -126,6 +126,12 @@ impl Builder<'_> {
         store.class == Class::FULL && self.tiling.cols.is_none_or(|cols| cols as i64 != apart)
     }
 
+    /// Whether so many tiles beside each other leave nothing between their lines.
+    fn covers(&self, address: AddressId, class: Class, beside: usize) -> bool {
+        let (apart, _) = self.steps_of(address, class);
+        self.tiling.cols.is_some_and(|cols| (cols * beside) as i64 >= apart)
+    }
+
     /// The stores of a level. Those of values that may lie where another
     /// store writes come first, and none is written before them.
     pub(super) fn emit_stores(&mut self, level: u8) {
@@ -139,7 +145,7 @@ impl Builder<'_> {
             let address = self.address(&store.address);
             let (apart, along) = self.steps_of(address, class);
             let in_memory = self.slots[from.0 as usize].place == Place::Memory;
-            let memory = (kernel.inputs.len() + number) as u32;
+            let memory = (kernel.inputs.len() + number % self.outputs) as u32;
             // Of pieces, whole lines of the cache alone.
             let whole = !self.tiling.square || apart % 16 == 0;
             let stream = self.stream && store.dtype.size() == 4 && along == 1 && whole && class.cols();
@@ -152,8 +158,13 @@ impl Builder<'_> {
             let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
             emitted.push((in_memory, store));
         }
-        if emitted.iter().all(|(in_memory, _)| !in_memory) {
-            emitted.iter().for_each(|(_, store)| self.aim(store));
+        // Pieces beside each other neither read nor write what others write.
+        if self.outputs == 1 || emitted.iter().all(|(in_memory, _)| !in_memory) {
+            for (_, store) in &emitted {
+                let only = emitted.iter().filter(|(_, other)| other.from == store.from).count() == 1;
+                let beside = emitted.iter().filter(|(_, other)| other.memory == store.memory).count();
+                self.aim(store, only, beside);
+            }
         }
         emitted.sort_by_key(|(in_memory, _)| !in_memory);
         for (_, store) in emitted {
@@ -193,8 +204,9 @@ impl Builder<'_> {
     }
 
     /// Lets the step that computes a store's values write them in place, if
-    /// it is one of this body's that can.
-    fn aim(&mut self, store: &Store) {
+    /// it is one of this body's that can; `only` where no other store takes them,
+    /// and `beside` as many stores as write to the same memory.
+    fn aim(&mut self, store: &Store, only: bool, beside: usize) {
         let plain = matches!(store.line, Line::Unit(_)) && micro::load(store.dtype).is_none();
         if !plain || store.stream {
             return;
@@ -204,7 +216,7 @@ impl Builder<'_> {
             Step::Lines(lines) => lines.aim.as_ref().is_some_and(|aim| aim.store.from == store.from),
             _ => false,
         };
-        let kernel_stores = self.kernel.stores.len();
+        let outputs = self.outputs;
         let apart = self.lie_apart(store);
         let steps = &mut self.top().steps;
         if steps.iter().any(aimed) {
@@ -214,20 +226,23 @@ impl Builder<'_> {
             Step::Micro { to, from, .. } if *to == store.from => Some(SmallVec::from_slice(from)),
             Step::Lines(lines) if lines.to.0 == store.from => Some(lines.from.map(|from| from.0).into()),
             // Lines found by indices, which are no part of what is overwritten.
-            Step::Load(load) if load.to == store.from && !load.indices.is_empty() && kernel_stores == 1 => {
+            Step::Load(load) if load.to == store.from && !load.indices.is_empty() && outputs == 1 => {
                 matches!(load.line, Line::Unit(None)).then(SmallVec::new)
             }
             _ => None,
         };
         let found = steps.iter().enumerate().find_map(|(at, step)| Some((at, made(step)?)));
         let Some((at, mut operands)) = found else { return };
+        let pieces = !self.covers(store.address, store.class, beside);
+        let steps = &mut self.top().steps;
         if apart {
             // Nothing else reads lines that lie apart.
-            let alone = kernel_stores == 1 && !steps[at + 1..].iter().any(|step| may_read(step, store.from));
+            let alone =
+                only && outputs == 1 && !steps[at + 1..].iter().any(|step| may_read(step, store.from));
             if let Step::Lines(lines) = &mut steps[at]
                 && alone
             {
-                lines.aim = Some(Box::new(Aim { store: store.clone(), operands }));
+                lines.aim = Some(Box::new(Aim { store: store.clone(), operands, pieces }));
             }
             return;
         }
@@ -235,14 +250,14 @@ impl Builder<'_> {
             load.aimed = true;
         }
         // Where it writes may be an input that steps after it still read: any
-        // of them if there are several stores, else the step alone.
-        if kernel_stores > 1 {
+        // of them if there are several outputs, else the step alone.
+        if outputs > 1 {
             for step in &steps[at + 1..] {
                 let Some(read) = reads(step) else { return };
                 operands.extend(read.into_iter().filter(|slot| *slot != store.from));
             }
         }
-        steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands })));
+        steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands, pieces })));
     }
 }
 

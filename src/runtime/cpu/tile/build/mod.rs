@@ -31,6 +31,8 @@ pub enum Root {
 /// The parts of a program, growing.
 pub struct Builder<'k> {
     pub(super) kernel: &'k Kernel,
+    /// Outputs of the kernel, which its stores take turns to write.
+    pub(super) outputs: usize,
     pub(super) facts: &'k Facts,
     pub(super) tiling: Tiling,
     /// Whether stores may be aimed at and pass the caches by.
@@ -81,9 +83,16 @@ struct Open {
 
 impl<'k> Builder<'k> {
     /// A builder that has emitted nothing.
-    pub fn new(kernel: &'k Kernel, facts: &'k Facts, tiling: Tiling, stream: bool) -> Builder<'k> {
+    pub fn new(
+        kernel: &'k Kernel,
+        outputs: usize,
+        facts: &'k Facts,
+        tiling: Tiling,
+        stream: bool,
+    ) -> Builder<'k> {
         Builder {
             kernel,
+            outputs,
             facts,
             tiling,
             stream,

@@ -3,12 +3,15 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Form, Lane};
+use crate::runtime::cpu::micro::{self, Form, Lane, Operation};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
 
 /// Columns from which on lines are long enough to be done one by one.
 pub(super) const LINE: usize = 32;
+
+/// Columns up to which calls for each line would cost as much as what those compute.
+const SHORT: usize = 256;
 
 impl Builder<'_> {
     /// Emits the steps of a value, hoisted as far as it goes.
@@ -94,7 +97,8 @@ impl Builder<'_> {
             if op.arity() == 1 {
                 forms[0] = Form::V;
             }
-            (micro::alu(op, dtype, forms), op.name())
+            let function = micro::alu(op, dtype, forms);
+            Operation { function, name: op.name(), lines: micro::alu_lines(op, dtype, forms) }
         });
         if micro::asks(op, dtype)
             && let Some(Step::Micro { to: made, asks, .. }) = self.top().steps.last_mut()
@@ -105,25 +109,27 @@ impl Builder<'_> {
         to
     }
 
-    /// Emits an operation on some slots: the loop for their forms, and its name.
+    /// Emits an operation on some slots, given by their forms.
     pub(super) fn apply(
         &mut self,
         slots: &[Slot],
         dtype: DType,
-        function: impl FnOnce([Form; 3]) -> (micro::MicroFn, &'static str),
+        operation: impl FnOnce([Form; 3]) -> Operation,
     ) -> Slot {
         let class = self.joint_class(slots);
         if !self.goes_by_line(slots, class) {
             let (from, forms) = self.operands(slots, class);
-            let (function, name) = function(forms);
+            let Operation { function, name, .. } = operation(forms);
             return self.micro(function, name, from, class, dtype);
         }
         let (from, forms) = self.lines_of(slots);
         let to = self.register(class, dtype);
-        let (function, name) = function(forms);
+        let Operation { function, name, lines } = operation(forms);
+        let short = lines.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
         let to_line = (to, Advance::Line(dtype.compute().size()));
         self.push(Step::Lines(Box::new(Lines {
             function,
+            short,
             name,
             to: to_line,
             from,

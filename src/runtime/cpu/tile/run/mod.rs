@@ -188,6 +188,7 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over each line of the tile.
+    #[inline(never)]
     fn by_line(&self, frame: &mut Frame, lines: &Lines) {
         let (rows, cols) = frame.tile();
         let rows = if lines.class.rows() { rows } else { 1 };
@@ -198,8 +199,15 @@ impl<'a> Launch<'a> {
         let from_on = lines.from.map(bytes);
         let (mut to, on) = self.aim_lines(frame, lines, from_on, bytes(lines.to));
         // What is written in pieces of rows is read first, and no hardware foresees it.
-        let written = lines.aim.as_ref().map_or(0, |aim| cols * aim.store.dtype.size());
+        let pieces = lines.aim.as_ref().filter(|aim| aim.pieces);
+        let written = pieces.map_or(0, |aim| cols * aim.store.dtype.size());
         let mut from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        if let (Some(function), None, 0) = (lines.short, lines.ahead, written) {
+            let apart = micro::Apart { lines: rows, to: on, from: from_on };
+            // SAFETY: the program's contract; the forms of `function` are those of the
+            // operands' lines, and where it writes none of them lies.
+            return unsafe { function(to, from[0], from[1], from[2], cols, &apart) };
+        }
         let ahead = lines.ahead.map(|ahead| {
             let lane = self.program.slots[lines.from[ahead.operand].0.0 as usize].dtype.compute().size();
             (ahead.operand, self.foreseen(frame, ahead, from_on[ahead.operand], cols * lane))
