@@ -462,8 +462,7 @@ fn main(
     if (tile >= TILES) { return; }
     let lane = i32(own);
     // One, which no compiler knows: drivers would write out the turns of loops that
-    // they can count, and compile a text again for each launch in which they count by
-    // a launch word. So values that a loop takes one after the other move up meanwhile.
+    // they can count. So values that a loop takes one after the other move up meanwhile.
     let one = i32(min(groups.y, 1u));
     // Neighbours share the keys and values of a batch.
     let column = tile % COLUMN_TILES * WIDTH;

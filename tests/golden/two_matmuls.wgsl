@@ -187,7 +187,7 @@ fn main(
     if (tile >= batches() * row_tiles * column_tiles) { return; }
     let lane = i32(own);
     // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and Mesa's compiles anew for each launch if it counts by launch words.
+    // they can count, and may compile one anew for each launch that counts to a launch word.
     let one = i32(min(groups.y, 1u));
     // Neighbours share what the caches hold worst: the wider operand's part.
     let place = tile % (row_tiles * column_tiles);
@@ -452,7 +452,7 @@ fn main(
     if (tile >= batches() * row_tiles * column_tiles) { return; }
     let lane = i32(own);
     // One, which no compiler knows: drivers would write out the turns of a loop that
-    // they can count, and Mesa's compiles anew for each launch if it counts by launch words.
+    // they can count, and may compile one anew for each launch that counts to a launch word.
     let one = i32(min(groups.y, 1u));
     // Neighbours share what the caches hold worst: the wider operand's part.
     let place = tile % (row_tiles * column_tiles);

@@ -176,7 +176,6 @@ impl Dialect for Wgsl {
         format!("var {name}: array<{ty}, {count}>;")
     }
     fn for_loop(&self, name: &str, start: &str, end: &str, step: usize) -> String {
-        let end = if start == "0" { sized::end(end) } else { end.into() };
         format!("for (var {name}: i32 = {start}; {name} < {end}; {name} += {step})")
     }
     fn load(&self, input: u32, address: &str) -> String {

@@ -30,8 +30,6 @@ enum Kind {
     Dividend,
     /// What stands after it.
     Divisor,
-    /// Where a loop from 0 ends.
-    End,
     /// The blocks of four launch words: it grows, but is never read from one.
     Blocks,
     /// The same, in a text whose other numbers are words from the first one on.
@@ -44,16 +42,6 @@ pub fn signed(value: i64) -> String {
         // 0 and 1 say what is there at all.
         Ok(value) if !(-1..=1).contains(&value) && value > i32::MIN => format!("{START}{value}{END}"),
         Ok(_) | Err(_) => position(value),
-    }
-}
-
-/// A position, perhaps marked, as the end of a loop from 0.
-pub fn end(position: &str) -> String {
-    match position.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) {
-        Some(number) if parsed(number).is_some_and(|(_, kind)| kind == Kind::Signed) => {
-            format!("{START}{number}e{END}")
-        }
-        Some(_) | None => position.into(),
     }
 }
 
@@ -166,7 +154,6 @@ impl Sized {
             Kind::Wide => "?li",
             Kind::Dividend => "?o",
             Kind::Divisor => "?d",
-            Kind::End => "?e",
             Kind::Blocks => "?b",
             Kind::BlocksOfWords => "?w",
         });
@@ -206,7 +193,7 @@ impl Sized {
             text += &match (kind, place) {
                 (Kind::Blocks | Kind::BlocksOfWords, _) => (value + count.div_ceil(4) as i64).to_string(),
                 (_, Some(first)) => kind.lifted(words[*first]),
-                (Kind::Signed | Kind::End, None) => position(value),
+                (Kind::Signed, None) => position(value),
                 (Kind::Unsigned, None) => format!("{value}u"),
                 (Kind::Wide, None) => format!("{value}li"),
                 (Kind::Dividend, None) => "(".into(),
@@ -240,7 +227,7 @@ impl Sized {
     pub fn words(&self, places: &Places) -> Vec<u32> {
         let own = (0..places.len()).filter(|&i| places[i] == Some(i));
         let words = own.flat_map(|i| match self.numbers[i] {
-            (value, Kind::Signed | Kind::Unsigned | Kind::Wide | Kind::End) => vec![value as u32],
+            (value, Kind::Signed | Kind::Unsigned | Kind::Wide) => vec![value as u32],
             (value, Kind::Divisor) => reciprocal(value as u32).to_vec(),
             (_, Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords) => Vec::new(),
         });
@@ -273,7 +260,6 @@ fn parsed(number: &str) -> Option<(i64, Kind)> {
         "li" => Kind::Wide,
         "o" => Kind::Dividend,
         "d" => Kind::Divisor,
-        "e" => Kind::End,
         "b" => Kind::Blocks,
         "w" => Kind::BlocksOfWords,
         _ => return None,
@@ -285,7 +271,7 @@ impl Kind {
     /// How many launch words it is where it is lifted.
     fn words(self) -> usize {
         match self {
-            Kind::Signed | Kind::Unsigned | Kind::Wide | Kind::End => 1,
+            Kind::Signed | Kind::Unsigned | Kind::Wide => 1,
             Kind::Divisor => 2,
             Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords => 0,
         }
@@ -301,9 +287,6 @@ impl Kind {
         match self {
             Kind::Signed => format!("bitcast<i32>({word})"),
             Kind::Wide => format!("i64(bitcast<i32>({word}))"),
-            // Times one, which no compiler knows: where a loop counts from a constant to a
-            // word, Mesa's compiles the text anew, the word written in it, for each launch.
-            Kind::End => format!("bitcast<i32>({word}) * i32(min(groups.y, 1u))"),
             Kind::Dividend => "quotient_by(".into(),
             Kind::Divisor => format!(", {word}, {})", word_at(first + 1)),
             Kind::Unsigned | Kind::Blocks | Kind::BlocksOfWords => word,
@@ -362,16 +345,6 @@ mod tests {
         assert_eq!(places(false), [None; 3]);
         assert_eq!(places(true), [None, Some(1), Some(1)]);
         assert_eq!(plain(&text(true)), plain(&text(false)));
-    }
-
-    #[test]
-    fn a_loop_to_a_lifted_end_is_not_counted_by_a_word_alone() {
-        let text = format!("[{}] i < {}; j < {}", blocks(1, false), end(&signed(12)), end("x"));
-        assert_eq!(plain(&text), "[1] i < 12; j < x");
-        let sized = Sized::new(&text);
-        let lifted = sized.text(&sized.places(&[false, true], &[]), true);
-        assert_eq!(lifted, "[2] i < bitcast<i32>(launch[1].x) * i32(min(groups.y, 1u)); j < x");
-        assert_eq!(sized.words(&sized.places(&[false, true], &[])), [12]);
     }
 
     #[test]
