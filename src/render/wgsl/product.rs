@@ -53,23 +53,8 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
     let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
     let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
-    // No depth of the last step counts that is beyond the end.
-    let whole = Some((DEPTHS, tile.step(target)));
-    let plain = |value: &str, _: usize, _: usize| value.to_string();
-    let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
-    let declarations = [
-        header(&dialect, c.dtype, &extents, tile, target),
-        hook::operand(&hooks[0], "load_a(batch: i32, row: i32, depth: i32)", c.a, whole, &around, &plain),
-        hook::operand(&hooks[1], "load_b(batch: i32, depth: i32, column: i32)", c.b, whole, &around, &plain),
-        hook::result(
-            &hooks[2],
-            "store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)",
-            Some(rows),
-            &around,
-            &byte,
-        ),
-    ]
-    .concat();
+    let header = header(&dialect, c.dtype, &extents, tile, target);
+    let declarations = header + &functions(&hooks, c, rows, tile.step(target), &around);
     let bindings = shader.bind(&fours)?;
     let text = template(tile);
     // What a shader enables comes before all else.
@@ -98,6 +83,27 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         shared_bytes: 0,
         described: Vec::new(),
     })
+}
+
+/// What a template calls: loads of the operands, the store of the result.
+fn functions(
+    hooks: &[Hook<'_>; 3],
+    c: &Contraction,
+    rows: Side<'_>,
+    step: usize,
+    around: &Around<'_>,
+) -> String {
+    // No depth of the last step counts that is beyond the end.
+    let whole = Some((DEPTHS, step));
+    let plain = |value: &str, _: usize, _: usize| value.to_string();
+    let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
+    let store = "store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)";
+    [
+        hook::operand(&hooks[0], "load_a(batch: i32, row: i32, depth: i32)", c.a, whole, around, &plain),
+        hook::operand(&hooks[1], "load_b(batch: i32, depth: i32, column: i32)", c.b, whole, around, &plain),
+        hook::result(&hooks[2], store, Some(rows), around, &byte),
+    ]
+    .concat()
 }
 
 /// The constants that a template is written in, and the extents.

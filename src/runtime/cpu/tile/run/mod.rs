@@ -188,7 +188,6 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over each line of the tile.
-    #[inline(never)]
     fn by_line(&self, frame: &mut Frame, lines: &Lines) {
         let (rows, cols) = frame.tile();
         let rows = if lines.class.rows() { rows } else { 1 };
