@@ -223,8 +223,8 @@ const GROSS: &[(&str, Bug)] = &[
     ("swaps the operands of a difference", |node| swap(node, AluOp::Sub, 0, 1)),
     ("swaps the branches of a selection", |node| swap(node, AluOp::Where, 1, 2)),
     ("pads one element too much", |node| {
-        if let Expr::Load(_, _, guard) = &mut node.expr {
-            guard.within.iter_mut().for_each(|within| within.low += 1);
+        if let Expr::Load(_, access) = &mut node.expr {
+            access.guard.within.iter_mut().for_each(|within| within.low += 1);
         }
     }),
     ("adds where the largest is wanted", |node| {

@@ -12,7 +12,7 @@ use kiln::ir::oracle::{Data, Value, evaluate, evaluate_bounded};
 use kiln::ir::rewrite::{Rule, cse, rewrite};
 use kiln::ir::simplify::rules;
 use kiln::ir::verify::verify;
-use kiln::ir::{Graph, Node, NodeId, Op, Type};
+use kiln::ir::{Graph, Node, NodeId, Op};
 use kiln::runtime::host;
 use proptest::prelude::*;
 use support::random_graph::{Program, Variant, programs};
@@ -78,7 +78,7 @@ fn rounded_throughout(graph: &Graph) -> Graph {
         if node.ty.dtype.is_float() && node.ty.dtype != DType::F64 {
             // A cast to the same type does nothing, so it goes by way of F64.
             for dtype in [DType::F64, node.ty.dtype] {
-                let ty = Type { dtype, ..node.ty.clone() };
+                let ty = node.ty.with_dtype(dtype);
                 let (op, operands) = (Op::Cast(dtype), vec![id]);
                 id = rounded.push(GraphNode::new(op, ty, operands, node.span));
             }

@@ -7,7 +7,7 @@ pub mod direction;
 pub mod dtype;
 pub mod error;
 pub mod file;
-pub mod precision;
+mod precision;
 pub mod scalar;
 pub mod shape;
 pub mod shared;

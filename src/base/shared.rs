@@ -23,6 +23,13 @@ impl<T: Clone> DerefMut for Shared<T> {
     }
 }
 
+impl<T> Shared<T> {
+    /// Whether two hold one value between them.
+    pub fn is(&self, other: &Shared<T>) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl<T> From<T> for Shared<T> {
     fn from(value: T) -> Shared<T> {
         Shared(Arc::new(value))

@@ -232,8 +232,7 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     let seed = seed(span, output, opts)?;
     let tape = Tape::below(&[root], &[]);
     not_released(span, &tape)?;
-    let sources: Vec<Arc<Node>> =
-        tape.nodes.iter().filter(|node| node.grad_cell().is_some()).cloned().collect();
+    let sources: Vec<Arc<Node>> = tape.nodes.iter().filter(|node| node.is_parameter()).cloned().collect();
     let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
     let found = sources.iter().zip(flows).filter_map(|(source, flow)| match flow {
         Flow::Cotangent(gradient) => Some((source.grad_cell()?, gradient)),
@@ -241,7 +240,7 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     });
     without_grad(|| accumulate(span, found))?;
     let cells = sources.iter().filter_map(|source| source.grad_cell());
-    let gradients = cells.map(|cell| Pending::Held(Arc::<GradCell>::downgrade(cell)));
+    let gradients = cells.map(|cell| Pending::Held(Arc::<GradCell>::downgrade(&cell)));
     register(gradients.chain([Pending::Node(Arc::downgrade(root))]));
     if !opts.retain_graph {
         tape.nodes.iter().filter(|node| !node.history().is_empty()).for_each(|node| node.release_history());
@@ -251,12 +250,12 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
 
 /// Adds gradients to those that cells hold, packed, so that they lie side by
 /// side in memory and optimizers can work on all of them at once.
-fn accumulate<'a>(span: Span, found: impl Iterator<Item = (&'a Arc<GradCell>, Tensor)>) -> Result<()> {
+fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) -> Result<()> {
     let site = Site { name: "grad", span };
-    let mut cells: Vec<(&Arc<GradCell>, Tensor)> = Vec::new();
+    let mut cells: Vec<(Arc<GradCell>, Tensor)> = Vec::new();
     let mut known: NodeMap<usize> = NodeMap::default();
     for (cell, gradient) in found {
-        match known.entry(Arc::as_ptr(cell) as usize) {
+        match known.entry(Arc::as_ptr(&cell) as usize) {
             Entry::Occupied(place) => {
                 let sum = &mut cells[*place.get()].1;
                 *sum = site.add(&*sum, gradient);

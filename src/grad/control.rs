@@ -155,7 +155,7 @@ impl Backward<'_> {
         let LoopSpec { body, trips, carries, stacked, reverse } = &**self.spec;
         let param = |number: usize| {
             let ty = body.params[number].clone();
-            let op = Op::Param(number as u32, Box::new(ty.clone()));
+            let op = Op::Param(number as u32, ty.clone());
             Node::new(op, ty, Default::default(), self.site.span)
         };
         let mut results = body.results[..*carries].to_vec();

@@ -150,7 +150,7 @@ impl Collected {
 
     fn build_graph(&self) -> Graph {
         let nodes = self.items().map(|(node, leaf, operands)| {
-            let param = |leaf| Op::Param(leaf, Box::new(node.ty().clone()));
+            let param = |leaf| Op::Param(leaf, node.ty().clone());
             let op = leaf.map_or_else(|| node.op().clone(), param);
             GraphNode::new(op, node.ty().clone(), operands, node.span())
         });

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::base::Span;
-use crate::ir::node::Type;
 use crate::ir::op::Op;
+use crate::ir::ty::Type;
 
 /// Number of a node in a [`Graph`]; operands have lower numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Dims, Kind, Shape};
 use crate::ir::alu::{AluOp, ResultType};
-use crate::ir::node::Type;
-use crate::ir::op::{Axes, ContractDims, LoopSpec, Op, Packing, PadAxis, SliceAxis, WindowAxis};
+use crate::ir::op::{ContractDims, LoopSpec, Op, Packing, PadAxis, SliceAxis, WindowAxis};
+use crate::ir::ty::Type;
 
 /// What operations of several tensors ask of them.
 pub const ON_ONE_DEVICE: &str = "all tensors on the same device";
@@ -41,9 +41,16 @@ type Inferred = Result<Type, Mismatch>;
 /// other than meta.
 pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
     expect_arity(op, operands)?;
-    let inferred = rule(op, operands);
-    inferred.as_ref().map_or(Ok(()), within_limits)?;
-    inferred
+    // Apart, since the other rules are long and most nodes are scalar operations.
+    let ty = match op {
+        Op::Alu(op) => alu(*op, operands)?,
+        op => rule(op, operands)?,
+    };
+    // An operand's own type is.
+    if !operands.iter().any(|operand| operand.is(&ty)) {
+        within_limits(&ty)?;
+    }
+    Ok(ty)
 }
 
 fn within_limits(ty: &Type) -> Result<(), Mismatch> {
@@ -62,13 +69,11 @@ fn within_limits(ty: &Type) -> Result<(), Mismatch> {
 
 fn rule(op: &Op, operands: &[&Type]) -> Inferred {
     match op {
-        Op::Const(_, dtype, device) | Op::Arg(_, dtype, device) => {
-            Ok(Type::new(Shape::scalar(), *dtype, *device))
-        }
+        Op::Const(_, dtype, device) | Op::Arg(_, dtype, device) => Ok(Type::scalar(*dtype, *device)),
         Op::Iota(extent, dtype, device) => iota(*extent, *dtype, *device),
-        Op::Leaf(ty) | Op::Param(_, ty) => Ok((**ty).clone()),
+        Op::Leaf(ty) | Op::Param(_, ty) => Ok(ty.clone()),
         Op::Alu(op) => alu(*op, operands),
-        Op::Cast(dtype) => Ok(Type { dtype: *dtype, ..operands[0].clone() }),
+        Op::Cast(dtype) => Ok(operands[0].with_dtype(*dtype)),
         Op::Bitcast(dtype) => bitcast(*dtype, operands[0]),
         Op::Reshape(shape) => reshape(shape, operands[0]),
         Op::Permute(order) => permute(order, operands[0]),
@@ -83,9 +88,8 @@ fn rule(op: &Op, operands: &[&Type]) -> Inferred {
         Op::Unwindow(window, extent) => unwindow(window, *extent, operands[0]),
         Op::Reduce(monoid, axes) => {
             accepts(monoid.name(), monoid.accepts(operands[0].dtype.kind()), operands[0])?;
-            let mut ty = without_axes(axes, operands[0])?;
-            ty.dtype = monoid.result(ty.dtype);
-            Ok(ty)
+            let shape = without_axes(axes, operands[0])?;
+            Ok(Type::new(shape, monoid.result(operands[0].dtype), operands[0].device))
         }
         Op::Scan(monoid, axis) => {
             let fits = monoid.scans() && monoid.accepts(operands[0].dtype.kind());
@@ -103,9 +107,9 @@ fn rule(op: &Op, operands: &[&Type]) -> Inferred {
                 return Err(Mismatch::new(format!("at most {} positions", shape[axis]), count.to_string()));
             }
             shape.0[axis] = *count;
-            Ok(Type { dtype: DType::I64, shape, ..operands[0].clone() })
+            Ok(Type::new(shape, DType::I64, operands[0].device))
         }
-        Op::Copy(device) => Ok(Type { device: *device, ..operands[0].clone() }),
+        Op::Copy(device) => Ok(operands[0].with_device(*device)),
         Op::AllReduce(_) => {
             Err(Mismatch::new("an operation this version runs", "all_reduce, which is reserved"))
         }
@@ -170,7 +174,7 @@ fn pack(packing: &Packing, operands: &[&Type]) -> Inferred {
     if end > room {
         return Err(Mismatch::new(format!("{room} elements"), end.to_string()));
     }
-    Ok(Type { shape: packing.shape.clone(), ..(*first).clone() })
+    Ok(first.with_shape(&packing.shape))
 }
 
 fn expect_arity(op: &Op, operands: &[&Type]) -> Result<(), Mismatch> {
@@ -203,23 +207,20 @@ fn axis_of(axis: u8, ty: &Type) -> Result<usize, Mismatch> {
     Err(Mismatch::new(expected, format!("axis {axis}")))
 }
 
-fn distinct_axes(axes: &Axes, ty: &Type) -> Result<(), Mismatch> {
-    let mut seen = Axes::new();
-    for &axis in axes {
+fn distinct_axes(axes: &[u8], ty: &Type) -> Result<(), Mismatch> {
+    for (number, &axis) in axes.iter().enumerate() {
         axis_of(axis, ty)?;
-        if seen.contains(&axis) {
+        if axes[..number].contains(&axis) {
             return Err(Mismatch::new("distinct axes", format!("axis {axis} twice")));
         }
-        seen.push(axis);
     }
     Ok(())
 }
 
-fn without_axes(axes: &Axes, ty: &Type) -> Inferred {
+fn without_axes(axes: &[u8], ty: &Type) -> Result<Shape, Mismatch> {
     distinct_axes(axes, ty)?;
     let keep = |i: &usize| !axes.contains(&(*i as u8));
-    let dims: Dims = (0..ty.shape.rank()).filter(keep).map(|i| ty.shape[i]).collect();
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(Shape((0..ty.shape.rank()).filter(keep).map(|i| ty.shape[i]).collect()))
 }
 
 fn same_device(operands: &[&Type]) -> Result<Device, Mismatch> {
@@ -241,13 +242,17 @@ fn iota(extent: usize, dtype: DType, device: Device) -> Inferred {
 }
 
 fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
-    let device = same_device(operands)?;
+    // Most have operands of one type, which is the result's too.
+    let alike = op != AluOp::Where && operands[1..].iter().all(|ty| *ty == operands[0]);
+    if !alike {
+        same_device(operands)?;
+    }
     let values = if op == AluOp::Where { &operands[1..] } else { operands };
     if op == AluOp::Where && operands[0].dtype != DType::Bool {
         return Err(Mismatch::new("a bool condition", operands[0].dtype.to_string()));
     }
     let dtype = values[0].dtype;
-    if let Some(other) = values.iter().find(|t| t.dtype != dtype) {
+    if !alike && let Some(other) = values.iter().find(|t| t.dtype != dtype) {
         return Err(Mismatch::new("operands of one type", format!("{dtype} and {}", other.dtype)));
     }
     if !op.accepts().kind(dtype.kind()) {
@@ -256,19 +261,21 @@ fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
         let article = if names.first() == Some(&"integer") { "an" } else { "a" };
         return Err(Mismatch::new(format!("{article} {} type", names.join(" or ")), dtype.to_string()));
     }
-    let dtype = match op.result() {
+    let result = match op.result() {
         ResultType::Same => dtype,
         ResultType::Bool => DType::Bool,
     };
-    Ok(Type { shape: common_shape(operands)?, dtype, device })
+    let shaped = if alike { operands[0] } else { of_common_shape(operands)? };
+    Ok(shaped.with_dtype(result))
 }
 
-fn common_shape(operands: &[&Type]) -> Result<Shape, Mismatch> {
-    let ranked = operands.iter().find(|t| t.shape.rank() > 0).unwrap_or(&operands[0]);
+/// An operand of the shape that all extend to.
+fn of_common_shape<'a>(operands: &[&'a Type]) -> Result<&'a Type, Mismatch> {
+    let ranked = operands.iter().rfind(|t| t.shape.rank() > 0).unwrap_or(&operands[0]);
     match operands.iter().find(|t| t.shape.rank() > 0 && t.shape != ranked.shape) {
-        None => Ok(ranked.shape.clone()),
+        None => Ok(ranked),
         Some(other) => {
-            Err(Mismatch::new("operands of one shape", format!("{} and {}", ranked.shape, other.shape)))
+            Err(Mismatch::new("operands of one shape", format!("{} and {}", other.shape, ranked.shape)))
         }
     }
 }
@@ -276,7 +283,7 @@ fn common_shape(operands: &[&Type]) -> Result<Shape, Mismatch> {
 fn bitcast(dtype: DType, ty: &Type) -> Inferred {
     let number = |d: DType| d != DType::Bool;
     if dtype.size() == ty.dtype.size() && number(dtype) && number(ty.dtype) {
-        return Ok(Type { dtype, ..ty.clone() });
+        return Ok(ty.with_dtype(dtype));
     }
     let expected = format!("a number type of {} bytes", ty.dtype.size());
     Err(Mismatch::new(expected, format!("{dtype}, from {}", ty.dtype)))
@@ -287,19 +294,19 @@ fn reshape(shape: &Shape, ty: &Type) -> Inferred {
         if s.contains(&0) { Some(0) } else { s.iter().try_fold(1u128, |n, &d| n.checked_mul(d as u128)) }
     };
     if count(shape).is_some() && count(shape) == count(&ty.shape) {
-        return Ok(Type { shape: shape.clone(), ..ty.clone() });
+        return Ok(ty.with_shape(shape));
     }
     let elements = count(&ty.shape).map_or_else(|| "as many".to_string(), |n| n.to_string());
     Err(Mismatch::new(format!("a shape of {elements} elements"), format!("{shape}")))
 }
 
-fn permute(order: &Axes, ty: &Type) -> Inferred {
+fn permute(order: &[u8], ty: &Type) -> Inferred {
     distinct_axes(order, ty)?;
     if order.len() != ty.shape.rank() {
         return Err(Mismatch::new(format!("each of {} axes once", ty.shape.rank()), format!("{order:?}")));
     }
     let dims: Dims = order.iter().map(|&axis| ty.shape[usize::from(axis)]).collect();
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(ty.with_shape(Shape(dims)))
 }
 
 fn expand(shape: &Shape, ty: &Type) -> Inferred {
@@ -307,7 +314,7 @@ fn expand(shape: &Shape, ty: &Type) -> Inferred {
     let fits = lead
         .is_some_and(|lead| ty.shape.iter().zip(&shape[lead..]).all(|(&from, &to)| from == to || from == 1));
     if fits {
-        return Ok(Type { shape: shape.clone(), ..ty.clone() });
+        return Ok(ty.with_shape(shape));
     }
     Err(Mismatch::new(format!("a shape that {} broadcasts to", ty.shape), shape.to_string()))
 }
@@ -329,7 +336,7 @@ fn pad(axes: &[PadAxis], operands: &[&Type]) -> Inferred {
         }
         dims.push(padded as usize);
     }
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(ty.with_shape(Shape(dims)))
 }
 
 fn one_entry_per_axis(entries: usize, ty: &Type) -> Result<(), Mismatch> {
@@ -349,7 +356,7 @@ fn slice(axes: &[SliceAxis], ty: &Type) -> Inferred {
         }
         dims.push((axis.stop - axis.start).div_ceil(axis.step));
     }
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(ty.with_shape(Shape(dims)))
 }
 
 fn check_window(window: &WindowAxis) -> Result<(), Mismatch> {
@@ -366,7 +373,7 @@ fn window_rule(window: &WindowAxis, ty: &Type) -> Inferred {
     let mut dims = ty.shape.0.clone();
     dims[axis] = window.count(dims[axis]);
     dims.push(window.size);
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(ty.with_shape(Shape(dims)))
 }
 
 fn unwindow(window: &WindowAxis, extent: usize, ty: &Type) -> Inferred {
@@ -385,7 +392,7 @@ fn unwindow(window: &WindowAxis, extent: usize, ty: &Type) -> Inferred {
     let mut dims = ty.shape.0.clone();
     dims.pop();
     dims[axis] = extent;
-    Ok(Type { shape: Shape(dims), ..ty.clone() })
+    Ok(ty.with_shape(Shape(dims)))
 }
 
 fn contract(dims: &ContractDims, a: &Type, b: &Type) -> Inferred {
@@ -394,8 +401,8 @@ fn contract(dims: &ContractDims, a: &Type, b: &Type) -> Inferred {
         return Err(Mismatch::new("operands of one number type", format!("{} and {}", a.dtype, b.dtype)));
     }
     let pairs: SmallVec<[(u8, u8); 8]> = dims.batch.iter().chain(&dims.contract).copied().collect();
-    distinct_axes(&pairs.iter().map(|p| p.0).collect(), a)?;
-    distinct_axes(&pairs.iter().map(|p| p.1).collect(), b)?;
+    distinct_axes(&pairs.iter().map(|p| p.0).collect::<Vec<u8>>(), a)?;
+    distinct_axes(&pairs.iter().map(|p| p.1).collect::<Vec<u8>>(), b)?;
     for &(i, j) in &pairs {
         let (m, n) = (a.shape[usize::from(i)], b.shape[usize::from(j)]);
         if m != n {
@@ -409,7 +416,7 @@ fn contract(dims: &ContractDims, a: &Type, b: &Type) -> Inferred {
     };
     shape.extend(free(a, &|i| pairs.iter().any(|p| p.0 == i)));
     shape.extend(free(b, &|i| pairs.iter().any(|p| p.1 == i)));
-    Ok(Type { shape: Shape(shape), dtype: a.dtype, device })
+    Ok(Type::new(Shape(shape), a.dtype, device))
 }
 
 fn index_type(index: &Type) -> Result<(), Mismatch> {
@@ -434,7 +441,7 @@ fn gather(axis: u8, data: &Type, index: &Type) -> Inferred {
     same_device(&[data, index])?;
     index_type(index)?;
     agree_but_on(axis_of(axis, data)?, data, index)?;
-    Ok(Type { shape: index.shape.clone(), ..data.clone() })
+    Ok(data.with_shape(&index.shape))
 }
 
 fn scatter(axis: u8, operands: &[&Type]) -> Inferred {
@@ -482,5 +489,5 @@ fn loop_rule(spec: &LoopSpec, out: u32, operands: &[&Type]) -> Inferred {
 
 fn stacked(slice: &Type, trips: usize) -> Type {
     let dims: Dims = std::iter::once(trips).chain(slice.shape.iter().copied()).collect();
-    Type { shape: Shape(dims), ..slice.clone() }
+    slice.with_shape(Shape(dims))
 }

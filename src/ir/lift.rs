@@ -14,8 +14,9 @@
 use std::sync::Arc;
 
 use crate::ir::collect::NodeMap;
-use crate::ir::node::{Node, Operands, Type};
+use crate::ir::node::{Node, Operands};
 use crate::ir::op::{Body, Op};
+use crate::ir::ty::Type;
 
 /// A closed body, and the outer nodes its last parameters stand for.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ fn own_param(number: usize, given: &Arc<Node>) -> Arc<Node> {
 }
 
 fn param(number: u32, like: &Node) -> Arc<Node> {
-    let op = Op::Param(number, Box::new(like.ty().clone()));
+    let op = Op::Param(number, like.ty().clone());
     Node::new(op, like.ty().clone(), Operands::new(), like.span())
 }
 
@@ -167,7 +168,7 @@ fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
     let captured = Class::Captured { single: node.ty().shape.rank() == 0 };
     // A realized node has no operands any more, whatever its operation; a
     // trainable one is more than what it starts as.
-    if node.value().is_some() || node.grad_cell().is_some() {
+    if node.value().is_some() || node.is_parameter() {
         return captured;
     }
     let free = below.iter().all(|c| matches!(c, Class::Free | Class::Captured { single: true }));

@@ -23,6 +23,7 @@ pub mod print;
 pub mod rewrite;
 pub mod simplify;
 pub mod special;
+pub mod ty;
 pub mod verify;
 
 pub use alu::AluOp;
@@ -30,7 +31,8 @@ pub use buffer::{Buffer, Layout, Leaf, Reclaim};
 pub use graph::{Graph, GraphNode, NodeId, NodeIds};
 pub use infer::infer;
 pub use monoid::Monoid;
-pub use node::{Node, Type};
+pub use node::Node;
 pub use op::{
     Axes, Body, Composite, ContractDims, Custom, LoopSpec, Op, Packing, PadAxis, ScatterMode, SliceAxis,
 };
+pub use ty::{Type, TypeParts};

@@ -1,37 +1,18 @@
 //! Persistent graph nodes, as users build them.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
-use crate::base::{DType, Device, Shape, Span};
+use crate::base::Span;
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
 use crate::ir::op::Op;
-
-/// What is known of a tensor without running anything.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Type {
-    /// Extents of the axes.
-    pub shape: Shape,
-    /// Type of the elements.
-    pub dtype: DType,
-    /// Where the tensor is, or will be.
-    pub device: Device,
-}
-
-impl Type {
-    /// A type from its parts.
-    pub fn new(shape: impl Into<Shape>, dtype: DType, device: Device) -> Type {
-        Type { shape: shape.into(), dtype, device }
-    }
-    /// Bytes the elements occupy when stored densely; saturates.
-    pub fn bytes(&self) -> usize {
-        self.shape.numel().saturating_mul(self.dtype.size())
-    }
-}
+use crate::ir::ty::Type;
 
 /// The operands of a node.
 pub type Operands = SmallVec<[Arc<Node>; 3]>;
@@ -40,6 +21,8 @@ pub type Operands = SmallVec<[Arc<Node>; 3]>;
 ///
 /// Once realized, a node has a value and no operands. A node that is
 /// *tracked* then still has its history: the edges gradients look through.
+///
+/// Graphs are built anew for every realize, so nodes are small (`LARGEST`).
 #[derive(Debug)]
 pub struct Node {
     op: Op,
@@ -47,19 +30,47 @@ pub struct Node {
     span: Span,
     depth: u32,
     tracked: bool,
-    edges: Mutex<Edges>,
+    /// Whether gradients accumulate here.
+    parameter: AtomicBool,
     // Boxed: most nodes of a fused graph never have a value.
-    value: OnceLock<Box<Leaf>>,
-    grad: OnceLock<Arc<GradCell>>,
+    value: OnceBox<Leaf>,
+    edges: Mutex<Edges>,
 }
 
+/// Bytes of a node with its two reference counts: the largest block that the C library's
+/// allocator gives out again as it is, where larger ones are joined and split.
+const LARGEST: usize = 120;
+const _: () = assert!(size_of::<Node>() + 2 * size_of::<usize>() <= LARGEST);
+
 /// What lies below a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Edges {
     /// What the node is computed from; empty once it is.
     operands: Operands,
+    /// What few nodes have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     /// What gradients look through, where that is not the operands.
-    history: Option<Box<History>>,
+    history: Option<History>,
+    /// Where they accumulate.
+    cell: Option<Arc<GradCell>>,
+}
+
+impl Edges {
+    #[inline]
+    fn new(operands: Operands, history: Option<History>) -> Edges {
+        let rare = history.map(|history| Box::new(Rare { history: Some(history), cell: None }));
+        Edges { operands, rare }
+    }
+    fn history(&self) -> Option<&History> {
+        self.rare.as_ref()?.history.as_ref()
+    }
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
 }
 
 /// The operands of a node, which stay as they are while this is held.
@@ -89,46 +100,48 @@ impl Node {
     pub fn new(op: Op, ty: Type, operands: Operands, span: Span) -> Arc<Node> {
         let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
         let tracked = passes && ty.dtype.is_float() && tracking();
-        Arc::new(Node::unshared(op, ty, span, tracked, Edges { operands, history: None }))
+        let mut node = Node::unshared(op, ty, span, tracked, depth(&operands));
+        node.edges_mut().operands = operands;
+        Arc::new(node)
     }
 
     // Inlined, so that the node is built where it stays.
     #[inline(always)]
-    fn unshared(op: Op, ty: Type, span: Span, tracked: bool, edges: Edges) -> Node {
-        let depth = edges.operands.iter().map(|o| o.depth + 1).max().unwrap_or(0);
-        if !edges.operands.is_empty() {
+    fn unshared(op: Op, ty: Type, span: Span, tracked: bool, depth: u32) -> Node {
+        if depth > 0 {
             lazy::count(1);
         }
-        let (value, grad) = (OnceLock::new(), OnceLock::new());
-        Node { op, ty, span, depth, tracked, edges: Mutex::new(edges), value, grad }
+        let (parameter, value, edges) = (AtomicBool::new(false), OnceBox::new(), Mutex::default());
+        Node { op, ty, span, depth, tracked, parameter, value, edges }
     }
 
     /// A node that has its value from the start.
     pub fn leaf(ty: Type, value: Leaf, span: Span) -> Arc<Node> {
-        let op = Op::Leaf(Box::new(ty.clone()));
-        let edges = Edges { operands: Operands::new(), history: None };
-        let mut node = Node::unshared(op, ty, span, false, edges);
-        node.value = OnceLock::from(Box::new(value));
+        let mut node = Node::unshared(Op::Leaf(ty.clone()), ty, span, false, 0);
+        node.value = OnceBox::with_value(Box::new(value));
         Arc::new(node)
     }
 
     /// The same operation, with a rule of its own for gradients.
     pub fn overridden(&self, given: Override) -> Arc<Node> {
         let operands = self.operands().clone();
-        self.with_edges(Edges { operands, history: Some(Box::new(History::Override(given))) })
+        self.with_edges(Edges::new(operands, Some(History::Override(given))))
     }
 
     /// A copy of a node, its operands and the inputs of its rule replaced.
     pub fn rebuilt(&self, operands: Operands, map: &dyn Fn(&Arc<Node>) -> Arc<Node>) -> Arc<Node> {
         let history = self.rule().map(|given| {
             let inputs = given.inputs.iter().map(map).collect();
-            Box::new(History::Override(Override { inputs, rule: given.rule }))
+            History::Override(Override { inputs, rule: given.rule })
         });
-        self.with_edges(Edges { operands, history })
+        self.with_edges(Edges::new(operands, history))
     }
 
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
-        Arc::new(Node::unshared(self.op.clone(), self.ty.clone(), self.span, self.tracked, edges))
+        let (op, ty) = (self.op.clone(), self.ty.clone());
+        let mut node = Node::unshared(op, ty, self.span, self.tracked, depth(&edges.operands));
+        *node.edges_mut() = edges;
+        Arc::new(node)
     }
 
     /// The operation.
@@ -149,13 +162,16 @@ impl Node {
     }
     /// The value, once realized.
     pub fn value(&self) -> Option<&Leaf> {
-        self.value.get().map(Box::as_ref)
+        self.value.get()
     }
     /// The operands; empty once realized. Hold the guard briefly.
     pub fn operands(&self) -> OperandsGuard<'_> {
         OperandsGuard(self.edges())
     }
 
+    fn edges_mut(&mut self) -> &mut Edges {
+        self.edges.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
     fn edges(&self) -> MutexGuard<'_, Edges> {
         // Each half is replaced whole, so a poisoned lock holds whole edges.
         self.edges.lock().unwrap_or_else(PoisonError::into_inner)
@@ -172,8 +188,8 @@ impl Node {
         if !operands.is_empty() {
             lazy::count(-1);
         }
-        if self.tracked && edges.history.is_none() {
-            edges.history = Some(Box::new(History::Operands(operands)));
+        if self.tracked && edges.history().is_none() {
+            edges.rare().history = Some(History::Operands(operands));
         } else {
             drop(edges);
             drop_all(operands.into_iter().collect());
@@ -182,20 +198,25 @@ impl Node {
 
     /// Whether gradients look at this node.
     pub fn is_tracked(&self) -> bool {
-        self.tracked || self.grad.get().is_some()
+        self.tracked || self.is_parameter()
+    }
+    /// Whether gradients accumulate here.
+    pub fn is_parameter(&self) -> bool {
+        self.parameter.load(Ordering::Acquire)
     }
     /// Where gradients of this node accumulate, if it is a parameter.
-    pub fn grad_cell(&self) -> Option<&Arc<GradCell>> {
-        self.grad.get()
+    pub fn grad_cell(&self) -> Option<Arc<GradCell>> {
+        if self.is_parameter() { self.edges().rare.as_ref()?.cell.clone() } else { None }
     }
     /// Makes the node a parameter whose gradients accumulate in `cell`. The
     /// first cell stays.
     pub fn set_grad_cell(&self, cell: Arc<GradCell>) {
-        let _ = self.grad.set(cell);
+        self.edges().rare().cell.get_or_insert(cell);
+        self.parameter.store(true, Ordering::Release);
     }
     /// The rule that stands in place of the primitive's.
     pub fn rule(&self) -> Option<Override> {
-        match self.edges().history.as_deref() {
+        match self.edges().history() {
             Some(History::Override(given)) => Some(given.clone()),
             Some(History::Operands(_) | History::Released) | None => None,
         }
@@ -207,7 +228,7 @@ impl Node {
             return Operands::new();
         }
         let edges = self.edges();
-        match edges.history.as_deref() {
+        match edges.history() {
             Some(History::Override(given)) => given.inputs.clone(),
             Some(History::Operands(operands)) => operands.clone(),
             Some(History::Released) => Operands::new(),
@@ -216,15 +237,21 @@ impl Node {
     }
     /// Lets go of the history, once gradients have been taken.
     pub fn release_history(&self) {
-        let history = self.edges().history.replace(Box::new(History::Released));
+        let history = self.edges().rare().history.replace(History::Released);
         let mut pending = Pending::new();
         release_history(history, &mut pending);
         drop_all(pending);
     }
     /// Whether gradients have been taken and the history is gone.
     pub fn is_released(&self) -> bool {
-        matches!(self.edges().history.as_deref(), Some(History::Released))
+        matches!(self.edges().history(), Some(History::Released))
     }
+}
+
+/// Length of the longest path down from a node of these operands; none only for sources.
+#[inline]
+fn depth(operands: &[Arc<Node>]) -> u32 {
+    operands.iter().map(|operand| operand.depth + 1).max().unwrap_or(0)
 }
 
 /// Nodes that are let go of; few at a time unless a graph is wide.
@@ -232,26 +259,38 @@ type Pending = SmallVec<[Arc<Node>; 8]>;
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut pending = Pending::new();
-        self.release(&mut pending);
-        drop_all(pending);
-    }
-}
-
-impl Node {
-    /// Moves everything below the node into `pending`.
-    fn release(&mut self, pending: &mut Pending) {
-        let edges = self.edges.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if !edges.operands.is_empty() {
-            lazy::count(-1);
-            pending.extend(edges.operands.drain(..));
+        let edges = self.edges_mut();
+        // Mostly it has let go of everything already.
+        if !edges.operands.is_empty() || edges.rare.is_some() {
+            let mut pending = Pending::new();
+            edges.release(&mut pending);
+            drop_all(pending);
         }
-        release_history(edges.history.take(), pending);
     }
 }
 
-fn release_history(history: Option<Box<History>>, pending: &mut Pending) {
-    match history.map(|history| *history) {
+impl Edges {
+    /// Moves what is below the node and nobody else's into `pending`.
+    fn release(&mut self, pending: &mut Pending) {
+        if !self.operands.is_empty() {
+            lazy::count(-1);
+        }
+        while let Some(operand) = self.operands.pop() {
+            if Arc::strong_count(&operand) == 1 {
+                pending.push(operand);
+            } else if let Some(mut last) = Arc::into_inner(operand) {
+                // Another thread let go of it just now: no chain does so at each link.
+                last.edges_mut().release(pending);
+            }
+        }
+        if let Some(rare) = self.rare.take() {
+            release_history(rare.history, pending);
+        }
+    }
+}
+
+fn release_history(history: Option<History>, pending: &mut Pending) {
+    match history {
         Some(History::Operands(operands)) => pending.extend(operands),
         Some(History::Override(given)) => pending.extend(given.inputs),
         Some(History::Released) | None => {}
@@ -262,12 +301,12 @@ fn release_history(history: Option<Box<History>>, pending: &mut Pending) {
 /// the stack.
 fn drop_all(mut pending: Pending) {
     while let Some(mut node) = pending.pop() {
-        // Emptied where it is: a node is too large to be moved for nothing. One
-        // that is held weakly, or by another thread as yet, has to be.
+        // Emptied where it is, not to be moved for nothing. One that is held
+        // weakly, or by another thread as yet, has to be.
         if let Some(last) = Arc::get_mut(&mut node) {
-            last.release(&mut pending);
+            last.edges_mut().release(&mut pending);
         } else if let Some(mut last) = Arc::into_inner(node) {
-            last.release(&mut pending);
+            last.edges_mut().release(&mut pending);
         }
     }
 }

@@ -12,10 +12,11 @@ use smallvec::SmallVec;
 use crate::base::{DType, Device, Precision, Result, Scalar, Shape};
 use crate::ir::alu::AluOp;
 use crate::ir::monoid::Monoid;
-use crate::ir::node::{Node, Type};
+use crate::ir::node::Node;
+use crate::ir::ty::Type;
 
 /// A short list of axis numbers, each below the operand's rank.
-pub type Axes = SmallVec<[u8; 8]>;
+pub type Axes = Box<[u8]>;
 
 /// Padding of one axis: elements put before, after and between the others.
 /// Negative `lo` and `hi` crop.
@@ -182,7 +183,8 @@ pub trait Custom: fmt::Debug + Send + Sync {
     fn run_cpu(&self, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<(), String>;
 }
 
-/// A primitive.
+/// A primitive. What is larger than two words is boxed: most operations are scalar ones, and
+/// every node has one.
 #[derive(Clone, Debug)]
 pub enum Op {
     // Sources.
@@ -194,9 +196,9 @@ pub enum Op {
     /// `0, 1, 2, ...` along one axis of the given extent.
     Iota(usize, DType, Device),
     /// Data already in memory; the node's value says where.
-    Leaf(Box<Type>),
+    Leaf(Type),
     /// The n-th parameter of a body or of a plan.
-    Param(u32, Box<Type>),
+    Param(u32, Type),
 
     // ALU.
     /// A scalar operation on every element.
@@ -208,11 +210,11 @@ pub enum Op {
 
     // Movement: never runs, rewrites indices.
     /// The same elements in row-major order under another shape.
-    Reshape(Shape),
+    Reshape(Box<Shape>),
     /// Axes reordered: axis `i` of the result is axis `p[i]` of the operand.
     Permute(Axes),
     /// Extents of 1 repeated, and new leading axes.
-    Expand(Shape),
+    Expand(Box<Shape>),
     /// Padding, one entry per axis; the second operand (rank 0) is the fill.
     Pad(Box<[PadAxis]>),
     /// A slice, one entry per axis.
@@ -220,10 +222,10 @@ pub enum Op {
     /// The given axes reversed.
     Flip(Axes),
     /// Sliding windows; the window's elements become a new last axis.
-    Window(WindowAxis),
+    Window(Box<WindowAxis>),
     /// The adjoint of [`Op::Window`]: sums windows back onto an axis of the
     /// given extent. The operand's last axis is the window's elements.
-    Unwindow(WindowAxis, usize),
+    Unwindow(Box<WindowAxis>, usize),
 
     // Reductions.
     /// The given axes combined and removed.
@@ -276,6 +278,23 @@ pub enum Op {
 }
 
 impl Op {
+    /// An [`Op::Reshape`].
+    pub fn reshape(shape: impl Into<Shape>) -> Op {
+        Op::Reshape(Box::new(shape.into()))
+    }
+    /// An [`Op::Expand`].
+    pub fn expand(shape: impl Into<Shape>) -> Op {
+        Op::Expand(Box::new(shape.into()))
+    }
+    /// An [`Op::Window`].
+    pub fn window(window: WindowAxis) -> Op {
+        Op::Window(Box::new(window))
+    }
+    /// An [`Op::Unwindow`].
+    pub fn unwindow(window: WindowAxis, extent: usize) -> Op {
+        Op::Unwindow(Box::new(window), extent)
+    }
+
     /// The operation's name, for plans, goldens and errors.
     pub fn name(&self) -> &'static str {
         match self {

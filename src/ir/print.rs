@@ -10,8 +10,8 @@ use std::fmt::{self, Display, Write};
 use crate::base::{Device, Precision};
 use crate::ir::collect::collect_body;
 use crate::ir::graph::{Graph, GraphNode};
-use crate::ir::node::Type;
 use crate::ir::op::{ContractDims, Op, PadAxis, ScatterMode, SliceAxis, WindowAxis};
+use crate::ir::ty::Type;
 
 impl Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,8 +162,8 @@ mod tests {
         graph.push(GraphNode::new(op, ty, operands, Span::caller()))
     }
 
-    fn float(shape: &[usize]) -> Box<Type> {
-        Box::new(Type::new(shape, DType::F32, Device::cpu()))
+    fn float(shape: &[usize]) -> Type {
+        Type::new(shape, DType::F32, Device::cpu())
     }
 
     #[test]
@@ -172,9 +172,9 @@ mod tests {
         push(&mut graph, Op::Param(0, float(&[4, 8])), &[]);
         push(&mut graph, Op::Const(Scalar::Float(2.0), DType::F32, Device::cpu()), &[]);
         push(&mut graph, Op::Alu(AluOp::Mul), &[0, 1]);
-        push(&mut graph, Op::Reduce(Monoid::Sum, smallvec![1]), &[2]);
+        push(&mut graph, Op::Reduce(Monoid::Sum, [1].into()), &[2]);
         push(&mut graph, Op::Pad(Box::new([PadAxis { lo: 1, hi: -1, interior: 2 }])), &[3, 1]);
-        push(&mut graph, Op::Window(WindowAxis { axis: 0, size: 3, stride: 2, dilation: 1 }), &[4]);
+        push(&mut graph, Op::window(WindowAxis { axis: 0, size: 3, stride: 2, dilation: 1 }), &[4]);
         push(&mut graph, Op::Copy(Device::cuda(1)), &[5]);
         graph.outputs = vec![NodeId(6), NodeId(2)];
         let expected = "\
@@ -192,9 +192,9 @@ return %6, %2
 
     #[test]
     fn a_body_prints_once() {
-        let param = Node::new(Op::Param(0, float(&[2])), *float(&[2]), smallvec![], Span::caller());
-        let neg = Node::new(Op::Alu(AluOp::Neg), *float(&[2]), smallvec![param], Span::caller());
-        let body = Body { params: vec![*float(&[2])], results: vec![neg] };
+        let param = Node::new(Op::Param(0, float(&[2])), float(&[2]), smallvec![], Span::caller());
+        let neg = Node::new(Op::Alu(AluOp::Neg), float(&[2]), smallvec![param], Span::caller());
+        let body = Body { params: vec![float(&[2])], results: vec![neg] };
         let attributes = vec![("scale", Scalar::Float(0.5))];
         let composite = Arc::new(Composite { name: "flip_sign", attributes, body });
         let mut graph = Graph::default();

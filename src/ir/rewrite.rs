@@ -16,8 +16,8 @@ use crate::ir::alu::AluOp;
 use crate::ir::graph::{Graph, GraphNode, Kind, NodeId};
 use crate::ir::infer::{Mismatch, infer};
 use crate::ir::monoid::Monoid;
-use crate::ir::node::Type;
 use crate::ir::op::{Op, WindowAxis};
+use crate::ir::ty::Type;
 
 /// Stands in a map from old to new numbers for a node that is gone.
 pub const DROPPED: NodeId = NodeId(u32::MAX);
@@ -122,7 +122,7 @@ impl Builder {
 
     /// A node that may have rank 0, extended to `shape`.
     pub fn shaped(&mut self, id: NodeId, shape: &Shape, span: Span) -> NodeId {
-        if self.graph.ty(id).shape == *shape { id } else { self.add(Op::Expand(shape.clone()), &[id], span) }
+        if self.graph.ty(id).shape == *shape { id } else { self.add(Op::expand(shape), &[id], span) }
     }
 
     /// The value of a constant; numbers that must not be baked in have none.

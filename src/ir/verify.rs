@@ -12,8 +12,8 @@ use crate::base::Span;
 use crate::ir::collect::collect_body;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::infer::infer;
-use crate::ir::node::Type;
 use crate::ir::op::{Body, Op};
+use crate::ir::ty::Type;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn check_param<'a>(node: &'a GraphNode, params: &mut HashMap<u32, &'a Type>) -> 
     match &node.op {
         Op::Leaf(_) => Some("a leaf in a dense graph".into()),
         Op::Param(number, ty) => match params.insert(*number, ty) {
-            Some(before) if before != &**ty => {
+            Some(before) if before != ty => {
                 Some(format!("parameter {number} has type {ty}, and {before} before"))
             }
             Some(_) | None => None,
@@ -99,7 +99,7 @@ fn check_body(body: &Body) -> Vec<String> {
     for node in &graph.nodes {
         if let Op::Param(number, ty) = &node.op {
             let declared = body.params.get(*number as usize);
-            if declared != Some(&**ty) {
+            if declared != Some(ty) {
                 let declared = declared.map_or("nothing".into(), Type::to_string);
                 messages.push(format!("its body reads parameter {number} as {ty}, declared {declared}"));
             }
@@ -130,10 +130,10 @@ mod tests {
 
     fn sound() -> Graph {
         let mut graph = Graph::default();
-        push(&mut graph, Op::Param(0, Box::new(float(&[4, 8]))), float(&[4, 8]), &[]);
+        push(&mut graph, Op::Param(0, float(&[4, 8])), float(&[4, 8]), &[]);
         push(&mut graph, Op::Const(Scalar::Float(1.0), DType::F32, Device::cpu()), float(&[]), &[]);
         push(&mut graph, Op::Alu(AluOp::Add), float(&[4, 8]), &[0, 1]);
-        push(&mut graph, Op::Reduce(Monoid::Sum, smallvec![1]), float(&[4]), &[2]);
+        push(&mut graph, Op::Reduce(Monoid::Sum, [1].into()), float(&[4]), &[2]);
         graph.outputs = vec![NodeId(3)];
         graph
     }
@@ -162,11 +162,11 @@ mod tests {
         assert_eq!(found(&arity), [(2, "add: expected 2 operands, found 1".into())]);
 
         let mut leaf = sound();
-        leaf.nodes[0] = leaf.nodes[0].with_op(Op::Leaf(Box::new(float(&[4, 8]))));
+        leaf.nodes[0] = leaf.nodes[0].with_op(Op::Leaf(float(&[4, 8])));
         assert_eq!(found(&leaf), [(0, "a leaf in a dense graph".into())]);
 
         let mut param = sound();
-        push(&mut param, Op::Param(0, Box::new(float(&[2]))), float(&[2]), &[]);
+        push(&mut param, Op::Param(0, float(&[2])), float(&[2]), &[]);
         assert_eq!(found(&param), [(4, "parameter 0 has type f32[2], and f32[4, 8] before".into())]);
 
         let mut output = sound();
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn bodies_are_checked_too() {
-        let inner = Node::new(Op::Param(1, Box::new(float(&[2]))), float(&[2]), smallvec![], Span::caller());
+        let inner = Node::new(Op::Param(1, float(&[2])), float(&[2]), smallvec![], Span::caller());
         let body = crate::ir::Body { params: vec![float(&[2])], results: vec![inner] };
         let composite = Arc::new(Composite { name: "broken", attributes: vec![], body });
         let mut graph = Graph::default();
-        push(&mut graph, Op::Param(0, Box::new(float(&[2]))), float(&[2]), &[]);
+        push(&mut graph, Op::Param(0, float(&[2])), float(&[2]), &[]);
         push(&mut graph, Op::Composite(composite, 0), float(&[2]), &[0]);
         let message = "its body reads parameter 1 as f32[2], declared nothing";
         assert_eq!(found(&graph), [(1, message.into())]);

@@ -65,14 +65,16 @@ pub struct Dynamic {
     pub checked: bool,
 }
 
-/// Where in a buffer an element lies, in elements:
-/// `affine + sum(dynamic.index * dynamic.stride)`.
+/// Where in a buffer an element lies, in elements, `affine + sum(dynamic.index *
+/// dynamic.stride)`, and when it may be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Access {
     /// The part that the axes determine.
     pub affine: Affine,
     /// The parts that data determines.
     pub dynamic: Vec<Dynamic>,
+    /// When it may be read.
+    pub guard: Shared<Guard>,
 }
 
 /// A pure expression. Positions are apart: most expressions have none, and kernels share those
@@ -89,7 +91,7 @@ pub enum Expr {
     /// Whether a condition on the axes holds, as `Bool`.
     Inside(Shared<Within>),
     /// An element of the n-th input.
-    Load(u32, Shared<Access>, Shared<Guard>),
+    Load(u32, Shared<Access>),
     /// A scalar operation; unused operands repeat the first.
     Alu(AluOp, [ExprId; 3]),
     /// Conversion to the expression's type.
@@ -116,6 +118,9 @@ pub struct ExprNode {
     /// The level at which the value varies.
     pub level: u8,
 }
+
+// A plan of many kernels holds many.
+const _: () = assert!(size_of::<ExprNode>() <= 24);
 
 impl ExprNode {
     /// The constant's value, if it is one.
@@ -144,8 +149,9 @@ impl ExprNode {
             Expr::Reduce(..) | Expr::Scan(..) => return self.level,
             Expr::Index(affine) => of(affine),
             Expr::Inside(within) => of(&within.value),
-            Expr::Load(_, access, guard) => {
-                guard.within.iter().map(|within| of(&within.value)).fold(of(&access.affine), u8::max)
+            Expr::Load(_, access) => {
+                let within = access.guard.within.iter();
+                within.map(|within| of(&within.value)).fold(of(&access.affine), u8::max)
             }
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator | Expr::Alu(..) => 0,
             Expr::Cast(_) | Expr::Bitcast(_) => 0,
@@ -159,21 +165,21 @@ impl ExprNode {
 impl Expr {
     /// An element of an input.
     pub fn loaded(input: u32, access: Access, guard: Guard) -> Expr {
-        Expr::Load(input, access.into(), guard.into())
+        Expr::Load(input, Access { guard: guard.into(), ..access }.into())
     }
 
     /// The input and the access of a load.
     pub fn load(&self) -> Option<(u32, &Access)> {
-        if let Expr::Load(input, access, _) = self { Some((*input, access)) } else { None }
+        if let Expr::Load(input, access) = self { Some((*input, access)) } else { None }
     }
 
     /// Calls `visit` with every operand, guards and dynamic indices included.
     pub fn operands(&self, mut visit: impl FnMut(ExprId)) {
         match self {
             Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Accumulator => {}
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
                 access.dynamic.iter().for_each(|d| visit(d.index));
-                guard.masks.iter().copied().for_each(&mut visit);
+                access.guard.masks.iter().copied().for_each(&mut visit);
             }
             Expr::Alu(op, x) => x[..op.arity()].iter().copied().for_each(visit),
             Expr::Cast(x) | Expr::Bitcast(x) | Expr::Reduce(_, x) | Expr::Scan(_, x, _) => visit(*x),
@@ -188,17 +194,18 @@ impl Expr {
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => self.clone(),
             Expr::Index(value) => Expr::Index(affine(value).into()),
             Expr::Inside(condition) => Expr::Inside(within(condition).into()),
-            Expr::Load(slot, access, guard) => {
+            Expr::Load(slot, access) => {
                 let dynamic = |d: &Dynamic| Dynamic { index: number(d.index), ..d.clone() };
+                let guard = Guard {
+                    within: access.guard.within.iter().map(within).collect(),
+                    masks: access.guard.masks.iter().map(|&mask| number(mask)).collect(),
+                };
                 let access = Access {
                     affine: affine(&access.affine),
                     dynamic: access.dynamic.iter().map(dynamic).collect(),
+                    guard: guard.into(),
                 };
-                let guard = Guard {
-                    within: guard.within.iter().map(within).collect(),
-                    masks: guard.masks.iter().map(|&mask| number(mask)).collect(),
-                };
-                Expr::loaded(*slot, access, guard)
+                Expr::Load(*slot, access.into())
             }
             Expr::Alu(op, x) => Expr::Alu(*op, x.map(number)),
             Expr::Cast(x) => Expr::Cast(number(*x)),

@@ -45,9 +45,9 @@ impl Parts {
         match expr {
             Expr::Index(affine) => self.indices.share(affine),
             Expr::Inside(within) => self.conditions.share(within),
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
+                self.guards.share(&mut access.guard);
                 self.accesses.share(access);
-                self.guards.share(guard);
             }
             Expr::Const(_)
             | Expr::Arg(_)

@@ -60,7 +60,7 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
     for node in &kernel.exprs {
         match &node.expr {
             Expr::Inside(within) => found.push(Within::clone(within)),
-            Expr::Load(_, _, guard) => found.extend(guard.within.iter().cloned()),
+            Expr::Load(_, access) => found.extend(access.guard.within.iter().cloned()),
             Expr::Alu(AluOp::Lt, x) => found.extend(below(kernel, x[0], x[1])),
             Expr::Const(_)
             | Expr::Arg(_)
@@ -219,7 +219,7 @@ fn simplified(piece: &mut Kernel, mut node: ExprNode) -> ExprId {
     let decided = |value: bool| Expr::Const(Scalar::Bool(value).to_bits(DType::Bool));
     let expr = match &mut node.expr {
         Expr::Inside(within) => holds(within, piece).map(decided),
-        Expr::Load(_, _, guard) => settle(piece, guard).then(|| Expr::Const(0)),
+        Expr::Load(_, access) => settle(piece, &mut access.guard).then(|| Expr::Const(0)),
         Expr::Alu(AluOp::Where, x) => match truth(x[0]) {
             Some(true) => return x[1],
             Some(false) => return x[2],

@@ -87,7 +87,7 @@ fn expression(expr: &Expr) -> String {
         Expr::Arg(n) => format!("arg {n}"),
         Expr::Index(affine) => format!("index {affine}"),
         Expr::Inside(within) => format!("inside {}", condition(within)),
-        Expr::Load(slot, access, guard) => format!("in{slot}[{}]{}", address(access), conditions(guard)),
+        Expr::Load(slot, access) => format!("in{slot}[{}]{}", address(access), conditions(&access.guard)),
         Expr::Alu(op, x) => format!("{} {}", op.name(), list(&x[..op.arity()])),
         Expr::Cast(x) => format!("cast %{}", x.0),
         Expr::Bitcast(x) => format!("bitcast %{}", x.0),

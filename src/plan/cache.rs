@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::build::Plan;
-use crate::plan::key::{ScalarValue, Skeleton, Values, shrink};
+use crate::plan::key::{Skeleton, Values, shrink};
 
 /// Plans kept before all are forgotten.
 const MAX_PLANS: usize = 4096;
@@ -20,7 +20,7 @@ struct Specialisation {
 /// The scalars that a graph had last, and which of them ever changed.
 #[derive(Debug, Default)]
 struct Changing {
-    last: Vec<ScalarValue>,
+    last: Vec<u64>,
     changed: Vec<bool>,
 }
 
@@ -64,7 +64,7 @@ impl PlanCache {
         }
         let model = self.known(skeleton).iter().find(|known| known.suits(values));
         let model = model.map(|known| known.plan.clone());
-        let lifted = self.changing.entry(skeleton.graph()).or_default().meet(&values.scalars);
+        let lifted = self.changing.entry(skeleton.graph()).or_default().meet(values);
         Lookup::Miss { lifted, model }
     }
 
@@ -100,14 +100,15 @@ impl PlanCache {
 impl Changing {
     /// Takes a graph's scalars in; gives those to take as arguments: what
     /// differed once will differ again.
-    fn meet(&mut self, scalars: &[ScalarValue]) -> Vec<bool> {
+    fn meet(&mut self, values: &Values) -> Vec<bool> {
+        let Values { scalars, arguments, .. } = values;
         if self.last.len() != scalars.len() {
-            let changed = scalars.iter().map(|scalar| scalar.always_argument).collect();
-            *self = Changing { last: scalars.to_vec(), changed };
+            *self = Changing { last: scalars.clone(), changed: arguments.clone() };
         }
-        for ((changed, last), scalar) in self.changed.iter_mut().zip(&mut self.last).zip(scalars) {
-            *changed |= scalar.always_argument || last.bits != scalar.bits;
-            *last = *scalar;
+        let constants = self.changed.iter_mut().zip(&mut self.last).zip(scalars.iter().zip(arguments));
+        for ((changed, last), (&bits, argument)) in constants {
+            *changed |= *argument || *last != bits;
+            *last = bits;
         }
         self.changed.clone()
     }
@@ -132,6 +133,6 @@ impl Specialisation {
                 .iter()
                 .zip(&self.values.scalars)
                 .zip(&values.scalars)
-                .all(|((&lifted, mine), theirs)| lifted || mine.bits == theirs.bits)
+                .all(|((&lifted, mine), theirs)| lifted || mine == theirs)
     }
 }

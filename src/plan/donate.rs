@@ -5,10 +5,9 @@
 //! may be views of one buffer; then one that is all of it may be overwritten
 //! once the others have been read.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ir::collect::Collected;
+use crate::ir::collect::{AddressMap, Collected};
 use crate::ir::{Buffer, Node, NodeId};
 
 /// What is known of the leaves' memory, by leaf.
@@ -55,7 +54,7 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
     }
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
     // By buffer: its first leaf, its views among the leaves, those released.
-    let mut views: HashMap<*const Buffer, (u32, usize, usize)> = HashMap::new();
+    let mut views: AddressMap<*const Buffer, (u32, usize, usize)> = AddressMap::default();
     for (number, (leaf, id)) in collected.leaves().zip(collected.leaf_ids()).enumerate() {
         let Some(buffer) = buffer(leaf) else { continue };
         let known = views.entry(buffer).or_insert((number as u32, 0, 0));

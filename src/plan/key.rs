@@ -50,6 +50,7 @@ pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
     skeleton.numbers.shrink_to_fit();
     values.fixed.shrink_to_fit();
     values.scalars.shrink_to_fit();
+    values.arguments.shrink_to_fit();
 }
 
 /// The numbers of a graph.
@@ -57,9 +58,10 @@ pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
 pub struct Values {
     /// Extents and other numbers that a plan is built for.
     pub fixed: Numbers,
-    /// Constants, in the order of their nodes: bits, and whether the value
-    /// is an argument in any case.
-    pub scalars: Vec<ScalarValue>,
+    /// The bits of the graph's constants, in the order of their nodes.
+    pub scalars: Vec<u64>,
+    /// By constant: whether it is an [`Op::Arg`], and so an argument in any case.
+    pub arguments: Vec<bool>,
 }
 
 impl Values {
@@ -74,15 +76,6 @@ impl Values {
             }
         }
     }
-}
-
-/// A constant of the graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScalarValue {
-    /// The value's bits in its type.
-    pub bits: u64,
-    /// Whether it is an [`Op::Arg`].
-    pub always_argument: bool,
 }
 
 /// The key of a collected graph, given whose memory its leaves are.
@@ -189,10 +182,11 @@ impl Writer {
         self.values.fixed.extend(extents.iter().map(|&extent| extent as u64));
     }
 
-    fn scalar(&mut self, value: Scalar, dtype: DType, always_argument: bool, lift: bool) {
+    fn scalar(&mut self, value: Scalar, dtype: DType, argument: bool, lift: bool) {
         let bits = value.to_bits(dtype);
         if lift {
-            self.values.scalars.push(ScalarValue { bits, always_argument });
+            self.values.scalars.push(bits);
+            self.values.arguments.push(argument);
         } else {
             self.values.fixed.push(bits);
         }

@@ -165,7 +165,7 @@ pub(crate) fn prepare(context: &Context, nodes: &[Arc<Node>]) -> Result<Prepared
     let collected = collect(nodes);
     let memory = leaf_memory(&collected);
     let (skeleton, values) = key(&collected, &memory);
-    let scalars = values.scalars.iter().map(|scalar| scalar.bits).collect();
+    let scalars = values.scalars.clone();
     let plan = match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => {
             add(&context.counts.cache_hits, 1);

@@ -54,9 +54,9 @@ fn each(kernel: &Kernel, visit: &mut dyn FnMut(&Affine)) {
         match &node.expr {
             Expr::Index(affine) => visit(affine),
             Expr::Inside(within) => visit(&within.value),
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
                 visit(&access.affine);
-                guard.within.iter().for_each(|within: &Within| visit(&within.value));
+                access.guard.within.iter().for_each(|within: &Within| visit(&within.value));
             }
             Expr::Const(_)
             | Expr::Arg(_)
@@ -84,9 +84,9 @@ fn merge(kernel: &mut Kernel, outer: AxisId, inner: AxisId) {
         match &mut node.expr {
             Expr::Index(affine) => forget(affine),
             Expr::Inside(within) => forget(&mut within.value),
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
                 forget(&mut access.affine);
-                guard.within.iter_mut().for_each(|within| forget(&mut within.value));
+                access.guard.within.iter_mut().for_each(|within| forget(&mut within.value));
             }
             Expr::Const(_)
             | Expr::Arg(_)

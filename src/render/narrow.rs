@@ -197,13 +197,12 @@ impl Rewrite<'_> {
             Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Accumulator => {
                 node.expr.clone()
             }
-            Expr::Load(slot, access, guard) => {
+            Expr::Load(slot, access) => {
                 let dynamic = |part: &Dynamic| Dynamic { index: self.own(part.index), ..part.clone() };
                 let dynamic = access.dynamic.iter().map(dynamic).collect();
-                let masks = guard.masks.iter().map(|&mask| self.own(mask)).collect();
-                let access = Access { affine: access.affine.clone(), dynamic };
-                let guard = Guard { within: guard.within.clone(), masks };
-                Expr::loaded(*slot, access, guard)
+                let masks = access.guard.masks.iter().map(|&mask| self.own(mask)).collect();
+                let guard = Guard { within: access.guard.within.clone(), masks }.into();
+                Expr::Load(*slot, Access { affine: access.affine.clone(), dynamic, guard }.into())
             }
             Expr::Alu(AluOp::Where, x) => {
                 let [yes, no, _] = self.alike([x[1], x[2], x[2]], 2);

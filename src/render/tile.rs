@@ -1,7 +1,7 @@
 //! Which axes of a kernel go to invocations, teams, lanes and loops.
 
 use crate::base::DType;
-use crate::kernel::{Access, Affine, AxisId, Expr, Guard, Kernel};
+use crate::kernel::{Access, Affine, AxisId, Expr, Kernel};
 use crate::render::c_like::Lanes;
 use crate::render::c_like::emit::GROUPS;
 use crate::render::c_like::turns::written;
@@ -198,8 +198,8 @@ pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, V
     let mut inputs =
         vec![target.alignment >= 4 && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
     for node in &kernel.exprs {
-        if let Expr::Load(slot, access, guard) = &node.expr {
-            inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 4);
+        if let Expr::Load(slot, access) = &node.expr {
+            inputs[*slot as usize] &= loads_neighbours(access, lanes, 4);
         }
     }
     let outputs = kernel.stores.iter().map(|store| run_axis(&store.address, lanes, 4).is_some());
@@ -216,8 +216,8 @@ fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<
     let mut inputs: Vec<bool> =
         kernel.inputs.iter().map(|input| target.alignment >= 8 && wide(input.dtype)).collect();
     for node in &kernel.exprs {
-        if let Expr::Load(slot, access, guard) = &node.expr {
-            inputs[*slot as usize] &= loads_neighbours(access, guard, lanes, 8);
+        if let Expr::Load(slot, access) = &node.expr {
+            inputs[*slot as usize] &= loads_neighbours(access, lanes, 8);
         }
     }
     let is_run = |address: &Affine| run_axis(address, lanes, 8).is_some();
@@ -225,10 +225,10 @@ fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<
     (inputs, outputs.collect())
 }
 
-fn loads_neighbours(access: &Access, guard: &Guard, lanes: &Lanes, count: usize) -> bool {
+fn loads_neighbours(access: &Access, lanes: &Lanes, count: usize) -> bool {
     let Some(axis) = run_axis(&access.affine, lanes, count) else { return false };
-    let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
-    access.dynamic.is_empty() && guard.masks.is_empty() && same
+    let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
+    access.dynamic.is_empty() && access.guard.masks.is_empty() && same
 }
 
 /// The axis along which an address gives so many neighbours at a time, from a multiple

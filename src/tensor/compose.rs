@@ -169,7 +169,7 @@ impl Site {
         if x.ty().is_some_and(|ty| ty.shape[..] == *dims) {
             return x.clone();
         }
-        self.apply(Op::Reshape(Shape::new(dims)), &[x])
+        self.apply(Op::reshape(dims), &[x])
     }
     /// Axes reordered; the same node when the order is the present one.
     pub fn permute(self, x: &Tensor, order: &[usize]) -> Tensor {
@@ -246,11 +246,11 @@ impl Site {
     }
     /// Sliding windows, their elements on a new last axis.
     pub fn window(self, x: &Tensor, window: WindowAxis) -> Tensor {
-        self.apply(Op::Window(window), &[x])
+        self.apply(Op::window(window), &[x])
     }
     /// Windows summed back onto an axis of `extent`.
     pub fn unwindow(self, x: &Tensor, window: WindowAxis, extent: usize) -> Tensor {
-        self.apply(Op::Unwindow(window, extent), &[x])
+        self.apply(Op::unwindow(window, extent), &[x])
     }
     /// The diagonal of two axes of one extent, as a new last axis.
     pub fn diagonal(self, x: &Tensor, a: usize, b: usize) -> Tensor {

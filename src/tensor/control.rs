@@ -154,12 +154,12 @@ fn type_of(x: &Tensor) -> Checked<Type> {
 
 fn slice_type(x: &Tensor) -> Checked<Type> {
     let ty = type_of(x)?;
-    Ok(Type { shape: Shape::new(&ty.shape[1..]), ..ty })
+    Ok(ty.with_shape(&ty.shape[1..]))
 }
 
 fn parameters(site: Site, types: Vec<Type>) -> Vec<Tensor> {
     let param = |(i, ty)| {
-        let op = Op::Param(i as u32, Box::new(ty));
+        let op = Op::Param(i as u32, ty);
         Tensor::apply(site.name, site.span, op, &[])
     };
     types.into_iter().enumerate().map(param).collect()

@@ -10,12 +10,12 @@ use crate::tensor::{Place, Tensor};
 /// A constant of any shape.
 pub(crate) fn filled(site: Site, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
     let number = site.scalar(value, dtype, device);
-    if shape.rank() == 0 { number } else { site.apply(Op::Expand(shape), &[&number]) }
+    if shape.rank() == 0 { number } else { site.apply(Op::expand(shape), &[&number]) }
 }
 
 /// Data that a meta tensor has in name only: an input of every plan.
 fn dataless(site: Site, shape: Shape, dtype: DType, device: Device) -> Tensor {
-    let ty = Box::new(Type::new(shape, dtype, device));
+    let ty = Type::new(shape, dtype, device);
     site.apply(Op::Leaf(ty), &[])
 }
 

@@ -234,7 +234,7 @@ impl Tensor {
     /// A rank-0 constant.
     pub(crate) fn constant(value: Scalar, dtype: DType, device: Device, span: Span) -> Tensor {
         let op = Op::Const(value.cast(dtype), dtype, device);
-        let ty = Type::new(Shape::scalar(), dtype, device);
+        let ty = Type::scalar(dtype, device);
         debug_assert_eq!(ir::infer(&op, &[]).as_ref(), Ok(&ty));
         Tensor::from_node(Node::new(op, ty, Operands::new(), span))
     }

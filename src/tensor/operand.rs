@@ -69,6 +69,20 @@ pub(crate) type OperandList = SmallVec<[OperandValue; 3]>;
 /// tensors and then numbers count only where their category is higher, as in
 /// PyTorch. `None` if there is no tensor and no number.
 pub(crate) fn common_dtype<O: Borrow<OperandValue>>(operands: &[O]) -> Option<DType> {
+    one_dtype(operands).or_else(|| promoted_dtype(operands))
+}
+
+/// The type of operands that all are tensors of it, as mostly.
+fn one_dtype<O: Borrow<OperandValue>>(operands: &[O]) -> Option<DType> {
+    let mut dtypes = operands.iter().map(|operand| match operand.borrow() {
+        OperandValue::Tensor(tensor) => Some(tensor.dtype()),
+        OperandValue::Scalar(_) => None,
+    });
+    let first = dtypes.next()??;
+    dtypes.all(|dtype| dtype == Some(first)).then_some(first)
+}
+
+fn promoted_dtype<O: Borrow<OperandValue>>(operands: &[O]) -> Option<DType> {
     let mut ranked: Option<DType> = None;
     let mut rank0: Option<DType> = None;
     let mut number: Option<DType> = None;
@@ -212,7 +226,7 @@ impl Tensor {
         if self.ty().is_some_and(|ty| ty.shape == *shape) {
             return self;
         }
-        Tensor::apply_owned(name, span, Op::Expand(shape.clone()), [self])
+        Tensor::apply_owned(name, span, Op::expand(shape), [self])
     }
 
     /// `condition ? yes : no`, with the values brought to `dtype`.

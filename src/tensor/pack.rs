@@ -98,8 +98,7 @@ impl Pack {
                 dense && here && Arc::ptr_eq(&value.buffer, buffer)
             })
         };
-        let mut ty = first.ty().clone();
-        ty.shape = self.packing.shape.clone();
+        let ty = first.ty().with_shape(&self.packing.shape);
         let same_type = |node: &Arc<Node>| node.ty().dtype == ty.dtype;
         let fits = ty.bytes() == buffer.bytes && nodes.iter().all(same_type);
         if !fits || !nodes.iter().zip(&self.packing.starts).all(placed) {

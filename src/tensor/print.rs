@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
 use crate::base::{DType, Device, DeviceKind, Error, Result, Scalar, Shape};
-use crate::ir::{Layout, Leaf, Node, Type};
+use crate::ir::{Layout, Leaf, Node, Type, TypeParts};
 use crate::plan;
 use crate::plan::view::view;
 use crate::runtime::host;
@@ -121,7 +121,7 @@ impl fmt::Display for Tensor {
         {
             return f.write_str(&text);
         }
-        let Type { shape, dtype, device } = node.ty();
+        let TypeParts { shape, dtype, device } = &**node.ty();
         let lazy = if node.value().is_none() && !device.is_meta() { ", lazy" } else { "" };
         write!(f, "tensor(shape {shape}, {dtype}, {device}{lazy})")
     }

@@ -151,7 +151,7 @@ impl Tensor {
                 site.expand(&site.constant_like(0, &x), &shape)
             } else {
                 let window = WindowAxis { axis: axis as u8, size, stride: step, dilation: 1 };
-                site.apply(Op::Window(window), &[&x])
+                site.apply(Op::window(window), &[&x])
             };
             // PyTorch drops the axis that stands for the missing one.
             Ok(if self.rank() == 0 { site.reshape(&y, &Shape::from(size)) } else { y })

@@ -62,7 +62,7 @@ pub(crate) fn picked(site: Site, result: Tensor, x: &Tensor, axis: usize, index:
 
 /// The same tensor under a node of its own.
 pub(crate) fn identity(x: &Tensor, span: Span) -> Tensor {
-    Tensor::apply("identity", span, Op::Reshape(x.shape()), &[x])
+    Tensor::apply("identity", span, Op::reshape(x.shape()), &[x])
 }
 
 impl Tensor {

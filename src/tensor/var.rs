@@ -60,7 +60,7 @@ impl Var {
         let expected = held.node()?.ty();
         if *expected != found {
             let error = OpError::new("set", span, format!("{expected}"), format!("{found}"));
-            return Err(error.with_shapes([expected.shape.clone(), found.shape]).into());
+            return Err(error.with_shapes([expected.shape.clone(), found.shape.clone()]).into());
         }
         // Dropped after the lock is: a graph may be long.
         let old = std::mem::replace(&mut *held, tensor);

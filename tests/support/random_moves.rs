@@ -30,7 +30,7 @@ impl Construction {
             }
             _ => {}
         }
-        self.moved(Op::Reshape(Shape(dims)), &a)
+        self.moved(Op::reshape(Shape(dims)), &a)
     }
 
     pub(super) fn permute(&self, a: Entry, with: [u8; 4]) -> Option<Entry> {
@@ -49,7 +49,7 @@ impl Construction {
             Some(axis) if with[0].is_multiple_of(2) => dims[axis] = extent,
             _ => dims.insert(0, extent),
         }
-        self.moved(Op::Expand(Shape(dims)), &a)
+        self.moved(Op::expand(Shape(dims)), &a)
     }
 
     pub(super) fn pad(&self, a: Entry, fill: Entry, with: [u8; 4]) -> Option<Entry> {
@@ -94,7 +94,7 @@ impl Construction {
         let axis = usize::from(with[0]).checked_rem(a.rank())? as u8;
         let size = 1 + usize::from(with[1]) % 4;
         let (stride, dilation) = (1 + usize::from(with[2]) % 3, 1 + usize::from(with[3]) % 2);
-        self.moved(Op::Window(WindowAxis { axis, size, stride, dilation }), &a)
+        self.moved(Op::window(WindowAxis { axis, size, stride, dilation }), &a)
     }
 
     pub(super) fn unwindow(&self, a: Entry, with: [u8; 4]) -> Option<Entry> {
@@ -109,6 +109,6 @@ impl Construction {
         let terms = count.min(size).max(1) as f64;
         let a = self.summable(a, terms)?;
         let bound = terms * a.bound;
-        self.computed(Op::Unwindow(WindowAxis { axis, size, stride, dilation }, extent), &[&a], bound)
+        self.computed(Op::unwindow(WindowAxis { axis, size, stride, dilation }, extent), &[&a], bound)
     }
 }

@@ -265,7 +265,7 @@ impl Construction {
         let common = if b.rank() == 0 { None } else { a.shape().broadcast(b.shape()) };
         match common.filter(|_| a.rank() > 0) {
             Some(shape) => {
-                Some((self.moved(Op::Expand(shape.clone()), a)?, self.moved(Op::Expand(shape), &b)?))
+                Some((self.moved(Op::expand(shape.clone()), a)?, self.moved(Op::expand(shape), &b)?))
             }
             None => Some((a.clone(), self.resized(b, a.shape())?)),
         }
@@ -277,14 +277,14 @@ impl Construction {
             return Some(b);
         }
         if b.shape().broadcast(shape).as_ref() == Some(shape) {
-            return self.moved(Op::Expand(shape.clone()), &b);
+            return self.moved(Op::expand(shape.clone()), &b);
         }
         if b.shape().numel() == 0 {
             return None;
         }
         let first = SliceAxis { start: 0, stop: 1, step: 1 };
         let one = self.moved(Op::Slice(vec![first; b.rank()].into()), &b)?;
-        self.moved(Op::Reshape(Shape::scalar()), &one)
+        self.moved(Op::reshape(Shape::scalar()), &one)
     }
 
     pub(super) fn unary(&self, a: Entry, with: [u8; 4]) -> Option<Entry> {

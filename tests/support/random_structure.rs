@@ -114,7 +114,7 @@ impl Construction {
             if device::has(DType::I64) {
                 return Some(entry(buffers.leaf(ty, with % 64, fresh)));
             }
-            let narrow = Type { dtype: DType::I32, ..ty };
+            let narrow = ty.with_dtype(DType::I32);
             let leaf = entry(buffers.leaf(narrow, with % 64, fresh));
             return self.moved(Op::Cast(DType::I64), &leaf);
         }
@@ -125,8 +125,8 @@ impl Construction {
         let position = self.computed(Op::Alu(AluOp::Rem), &[&scaled, &modulus], extent as f64)?;
         let mut shape = Dims::from_elem(1, like.rank());
         shape[axis] = count;
-        let position = self.moved(Op::Reshape(Shape(shape)), &position)?;
-        self.moved(Op::Expand(ty.shape), &position)
+        let position = self.moved(Op::reshape(Shape(shape)), &position)?;
+        self.moved(Op::expand(&ty.shape), &position)
     }
 
     pub(super) fn gather(&mut self, a: Entry, with: [u8; 4]) -> Option<Entry> {
@@ -185,8 +185,8 @@ impl Construction {
         let a = self.clamped(a, 8.0)?;
         let trips = usize::from(with[0]) % 4;
         let stack: Dims = std::iter::once(trips).chain(a.shape().iter().copied()).collect();
-        let stacked = self.moved(Op::Expand(Shape(stack)), &a)?;
-        let param = |number: u32, ty: &Type| self.node(Op::Param(number, Box::new(ty.clone())), &[]);
+        let stacked = self.moved(Op::expand(Shape(stack)), &a)?;
+        let param = |number: u32, ty: &Type| self.node(Op::Param(number, ty.clone()), &[]);
         let scalar = Type::new((), DType::I64, self.variant.device);
         let limit = self.number(8.0, dtype).node;
         let params = vec![scalar, a.ty().clone(), a.ty().clone(), limit.ty().clone()];
@@ -219,7 +219,7 @@ impl Construction {
             return None;
         }
         let a = self.summable(a, 2.0)?;
-        let param = self.node(Op::Param(0, Box::new(a.ty().clone())), &[])?;
+        let param = self.node(Op::Param(0, a.ty().clone()), &[])?;
         let zero = self.number(0.0, a.dtype()).node;
         let positive = self.node(Op::Alu(AluOp::Max), &[&param, &zero])?;
         let twice = self.node(Op::Alu(AluOp::Add), &[&positive, &param])?;

@@ -52,9 +52,9 @@ pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
         Op::Slice(axes) => each(&|_| Some(movement::slice(p, axes))),
         Op::Flip(axes) => each(&|_| Some(p.site.apply(Op::Flip(axes.clone()), &[p.g]))),
         Op::Window(window) => {
-            each(&|_| Some(p.site.unwindow(p.g, *window, p.x[0].shape()[usize::from(window.axis)])))
+            each(&|_| Some(p.site.unwindow(p.g, **window, p.x[0].shape()[usize::from(window.axis)])))
         }
-        Op::Unwindow(window, _) => each(&|_| Some(p.site.window(p.g, *window))),
+        Op::Unwindow(window, _) => each(&|_| Some(p.site.window(p.g, **window))),
         Op::Reduce(monoid, axes) => each(&|_| reduce::reduce(p, *monoid, axes)),
         Op::Scan(monoid, axis) => each(&|_| scan::scan(p, *monoid, usize::from(*axis))),
         Op::Contract(dims) => each(&|i| Some(contract::contract(p, dims, i))),

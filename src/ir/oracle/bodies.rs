@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use crate::base::{DType, Error, Result};
 use crate::ir::collect::collect_body;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
-use crate::ir::node::Type;
 use crate::ir::op::{Composite, Custom, LoopSpec, Op};
 use crate::ir::oracle::bounds;
 use crate::ir::oracle::interpret::interpret;
 use crate::ir::oracle::value::{Cell, Data, Value};
+use crate::ir::ty::Type;
 
 /// What nodes must share to be results of one run.
 type Key = (usize, SmallVec<[NodeId; 3]>);
@@ -129,7 +129,7 @@ fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Cell], bounded: bool) -
         let values: Vec<&Value> = slices.iter().map(|cell| &*cell.value).collect();
         let value = Rc::new(stack(&values, result.ty()));
         let errors: Option<Vec<&Value>> = slices.iter().map(|cell| cell.error.as_deref()).collect();
-        let ty = Type { dtype: DType::F64, ..result.ty().clone() };
+        let ty = result.ty().with_dtype(DType::F64);
         let error = errors.filter(|_| bounded).map(|errors| Rc::new(stack(&errors, &ty)));
         carries.push(Cell { value, error });
     }
@@ -138,7 +138,7 @@ fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Cell], bounded: bool) -
 
 /// Entry `trip` of the leading axis.
 fn slice_of(value: &Value, trip: usize) -> Value {
-    let ty = Type { shape: value.ty.shape[1..].into(), ..value.ty.clone() };
+    let ty = value.ty.with_shape(&value.ty.shape[1..]);
     let count = ty.shape.numel();
     let range = trip * count..(trip + 1) * count;
     let data = match &value.data {
@@ -157,7 +157,7 @@ fn stack(slices: &[&Value], slice: &Type) -> Value {
     } else {
         Data::Int(slices.iter().flat_map(|slice| slice.data.ints()).copied().collect())
     };
-    Value::new(Type { shape, ..slice.clone() }, data)
+    Value::new(slice.with_shape(shape), data)
 }
 
 fn custom_results(

@@ -10,12 +10,12 @@ use crate::base::{DType, Result, Shape};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::ir::graph::GraphNode;
 use crate::ir::monoid::Monoid;
-use crate::ir::node::Type;
 use crate::ir::op::{Axes, Op, ScatterMode};
 use crate::ir::oracle::bounds_alu::{self, grown, least, unit};
 use crate::ir::oracle::interpret::primitive;
 use crate::ir::oracle::reduce::groups;
 use crate::ir::oracle::value::{Cell, Data, Value};
+use crate::ir::ty::Type;
 
 /// A value, and how far each element of a device's result may be from it.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub(super) fn error(node: &GraphNode, operands: &[Cell], value: &Value) -> Resul
 
 /// A type of the same shape for errors and magnitudes.
 fn wide(ty: &Type) -> Type {
-    Type { dtype: DType::F64, ..ty.clone() }
+    ty.with_dtype(DType::F64)
 }
 
 /// The primitive itself, applied to other operands of type `F64`.

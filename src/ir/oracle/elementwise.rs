@@ -2,8 +2,8 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
-use crate::ir::node::Type;
 use crate::ir::oracle::value::{Data, Value, wrap};
+use crate::ir::ty::Type;
 
 pub(super) fn constant(value: Scalar, dtype: DType) -> Data {
     data([value.cast(dtype)].into_iter(), dtype)

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use crate::base::{DType, Error, Result, Shape, Span};
 use crate::ir::alu::AluOp;
-use crate::ir::node::Type;
 use crate::ir::op::ScatterMode;
 use crate::ir::oracle::movement::positions;
 use crate::ir::oracle::value::{Data, Value, wrap};
+use crate::ir::ty::Type;
 
 /// Elements along an axis at the positions the index gives.
 pub(super) fn gather(axis: u8, span: Span, operand: &Value, index: &Value) -> Result<Data> {

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use crate::base::Result;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
-use crate::ir::node::Type;
 use crate::ir::op::Op;
 use crate::ir::oracle::value::{Cell, Data, Value};
 use crate::ir::oracle::{argument, bodies, bounds, elementwise, index, movement, reduce};
+use crate::ir::ty::Type;
 
 /// The unrounded values of a graph's outputs, with error bounds if `bounded`.
 pub(super) fn interpret(graph: &Graph, params: &[Cell], bounded: bool) -> Result<Vec<Cell>> {

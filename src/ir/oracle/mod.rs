@@ -25,7 +25,8 @@ use crate::base::{Error, Result};
 use crate::ir::buffer::Leaf;
 use crate::ir::collect::collect;
 use crate::ir::graph::Graph;
-use crate::ir::node::{Node, Type};
+use crate::ir::node::Node;
+use crate::ir::ty::Type;
 
 pub use bounds::Bounded;
 pub use value::{Data, Value};

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use crate::base::Shape;
-use crate::ir::node::Type;
 use crate::ir::op::{Axes, Packing, PadAxis, SliceAxis, WindowAxis};
 use crate::ir::oracle::value::{Data, Value, take};
+use crate::ir::ty::Type;
 
 /// Element offsets in row-major order of a strided view.
 pub(super) fn positions(shape: &[usize], offset: i64, strides: &[i64]) -> Vec<usize> {

@@ -2,10 +2,10 @@
 
 use crate::base::{DType, Dims, Shape};
 use crate::ir::monoid::{Monoid, State};
-use crate::ir::node::Type;
 use crate::ir::op::{Axes, ContractDims, WindowAxis};
 use crate::ir::oracle::movement::{positions, strided, windowed};
 use crate::ir::oracle::value::{Data, Value, wrap};
+use crate::ir::ty::Type;
 
 /// The given axes combined and removed.
 pub(super) fn reduce(monoid: Monoid, axes: &Axes, ty: &Type, operand: &Value) -> Data {

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::base::{DType, Scalar};
 use crate::ir::buffer::Layout;
-use crate::ir::node::Type;
 use crate::ir::oracle::movement::positions;
+use crate::ir::ty::Type;
 
 /// The elements of a value in row-major order.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,7 +150,7 @@ impl Value {
 
     /// Errors of the elements of this value, as a value themselves.
     pub(super) fn errors(&self, errors: Vec<f64>) -> Value {
-        Value::new(Type { dtype: DType::F64, ..self.ty.clone() }, Data::Float(errors))
+        Value::new(self.ty.with_dtype(DType::F64), Data::Float(errors))
     }
 
     /// The same value, its floats rounded to the precision of its type.

@@ -92,7 +92,7 @@ fn flip_flip(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let (inner, source) = if let Op::Flip(inner) = &x.op {
         (inner.clone(), x.operands[0])
     } else {
-        (Axes::new(), node.operands[0])
+        (Axes::default(), node.operands[0])
     };
     let shape = &node.ty.shape;
     let once = |axis: &u8| axes.contains(axis) != inner.contains(axis) && shape[usize::from(*axis)] > 1;
@@ -169,5 +169,5 @@ fn pad_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let Op::Window(window) = &node.op else { return None };
     let unit = window.size == 1 && window.stride == 1;
-    unit.then(|| b.add(Op::Reshape(node.ty.shape.clone()), &[node.operands[0]], node.span))
+    unit.then(|| b.add(Op::reshape(&node.ty.shape), &[node.operands[0]], node.span))
 }

@@ -39,7 +39,7 @@ fn singletons(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         // Of NaN or infinity, the deviation is up to the device.
         Monoid::M2 => return None,
     };
-    let reshaped = b.add(Op::Reshape(node.ty.shape.clone()), &[x], node.span);
+    let reshaped = b.add(Op::reshape(&node.ty.shape), &[x], node.span);
     if !adds_zero {
         return Some(reshaped);
     }

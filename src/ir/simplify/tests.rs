@@ -1,11 +1,9 @@
-use smallvec::smallvec;
-
 use super::*;
 use crate::base::{DType, Device, Scalar, Span};
 use crate::ir::monoid::Monoid;
-use crate::ir::node::Type;
 use crate::ir::op::{PadAxis, SliceAxis};
 use crate::ir::rewrite::{DROPPED, cse};
+use crate::ir::ty::Type;
 use crate::ir::verify::verify;
 
 /// A graph under construction, without merging or rules.
@@ -17,7 +15,7 @@ impl Sketch {
     }
     fn param(&mut self, shape: &[usize], dtype: DType) -> NodeId {
         let number = self.0.graph.nodes.len() as u32;
-        self.op(Op::Param(number, Box::new(Type::new(shape, dtype, Device::cpu()))), &[])
+        self.op(Op::Param(number, Type::new(shape, dtype, Device::cpu())), &[])
     }
     fn number(&mut self, value: impl Into<Scalar>, dtype: DType) -> NodeId {
         self.op(Op::Const(value.into(), dtype, Device::cpu()), &[])
@@ -106,9 +104,9 @@ fn numbers_fold_and_go_right() {
 fn repeated_numbers_are_computed_once() {
     let mut g = Sketch::new();
     let c = g.number(2.0, DType::F32);
-    let full = g.op(Op::Expand([4, 4].into()), &[c]);
+    let full = g.op(Op::expand([4, 4]), &[c]);
     let square = g.alu(AluOp::Mul, &[full, full]);
-    let row = g.op(Op::Reduce(Monoid::Sum, smallvec![1]), &[square]);
+    let row = g.op(Op::Reduce(Monoid::Sum, [1].into()), &[square]);
     let expected = "%0 = const(16.0) f32[]\n%1 = expand f32[4] %0\nreturn %1\n";
     assert_eq!(g.simplified(row), expected);
 }
@@ -163,12 +161,12 @@ fn a_rounding_cast_of_a_computed_float_stays() {
 fn movement_composes() {
     let mut g = Sketch::new();
     let x = g.param(&[2, 3, 4], DType::F32);
-    let y = g.op(Op::Permute(smallvec![2, 0, 1]), &[x]);
-    let y = g.op(Op::Permute(smallvec![1, 2, 0]), &[y]);
-    let y = g.op(Op::Reshape([6, 4].into()), &[y]);
-    let y = g.op(Op::Reshape([2, 12].into()), &[y]);
-    let y = g.op(Op::Flip(smallvec![0]), &[y]);
-    let y = g.op(Op::Flip(smallvec![0, 1]), &[y]);
+    let y = g.op(Op::Permute([2, 0, 1].into()), &[x]);
+    let y = g.op(Op::Permute([1, 2, 0].into()), &[y]);
+    let y = g.op(Op::reshape([6, 4]), &[y]);
+    let y = g.op(Op::reshape([2, 12]), &[y]);
+    let y = g.op(Op::Flip([0].into()), &[y]);
+    let y = g.op(Op::Flip([0, 1].into()), &[y]);
     let expected = "\
 %0 = param(0) f32[2, 3, 4]
 %1 = reshape f32[2, 12] %0
@@ -202,7 +200,7 @@ fn the_inside_of_a_pad_is_not_padded() {
 fn reductions_of_single_elements_reshape() {
     let mut g = Sketch::new();
     let x = g.param(&[3, 1], DType::F32);
-    let y = g.op(Op::Reduce(Monoid::Max, smallvec![1]), &[x]);
+    let y = g.op(Op::Reduce(Monoid::Max, [1].into()), &[x]);
     assert_eq!(g.simplified(y), "%0 = param(0) f32[3, 1]\n%1 = reshape f32[3] %0\nreturn %1\n");
 }
 
@@ -233,8 +231,8 @@ fn equal_nodes_merge_and_unneeded_ones_go() {
         let operands: Vec<NodeId> = operands.iter().map(|&o| NodeId(o)).collect();
         graph.push(GraphNode::new(op, ty.clone(), operands, Span::caller()))
     };
-    push(Op::Param(0, Box::new(ty.clone())), &[]);
-    push(Op::Param(1, Box::new(ty.clone())), &[]);
+    push(Op::Param(0, ty.clone()), &[]);
+    push(Op::Param(1, ty.clone()), &[]);
     push(Op::Alu(AluOp::Add), &[0, 1]);
     push(Op::Alu(AluOp::Exp), &[0]);
     push(Op::Alu(AluOp::Add), &[1, 0]);

@@ -406,7 +406,7 @@ mod tests {
 
     /// What keeps attention of one head with these extents from a template.
     fn why([rows, keys, depth, columns]: [usize; 4], dtype: DType) -> Option<Unfit> {
-        let ty = |dims: &[usize]| Type { shape: Shape::from(dims), dtype, device: Device::cpu() };
+        let ty = |dims: &[usize]| Type::new(dims, dtype, Device::cpu());
         let [q, k, v] = [ty(&[rows, depth]), ty(&[keys, depth]), ty(&[keys, columns])];
         fits(AttentionPart::Result, &[&q, &k, &v], &RANGE).err()
     }

@@ -103,9 +103,11 @@ impl Lowerer<'_, '_> {
             match self.expr(id) {
                 Expr::Index(affine) => axes.extend(affine.terms.iter().map(|term| term.0)),
                 Expr::Inside(within) => axes.extend(within.value.terms.iter().map(|term| term.0)),
-                Expr::Load(_, access, guard) => {
+                Expr::Load(_, access) => {
                     axes.extend(access.affine.terms.iter().map(|term| term.0));
-                    axes.extend(guard.within.iter().flat_map(|w| w.value.terms.iter().map(|term| term.0)));
+                    axes.extend(
+                        access.guard.within.iter().flat_map(|w| w.value.terms.iter().map(|term| term.0)),
+                    );
                 }
                 Expr::Const(_)
                 | Expr::Arg(_)

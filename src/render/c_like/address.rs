@@ -27,15 +27,15 @@ impl Emitter<'_> {
     }
 
     /// Defines what a load gives.
-    pub(super) fn load(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard) {
+    pub(super) fn load(&mut self, id: ExprId, slot: u32, access: &Access) {
         if self.by_four.0[slot as usize]
             && let Some(group) = self.four_group(&access.affine)
             && access.dynamic.is_empty()
         {
-            return self.load_neighbours(id, slot, access, guard, group);
+            return self.load_neighbours(id, slot, access, group);
         }
         for lane in self.all_lanes(self.mask(id)) {
-            let value = self.load_one(slot, access, guard, lane);
+            let value = self.load_one(slot, access, lane);
             self.definition(id, lane, &value);
         }
     }
@@ -46,13 +46,13 @@ impl Emitter<'_> {
             .find(|&group| self.lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))
     }
 
-    fn load_one(&mut self, slot: u32, access: &Access, guard: &Guard, lane: Lane) -> String {
+    fn load_one(&mut self, slot: u32, access: &Access, lane: Lane) -> String {
         let dtype = self.kernel.inputs[slot as usize].dtype;
         let zero = self.dialect.constant(dtype, 0);
         if self.kernel.inputs[slot as usize].numel == 0 {
             return zero;
         }
-        let open = self.open(guard, lane).map(|condition| {
+        let open = self.open(&access.guard, lane).map(|condition| {
             let name = self.fresh("open");
             let line = self.dialect.define(&name, self.dialect.register(DType::Bool), &condition);
             self.out.line(line);
@@ -102,7 +102,7 @@ impl Emitter<'_> {
 
     /// Loads neighbours by fours or eights. The guard, if any, is the same for all of
     /// a group's lanes.
-    fn load_neighbours(&mut self, id: ExprId, slot: u32, access: &Access, guard: &Guard, group: usize) {
+    fn load_neighbours(&mut self, id: ExprId, slot: u32, access: &Access, group: usize) {
         const EIGHT: [&str; 8] = ["low.x", "low.y", "low.z", "low.w", "high.x", "high.y", "high.z", "high.w"];
         let dtype = self.kernel.inputs[slot as usize].dtype;
         let zero = self.dialect.constant(dtype, 0);
@@ -111,7 +111,7 @@ impl Emitter<'_> {
         let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % parts.len() == 0);
         let mut runs = Runs { group, count: parts.len(), begun: Vec::new() };
         for first in firsts.collect::<Vec<Lane>>() {
-            let open = self.open(guard, first);
+            let open = self.open(&access.guard, first);
             let at = match &open {
                 None => runs.at(self, &access.affine, first, &|this, run| this.dialect.begun(slot, &run)),
                 Some(open) => {

@@ -263,7 +263,7 @@ impl<'k> Emitter<'k> {
     /// Defines one expression, whose operands are.
     pub(super) fn define(&mut self, id: ExprId) {
         match &self.kernel.expr(id) {
-            Expr::Load(slot, access, guard) => self.load(id, *slot, access, guard),
+            Expr::Load(slot, access) => self.load(id, *slot, access),
             Expr::Scan(monoid, x, _) => self.scan_step(id, *monoid, *x),
             Expr::Reduce(..) => panic!("reduction %{} is used before its rows are combined", id.0),
             Expr::Accumulator => panic!("the accumulator is used before it is finished"),
@@ -380,8 +380,8 @@ fn masks(kernel: &Kernel, lanes: &Lanes) -> Vec<u8> {
         mask |= match &node.expr {
             Expr::Index(affine) => affine_mask(lanes, affine),
             Expr::Inside(within) => affine_mask(lanes, &within.value),
-            Expr::Load(_, access, guard) => {
-                let within = guard.within.iter().map(|w| affine_mask(lanes, &w.value));
+            Expr::Load(_, access) => {
+                let within = access.guard.within.iter().map(|w| affine_mask(lanes, &w.value));
                 within.fold(affine_mask(lanes, &access.affine), |mask, w| mask | w)
             }
             Expr::Accumulator => of_level(node.level),

@@ -50,7 +50,7 @@ pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
     let most = i64::from(i32::MAX) - 4096;
     let mut wide = kernel.level_points(0) as i64 > most;
     for node in &kernel.exprs {
-        let Expr::Load(_, access, _) = &node.expr else { continue };
+        let Expr::Load(_, access) = &node.expr else { continue };
         let (mut low, mut high) = access.affine.range(&kernel.axes);
         for part in &access.dynamic {
             let reach = part.stride * (part.extent as i64 - 1).max(0);

@@ -142,8 +142,8 @@ impl<'k> Source<'k> {
     /// The input that an operand is.
     fn of(kernel: &'k Kernel, operand: ExprId) -> Option<Source<'k>> {
         let load = unwidened(kernel, operand);
-        let Expr::Load(slot, access, guard) = kernel.expr(load) else { return None };
-        let (slot, plain) = (*slot as usize, access.dynamic.is_empty() && guard.is_always());
+        let Expr::Load(slot, access) = kernel.expr(load) else { return None };
+        let (slot, plain) = (*slot as usize, access.dynamic.is_empty() && access.guard.is_always());
         let dtype = kernel.inputs[slot].dtype;
         let same = kernel.exprs[load.index()].dtype == dtype;
         (plain && same).then_some(Source { slot, dtype, address: &access.affine })

@@ -214,7 +214,7 @@ impl<'a> Product<'a> {
         across: Side<'_>,
     ) -> Option<Described> {
         let Tile::Wgmma { rows, columns, .. } = *self.tile else { return None };
-        let Expr::Load(slot, access, guard) = kernel.expr(copied.load) else { return None };
+        let Expr::Load(slot, access) = kernel.expr(copied.load) else { return None };
         let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
         let (&[element], &[line]) = (&*axes(along.axes), &*axes(across.axes)) else { return None };
         let batch = match *axes(&self.c.batch) {
@@ -229,7 +229,7 @@ impl<'a> Product<'a> {
         let lines = stride(line)?;
         let matrices = batch.map_or(Some(lines * across.extent), stride)?;
         let fits = access.affine.terms.iter().all(|term| known(term.0))
-            && guard.is_always()
+            && access.guard.is_always()
             && matrices.is_multiple_of(lines)
             && matrices * size < 1 << 40
             && lines >= along.extent;
@@ -253,7 +253,7 @@ impl<'a> Product<'a> {
     fn copied(&self, kernel: &Kernel, value: ExprId, along: Side<'_>) -> Option<Copied> {
         let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = *self.tile else { return None };
         let load = unwidened(kernel, value);
-        let Expr::Load(slot, access, guard) = kernel.expr(load) else { return None };
+        let Expr::Load(slot, access) = kernel.expr(load) else { return None };
         let dtype = kernel.inputs[*slot as usize].dtype;
         let piece = 16 / dtype.size() as i64;
         let axis = *wide(kernel, along.axes.iter().copied()).last()?;
@@ -262,8 +262,8 @@ impl<'a> Product<'a> {
             && access.affine.offset % piece == 0
             && access.affine.coefficient(axis) == 1
             && terms.filter(|term| term.0 != axis).all(|term| term.1 % piece == 0);
-        let same = guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
-        let plain = access.dynamic.is_empty() && guard.masks.is_empty();
+        let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
+        let plain = access.dynamic.is_empty() && access.guard.masks.is_empty();
         (self.target.alignment >= 4 && dtype == factor.dtype() && whole && same && plain)
             .then_some(Copied { slot: *slot, load })
     }
@@ -307,7 +307,7 @@ impl<'a> Product<'a> {
     /// Where a piece begins, and whether it counts.
     fn piece(&self, operand: &Operand<'_>, copied: Copied, around: &Around<'_>) -> String {
         let kernel = operand.hook.kernel();
-        let Expr::Load(_, access, guard) = kernel.expr(copied.load) else { panic!("no load is copied") };
+        let Expr::Load(_, access) = kernel.expr(copied.load) else { panic!("no load is copied") };
         let [high, across] = self.tile.size();
         let unit = |side: &Side<'_>| match side.group {
             DEPTHS => self.tile.step(),
@@ -323,7 +323,7 @@ impl<'a> Product<'a> {
         emitter.positions("batch", &axes(around.batch), 1);
         operand.sides.iter().for_each(|side| emitter.positions(side.parameter, &axes(side.axes), 1));
         let lane = Lane::default();
-        inside.extend(emitter.open(guard, lane));
+        inside.extend(emitter.open(&access.guard, lane));
         let condition = if inside.is_empty() { "true".into() } else { inside.join(" && ") };
         emitter.out.line(format!("is_inside = {condition};"));
         let address = emitter.affine(&access.affine, lane);

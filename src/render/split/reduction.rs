@@ -130,7 +130,7 @@ impl Parts {
                 let best = draft.builder.expr(Expr::Reduce(monoid, first), DType::I32, 0);
                 let part =
                     Dynamic { index: best, stride: points as i64, extent: cut.parts(), checked: false };
-                let access = Access { affine: draft.point(0), dynamic: vec![part] };
+                let access = Access { affine: draft.point(0), dynamic: vec![part], ..Access::default() };
                 let inside =
                     draft.load(blocks[1], DType::I32, cut.parts() * points, access, Guard::default());
                 let start = first_row(draft, cut, best);

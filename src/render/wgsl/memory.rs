@@ -398,7 +398,7 @@ fn pack(dtype: DType, x: &str) -> String {
 pub fn reaches(kernel: &Kernel) -> Result<Vec<u64>, Unsupported> {
     let mut reaches: Vec<u64> = vec![1; kernel.inputs.len()];
     for node in &kernel.exprs {
-        let Expr::Load(slot, access, _) = &node.expr else { continue };
+        let Expr::Load(slot, access) = &node.expr else { continue };
         let mut high = access.affine.range(&kernel.axes).1;
         for part in &access.dynamic {
             high += part.stride.max(0) * (part.extent as i64 - 1).max(0);

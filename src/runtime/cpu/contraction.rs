@@ -184,8 +184,8 @@ pub(super) fn side(
 ) -> Side {
     let bare = Kernel { stores: Shared::default(), ..kernel.clone() };
     let (depth_last, axes, roots) = flat(&bare, [batch, rows, depth], &[value]);
-    if let Expr::Load(input, access, guard) = depth_last.expr(roots[0]) {
-        let plain = guard.is_always() && access.dynamic.is_empty();
+    if let Expr::Load(input, access) = depth_last.expr(roots[0]) {
+        let plain = access.guard.is_always() && access.dynamic.is_empty();
         let same = depth_last.inputs[*input as usize].dtype == dtype;
         if let Some(strides) = strides(&depth_last, &access.affine, &axes).filter(|_| plain && same) {
             return Side::Strided { input: *input, strides };
@@ -270,7 +270,7 @@ fn copying(extent: usize, step: i64) -> f64 {
 /// the last row.
 fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> bool {
     let loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
-        Expr::Load(input, access, _) => Some((kernel.inputs[*input as usize].numel, &access.affine)),
+        Expr::Load(input, access) => Some((kernel.inputs[*input as usize].numel, &access.affine)),
         Expr::Const(_)
         | Expr::Arg(_)
         | Expr::Index(_)

@@ -78,9 +78,9 @@ fn affine_of(kernel: &Kernel, value: ExprId) -> Option<Vec<&Affine>> {
             Expr::Reduce(..) | Expr::Scan(..) | Expr::Accumulator => return None,
             Expr::Index(affine) => found.push(affine),
             Expr::Inside(within) => found.push(&within.value),
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
                 found.push(&access.affine);
-                found.extend(guard.within.iter().map(|within| &within.value));
+                found.extend(access.guard.within.iter().map(|within| &within.value));
             }
             Expr::Const(_) | Expr::Arg(_) | Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) => {}
         }

@@ -8,9 +8,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar};
 use crate::ir::monoid::State;
 use crate::ir::{Monoid, ScatterMode};
-use crate::kernel::{
-    Access, AxisId, Contraction, Expr, ExprId, ExprNode, Guard, Kernel, ScatterStore, Within,
-};
+use crate::kernel::{Access, AxisId, Contraction, Expr, ExprId, ExprNode, Kernel, ScatterStore, Within};
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::{Bindings, IndexStatus};
 
@@ -157,7 +155,7 @@ impl Run<'_> {
             Expr::Arg(slot) => Scalar::from_bits(self.scalars[*slot as usize], node.dtype),
             Expr::Index(affine) => Scalar::Int(affine.at(&point)),
             Expr::Inside(within) => Scalar::Bool(inside(within, &point)),
-            Expr::Load(slot, access, guard) => self.load(*slot, node.dtype, access, guard, &point, &operand),
+            Expr::Load(slot, access) => self.load(*slot, node.dtype, access, &point, &operand),
             Expr::Alu(op, x) => {
                 let operands: SmallVec<[Scalar; 3]> = x[..op.arity()].iter().map(|&x| operand(x)).collect();
                 // The condition of `Where` has a type of its own; comparisons
@@ -181,10 +179,10 @@ impl Run<'_> {
         slot: u32,
         dtype: DType,
         access: &Access,
-        guard: &Guard,
         point: &[usize],
         operand: &dyn Fn(ExprId) -> Scalar,
     ) -> Scalar {
+        let guard = &access.guard;
         let open = guard.within.iter().all(|w| inside(w, point))
             && guard.masks.iter().all(|&mask| operand(mask).as_bool());
         if !open {

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::base::{DType, Span};
-use crate::ir::{AluOp, Axes, ContractDims, GraphNode, Type, infer};
+use crate::ir::{AluOp, ContractDims, GraphNode, Type, infer};
 use crate::runtime::null;
 use crate::schedule::{Environment, Schedule, schedule};
 
@@ -16,7 +16,7 @@ fn push(graph: &mut Graph, op: Op, operands: &[NodeId]) -> NodeId {
 
 fn param(graph: &mut Graph, number: u32, shape: &[usize]) -> NodeId {
     let ty = Type::new(shape, DType::F32, Device::cpu());
-    push(graph, Op::Param(number, Box::new(ty)), &[])
+    push(graph, Op::Param(number, ty), &[])
 }
 
 fn neg(graph: &mut Graph, x: NodeId) -> NodeId {
@@ -44,8 +44,8 @@ fn sorted_product() -> Schedule {
     let product = push(&mut graph, Op::Contract(Box::new(dims)), &[a, b]);
     let order = sort(&mut graph, product);
     let sorted = push(&mut graph, Op::Gather(1), &[product, order]);
-    let turned = push(&mut graph, Op::Flip([0u8].into_iter().collect::<Axes>()), &[sorted]);
-    let moved = push(&mut graph, Op::Permute(smallvec![1, 0]), &[turned]);
+    let turned = push(&mut graph, Op::Flip([0].into()), &[sorted]);
+    let moved = push(&mut graph, Op::Permute([1, 0].into()), &[turned]);
     let again = sort(&mut graph, moved);
     let result = push(&mut graph, Op::Gather(1), &[moved, again]);
     graph.outputs = vec![neg(&mut graph, result)];
@@ -214,7 +214,7 @@ fn a_parameter_that_is_not_donated_stays() {
 fn a_parameter_overwritten_while_it_is_read_elsewhere_is_found() {
     let mut graph = Graph::default();
     let x = param(&mut graph, 0, &[16, 16]);
-    let turned = push(&mut graph, Op::Permute(smallvec![1, 0]), &[x]);
+    let turned = push(&mut graph, Op::Permute([1, 0].into()), &[x]);
     graph.outputs = vec![neg(&mut graph, turned)];
     let check = |schedule: &Schedule| memory_of(schedule, true);
     found(scheduled(graph, &[true]), check, "while reading it", |schedule| {

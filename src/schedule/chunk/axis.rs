@@ -86,8 +86,8 @@ pub(super) fn resized(node: &GraphNode, axis: usize, extent: usize) -> Op {
         shape
     };
     match &node.op {
-        Op::Reshape(to) => Op::Reshape(with(to)),
-        Op::Expand(to) => Op::Expand(with(to)),
+        Op::Reshape(to) => Op::reshape(with(to)),
+        Op::Expand(to) => Op::expand(with(to)),
         Op::Slice(axes) => {
             let mut axes = axes.clone();
             axes[axis] = SliceAxis { start: 0, stop: extent, step: 1 };

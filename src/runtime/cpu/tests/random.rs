@@ -200,7 +200,7 @@ impl Case {
     }
 
     fn load(&mut self, dtype: DType, level: u8) -> ExprId {
-        let mut access = Access { affine: self.affine(level), dynamic: Vec::new() };
+        let mut access = Access { affine: self.affine(level), ..Access::default() };
         let (_, mut high) = access.affine.range(&self.kernel.axes);
         if self.choices.chance(25)
             && let Some(index) = self.any(|node| node.dtype == DType::I64 && node.level <= level)
@@ -455,7 +455,7 @@ fn a_guard_that_never_holds_gives_zeros() {
     let axis = AxisId(0);
     let never = Within { value: Affine::axis(axis), low: 100, high: 200 };
     let guard = Guard { within: vec![never], masks: SmallVec::new() };
-    let access = Access { affine: Affine::axis(axis), dynamic: Vec::new() };
+    let access = Access { affine: Affine::axis(axis), ..Access::default() };
     let value = case.push(Expr::loaded(slot, access, guard), DType::F32, 0);
     case.stores_along(axis, value);
     case.check().unwrap();

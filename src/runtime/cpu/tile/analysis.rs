@@ -107,7 +107,7 @@ fn own_axes(expr: &Expr) -> AxisSet {
     match expr {
         Expr::Index(affine) => axes_of(affine),
         Expr::Inside(within) => axes_of(&within.value),
-        Expr::Load(_, access, guard) => axes_of(&access.affine) | axes_of_guard(guard),
+        Expr::Load(_, access) => axes_of(&access.affine) | axes_of_guard(&access.guard),
         Expr::Const(_)
         | Expr::Arg(_)
         | Expr::Alu(..)

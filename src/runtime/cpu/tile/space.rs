@@ -58,7 +58,7 @@ fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
     }
     let moves = |affine: &Affine| affine.terms.iter().any(|t| kernel.axes[t.0.index()].level == level);
     let loads = kernel.exprs.iter().filter_map(|node| match &node.expr {
-        Expr::Load(slot, access, _) if moves(&access.affine) => {
+        Expr::Load(slot, access) if moves(&access.affine) => {
             Some((kernel.inputs[*slot as usize].numel, &access.affine))
         }
         _ => None,
@@ -198,9 +198,9 @@ fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
         match &node.expr {
             Expr::Index(affine) => found.push(affine),
             Expr::Inside(within) => found.push(&within.value),
-            Expr::Load(_, access, guard) => {
+            Expr::Load(_, access) => {
                 found.push(&access.affine);
-                found.extend(guard.within.iter().map(|within| &within.value));
+                found.extend(access.guard.within.iter().map(|within| &within.value));
             }
             Expr::Const(_)
             | Expr::Arg(_)

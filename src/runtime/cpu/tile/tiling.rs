@@ -116,7 +116,7 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     for node in &kernel.exprs {
         let points = kernel.points(node.level) as f64;
         match &node.expr {
-            Expr::Load(_, a, _) => access(&a.affine, points, false),
+            Expr::Load(_, a) => access(&a.affine, points, false),
             Expr::Const(_)
             | Expr::Arg(_)
             | Expr::Index(_)
@@ -200,7 +200,7 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
 fn transposed(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
     let wide = |axis: AxisId| extent(kernel, axis) >= 8;
     kernel.exprs.iter().find_map(|node| match &node.expr {
-        Expr::Load(_, access, _) if !matches!(access.affine.coefficient(col), -1..=1) => {
+        Expr::Load(_, access) if !matches!(access.affine.coefficient(col), -1..=1) => {
             let along = access.affine.terms.iter().find(|&&(axis, step)| step == 1 && wide(axis));
             along.map(|term| term.0).filter(|&axis| kernel.axes[axis.index()].level == 0 && wide(col))
         }

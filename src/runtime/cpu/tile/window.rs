@@ -98,15 +98,15 @@ impl Window {
     /// The window that a value is, if it is one: a kernel's axes, all of level
     /// 0, are those of the batch, the lines and along them.
     pub fn of(kernel: &Kernel, groups: &[Vec<AxisId>; 3], value: ExprId) -> Option<Window> {
-        let (input, access, guard) = match kernel.expr(value) {
-            Expr::Load(input, access, guard) => (*input, access, guard),
+        let (input, access) = match kernel.expr(value) {
+            Expr::Load(input, access) => (*input, access),
             // Registers hold 16-bit floats as what this makes of them.
             Expr::Cast(x) if widens(kernel.exprs[x.index()].dtype, kernel.exprs[value.index()].dtype) => {
                 return Window::of(kernel, groups, *x);
             }
             _ => return None,
         };
-        if !access.dynamic.is_empty() || !guard.masks.is_empty() {
+        if !access.dynamic.is_empty() || !access.guard.masks.is_empty() {
             return None;
         }
         let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
@@ -114,7 +114,7 @@ impl Window {
             extent: kernel.axes[axis.index()].extent,
             step: Values {
                 address: step(&access.affine, axis),
-                conditions: guard.within.iter().map(|within| step(&within.value, axis)).collect(),
+                conditions: access.guard.within.iter().map(|within| step(&within.value, axis)).collect(),
             },
         };
         let [batch, lines, along] = [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<Axis>>());
@@ -122,7 +122,7 @@ impl Window {
         let copy = Copying::of(dtype, along.last().map_or(1, |axis| axis.step.address));
         let condition =
             |w: &crate::kernel::Within| Condition { start: w.value.offset, low: w.low, high: w.high };
-        let conditions = guard.within.iter().map(condition).collect();
+        let conditions = access.guard.within.iter().map(condition).collect();
         Some(Window { input, dtype, batch, lines, along, start: access.affine.offset, conditions, copy })
     }
 

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::ir::ScatterMode;
-use crate::kernel::{Access, ExprId, Guard};
+use crate::kernel::{Access, ExprId};
 use crate::runtime::cpu::micro::{self, Lane};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::build::values::LINE;
@@ -14,7 +14,8 @@ use crate::runtime::cpu::tile::program::{
 use crate::runtime::cpu::tile::run::scatter_function;
 
 impl Builder<'_> {
-    pub(super) fn load(&mut self, id: ExprId, input: u32, access: &Access, guard: &Guard) -> Slot {
+    pub(super) fn load(&mut self, id: ExprId, input: u32, access: &Access) -> Slot {
+        let guard = &access.guard;
         let dtype = self.kernel.inputs[input as usize].dtype;
         let class = self.class(id);
         let address = self.address(&access.affine);

@@ -43,7 +43,7 @@ impl Builder<'_> {
                 self.push(Step::Inside { to, bound, class });
                 to
             }
-            Expr::Load(input, access, guard) => self.load(id, *input, access, guard),
+            Expr::Load(input, access) => self.load(id, *input, access),
             Expr::Alu(op, x) => self.alu(id, *op, &x[..op.arity()]),
             Expr::Cast(x) => self.cast(*x, node.dtype),
             Expr::Bitcast(x) => self.bitcast(*x, node.dtype),
