@@ -38,6 +38,12 @@ impl Extents {
             summed: size(&a.summed),
         }
     }
+
+    /// Multiplications, for scores and for sums of values.
+    fn work(&self) -> u64 {
+        let sizes = [self.batch, self.rows, self.keys, self.depth + self.columns];
+        sizes.iter().fold(1, |work: u64, &size| work.saturating_mul(size as u64))
+    }
 }
 
 /// The part of an attention that a workgroup computes at a time, and by which
@@ -82,6 +88,10 @@ const SHARED: &[(Adapter, [usize; 2])] = &[
     (Adapter::Integrated, [16, 32]),
 ];
 
+/// Multiplications that are worth the time it takes to compile a second turn of columns, for
+/// each element that is few.
+const WORTH_TURNS: u64 = 1 << 17;
+
 impl Block {
     /// The block for some extents; `None` where the device has no template.
     pub fn of(extents: &Extents, target: &Target) -> Option<Block> {
@@ -112,7 +122,9 @@ impl Block {
         // Together they hold no more keys of a column's values than a block has.
         let least = lanes / column_lanes;
         let key_lanes = fours(extents.keys).max(least);
-        let column_turns = if extents.columns > 4 * lanes { 2 } else { 1 };
+        // Two turns save scores, and take a tenth of a second longer to compile.
+        let worth = target.few_elements as u64 * WORTH_TURNS;
+        let column_turns = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
         let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);
         all.map(|key_lanes| Block::Subgroup { lanes, key_lanes, column_lanes, column_turns }).collect()
     }
@@ -196,9 +208,10 @@ impl Block {
 
 /// Which attention a device has a template for.
 pub fn range(target: &Target) -> Option<Range> {
+    // With the blocks of large ones.
     let widest = |keys| Extents {
-        batch: 1,
-        rows: 1,
+        batch: 1 << 20,
+        rows: MAX_WIDTH,
         columns: MAX_WIDTH,
         keys,
         depth: MAX_WIDTH,
@@ -230,7 +243,7 @@ mod tests {
     use super::*;
 
     fn extents(keys: usize, columns: usize) -> Extents {
-        Extents { batch: 1, rows: 64, columns, keys, depth: 64, width: columns, summed: 1 }
+        Extents { batch: 1 << 16, rows: 64, columns, keys, depth: 64, width: columns, summed: 1 }
     }
 
     #[test]
@@ -244,6 +257,15 @@ mod tests {
         assert_eq!(of(5, 32), Some((8, 32)));
         assert_eq!(of(512, 3), Some((32, 4)));
         assert_eq!(of(3, 3), Some((32, 4)));
+    }
+
+    #[test]
+    fn few_multiplications_are_not_worth_a_second_turn() {
+        let columns = |batch: usize| {
+            let extents = Extents { batch, ..extents(512, 64) };
+            Block::of(&extents, &Target::software()).map(|block| block.columns())
+        };
+        assert_eq!((columns(100), columns(200)), (Some(32), Some(64)));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
 /// between loops, on drivers that go through memory word by word. `None` where rows are too
 /// long, or so few that compiling takes longer.
 pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
-    let elements = kernel.points(kernel.depth().min(1));
+    let elements = elements(kernel);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)));
     if target.adapter != Adapter::Cpu || target.subgroup < 4 || kernel.depth() != 1 || scans {
         return None;
@@ -92,10 +92,20 @@ pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
     Some(Tiling { lanes, team, blocked: false, workgroup: team as u32, by_four, by_eight })
 }
 
+/// Elements of a kernel's rows.
+fn elements(kernel: &Kernel) -> usize {
+    kernel.points(kernel.depth().min(1))
+}
+
+/// Whether a kernel has so few elements that compiling it takes longer than running it.
+pub fn is_small(kernel: &Kernel, target: &Target) -> bool {
+    elements(kernel) < target.few_elements
+}
+
 /// Lanes along an axis that runs through memory, if it has any.
 fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usize> {
-    let elements = kernel.points(kernel.depth().min(1));
-    let counts: &[usize] = if elements < target.few_elements {
+    let elements = elements(kernel);
+    let counts: &[usize] = if is_small(kernel, target) {
         &[]
     } else if target.nvidia.is_some() && moves_halves(kernel, axis) {
         // 16 bytes of 16-bit elements.
@@ -247,11 +257,14 @@ pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
     let mut lanes = Lanes::single(kernel);
     let Some(c) = &kernel.contraction else { panic!("a contraction's tiling without one") };
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
-    let side = match target.adapter {
-        Adapter::Cpu if after <= 4 => 8,
-        Adapter::Cpu | Adapter::Discrete | Adapter::Integrated => 4,
+    let work = kernel.points(kernel.depth().min(1)) as u64;
+    let (rows, columns) = match target.adapter {
+        Adapter::Cpu if after <= 4 => (8, 8),
+        // What follows a sum is in the text once for each, and takes its time to compile.
+        Adapter::Cpu if work < 1024 * target.few_elements as u64 => (2, 4),
+        Adapter::Cpu | Adapter::Discrete | Adapter::Integrated => (4, 4),
     };
-    for (group, axes, most) in [(0, &c.m, side), (1, &c.n, side), (2, &c.k, 4)] {
+    for (group, axes, most) in [(0, &c.m, rows), (1, &c.n, columns), (2, &c.k, 4)] {
         let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
         if let Some(axis) = wide.next_back() {
             let extent = kernel.axes[axis.index()].extent;

@@ -370,24 +370,43 @@ const COLUMN_TILES = (COLUMNS + WIDTH - 1) / WIDTH;
 const TILES = BATCHES * ROW_TILES * COLUMN_TILES;
 
 alias Four = array<vec4<Element>, 4>;
+// The same, as single numbers: software drivers keep a vector that loops carry in one variable,
+// of which they read all for each number, and so compile it for longer.
+alias Apart = array<array<Element, 4>, 4>;
 // By key and by column: an invocation's four queries.
-alias Scores = array<Four, KEY_LANES>;
-alias Sums = array<Four, COLUMN_LANES * COLUMN_TURNS>;
+alias Scores = array<Apart, KEY_LANES>;
+alias Sums = array<Apart, COLUMN_LANES * COLUMN_TURNS>;
 alias Depths = array<Four, DEPTH_STEP / 4>;
 alias Powers = array<Four, KEY_STEP / 4>;
+
+fn together(x: array<Element, 4>) -> vec4<Element> {
+    return vec4<Element>(x[0], x[1], x[2], x[3]);
+}
+
+fn apart(x: vec4<Element>) -> array<Element, 4> {
+    return array<Element, 4>(x.x, x.y, x.z, x.w);
+}
 
 // Adds what four depths contribute to key `i` of the four that `lane` holds.
 fn add_depths(scores: ptr<function, Scores>, q: ptr<function, Depths>, lane: i32, i: i32, k: vec4<Element>) {
     let y = (*q)[lane / KEY_LANES];
     let four = lane % KEY_LANES;
-    (*scores)[four][i] = (*scores)[four][i] + k.x * y[0] + k.y * y[1] + k.z * y[2] + k.w * y[3];
+    let own = &(*scores)[four][i];
+    (*own)[0] = (*own)[0] + k.x * y[0].x + k.y * y[1].x + k.z * y[2].x + k.w * y[3].x;
+    (*own)[1] = (*own)[1] + k.x * y[0].y + k.y * y[1].y + k.z * y[2].y + k.w * y[3].y;
+    (*own)[2] = (*own)[2] + k.x * y[0].z + k.y * y[1].z + k.z * y[2].z + k.w * y[3].z;
+    (*own)[3] = (*own)[3] + k.x * y[0].w + k.y * y[1].w + k.z * y[2].w + k.w * y[3].w;
 }
 
 // Adds what four keys contribute to column `i` of the four that `lane` holds.
 fn add_keys(sums: ptr<function, Sums>, p: ptr<function, Powers>, turn: i32, lane: i32, i: i32, v: vec4<Element>) {
     let y = (*p)[lane / COLUMN_LANES];
     let four = turn * COLUMN_LANES + lane % COLUMN_LANES;
-    (*sums)[four][i] = (*sums)[four][i] + v.x * y[0] + v.y * y[1] + v.z * y[2] + v.w * y[3];
+    let own = &(*sums)[four][i];
+    (*own)[0] = (*own)[0] + v.x * y[0].x + v.y * y[1].x + v.z * y[2].x + v.w * y[3].x;
+    (*own)[1] = (*own)[1] + v.x * y[0].y + v.y * y[1].y + v.z * y[2].y + v.w * y[3].y;
+    (*own)[2] = (*own)[2] + v.x * y[0].z + v.y * y[1].z + v.z * y[2].z + v.w * y[3].z;
+    (*own)[3] = (*own)[3] + v.x * y[0].w + v.y * y[1].w + v.z * y[2].w + v.w * y[3].w;
 }
 
 // The number of a broadcast's lane must be a constant; a loop over turns
@@ -428,23 +447,23 @@ fn powers(x: vec4<Element>) -> vec4<Element> {
     return vec4<Element>(exp_f32(x.x), exp_f32(x.y), exp_f32(x.z), exp_f32(x.w));
 }
 
-// Scales the scores and hides those of keys that a query does not look at; gives the
-// largest of those left, or `most`.
+// Hides the scores of keys that a query does not look at; gives the largest of those
+// left, or `most`.
 fn hide(batch: i32, key: i32, row: i32, fours: i32, own: ptr<function, Scores>, most: vec4<Element>) -> vec4<Element> {
     var scores = *own;
     var largest = most;
     let last_of_row = row + vec4<i32>(0, 1, 2, 3);
     let last = min(vec4<i32>(KEYS - 1), select(vec4<i32>(KEYS - 1), last_of_row, vec4<bool>(CAUSAL)));
     for (var t = 0; t < fours; t++) {
-        var x = scores[0];
-        for (var i = 0; i < 4; i++) { x[i] = x[i] * scale(); }
+        var x: Four;
+        for (var i = 0; i < 4; i++) { x[i] = together(scores[0][i]); }
         x = masked(batch, key + 4 * t, row, x);
         for (var i = 0; i < 4; i++) {
             x[i] = select(nowhere(), x[i], vec4<i32>(key + 4 * t + i) <= last);
             largest = max(largest, x[i]);
         }
         for (var i = 0; i < KEY_LANES - 1; i++) { scores[i] = scores[i + 1]; }
-        scores[KEY_LANES - 1] = x;
+        scores[KEY_LANES - 1] = Apart(apart(x[0]), apart(x[1]), apart(x[2]), apart(x[3]));
     }
     *own = scores;
     return largest;
@@ -459,11 +478,12 @@ fn main(
     fours0 = i32(launch[1].x / 4u);
     fours1 = i32(launch[1].y / 4u);
     let tile = i32(group.y * groups.x + group.x);
-    if (tile >= TILES) { return; }
     let lane = i32(own);
     // One, which no compiler knows: drivers would write out the turns of loops that
     // they can count. So values that a loop takes one after the other move up meanwhile.
-    let one = i32(min(groups.y, 1u));
+    // Where there is no tile it is zero, and so no loop does anything: after a return,
+    // software drivers would mask all that follows.
+    let one = select(0, i32(min(groups.y, 1u)), tile < TILES);
     // Neighbours share the keys and values of a batch.
     let column = tile % COLUMN_TILES * WIDTH;
     let first = tile / COLUMN_TILES % ROW_TILES * HEIGHT;
@@ -471,46 +491,47 @@ fn main(
     let row = first + lane * 4;
     var sums: Sums;
     for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
-        for (var i = 0; i < 4; i++) { sums[c][i] = zero(); }
+        for (var i = 0; i < 4; i++) { sums[c][i] = apart(zero()); }
     }
     // The largest score so far, from the least finite number on, so that
     // differences are numbers; and the sum of powers relative to it.
     var most = vec4<Element>(-3.4028235e38);
     var total = zero();
+    // Zero at the start of each block.
+    var scores: Scores;
+    for (var t = 0; t < KEY_LANES; t++) {
+        for (var i = 0; i < 4; i++) { scores[t][i] = apart(zero()); }
+    }
     // No query of the tile looks beyond the last one's own place.
-    let end = select(KEYS, min(KEYS, first + HEIGHT), CAUSAL);
+    let end = select(KEYS, min(KEYS, first + HEIGHT), CAUSAL) * one;
     for (var key = 0; key < end; key += BLOCK) {
-        var scores: Scores;
-        for (var t = 0; t < KEY_LANES; t++) {
-            for (var i = 0; i < 4; i++) { scores[t][i] = zero(); }
-        }
         for (var depth = 0; depth < DEPTH; depth += DEPTH_STEP) {
             var q: Depths;
-            for (var d = 0; d < DEPTH_STEP / 4; d++) { q[d] = load_q(batch, depth + d * 4, row); }
+            // Queries are scaled, not scores: those are more, and written out.
+            for (var d = 0; d < DEPTH_STEP / 4; d++) {
+                q[d] = load_q(batch, depth + d * 4, row);
+                for (var i = 0; i < 4; i++) { q[d][i] = q[d][i] * scale(); }
+            }
             take_keys(&scores, &q, load_k(batch, key + lane % KEY_LANES * 4, depth + lane / KEY_LANES * 4));
         }
-        // Scores are scaled as they are used: scaled ones would be that many more values
-        // that a loop carries.
-        var factor = scale();
         var largest = most;
         for (var t = 0; t < KEY_LANES; t++) {
-            for (var i = 0; i < 4; i++) { largest = max(largest, scores[t][i] * factor); }
+            for (var i = 0; i < 4; i++) { largest = max(largest, together(scores[t][i])); }
         }
         if (MASKED || (KEYS % BLOCK != 0 && key + BLOCK > KEYS) || (CAUSAL && key + BLOCK > first + 1)) {
             largest = hide(batch, key, row, KEY_LANES * one, &scores, most);
-            factor = 1.0;
         }
         let shrink = powers(most - largest);
         most = largest;
         total = total * shrink;
         for (var c = 0; c < COLUMN_LANES * COLUMN_TURNS; c++) {
-            for (var i = 0; i < 4; i++) { sums[c][i] = sums[c][i] * shrink; }
+            for (var i = 0; i < 4; i++) { sums[c][i] = apart(together(sums[c][i]) * shrink); }
         }
         for (var t = 0; t < BLOCK * one; t += KEY_STEP) {
             var p: Powers;
             for (var d = 0; d < KEY_STEP / 4; d++) {
                 for (var i = 0; i < 4; i++) {
-                    p[d][i] = powers(scores[d][i] * factor - most);
+                    p[d][i] = powers(together(scores[d][i]) - most);
                     total = total + p[d][i];
                 }
             }
@@ -521,15 +542,18 @@ fn main(
                 take_values(&sums, &p, 1 % COLUMN_TURNS, load_v(batch, own_column + 4 * COLUMN_LANES, own_key));
             }
             for (var i = 0; i < KEY_LANES - KEY_STEP / 4; i++) { scores[i] = scores[i + KEY_STEP / 4]; }
+            for (var i = KEY_LANES - KEY_STEP / 4; i < KEY_LANES; i++) {
+                scores[i] = Apart(apart(zero()), apart(zero()), apart(zero()), apart(zero()));
+            }
         }
     }
     // Where only a mask leaves nothing to look at, the result is zero.
     let none = vec4<bool>(MASKED) & (bitcast<vec4<u32>>(total) == vec4<u32>());
     let part = select(1.0 / total, vec4<Element>(), none);
     for (var c = 0; c < WIDTH * one; c += 4) {
-        let x = transpose(mat4x4<Element>(sums[0][0] * part, sums[0][1] * part, sums[0][2] * part, sums[0][3] * part));
         for (var i = 0; i < 4; i++) {
-            if (row + i < ROWS && column + c < COLUMNS) { store_o(batch, row + i, column + c, x[i]); }
+            let x = vec4<Element>(sums[0][0][i], sums[0][1][i], sums[0][2][i], sums[0][3][i]) * part[i];
+            if (row + i < ROWS && column + c < COLUMNS) { store_o(batch, row + i, column + c, x); }
         }
         for (var i = 0; i < COLUMN_LANES * COLUMN_TURNS - 1; i++) { sums[i] = sums[i + 1]; }
     }

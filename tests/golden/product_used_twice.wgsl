@@ -193,10 +193,11 @@ const BLOCKS = ROWS / 4;
 // Depths of a step: the lanes hold a block of four rows and four depths each.
 const STEP = 4 * LANES / BLOCKS;
 const COLUMNS = 4 * LANES * FOURS;
-// Rows that are stored together.
-const ROWS_STORED = 2;
 
-alias Sums = array<array<vec4<Element>, FOURS>, ROWS>;
+// What loops carry is single numbers: software drivers keep a vector in one variable, of
+// which they read all for each number, and so compile it for longer.
+alias Four = array<Element, 4>;
+alias Sums = array<array<Four, FOURS>, ROWS>;
 alias Depths = array<array<array<vec4<Element>, 4>, FOURS>, STEP / 4>;
 
 // Adds what four depths contribute to a row: `x` is row `i` of the block that `lane` holds.
@@ -204,7 +205,11 @@ fn take_in(sums: ptr<function, Sums>, b: ptr<function, Depths>, lane: i32, i: i3
     let row = lane % BLOCKS * 4 + i;
     for (var q = 0; q < FOURS; q++) {
         let y = (*b)[lane / BLOCKS][q];
-        (*sums)[row][q] = (*sums)[row][q] + x.x * y[0] + x.y * y[1] + x.z * y[2] + x.w * y[3];
+        let own = &(*sums)[row][q];
+        (*own)[0] = (*own)[0] + x.x * y[0].x + x.y * y[1].x + x.z * y[2].x + x.w * y[3].x;
+        (*own)[1] = (*own)[1] + x.x * y[0].y + x.y * y[1].y + x.z * y[2].y + x.w * y[3].y;
+        (*own)[2] = (*own)[2] + x.x * y[0].z + x.y * y[1].z + x.z * y[2].z + x.w * y[3].z;
+        (*own)[3] = (*own)[3] + x.x * y[0].w + x.y * y[1].w + x.z * y[2].w + x.w * y[3].w;
     }
 }
 
@@ -219,11 +224,12 @@ fn main(
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;
-    if (tile >= batches() * row_tiles * column_tiles) { return; }
     let lane = i32(own);
     // One, which no compiler knows: drivers would write out the turns of a loop that
     // they can count, and may compile one anew for each launch that counts to a launch word.
-    let one = i32(min(groups.y, 1u));
+    // Where there is no tile it is zero, and so no loop does anything: after a return,
+    // software drivers would mask all that follows.
+    let one = select(0, i32(min(groups.y, 1u)), tile < batches() * row_tiles * column_tiles);
     // Neighbours share what the caches hold worst: the wider operand's part.
     let place = tile % (row_tiles * column_tiles);
     let by_rows = m() < n();
@@ -231,8 +237,9 @@ fn main(
     let row = select(place / column_tiles, place % row_tiles, by_rows) * ROWS;
     let batch = tile / (row_tiles * column_tiles);
     var sums: Sums;
+    let none = zero().x;
     for (var r = 0; r < ROWS; r++) {
-        for (var q = 0; q < FOURS; q++) { sums[r][q] = zero(); }
+        for (var q = 0; q < FOURS; q++) { sums[r][q] = Four(none, none, none, none); }
     }
     var b: Depths;
     for (var depth = 0; depth < k() * one; depth += STEP) {
@@ -256,15 +263,15 @@ fn main(
     }
     // Sums move up and are stored from the first row, since what becomes of each would
     // else be written out.
-    for (var r = 0; r < ROWS * one; r += ROWS_STORED) {
-        for (var i = 0; i < ROWS_STORED; i++) {
-            for (var q = 0; q < FOURS; q++) {
-                let own_row = row + r + i;
-                let own_column = column + q * LANES * 4;
-                if (own_row < m() && own_column < n()) { store_c(batch, own_row, own_column, sums[i][q]); }
+    for (var r = 0; r < ROWS * one; r++) {
+        for (var q = 0; q < FOURS; q++) {
+            let own_column = column + q * LANES * 4;
+            let x = sums[0][q];
+            if (row + r < m() && own_column < n()) {
+                store_c(batch, row + r, own_column, vec4<Element>(x[0], x[1], x[2], x[3]));
             }
         }
-        for (var i = 0; i < ROWS - ROWS_STORED; i++) { sums[i] = sums[i + ROWS_STORED]; }
+        for (var i = 0; i < ROWS - 1; i++) { sums[i] = sums[i + 1]; }
     }
 }
 

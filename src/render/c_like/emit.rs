@@ -58,6 +58,9 @@ pub struct Emitter<'k> {
     pub registers_for_rows: usize,
     /// Whether loops over such rows are written turn by turn.
     pub writes_turns: bool,
+    /// One, as an expression that no compiler knows to be one, where loops that could be
+    /// counted are to stay loops.
+    pub one: Option<&'static str>,
     /// What they hold, if something.
     pub(super) held: Option<Held>,
     /// The loop that is being written turn by turn.
@@ -92,6 +95,7 @@ impl<'k> Emitter<'k> {
             warp: 1,
             registers_for_rows: 0,
             writes_turns: false,
+            one: None,
             held: None,
             turns: None,
             by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),

@@ -241,7 +241,8 @@ impl Emitter<'_> {
         }
         for &axis in &axes {
             let extent = self.dialect.position(self.kernel.axes[axis.index()].extent as i64);
-            let head = self.dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1);
+            let end = self.one.map_or(extent.clone(), |one| format!("{extent} * {one}"));
+            let head = self.dialect.for_loop(&format!("i{}", axis.0), "0", &end, 1);
             self.out.open(head);
         }
         axes.len()

@@ -55,6 +55,10 @@ impl<'k> PartShader<'k> {
         // Software drivers do not unroll the loops.
         if target.adapter != Adapter::Cpu {
             emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
+        } else if tile::is_small(kernel, target) && kernel.depth() > 0 {
+            // They write out loops that they can count.
+            emitter.out.line("let one = i32(min(groups.y, 1u));");
+            emitter.one = Some("one");
         }
         self.emit_rows(&tiling, &mut emitter);
         self.finish_rows(&tiling, &emitter)

@@ -9,9 +9,11 @@
 //! - [`staging`]: what the host writes through.
 //! - [`program`]: kernels, launched.
 //! - [`tune`]: the fastest of a template's ways.
+//! - [`copy`]: kernels that only copy or clear, without a shader.
 //! - [`custom`]: users' kernels, on the host.
 
 pub mod adapter;
+pub mod copy;
 pub mod custom;
 pub mod gpu;
 pub mod memory;
@@ -31,6 +33,7 @@ use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
 use crate::render::{Adapter, attention};
+use crate::runtime::wgpu::copy::CopyProgram;
 use crate::runtime::wgpu::custom::HostProgram;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
@@ -174,6 +177,9 @@ impl Backend for WgpuBackend {
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
             }));
+        }
+        if let Some(copy) = CopyProgram::of(&self.gpu, &self.reports, work) {
+            return Ok(Arc::new(copy));
         }
         Ok(Arc::new(ShaderProgram::new(self.gpu.clone(), self.reports.clone(), work.clone())?))
     }

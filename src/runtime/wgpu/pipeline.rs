@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
+use crate::render::Adapter;
 use crate::render::wgsl::sized::{Places, Sized};
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 
 /// Families of pipelines kept before all are forgotten.
 const MOST: usize = 4096;
+
+/// Bytes of launch words that no shader exceeds: what a uniform block may have anywhere.
+const LAUNCH_WORDS: u64 = 16 << 10;
 
 /// What was compiled, and the layouts of bindings, by their number.
 #[derive(Debug, Default)]
@@ -66,6 +70,8 @@ pub struct Layout {
     /// Of the bind group.
     pub group: wgpu::BindGroupLayout,
     pipeline: wgpu::PipelineLayout,
+    /// On software drivers, memory of nobody.
+    nobodys: Option<wgpu::BindGroup>,
 }
 
 impl Gpu {
@@ -83,13 +89,17 @@ impl Gpu {
         };
         let text = sized.text(&places, self.target.int64);
         let layout = self.layout(storage)?;
-        let compiled =
-            self.scoped(name, || self.compile(name, &text, &layout)).map_err(|error| match error {
-                crate::base::Error::Kernel { kernel, device, message } => {
-                    crate::base::Error::Kernel { kernel, device, message: format!("{message}\nin\n{text}") }
-                }
-                other => other,
-            })?;
+        let compile = || {
+            let compiled = self.compile(name, &text, &layout);
+            self.begin(&compiled, &layout);
+            compiled
+        };
+        let compiled = self.scoped(name, compile).map_err(|error| match error {
+            crate::base::Error::Kernel { kernel, device, message } => {
+                crate::base::Error::Kernel { kernel, device, message: format!("{message}\nin\n{text}") }
+            }
+            other => other,
+        })?;
         let pipeline = Arc::new(Pipeline { pipeline: compiled, layout });
         let words = sized.words(&places);
         let variant = Variant { numbers, places, pipeline };
@@ -154,6 +164,21 @@ impl Gpu {
         })
     }
 
+    /// Launches no workgroups of a new shader: software drivers make its machine code at the
+    /// first launch, in the thread that carries out their queue, and so do that while this
+    /// thread compiles the next.
+    fn begin(&self, pipeline: &wgpu::ComputePipeline, layout: &Layout) {
+        let Some(nobodys) = &layout.nobodys else { return };
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
+        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: None };
+        let mut pass = encoder.begin_compute_pass(&descriptor);
+        pass.set_pipeline(pipeline);
+        pass.set_bind_group(0, nobodys, &[]);
+        pass.dispatch_workgroups(0, 1, 1);
+        drop(pass);
+        self.queue.submit([encoder.finish()]);
+    }
+
     fn layout(&self, storage: usize) -> Result<Arc<Layout>> {
         if let Some(known) = lock(&self.pipelines.layouts).get(&storage) {
             return Ok(known.clone());
@@ -185,6 +210,27 @@ impl Gpu {
             bind_group_layouts: &[Some(&group)],
             immediate_size: 0,
         });
-        Layout { group, pipeline }
+        let nobodys = (self.target.adapter == Adapter::Cpu).then(|| self.nobodys(&group, storage));
+        Layout { group, pipeline, nobodys }
+    }
+
+    /// As little memory as any shader accepts.
+    fn nobodys(&self, layout: &wgpu::BindGroupLayout, storage: usize) -> wgpu::BindGroup {
+        let buffer = |size: u64, usage: wgpu::BufferUsages| {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let words = buffer(LAUNCH_WORDS, wgpu::BufferUsages::UNIFORM);
+        let elements = buffer(256, wgpu::BufferUsages::STORAGE);
+        let entry = |binding: usize| wgpu::BindGroupEntry {
+            binding: binding as u32,
+            resource: if binding == 0 { &words } else { &elements }.as_entire_binding(),
+        };
+        let entries: Vec<_> = (0..=storage).map(entry).collect();
+        self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
     }
 }

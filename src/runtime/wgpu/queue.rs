@@ -242,6 +242,18 @@ impl Gpu {
         Ok(())
     }
 
+    /// Records zeros; offset and size are multiples of 4.
+    ///
+    /// # Errors
+    /// That the device is lost.
+    pub fn record_clear(&self, to: (&wgpu::Buffer, u64), bytes: u64) -> Result<()> {
+        self.check()?;
+        let mut recorder = lock(&self.recorder);
+        recorder.encoder(&self.device).clear_buffer(to.0, to.1, Some(bytes));
+        recorder.launches += 1;
+        Ok(())
+    }
+
     /// Writes bytes to a block, from a multiple of 8 on, after everything
     /// recorded. Up to three bytes after them are lost.
     ///

@@ -2,6 +2,7 @@
 
 mod attention;
 mod choices;
+mod copies;
 mod matrices;
 mod memory;
 mod products;
