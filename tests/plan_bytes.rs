@@ -35,8 +35,8 @@ fn a_plan_holds_little_for_each_kernel() {
         "{alike} bytes for each of equal kernels, {different} where all differ in a number, \
          {elsewhere} in a position, {many} of many nodes"
     );
-    assert!(alike <= 640, "{alike} bytes for each of equal kernels");
-    assert!(different <= 1024, "{different} bytes for each kernel where all differ in a number");
-    assert!(elsewhere <= 1024, "{elsewhere} bytes for each kernel where all differ in a position");
-    assert!(many <= 1024, "{many} bytes for each kernel of many nodes");
+    assert!(alike <= 448, "{alike} bytes for each of equal kernels");
+    assert!(different <= 864, "{different} bytes for each kernel where all differ in a number");
+    assert!(elsewhere <= 896, "{elsewhere} bytes for each kernel where all differ in a position");
+    assert!(many <= 928, "{many} bytes for each kernel of many nodes");
 }

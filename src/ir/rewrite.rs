@@ -22,6 +22,23 @@ use crate::ir::ty::Type;
 /// Stands in a map from old to new numbers for a node that is gone.
 pub const DROPPED: NodeId = NodeId(u32::MAX);
 
+/// A map from old to new numbers, in a word of four bytes each: plans keep one of every node.
+#[derive(Clone, Debug, Default)]
+pub struct Renumbering(Vec<NodeId>);
+
+impl Renumbering {
+    /// By old number, the new one; `None` for a node that is gone.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<NodeId>> + ExactSizeIterator {
+        self.0.iter().map(|&id| (id != DROPPED).then_some(id))
+    }
+}
+
+impl FromIterator<Option<NodeId>> for Renumbering {
+    fn from_iter<I: IntoIterator<Item = Option<NodeId>>>(numbers: I) -> Renumbering {
+        Renumbering(numbers.into_iter().map(|number| number.unwrap_or(DROPPED)).collect())
+    }
+}
+
 /// A named replacement of one node by an equal, never costlier one.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

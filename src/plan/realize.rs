@@ -58,7 +58,7 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
 /// first, if there are several.
 pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
     let mut lines = vec![None; plan.schedule.graph.nodes.len()];
-    for (node, id) in collected.nodes.iter().zip(&plan.schedule.map).rev() {
+    for (node, id) in collected.nodes.iter().zip(plan.schedule.map.iter()).rev() {
         if let Some(id) = id {
             lines[id.index()] = Some(node.span());
         }

@@ -221,8 +221,8 @@ pub fn report(nodes: &[Arc<Node>]) -> Result<PlanReport> {
 /// The report of a plan for the graph it was looked up with.
 pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     let spans = spans(plan, collected);
-    let origins = collected.nodes.iter().zip(&plan.schedule.map);
-    let origins = origins.map(|(node, &id)| (Arc::as_ptr(node) as usize, (Arc::downgrade(node), id)));
+    let origins = collected.nodes.iter().zip(plan.schedule.map.iter());
+    let origins = origins.map(|(node, id)| (Arc::as_ptr(node) as usize, (Arc::downgrade(node), id)));
     let mut report = PlanReport {
         plan: Some(plan.clone()),
         origins: origins.collect(),
@@ -243,7 +243,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
 /// ask for counts for the first.
 fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
     let mut spans: Vec<Span> = plan.schedule.graph.nodes.iter().map(|node| node.span).collect();
-    for (node, id) in collected.nodes.iter().zip(&plan.schedule.map).rev() {
+    for (node, id) in collected.nodes.iter().zip(plan.schedule.map.iter()).rev() {
         if let Some(id) = id {
             spans[id.index()] = node.span();
         }

@@ -22,7 +22,7 @@ mod wait;
 use std::collections::HashMap;
 
 use crate::base::Device;
-use crate::ir::rewrite::share_kinds;
+use crate::ir::rewrite::{Renumbering, share_kinds};
 use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
 
@@ -66,7 +66,7 @@ pub struct Schedule {
     pub by_body: Vec<ByBody>,
     /// For each node of the graph given, the node that now has its value;
     /// `None` where nothing needs the value any more.
-    pub map: Vec<Option<NodeId>>,
+    pub map: Renumbering,
     /// Whether the partition and the order are a model's.
     pub resized: bool,
     /// Of each value computed again to fit a budget, the value as it was
@@ -154,7 +154,7 @@ fn move_less(
     maps: &mut Vec<Vec<NodeId>>,
 ) -> (Graph, HashMap<NodeId, Moved>) {
     let given = follow(maps);
-    let origin = |id: NodeId| given.iter().position(|to| *to == Some(id)).map(|at| NodeId(at as u32));
+    let origin = |id: NodeId| given.iter().position(|to| to == Some(id)).map(|at| NodeId(at as u32));
     let placed = transfer::place(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&placed.graph);
     let kept = placed.transfers.iter().filter_map(|(id, moved)| {
@@ -168,7 +168,7 @@ fn move_less(
 }
 
 /// One map from several in a row.
-fn follow(maps: &[Vec<NodeId>]) -> Vec<Option<NodeId>> {
+fn follow(maps: &[Vec<NodeId>]) -> Renumbering {
     let (first, rest) = maps.split_first().unwrap_or_else(|| panic!("no maps to follow"));
     let step = |id: NodeId, map: &Vec<NodeId>| map.get(id.index()).copied();
     first.iter().map(|&id| rest.iter().try_fold(id, step)).collect()
