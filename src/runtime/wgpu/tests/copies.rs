@@ -35,7 +35,7 @@ fn what_only_copies_or_clears_needs_no_shader_and_does_what_one_would() {
     // there then: the input's bytes from one on, or zeros.
     let cases = [
         (DType::F32, 64, from(0), (0, 0), "copies", Some(0)),
-        (DType::F32, 50, from(3), (8, 256), "copies", Some(20)),
+        (DType::F32, 50, from(4), (8, 256), "copies", Some(24)),
         (DType::U8, 8, from(4), (0, 0), "copies", Some(4)),
         // Its first byte starts no word.
         (DType::U8, 8, from(1), (0, 0), "copies", Some(1)),
