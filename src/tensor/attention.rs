@@ -233,7 +233,7 @@ pub(crate) fn softmax(site: Site, scores: &Tensor, safe: bool) -> Tensor {
     let powers = site.unary(AluOp::Exp, &site.sub(scores, max));
     let sum = site.reduce_keepdim(Monoid::Sum, &powers, &axis);
     let sum = if safe { site.select(&site.eq(&sum, 0.0), 1.0, &sum, sum.dtype()) } else { sum };
-    site.div(powers, sum)
+    site.mul(powers, site.unary(AluOp::Recip, &sum))
 }
 
 #[cfg(test)]

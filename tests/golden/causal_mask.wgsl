@@ -1,4 +1,4 @@
-// max_sum_where_sub_exp_div[16, 16]
+// max_sum_sub_exp_reciprocal_mul[16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
@@ -18,8 +18,11 @@ fn negate_f32(x: f32) -> f32 {
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
 }
-fn divide_f32(x: f32, y: f32) -> f32 {
-    return opaque_f32(x / y);
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn reciprocal_f32(x: f32) -> f32 {
+    return opaque_f32(number_f32(0x3f800000u) / x);
 }
 fn rank_max_f32(x: f32) -> i32 {
     let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
@@ -203,6 +206,7 @@ fn main(
         s4a = add_f32(s4a, add_f32(add_f32(add_f32(v10_0, v10_1), add_f32(v10_2, v10_3)), add_f32(add_f32(v10_4, v10_5), add_f32(v10_6, v10_7))));
     }
     let v11 = s4a;
+    let v12 = reciprocal_f32(v11);
     for (var row: i32 = 0; row < 16; row += 8) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
@@ -262,16 +266,16 @@ fn main(
         let v10_5 = exp_f32(v9_5);
         let v10_6 = exp_f32(v9_6);
         let v10_7 = exp_f32(v9_7);
-        let v12_0 = divide_f32(v10_0, v11);
-        let v12_1 = divide_f32(v10_1, v11);
-        let v12_2 = divide_f32(v10_2, v11);
-        let v12_3 = divide_f32(v10_3, v11);
-        let v12_4 = divide_f32(v10_4, v11);
-        let v12_5 = divide_f32(v10_5, v11);
-        let v12_6 = divide_f32(v10_6, v11);
-        let v12_7 = divide_f32(v10_7, v11);
+        let v13_0 = multiply_f32(v10_0, v12);
+        let v13_1 = multiply_f32(v10_1, v12);
+        let v13_2 = multiply_f32(v10_2, v12);
+        let v13_3 = multiply_f32(v10_3, v12);
+        let v13_4 = multiply_f32(v10_4, v12);
+        let v13_5 = multiply_f32(v10_5, v12);
+        let v13_6 = multiply_f32(v10_6, v12);
+        let v13_7 = multiply_f32(v10_7, v12);
         let at9 = (i0 * 16 + i1_0) >> 3u;
-        out0(at9, vec4(v12_0, v12_1, v12_2, v12_3), vec4(v12_4, v12_5, v12_6, v12_7));
+        out0(at9, vec4(v13_0, v13_1, v13_2, v13_3), vec4(v13_4, v13_5, v13_6, v13_7));
     }
 }
 

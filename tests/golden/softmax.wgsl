@@ -1,4 +1,4 @@
-// max_sum_sub_exp_div[64, 128]
+// max_sum_sub_exp_reciprocal_mul[64, 128]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
@@ -18,8 +18,11 @@ fn negate_f32(x: f32) -> f32 {
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
 }
-fn divide_f32(x: f32, y: f32) -> f32 {
-    return opaque_f32(x / y);
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn reciprocal_f32(x: f32) -> f32 {
+    return opaque_f32(number_f32(0x3f800000u) / x);
 }
 fn rank_max_f32(x: f32) -> i32 {
     let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
@@ -315,6 +318,7 @@ fn main(
     }
     s5a = subgroupBroadcastFirst(s5a);
     let v4 = s5a;
+    let v5 = reciprocal_f32(v4);
     {
         let row = (lane + 0) * 8;
         let i1_0 = row;
@@ -344,15 +348,15 @@ fn main(
             let v3_5 = held_v3_5[0];
             let v3_6 = held_v3_6[0];
             let v3_7 = held_v3_7[0];
-            let v5_0 = divide_f32(v3_0, v4);
-            let v5_1 = divide_f32(v3_1, v4);
-            let v5_2 = divide_f32(v3_2, v4);
-            let v5_3 = divide_f32(v3_3, v4);
-            let v5_4 = divide_f32(v3_4, v4);
-            let v5_5 = divide_f32(v3_5, v4);
-            let v5_6 = divide_f32(v3_6, v4);
-            let v5_7 = divide_f32(v3_7, v4);
-            out0(at6, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
+            let v6_0 = multiply_f32(v3_0, v5);
+            let v6_1 = multiply_f32(v3_1, v5);
+            let v6_2 = multiply_f32(v3_2, v5);
+            let v6_3 = multiply_f32(v3_3, v5);
+            let v6_4 = multiply_f32(v3_4, v5);
+            let v6_5 = multiply_f32(v3_5, v5);
+            let v6_6 = multiply_f32(v3_6, v5);
+            let v6_7 = multiply_f32(v3_7, v5);
+            out0(at6, vec4(v6_0, v6_1, v6_2, v6_3), vec4(v6_4, v6_5, v6_6, v6_7));
         }
         {
             let row = (lane + 8) * 8;
@@ -372,15 +376,15 @@ fn main(
             let v3_5 = held_v3_5[1];
             let v3_6 = held_v3_6[1];
             let v3_7 = held_v3_7[1];
-            let v5_0 = divide_f32(v3_0, v4);
-            let v5_1 = divide_f32(v3_1, v4);
-            let v5_2 = divide_f32(v3_2, v4);
-            let v5_3 = divide_f32(v3_3, v4);
-            let v5_4 = divide_f32(v3_4, v4);
-            let v5_5 = divide_f32(v3_5, v4);
-            let v5_6 = divide_f32(v3_6, v4);
-            let v5_7 = divide_f32(v3_7, v4);
-            out0(at6 + 8, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
+            let v6_0 = multiply_f32(v3_0, v5);
+            let v6_1 = multiply_f32(v3_1, v5);
+            let v6_2 = multiply_f32(v3_2, v5);
+            let v6_3 = multiply_f32(v3_3, v5);
+            let v6_4 = multiply_f32(v3_4, v5);
+            let v6_5 = multiply_f32(v3_5, v5);
+            let v6_6 = multiply_f32(v3_6, v5);
+            let v6_7 = multiply_f32(v3_7, v5);
+            out0(at6 + 8, vec4(v6_0, v6_1, v6_2, v6_3), vec4(v6_4, v6_5, v6_6, v6_7));
         }
     }
 }

@@ -1,4 +1,4 @@
-// max_sum_sub_exp_div[64, 128]
+// max_sum_sub_exp_reciprocal_mul[64, 128]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
@@ -18,8 +18,11 @@ fn negate_f32(x: f32) -> f32 {
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
 }
-fn divide_f32(x: f32, y: f32) -> f32 {
-    return opaque_f32(x / y);
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
+}
+fn reciprocal_f32(x: f32) -> f32 {
+    return opaque_f32(number_f32(0x3f800000u) / x);
 }
 fn rank_max_f32(x: f32) -> i32 {
     let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
@@ -178,6 +181,14 @@ fn main(
     let v4_5 = s4a_5;
     let v4_6 = s4a_6;
     let v4_7 = s4a_7;
+    let v5_0 = reciprocal_f32(v4_0);
+    let v5_1 = reciprocal_f32(v4_1);
+    let v5_2 = reciprocal_f32(v4_2);
+    let v5_3 = reciprocal_f32(v4_3);
+    let v5_4 = reciprocal_f32(v4_4);
+    let v5_5 = reciprocal_f32(v4_5);
+    let v5_6 = reciprocal_f32(v4_6);
+    let v5_7 = reciprocal_f32(v4_7);
     for (var i0: i32 = 0; i0 < 64; i0 += 1) {
         let at7 = in0_begun((i0 * 128 + i1_0) >> 3u);
         let eight8 = in0(at7);
@@ -205,16 +216,16 @@ fn main(
         let v3_5 = exp_f32(v2_5);
         let v3_6 = exp_f32(v2_6);
         let v3_7 = exp_f32(v2_7);
-        let v5_0 = divide_f32(v3_0, v4_0);
-        let v5_1 = divide_f32(v3_1, v4_1);
-        let v5_2 = divide_f32(v3_2, v4_2);
-        let v5_3 = divide_f32(v3_3, v4_3);
-        let v5_4 = divide_f32(v3_4, v4_4);
-        let v5_5 = divide_f32(v3_5, v4_5);
-        let v5_6 = divide_f32(v3_6, v4_6);
-        let v5_7 = divide_f32(v3_7, v4_7);
+        let v6_0 = multiply_f32(v3_0, v5_0);
+        let v6_1 = multiply_f32(v3_1, v5_1);
+        let v6_2 = multiply_f32(v3_2, v5_2);
+        let v6_3 = multiply_f32(v3_3, v5_3);
+        let v6_4 = multiply_f32(v3_4, v5_4);
+        let v6_5 = multiply_f32(v3_5, v5_5);
+        let v6_6 = multiply_f32(v3_6, v5_6);
+        let v6_7 = multiply_f32(v3_7, v5_7);
         let at9 = (i0 * 128 + i1_0) >> 3u;
-        out0(at9, vec4(v5_0, v5_1, v5_2, v5_3), vec4(v5_4, v5_5, v5_6, v5_7));
+        out0(at9, vec4(v6_0, v6_1, v6_2, v6_3), vec4(v6_4, v6_5, v6_6, v6_7));
     }
 }
 

@@ -143,7 +143,7 @@ impl<'a> Pairs<'a> {
             unsafe {
                 if strides.row() == 1 {
                     let second = if is_last { NOTHING.as_ptr().cast() } else { second.cast::<u8>() };
-                    interleave(false, is_last)(to.cast(), first.cast(), second, null(), rows);
+                    interleave(false, is_last)(to.cast(), [first.cast(), second, null()], rows, null());
                     continue;
                 }
                 for row in 0..rows as isize {
@@ -169,7 +169,7 @@ impl<'a> Pairs<'a> {
                     let to = fill.to.wrapping_add((row - fill.rows.start) * fill.ld).cast::<bf16>();
                     // SAFETY: the room holds the line, and the block's is its own.
                     unsafe {
-                        round(to.cast(), from.cast(), null(), null(), depths.len());
+                        round(to.cast(), [from.cast(), null(), null()], depths.len(), null());
                         pad(to, depths.len());
                     }
                 }
@@ -194,7 +194,12 @@ impl<'a> Pairs<'a> {
                     let to = fill.to.wrapping_add((pair - fill.depth.start) * fill.ld);
                     // SAFETY: the room holds both lines, and the block's is its own.
                     unsafe {
-                        interleave(true, is_last)(to.cast(), first.cast(), second.cast(), null(), rows)
+                        interleave(true, is_last)(
+                            to.cast(),
+                            [first.cast(), second.cast(), null()],
+                            rows,
+                            null(),
+                        )
                     };
                 }
             }

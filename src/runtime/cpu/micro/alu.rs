@@ -33,8 +33,8 @@ pub fn alu(op: AluOp, dtype: DType, forms: [Form; 3]) -> MicroFn {
     }
 }
 
-/// Whether the loop of a row computes so much for each element that it asks for other memory,
-/// at its operand `b`, meanwhile: any address will do.
+/// Whether the loop of a row computes so much for each element that it asks for other memory
+/// meanwhile.
 pub fn asks(op: AluOp, dtype: DType) -> bool {
     let costly = match op {
         AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => true,
@@ -50,7 +50,7 @@ pub fn asks(op: AluOp, dtype: DType) -> bool {
 
 versioned! {
     /// A loop with the signature [`MicroFn`].
-    Micro, micro, base_micro, fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize)
+    Micro, micro, base_micro, fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8)
 }
 
 // The forms of two operands: bit 0 is the second's, bit 1 the first's, set
@@ -64,7 +64,7 @@ pub(super) const SS: u8 = 3;
 pub(super) struct Unary<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, T>(dst, a);
@@ -87,11 +87,11 @@ const REQUEST: usize = 128;
 struct Asking<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [O::Out], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
         for (i, (dst, a)) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)).enumerate() {
-            prefetch_far(b.wrapping_add(i * REQUEST * size_of::<T>()), size_of_val(a));
+            prefetch_far(next.wrapping_add(i * REQUEST * size_of::<T>()), size_of_val(a));
             map::<I, O, T>(dst, a);
         }
     }
@@ -101,7 +101,7 @@ impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
 pub(super) struct Binary<O, T, const FORM: u8>(PhantomData<(O, T)>);
 impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let dst: &mut [O::Out] = view_mut(dst, n);
@@ -174,7 +174,7 @@ fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
 struct Trig<O>(PhantomData<O>);
 impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, f32>(dst, a);
@@ -192,7 +192,7 @@ impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
 struct Select<T, const FORM: u8>(PhantomData<T>);
 impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let (dst, condition): (&mut [T], &[u8]) = (view_mut(dst, n), view(a, n));
@@ -225,7 +225,7 @@ fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], form: u8) 
 struct Choose<T, const FORM: u8>(PhantomData<T>);
 impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let dst: &mut [T] = view_mut(dst, n);

@@ -33,16 +33,16 @@ fn first(n: usize) -> __mmask16 {
     if n < WIDTH { (1 << n) - 1 } else { !0 }
 }
 
-/// `dst = e^a`; asks for the memory at `b`.
+/// `dst = e^a`.
 ///
 /// # Safety
 /// The contract of [`super::MicroFn`], on a machine with AVX-512.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+pub(super) unsafe fn exp(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     for i in (0..n).step_by(WIDTH) {
         let mask = first(n - i);
-        prefetch_far(b.wrapping_add(i * size_of::<f32>()), 1);
+        prefetch_far(next.wrapping_add(i * size_of::<f32>()), 1);
         // SAFETY: the caller's promise; lanes beyond `n` are masked.
         unsafe { _mm512_mask_storeu_ps(dst.add(i), mask, exp16(_mm512_maskz_loadu_ps(mask, a.add(i)))) }
     }
@@ -53,7 +53,7 @@ pub(super) unsafe fn exp(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8
 /// # Safety
 /// The contract of [`super::MicroFn`], on a machine with AVX-512.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp_sub(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+pub(super) unsafe fn exp_sub(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise; lanes beyond `n` are masked.
     unsafe {
@@ -71,13 +71,14 @@ pub(super) unsafe fn exp_sub(dst: *mut u8, a: *const u8, b: *const u8, _c: *cons
 /// # Safety
 /// As [`exp_sub`], with `c` a sum state that may be written.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp_sub_sum(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+pub(super) unsafe fn exp_sub_sum(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, next: *const u8) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise.
     unsafe {
         let (shift, sum) = (_mm512_set1_ps(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<Sum<f32>>());
         for start in (0..n).step_by(BLOCK) {
-            sum.add(f64::from(block(dst.add(start), a.add(start), shift, (n - start).min(BLOCK))));
+            let (n, next) = ((n - start).min(BLOCK), next.wrapping_add(start * size_of::<f32>()));
+            sum.add(f64::from(block(dst.add(start), a.add(start), shift, n, next)));
         }
     }
 }
@@ -86,7 +87,7 @@ pub(super) unsafe fn exp_sub_sum(dst: *mut u8, a: *const u8, b: *const u8, c: *c
 /// `n` elements at both.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize) -> f32 {
+unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize, next: *const u8) -> f32 {
     let mut lanes = [_mm512_setzero_ps(); LANES / WIDTH];
     let whole = n - n % LANES;
     // SAFETY: the caller's promise; lanes beyond `n` are masked.
@@ -94,6 +95,7 @@ unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize) -> f32 {
         for i in (0..whole).step_by(LANES) {
             for (k, lane) in lanes.iter_mut().enumerate() {
                 let at = i + k * WIDTH;
+                prefetch_far(next.wrapping_add(at * size_of::<f32>()), 1);
                 let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), shift));
                 _mm512_storeu_ps(dst.add(at), e);
                 *lane = _mm512_add_ps(*lane, e);

@@ -50,58 +50,83 @@ pub(super) const LANES: usize = 64;
 /// Elements summed in the lanes' precision before they enter the state's.
 pub(super) const BLOCK: usize = 4096;
 
-/// Runs a statement for every element of one, or every pair of two, slices of
-/// one length, with the number of its lane. Whole chunks come first, in inner
-/// loops of constant length, so that lanes stay in registers.
-macro_rules! lanewise {
-    ($x:expr, |$j:ident, $v:ident| $body:expr) => {{
-        let whole = $x.chunks_exact($crate::runtime::cpu::micro::fold::LANES);
-        let rest = whole.remainder();
-        for chunk in whole {
-            for ($j, &$v) in chunk.iter().enumerate() {
-                $body;
-            }
-        }
-        for ($j, &$v) in rest.iter().enumerate() {
-            $body;
-        }
-    }};
-    ($x:expr, $y:expr, |$j:ident, $v:ident, $w:ident| $body:expr) => {{
-        const LANES: usize = $crate::runtime::cpu::micro::fold::LANES;
-        let (x, y) = ($x, $y);
-        let whole = x.len() - x.len() % LANES;
-        for (x, y) in x[..whole].chunks_exact(LANES).zip(y.chunks_exact(LANES)) {
-            for ($j, (&$v, &$w)) in x.iter().zip(y).enumerate() {
-                $body;
-            }
-        }
-        for ($j, (&$v, &$w)) in x[whole..].iter().zip(&y[whole..]).enumerate() {
-            $body;
-        }
-    }};
-}
-pub(super) use lanewise;
-
 /// Folds `x` into 64 lanes by `step`, and those into one by `join`.
 #[inline(always)]
 pub(super) fn fold_lanes<T: Copy, A: Copy>(
     x: &[T],
     identity: A,
-    step: impl Fn(A, T) -> A,
+    step: impl Fn(A, T) -> A + Copy,
     join: impl Fn(A, A) -> A,
 ) -> A {
-    let mut lanes = [identity; LANES];
-    let whole = x.chunks_exact(LANES);
-    let rest = whole.remainder();
-    for chunk in whole {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = step(*lane, x);
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = step(*lane, x);
+    let (lanes, _) = two_lanes(x, (identity, ()), |(a, ()), x| (step(a, x), ()));
+    join_lanes(lanes, join)
+}
+
+/// The same of two slices of one length.
+#[inline(always)]
+pub(super) fn fold_pairs<T: Copy, A: Copy>(
+    x: &[T],
+    y: &[T],
+    identity: A,
+    step: impl Fn(A, T, T) -> A + Copy,
+    join: impl Fn(A, A) -> A,
+) -> A {
+    let mut lanes = whole_pairs(x, y, identity, step);
+    let rest = |x: &[T]| x.len() - x.len() % LANES;
+    let (x, y) = (&x[rest(x)..], &y[rest(y)..]);
+    for ((lane, &x), &y) in lanes.iter_mut().zip(x).zip(y) {
+        *lane = step(*lane, x, y);
     }
     join_lanes(lanes, join)
+}
+
+/// Folds `x` into 64 lanes of two states each.
+#[inline(always)]
+pub(super) fn two_lanes<T: Copy, A: Copy, B: Copy>(
+    x: &[T],
+    identity: (A, B),
+    step: impl Fn((A, B), T) -> (A, B) + Copy,
+) -> ([A; LANES], [B; LANES]) {
+    let (mut first, mut second) = whole_chunks(x, identity, step);
+    for ((a, b), &x) in first.iter_mut().zip(&mut second).zip(x.chunks_exact(LANES).remainder()) {
+        (*a, *b) = step((*a, *b), x);
+    }
+    (first, second)
+}
+
+// Whole chunks of lanes have functions of their own, with nothing but inner loops of
+// constant length: where what is left over is taken into the same arrays, LLVM keeps those
+// in memory.
+
+#[inline(always)]
+fn whole_chunks<T: Copy, A: Copy, B: Copy>(
+    x: &[T],
+    identity: (A, B),
+    step: impl Fn((A, B), T) -> (A, B) + Copy,
+) -> ([A; LANES], [B; LANES]) {
+    let (mut first, mut second) = ([identity.0; LANES], [identity.1; LANES]);
+    for chunk in x.chunks_exact(LANES) {
+        for ((a, b), &x) in first.iter_mut().zip(&mut second).zip(chunk) {
+            (*a, *b) = step((*a, *b), x);
+        }
+    }
+    (first, second)
+}
+
+#[inline(always)]
+fn whole_pairs<T: Copy, A: Copy>(
+    x: &[T],
+    y: &[T],
+    identity: A,
+    step: impl Fn(A, T, T) -> A + Copy,
+) -> [A; LANES] {
+    let mut lanes = [identity; LANES];
+    for (x, y) in x.chunks_exact(LANES).zip(y.chunks_exact(LANES)) {
+        for ((lane, &x), &y) in lanes.iter_mut().zip(x).zip(y) {
+            *lane = step(*lane, x, y);
+        }
+    }
+    lanes
 }
 
 /// Combines lane `j` with lane `j + width` for widths 32, 16, ... 1.
@@ -298,11 +323,8 @@ pub(super) fn best<T: Number, E: End + Identity<T>>(x: &[T]) -> T {
     if T::FLOAT {
         // One comparison for each instead of what NaN and the sign of zero
         // take, which matter where there is a NaN or the best is a zero.
-        let mut lanes = [E::IDENTITY; LANES];
-        let mut nans = [0u32; LANES];
-        lanewise!(x, |j, x| {
-            lanes[j] = if E::ahead(x, lanes[j]) { x } else { lanes[j] };
-            nans[j] |= u32::from(x.nan());
+        let (lanes, nans) = two_lanes(x, (E::IDENTITY, 0), |(best, nan), x| {
+            (if E::ahead(x, best) { x } else { best }, nan | u32::from(x.nan()))
         });
         let value = join_lanes(lanes, |a, b| if E::ahead(b, a) { b } else { a });
         if value != T::ZERO && nans.iter().all(|&nan| nan == 0) {

@@ -6,12 +6,13 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::exp512;
-use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, lanewise};
+use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, fold_lanes, fold_pairs, join_lanes};
 use crate::runtime::cpu::micro::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
+use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::Map2;
 use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
 
@@ -31,6 +32,16 @@ pub enum Fused {
     /// `dst += a·b`, element by element: a row that enters sums across rows, `dst` being
     /// the first component of an [`super::Accumulator`] of `Sum`.
     MulSum,
+}
+
+impl Fused {
+    /// Whether the loop asks for other memory while it computes.
+    pub fn asks(self) -> bool {
+        match self {
+            Fused::ExpSubSum => true,
+            Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => false,
+        }
+    }
 }
 
 /// The micro-op of a superinstruction, or `None` where there is none.
@@ -98,25 +109,27 @@ impl Map2<f32> for ExpSub {
 struct ExpSubSum;
 impl Micro for ExpSubSum {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `c` a sum state.
         unsafe {
             let (dst, a, shift): (&mut [f32], &[f32], f32) =
                 (view_mut(dst, n), view(a, n), b.cast::<f32>().read());
             let sum = &mut *c.cast_mut().cast::<Sum<f32>>();
-            for (dst, a) in dst.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
-                sum.add(f64::from(exp_sub_block::<I>(dst, a, shift)));
+            for (i, (dst, a)) in dst.chunks_mut(BLOCK).zip(a.chunks(BLOCK)).enumerate() {
+                let next = next.wrapping_add(i * BLOCK * size_of::<f32>());
+                sum.add(f64::from(exp_sub_block::<I>(dst, a, shift, next)));
             }
         }
     }
 }
 
 #[inline(always)]
-fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32) -> f32 {
+fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, next: *const u8) -> f32 {
     let mut lanes = [0.0; LANES];
     let whole = x.len() - x.len() % LANES;
     let (to, to_rest) = dst.split_at_mut(whole);
-    for (to, x) in to.chunks_exact_mut(LANES).zip(x.chunks_exact(LANES)) {
+    for (i, (to, x)) in to.chunks_exact_mut(LANES).zip(x.chunks_exact(LANES)).enumerate() {
+        prefetch_far(next.wrapping_add(i * size_of_val(x)), size_of_val(x));
         exp_sub_lanes::<I>(to, x, shift, &mut lanes);
     }
     exp_sub_lanes::<I>(to_rest, &x[whole..], shift, &mut lanes);
@@ -135,17 +148,13 @@ fn exp_sub_lanes<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, lanes: &mut [f3
 struct SqDevSum<T>(PhantomData<T>);
 impl<T: Real> Micro for SqDevSum<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, shift): (&mut Sum<T>, &[T], T) =
             unsafe { (&mut *dst.cast(), view(a, n), b.cast::<T>().read()) };
         for block in a.chunks(BLOCK) {
-            let mut lanes = [T::ZERO; LANES];
-            lanewise!(block, |j, x| {
-                let d = x.minus(shift);
-                lanes[j] = d.mul_add::<I>(d, lanes[j]);
-            });
-            sum.add(join_lanes(lanes, T::plus).widen());
+            let square = |sum: T, x: T| x.minus(shift).mul_add::<I>(x.minus(shift), sum);
+            sum.add(fold_lanes(block, T::ZERO, square, T::plus).widen());
         }
     }
 }
@@ -153,13 +162,12 @@ impl<T: Real> Micro for SqDevSum<T> {
 struct Dot<T>(PhantomData<T>);
 impl<T: Real> Micro for Dot<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, b): (&mut Sum<T>, &[T], &[T]) = unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
         for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
-            let mut lanes = [T::ZERO; LANES];
-            lanewise!(a, b, |j, x, y| lanes[j] = x.mul_add::<I>(y, lanes[j]));
-            sum.add(join_lanes(lanes, T::plus).widen());
+            let product = |sum: T, x: T, y: T| x.mul_add::<I>(y, sum);
+            sum.add(fold_pairs(a, b, T::ZERO, product, T::plus).widen());
         }
     }
 }
@@ -167,7 +175,7 @@ impl<T: Real> Micro for Dot<T> {
 struct MulSum<T, const FORM: u8>(PhantomData<T>);
 impl<T: Real, const FORM: u8> Micro for MulSum<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             match FORM {

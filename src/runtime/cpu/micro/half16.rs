@@ -176,7 +176,7 @@ mod f16c {
     use std::ptr;
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn load_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
         unsafe {
             let (to, from): (&mut [f32], &[f16]) = (view_mut(dst, n), view(a, n));
@@ -187,16 +187,15 @@ mod f16c {
             }
             Unary::<Widen, f16>::run::<Avx>(
                 to.add(whole).cast(),
-                from.add(whole).cast(),
-                ptr::null(),
-                ptr::null(),
+                [from.add(whole).cast(), ptr::null(), ptr::null()],
                 n - whole,
+                ptr::null(),
             );
         }
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn store_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
         unsafe {
             let (to, from): (&mut [f16], &[f32]) = (view_mut(dst, n), view(a, n));
@@ -208,10 +207,9 @@ mod f16c {
             }
             Unary::<NarrowF16, f32>::run::<Avx>(
                 to.add(whole).cast(),
-                from.add(whole).cast(),
-                ptr::null(),
-                ptr::null(),
+                [from.add(whole).cast(), ptr::null(), ptr::null()],
                 n - whole,
+                ptr::null(),
             );
         }
     }
@@ -244,7 +242,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) unsafe fn load_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<f32>(), a.cast::<i16>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -256,7 +254,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) unsafe fn store_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -268,7 +266,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn round_f16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn round_f16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -281,7 +279,7 @@ mod avx512 {
 
     /// The instruction makes zeros of subnormal numbers; those are rounded by integers.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(super) unsafe fn store_bf16(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn store_bf16(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed. Sixteen
         // bfloat16 are as many 16-bit integers.

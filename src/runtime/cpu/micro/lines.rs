@@ -22,17 +22,17 @@ pub struct Apart {
     pub from: [usize; 3],
 }
 
-/// A micro-op over lines: `fn(dst, a, b, c, n, apart)`.
+/// A micro-op over lines: `fn(dst, [a, b, c], n, apart)`.
 ///
 /// # Safety
 /// That of [`super::MicroFn`] for every line, and no line of `dst` overlaps any line of
 /// an operand.
-pub type LinesFn = unsafe fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize, apart: &Apart);
+pub type LinesFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart);
 
 versioned! {
     /// A loop with the signature [`LinesFn`].
     Loop, by_line, base_by_line,
-    fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize, apart: &Apart)
+    fn(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart)
 }
 
 /// A micro-op's loop, line by line.
@@ -74,11 +74,11 @@ impl<K: Micro> Loop for Lines<K> {
     // The loop along a line stays one whose length is not known: of one with a known length
     // LLVM makes scalars, and gathers those of several lines.
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize, apart: &Apart) {
-        let (mut to, mut from) = (dst, [a, b, c]);
+    unsafe fn run<I: Isa>(dst: *mut u8, mut from: [*const u8; 3], n: usize, apart: &Apart) {
+        let mut to = dst;
         for _ in 0..apart.lines {
             // SAFETY: the caller's promise.
-            unsafe { K::run::<I>(to, from[0], from[1], from[2], n) }
+            unsafe { K::run::<I>(to, from, n, from[0]) }
             to = to.wrapping_add(apart.to);
             from = std::array::from_fn(|i| from[i].wrapping_add(apart.from[i]));
         }

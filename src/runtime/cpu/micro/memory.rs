@@ -262,7 +262,7 @@ pub(super) unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset((start + i) as isize * stride).read();
             }
-            widen(dst.add(4 * start), raw.as_ptr().cast(), null(), null(), raw.len());
+            widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
         }
     }
 }
@@ -277,12 +277,12 @@ unsafe fn gather_narrow<T: Narrow>(dst: *mut u8, src: *const u8, index: *const i
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset(index.add(start + i).read() as isize).read();
             }
-            widen(dst.add(4 * start), raw.as_ptr().cast(), null(), null(), raw.len());
+            widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
         }
     }
 }
 
-unsafe fn copy_elements<T: Copy>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
     // SAFETY: the contract of `MicroFn`.
     unsafe { dst.cast::<T>().copy_from_nonoverlapping(a.cast(), n) }
 }
@@ -290,7 +290,7 @@ unsafe fn copy_elements<T: Copy>(dst: *mut u8, a: *const u8, _b: *const u8, _c: 
 struct Fill<T>(PhantomData<T>);
 impl<T: Copy> Micro for Fill<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `a` a scalar.
         unsafe { view_mut::<T>(dst, n).fill(a.cast::<T>().read()) }
     }
@@ -414,7 +414,7 @@ mod stream {
         }
     }
 
-    pub(super) unsafe fn store(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn store(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
         // SAFETY: the contract of `MicroFn`; whole lines lie inside `n`.
         unsafe {
@@ -427,7 +427,7 @@ mod stream {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn store512(dst: *mut u8, a: *const u8, _b: *const u8, _c: *const u8, n: usize) {
+    pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
         let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
         // SAFETY: as above.
         unsafe {

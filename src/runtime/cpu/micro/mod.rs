@@ -62,15 +62,15 @@ pub enum Form {
     S,
 }
 
-/// A micro-op: `fn(dst, a, b, c, n)`.
+/// A micro-op: `fn(dst, [a, b, c], n, next)`.
 ///
 /// # Safety
 /// `dst` is valid for writing `n` result elements, every operand the
 /// operation has for reading `n` (form V) or one (form S) of its own, all
-/// aligned for their types; the other operands are ignored and may be null, but
-/// a loop that [`asks`] asks for the memory at `b`, as much as it reads.
-/// `dst` overlaps no operand.
-pub type MicroFn = unsafe fn(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
+/// aligned for their types; the other operands are ignored and may be null.
+/// `dst` overlaps no operand. A loop that [`asks`] asks for as much memory at `next` as it
+/// reads at `a`, where any address will do.
+pub type MicroFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8);
 
 /// A micro-op with its name, for people, and where there is one its loop over short lines.
 #[derive(Clone, Copy, Debug)]

@@ -102,7 +102,7 @@ impl<O: Map2<f32, Out = f32> + 'static> Op for O {}
 struct Pair<A, B, const RIGHT: bool, const FORM: u8>(PhantomData<(A, B)>);
 impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Micro for Pair<A, B, RIGHT, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
         if n == 0 {
             return;
         }

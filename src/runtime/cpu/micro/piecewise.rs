@@ -41,14 +41,14 @@ const ROUND: f32 = 12_582_912.0;
 /// # Safety
 /// As [`super::MicroFn`], and the processor has AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(super) unsafe fn erf(dst: *mut u8, a: *const u8, b: *const u8, _c: *const u8, n: usize) {
+pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
     let whole = n / 16 * 16;
     // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
     unsafe {
         let table = ERF.each_ref().map(|row| (_mm512_loadu_ps(row.as_ptr()), _mm512_loadu_ps(&row[16])));
         for i in (0..whole).step_by(16) {
-            prefetch_far(b.wrapping_add(i * size_of::<f32>()), 1);
+            prefetch_far(next.wrapping_add(i * size_of::<f32>()), 1);
             _mm512_storeu_ps(to.add(i), erf_of(_mm512_loadu_ps(from.add(i)), &table));
         }
         if whole < n {

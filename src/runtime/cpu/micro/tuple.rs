@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use crate::runtime::cpu::micro::fold::{
-    BLOCK, End, Fold, Identity, LANES, Largest, Real, Running, Sum, best, fold_lanes, join_lanes, lanewise,
-    put,
+    BLOCK, End, Fold, Identity, LANES, Largest, Real, Running, Sum, best, fold_lanes, join_lanes, put,
+    two_lanes,
 };
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
@@ -113,12 +113,9 @@ impl<T: Real> Fold<T> for Moments<T> {
         for block in x.chunks(BLOCK) {
             let n = block.len() as f64;
             let mean = T::from_f64(fold_lanes(block, T::ZERO, T::plus, T::plus).widen() / n);
-            let mut first = [T::ZERO; LANES];
-            let mut second = [T::ZERO; LANES];
-            lanewise!(block, |j, x| {
+            let (first, second) = two_lanes(block, (T::ZERO, T::ZERO), |(first, second), x| {
                 let d = x.minus(mean);
-                first[j] = first[j].plus(d);
-                second[j] = d.mul_add::<I>(d, second[j]);
+                (first.plus(d), d.mul_add::<I>(d, second))
             });
             let first = join_lanes(first, T::plus).widen();
             let squares = join_lanes(second, T::plus).widen() - first * first / n;
@@ -175,9 +172,7 @@ impl<T: Real> LogSum<T> {
 /// A sum of exp(x - shift) over a run, in 64 lanes.
 #[inline(always)]
 pub(super) fn sum_of_exp<I: Isa, T: Real>(x: &[T], shift: T) -> T {
-    let mut lanes = [T::ZERO; LANES];
-    lanewise!(x, |j, x| lanes[j] = lanes[j].plus(x.minus(shift).exp::<I>()));
-    join_lanes(lanes, T::plus)
+    fold_lanes(x, T::ZERO, |sum, x| sum.plus(x.minus(shift).exp::<I>()), T::plus)
 }
 
 impl<T: Real> Fold<T> for LogSum<T> {

@@ -6,14 +6,14 @@ use crate::runtime::cpu::tile::program::{Class, Line, Load, Program, ReductionFo
 /// A part of what the next tile will read of an operand, to be asked for while
 /// a line of this one is at work: memory has nothing to do meanwhile, and
 /// hardware foresees no more than the page at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     /// Which operand.
     pub operand: usize,
-    /// Which part of its line.
-    pub part: usize,
-    /// How many parts there are.
-    pub parts: usize,
+    /// Bytes from its line to what is asked for.
+    pub after: usize,
+    /// How many bytes are.
+    pub bytes: usize,
 }
 
 /// What a micro-op asks for while it computes.
@@ -57,17 +57,27 @@ fn plain(load: &Load) -> bool {
 }
 
 /// Shares each input's next rows among the steps that go through its present
-/// ones line by line, in tiles that go on along their rows; `large` where caches do not hold
-/// what the program moves.
+/// ones line by line, or leaves them to one that asks while it computes, in tiles that go
+/// on along their rows; `large` where caches do not hold what the program moves.
 pub fn foresee(program: &mut Program, large: bool) {
     let loads = loads(program).filter(|load| follows(program, load));
     let slots: Vec<(Slot, bool)> = loads.map(|load| (load.to, !large && covers(program, load))).collect();
     for (slot, covered) in slots {
-        let parts = readers(program, slot, covered, &mut |_| {});
-        let mut part = 0;
-        readers(program, slot, covered, &mut |(ahead, operand)| {
-            *ahead = Some(Ahead { operand, part, parts });
-            part += 1;
+        let mut asking = Vec::new();
+        readers(program, slot, covered, &mut |reader| asking.push(reader.asks));
+        let (first, parts) = match asking.iter().position(|&asks| asks) {
+            Some(one) => (one, 1),
+            None => (0, asking.len()),
+        };
+        let (rows, cols) = program.tile;
+        let line = cols * program.slots[slot.0 as usize].dtype.compute().size();
+        let mut number = 0;
+        readers(program, slot, covered, &mut |Reader { ahead, operand, apart, .. }| {
+            if (first..first + parts).contains(&number) {
+                let [start, end] = [0, 1].map(|more| line * (number - first + more) / parts);
+                *ahead = Some(Ahead { operand, after: rows * apart + start, bytes: end - start });
+            }
+            number += 1;
         });
     }
 }
@@ -154,35 +164,44 @@ fn follows(program: &Program, load: &Load) -> bool {
         && program.step_along(load.address, program.col) == 1
 }
 
-/// Calls `visit` with each step that reads a slot line by line and asks for
-/// nothing yet, and with the operand that the slot is; gives their number. Loops over short
-/// lines take as long as requests would: they ask for what hardware does not foresee, so
-/// for nothing where all of memory is `covered`.
-fn readers(
-    program: &mut Program,
-    slot: Slot,
-    covered: bool,
-    visit: &mut dyn FnMut((&mut Option<Ahead>, usize)),
-) -> usize {
-    let mut count = 0;
-    let Program { bodies, reductions, .. } = program;
+/// A step that reads a slot line by line.
+struct Reader<'p> {
+    ahead: &'p mut Option<Ahead>,
+    /// Which operand the slot is.
+    operand: usize,
+    /// Bytes from one of its lines to the next.
+    apart: usize,
+    /// Whether its loop asks while it computes.
+    asks: bool,
+}
+
+/// Calls `visit` with each step that reads a slot line by line and asks for nothing yet. Loops
+/// over short lines take as long as requests would: they ask for what hardware does not foresee,
+/// so for nothing where all of memory is `covered`.
+fn readers(program: &mut Program, slot: Slot, covered: bool, visit: &mut dyn FnMut(Reader<'_>)) {
+    let Program { bodies, reductions, slots, tile: (_, cols), .. } = program;
+    let lane = slots[slot.0 as usize].dtype.compute().size();
     for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
         let found = match step {
             Step::Lines(lines) if !(covered && lines.short.is_some()) => {
                 let operand = lines.from.iter().position(|from| from.0 == slot);
-                operand.map(|operand| (&mut lines.ahead, operand))
+                let asks = lines.asks;
+                operand.map(|operand| {
+                    let apart = lines.from[operand].1.bytes(*cols);
+                    Reader { ahead: &mut lines.ahead, operand, apart, asks }
+                })
             }
             Step::Update(number) => {
                 let reduction = &mut reductions[*number as usize];
                 let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
-                (along && reduction.operand == slot).then_some((&mut reduction.ahead, 0))
+                let reads = along && reduction.operand == slot;
+                let apart = *cols * lane;
+                reads.then_some(Reader { ahead: &mut reduction.ahead, operand: 0, apart, asks: false })
             }
             _ => None,
         };
-        if let Some((ahead, operand)) = found.filter(|(ahead, _)| ahead.is_none()) {
-            count += 1;
-            visit((ahead, operand));
+        if let Some(reader) = found.filter(|reader| reader.ahead.is_none()) {
+            visit(reader);
         }
     }
-    count
 }

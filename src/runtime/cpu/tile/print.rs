@@ -71,7 +71,11 @@ impl Program {
                 let from: Vec<String> = lines.from.iter().map(|from| slot(from.0)).collect();
                 let aimed = lines.aim.as_ref().map(|aim| aim.store.memory as usize - self.inputs);
                 let at = aimed.map_or(String::new(), |out| format!(" at out{out}"));
-                writeln!(f, "{} = {} {} by line{at}", slot(lines.to.0), lines.name, from.join(", "))
+                let next = match lines.ahead.filter(|_| lines.asks) {
+                    Some(ahead) => format!(", asks for the next {}", from[ahead.operand]),
+                    None => String::new(),
+                };
+                writeln!(f, "{} = {} {} by line{at}{next}", slot(lines.to.0), lines.name, from.join(", "))
             }
             Step::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
             Step::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),

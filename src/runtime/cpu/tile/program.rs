@@ -218,8 +218,23 @@ pub struct Lines {
     pub class: Class,
     /// What to ask for meanwhile.
     pub ahead: Option<Ahead>,
+    /// Whether the loop itself does, while it computes; else it is done after each line.
+    pub asks: bool,
     /// A store of the result whose lines lie apart, which may be written in place.
     pub aim: Option<Box<Aim>>,
+}
+
+impl Lines {
+    /// A micro-op over the lines of a class that asks for nothing.
+    pub fn new(
+        function: MicroFn,
+        name: &'static str,
+        to: (Slot, Advance),
+        from: [(Slot, Advance); 3],
+        class: Class,
+    ) -> Lines {
+        Lines { function, short: None, name, to, from, class, ahead: None, asks: false, aim: None }
+    }
 }
 
 /// How an operand goes on from line to line.
@@ -229,6 +244,16 @@ pub enum Advance {
     Bytes(usize),
     /// By a line of elements of so many bytes.
     Line(usize),
+}
+
+impl Advance {
+    /// The bytes, for lines of so many elements.
+    pub fn bytes(self, cols: usize) -> usize {
+        match self {
+            Advance::Bytes(bytes) => bytes,
+            Advance::Line(lane) => cols * lane,
+        }
+    }
 }
 
 /// A block of a matrix that a product hands in or asks for.
@@ -288,7 +313,7 @@ pub enum Step {
         from: [Slot; 3],
         /// How many elements.
         class: Class,
-        /// What else it asks for, by its second operand.
+        /// What else it asks for.
         asks: Asks,
     },
     /// A micro-op done line by line, for operands that do not have an element

@@ -228,7 +228,7 @@ impl Window {
             let to = to.add(inside.start * lane);
             match self.copy {
                 Copying::Bytes => to.copy_from_nonoverlapping(from, inside.len() * lane),
-                Copying::Widen(function) => function(to, from, from, from, inside.len()),
+                Copying::Widen(function) => function(to, [from; 3], inside.len(), from),
                 Copying::Strided(function) => function(to, from, step as isize, inside.len()),
             }
         }

@@ -1,5 +1,7 @@
 //! The ALU rows, casts and ternary superinstructions.
 
+use std::ptr::null;
+
 use super::{LENGTHS, Register, Rng, equal, register_type, samples};
 use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
@@ -52,13 +54,13 @@ fn same_by_lines(one: MicroFn, lines: LinesFn, forms: [Form; 3], x: &[Register; 
     // Lines of the result lie further apart than those of the operands; scalars stay, too.
     let apart = Apart { lines: LINES, to: 4 * (line + 2), from: forms.map(|_| 4 * line) };
     let mut dst = [0, 1].map(|_| Register::new(DType::F32, n + 2 * LINES));
-    let [a, b, c] = [0, 1, 2].map(|k| x[k].ptr());
+    let from = [0, 1, 2].map(|k: usize| x[k].ptr());
     // SAFETY: lines that lie in registers of the type, `LINES` of `line` elements each.
     unsafe {
-        lines(dst[0].ptr_mut(), a, b, c, line, &apart);
+        lines(dst[0].ptr_mut(), from, line, &apart);
         for i in 0..LINES {
-            let [a, b, c] = [a, b, c].map(|x| x.wrapping_add(i * 4 * line));
-            one(dst[1].ptr_mut().add(i * apart.to), a, b, c, line);
+            let from = from.map(|x| x.wrapping_add(i * 4 * line));
+            one(dst[1].ptr_mut().add(i * apart.to), from, line, null());
         }
     }
     for i in 0..n + 2 * LINES {
@@ -77,7 +79,7 @@ fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng)
     let micro = alu(op, dtype, forms);
     check_lines(op, dtype, forms, &sources, n);
     // SAFETY: registers of the types and length asked for.
-    unsafe { micro(dst.ptr_mut(), sources[0].ptr(), sources[1].ptr(), sources[2].ptr(), n) };
+    unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| sources[i].ptr()), n, null()) };
     assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
     for i in 0..n {
         let unary = op.arity() == 1;
@@ -117,7 +119,7 @@ fn casts_agree_with_scalars() {
                     let src = Register::of(from, &samples(from, n, &mut rng));
                     let mut dst = Register::new(to, n);
                     // SAFETY: registers of the types and length asked for.
-                    unsafe { cast(from, to)(dst.ptr_mut(), src.ptr(), src.ptr(), src.ptr(), n) };
+                    unsafe { cast(from, to)(dst.ptr_mut(), [src.ptr(); 3], n, null()) };
                     for i in 0..n {
                         let want = reference_cast(src.get(i), to);
                         assert!(
@@ -157,7 +159,7 @@ fn bitcasts_keep_the_bits() {
             let src = Register::of(from, &samples(from, 40, &mut rng));
             let mut dst = Register::new(to, 40);
             // SAFETY: registers of the types and length asked for.
-            unsafe { micro(dst.ptr_mut(), src.ptr(), src.ptr(), src.ptr(), 40) };
+            unsafe { micro(dst.ptr_mut(), [src.ptr(); 3], 40, null()) };
             for i in 0..40 {
                 let want = Scalar::from_bits(src.get(i).to_bits(from), to);
                 assert!(dst.get(i).to_bits(to) == want.to_bits(to), "{from} to {to}");
@@ -195,7 +197,7 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
                 same_by_lines(micro, lines.expect("every pair has one"), forms, &x, n);
                 let mut dst = Register::new(DType::F32, n);
                 // SAFETY: registers of the types and length asked for.
-                unsafe { micro(dst.ptr_mut(), x[0].ptr(), x[1].ptr(), x[2].ptr(), n) };
+                unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| x[i].ptr()), n, null()) };
                 for i in 0..n {
                     let [a, b, c] = [0, 1, 2].map(|k| operand(&x[k], forms[k], i).as_f64() as f32);
                     let eval =

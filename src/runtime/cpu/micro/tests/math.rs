@@ -56,7 +56,7 @@ fn worst(micro: MicroFn, reference: impl Fn(f64) -> f64) -> (f64, f32) {
     let x = arguments();
     let mut y = vec![0f32; x.len()];
     // SAFETY: both hold as many elements.
-    unsafe { micro(y.as_mut_ptr().cast(), x.as_ptr().cast(), std::ptr::null(), std::ptr::null(), x.len()) };
+    unsafe { micro(y.as_mut_ptr().cast(), [x.as_ptr().cast(); 3], x.len(), x.as_ptr().cast()) };
     let mut worst = (0.0, 0.0);
     for (&x, &y) in x.iter().zip(&y) {
         let error = ulps(y, reference(f64::from(x)));
@@ -106,10 +106,10 @@ fn exponentials_of_differences_have_the_bits_of_exponentials() {
         let mut state = [0u64; STATE_BYTES / 8];
         // SAFETY: all hold `n` elements; the state is the reducer's.
         unsafe {
-            exp(wanted, x, null, null, n);
-            plain.unwrap()(differences, x, zero, null, n);
+            exp(wanted, [x, null, null], n, null);
+            plain.unwrap()(differences, [x, zero, null], n, null);
             (sums.init)(state.as_mut_ptr().cast());
-            summed.unwrap()(entering, x, zero, state.as_ptr().cast(), n);
+            summed.unwrap()(entering, [x, zero, state.as_ptr().cast()], n, null);
         }
         let [wanted, others @ ..] = &results;
         for other in others {

@@ -352,9 +352,9 @@ fn summing_superinstructions_agree_with_sums() {
             // SAFETY: vectors of `n` and a scalar, and the state `run` made.
             let got = unsafe {
                 [
-                    run(&mut |state| exp(e.as_mut_ptr().cast(), pa, ps, state, n)),
-                    run(&mut |state| deviation(state, pa, ps, null(), n)),
-                    run(&mut |state| dot(state, pa, pb, null(), n)),
+                    run(&mut |state| exp(e.as_mut_ptr().cast(), [pa, ps, state], n, null())),
+                    run(&mut |state| deviation(state, [pa, ps, null()], n, null())),
+                    run(&mut |state| dot(state, [pa, pb, null()], n, null())),
                 ]
             };
             let wide = |x: f32| f64::from(x) - 0.25;
@@ -383,7 +383,7 @@ fn products_enter_sums_across_rows() {
                 let mut sums = before.clone();
                 let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
                 // SAFETY: vectors of `n`, or a scalar.
-                unsafe { function(sums.as_mut_ptr().cast(), pa, pb, null(), n) };
+                unsafe { function(sums.as_mut_ptr().cast(), [pa, pb, null()], n, null()) };
                 for i in 0..n {
                     let factor = if form == Form::V { b[i] } else { b[0] };
                     let want = f64::from(a[i]) * f64::from(factor) + f64::from(before[i]);

@@ -47,6 +47,8 @@ enum Pattern {
 pub(super) struct FusedSum {
     function: MicroFn,
     name: &'static str,
+    /// Whether it asks for other memory while it computes.
+    asks: bool,
     /// What the loop reads.
     pub operands: [Slot; 2],
     /// The values that the loop also writes, if it does.
@@ -283,7 +285,7 @@ impl Builder<'_> {
         let operands = self.operands_of(inner);
         let second = if op == Fused::Dot { Form::V } else { Form::S };
         let function = superinstruction(op, dtype, [Form::V, second, Form::S]);
-        Some(FusedSum { function, name, operands, values })
+        Some(FusedSum { function, name, asks: op.asks(), operands, values })
     }
 
     /// The operands of the product that sums across rows take in, if they take in one.
@@ -313,12 +315,12 @@ impl Builder<'_> {
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);
         let to = (sums, Advance::Line(dtype.compute().size()));
-        Step::Lines(Box::new(Lines { function, short: None, name, to, from, class, ahead: None, aim: None }))
+        Step::Lines(Box::new(Lines::new(function, name, to, from, class)))
     }
 
     /// Emits the loop that takes a sum's elements into its states.
     pub(super) fn take_in(&mut self, sum: &FusedSum, state: Slot, class: Class) {
-        let FusedSum { function, name, operands, values } = *sum;
+        let FusedSum { function, name, asks, operands, values } = *sum;
         let (mut from, _) = self.lines_of(&operands);
         let state = (state, Advance::Bytes(STATE_BYTES));
         let to = match values {
@@ -331,16 +333,8 @@ impl Builder<'_> {
             }
             None => state,
         };
-        self.push(Step::Lines(Box::new(Lines {
-            function,
-            short: None,
-            name,
-            to,
-            from,
-            class,
-            ahead: None,
-            aim: None,
-        })));
+        let lines = Lines::new(function, name, to, from, class);
+        self.push(Step::Lines(Box::new(Lines { asks, ..lines })));
     }
 }
 

@@ -127,16 +127,8 @@ impl Builder<'_> {
         let Operation { function, name, lines } = operation(forms);
         let short = lines.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
         let to_line = (to, Advance::Line(dtype.compute().size()));
-        self.push(Step::Lines(Box::new(Lines {
-            function,
-            short,
-            name,
-            to: to_line,
-            from,
-            class,
-            ahead: None,
-            aim: None,
-        })));
+        let lines = Lines::new(function, name, to_line, from, class);
+        self.push(Step::Lines(Box::new(Lines { short, ..lines })));
         to
     }
 

@@ -26,9 +26,7 @@ use smallvec::SmallVec;
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{
-    Advance, Ahead, Asks, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
-};
+use crate::runtime::cpu::tile::program::{Ahead, Asks, Body, Lines, Loops, Program, Sharing, Step, units};
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use frame::{Block, Frame};
@@ -151,13 +149,14 @@ impl<'a> Launch<'a> {
         for step in steps {
             match step {
                 Step::Micro { function, to, from, class, asks, .. } => {
-                    let [a, mut b, c] = from.map(|slot| frame.slot(slot).cast_const());
-                    if let Asks::For(slot, bytes) = asks {
-                        b = frame.slot(*slot).wrapping_add(*bytes);
-                    }
+                    let from = from.map(|slot| frame.slot(slot).cast_const());
+                    let next = match asks {
+                        Asks::For(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
+                        Asks::Never | Asks::Nothing => from[0],
+                    };
                     // SAFETY: the program's contract; the forms of `function`
                     // are the operands' classes.
-                    unsafe { function(frame.slot(*to), a, b, c, frame.count(*class)) }
+                    unsafe { function(frame.slot(*to), from, frame.count(*class), next) }
                 }
                 Step::Lines(lines) => self.by_line(frame, lines),
                 Step::Expand { function, to, from } => {
@@ -191,12 +190,11 @@ impl<'a> Launch<'a> {
     fn by_line(&self, frame: &mut Frame, lines: &Lines) {
         let (rows, cols) = frame.tile();
         let rows = if lines.class.rows() { rows } else { 1 };
-        let bytes = |(_, advance): (Slot, Advance)| match advance {
-            Advance::Bytes(bytes) => bytes,
-            Advance::Line(lane) => cols * lane,
-        };
-        let from_on = lines.from.map(bytes);
-        let (mut to, on) = self.aim_lines(frame, lines, from_on, bytes(lines.to));
+        if rows == 1 && lines.aim.is_none() {
+            return self.one_line(frame, lines, cols);
+        }
+        let from_on = lines.from.map(|(_, advance)| advance.bytes(cols));
+        let (mut to, on) = self.aim_lines(frame, lines, from_on, lines.to.1.bytes(cols));
         // What is written in pieces of rows is read first, and no hardware foresees it.
         let pieces = lines.aim.as_ref().filter(|aim| aim.pieces);
         let written = pieces.map_or(0, |aim| cols * aim.store.dtype.size());
@@ -205,32 +203,23 @@ impl<'a> Launch<'a> {
             let apart = micro::Apart { lines: rows, to: on, from: from_on };
             // SAFETY: the program's contract; the forms of `function` are those of the
             // operands' lines, and where it writes none of them lies.
-            return unsafe { function(to, from[0], from[1], from[2], cols, &apart) };
+            return unsafe { function(to, from, cols, &apart) };
         }
-        let ahead = lines.ahead.map(|ahead| {
-            let lane = self.program.slots[lines.from[ahead.operand].0.0 as usize].dtype.compute().size();
-            (ahead.operand, self.foreseen(frame, ahead, from_on[ahead.operand], cols * lane))
-        });
         for _ in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
-            unsafe { (lines.function)(to, from[0], from[1], from[2], cols) }
-            if let Some((operand, (offset, bytes))) = ahead {
-                micro::prefetch(from[operand].wrapping_add(offset), bytes);
-            }
+            unsafe { line(lines, to, from, cols) }
             micro::prefetch(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
         }
     }
 
-    /// The part of the line, of so many bytes and so far from the next, that stands where
-    /// a line does in the next tile: how far from it, and how many bytes.
-    pub fn foreseen(&self, frame: &Frame, ahead: Ahead, apart: usize, bytes: usize) -> (usize, usize) {
-        let (rows, _) = frame.tile();
-        let from = bytes * ahead.part / ahead.parts;
-        let to = bytes * (ahead.part + 1) / ahead.parts;
-        (rows * apart + from, to - from)
+    /// A micro-op over the only line there is.
+    fn one_line(&self, frame: &Frame, lines: &Lines, cols: usize) {
+        let from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        // SAFETY: as above.
+        unsafe { line(lines, frame.slot(lines.to.0), from, cols) }
     }
 
     /// A pass over a level.
@@ -260,5 +249,20 @@ impl<'a> Launch<'a> {
         for &reduction in reductions {
             self.begin(frame, reduction);
         }
+    }
+}
+
+/// A micro-op over one line, and what is asked for meanwhile.
+///
+/// # Safety
+/// The contract of the micro-op.
+#[inline]
+unsafe fn line(lines: &Lines, to: *mut u8, from: [*const u8; 3], cols: usize) {
+    let Ahead { operand, after, bytes } = lines.ahead.unwrap_or_default();
+    let next = from[operand].wrapping_add(after);
+    // SAFETY: the caller's promise.
+    unsafe { (lines.function)(to, from, cols, next) }
+    if !lines.asks {
+        micro::prefetch(next, bytes);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::micro::STATE_BYTES;
 use crate::runtime::cpu::tile::program::{
-    Body, Class, Finish, Line, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot, Step,
+    Ahead, Body, Class, Finish, Line, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot, Step,
 };
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -47,19 +47,14 @@ impl Launch<'_> {
         let count = frame.count(reduction.class);
         match &reduction.form {
             ReductionForm::Horizontal { reducer, state, rows, .. } => {
-                let lines = frame.count(*rows);
-                let len = count / lines.max(1);
+                let len = if rows.rows() { frame.count(Class::COL) } else { count };
                 let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
-                let bytes = len * lane;
-                let (offset, asked) =
-                    reduction.ahead.map_or((0, 0), |ahead| self.foreseen(frame, ahead, bytes, bytes));
-                for line in 0..lines {
+                let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
+                for line in 0..frame.count(*rows) {
+                    let (x, state) = (x.wrapping_add(line * len * lane), frame.slot(*state));
                     // SAFETY: the program's contract: a state per line.
-                    unsafe {
-                        let state = frame.slot(*state).add(line * STATE_BYTES);
-                        (reducer.update)(state, x.add(line * bytes), len, position);
-                    }
-                    micro::prefetch(x.wrapping_add(line * bytes + offset), asked);
+                    unsafe { (reducer.update)(state.add(line * STATE_BYTES), x, len, position) }
+                    micro::prefetch(x.wrapping_add(after), asked);
                 }
             }
             ReductionForm::Vertical { accumulator, states, take, .. } => {
@@ -249,8 +244,8 @@ unsafe fn finish_vertical(
             }
             Finish::LogSum(log, add, between) => {
                 let between = frame.slot(between);
-                log(between, from[1], from[1], from[1], count);
-                add(to, from[0], between, between, count);
+                log(between, [from[1].cast_const(); 3], count, from[1]);
+                add(to, [from[0].cast_const(), between, between], count, between);
             }
         }
     }

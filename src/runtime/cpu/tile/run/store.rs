@@ -65,7 +65,7 @@ impl Launch<'_> {
                 let from = from.add(line * lines.len * store.lane);
                 let to = to.offset(line as isize * lines.line_step as isize * store.dtype.size() as isize);
                 match store.line {
-                    Line::Unit(function) => function(to, from, from, from, count),
+                    Line::Unit(function) => function(to, [from; 3], count, from),
                     Line::Strided(function) => function(to, from, lines.step as isize, count),
                     Line::Transposed(_) => panic!("stores do not transpose"),
                 }
