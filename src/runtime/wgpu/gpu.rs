@@ -6,7 +6,7 @@ use crate::base::{Device, Error, Result};
 use crate::render::{Adapter, Target};
 use crate::runtime::wgpu::adapter::{self, Opened};
 use crate::runtime::wgpu::memory::Blocks;
-use crate::runtime::wgpu::pipeline::Pipelines;
+use crate::runtime::wgpu::pipeline::{Pipelines, Placeholder};
 use crate::runtime::wgpu::queue::Recorder;
 use crate::runtime::wgpu::staging::Staging;
 
@@ -26,6 +26,8 @@ pub struct Gpu {
     pub times_choices: bool,
     /// Compiled shaders.
     pub pipelines: Pipelines,
+    /// On software drivers, what new shaders are first launched on.
+    pub placeholder: Option<Placeholder>,
     /// Memory. Locked before the recorder where both are.
     pub blocks: Mutex<Blocks>,
     /// What is recorded but not submitted.
@@ -79,6 +81,7 @@ impl Gpu {
         let recorder = Recorder::new(&device);
         let blocks = Blocks::new(&device, &info);
         let pipelines = Pipelines::default();
+        let placeholder = (target.adapter == Adapter::Cpu).then(|| Placeholder::new(&device));
         Ok(Arc::new(Gpu {
             name,
             device,
@@ -87,6 +90,7 @@ impl Gpu {
             times_choices: target.adapter != Adapter::Cpu,
             target,
             pipelines,
+            placeholder,
             blocks: Mutex::new(blocks),
             recorder: Mutex::new(recorder),
             submission: Mutex::new(()),

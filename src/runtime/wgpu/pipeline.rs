@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
-use crate::render::Adapter;
 use crate::render::wgsl::sized::{Places, Sized};
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 
@@ -70,8 +69,33 @@ pub struct Layout {
     /// Of the bind group.
     pub group: wgpu::BindGroupLayout,
     pipeline: wgpu::PipelineLayout,
-    /// On software drivers, memory of nobody.
-    nobodys: Option<wgpu::BindGroup>,
+    /// On software drivers, the device's placeholder.
+    placeholder: Option<wgpu::BindGroup>,
+}
+
+/// Memory that new shaders are launched on, without workgroups: as little as any accepts.
+#[derive(Debug)]
+pub struct Placeholder {
+    words: wgpu::Buffer,
+    elements: wgpu::Buffer,
+}
+
+impl Placeholder {
+    /// That of a device.
+    pub fn new(device: &wgpu::Device) -> Placeholder {
+        let buffer = |size: u64, usage: wgpu::BufferUsages| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        Placeholder {
+            words: buffer(LAUNCH_WORDS, wgpu::BufferUsages::UNIFORM),
+            elements: buffer(256, wgpu::BufferUsages::STORAGE),
+        }
+    }
 }
 
 impl Gpu {
@@ -168,12 +192,12 @@ impl Gpu {
     /// first launch, in the thread that carries out their queue, and so do that while this
     /// thread compiles the next.
     fn begin(&self, pipeline: &wgpu::ComputePipeline, layout: &Layout) {
-        let Some(nobodys) = &layout.nobodys else { return };
+        let Some(placeholder) = &layout.placeholder else { return };
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: None };
         let mut pass = encoder.begin_compute_pass(&descriptor);
         pass.set_pipeline(pipeline);
-        pass.set_bind_group(0, nobodys, &[]);
+        pass.set_bind_group(0, placeholder, &[]);
         pass.dispatch_workgroups(0, 1, 1);
         drop(pass);
         self.queue.submit([encoder.finish()]);
@@ -210,25 +234,21 @@ impl Gpu {
             bind_group_layouts: &[Some(&group)],
             immediate_size: 0,
         });
-        let nobodys = (self.target.adapter == Adapter::Cpu).then(|| self.nobodys(&group, storage));
-        Layout { group, pipeline, nobodys }
+        let placeholder =
+            self.placeholder.as_ref().map(|memory| self.bind_placeholder(memory, &group, storage));
+        Layout { group, pipeline, placeholder }
     }
 
-    /// As little memory as any shader accepts.
-    fn nobodys(&self, layout: &wgpu::BindGroupLayout, storage: usize) -> wgpu::BindGroup {
-        let buffer = |size: u64, usage: wgpu::BufferUsages| {
-            self.device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size,
-                usage,
-                mapped_at_creation: false,
-            })
-        };
-        let words = buffer(LAUNCH_WORDS, wgpu::BufferUsages::UNIFORM);
-        let elements = buffer(256, wgpu::BufferUsages::STORAGE);
+    /// The placeholder as the memory of a shader.
+    fn bind_placeholder(
+        &self,
+        Placeholder { words, elements }: &Placeholder,
+        layout: &wgpu::BindGroupLayout,
+        storage: usize,
+    ) -> wgpu::BindGroup {
         let entry = |binding: usize| wgpu::BindGroupEntry {
             binding: binding as u32,
-            resource: if binding == 0 { &words } else { &elements }.as_entire_binding(),
+            resource: if binding == 0 { words } else { elements }.as_entire_binding(),
         };
         let entries: Vec<_> = (0..=storage).map(entry).collect();
         self.device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
