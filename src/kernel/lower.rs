@@ -390,7 +390,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         let graph = self.request.graph;
         let node = graph.node(id);
         // Packing an operand visits each of its elements at least once.
-        let repeated = self.operand_numel > 2 * self.shape(id).numel();
+        let repeated = self.operand_numel >= 2 * self.shape(id).numel();
         if self.in_operand && (op.flops() > 4 || (repeated && self.shape(id).rank() > 0)) {
             return Err(Blocker::ExpensivePrologue(op.name()).into());
         }
