@@ -8,6 +8,7 @@ use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
+use crate::runtime::cpu::micro::streamed::Elementwise;
 use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
@@ -114,6 +115,10 @@ impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
             }
         }
     }
+}
+
+impl<O: Map2<f32, Out = f32>, const FORM: u8> Elementwise for Binary<O, f32, FORM> {
+    const VECTORS: [bool; 3] = [FORM & SV == 0, FORM & VS == 0, false];
 }
 
 #[inline(always)]

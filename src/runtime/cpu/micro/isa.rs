@@ -1,6 +1,8 @@
 //! Instruction sets: which one the machine has, and the wrappers that compile
 //! one generic loop for each of them.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_mm_load_ps, _mm_stream_ps, _mm256_load_ps, _mm256_stream_ps};
 use std::sync::OnceLock;
 
 /// An instruction set the loops are compiled for, in ascending order.
@@ -51,6 +53,20 @@ pub(super) trait Isa {
     const FMA: bool;
     /// Whether rounding a float to an integral float is one instruction.
     const ROUND: bool;
+    /// Stores a line past the caches, where the machine can.
+    ///
+    /// # Safety
+    /// `to` is valid for writing a line and starts one; the machine has the instruction set.
+    unsafe fn stream(to: *mut f32, line: &CacheLine);
+}
+
+/// A line of the cache.
+#[repr(align(64))]
+pub(super) struct CacheLine(pub [f32; CacheLine::ELEMENTS]);
+
+impl CacheLine {
+    /// Elements of a line.
+    pub const ELEMENTS: usize = 16;
 }
 
 /// [`Level::Base`].
@@ -58,6 +74,19 @@ pub(super) struct Base;
 impl Isa for Base {
     const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
     const ROUND: bool = cfg!(any(not(target_arch = "x86_64"), target_feature = "sse4.1"));
+    #[inline(always)]
+    unsafe fn stream(to: *mut f32, line: &CacheLine) {
+        let from = line.0.as_ptr();
+        // SAFETY: the caller's promise; every x86-64 has the instruction.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            for i in (0..CacheLine::ELEMENTS).step_by(4) {
+                _mm_stream_ps(to.add(i), _mm_load_ps(from.add(i)));
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            to.copy_from_nonoverlapping(from, CacheLine::ELEMENTS);
+        }
+    }
 }
 
 /// [`Level::Avx2`] and, since no loop distinguishes them, [`Level::Avx512`].
@@ -67,6 +96,16 @@ pub(super) struct Avx;
 impl Isa for Avx {
     const FMA: bool = true;
     const ROUND: bool = true;
+    #[inline(always)]
+    unsafe fn stream(to: *mut f32, line: &CacheLine) {
+        let from = line.0.as_ptr();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in (0..CacheLine::ELEMENTS).step_by(8) {
+                _mm256_stream_ps(to.add(i), _mm256_load_ps(from.add(i)));
+            }
+        }
+    }
 }
 
 /// Declares a trait of loops with one signature, and the function that gives

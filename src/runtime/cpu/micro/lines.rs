@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::runtime::cpu::micro::Form;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, SV, VS, VV};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
+use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
+use crate::runtime::cpu::micro::{Form, Variants};
 
 /// How many lines there are, and how far apart in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +37,18 @@ versioned! {
 }
 
 /// A micro-op's loop, line by line.
-pub(super) fn lines<K: Micro + 'static>() -> LinesFn {
+fn lines<K: Micro + 'static>() -> LinesFn {
     by_line::<Lines<K>>()
 }
 
-/// The loop of the ALU rows that are no more than arithmetic, on `F32` and the 16-bit
+/// The loop over lines, and the one that stores past the caches, of one operation.
+pub(super) fn variants<K: Elementwise + 'static>() -> Variants {
+    Variants { lines: lines::<K>(), streamed: streamed::<K>() }
+}
+
+/// Other loops of the ALU rows that are no more than arithmetic, on `F32` and the 16-bit
 /// floats' register form, where at least one operand is a vector.
-pub fn alu_lines(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<LinesFn> {
+pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variants> {
     if Lane::of(dtype) != Lane::F32 {
         return None;
     }
@@ -60,11 +66,11 @@ pub fn alu_lines(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<LinesFn> {
     }
 }
 
-fn binary<O: Map2<f32, Out = f32> + 'static>(forms: [Form; 3]) -> Option<LinesFn> {
+fn binary<O: Map2<f32, Out = f32> + 'static>(forms: [Form; 3]) -> Option<Variants> {
     match (forms[0], forms[1]) {
-        (Form::V, Form::V) => Some(lines::<Binary<O, f32, VV>>()),
-        (Form::V, Form::S) => Some(lines::<Binary<O, f32, VS>>()),
-        (Form::S, Form::V) => Some(lines::<Binary<O, f32, SV>>()),
+        (Form::V, Form::V) => Some(variants::<Binary<O, f32, VV>>()),
+        (Form::V, Form::S) => Some(variants::<Binary<O, f32, VS>>()),
+        (Form::S, Form::V) => Some(variants::<Binary<O, f32, SV>>()),
         (Form::S, Form::S) => None,
     }
 }

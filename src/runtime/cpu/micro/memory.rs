@@ -7,7 +7,7 @@ use std::ptr::null;
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::half16::{self, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
-use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::isa::{CacheLine, Isa, versioned};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
@@ -388,21 +388,21 @@ unsafe fn repeat_all<T: Copy>(dst: *mut u8, src: *const u8, rows: usize, cols: u
     }
 }
 
+/// Of a run of 4-byte elements, those before the first whole line of the cache, and those up to
+/// the end of the last.
+pub(super) fn whole_lines(dst: *mut u8, n: usize) -> (usize, usize) {
+    const LINE: usize = CacheLine::ELEMENTS;
+    let before = (dst.addr().wrapping_neg() / size_of::<f32>() % LINE).min(n);
+    (before, n - (n - before) % LINE)
+}
+
 /// Streaming stores, which every x86-64 has: whole lines of the cache, since parts of one
 /// wait for each other in memory.
 #[cfg(target_arch = "x86_64")]
 mod stream {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps, _mm512_loadu_ps, _mm512_stream_ps};
 
-    /// Elements of a line.
-    const LINE: usize = 16;
-
-    /// The elements before the first whole line of a run, and those up to the end of the
-    /// last.
-    fn whole(dst: *mut u8, n: usize) -> (usize, usize) {
-        let before = (dst.addr().wrapping_neg() / size_of::<f32>() % LINE).min(n);
-        (before, n - (n - before) % LINE)
-    }
+    use super::{CacheLine, whole_lines};
 
     /// # Safety
     /// `n` elements at both.
@@ -415,7 +415,7 @@ mod stream {
     }
 
     pub(super) unsafe fn store(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
-        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
         // SAFETY: the contract of `MicroFn`; whole lines lie inside `n`.
         unsafe {
             copy(to, from, start);
@@ -428,11 +428,11 @@ mod stream {
 
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
-        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole(dst, n));
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
         // SAFETY: as above.
         unsafe {
             copy(to, from, start);
-            for i in (start..end).step_by(LINE) {
+            for i in (start..end).step_by(CacheLine::ELEMENTS) {
                 _mm512_stream_ps(to.add(i), _mm512_loadu_ps(from.add(i)));
             }
             copy(to.add(end), from.add(end), n - end);

@@ -31,6 +31,7 @@ mod piecewise;
 mod reduce;
 mod shifted;
 pub mod softmax;
+mod streamed;
 mod transpose;
 mod tuple;
 pub mod winograd;
@@ -42,7 +43,7 @@ pub use fused::{Fused, fused};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
-pub use lines::{Apart, LinesFn, alu_lines};
+pub use lines::{Apart, LinesFn, alu_variants};
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
 pub use memory::{
     copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
@@ -72,15 +73,24 @@ pub enum Form {
 /// reads at `a`, where any address will do.
 pub type MicroFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8);
 
-/// A micro-op with its name, for people, and where there is one its loop over short lines.
+/// Other loops of a micro-op.
+#[derive(Clone, Copy, Debug)]
+pub struct Variants {
+    /// Over short lines.
+    pub lines: LinesFn,
+    /// With stores past the caches, which [`nt_fence`] orders.
+    pub streamed: MicroFn,
+}
+
+/// A micro-op with its name, for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     /// The loop.
     pub function: MicroFn,
     /// Its name.
     pub name: &'static str,
-    /// The loop over lines.
-    pub lines: Option<LinesFn>,
+    /// Its other loops, where there are any.
+    pub variants: Option<Variants>,
 }
 
 /// # Safety

@@ -8,9 +8,10 @@ use crate::ir::AluOp;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::lines::lines;
+use crate::runtime::cpu::micro::lines::variants;
 use crate::runtime::cpu::micro::ops::{self, Map2};
-use crate::runtime::cpu::micro::{Form, LinesFn, MicroFn, Operation, view, view_mut};
+use crate::runtime::cpu::micro::streamed::Elementwise;
+use crate::runtime::cpu::micro::{Form, MicroFn, Operation, Variants, view, view_mut};
 
 /// Which operand of the second operation the first one's result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +43,13 @@ pub fn pair(first: AluOp, second: AluOp, side: Side, dtype: DType, forms: [Form;
         [Form::S, Form::V, Form::S] if first == AluOp::Sub => 5,
         [Form::S, ..] => return None,
     };
-    let (function, lines) = loops(form);
-    Some(Operation { function, name, lines: Some(lines) })
+    let (function, variants) = loops(form);
+    Some(Operation { function, name, variants: Some(variants) })
 }
 
 /// The loops of a form: 4 if `a` is a scalar, 2 if `b` is, 1 if `c` is, and
 /// their sums.
-type ByForm = fn(u8) -> (MicroFn, LinesFn);
+type ByForm = fn(u8) -> (MicroFn, Variants);
 
 fn loops_of(first: AluOp, second: AluOp, side: Side) -> Option<(ByForm, &'static str)> {
     macro_rules! table {
@@ -80,7 +81,7 @@ fn loops_of(first: AluOp, second: AluOp, side: Side) -> Option<(ByForm, &'static
     }
 }
 
-fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> (MicroFn, LinesFn) {
+fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> (MicroFn, Variants) {
     match form {
         0 => both::<Pair<A, B, RIGHT, 0>>(),
         1 => both::<Pair<A, B, RIGHT, 1>>(),
@@ -91,8 +92,8 @@ fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> (MicroFn, LinesFn) {
     }
 }
 
-fn both<P: Micro + 'static>() -> (MicroFn, LinesFn) {
-    (micro::<P>(), lines::<P>())
+fn both<P: Elementwise + 'static>() -> (MicroFn, Variants) {
+    (micro::<P>(), variants::<P>())
 }
 
 /// An operation on two `f32`.
@@ -112,6 +113,10 @@ impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Micro for Pair<A, B, RIGHT
             zip::<I, A, B, RIGHT, FORM>(view_mut(dst, n), view(a, a_len), view(b, b_len), view(c, c_len));
         }
     }
+}
+
+impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Elementwise for Pair<A, B, RIGHT, FORM> {
+    const VECTORS: [bool; 3] = [FORM & 4 == 0, FORM & 2 == 0, FORM & 1 == 0];
 }
 
 #[inline(always)]

@@ -171,6 +171,14 @@ fn rows_pass_the_cache_by() {
         let most = |row: &[f32]| row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let want: Vec<f32> = numbers.chunks(cols).flat_map(|row| row.iter().map(|x| x - most(row))).collect();
         assert_eq!(y.to_vec::<f32>().expect("values"), want, "{rows} x {cols}");
+        // The operation that computes the result stores it, also where that lies over the input.
+        assert!(tile.contains(" at out0"), "{text}");
+        let kernel = report.kernels[0].work().kernel().expect("a kernel");
+        let inputs: Vec<Buffer> =
+            kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+        for overwritten in [None, Some(0)] {
+            assert_eq!(difference(kernel, &inputs, overwritten, 0.0), None, "{overwritten:?}");
+        }
     }
 }
 

@@ -206,6 +206,8 @@ pub struct Aim {
 pub struct Lines {
     /// The loop.
     pub function: MicroFn,
+    /// The loop for where it writes a store's values in place, if that passes the caches by.
+    pub streamed: Option<MicroFn>,
     /// The loop over all lines, where those are short.
     pub short: Option<LinesFn>,
     /// Its name, for people.
@@ -233,7 +235,8 @@ impl Lines {
         from: [(Slot, Advance); 3],
         class: Class,
     ) -> Lines {
-        Lines { function, short: None, name, to, from, class, ahead: None, asks: false, aim: None }
+        let (streamed, short, ahead, aim) = (None, None, None, None);
+        Lines { function, streamed, short, name, to, from, class, ahead, asks: false, aim }
     }
 }
 
@@ -305,6 +308,8 @@ pub enum Step {
     Micro {
         /// The loop.
         function: MicroFn,
+        /// The loop for where it writes a store's values in place, if that passes the caches by.
+        streamed: Option<MicroFn>,
         /// Its name, for people.
         name: &'static str,
         /// The destination.

@@ -7,7 +7,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::alu::{AluOp, ResultType};
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
-    Apart, Form, LinesFn, MicroFn, Operation, Side, alu, alu_lines, bitcast, cast, pair,
+    Apart, Form, MicroFn, Operation, Side, Variants, alu, alu_variants, bitcast, cast, nt_fence, pair,
 };
 
 const FORMS: [[Form; 3]; 8] = {
@@ -42,29 +42,33 @@ fn close(got: Scalar, want: Scalar) -> bool {
     equal(got, want) || (a - b).abs() <= 4.0 * 2f64.powi(-23) * b.abs() + 3e-45
 }
 
-/// A loop over lines gives the bits of the one over each of them, and writes nothing else.
-fn check_lines(op: AluOp, dtype: DType, forms: [Form; 3], sources: &[Register; 3], n: usize) {
-    let Some(function) = alu_lines(op, dtype, forms) else { return };
-    same_by_lines(alu(op, dtype, forms), function, forms, sources, n);
+/// A loop over lines, and one that stores past the caches, gives the bits of the one over each
+/// line, and writes nothing else.
+fn check_variants(op: AluOp, dtype: DType, forms: [Form; 3], sources: &[Register; 3], n: usize) {
+    let Some(variants) = alu_variants(op, dtype, forms) else { return };
+    same_by_lines(alu(op, dtype, forms), variants, forms, sources, n);
 }
 
-fn same_by_lines(one: MicroFn, lines: LinesFn, forms: [Form; 3], x: &[Register; 3], n: usize) {
+fn same_by_lines(one: MicroFn, other: Variants, forms: [Form; 3], x: &[Register; 3], n: usize) {
     const LINES: usize = 3;
     let line = n / LINES;
     // Lines of the result lie further apart than those of the operands; scalars stay, too.
     let apart = Apart { lines: LINES, to: 4 * (line + 2), from: forms.map(|_| 4 * line) };
-    let mut dst = [0, 1].map(|_| Register::new(DType::F32, n + 2 * LINES));
+    let mut dst = [0; 3].map(|_| Register::new(DType::F32, n + 2 * LINES));
     let from = [0, 1, 2].map(|k: usize| x[k].ptr());
     // SAFETY: lines that lie in registers of the type, `LINES` of `line` elements each.
     unsafe {
-        lines(dst[0].ptr_mut(), from, line, &apart);
+        (other.lines)(dst[0].ptr_mut(), from, line, &apart);
         for i in 0..LINES {
             let from = from.map(|x| x.wrapping_add(i * 4 * line));
             one(dst[1].ptr_mut().add(i * apart.to), from, line, null());
+            (other.streamed)(dst[2].ptr_mut().add(i * apart.to), from, line, null());
         }
     }
+    nt_fence();
     for i in 0..n + 2 * LINES {
-        assert!(equal(dst[0].get(i), dst[1].get(i)), "{forms:?} {i} of {LINES} lines of {line}");
+        let same = |k: usize| equal(dst[k].get(i), dst[1].get(i));
+        assert!(same(0) && same(2), "{forms:?} {i} of {LINES} lines of {line}");
     }
 }
 
@@ -77,7 +81,7 @@ fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng)
     let mut dst = Register::new(result, n);
     let (before, after) = (dst.get(n), n);
     let micro = alu(op, dtype, forms);
-    check_lines(op, dtype, forms, &sources, n);
+    check_variants(op, dtype, forms, &sources, n);
     // SAFETY: registers of the types and length asked for.
     unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| sources[i].ptr()), n, null()) };
     assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
@@ -180,7 +184,7 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
         }) {
             for (side, n) in [Side::Left, Side::Right].into_iter().flat_map(|side| LENGTHS.map(|n| (side, n)))
             {
-                let Some(Operation { function: micro, name, lines }) =
+                let Some(Operation { function: micro, name, variants }) =
                     pair(first, second, side, DType::F32, forms)
                 else {
                     continue;
@@ -194,7 +198,7 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
                             .collect::<Vec<_>>(),
                     )
                 });
-                same_by_lines(micro, lines.expect("every pair has one"), forms, &x, n);
+                same_by_lines(micro, variants.expect("every pair has them"), forms, &x, n);
                 let mut dst = Register::new(DType::F32, n);
                 // SAFETY: registers of the types and length asked for.
                 unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| x[i].ptr()), n, null()) };

@@ -216,7 +216,7 @@ impl Builder<'_> {
                 let slots = self.operands_of(inner);
                 Some(self.apply(&slots, dtype, |forms| {
                     let function = superinstruction(Fused::ExpSub, dtype, forms);
-                    Operation { function, name: "exp_sub", lines: None }
+                    Operation { function, name: "exp_sub", variants: None }
                 }))
             }
             Pattern::Dot(_) | Pattern::MulSum(_) | Pattern::Squares(_) => None,
@@ -310,7 +310,7 @@ impl Builder<'_> {
                 self.read(slot);
             }
             let function = superinstruction(Fused::MulSum, dtype, forms);
-            return Step::Micro { function, name, to: sums, from, class, asks: Asks::Never };
+            return Step::Micro { function, streamed: None, name, to: sums, from, class, asks: Asks::Never };
         }
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);

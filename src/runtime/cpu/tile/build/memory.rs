@@ -209,8 +209,11 @@ impl Builder<'_> {
     /// and `beside` as many stores as write to the same memory.
     fn aim(&mut self, store: &Store, only: bool, beside: usize) {
         let plain = matches!(store.line, Line::Unit(_)) && micro::load(store.dtype).is_none();
-        if !plain || store.stream {
+        if !plain {
             return;
+        }
+        if store.stream {
+            return self.aim_past_caches(store, only);
         }
         let aimed = |step: &Step| match step {
             Step::Aim(aim) => aim.store.from == store.from,
@@ -259,6 +262,29 @@ impl Builder<'_> {
             }
         }
         steps.insert(at, Step::Aim(Box::new(Aim { store: store.clone(), operands, pieces })));
+    }
+
+    /// The same of a store that passes the caches by, where the step has a loop that does and
+    /// nothing else reads its values.
+    fn aim_past_caches(&mut self, store: &Store, only: bool) {
+        let Some(&function) = self.streamed.get(&store.from) else { return };
+        if !only || self.outputs > 1 || self.lie_apart(store) {
+            return;
+        }
+        let steps = &mut self.top().steps;
+        for at in 0..steps.len() {
+            let alone = !steps[at + 1..].iter().any(|step| may_read(step, store.from));
+            let (streamed, operands) = match &mut steps[at] {
+                Step::Micro { streamed, to, from, .. } if *to == store.from && alone => (streamed, *from),
+                Step::Lines(lines) if lines.to.0 == store.from && alone => {
+                    (&mut lines.streamed, lines.from.map(|from| from.0))
+                }
+                _ => continue,
+            };
+            *streamed = Some(function);
+            let aim = Aim { store: store.clone(), operands: operands.into(), pieces: false };
+            return steps.insert(at, Step::Aim(Box::new(aim)));
+        }
     }
 }
 

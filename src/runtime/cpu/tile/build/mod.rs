@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
+use crate::runtime::cpu::micro::MicroFn;
 use crate::runtime::cpu::tile::analysis::{Facts, bit};
 use crate::runtime::cpu::tile::build::fuse::Patterns;
 use crate::runtime::cpu::tile::program::{
@@ -55,6 +56,8 @@ pub struct Builder<'k> {
     arguments: HashMap<(u32, DType), Slot>,
     /// Tiles whose lines are read where they lie: bytes from one to the next.
     apart: HashMap<Slot, usize>,
+    /// Loops that store their results past the caches, by slot.
+    streamed: HashMap<Slot, MicroFn>,
     /// Results of reductions that are states as they are left, and those.
     left: Vec<(Slot, Slot)>,
     /// The bodies under construction, outermost first.
@@ -108,6 +111,7 @@ impl<'k> Builder<'k> {
             constants: HashMap::new(),
             arguments: HashMap::new(),
             apart: HashMap::new(),
+            streamed: HashMap::new(),
             left: Vec::new(),
             open: Vec::new(),
             now: 0,

@@ -98,7 +98,7 @@ impl Builder<'_> {
                 forms[0] = Form::V;
             }
             let function = micro::alu(op, dtype, forms);
-            Operation { function, name: op.name(), lines: micro::alu_lines(op, dtype, forms) }
+            Operation { function, name: op.name(), variants: micro::alu_variants(op, dtype, forms) }
         });
         if micro::asks(op, dtype)
             && let Some(Step::Micro { to: made, asks, .. }) = self.top().steps.last_mut()
@@ -119,13 +119,17 @@ impl Builder<'_> {
         let class = self.joint_class(slots);
         if !self.goes_by_line(slots, class) {
             let (from, forms) = self.operands(slots, class);
-            let Operation { function, name, .. } = operation(forms);
-            return self.micro(function, name, from, class, dtype);
+            let Operation { function, name, variants } = operation(forms);
+            let to = self.micro(function, name, from, class, dtype);
+            self.streamed.extend(variants.map(|variants| (to, variants.streamed)));
+            return to;
         }
         let (from, forms) = self.lines_of(slots);
         let to = self.register(class, dtype);
-        let Operation { function, name, lines } = operation(forms);
-        let short = lines.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
+        let Operation { function, name, variants } = operation(forms);
+        self.streamed.extend(variants.map(|variants| (to, variants.streamed)));
+        let short = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
+        let short = short.map(|variants| variants.lines);
         let to_line = (to, Advance::Line(dtype.compute().size()));
         let lines = Lines::new(function, name, to_line, from, class);
         self.push(Step::Lines(Box::new(Lines { short, ..lines })));
@@ -180,7 +184,7 @@ impl Builder<'_> {
             self.read(slot);
         }
         let to = self.register(class, dtype);
-        self.push(Step::Micro { function, name, to, from, class, asks: Asks::Never });
+        self.push(Step::Micro { function, streamed: None, name, to, from, class, asks: Asks::Never });
         to
     }
 

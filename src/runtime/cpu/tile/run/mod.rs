@@ -24,9 +24,11 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
-use crate::runtime::cpu::micro;
+use crate::runtime::cpu::micro::{self, MicroFn};
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Ahead, Asks, Body, Lines, Loops, Program, Sharing, Step, units};
+use crate::runtime::cpu::tile::program::{
+    Ahead, Asks, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
+};
 use crate::runtime::{Bindings, IndexStatus};
 
 pub use frame::{Block, Frame};
@@ -148,12 +150,13 @@ impl<'a> Launch<'a> {
     pub fn steps(&self, frame: &mut Frame, steps: &[Step]) {
         for step in steps {
             match step {
-                Step::Micro { function, to, from, class, asks, .. } => {
+                Step::Micro { function, streamed, to, from, class, asks, .. } => {
                     let from = from.map(|slot| frame.slot(slot).cast_const());
                     let next = match asks {
                         Asks::For(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
                         Asks::Never | Asks::Nothing => from[0],
                     };
+                    let function = fitting(frame, *to, *function, *streamed);
                     // SAFETY: the program's contract; the forms of `function`
                     // are the operands' classes.
                     unsafe { function(frame.slot(*to), from, frame.count(*class), next) }
@@ -205,10 +208,11 @@ impl<'a> Launch<'a> {
             // operands' lines, and where it writes none of them lies.
             return unsafe { function(to, from, cols, &apart) };
         }
+        let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
         for _ in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
-            unsafe { line(lines, to, from, cols) }
+            unsafe { line(function, lines, to, from, cols) }
             micro::prefetch(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
@@ -218,8 +222,9 @@ impl<'a> Launch<'a> {
     /// A micro-op over the only line there is.
     fn one_line(&self, frame: &Frame, lines: &Lines, cols: usize) {
         let from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
         // SAFETY: as above.
-        unsafe { line(lines, frame.slot(lines.to.0), from, cols) }
+        unsafe { line(function, lines, frame.slot(lines.to.0), from, cols) }
     }
 
     /// A pass over a level.
@@ -252,16 +257,22 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// The loop of a step: what it writes in place may pass the caches by.
+#[inline]
+fn fitting(frame: &Frame, to: Slot, function: MicroFn, streamed: Option<MicroFn>) -> MicroFn {
+    streamed.filter(|_| frame.slot(to) != frame.home(to)).unwrap_or(function)
+}
+
 /// A micro-op over one line, and what is asked for meanwhile.
 ///
 /// # Safety
 /// The contract of the micro-op.
 #[inline]
-unsafe fn line(lines: &Lines, to: *mut u8, from: [*const u8; 3], cols: usize) {
+unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: [*const u8; 3], cols: usize) {
     let Ahead { operand, after, bytes } = lines.ahead.unwrap_or_default();
     let next = from[operand].wrapping_add(after);
     // SAFETY: the caller's promise.
-    unsafe { (lines.function)(to, from, cols, next) }
+    unsafe { function(to, from, cols, next) }
     if !lines.asks {
         micro::prefetch(next, bytes);
     }

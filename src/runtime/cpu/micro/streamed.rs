@@ -1,0 +1,43 @@
+//! Arithmetic whose results pass the caches by: line for line of the cache, from registers.
+
+use std::marker::PhantomData;
+
+use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::micro::alu::{Micro, micro};
+use crate::runtime::cpu::micro::isa::{CacheLine, Isa};
+use crate::runtime::cpu::micro::memory::whole_lines;
+
+/// A micro-op on `f32` that computes each element by itself.
+pub(super) trait Elementwise: Micro {
+    /// Whether each operand is a vector, which goes on from element to element.
+    const VECTORS: [bool; 3];
+}
+
+/// A micro-op whose stores [`super::nt_fence`] orders.
+pub(super) fn streamed<K: Elementwise + 'static>() -> MicroFn {
+    micro::<Streamed<K>>()
+}
+
+struct Streamed<K>(PhantomData<K>);
+impl<K: Elementwise> Micro for Streamed<K> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+        let (to, (start, end)) = (dst.cast::<f32>(), whole_lines(dst, n));
+        let at =
+            |i: usize| std::array::from_fn(|k| from[k].wrapping_add(if K::VECTORS[k] { 4 * i } else { 0 }));
+        // SAFETY: the contract of `MicroFn`, for parts of the run; whole lines lie inside `n`.
+        unsafe {
+            if start > 0 {
+                K::run::<I>(dst, from, start, next);
+            }
+            for i in (start..end).step_by(CacheLine::ELEMENTS) {
+                let mut line = CacheLine([0.0; CacheLine::ELEMENTS]);
+                K::run::<I>(line.0.as_mut_ptr().cast(), at(i), CacheLine::ELEMENTS, next);
+                I::stream(to.add(i), &line);
+            }
+            if end < n {
+                K::run::<I>(to.add(end).cast(), at(end), n - end, next);
+            }
+        }
+    }
+}
