@@ -7,6 +7,7 @@
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
 use crate::runtime::cpu::micro::math;
+use crate::runtime::cpu::micro::memory::{prefetch, prefetch_far};
 
 /// The state of a reduction over elements of type `T`.
 pub(super) trait Fold<T>: Copy + 'static {
@@ -49,6 +50,17 @@ pub(super) unsafe fn put<T>(out: *mut u8, value: T) {
 pub(super) const LANES: usize = 64;
 /// Elements summed in the lanes' precision before they enter the state's.
 pub(super) const BLOCK: usize = 4096;
+
+/// Elements of `f32` of which the next tile's fit the first-level cache beside the present ones
+/// and what becomes of them, at most.
+const NEAR: usize = 2048;
+
+/// Asks for the next tile's elements of all lanes, of `n` in all.
+#[inline(always)]
+pub(super) fn foresee_lanes(next: *const u8, n: usize) {
+    let bytes = LANES * size_of::<f32>();
+    if n <= NEAR { prefetch(next, bytes) } else { prefetch_far(next, bytes) }
+}
 
 /// Folds `x` into 64 lanes by `step`, and those into one by `join`.
 #[inline(always)]
@@ -323,15 +335,41 @@ pub(super) fn best<T: Number, E: End + Identity<T>>(x: &[T]) -> T {
     if T::FLOAT {
         // One comparison for each instead of what NaN and the sign of zero
         // take, which matter where there is a NaN or the best is a zero.
-        let (lanes, nans) = two_lanes(x, (E::IDENTITY, 0), |(best, nan), x| {
-            (if E::ahead(x, best) { x } else { best }, nan | u32::from(x.nan()))
-        });
-        let value = join_lanes(lanes, |a, b| if E::ahead(b, a) { b } else { a });
-        if value != T::ZERO && nans.iter().all(|&nan| nan == 0) {
+        let (mut lanes, nans) = best_of_chunks::<T, E>(x);
+        let rest = x.chunks_exact(LANES).remainder();
+        for (best, &x) in lanes.iter_mut().zip(rest) {
+            *best = further::<T, E>(*best, x);
+        }
+        let value = join_lanes(lanes, further::<T, E>);
+        let nan = nans.iter().fold(0, |all, nan| all | nan) != 0 || rest.iter().any(|x| x.nan());
+        if value != T::ZERO && !nan {
             return value;
         }
     }
     fold_lanes(x, E::IDENTITY, E::better, E::better)
+}
+
+/// The best of two that are no NaN.
+#[inline(always)]
+fn further<T: Number, E: End>(best: T, x: T) -> T {
+    if E::ahead(x, best) { x } else { best }
+}
+
+/// The best of each lane of whole chunks, and of each two lanes whether there was a NaN: one
+/// instruction compares those.
+#[inline(always)]
+fn best_of_chunks<T: Number, E: End + Identity<T>>(x: &[T]) -> ([T; LANES], [u32; LANES / 2]) {
+    let (mut lanes, mut nans) = ([E::IDENTITY; LANES], [0u32; LANES / 2]);
+    for chunk in x.chunks_exact(LANES) {
+        let (low, high) = chunk.split_at(LANES / 2);
+        for ((nan, &low), &high) in nans.iter_mut().zip(low).zip(high) {
+            *nan |= u32::from(low.nan() | high.nan()).wrapping_neg();
+        }
+        for (best, &x) in lanes.iter_mut().zip(chunk) {
+            *best = further::<T, E>(*best, x);
+        }
+    }
+    (lanes, nans)
 }
 
 impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {

@@ -6,13 +6,14 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::exp512;
-use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, fold_lanes, fold_pairs, join_lanes};
+use crate::runtime::cpu::micro::fold::{
+    BLOCK, LANES, Real, Sum, fold_lanes, fold_pairs, foresee_lanes, join_lanes,
+};
 use crate::runtime::cpu::micro::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
-use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::Map2;
 use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
 
@@ -126,10 +127,11 @@ impl Micro for ExpSubSum {
 #[inline(always)]
 fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, next: *const u8) -> f32 {
     let mut lanes = [0.0; LANES];
-    let whole = x.len() - x.len() % LANES;
+    let n = x.len();
+    let whole = n - n % LANES;
     let (to, to_rest) = dst.split_at_mut(whole);
     for (i, (to, x)) in to.chunks_exact_mut(LANES).zip(x.chunks_exact(LANES)).enumerate() {
-        prefetch_far(next.wrapping_add(i * size_of_val(x)), size_of_val(x));
+        foresee_lanes(next.wrapping_add(i * size_of_val(x)), n);
         exp_sub_lanes::<I>(to, x, shift, &mut lanes);
     }
     exp_sub_lanes::<I>(to_rest, &x[whole..], shift, &mut lanes);
