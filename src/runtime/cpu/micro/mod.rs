@@ -50,7 +50,7 @@ pub use memory::{
 };
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use pair::{Side, pair};
-pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, reduce, scan};
+pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, WholeFn, reduce, scan};
 pub use shifted::{WeightedSumFn, weighted_sum};
 pub use transpose::{TransposeFn, load_tile_transposed};
 

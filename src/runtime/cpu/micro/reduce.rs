@@ -45,6 +45,14 @@ pub const STATE_BYTES: usize = 32;
 /// else; `src` is valid for `n` aligned elements and apart from it.
 pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i64);
 
+/// Reduces a run by itself: `fn(src, n, base, out)`, where `base` is the index of the first
+/// element, and the components go to those pointers of `out` that are not null.
+///
+/// # Safety
+/// `src` is valid for `n` aligned elements, each pointer for writing its component. They may
+/// lie over the elements, which are read before.
+pub type WholeFn = unsafe fn(src: *const u8, n: usize, base: i64, out: [*mut u8; 3]);
+
 /// The functions of one reduction. Floats are summed in 64 lanes of their own
 /// type over at most 4096 elements; such totals are kept in `f64`, for `Sum`
 /// compensated. `f32` is multiplied in `f64`.
@@ -54,6 +62,8 @@ pub struct Reducer {
     pub init: unsafe fn(state: *mut u8),
     /// Takes in a run.
     pub update: ReduceFn,
+    /// The components of a run by itself.
+    pub whole: WholeFn,
     /// Takes in the state of the elements that follow: `fn(state, next)`.
     pub combine: unsafe fn(state: *mut u8, next: *const u8),
     /// Writes the components to those pointers that are not null. Of no
@@ -129,7 +139,23 @@ versioned! {
     Update, update, base_update, fn(state: *mut u8, src: *const u8, n: usize, base: i64)
 }
 
+versioned! {
+    /// A loop with the signature [`WholeFn`].
+    Whole, whole, base_whole, fn(src: *const u8, n: usize, base: i64, out: [*mut u8; 3])
+}
+
 struct Extend<F, T>(PhantomData<(F, T)>);
+impl<F: Fold<T>, T: Copy> Whole for Extend<F, T> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(src: *const u8, n: usize, base: i64, out: [*mut u8; 3]) {
+        let mut state = F::EMPTY;
+        // SAFETY: the contract of `WholeFn`.
+        unsafe {
+            state.extend::<I>(view(src, n), base);
+            state.finish(out);
+        }
+    }
+}
 impl<F: Fold<T>, T: Copy> Update for Extend<F, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(state: *mut u8, src: *const u8, n: usize, base: i64) {
@@ -156,6 +182,7 @@ fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
     Reducer {
         init: init::<F, T>,
         update: update::<Extend<F, T>>(),
+        whole: whole::<Extend<F, T>>(),
         combine: combine::<F, T>,
         finish: finish::<F, T>,
     }

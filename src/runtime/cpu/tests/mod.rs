@@ -6,6 +6,7 @@ pub(in crate::runtime) mod attention;
 pub(in crate::runtime) mod choices;
 mod pairs;
 pub(in crate::runtime) mod random;
+mod rows;
 mod split;
 
 use crate::base::{DType, Scalar};
@@ -14,7 +15,6 @@ use crate::kernel::{Kernel, Work};
 use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
 use crate::tensor::Tensor;
-use crate::tensor::norm::NormOpts;
 
 /// What a launch leaves: the outputs' elements, and the first bad index.
 #[derive(Debug)]
@@ -266,29 +266,6 @@ fn costly_operations_ask_for_the_next_tile() {
     let sum = numbers(7) * numbers(5) + numbers(3);
     let text = sum.plan().expect("a plan").kernels[0].source().expect("a text");
     assert!(!text.contains("asks"), "{text}");
-}
-
-/// The exponentials of a softmax ask for the whole of the next row, and nothing else does.
-#[test]
-fn exponentials_of_rows_ask_for_the_next_row() {
-    let text = ramp(&[40, 1024]).softmax(1).plan().expect("a plan").kernels[0].source().expect("a text");
-    let asks: Vec<&str> = text.lines().filter(|line| line.contains("asks for the next")).collect();
-    assert!(matches!(asks[..], [one] if one.contains("exp_sub_sum")), "{text}");
-}
-
-/// What all rows have in common is found once, before the first.
-#[test]
-fn vectors_that_stay_are_loaded_before_the_rows() {
-    let (x, weight, bias) = (ramp(&[40, 1024]), ramp(&[1024]), ramp(&[1024]));
-    let opts = NormOpts { weight: Some(weight), bias: Some(bias), ..NormOpts::default() };
-    let y = x.layer_norm([1024], opts);
-    let report = y.plan().expect("a plan");
-    let text = report.kernels[0].source().expect("a text");
-    let (before, rows) = text.split_once("for i0").expect("a loop over rows");
-    assert_eq!((before.matches("= load").count(), rows.matches("= load").count()), (2, 1), "{text}");
-    let kernel = report.kernels[0].work().kernel().expect("a kernel");
-    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
-    assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
 }
 
 /// Numbers that grow, as a tensor of some shape.

@@ -191,7 +191,7 @@ fn readers(program: &mut Program, slot: Slot, covered: bool, visit: &mut dyn FnM
                     Reader { ahead: &mut lines.ahead, operand, apart, asks }
                 })
             }
-            Step::Update(number) => {
+            Step::Update(number) | Step::Reduce(number) => {
                 let reduction = &mut reductions[*number as usize];
                 let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
                 let reads = along && reduction.operand == slot;

@@ -4,13 +4,11 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::tile::ahead;
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
-use crate::runtime::cpu::tile::flatten;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
-use crate::runtime::cpu::tile::{registers, space};
+use crate::runtime::cpu::tile::{ahead, flatten, moves, registers, space, whole};
 
 /// Bytes of registers that should be in use at once: half of a first-level cache.
 const REGISTERS: usize = 24 << 10;
@@ -52,7 +50,9 @@ pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
     let (kernel, _) = space::regroup(kernel, &groups, &roots);
     let facts = analysis::facts(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
-    assemble(&kernel, outputs, &facts, tiling, Root::Stores)
+    let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
+    moves::follow(&mut program);
+    program
 }
 
 /// The program of a kernel whose axes are in order, with so many outputs, for a tiling.
@@ -94,6 +94,7 @@ pub fn assemble(kernel: &Kernel, outputs: usize, facts: &Facts, tiling: Tiling, 
         ahead::foresee_converted(&mut program);
         ahead::foresee_strided(&mut program);
     }
+    whole::merge(&mut program);
     program.sharing = sharing(kernel, &program);
     program
 }

@@ -23,6 +23,7 @@ mod build;
 mod class;
 mod compile;
 mod flatten;
+mod moves;
 mod print;
 pub mod product;
 mod program;
@@ -31,6 +32,7 @@ mod registers;
 mod run;
 pub mod space;
 mod tiling;
+mod whole;
 pub mod window;
 
 pub use compile::compile;

@@ -45,7 +45,11 @@ impl Program {
         for (_, steps) in hoisted(loops.len()) {
             self.steps(f, steps, depth + loops.len())?;
         }
-        self.steps(f, &body.steps, depth + loops.len())
+        self.steps(f, &body.steps, depth + loops.len())?;
+        body.moves.iter().try_for_each(|(slot, bytes)| {
+            let indent = "  ".repeat(depth + loops.len());
+            writeln!(f, "{indent}{} goes on by {bytes} bytes", self.slot_text(*slot))
+        })
     }
 
     fn steps(&self, f: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
@@ -75,7 +79,10 @@ impl Program {
                     Some(ahead) => format!(", asks for the next {}", from[ahead.operand]),
                     None => String::new(),
                 };
-                writeln!(f, "{} = {} {} by line{at}{next}", slot(lines.to.0), lines.name, from.join(", "))
+                writeln!(f, "{} = {} {} by line{at}{next}", slot(lines.to.0), lines.name, from.join(", "))?;
+                let Some(number) = lines.whole else { return Ok(()) };
+                write!(f, "{}", "  ".repeat(depth))?;
+                self.result(f, number)
             }
             Step::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
             Step::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),
@@ -113,6 +120,11 @@ impl Program {
                         writeln!(f, "r{number} takes {}", slot(reduction.operand))
                     }
                 }
+            }
+            Step::Reduce(number) => {
+                let operand = self.reductions[*number as usize].operand;
+                write!(f, "r{number} takes {}; ", slot(operand))?;
+                self.result(f, *number)
             }
             Step::Scan(number) => {
                 let scan = &self.scans[*number as usize];

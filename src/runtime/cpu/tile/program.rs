@@ -188,6 +188,8 @@ pub struct Store {
     pub line: Line<MicroFn>,
     /// Whether stores should pass the caches by.
     pub stream: bool,
+    /// Whether a slot that points at memory means that the values are there already.
+    pub aimed: bool,
 }
 
 /// What lets the step that computes a store's values write them in place.
@@ -224,6 +226,8 @@ pub struct Lines {
     pub asks: bool,
     /// A store of the result whose lines lie apart, which may be written in place.
     pub aim: Option<Box<Aim>>,
+    /// The reduction that each line is the whole of, whose state the loop takes elements into.
+    pub whole: Option<u32>,
 }
 
 impl Lines {
@@ -235,8 +239,8 @@ impl Lines {
         from: [(Slot, Advance); 3],
         class: Class,
     ) -> Lines {
-        let (streamed, short, ahead, aim) = (None, None, None, None);
-        Lines { function, streamed, short, name, to, from, class, ahead, asks: false, aim }
+        let (streamed, short, ahead, aim, whole) = (None, None, None, None, None);
+        Lines { function, streamed, short, name, to, from, class, ahead, asks: false, aim, whole }
     }
 }
 
@@ -369,6 +373,8 @@ pub enum Step {
     Scatter(Box<Scatter>),
     /// Takes a step's elements into a reduction.
     Update(u32),
+    /// A reduction that each line is the whole of.
+    Reduce(u32),
     /// A running reduction's next elements.
     Scan(u32),
     /// A pass over the next deeper level.
@@ -401,6 +407,9 @@ pub struct Body {
     /// Steps that depend on no more than the first so many loops, each list
     /// run when one of those advances.
     pub hoisted: Vec<(usize, Vec<Step>)>,
+    /// Slots that go on by so many bytes where the innermost loop alone advances, while they
+    /// point at memory.
+    pub moves: SmallVec<[(Slot, isize); 4]>,
     /// The other steps.
     pub steps: Vec<Step>,
 }

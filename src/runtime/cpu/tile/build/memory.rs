@@ -156,7 +156,8 @@ impl Builder<'_> {
                 _ => Line::Strided(micro::store_strided(store.dtype)),
             };
             let lane = Lane::of(store.dtype).size();
-            let store = Store { from, memory, dtype: store.dtype, lane, class, address, line, stream };
+            let store =
+                Store { from, memory, dtype: store.dtype, lane, class, address, line, stream, aimed: false };
             emitted.push((in_memory, store));
         }
         // Pieces beside each other neither read nor write what others write.
@@ -315,6 +316,7 @@ fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
         | Step::ToBlock(_)
         | Step::Scatter(_)
         | Step::Update(_)
+        | Step::Reduce(_)
         | Step::Scan(_)
         | Step::Nest { .. }
         | Step::Begin { .. }

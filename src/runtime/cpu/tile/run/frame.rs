@@ -200,6 +200,17 @@ impl Frame {
         self.carry(program, body, loops)
     }
 
+    /// Makes slots point where the innermost loop's next point has what they point at.
+    #[inline]
+    pub fn follow(&mut self, body: &Body) {
+        for &(slot, bytes) in &body.moves {
+            let slot = slot.0 as usize;
+            if self.pointers[slot] != self.homes[slot] {
+                self.pointers[slot] = self.pointers[slot].wrapping_offset(bytes);
+            }
+        }
+    }
+
     /// Advances an outer loop.
     fn carry(&mut self, program: &Program, body: &Body, loops: &Loops) -> usize {
         for (number, l) in loops.iter().enumerate().rev() {

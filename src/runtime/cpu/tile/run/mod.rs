@@ -134,6 +134,8 @@ impl<'a> Launch<'a> {
             let advanced = frame.advance(self.program, body, loops);
             if advanced + 1 < loops.len() {
                 self.hoisted(frame, body, advanced + 1);
+            } else {
+                frame.follow(body);
             }
             self.steps(frame, &body.steps);
         }
@@ -178,6 +180,7 @@ impl<'a> Launch<'a> {
                 Step::ToBlock(block) => self.to_block(frame, block),
                 Step::Scatter(scatter) => self.scatter(frame, scatter),
                 Step::Update(number) => self.update(frame, *number),
+                Step::Reduce(number) => self.reduce(frame, *number),
                 Step::Scan(number) => self.scan(frame, *number),
                 Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
                 Step::Begin { reductions, scans } => self.begin_pass(frame, reductions, scans),
@@ -209,10 +212,10 @@ impl<'a> Launch<'a> {
             return unsafe { function(to, from, cols, &apart) };
         }
         let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
-        for _ in 0..rows {
+        for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
-            unsafe { line(function, lines, to, from, cols) }
+            unsafe { self.whole_line(frame, lines, row, || line(function, lines, to, from, cols)) }
             micro::prefetch(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
@@ -223,8 +226,9 @@ impl<'a> Launch<'a> {
     fn one_line(&self, frame: &Frame, lines: &Lines, cols: usize) {
         let from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
         let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
+        let to = frame.slot(lines.to.0);
         // SAFETY: as above.
-        unsafe { line(function, lines, frame.slot(lines.to.0), from, cols) }
+        unsafe { self.whole_line(frame, lines, 0, || line(function, lines, to, from, cols)) }
     }
 
     /// A pass over a level.

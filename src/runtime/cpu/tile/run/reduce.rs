@@ -5,7 +5,8 @@ use std::ops::Range;
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::micro::STATE_BYTES;
 use crate::runtime::cpu::tile::program::{
-    Ahead, Body, Class, Finish, Line, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot, Step,
+    Ahead, Body, Class, Finish, Line, Lines, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot,
+    Step,
 };
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -36,6 +37,57 @@ impl Launch<'_> {
                     unsafe { (accumulator.init)(pointers(frame, states), count) }
                 }
             }
+        }
+    }
+
+    /// Reductions of the tile's lines, each of which is the whole of one.
+    pub fn reduce(&self, frame: &mut Frame, number: u32) {
+        let reduction = self.reduction(number);
+        let ReductionForm::Horizontal { reducer, rows, component: (component, bytes), index, .. } =
+            &reduction.form
+        else {
+            return;
+        };
+        let x = frame.slot(reduction.operand).cast_const();
+        let to = frame.slot(reduction.result);
+        let position = reduction.position.map_or(0, |address| frame.offset(address));
+        let len = if rows.rows() { frame.count(Class::COL) } else { frame.count(reduction.class) };
+        let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
+        let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
+        for line in 0..frame.count(*rows) {
+            let x = x.wrapping_add(line * len * lane);
+            let mut out = [std::ptr::null_mut(); 3];
+            out[*component] = to.wrapping_add(line * bytes);
+            // SAFETY: the program's contract; a result per line.
+            unsafe {
+                (reducer.whole)(x, len, position, out);
+                if *index {
+                    at_least_zero(out[*component].cast(), 1);
+                }
+            }
+            micro::prefetch(x.wrapping_add(after), asked);
+        }
+    }
+
+    /// A loop over a line, which may be the whole of a reduction.
+    ///
+    /// # Safety
+    /// That of `run`.
+    #[inline]
+    pub unsafe fn whole_line(&self, frame: &Frame, lines: &Lines, row: usize, run: impl FnOnce()) {
+        let reduction = lines.whole.map(|number| self.reduction(number));
+        let Some(Reduction { result, form, .. }) = reduction else { return run() };
+        let ReductionForm::Horizontal { reducer, state, component: (component, bytes), .. } = form else {
+            return run();
+        };
+        let state = frame.slot(*state).wrapping_add(row * STATE_BYTES);
+        let mut out = [std::ptr::null_mut(); 3];
+        out[*component] = frame.slot(*result).wrapping_add(row * bytes);
+        // SAFETY: the program's contract: a state and a result per line.
+        unsafe {
+            (reducer.init)(state);
+            run();
+            (reducer.finish)(state, out);
         }
     }
 

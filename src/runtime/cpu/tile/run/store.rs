@@ -52,6 +52,9 @@ impl Launch<'_> {
 
     /// A tile or vector to memory.
     pub fn store(&self, frame: &mut Frame, store: &Store) {
+        if store.aimed && frame.slot(store.from) != frame.home(store.from) {
+            return;
+        }
         let (to, from) = (self.target(frame, store), frame.slot(store.from).cast_const());
         if to.cast_const() == from {
             return;

@@ -1,0 +1,93 @@
+//! Kernels whose tiles are whole rows.
+
+use super::{difference, ramp, values};
+use crate::ir::Buffer;
+use crate::kernel::Kernel;
+use crate::tensor::Tensor;
+use crate::tensor::norm::NormOpts;
+
+/// The only kernel of a tensor's plan, and its text.
+fn kernel(y: &Tensor) -> (Kernel, String) {
+    let report = y.plan().expect("a plan");
+    let kernel = report.kernels[0].work().kernel().expect("a kernel").clone();
+    (kernel, report.kernels[0].source().expect("a text").to_string())
+}
+
+/// How a kernel's results differ from the reference's, if they do.
+fn wrong(kernel: &Kernel, overwritten: Option<u32>) -> Option<String> {
+    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+    difference(kernel, &inputs, overwritten, 1e-5)
+}
+
+/// The exponentials of a softmax ask for the whole of the next row, and nothing else does.
+#[test]
+fn exponentials_of_rows_ask_for_the_next_row() {
+    let text = ramp(&[40, 1024]).softmax(1).plan().expect("a plan").kernels[0].source().expect("a text");
+    let asks: Vec<&str> = text.lines().filter(|line| line.contains("asks for the next")).collect();
+    assert!(matches!(asks[..], [one] if one.contains("exp_sub_sum")), "{text}");
+}
+
+/// What all rows have in common is found once, before the first.
+#[test]
+fn vectors_that_stay_are_loaded_before_the_rows() {
+    let (x, weight, bias) = (ramp(&[40, 1024]), ramp(&[1024]), ramp(&[1024]));
+    let opts = NormOpts { weight: Some(weight), bias: Some(bias), ..NormOpts::default() };
+    let y = x.layer_norm([1024], opts);
+    let report = y.plan().expect("a plan");
+    let text = report.kernels[0].source().expect("a text");
+    let (before, rows) = text.split_once("for i0").expect("a loop over rows");
+    assert_eq!((before.matches("= load").count(), rows.matches("goes on").count()), (3, 2), "{text}");
+    let kernel = report.kernels[0].work().kernel().expect("a kernel");
+    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+    assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
+}
+
+/// A reduction that has all of its elements in one line begins and ends there.
+#[test]
+fn reductions_of_lines_take_one_step() {
+    for rows in [40, 37] {
+        for cols in [1024, 100, 16] {
+            let (kernel, text) = kernel(&ramp(&[rows, cols]).softmax(1));
+            assert!(!text.contains("pass"), "{text}");
+            assert_eq!(text.matches(" along").count(), 2, "{text}");
+            assert_eq!(wrong(&kernel, None), None, "{text}");
+        }
+    }
+}
+
+/// What points at rows goes on with them, also where the loops around start again.
+#[test]
+fn pointers_follow_rows_through_several_loops() {
+    let x = ramp(&[6, 7, 1024]);
+    for y in [x.permute([1, 0, 2]).softmax(-1), x.narrow(1, 1, 5).softmax(-1), x.softmax(-1)] {
+        let (kernel, text) = kernel(&y);
+        assert_eq!(text.matches("goes on").count(), 2, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+    let (kernel, text) = kernel(&x.softmax(-1));
+    assert_eq!(wrong(&kernel, Some(0)), None, "over its input: {text}");
+}
+
+/// Rows of which some are not there are loaded where they are.
+#[test]
+fn padded_rows_do_not_follow() {
+    let (kernel, text) = kernel(&ramp(&[20, 1024]).pad(&[3, 3], 0.0).softmax(-1));
+    let (_, rows) = text.split_once("for i0").expect("a loop over rows");
+    assert_eq!(rows.matches("= load").count(), 1, "{text}");
+    assert_eq!(wrong(&kernel, None), None, "{text}");
+}
+
+/// Where a sum may write depends on what it reads: rows that an index finds do not follow.
+#[test]
+fn sums_of_rows_found_by_index_find_where_to_write_each_time() {
+    let rows = Tensor::from_vec((0..20).map(|i| i * 7 % 20).collect::<Vec<i64>>(), [20], ());
+    let (x, y) = (ramp(&[20, 1024]), ramp(&[20, 1024]));
+    let sum = x.index_select(0, &rows) + &y;
+    let (_, text) = kernel(&sum);
+    let (_, inside) = text.split_once("for i0").expect("a loop over rows");
+    assert_eq!((inside.matches("= load").count(), inside.matches(" at out0").count()), (1, 1), "{text}");
+    let [sum, x, y] = [sum, x, y].map(|tensor| tensor.to_vec::<f32>().expect("numbers"));
+    for (i, &sum) in sum.iter().enumerate() {
+        assert_eq!(sum, x[i / 1024 * 7 % 20 * 1024 + i % 1024] + y[i], "{i}");
+    }
+}
