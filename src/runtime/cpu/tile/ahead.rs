@@ -39,7 +39,9 @@ pub fn foresee_along(program: &mut Program) {
     let mut next = Vec::new();
     for step in &mut body.steps {
         match step {
-            Step::Load(load) if plain(load) && load.class.cols() && matches!(load.line, Line::Unit(None)) => {
+            Step::Load(load)
+                if load.plain() && load.class.cols() && matches!(load.line, Line::Unit(None)) =>
+            {
                 let along = addresses[load.address.0 as usize].steps[col.index()] == 1;
                 next.extend(along.then_some(Asks::For(load.to, cols * load.dtype.size())));
             }
@@ -49,11 +51,6 @@ pub fn foresee_along(program: &mut Program) {
             _ => {}
         }
     }
-}
-
-/// Whether a load has no conditions and no computed positions.
-fn plain(load: &Load) -> bool {
-    load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty()
 }
 
 /// Shares each input's next rows among the steps that go through its present
@@ -118,7 +115,7 @@ pub fn foresee_converted(program: &mut Program) {
             (true, true) => along(col) == 1 && along(row) == cols as i64,
             (rows, cols) => cols && !rows && along(col) == 1,
         };
-        if follows && plain(load) && matches!(load.line, Line::Unit(Some(_))) {
+        if follows && load.plain() && matches!(load.line, Line::Unit(Some(_))) {
             let lines = if load.class.rows() { rows } else { 1 };
             load.ahead = (lines * cols) as i64;
         }
@@ -157,7 +154,7 @@ fn loads(program: &Program) -> impl Iterator<Item = &Load> {
 fn follows(program: &Program, load: &Load) -> bool {
     let cols = program.tile.1 as i64;
     let apart = program.step_along(load.address, program.row);
-    plain(load)
+    load.plain()
         && load.class == Class::FULL
         && matches!(load.line, Line::Unit(None))
         && (apart == cols || load.in_place && apart > cols)

@@ -39,11 +39,11 @@ fn single(program: &Program, body: u32) -> bool {
 /// Whether a step makes a slot point at the same memory at each point of a level.
 fn stays(program: &Program, level: u8, step: &Step) -> bool {
     let Step::Load(load) = step else { return false };
-    let Load { class, line, address, aimed, bounds, masks, indices, .. } = &**load;
-    let plain = bounds.is_empty() && masks.is_empty() && indices.is_empty() && !aimed;
+    let Load { class, line, address, aimed, .. } = &**load;
     let points = *class == Class::COL && matches!(line, Line::Unit(None));
     let still = |axis| program.step_along(*address, Some(axis)) == 0;
-    plain
+    load.plain()
+        && !aimed
         && points
         && program.step_along(*address, program.col) == 1
         && program.loops[usize::from(level)].iter().all(|l| l.count() == 1 || still(l.axis))

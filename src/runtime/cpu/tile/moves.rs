@@ -89,8 +89,8 @@ fn pointed(program: &Program, steps: &[Step]) -> Vec<Slot> {
 
 /// Whether a load does nothing but point at memory.
 fn points(program: &Program, load: &Load) -> bool {
-    let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty() && !load.aimed;
-    plain
+    load.plain()
+        && !load.aimed
         && matches!(load.line, Line::Unit(None))
         && (load.in_place || dense(program, load.class, load.address))
 }

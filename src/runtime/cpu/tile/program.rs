@@ -158,6 +158,13 @@ pub struct Load {
     pub indices: SmallVec<[Indexed; 1]>,
 }
 
+impl Load {
+    /// Whether it has no conditions and no computed positions.
+    pub fn plain(&self) -> bool {
+        self.bounds.is_empty() && self.masks.is_empty() && self.indices.is_empty()
+    }
+}
+
 /// A load whose address or condition is computed element by element.
 #[derive(Clone, Debug)]
 pub struct Gather {

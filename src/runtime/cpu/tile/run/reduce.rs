@@ -143,8 +143,7 @@ impl Launch<'_> {
         };
         let Reduction { operand, class, position, form, .. } = self.reduction(*number);
         let ReductionForm::Vertical { take: None, .. } = form else { return None };
-        let plain = load.bounds.is_empty() && load.masks.is_empty() && load.indices.is_empty();
-        let in_place = plain && matches!(load.line, Line::Unit(None)) && load.class == Class::COL;
+        let in_place = load.plain() && matches!(load.line, Line::Unit(None)) && load.class == Class::COL;
         let same = load.to == *operand && load.class == *class && position.is_none();
         let apart = |inner: &Loop| self.program.step_along(load.address, Some(inner.axis));
         let inner = loops.last().is_some_and(|inner| inner.chunk == 1 && apart(inner) >= 0);
