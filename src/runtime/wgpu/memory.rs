@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
 use crate::runtime::wgpu::program;
 use crate::runtime::{Ledger, MemoryStats, host};
 
@@ -185,16 +185,7 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 /// A block from the driver; where that refuses, after the cache was given
 /// back to it.
 fn create(gpu: &Gpu, class: u64, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
-    let make = || {
-        gpu.scoped("", || {
-            gpu.device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size: class,
-                usage: usage | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            })
-        })
-    };
+    let make = || gpu.scoped("", || buffer(&gpu.device, class, usage | wgpu::BufferUsages::COPY_DST));
     // A refusal is a validation error with some drivers, so any is taken for one.
     let is_refusal = |error: &Error| matches!(error, Error::Kernel { .. } | Error::OutOfMemory { .. });
     match make() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
 use crate::render::wgsl::sized::{Places, Sized};
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
 
 /// Families of pipelines kept before all are forgotten.
 const MOST: usize = 4096;
@@ -83,17 +83,9 @@ pub struct Placeholder {
 impl Placeholder {
     /// That of a device.
     pub fn new(device: &wgpu::Device) -> Placeholder {
-        let buffer = |size: u64, usage: wgpu::BufferUsages| {
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size,
-                usage,
-                mapped_at_creation: false,
-            })
-        };
         Placeholder {
-            words: buffer(LAUNCH_WORDS, wgpu::BufferUsages::UNIFORM),
-            elements: buffer(256, wgpu::BufferUsages::STORAGE),
+            words: buffer(device, LAUNCH_WORDS, wgpu::BufferUsages::UNIFORM),
+            elements: buffer(device, 256, wgpu::BufferUsages::STORAGE),
         }
     }
 }

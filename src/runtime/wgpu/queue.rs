@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use crate::base::{Error, Result};
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
 use crate::runtime::wgpu::staging;
@@ -43,20 +43,12 @@ pub struct Recorder {
 impl Recorder {
     /// Nothing recorded.
     pub fn new(device: &wgpu::Device) -> Recorder {
-        let buffer = |size: u64, usage: wgpu::BufferUsages| {
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size,
-                usage,
-                mapped_at_creation: false,
-            })
-        };
         let copies = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
         Recorder {
             encoder: None,
             pass: None,
             words: Vec::new(),
-            block: buffer(BLOCK, wgpu::BufferUsages::UNIFORM | copies),
+            block: buffer(device, BLOCK, wgpu::BufferUsages::UNIFORM | copies),
             alignment: device.limits().min_uniform_buffer_offset_alignment.max(16) as usize,
             launches: 0,
             staged: Vec::new(),
@@ -137,13 +129,8 @@ impl Drop for Site<'_> {
 impl Reports {
     /// Nothing reported.
     pub fn new(device: &wgpu::Device) -> Reports {
-        let status = device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            // Fresh buffers are zero.
-            size: STATUS_BYTES,
-            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
+        let copies = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+        let status = buffer(device, STATUS_BYTES, wgpu::BufferUsages::STORAGE | copies);
         Reports { status, state: Mutex::default() }
     }
 

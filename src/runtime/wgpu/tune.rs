@@ -10,7 +10,7 @@ use crate::kernel::{Kernel, Work};
 use crate::render::{Choice, Target, wgsl};
 use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
 use crate::runtime::wgpu::adapter::describe;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::{Gpu, buffer};
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::Reports;
@@ -68,12 +68,8 @@ impl Clock {
             ty: wgpu::QueryType::Timestamp,
             count: 2,
         });
-        let times = gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size: 16,
-            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
+        let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
+        let times = buffer(&gpu.device, 16, usage);
         Clock(Some((queries, times)))
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::runtime::cpu::tile::program::{
-    AddressId, Asks, Body, Class, Line, Load, Loop, Place, Program, ReductionForm, ScanForm, Scatter,
+    AddressId, Asks, Body, Class, Line, Lines, Load, Loop, Place, Program, ReductionForm, ScanForm, Scatter,
     Sharing, Slot, Step,
 };
 
@@ -72,14 +72,7 @@ impl Program {
                 writeln!(f, "{} = {name} {}{next}", slot(*to), from.join(", "))
             }
             Step::Lines(lines) => {
-                let from: Vec<String> = lines.from.iter().map(|from| slot(from.0)).collect();
-                let aimed = lines.aim.as_ref().map(|aim| aim.store.memory as usize - self.inputs);
-                let at = aimed.map_or(String::new(), |out| format!(" at out{out}"));
-                let next = match lines.ahead.filter(|_| lines.asks) {
-                    Some(ahead) => format!(", asks for the next {}", from[ahead.operand]),
-                    None => String::new(),
-                };
-                writeln!(f, "{} = {} {} by line{at}{next}", slot(lines.to.0), lines.name, from.join(", "))?;
+                writeln!(f, "{}", self.lines_text(lines))?;
                 let Some(number) = lines.whole else { return Ok(()) };
                 write!(f, "{}", "  ".repeat(depth))?;
                 self.result(f, number)
@@ -145,6 +138,17 @@ impl Program {
             Step::Begin { .. } => writeln!(f, "pass"),
             Step::Finish(number) => self.result(f, *number),
         }
+    }
+
+    fn lines_text(&self, lines: &Lines) -> String {
+        let from: Vec<String> = lines.from.iter().map(|from| self.slot_text(from.0)).collect();
+        let aimed = lines.aim.as_ref().map(|aim| aim.store.memory as usize - self.inputs);
+        let at = aimed.map_or(String::new(), |out| format!(" at out{out}"));
+        let next = match lines.ahead.filter(|_| lines.asks) {
+            Some(ahead) => format!(", asks for the next {}", from[ahead.operand]),
+            None => String::new(),
+        };
+        format!("{} = {} {} by line{at}{next}", self.slot_text(lines.to.0), lines.name, from.join(", "))
     }
 
     fn result(&self, f: &mut fmt::Formatter<'_>, number: u32) -> fmt::Result {

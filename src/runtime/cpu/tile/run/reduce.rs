@@ -48,14 +48,8 @@ impl Launch<'_> {
         else {
             return;
         };
-        let x = frame.slot(reduction.operand).cast_const();
         let to = frame.slot(reduction.result);
-        let position = reduction.position.map_or(0, |address| frame.offset(address));
-        let len = if rows.rows() { frame.count(Class::COL) } else { frame.count(reduction.class) };
-        let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
-        let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
-        for line in 0..frame.count(*rows) {
-            let x = x.wrapping_add(line * len * lane);
+        self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
             out[*component] = to.wrapping_add(line * bytes);
             // SAFETY: the program's contract; a result per line.
@@ -65,6 +59,27 @@ impl Launch<'_> {
                     at_least_zero(out[*component].cast(), 1);
                 }
             }
+        });
+    }
+
+    /// Calls `take` with each line of what a reduction combines: its number, its elements, how
+    /// many they are, and where the first is in its level's order.
+    #[inline]
+    fn along(
+        &self,
+        frame: &Frame,
+        reduction: &Reduction,
+        rows: Class,
+        take: impl Fn(usize, *const u8, usize, i64),
+    ) {
+        let x = frame.slot(reduction.operand).cast_const();
+        let position = reduction.position.map_or(0, |address| frame.offset(address));
+        let len = if rows.rows() { frame.count(Class::COL) } else { frame.count(reduction.class) };
+        let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
+        let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
+        for line in 0..frame.count(rows) {
+            let x = x.wrapping_add(line * len * lane);
+            take(line, x, len, position);
             micro::prefetch(x.wrapping_add(after), asked);
         }
     }
@@ -99,15 +114,11 @@ impl Launch<'_> {
         let count = frame.count(reduction.class);
         match &reduction.form {
             ReductionForm::Horizontal { reducer, state, rows, .. } => {
-                let len = if rows.rows() { frame.count(Class::COL) } else { count };
-                let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
-                let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
-                for line in 0..frame.count(*rows) {
-                    let (x, state) = (x.wrapping_add(line * len * lane), frame.slot(*state));
+                let state = frame.slot(*state);
+                self.along(frame, reduction, *rows, |line, x, len, position| {
                     // SAFETY: the program's contract: a state per line.
                     unsafe { (reducer.update)(state.add(line * STATE_BYTES), x, len, position) }
-                    micro::prefetch(x.wrapping_add(after), asked);
-                }
+                });
             }
             ReductionForm::Vertical { accumulator, states, take, .. } => {
                 let [block, _] = frame.rows[number as usize];
