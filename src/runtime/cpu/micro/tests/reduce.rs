@@ -445,3 +445,23 @@ fn rows_at_once_have_the_bits_of_one_by_one() {
         }
     });
 }
+
+/// Two lanes share a comparison that looks for NaN: each of them finds one.
+#[test]
+fn a_nan_anywhere_is_the_largest_and_the_smallest() {
+    const COUNT: usize = 150;
+    each_level(|level| {
+        for kind in [Reduction::Max, Reduction::Min] {
+            let reducer = reduce(kind, DType::F32).expect("on floats");
+            for at in 0..COUNT {
+                let mut x = [1f32; COUNT];
+                x[at] = f32::NAN;
+                let mut best = 0f32;
+                let out = [(&raw mut best).cast(), null_mut(), null_mut()];
+                // SAFETY: so many elements, and room for one result.
+                unsafe { (reducer.whole)(x.as_ptr().cast(), COUNT, 0, out) };
+                assert!(best.is_nan(), "{level:?} {kind:?} {at}: {best}");
+            }
+        }
+    });
+}
