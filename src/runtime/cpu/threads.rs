@@ -39,28 +39,45 @@ pub fn install<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 /// The caller works too, so that little is lost where other threads are slow
 /// to wake.
 pub fn jobs(jobs: usize, body: impl Fn(usize) + Sync) {
+    share(jobs, |jobs| jobs.for_each(&body));
+}
+
+/// Calls `work` on several threads with the jobs of `0..jobs` that each is to do, as
+/// [`fn@jobs`] does, for what threads prepare once for all of theirs.
+pub fn share(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
     let workers = jobs.min(count());
-    if workers <= 1 {
-        return (0..jobs).for_each(body);
+    if workers == 0 {
+        return;
     }
     let parts = Parts::new(jobs, workers);
-    let work = |worker: usize| {
-        while let Some(job) = parts.next(worker) {
-            body(job);
-        }
-    };
+    let work = |worker: usize| work(Jobs { parts: &parts, worker });
     match own_pool() {
-        Some(pool) => pool.in_place_scope(|scope| share(scope, workers, &work)),
-        None => rayon::in_place_scope(|scope| share(scope, workers, &work)),
+        _ if workers == 1 => work(0),
+        Some(pool) => pool.in_place_scope(|scope| spawn(scope, workers, &work)),
+        None => rayon::in_place_scope(|scope| spawn(scope, workers, &work)),
     }
 }
 
 /// Runs `work` as worker 0 on the calling thread and as the other `workers` on others.
-fn share<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync)) {
+fn spawn<'s>(scope: &rayon::Scope<'s>, workers: usize, work: &'s (impl Fn(usize) + Sync)) {
     for worker in 1..workers {
         scope.spawn(move |_| work(worker));
     }
     work(0);
+}
+
+/// The jobs of one worker.
+pub struct Jobs<'p> {
+    parts: &'p Parts,
+    worker: usize,
+}
+
+impl Iterator for Jobs<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.parts.next(self.worker)
+    }
 }
 
 /// Jobs that are left, by worker.

@@ -53,11 +53,22 @@ thread_local! {
 
 /// Calls `body` with a frame ready for a launch.
 pub fn with<R>(launch: &Launch<'_>, body: impl FnOnce(&mut Frame) -> R) -> R {
+    let mut frame = take(launch);
+    let result = body(&mut frame);
+    give_back(frame);
+    result
+}
+
+/// A frame ready for a launch.
+pub fn take(launch: &Launch<'_>) -> Frame {
     let mut frame = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
     frame.prepare(launch);
-    let result = body(&mut frame);
+    frame
+}
+
+/// Keeps a frame for another launch.
+pub fn give_back(frame: Frame) {
     FREE.with_borrow_mut(|free| free.push(frame));
-    result
 }
 
 impl Default for Frame {

@@ -52,37 +52,37 @@ pub struct Launch<'a> {
 /// Runs the programs of a kernel's pieces. Those that are shared by tiles run side by side, each
 /// job taking a part of each piece: neighbours in memory are mostly in pieces that walk alike.
 pub fn launch(programs: &[Program], bindings: &Bindings<'_>) {
-    let tiled = |program: &&Program| matches!(program.sharing, Sharing::Tiles(_));
-    let several = programs.iter().filter(tiled).count() > 1;
-    let (together, alone): (Vec<&Program>, Vec<&Program>) =
-        programs.iter().filter(|program| !program.empty).partition(|program| several && tiled(program));
-    alone.into_iter().for_each(|program| launch_one(program, bindings));
-    let launches: SmallVec<[Launch<'_>; 4]> =
-        together.into_iter().map(|program| Launch::new(program, bindings)).collect();
-    let jobs = launches.iter().map(|launch| match launch.program.sharing {
-        Sharing::Tiles(count) => launch.units(0).div_ceil(count),
-        Sharing::Serial | Sharing::Rows(_) | Sharing::Apart(_) => 0,
-    });
-    let jobs: usize = jobs.sum();
-    threads::jobs(jobs, |job| {
-        for launch in &launches {
-            let tiles = launch.units(0);
-            launch.tiles(tiles * job / jobs..tiles * (job + 1) / jobs, None);
+    let mut together: SmallVec<[Launch<'_>; 4]> = SmallVec::new();
+    let mut jobs = 0;
+    for program in programs.iter().filter(|program| !program.empty) {
+        let launch = Launch::new(program, bindings);
+        let tiles = launch.units(0);
+        match program.sharing {
+            Sharing::Serial => launch.tiles(tiles, None),
+            Sharing::Rows(rows) => launch.tiles(tiles, Some(rows)),
+            Sharing::Apart(jobs) => scatter::launch_scatter(&launch, jobs),
+            Sharing::Tiles(count) => {
+                jobs += tiles.div_ceil(count);
+                together.push(launch);
+            }
         }
-    });
+    }
+    threads::share(jobs, |mine| share_tiles(&together, mine, jobs));
 }
 
-fn launch_one(program: &Program, bindings: &Bindings<'_>) {
-    let launch = Launch::new(program, bindings);
-    let tiles = launch.units(0);
-    match program.sharing {
-        Sharing::Serial => launch.tiles(0..tiles, None),
-        Sharing::Rows(rows) => launch.tiles(0..tiles, Some(rows)),
-        Sharing::Apart(jobs) => scatter::launch_scatter(&launch, jobs),
-        Sharing::Tiles(count) => threads::jobs(tiles.div_ceil(count), |job| {
-            launch.tiles(job * count..tiles.min((job + 1) * count), None);
-        }),
+/// Runs the tiles of some of all jobs on this thread.
+fn share_tiles(launches: &[Launch<'_>], mine: impl Iterator<Item = usize>, jobs: usize) {
+    let mut frames: SmallVec<[Frame; 4]> = launches.iter().map(frame::take).collect();
+    for job in mine {
+        for (launch, frame) in launches.iter().zip(&mut frames) {
+            let tiles = launch.units(0);
+            launch.body(frame, launch.root(), tiles * job / jobs..tiles * (job + 1) / jobs);
+        }
     }
+    frames.into_iter().for_each(frame::give_back);
+    // Stores past the caches must be seen by whoever reads next. This waits for all of them,
+    // so that it comes once and not after each job.
+    micro::nt_fence();
 }
 
 impl<'a> Launch<'a> {
@@ -94,15 +94,12 @@ impl<'a> Launch<'a> {
         Launch { program, loops: &program.loops, memory, scalars: bindings.scalars, status: bindings.status }
     }
 
-    /// Runs some tiles of level 0 on this thread; level 1 shared between
+    /// Runs so many tiles of level 0 on this thread; level 1 shared between
     /// threads where a number of its rows per job is given.
-    fn tiles(&self, tiles: Range<usize>, shared: Option<usize>) {
-        if tiles.is_empty() {
-            return;
-        }
+    fn tiles(&self, tiles: usize, shared: Option<usize>) {
         frame::with(self, |frame| {
             frame.shared = shared;
-            self.body(frame, self.root(), tiles);
+            self.body(frame, self.root(), 0..tiles);
             // Stores past the caches must be seen by whoever reads next.
             micro::nt_fence();
         });

@@ -20,7 +20,7 @@ pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *cons
 pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
     let program = launch.program;
     let Some((axis, extent)) = widest(program).filter(|_| jobs > 1) else {
-        return launch.tiles(0..launch.units(0), None);
+        return launch.tiles(launch.units(0), None);
     };
     let jobs = jobs.min(extent);
     threads::jobs(jobs, |job| {
@@ -29,7 +29,7 @@ pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
             (l.start, l.end) = (extent * job / jobs, extent * (job + 1) / jobs);
         }
         let mine = Launch { loops: &loops, memory: launch.memory.clone(), ..*launch };
-        mine.tiles(0..mine.units(0), None);
+        mine.tiles(mine.units(0), None);
     });
 }
 
