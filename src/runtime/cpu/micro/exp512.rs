@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Sum, foresee_lanes, join_lanes};
+use crate::runtime::cpu::micro::late::Late;
 use crate::runtime::cpu::micro::math::{LN2_HIGH, LN2_LOW, ROUND};
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::softmax::{QUERIES, Weights};
@@ -102,14 +103,61 @@ pub(super) unsafe fn exp_sub(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, 
 /// # Safety
 /// As [`exp_sub`], with `c` a sum state that may be written.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp_sub_sum(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, next: *const u8) {
+pub(super) unsafe fn exp_sub_sum(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe { exp_sum(dst, from, n, next, |_| ()) }
+}
+
+/// The same, and the store of a late product.
+///
+/// # Safety
+/// As [`exp_sub_sum`] and [`Late::store`]; neither writes what the other reads.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn exp_sub_sum_late(
+    dst: *mut u8,
+    from: [*const u8; 3],
+    n: usize,
+    next: *const u8,
+    late: &Late,
+) {
+    let Late { to, from: line, factor, n: count, .. } = *late;
+    let factor = _mm512_set1_ps(factor);
+    // SAFETY: the caller's promise; what is stored fills lines of the cache.
+    unsafe {
+        let store = |i: usize| {
+            _mm512_stream_ps(to.add(i), _mm512_mul_ps(_mm512_loadu_ps(line.add(i)), factor));
+        };
+        exp_sum(dst, from, n, next, |i| {
+            if i < count {
+                store(i);
+            }
+        });
+        (n - n % WIDTH..count).step_by(WIDTH).for_each(store);
+    }
+}
+
+/// What [`exp_sub_sum`] does, calling `between` with the number of the first element of each
+/// register that elements fill.
+///
+/// # Safety
+/// As [`exp_sub_sum`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn exp_sum(
+    dst: *mut u8,
+    [a, b, c]: [*const u8; 3],
+    n: usize,
+    next: *const u8,
+    mut between: impl FnMut(usize),
+) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise.
     unsafe {
         let (shift, sum) = (_mm512_set1_ps(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<Sum<f32>>());
         for start in (0..n).step_by(BLOCK) {
             let (n, next) = ((n - start).min(BLOCK), next.wrapping_add(start * size_of::<f32>()));
-            sum.add(f64::from(block(dst.add(start), a.add(start), shift, n, next)));
+            let between = |at: usize| between(start + at);
+            sum.add(f64::from(block(dst.add(start), a.add(start), shift, n, next, between)));
         }
     }
 }
@@ -118,7 +166,14 @@ pub(super) unsafe fn exp_sub_sum(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usi
 /// `n` elements at both.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize, next: *const u8) -> f32 {
+unsafe fn block(
+    dst: *mut f32,
+    x: *const f32,
+    shift: __m512,
+    n: usize,
+    next: *const u8,
+    mut between: impl FnMut(usize),
+) -> f32 {
     let mut lanes = [_mm512_setzero_ps(); LANES / WIDTH];
     let whole = n - n % LANES;
     // SAFETY: the caller's promise; lanes beyond `n` are masked.
@@ -130,13 +185,22 @@ unsafe fn block(dst: *mut f32, x: *const f32, shift: __m512, n: usize, next: *co
                 let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), shift));
                 _mm512_storeu_ps(dst.add(at), e);
                 *lane = _mm512_add_ps(*lane, e);
+                between(at);
             }
         }
         for (i, lane) in (whole..n).step_by(WIDTH).zip(&mut lanes) {
-            let mask = first(n - i);
-            let e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x.add(i)), shift));
-            _mm512_mask_storeu_ps(dst.add(i), mask, e);
-            *lane = _mm512_mask_add_ps(*lane, mask, *lane, e);
+            // A store by a mask waits for those before it.
+            if n - i >= WIDTH {
+                let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x.add(i)), shift));
+                _mm512_storeu_ps(dst.add(i), e);
+                *lane = _mm512_add_ps(*lane, e);
+                between(i);
+            } else {
+                let mask = first(n - i);
+                let e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x.add(i)), shift));
+                _mm512_mask_storeu_ps(dst.add(i), mask, e);
+                *lane = _mm512_mask_add_ps(*lane, mask, *lane, e);
+            }
         }
         let mut sums = [0.0; LANES];
         for (sums, lane) in sums.chunks_exact_mut(WIDTH).zip(lanes) {

@@ -10,7 +10,7 @@ use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
-use crate::runtime::cpu::micro::{Form, Variants};
+use crate::runtime::cpu::micro::{Form, Streaming, Variants};
 
 /// How many lines there are, and how far apart in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ fn lines<K: Micro + 'static>() -> LinesFn {
 
 /// The loop over lines, and the one that stores past the caches, of one operation.
 pub(super) fn variants<K: Elementwise + 'static>() -> Variants {
-    Variants { lines: lines::<K>(), streamed: streamed::<K>() }
+    Variants { lines: lines::<K>(), streaming: Streaming { function: streamed::<K>(), late: false } }
 }
 
 /// Other loops of the ALU rows that are no more than arithmetic, on `F32` and the 16-bit
@@ -55,7 +55,11 @@ pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variant
     match op {
         AluOp::Add => binary::<ops::Add>(forms),
         AluOp::Sub => binary::<ops::Sub>(forms),
-        AluOp::Mul => binary::<ops::Mul>(forms),
+        AluOp::Mul => {
+            let mut variants = binary::<ops::Mul>(forms)?;
+            variants.streaming.late = forms[..2] == [Form::V, Form::S];
+            Some(variants)
+        }
         AluOp::Div => binary::<ops::Div>(forms),
         AluOp::Max => binary::<ops::Max>(forms),
         AluOp::Min => binary::<ops::Min>(forms),

@@ -21,6 +21,7 @@ mod fused;
 mod half16;
 mod isa;
 mod lane;
+mod late;
 mod lines;
 mod math;
 mod memory;
@@ -43,6 +44,7 @@ pub use fused::{Fused, fused};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
+pub use late::{Late, OverlapFn, overlapping};
 pub use lines::{Apart, LinesFn, alu_variants};
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
 pub use memory::{
@@ -78,8 +80,17 @@ pub type MicroFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next:
 pub struct Variants {
     /// Over short lines.
     pub lines: LinesFn,
-    /// With stores past the caches, which [`nt_fence`] orders.
-    pub streamed: MicroFn,
+    /// With stores past the caches.
+    pub streaming: Streaming,
+}
+
+/// The loop of a micro-op whose stores pass the caches by; [`nt_fence`] orders them.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming {
+    /// The loop.
+    pub function: MicroFn,
+    /// Whether it is the product of a line and a number, which can be [`Late`].
+    pub late: bool,
 }
 
 /// A micro-op with its name, for people.

@@ -51,7 +51,7 @@ pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i6
 /// # Safety
 /// `src` is valid for `n` aligned elements, each pointer for writing its component. They may
 /// lie over the elements, which are read before.
-pub type WholeFn = unsafe fn(src: *const u8, n: usize, base: i64, out: [*mut u8; 3]);
+pub type WholeFn = unsafe fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]);
 
 /// The functions of one reduction. Floats are summed in 64 lanes of their own
 /// type over at most 4096 elements; such totals are kept in `f64`, for `Sum`
@@ -68,7 +68,7 @@ pub struct Reducer {
     pub combine: unsafe fn(state: *mut u8, next: *const u8),
     /// Writes the components to those pointers that are not null. Of no
     /// elements an extreme is the identity, its index -1.
-    pub finish: unsafe fn(state: *const u8, out: [*mut u8; 3]),
+    pub finish: unsafe fn(state: *const u8, out: &[*mut u8; 3]),
 }
 
 /// The functions that reduce elements of type `dtype` (in register form), or
@@ -141,18 +141,18 @@ versioned! {
 
 versioned! {
     /// A loop with the signature [`WholeFn`].
-    Whole, whole, base_whole, fn(src: *const u8, n: usize, base: i64, out: [*mut u8; 3])
+    Whole, whole, base_whole, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
 }
 
 struct Extend<F, T>(PhantomData<(F, T)>);
 impl<F: Fold<T>, T: Copy> Whole for Extend<F, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(src: *const u8, n: usize, base: i64, out: [*mut u8; 3]) {
+    unsafe fn run<I: Isa>(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]) {
         let mut state = F::EMPTY;
         // SAFETY: the contract of `WholeFn`.
         unsafe {
             state.extend::<I>(view(src, n), base);
-            state.finish(out);
+            state.finish(*out);
         }
     }
 }
@@ -175,9 +175,9 @@ fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
         // SAFETY: both are states of this reducer.
         unsafe { (*state.cast::<F>()).merge(&next.cast::<F>().read()) }
     }
-    unsafe fn finish<F: Fold<T>, T>(state: *const u8, out: [*mut u8; 3]) {
+    unsafe fn finish<F: Fold<T>, T>(state: *const u8, out: &[*mut u8; 3]) {
         // SAFETY: a state of this reducer; the caller vouches for `out`.
-        unsafe { state.cast::<F>().read().finish(out) }
+        unsafe { state.cast::<F>().read().finish(*out) }
     }
     Reducer {
         init: init::<F, T>,

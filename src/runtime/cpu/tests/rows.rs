@@ -3,6 +3,7 @@
 use super::{difference, ramp, values};
 use crate::ir::Buffer;
 use crate::kernel::Kernel;
+use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
 use crate::tensor::norm::NormOpts;
 
@@ -89,5 +90,34 @@ fn sums_of_rows_found_by_index_find_where_to_write_each_time() {
     let [sum, x, y] = [sum, x, y].map(|tensor| tensor.to_vec::<f32>().expect("numbers"));
     for (i, &sum) in sum.iter().enumerate() {
         assert_eq!(sum, x[i / 1024 * 7 % 20 * 1024 + i % 1024] + y[i], "{i}");
+    }
+}
+
+/// Where results pass the caches by, the product that ends a row goes along with the next row's
+/// exponentials, also where rows begin inside of lines of the cache, and where the loops around
+/// start again.
+#[test]
+fn products_of_rows_go_along_with_the_next() {
+    let large = ramp(&[4, 20, 1024]);
+    let each = [[80, 1024], [80, 1000], [50, 1999], [12, 12000]].map(|shape| ramp(&shape).softmax(1));
+    let put_off = |text: &str| text.matches("put off ").count();
+    let by_avx = usize::from(level() == Level::Avx512);
+    for y in each.into_iter().chain([large.permute([1, 0, 2]).softmax(-1), large.softmax(-1)]) {
+        let (kernel, text) = kernel(&y);
+        assert_eq!(put_off(&text), by_avx, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+    let (kernel, text) = kernel(&large.softmax(-1));
+    assert_eq!(wrong(&kernel, Some(0)), None, "over its input: {text}");
+}
+
+/// A product that something else follows stays where it is.
+#[test]
+fn products_that_do_not_end_a_row_stay() {
+    let x = ramp(&[80, 1024]);
+    for y in [x.softmax(1) + &x, x.softmax(1).exp(), x.log_softmax(1)] {
+        let (kernel, text) = kernel(&y);
+        assert!(!text.contains("put off"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
     }
 }

@@ -8,7 +8,7 @@ use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
-use crate::runtime::cpu::tile::{ahead, flatten, moves, registers, space, whole};
+use crate::runtime::cpu::tile::{ahead, flatten, moves, overlap, registers, space, whole};
 
 /// Bytes of registers that should be in use at once: half of a first-level cache.
 const REGISTERS: usize = 24 << 10;
@@ -52,6 +52,7 @@ pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
     let tiling = tiling::choose(&kernel, &facts);
     let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
     moves::follow(&mut program);
+    overlap::overlap(&mut program);
     program
 }
 

@@ -24,6 +24,7 @@ mod class;
 mod compile;
 mod flatten;
 mod moves;
+mod overlap;
 mod print;
 pub mod product;
 mod program;

@@ -77,6 +77,10 @@ impl Program {
                 write!(f, "{}", "  ".repeat(depth))?;
                 self.result(f, number)
             }
+            Step::PutOff(off) => {
+                write!(f, "put off ")?;
+                self.step(f, &off.step, 0)
+            }
             Step::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
             Step::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),
             Step::Inside { to, bound, .. } => {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{
-    AccumulateFn, ExpandFn, IndexedFn, LinesFn, MicroFn, StridedFn, TransposeFn,
+    AccumulateFn, ExpandFn, IndexedFn, LinesFn, MicroFn, OverlapFn, Streaming, StridedFn, TransposeFn,
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
@@ -216,7 +216,7 @@ pub struct Lines {
     /// The loop.
     pub function: MicroFn,
     /// The loop for where it writes a store's values in place, if that passes the caches by.
-    pub streamed: Option<MicroFn>,
+    pub streaming: Option<Streaming>,
     /// The loop over all lines, where those are short.
     pub short: Option<LinesFn>,
     /// Its name, for people.
@@ -235,6 +235,8 @@ pub struct Lines {
     pub aim: Option<Box<Aim>>,
     /// The reduction that each line is the whole of, whose state the loop takes elements into.
     pub whole: Option<u32>,
+    /// The loop that does what was put off too.
+    pub overlap: Option<OverlapFn>,
 }
 
 impl Lines {
@@ -246,9 +248,26 @@ impl Lines {
         from: [(Slot, Advance); 3],
         class: Class,
     ) -> Lines {
-        let (streamed, short, ahead, aim, whole) = (None, None, None, None, None);
-        Lines { function, streamed, short, name, to, from, class, ahead, asks: false, aim, whole }
+        let (streaming, short, ahead, asks) = (None, None, None, false);
+        let (aim, whole, overlap) = (None, None, None);
+        Lines { function, streaming, short, name, to, from, class, ahead, asks, aim, whole, overlap }
     }
+}
+
+/// A product of a line and a number that is left for a loop of the next iteration, where it
+/// writes a store's values in place.
+#[derive(Clone, Debug)]
+pub struct PutOff {
+    /// The product.
+    pub step: Step,
+    /// Its loop.
+    pub function: MicroFn,
+    /// Where the store's values go.
+    pub to: Slot,
+    /// The number.
+    pub number: Slot,
+    /// The line, which trades places with the next iteration's.
+    pub line: [Slot; 2],
 }
 
 /// How an operand goes on from line to line.
@@ -320,7 +339,7 @@ pub enum Step {
         /// The loop.
         function: MicroFn,
         /// The loop for where it writes a store's values in place, if that passes the caches by.
-        streamed: Option<MicroFn>,
+        streaming: Option<Streaming>,
         /// Its name, for people.
         name: &'static str,
         /// The destination.
@@ -335,6 +354,8 @@ pub enum Step {
     /// A micro-op done line by line, for operands that do not have an element
     /// for each of the tile's.
     Lines(Box<Lines>),
+    /// A product left for the next iteration.
+    PutOff(Box<PutOff>),
     /// A vector of rows or columns spread over the tile.
     Expand {
         /// The loop.

@@ -62,7 +62,7 @@ fn same_by_lines(one: MicroFn, other: Variants, forms: [Form; 3], x: &[Register;
         for i in 0..LINES {
             let from = from.map(|x| x.wrapping_add(i * 4 * line));
             one(dst[1].ptr_mut().add(i * apart.to), from, line, null());
-            (other.streamed)(dst[2].ptr_mut().add(i * apart.to), from, line, null());
+            (other.streaming.function)(dst[2].ptr_mut().add(i * apart.to), from, line, null());
         }
     }
     nt_fence();

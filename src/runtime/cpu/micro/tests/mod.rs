@@ -2,6 +2,7 @@
 //! references.
 
 mod alu;
+mod late;
 mod math;
 mod memory;
 mod reduce;

@@ -128,7 +128,7 @@ fn check_reduce(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut R
         if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
             out[1] = (&raw mut index).cast();
         }
-        (reducer.finish)(a, out);
+        (reducer.finish)(a, &out);
     }
     let want = if n == 0 { empty(kind, dtype) } else { reference(truth(kind, dtype), dtype, &x, false) };
     let mut got: Vec<f64> = outs[..want.len()].iter().map(|o| o.get(0).as_f64()).collect();
@@ -203,7 +203,7 @@ fn long_sums_stay_accurate() {
             let state = state.as_mut_ptr().cast::<u8>();
             (reducer.init)(state);
             (reducer.update)(state, x.as_ptr().cast(), x.len(), 0);
-            (reducer.finish)(state, [(&raw mut sum).cast(), null_mut(), null_mut()]);
+            (reducer.finish)(state, &[(&raw mut sum).cast(), null_mut(), null_mut()]);
         }
         assert!((f64::from(sum) / (5e6 * f64::from(0.1f32)) - 1.0).abs() < 1e-6, "{sum}");
     });
@@ -222,7 +222,7 @@ fn an_extreme_of_zeros_is_signed() {
                 let state = state.as_mut_ptr().cast::<u8>();
                 (reducer.init)(state);
                 (reducer.update)(state, x.as_ptr().cast(), x.len(), 0);
-                (reducer.finish)(state, [(&raw mut *out).cast(), null_mut(), null_mut()]);
+                (reducer.finish)(state, &[(&raw mut *out).cast(), null_mut(), null_mut()]);
             }
         }
         assert!(out[0].is_sign_positive() && out[1].is_sign_negative());
@@ -341,7 +341,7 @@ fn summing_superinstructions_agree_with_sums() {
                 unsafe {
                     (reducer.init)(state.as_mut_ptr().cast());
                     call(state.as_mut_ptr().cast());
-                    (reducer.finish)(state.as_ptr().cast(), [(&raw mut sum).cast(), null_mut(), null_mut()]);
+                    (reducer.finish)(state.as_ptr().cast(), &[(&raw mut sum).cast(), null_mut(), null_mut()]);
                 }
                 f64::from(sum)
             };
@@ -459,7 +459,7 @@ fn a_nan_anywhere_is_the_largest_and_the_smallest() {
                 let mut best = 0f32;
                 let out = [(&raw mut best).cast(), null_mut(), null_mut()];
                 // SAFETY: so many elements, and room for one result.
-                unsafe { (reducer.whole)(x.as_ptr().cast(), COUNT, 0, out) };
+                unsafe { (reducer.whole)(x.as_ptr().cast(), COUNT, 0, &out) };
                 assert!(best.is_nan(), "{level:?} {kind:?} {at}: {best}");
             }
         }

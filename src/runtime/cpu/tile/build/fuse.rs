@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, Operation, STATE_BYTES, Side};
+use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, Operation, OverlapFn, STATE_BYTES, Side};
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
@@ -47,6 +47,8 @@ enum Pattern {
 pub(super) struct FusedSum {
     function: MicroFn,
     name: &'static str,
+    /// The loop that does what was put off too.
+    overlap: Option<OverlapFn>,
     /// Whether it asks for other memory while it computes.
     asks: bool,
     /// What the loop reads.
@@ -284,8 +286,10 @@ impl Builder<'_> {
             };
         let operands = self.operands_of(inner);
         let second = if op == Fused::Dot { Form::V } else { Form::S };
-        let function = superinstruction(op, dtype, [Form::V, second, Form::S]);
-        Some(FusedSum { function, name, asks: op.asks(), operands, values })
+        let forms = [Form::V, second, Form::S];
+        let function = superinstruction(op, dtype, forms);
+        let overlap = micro::overlapping(op, dtype, forms);
+        Some(FusedSum { function, name, overlap, asks: op.asks(), operands, values })
     }
 
     /// The operands of the product that sums across rows take in, if they take in one.
@@ -310,7 +314,7 @@ impl Builder<'_> {
                 self.read(slot);
             }
             let function = superinstruction(Fused::MulSum, dtype, forms);
-            return Step::Micro { function, streamed: None, name, to: sums, from, class, asks: Asks::Never };
+            return Step::Micro { function, streaming: None, name, to: sums, from, class, asks: Asks::Never };
         }
         let (from, forms) = self.lines_of(&operands);
         let function = superinstruction(Fused::MulSum, dtype, forms);
@@ -320,7 +324,7 @@ impl Builder<'_> {
 
     /// Emits the loop that takes a sum's elements into its states.
     pub(super) fn take_in(&mut self, sum: &FusedSum, state: Slot, class: Class) {
-        let FusedSum { function, name, asks, operands, values } = *sum;
+        let FusedSum { function, name, overlap, asks, operands, values } = *sum;
         let (mut from, _) = self.lines_of(&operands);
         let state = (state, Advance::Bytes(STATE_BYTES));
         let to = match values {
@@ -334,7 +338,7 @@ impl Builder<'_> {
             None => state,
         };
         let lines = Lines::new(function, name, to, from, class);
-        self.push(Step::Lines(Box::new(Lines { asks, ..lines })));
+        self.push(Step::Lines(Box::new(Lines { overlap, asks, ..lines })));
     }
 }
 

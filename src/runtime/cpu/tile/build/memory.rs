@@ -268,21 +268,21 @@ impl Builder<'_> {
     /// The same of a store that passes the caches by, where the step has a loop that does and
     /// nothing else reads its values.
     fn aim_past_caches(&mut self, store: &Store, only: bool) {
-        let Some(&function) = self.streamed.get(&store.from) else { return };
+        let Some(&variants) = self.variants.get(&store.from) else { return };
         if !only || self.outputs > 1 || self.lie_apart(store) {
             return;
         }
         let steps = &mut self.top().steps;
         for at in 0..steps.len() {
             let alone = !steps[at + 1..].iter().any(|step| may_read(step, store.from));
-            let (streamed, operands) = match &mut steps[at] {
-                Step::Micro { streamed, to, from, .. } if *to == store.from && alone => (streamed, *from),
+            let (streaming, operands) = match &mut steps[at] {
+                Step::Micro { streaming, to, from, .. } if *to == store.from && alone => (streaming, *from),
                 Step::Lines(lines) if lines.to.0 == store.from && alone => {
-                    (&mut lines.streamed, lines.from.map(|from| from.0))
+                    (&mut lines.streaming, lines.from.map(|from| from.0))
                 }
                 _ => continue,
             };
-            *streamed = Some(function);
+            *streaming = Some(variants.streaming);
             let aim = Aim { store: store.clone(), operands: operands.into(), pieces: false };
             return steps.insert(at, Step::Aim(Box::new(aim)));
         }
@@ -311,6 +311,7 @@ fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
         Step::Store(store) => Some(SmallVec::from_slice(&[store.from])),
         Step::Load(_)
         | Step::Gather(_)
+        | Step::PutOff(_)
         | Step::FromBlock(_)
         | Step::AimBlock(_)
         | Step::ToBlock(_)

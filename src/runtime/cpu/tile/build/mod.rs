@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::micro::Variants;
 use crate::runtime::cpu::tile::analysis::{Facts, bit};
 use crate::runtime::cpu::tile::build::fuse::Patterns;
 use crate::runtime::cpu::tile::program::{
@@ -56,8 +56,8 @@ pub struct Builder<'k> {
     arguments: HashMap<(u32, DType), Slot>,
     /// Tiles whose lines are read where they lie: bytes from one to the next.
     apart: HashMap<Slot, usize>,
-    /// Loops that store their results past the caches, by slot.
-    streamed: HashMap<Slot, MicroFn>,
+    /// Other loops of operations, by the slot of the result.
+    variants: HashMap<Slot, Variants>,
     /// Results of reductions that are states as they are left, and those.
     left: Vec<(Slot, Slot)>,
     /// The bodies under construction, outermost first.
@@ -111,7 +111,7 @@ impl<'k> Builder<'k> {
             constants: HashMap::new(),
             arguments: HashMap::new(),
             apart: HashMap::new(),
-            streamed: HashMap::new(),
+            variants: HashMap::new(),
             left: Vec::new(),
             open: Vec::new(),
             now: 0,

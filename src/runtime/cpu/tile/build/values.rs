@@ -121,13 +121,13 @@ impl Builder<'_> {
             let (from, forms) = self.operands(slots, class);
             let Operation { function, name, variants } = operation(forms);
             let to = self.micro(function, name, from, class, dtype);
-            self.streamed.extend(variants.map(|variants| (to, variants.streamed)));
+            self.variants.extend(variants.map(|variants| (to, variants)));
             return to;
         }
         let (from, forms) = self.lines_of(slots);
         let to = self.register(class, dtype);
         let Operation { function, name, variants } = operation(forms);
-        self.streamed.extend(variants.map(|variants| (to, variants.streamed)));
+        self.variants.extend(variants.map(|variants| (to, variants)));
         let short = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
         let short = short.map(|variants| variants.lines);
         let to_line = (to, Advance::Line(dtype.compute().size()));
@@ -184,7 +184,7 @@ impl Builder<'_> {
             self.read(slot);
         }
         let to = self.register(class, dtype);
-        self.push(Step::Micro { function, streamed: None, name, to, from, class, asks: Asks::Never });
+        self.push(Step::Micro { function, streaming: None, name, to, from, class, asks: Asks::Never });
         to
     }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use crate::base::Scalar;
+use crate::runtime::cpu::micro::Late;
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::tile::program::{Address, AddressId, Body, Class, Loops, Place, Program, Slot};
 use crate::runtime::cpu::tile::run::Launch;
@@ -38,6 +39,8 @@ pub struct Frame {
     pub shared: Option<usize>,
     /// The block at hand, in a product.
     pub block: Block,
+    /// What an iteration has put off.
+    pub late: Option<Late>,
 }
 
 /// A line of scratch memory, to have it aligned.
@@ -66,8 +69,9 @@ pub fn take(launch: &Launch<'_>) -> Frame {
     frame
 }
 
-/// Keeps a frame for another launch.
-pub fn give_back(frame: Frame) {
+/// Does what a frame has put off and keeps it for another launch.
+pub fn give_back(mut frame: Frame) {
+    frame.finish_late();
     FREE.with_borrow_mut(|free| free.push(frame));
 }
 
@@ -84,6 +88,7 @@ impl Default for Frame {
             rows: Vec::new(),
             shared: None,
             block: Block { start: std::ptr::null_mut(), line: 0 },
+            late: None,
         }
     }
 }
@@ -131,6 +136,7 @@ impl Frame {
         self.rows.clear();
         self.rows.resize(program.reductions.len(), [0; 2]);
         self.shared = None;
+        self.late = None;
     }
 
     /// Takes over what another frame's level-0 body has computed.
@@ -158,6 +164,19 @@ impl Frame {
     #[inline]
     pub fn point(&mut self, slot: Slot, at: *mut u8) {
         self.pointers[slot.0 as usize] = at;
+    }
+    /// Lets two registers trade places.
+    pub fn trade(&mut self, [a, b]: [Slot; 2]) {
+        let [a, b] = [a, b].map(|slot| slot.0 as usize);
+        self.pointers.swap(a, b);
+        self.homes.swap(a, b);
+    }
+    /// Does what an iteration has put off.
+    pub fn finish_late(&mut self) {
+        if let Some(late) = self.late.take() {
+            // SAFETY: the program's contract; what it reads is kept until then.
+            unsafe { late.store() }
+        }
     }
     /// The current value of an address.
     #[inline]

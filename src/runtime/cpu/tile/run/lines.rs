@@ -78,6 +78,7 @@ impl Launch<'_> {
     }
 
     /// Writes the values of an address.
+    #[inline(never)]
     pub fn index(&self, frame: &mut Frame, to: Slot, value: AddressId, class: Class) {
         let lines = self.lines(frame, value, class);
         let first = frame.offset(value);
@@ -92,6 +93,7 @@ impl Launch<'_> {
     }
 
     /// Writes whether a condition holds.
+    #[inline(never)]
     pub fn inside(&self, frame: &mut Frame, to: Slot, bound: &Bound, class: Class) {
         let lines = self.lines(frame, bound.value, class);
         for line in 0..lines.lines {

@@ -15,6 +15,7 @@ const MOST_AHEAD: usize = 1 << 10;
 
 impl Launch<'_> {
     /// A tile or vector from memory.
+    #[inline(never)]
     pub fn load(&self, frame: &mut Frame, load: &Load) {
         let plain = load.masks.is_empty() && load.indices.is_empty();
         if plain && (load.bounds.is_empty() || self.all_inside(frame, &load.bounds, load.class)) {
@@ -136,6 +137,7 @@ impl Launch<'_> {
     }
 
     /// A load at positions computed element by element.
+    #[inline(never)]
     pub fn gather(&self, frame: &mut Frame, gather: &Gather) {
         let load = &gather.load;
         let lines = self.lines(frame, load.address, load.class);
@@ -219,6 +221,7 @@ impl Launch<'_> {
     }
 
     /// The block that a product hands in.
+    #[inline(never)]
     pub fn from_block(&self, frame: &mut Frame, step: &BlockStep) {
         let (rows, cols) = frame.tile();
         let block = frame.block;

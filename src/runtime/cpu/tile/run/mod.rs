@@ -24,10 +24,10 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
-use crate::runtime::cpu::micro::{self, MicroFn};
+use crate::runtime::cpu::micro::{self, Late, MicroFn, Streaming};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    Ahead, Asks, Body, Lines, Loops, Program, Sharing, Slot, Step, units,
+    Ahead, Asks, Body, Class, Lines, Loops, Program, PutOff, Sharing, Slot, Step, units,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
@@ -100,9 +100,9 @@ impl<'a> Launch<'a> {
         frame::with(self, |frame| {
             frame.shared = shared;
             self.body(frame, self.root(), 0..tiles);
-            // Stores past the caches must be seen by whoever reads next.
-            micro::nt_fence();
         });
+        // Stores past the caches must be seen by whoever reads next.
+        micro::nt_fence();
     }
 
     /// Number of iterations of a level.
@@ -145,22 +145,24 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Runs steps at the frame's current tile.
+    /// Runs steps at the frame's current tile. What they do are functions that stay functions:
+    /// with all of their code in here, each call keeps twenty addresses for whichever comes.
     pub fn steps(&self, frame: &mut Frame, steps: &[Step]) {
         for step in steps {
             match step {
-                Step::Micro { function, streamed, to, from, class, asks, .. } => {
+                Step::Micro { function, streaming, to, from, class, asks, .. } => {
                     let from = from.map(|slot| frame.slot(slot).cast_const());
                     let next = match asks {
                         Asks::For(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
                         Asks::Never | Asks::Nothing => from[0],
                     };
-                    let function = fitting(frame, *to, *function, *streamed);
+                    let function = fitting(frame, *to, *function, *streaming);
                     // SAFETY: the program's contract; the forms of `function`
                     // are the operands' classes.
                     unsafe { function(frame.slot(*to), from, frame.count(*class), next) }
                 }
                 Step::Lines(lines) => self.by_line(frame, lines),
+                Step::PutOff(step) => self.put_off(frame, step),
                 Step::Expand { function, to, from } => {
                     let (rows, cols) = frame.tile();
                     // SAFETY: the program's contract.
@@ -190,6 +192,7 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over each line of the tile.
+    #[inline(never)]
     fn by_line(&self, frame: &mut Frame, lines: &Lines) {
         let (rows, cols) = frame.tile();
         let rows = if lines.class.rows() { rows } else { 1 };
@@ -208,7 +211,7 @@ impl<'a> Launch<'a> {
             // operands' lines, and where it writes none of them lies.
             return unsafe { function(to, from, cols, &apart) };
         }
-        let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
+        let function = fitting(frame, lines.to.0, lines.function, lines.streaming);
         for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
@@ -220,15 +223,39 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over the only line there is.
-    fn one_line(&self, frame: &Frame, lines: &Lines, cols: usize) {
+    fn one_line(&self, frame: &mut Frame, lines: &Lines, cols: usize) {
         let from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
-        let function = fitting(frame, lines.to.0, lines.function, lines.streamed);
+        let function = fitting(frame, lines.to.0, lines.function, lines.streaming);
         let to = frame.slot(lines.to.0);
+        if let Some(both) = lines.overlap
+            && let Some(late) = frame.late.take()
+        {
+            let next = from[0].wrapping_add(lines.ahead.map_or(0, |ahead| ahead.after));
+            // SAFETY: the program's contract; what was put off is of an earlier iteration.
+            return unsafe { self.whole_line(frame, lines, 0, || both(to, from, cols, next, &late)) };
+        }
         // SAFETY: as above.
         unsafe { self.whole_line(frame, lines, 0, || line(function, lines, to, from, cols)) }
     }
 
+    /// Leaves a product that writes a store's values in place for the next iteration.
+    #[inline(never)]
+    fn put_off(&self, frame: &mut Frame, off: &PutOff) {
+        frame.finish_late();
+        let PutOff { step, function, to, number, line } = off;
+        let [at, from] = [*to, line[0]].map(|slot| frame.slot(slot).cast::<f32>());
+        // SAFETY: the program's contract: a number, `f32` as those of late products are.
+        let factor = unsafe { frame.slot(*number).cast::<f32>().read() };
+        let late = Late { function: *function, to: at, from, factor, n: frame.count(Class::COL) };
+        if frame.slot(*to) == frame.home(*to) || !late.fills_lines() {
+            return self.steps(frame, std::slice::from_ref(step));
+        }
+        frame.late = Some(late);
+        frame.trade(*line);
+    }
+
     /// A pass over a level.
+    #[inline(never)]
     fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
         let body = &self.program.bodies[body as usize];
         let points = self.units(body.level);
@@ -248,6 +275,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Makes the states of a pass those of no elements.
+    #[inline(never)]
     fn begin_pass(&self, frame: &mut Frame, reductions: &[u32], scans: &[u32]) {
         for &scan in scans {
             self.begin_scan(frame, scan);
@@ -260,8 +288,9 @@ impl<'a> Launch<'a> {
 
 /// The loop of a step: what it writes in place may pass the caches by.
 #[inline]
-fn fitting(frame: &Frame, to: Slot, function: MicroFn, streamed: Option<MicroFn>) -> MicroFn {
-    streamed.filter(|_| frame.slot(to) != frame.home(to)).unwrap_or(function)
+fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<Streaming>) -> MicroFn {
+    let streaming = streaming.filter(|_| frame.slot(to) != frame.home(to));
+    streaming.map_or(function, |streaming| streaming.function)
 }
 
 /// A micro-op over one line, and what is asked for meanwhile.

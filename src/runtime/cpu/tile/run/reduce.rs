@@ -41,6 +41,7 @@ impl Launch<'_> {
     }
 
     /// Reductions of the tile's lines, each of which is the whole of one.
+    #[inline(never)]
     pub fn reduce(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
         let ReductionForm::Horizontal { reducer, rows, component: (component, bytes), index, .. } =
@@ -54,7 +55,7 @@ impl Launch<'_> {
             out[*component] = to.wrapping_add(line * bytes);
             // SAFETY: the program's contract; a result per line.
             unsafe {
-                (reducer.whole)(x, len, position, out);
+                (reducer.whole)(x, len, position, &out);
                 if *index {
                     at_least_zero(out[*component].cast(), 1);
                 }
@@ -102,11 +103,12 @@ impl Launch<'_> {
         unsafe {
             (reducer.init)(state);
             run();
-            (reducer.finish)(state, out);
+            (reducer.finish)(state, &out);
         }
     }
 
     /// Takes the current tile in.
+    #[inline(never)]
     pub fn update(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
         let x = frame.slot(reduction.operand).cast_const();
@@ -187,6 +189,7 @@ impl Launch<'_> {
     }
 
     /// Joins the current block of rows to the total.
+    #[inline(never)]
     pub fn complete(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
         let [block, done] = frame.rows[number as usize];
@@ -202,6 +205,7 @@ impl Launch<'_> {
     }
 
     /// Writes a reduction's results.
+    #[inline(never)]
     pub fn finish(&self, frame: &mut Frame, number: u32) {
         let reduction = self.reduction(number);
         let to = frame.slot(reduction.result);
@@ -218,7 +222,7 @@ impl Launch<'_> {
                     // SAFETY: the program's contract.
                     unsafe {
                         out[*component] = to.add(row * bytes);
-                        (reducer.finish)(frame.slot(*state).add(row * STATE_BYTES), out);
+                        (reducer.finish)(frame.slot(*state).add(row * STATE_BYTES), &out);
                         if *index {
                             at_least_zero(out[*component].cast(), 1);
                         }
@@ -253,6 +257,7 @@ impl Launch<'_> {
     }
 
     /// A scan over the current tile.
+    #[inline(never)]
     pub fn scan(&self, frame: &mut Frame, number: u32) {
         let scan = &self.program.scans[number as usize];
         let (x, to) = (frame.slot(scan.operand).cast_const(), frame.slot(scan.result));

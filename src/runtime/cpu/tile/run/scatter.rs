@@ -41,6 +41,7 @@ fn widest(program: &Program) -> Option<(u16, usize)> {
 
 impl Launch<'_> {
     /// A tile of a scatter.
+    #[inline(never)]
     pub fn scatter(&self, frame: &mut Frame, step: &Scatter) {
         let lines = self.lines(frame, step.address, step.class);
         let to = self.memory[step.memory as usize].start;

@@ -6,6 +6,7 @@ use crate::runtime::cpu::tile::run::{Frame, Launch};
 impl Launch<'_> {
     /// Lets the next step write a store's values in place, where they lie one
     /// after another and the step reads nothing from there.
+    #[inline(never)]
     pub fn aim(&self, frame: &mut Frame, aim: &Aim) {
         let store = &aim.store;
         let at = self.target(frame, store);
@@ -51,6 +52,7 @@ impl Launch<'_> {
     }
 
     /// A tile or vector to memory.
+    #[inline(never)]
     pub fn store(&self, frame: &mut Frame, store: &Store) {
         if store.aimed && frame.slot(store.from) != frame.home(store.from) {
             return;
@@ -78,6 +80,7 @@ impl Launch<'_> {
 
     /// Lets the next step write a block's values in place, where they lie one
     /// after another.
+    #[inline(never)]
     pub fn aim_block(&self, frame: &mut Frame, step: &BlockStep) {
         let (rows, cols) = frame.tile();
         let dense = rows == 1 || frame.block.line == cols;
@@ -85,6 +88,7 @@ impl Launch<'_> {
     }
 
     /// The block that a product asks for.
+    #[inline(never)]
     pub fn to_block(&self, frame: &mut Frame, step: &BlockStep) {
         let (rows, cols) = frame.tile();
         let (block, from) = (frame.block, frame.slot(step.slot).cast_const());

@@ -1,0 +1,66 @@
+//! A product whose stores go between another loop's operations.
+//!
+//! Memory takes stores past the caches more slowly than a loop makes them: one after another
+//! they fill the processor's queue, and the loop that comes next waits to store at all. Among
+//! the operations of an exponential they cost little more than that alone.
+
+use crate::base::DType;
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::exp512;
+use crate::runtime::cpu::micro::fused::Fused;
+use crate::runtime::cpu::micro::isa::CacheLine;
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::isa::{Level, level};
+use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::{Form, MicroFn};
+
+/// The product of a line and a number that is still to be stored past the caches.
+#[derive(Clone, Copy, Debug)]
+pub struct Late {
+    /// The micro-op.
+    pub function: MicroFn,
+    /// Where the first element goes.
+    pub to: *mut f32,
+    /// The first element of the line.
+    pub from: *const f32,
+    /// The number.
+    pub factor: f32,
+    /// Elements of the line.
+    pub n: usize,
+}
+
+impl Late {
+    /// Whether it fills lines of the cache. Parts of one are read first, and whatever is stored
+    /// meanwhile waits.
+    pub fn fills_lines(&self) -> bool {
+        self.to.addr().is_multiple_of(size_of::<CacheLine>()) && self.n.is_multiple_of(CacheLine::ELEMENTS)
+    }
+
+    /// Stores it.
+    ///
+    /// # Safety
+    /// That of [`MicroFn`] for `function` and the line.
+    pub unsafe fn store(&self) {
+        let (to, from) = (self.to.cast(), self.from.cast());
+        // SAFETY: the caller's promise.
+        unsafe { (self.function)(to, [from, (&raw const self.factor).cast(), from], self.n, from) }
+    }
+}
+
+/// A superinstruction that stores a late product too: `fn(dst, [a, b, c], n, next, late)`.
+///
+/// # Safety
+/// That of [`MicroFn`] and of [`Late::store`]; neither writes what the other reads or writes, and
+/// the product [fills lines](Late::fills_lines).
+pub type OverlapFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8, late: &Late);
+
+/// The loop of a superinstruction that stores a late product too, where there is one.
+pub fn overlapping(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<OverlapFn> {
+    match (op, Lane::of(dtype), forms) {
+        #[cfg(target_arch = "x86_64")]
+        (Fused::ExpSubSum, Lane::F32, [Form::V, Form::S, _]) if level() == Level::Avx512 => {
+            Some(exp512::exp_sub_sum_late)
+        }
+        _ => None,
+    }
+}
