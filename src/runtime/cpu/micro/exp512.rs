@@ -45,7 +45,14 @@ const SHORT: [f32; 2] = [0.500_009_8, 0.166_666_67];
 #[target_feature(enable = "avx512f")]
 fn exp16(x: __m512) -> __m512 {
     // Of these, the second operand stays where it is NaN.
-    let x = _mm512_max_ps(_mm512_set1_ps(-104.0), _mm512_min_ps(_mm512_set1_ps(89.0), x));
+    exp16_below(_mm512_min_ps(_mm512_set1_ps(89.0), x))
+}
+
+/// The same of what is no greater than 89.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn exp16_below(x: __m512) -> __m512 {
+    let x = _mm512_max_ps(_mm512_set1_ps(-104.0), x);
     let round = _mm512_set1_ps(ROUND_SIXTEENTHS);
     let shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(std::f32::consts::LOG2_E), round);
     let n = _mm512_sub_ps(shifted, round);
@@ -98,14 +105,20 @@ pub(super) unsafe fn exp_sub(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, 
     }
 }
 
-/// `dst = e^(a - b)`, `b` a scalar, whose sum enters the sum state at `c`.
+/// `dst = e^(a - b)`, `b` a scalar, whose sum enters the sum state at `c`; with `BELOW`, `b` is
+/// no less than any `a`.
 ///
 /// # Safety
 /// As [`exp_sub`], with `c` a sum state that may be written.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp_sub_sum(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+pub(super) unsafe fn exp_sub_sum<const BELOW: bool>(
+    dst: *mut u8,
+    from: [*const u8; 3],
+    n: usize,
+    next: *const u8,
+) {
     // SAFETY: the caller's promise.
-    unsafe { exp_sum(dst, from, n, next, |_| ()) }
+    unsafe { exp_sum::<BELOW>(dst, from, n, next, |_| ()) }
 }
 
 /// The same, and the store of a late product.
@@ -113,7 +126,7 @@ pub(super) unsafe fn exp_sub_sum(dst: *mut u8, from: [*const u8; 3], n: usize, n
 /// # Safety
 /// As [`exp_sub_sum`] and [`Late::store`]; neither writes what the other reads.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn exp_sub_sum_late(
+pub(super) unsafe fn exp_sub_sum_late<const BELOW: bool>(
     dst: *mut u8,
     from: [*const u8; 3],
     n: usize,
@@ -127,7 +140,7 @@ pub(super) unsafe fn exp_sub_sum_late(
         let store = |i: usize| {
             _mm512_stream_ps(to.add(i), _mm512_mul_ps(_mm512_loadu_ps(line.add(i)), factor));
         };
-        exp_sum(dst, from, n, next, |i| {
+        exp_sum::<BELOW>(dst, from, n, next, |i| {
             if i < count {
                 store(i);
             }
@@ -143,7 +156,7 @@ pub(super) unsafe fn exp_sub_sum_late(
 /// As [`exp_sub_sum`].
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn exp_sum(
+unsafe fn exp_sum<const BELOW: bool>(
     dst: *mut u8,
     [a, b, c]: [*const u8; 3],
     n: usize,
@@ -157,7 +170,7 @@ unsafe fn exp_sum(
         for start in (0..n).step_by(BLOCK) {
             let (n, next) = ((n - start).min(BLOCK), next.wrapping_add(start * size_of::<f32>()));
             let between = |at: usize| between(start + at);
-            sum.add(f64::from(block(dst.add(start), a.add(start), shift, n, next, between)));
+            sum.add(f64::from(block::<BELOW>(dst.add(start), a.add(start), shift, n, next, between)));
         }
     }
 }
@@ -166,7 +179,7 @@ unsafe fn exp_sum(
 /// `n` elements at both.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn block(
+unsafe fn block<const BELOW: bool>(
     dst: *mut f32,
     x: *const f32,
     shift: __m512,
@@ -176,13 +189,17 @@ unsafe fn block(
 ) -> f32 {
     let mut lanes = [_mm512_setzero_ps(); LANES / WIDTH];
     let whole = n - n % LANES;
+    let exp = |x: __m512| {
+        let x = _mm512_sub_ps(x, shift);
+        if BELOW { exp16_below(x) } else { exp16(x) }
+    };
     // SAFETY: the caller's promise; lanes beyond `n` are masked.
     unsafe {
         for i in (0..whole).step_by(LANES) {
             foresee_lanes(next.wrapping_add(i * size_of::<f32>()), n);
             for (k, lane) in lanes.iter_mut().enumerate() {
                 let at = i + k * WIDTH;
-                let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), shift));
+                let e = exp(_mm512_loadu_ps(x.add(at)));
                 _mm512_storeu_ps(dst.add(at), e);
                 *lane = _mm512_add_ps(*lane, e);
                 between(at);
@@ -191,13 +208,13 @@ unsafe fn block(
         for (i, lane) in (whole..n).step_by(WIDTH).zip(&mut lanes) {
             // A store by a mask waits for those before it.
             if n - i >= WIDTH {
-                let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x.add(i)), shift));
+                let e = exp(_mm512_loadu_ps(x.add(i)));
                 _mm512_storeu_ps(dst.add(i), e);
                 *lane = _mm512_add_ps(*lane, e);
                 between(i);
             } else {
                 let mask = first(n - i);
-                let e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x.add(i)), shift));
+                let e = exp(_mm512_maskz_loadu_ps(mask, x.add(i)));
                 _mm512_mask_storeu_ps(dst.add(i), mask, e);
                 *lane = _mm512_mask_add_ps(*lane, mask, *lane, e);
             }
@@ -230,10 +247,10 @@ pub(super) unsafe fn weigh(weights: &Weights) {
             }
             let nothing = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(greatest, _mm512_set1_ps(f32::NEG_INFINITY));
             let shift = _mm512_maskz_mov_ps(!nothing, greatest);
-            let factor = exp16(_mm512_sub_ps(before, shift));
+            let factor = exp16_below(_mm512_sub_ps(before, shift));
             let mut sums = _mm512_setzero_ps();
             for key in 0..keys {
-                let e = exp16(_mm512_sub_ps(_mm512_loadu_ps(at(key)), shift));
+                let e = exp16_below(_mm512_sub_ps(_mm512_loadu_ps(at(key)), shift));
                 _mm512_storeu_ps(at(key), e);
                 sums = _mm512_add_ps(sums, e);
             }

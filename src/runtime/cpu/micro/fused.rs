@@ -26,6 +26,8 @@ pub enum Fused {
     /// `dst = exp(a - b)`, whose sum enters the sum state at `c` (which is
     /// written through, so the pointer must come from a mutable one).
     ExpSubSum,
+    /// The same where `b` is no less than any `a`, as in a softmax.
+    ExpBelowSum,
     /// The sum of `(a - b)²` enters the sum state at `dst`.
     SqDevSum,
     /// The sum of `a·b` enters the sum state at `dst`.
@@ -39,7 +41,7 @@ impl Fused {
     /// Whether the loop asks for other memory while it computes.
     pub fn asks(self) -> bool {
         match self {
-            Fused::ExpSubSum => true,
+            Fused::ExpSubSum | Fused::ExpBelowSum => true,
             Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => false,
         }
     }
@@ -49,7 +51,7 @@ impl Fused {
 ///
 /// They exist on `F32` (and the 16-bit floats' register form) only, but for
 /// `SqDevSum`, `Dot` and `MulSum`, which `F64` has too.
-/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum` and `SqDevSum`: `b`
+/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum`, `ExpBelowSum` and `SqDevSum`: `b`
 /// a scalar. `Dot`: two vectors.
 pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
     if forms[0] != Form::V {
@@ -66,9 +68,10 @@ fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     match op {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
         Fused::ExpSub => Some(exp_sub()),
-        Fused::ExpSubSum if forms[1] == Form::S => Some(exp_sub_sum()),
+        Fused::ExpSubSum if forms[1] == Form::S => Some(exp_sub_sum::<false>()),
+        Fused::ExpBelowSum if forms[1] == Form::S => Some(exp_sub_sum::<true>()),
         Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, forms),
-        Fused::ExpSubSum => None,
+        Fused::ExpSubSum | Fused::ExpBelowSum => None,
     }
 }
 
@@ -78,7 +81,7 @@ fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
         Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
         Fused::MulSum if forms[1] == Form::V => Some(micro::<MulSum<T, VV>>()),
         Fused::MulSum => Some(micro::<MulSum<T, VS>>()),
-        Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum => None,
+        Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum | Fused::ExpBelowSum => None,
     }
 }
 
@@ -90,10 +93,10 @@ fn exp_sub() -> MicroFn {
     micro::<Binary<ExpSub, f32, VS>>()
 }
 
-fn exp_sub_sum() -> MicroFn {
+fn exp_sub_sum<const BELOW: bool>() -> MicroFn {
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {
-        return exp512::exp_sub_sum;
+        return exp512::exp_sub_sum::<BELOW>;
     }
     micro::<ExpSubSum>()
 }

@@ -56,11 +56,13 @@ pub type OverlapFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, nex
 
 /// The loop of a superinstruction that stores a late product too, where there is one.
 pub fn overlapping(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<OverlapFn> {
-    match (op, Lane::of(dtype), forms) {
+    let rows = Lane::of(dtype) == Lane::F32 && forms[..2] == [Form::V, Form::S];
+    match op {
         #[cfg(target_arch = "x86_64")]
-        (Fused::ExpSubSum, Lane::F32, [Form::V, Form::S, _]) if level() == Level::Avx512 => {
-            Some(exp512::exp_sub_sum_late)
-        }
-        _ => None,
+        Fused::ExpSubSum if rows && level() == Level::Avx512 => Some(exp512::exp_sub_sum_late::<false>),
+        #[cfg(target_arch = "x86_64")]
+        Fused::ExpBelowSum if rows && level() == Level::Avx512 => Some(exp512::exp_sub_sum_late::<true>),
+        Fused::ExpSub | Fused::ExpSubSum | Fused::ExpBelowSum => None,
+        Fused::SqDevSum | Fused::Dot | Fused::MulSum => None,
     }
 }

@@ -25,7 +25,7 @@ fn wrong(kernel: &Kernel, overwritten: Option<u32>) -> Option<String> {
 fn exponentials_of_rows_ask_for_the_next_row() {
     let text = ramp(&[40, 1024]).softmax(1).plan().expect("a plan").kernels[0].source().expect("a text");
     let asks: Vec<&str> = text.lines().filter(|line| line.contains("asks for the next")).collect();
-    assert!(matches!(asks[..], [one] if one.contains("exp_sub_sum")), "{text}");
+    assert!(matches!(asks[..], [one] if one.contains("exp_below_sum")), "{text}");
 }
 
 /// What all rows have in common is found once, before the first.
@@ -109,6 +109,21 @@ fn products_of_rows_go_along_with_the_next() {
     }
     let (kernel, text) = kernel(&large.softmax(-1));
     assert_eq!(wrong(&kernel, Some(0)), None, "over its input: {text}");
+}
+
+/// Exponentials of what is no greater than nothing are those of elements less the greatest of
+/// them, and of no others.
+#[test]
+fn exponentials_below_one_are_those_of_a_softmax() {
+    let x = ramp(&[40, 1024]);
+    let other = x.amax_keepdim(1) - 0.5;
+    let e = (&x - &other).exp();
+    for (y, below) in [(x.softmax(1), true), (&e / &e.sum_keepdim(1), false)] {
+        let (kernel, text) = kernel(&y);
+        assert_eq!(text.matches("exp_below_sum").count(), usize::from(below), "{text}");
+        assert_eq!(text.matches("exp_sub_sum").count(), usize::from(!below), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
 }
 
 /// A product that something else follows stays where it is.

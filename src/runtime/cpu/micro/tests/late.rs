@@ -13,7 +13,7 @@ const LINE: usize = 16;
 
 /// The exponentials of a line and their sum, where `call` computes them.
 fn exponentials(x: &[f32], call: impl FnOnce(*mut u8, [*const u8; 3])) -> (Vec<f32>, f32) {
-    let (mut e, shift, mut sum) = (vec![0f32; x.len()], 0.25f32, 0f32);
+    let (mut e, shift, mut sum) = (vec![0f32; x.len()], 1f32, 0f32);
     let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
     let mut state = [0u64; STATE_BYTES / 8];
     // SAFETY: a state made by `init`, one `f32` out.
@@ -35,30 +35,38 @@ fn loops_that_store_a_product_do_what_both_do() {
         .filter(|one| one.late)
         .unwrap();
     each_level(|level| {
-        let both = overlapping(Fused::ExpSubSum, DType::F32, forms);
-        assert_eq!(both.is_some(), level == Level::Avx512);
-        let (Some(both), Some(alone)) = (both, fused(Fused::ExpSubSum, DType::F32, forms)) else { return };
-        let mut rng = Rng(7);
-        let mut line = |n: usize| (0..n).map(|_| rng.unit() as f32).collect::<Vec<f32>>();
-        for (n, m) in LENGTHS.into_iter().flat_map(|n| [(n, n), (n, 208), (300, n), (9000, n)]) {
-            let (x, from) = (line(n), line(m - m % LINE));
-            let mut to = vec![0f32; from.len() + 3 * LINE];
-            let start = to.as_ptr().align_offset(4 * LINE) + LINE;
-            let first = to[start..].as_mut_ptr();
-            let late =
-                Late { function: late.function, to: first, from: from.as_ptr(), factor: 3.0, n: from.len() };
-            assert!(late.fills_lines());
-            // SAFETY: lines of `n`, a line of the product's, and a state.
-            let (want, got) = unsafe {
-                (
-                    exponentials(&x, |to, from| alone(to, from, n, null())),
-                    exponentials(&x, |to, from| both(to, from, n, null(), &late)),
-                )
-            };
-            nt_fence();
-            assert!(got == want, "{n} {m}");
-            let product = |i: usize| i.checked_sub(start).and_then(|i| from.get(i)).map_or(0.0, |x| x * 3.0);
-            assert!(to.iter().enumerate().all(|(i, &to)| to == product(i)), "{n} {m}: {to:?}");
+        for op in [Fused::ExpSubSum, Fused::ExpBelowSum] {
+            let both = overlapping(op, DType::F32, forms);
+            assert_eq!(both.is_some(), level == Level::Avx512);
+            let (Some(both), Some(alone)) = (both, fused(op, DType::F32, forms)) else { return };
+            let mut rng = Rng(7);
+            let mut line = |n: usize| (0..n).map(|_| rng.unit() as f32).collect::<Vec<f32>>();
+            for (n, m) in LENGTHS.into_iter().flat_map(|n| [(n, n), (n, 208), (300, n), (9000, n)]) {
+                let (x, from) = (line(n), line(m - m % LINE));
+                let mut to = vec![0f32; from.len() + 3 * LINE];
+                let start = to.as_ptr().align_offset(4 * LINE) + LINE;
+                let first = to[start..].as_mut_ptr();
+                let late = Late {
+                    function: late.function,
+                    to: first,
+                    from: from.as_ptr(),
+                    factor: 3.0,
+                    n: from.len(),
+                };
+                assert!(late.fills_lines());
+                // SAFETY: lines of `n`, a line of the product's, and a state.
+                let (want, got) = unsafe {
+                    (
+                        exponentials(&x, |to, from| alone(to, from, n, null())),
+                        exponentials(&x, |to, from| both(to, from, n, null(), &late)),
+                    )
+                };
+                nt_fence();
+                assert!(got == want, "{n} {m}");
+                let product =
+                    |i: usize| i.checked_sub(start).and_then(|i| from.get(i)).map_or(0.0, |x| x * 3.0);
+                assert!(to.iter().enumerate().all(|(i, &to)| to == product(i)), "{n} {m}: {to:?}");
+            }
         }
     });
 }

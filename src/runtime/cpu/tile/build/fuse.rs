@@ -280,7 +280,10 @@ impl Builder<'_> {
                 (Some(Pattern::Dot(inner)), _) => (Fused::Dot, "dot", inner, None),
                 (Some(Pattern::Squares(inner)), _) => (Fused::SqDevSum, "squares", inner, None),
                 (_, Some(Pattern::ExpSub(inner))) if self.deferred.contains(&x) => {
-                    (Fused::ExpSubSum, "exp_sub_sum", inner, Some(x))
+                    let below = (Fused::ExpBelowSum, "exp_below_sum");
+                    let (op, name) =
+                        if self.below(inner) { below } else { (Fused::ExpSubSum, "exp_sub_sum") };
+                    (op, name, inner, Some(x))
                 }
                 _ => return None,
             };
@@ -290,6 +293,14 @@ impl Builder<'_> {
         let function = superinstruction(op, dtype, forms);
         let overlap = micro::overlapping(op, dtype, forms);
         Some(FusedSum { function, name, overlap, asks: op.asks(), operands, values })
+    }
+
+    /// Whether a difference is of elements and the greatest of them.
+    fn below(&self, difference: ExprId) -> bool {
+        match arithmetic(self.kernel, difference) {
+            Some((AluOp::Sub, [a, b])) => *self.kernel.expr(b) == Expr::Reduce(Monoid::Max, a),
+            _ => false,
+        }
     }
 
     /// The operands of the product that sums across rows take in, if they take in one.
