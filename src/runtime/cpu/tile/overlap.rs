@@ -1,10 +1,27 @@
 //! The product that ends a row along with a loop of the next one (software pipelining; Lam,
 //! "Software pipelining: an effective scheduling technique for VLIW machines", 1988).
 
-use crate::runtime::cpu::tile::program::{Place, Program, PutOff, Slot, Step, units};
+use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::tile::program::{Place, Program, Slot, Step, units};
 
-/// Bytes of a page: a load waits for stores before it that have its place within one.
+/// Bytes of a page: lines of the cache with one place within it hinder each other.
 const PAGE: usize = 4096;
+
+/// A product of a line and a number that is left for a loop of the next iteration, where it
+/// writes a store's values in place.
+#[derive(Clone, Debug)]
+pub struct PutOff {
+    /// The product.
+    pub step: Step,
+    /// Its loop.
+    pub function: MicroFn,
+    /// Where the store's values go.
+    pub to: Slot,
+    /// The number.
+    pub number: Slot,
+    /// The line, which trades places with the next iteration's.
+    pub line: [Slot; 2],
+}
 
 /// Puts the product that ends an iteration of level 0 off until the next one's computes what a
 /// product reads, where that has a loop for both. What it reads trades places between two

@@ -14,6 +14,7 @@ use crate::runtime::cpu::tile::run::ScatterFn;
 
 pub use crate::runtime::cpu::tile::ahead::{Ahead, Asks};
 pub use crate::runtime::cpu::tile::class::Class;
+pub use crate::runtime::cpu::tile::overlap::PutOff;
 pub use crate::runtime::cpu::tile::reduction::{Finish, Reduction, ReductionForm, Scan, ScanForm};
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
@@ -252,22 +253,6 @@ impl Lines {
         let (aim, whole, overlap) = (None, None, None);
         Lines { function, streaming, short, name, to, from, class, ahead, asks, aim, whole, overlap }
     }
-}
-
-/// A product of a line and a number that is left for a loop of the next iteration, where it
-/// writes a store's values in place.
-#[derive(Clone, Debug)]
-pub struct PutOff {
-    /// The product.
-    pub step: Step,
-    /// Its loop.
-    pub function: MicroFn,
-    /// Where the store's values go.
-    pub to: Slot,
-    /// The number.
-    pub number: Slot,
-    /// The line, which trades places with the next iteration's.
-    pub line: [Slot; 2],
 }
 
 /// How an operand goes on from line to line.
