@@ -51,8 +51,8 @@ impl Fused {
 ///
 /// They exist on `F32` (and the 16-bit floats' register form) only, but for
 /// `SqDevSum`, `Dot` and `MulSum`, which `F64` has too.
-/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum`, `ExpBelowSum` and `SqDevSum`: `b`
-/// a scalar. `Dot`: two vectors.
+/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum`, `ExpBelowSum` and
+/// `SqDevSum`: `b` a scalar. `Dot`: two vectors.
 pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
     if forms[0] != Form::V {
         return None;

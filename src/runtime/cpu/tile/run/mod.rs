@@ -241,7 +241,7 @@ impl<'a> Launch<'a> {
     /// Leaves a product that writes a store's values in place for the next iteration.
     #[inline(never)]
     fn put_off(&self, frame: &mut Frame, off: &PutOff) {
-        frame.finish_late();
+        debug_assert!(frame.late.is_none(), "the iteration's loop does what was put off before");
         let PutOff { step, function, to, number, line } = off;
         let [at, from] = [*to, line[0]].map(|slot| frame.slot(slot).cast::<f32>());
         // SAFETY: the program's contract: a number, `f32` as those of late products are.
