@@ -14,9 +14,9 @@ const GENERATIONS: [&str; 3] = ["80", "90", "120"];
 pub fn is_there() -> bool {
     static FOUND: LazyLock<Result<(), String>> = LazyLock::new(|| {
         let empty = format!("extern \"C\" __global__ void {}() {{}}", cuda::ENTRY);
-        match nvrtc::cubin(&empty, GENERATIONS[0], &[])? {
-            code if code.starts_with(b"\x7fELF") => Ok(()),
-            _ => Err("libnvrtc is the simulated device's".into()),
+        match nvrtc::cubin(&empty, GENERATIONS[0])?.code.starts_with(b"\x7fELF") {
+            true => Ok(()),
+            false => Err("libnvrtc is the simulated device's".into()),
         }
     });
     if let Err(reason) = &*FOUND {
@@ -39,7 +39,8 @@ pub fn compile(work: &Work) -> Result<usize, String> {
     for pass in shader.iter().flat_map(|shader| &shader.passes) {
         let unit = cuda::translation_unit(&pass.source);
         for arch in GENERATIONS {
-            nvrtc::cubin(&unit, arch, &nvrtc::SPILLS_ARE_ERRORS)
+            nvrtc::cubin(&unit, arch)
+                .and_then(nvrtc::Cubin::unspilled)
                 .map_err(|message| format!("sm_{arch}: {message}\n{}", pass.source))?;
             compiled += 1;
         }

@@ -199,7 +199,7 @@ fn architecture((major, minor): (i32, i32)) -> String {
 
 /// Machine code, from the folder of compiled kernels where one is set.
 fn machine_code(unit: &str, arch: &str) -> std::result::Result<Vec<u8>, String> {
-    let compile = || nvrtc::cubin(unit, arch, &[]);
+    let compile = || nvrtc::cubin(unit, arch).map(|cubin| cubin.code);
     let Some(folder) = &config().cache_dir else { return compile() };
     let (major, minor) = nvrtc::version()?;
     cached(folder, &format!("nvrtc {major}.{minor}, sm_{arch}\n{unit}"), compile)

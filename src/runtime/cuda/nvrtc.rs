@@ -15,9 +15,12 @@ pub const MEND: &str = "install CUDA's NVRTC, version 12 or later (part of the C
 /// compiler contracts. Most functions of the prelude go unused (177).
 const OPTIONS: [&str; 4] = ["--std=c++17", "--fmad=false", "-default-device", "--diag-suppress=177"];
 
-/// The options with which a kernel that needs more registers than there are
-/// is an error.
-pub const SPILLS_ARE_ERRORS: [&str; 2] = ["--ptxas-options=--warn-on-spills", "--ptxas-options=-Werror"];
+/// Makes the assembler (ptxas) say how many bytes of registers it keeps in memory.
+pub const TELL_SPILLS: &str = "--ptxas-options=--warn-on-spills";
+
+/// Lets a thread have all the registers that it can name, where the text does not say how
+/// many blocks a multiprocessor is to hold.
+const ALL_REGISTERS: &str = "--ptxas-options=--minnctapersm=1";
 
 /// The compiler's version, or why it is not there. Never panics.
 ///
@@ -37,12 +40,59 @@ pub fn version() -> Result<(i32, i32), String> {
     }
 }
 
-/// Machine code (CUBIN) for compute capability `arch`, as `"90"` or `"90a"`.
+/// Machine code.
+pub struct Cubin {
+    /// What the driver loads.
+    pub code: Vec<u8>,
+    /// What the compiler said beside it.
+    pub log: String,
+}
+
+impl Cubin {
+    /// The bytes of registers that a thread stores for want of room.
+    pub fn spilled_bytes(&self) -> usize {
+        let of_line = |line: &str| {
+            let (before, _) = line.split_once(" bytes spill stores")?;
+            before.split(' ').next_back()?.parse::<usize>().ok()
+        };
+        self.log.lines().filter_map(of_line).sum()
+    }
+
+    /// The same where no register is spilled.
+    ///
+    /// # Errors
+    /// What the compiler said of those that are.
+    pub fn unspilled(self) -> Result<Self, String> {
+        if self.spilled_bytes() == 0 { Ok(self) } else { Err(self.log) }
+    }
+}
+
+/// Machine code for compute capability `arch`, as `"90"` or `"90a"`.
+///
+/// Which registers a thread may have the assembler guesses from the block's size. Its guess
+/// may be too low by a hair, most often where the numbers have 64 bits, while allowing all is
+/// too much as often, for other kernels. So what spills is compiled again with all of them,
+/// and the code that spills less is taken.
 ///
 /// # Errors
 /// What the compiler said; that it is missing.
-pub fn cubin(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
-    compile(source, &format!("sm_{arch}"), options, &|program| {
+pub fn cubin(source: &str, arch: &str) -> Result<Cubin, String> {
+    let guessed = cubin_with(source, arch, &[TELL_SPILLS])?;
+    if guessed.spilled_bytes() == 0 {
+        return Ok(guessed);
+    }
+    match cubin_with(source, arch, &[TELL_SPILLS, ALL_REGISTERS]) {
+        Ok(allowed) if allowed.spilled_bytes() < guessed.spilled_bytes() => Ok(allowed),
+        _ => Ok(guessed),
+    }
+}
+
+/// Machine code with more options.
+///
+/// # Errors
+/// As [`cubin`].
+pub fn cubin_with(source: &str, arch: &str, options: &[&str]) -> Result<Cubin, String> {
+    let (code, log) = compile(source, &format!("sm_{arch}"), options, &|program| {
         let mut size = 0;
         // SAFETY: the program was compiled and is alive; the buffer has the
         // size that the first call gave.
@@ -52,7 +102,8 @@ pub fn cubin(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, Stri
             sys::nvrtcGetCUBIN(program, code.as_mut_ptr().cast::<c_char>()).result()?;
             Ok(code)
         }
-    })
+    })?;
+    Ok(Cubin { code, log })
 }
 
 /// The text of the virtual machine's instructions (PTX), to look at.
@@ -60,7 +111,7 @@ pub fn cubin(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, Stri
 /// # Errors
 /// As [`cubin`].
 pub fn ptx(source: &str, arch: &str) -> Result<String, String> {
-    let code = compile(source, &format!("compute_{arch}"), &[], &|program| {
+    let (code, _) = compile(source, &format!("compute_{arch}"), &[], &|program| {
         // SAFETY: the program was compiled and is alive.
         unsafe { result::get_ptx(program) }
     })?;
@@ -83,12 +134,13 @@ impl Drop for Compilation {
     }
 }
 
+/// What `take` takes of a compiled program, and the compiler's log.
 fn compile<T>(
     source: &str,
     machine: &str,
     extra: &[&str],
     take: &dyn Fn(sys::nvrtcProgram) -> Result<T, result::NvrtcError>,
-) -> Result<T, String> {
+) -> Result<(T, String), String> {
     version()?;
     let source = CString::new(source).map_err(|error| error.to_string())?;
     let name: &CStr = c"kernel.cu";
@@ -98,10 +150,11 @@ fn compile<T>(
     options.push(format!("--gpu-architecture={machine}"));
     // SAFETY: the program is alive; options hold no zero bytes.
     let done = unsafe { result::compile_program(program.0, &options) };
-    done.map_err(|error| {
-        // SAFETY: the program is alive.
-        let log = unsafe { result::get_program_log(program.0) };
-        format!("{:?}\n{}", error.0, log.map(|log| text(&log)).unwrap_or_default())
-    })?;
-    take(program.0).map_err(failed)
+    // SAFETY: the program is alive.
+    let log = unsafe { result::get_program_log(program.0) };
+    let log = log.map(|log| text(&log)).unwrap_or_default();
+    match done {
+        Ok(()) => Ok((take(program.0).map_err(failed)?, log)),
+        Err(error) => Err(format!("{:?}\n{log}", error.0)),
+    }
 }

@@ -20,7 +20,7 @@ const GENERATIONS: [&str; 3] = ["80", "90", "120"];
 pub fn is_there() -> bool {
     let empty = format!("extern \"C\" __global__ void {}() {{}}", cuda::ENTRY);
     let found =
-        nvrtc::cubin(&empty, GENERATIONS[0], &[]).and_then(|code| match code.starts_with(b"\x7fELF") {
+        nvrtc::cubin(&empty, GENERATIONS[0]).and_then(|cubin| match cubin.code.starts_with(b"\x7fELF") {
             true => Ok(()),
             false => Err("libnvrtc is the simulated device's".to_string()),
         });
@@ -29,6 +29,12 @@ pub fn is_there() -> bool {
         println!("skipped: {reason}");
     }
     found.is_ok()
+}
+
+/// Compiles a text, of which no register may be spilled.
+fn machine_code(source: &str, arch: &str) -> Result<(), String> {
+    let cubin = nvrtc::cubin(&cuda::translation_unit(source), arch).and_then(nvrtc::Cubin::unspilled);
+    cubin.map(|_| ()).map_err(|message| format!("sm_{arch}: {message}\n{source}"))
 }
 
 /// Compiles every pass of some work for every generation.
@@ -40,11 +46,7 @@ pub fn compiles(work: &Work) -> Result<(), String> {
 pub fn compiles_for(work: &Work, target: &Target) -> Result<(), String> {
     let shader = cuda::render_work(work, target).map_err(|reason| reason.to_string())?;
     for pass in shader.iter().flat_map(|shader| &shader.passes) {
-        let unit = cuda::translation_unit(&pass.source);
-        for arch in GENERATIONS {
-            nvrtc::cubin(&unit, arch, &nvrtc::SPILLS_ARE_ERRORS)
-                .map_err(|message| format!("sm_{arch}: {message}\n{}", pass.source))?;
-        }
+        GENERATIONS.iter().try_for_each(|arch| machine_code(&pass.source, arch))?;
     }
     Ok(())
 }
@@ -81,7 +83,7 @@ proptest! {
 }
 
 /// Kernels that spilled 8 bytes and used 72 registers where 255 were to be had: small tiles
-/// of tensor cores, whose operands are computed.
+/// of tensor cores, whose operands are computed. At the first attempt.
 #[test]
 fn blocks_have_the_registers_they_need() {
     if !is_there() {
@@ -104,7 +106,12 @@ fn blocks_have_the_registers_they_need() {
         let suits = kernel.contraction.as_ref().map(|c| tiles::suitable(&kernel, c, &Target::cuda()));
         let tile = suits.iter().flatten().next().map(|it| it.tile);
         assert_eq!(tile.map(|tile| tile.threads()), Some(128), "{tile:?}");
-        compiles(&Work::Kernel(kernel)).expect("no spills");
+        let shader = cuda::render(&kernel, &Target::cuda()).expect("CUDA C");
+        for arch in GENERATIONS {
+            let unit = cuda::translation_unit(&shader.passes[0].source);
+            let cubin = nvrtc::cubin_with(&unit, arch, &[nvrtc::TELL_SPILLS]).expect("machine code");
+            assert_eq!(cubin.spilled_bytes(), 0, "sm_{arch}: {}", cubin.log);
+        }
     }
 }
 
@@ -157,8 +164,7 @@ fn compiled_tiles(kernel: &Kernel, arch: &str) -> Vec<[usize; 2]> {
         let shader = cuda::render(kernel, &target).expect("CUDA C");
         let own = if let Choice::CudaProduct(Tile::Wgmma { .. }) = choice { "90a" } else { arch };
         for pass in &shader.passes {
-            nvrtc::cubin(&cuda::translation_unit(&pass.source), own, &nvrtc::SPILLS_ARE_ERRORS)
-                .unwrap_or_else(|message| panic!("{choice:?} for sm_{arch}: {message}\n{}", pass.source));
+            machine_code(&pass.source, own).unwrap_or_else(|message| panic!("{choice:?}: {message}"));
         }
     }
     tiles_of(&choices).map(|tile| tile.size()).collect()
@@ -231,8 +237,7 @@ fn templates_are_valid_by_themselves() {
     for (text, parameters, call) in others {
         let unit = format!("{text}extern \"C\" __global__ void {}({parameters}) {{ {call}; }}", cuda::ENTRY);
         for arch in GENERATIONS {
-            let unit = cuda::translation_unit(&unit);
-            nvrtc::cubin(&unit, arch, &nvrtc::SPILLS_ARE_ERRORS).expect("machine code");
+            machine_code(&unit, arch).expect("machine code");
         }
     }
     for (text, operands, between) in templates {
@@ -241,13 +246,12 @@ fn templates_are_valid_by_themselves() {
             "extern \"C\" __global__ void {}({operands}, f32* c) {{ product(Product{{a, b, c}}); }}",
             cuda::ENTRY
         );
-        let unit = cuda::translation_unit(&(text + &entry));
-        nvrtc::cubin(&unit, "90a", &nvrtc::SPILLS_ARE_ERRORS).expect("machine code");
+        machine_code(&(text + &entry), "90a").expect("machine code");
     }
 }
 
 #[test]
-fn a_kernel_that_spills_is_refused() {
+fn a_kernel_that_spills_however_it_is_compiled_is_noticed() {
     if !is_there() {
         return;
     }
@@ -257,9 +261,30 @@ fn a_kernel_that_spills_is_refused() {
     text += "__syncthreads();\n";
     (0..300).for_each(|i| text += &format!("x[{i}] = v{i} * v{};\n", (i + 7) % 300));
     text += "}\n";
-    assert!(nvrtc::cubin(&text, "90", &[]).is_ok());
-    let refusal = nvrtc::cubin(&text, "90", &nvrtc::SPILLS_ARE_ERRORS).unwrap_err();
-    assert!(refusal.contains("spill"), "{refusal}");
+    let refusal = nvrtc::cubin(&text, "90").expect("machine code").unspilled().err();
+    assert!(refusal.as_ref().is_some_and(|log| log.contains("spill")), "{refusal:?}");
+}
+
+/// A kernel that spills where the compiler guesses how many registers a thread should have.
+#[test]
+fn a_kernel_that_spills_is_compiled_with_more_registers() {
+    if !is_there() {
+        return;
+    }
+    let of_floats = [
+        61729, 36035, 36758, 65746, 29471, 35219, 11837, 39216, 50378, 41380, 96880, 62813, 87712, 13339,
+        12653, 33227, 58281, 53172, 96335, 67228, 53319, 8867, 86638, 35746, 11891, 51019, 58663, 56027,
+        38213, 88631, 48020, 20330, 59943, 48270, 69073, 14321, 94962, 29405, 18237, 84153, 20513, 87692,
+        53631, 55742, 65949, 67061, 2335, 62852, 46245, 37816, 47186, 6683, 49514, 1671, 25600, 87975, 69661,
+        72555, 70592, 5491, 26536, 38589, 43655, 17864, 25551, 64483, 13824, 70138, 99949, 88703, 35002,
+        91458, 85740, 71946, 19219, 3619, 78867, 39494, 20175, 24245, 90686, 75960, 19595, 95428, 22748,
+        92344, 87056, 6596, 62898, 45742, 79840, 21149, 32073, 78886, 78224, 81044, 67054, 25182, 45541,
+        57032, 64313, 34298, 8979, 74203, 38786, 7568, 80623, 45249, 71116, 88388, 91659, 61699, 85652,
+        48149, 84379, 45922, 979, 15088, 24770, 26120, 74937, 33908, 7331, 71820, 63092, 39126, 8073, 23568,
+        33063, 65029,
+    ];
+    let kernel = Case::contraction(of_floats.to_vec()).kernel;
+    compiles(&Work::Kernel(kernel)).expect("no spills");
 }
 
 #[test]
@@ -271,9 +296,10 @@ fn a_softmax_reads_its_input_once_into_registers() {
     let source = &shader.expect("CUDA C").passes[0].source;
     assert_eq!(source.matches("(in0, ").count(), 1, "{source}");
     if is_there() {
-        let options = ["--ptxas-options=--warn-on-local-memory-usage", "--ptxas-options=-Werror"];
         for arch in GENERATIONS {
-            nvrtc::cubin(&cuda::translation_unit(source), arch, &options).expect("arrays in registers");
+            let options = ["--ptxas-options=--warn-on-local-memory-usage"];
+            let cubin = nvrtc::cubin_with(&cuda::translation_unit(source), arch, &options).expect("a cubin");
+            assert!(!cubin.log.contains("ocal memory"), "{}", cubin.log);
         }
     }
 }
