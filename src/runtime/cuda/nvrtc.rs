@@ -19,7 +19,7 @@ const OPTIONS: [&str; 4] = ["--std=c++17", "--fmad=false", "-default-device", "-
 pub const TELL_SPILLS: &str = "--ptxas-options=--warn-on-spills";
 
 /// Lets a thread have all the registers that it can name, where the text does not say how
-/// many blocks a multiprocessor is to hold.
+/// many blocks a multiprocessor is to hold. Compilers of version 12.0 do not know it.
 const ALL_REGISTERS: &str = "--ptxas-options=--minnctapersm=1";
 
 /// The compiler's version, or why it is not there. Never panics.
@@ -69,10 +69,10 @@ impl Cubin {
 
 /// Machine code for compute capability `arch`, as `"90"` or `"90a"`.
 ///
-/// Which registers a thread may have the assembler guesses from the block's size. Its guess
-/// may be too low by a hair, most often where the numbers have 64 bits, while allowing all is
-/// too much as often, for other kernels. So what spills is compiled again with all of them,
-/// and the code that spills less is taken.
+/// How many registers a thread may have the assembler guesses from the block's size. Its guess
+/// may be too low by a hair, most often where the numbers have 64 bits; where all are allowed
+/// it spills as often, in other kernels. So what spills is compiled again with all of them, and
+/// the code that spills less is taken.
 ///
 /// # Errors
 /// What the compiler said; that it is missing.
