@@ -39,6 +39,8 @@ const CASES: &[(&str, &[&[usize]], Convolution)] = &[
     }),
     ("one image of odd size", &[&[48, 9, 11], &[16, 48, 3, 3]], |x| x[0].conv2d(&x[1], None, padded())),
     ("wide", &[&[1, 24, 5, 420], &[24, 24, 3, 3]], |x| x[0].conv2d(&x[1], None, padded()).relu()),
+    ("wide and odd", &[&[4, 24, 5, 421], &[24, 24, 3, 3]], |x| x[0].conv2d(&x[1], None, padded())),
+    ("an odd row", &[&[1, 24, 41, 40], &[24, 24, 3, 3]], |x| x[0].conv2d(&x[1], None, padded())),
     ("small images", &[&[9, 64, 7, 7], &[64, 64, 3, 3]], |x| x[0].conv2d(&x[1], None, padded())),
     ("groups", &[&[2, 64, 14, 14], &[64, 32, 3, 3]], |x| {
         x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).groups(2))
@@ -148,6 +150,30 @@ fn what_is_not_finite_stays_in_its_windows() {
         assert!(strict.iter().any(|x| x.is_nan()) && strict.iter().any(|x| x.is_finite()), "{name}");
         for (i, (a, b)) in found.iter().zip(&strict).enumerate() {
             assert!(a == b || (a.is_nan() && b.is_nan()), "{name}, element {i}: {a}, by windows {b}");
+        }
+    }
+}
+
+/// What is not finite is computed from windows, whose last bits differ.
+#[test]
+fn images_do_not_change_what_others_give() {
+    let _setting = setting();
+    for (name, shapes, call) in CASES.iter().filter(|(_, shapes, _)| shapes[0].len() == 4) {
+        let plain = values(&call(&leaves(shapes, DType::F32, real)));
+        let [image, of_image] =
+            [shapes[0].iter().product(), plain.len()].map(|all: usize| all / shapes[0][0]);
+        // Every other one.
+        for first in 0..2 {
+            let is_spoilt = |i: usize, image: usize| (i / image + first).is_multiple_of(2);
+            let value = |i: usize| {
+                let (number, element) = (i % shapes.len(), i / shapes.len());
+                if number == 0 && is_spoilt(element, image) { f32::NAN } else { real(i) }
+            };
+            let spoilt = values(&call(&leaves(shapes, DType::F32, value)));
+            for (i, (plain, found)) in plain.iter().zip(&spoilt).enumerate() {
+                let expected = if is_spoilt(i, of_image) { found.is_nan() } else { found == plain };
+                assert!(expected, "{name}, element {i}: {found}, of finite images {plain}");
+            }
         }
     }
 }

@@ -14,7 +14,8 @@ pub fn leaves(shapes: &[&[usize]], dtype: DType, value: impl Fn(usize) -> f32) -
     shapes.iter().enumerate().map(leaf).collect()
 }
 
-/// The elements of a tensor.
+/// The elements of a tensor, which is computed by itself.
 pub fn values(x: &Tensor) -> Vec<f64> {
+    x.realize().expect("a result");
     x.to_dtype(DType::F64).to_vec().expect("a result")
 }

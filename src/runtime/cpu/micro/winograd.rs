@@ -4,18 +4,11 @@
 
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 
-/// Tiles that a transform computes at a time; what it reads and writes is padded to
-/// a multiple.
+/// Tiles that a transform computes at a time; what it reads and writes holds as many at least.
 pub const TILES: usize = 16;
 
 /// Products of a tile.
 pub const PRODUCTS: usize = 16;
-
-/// Elements of a row that the inputs of a block of tiles lie in, rounded up.
-pub const READ: usize = 2 * TILES + 8;
-
-/// Elements of a row of a block's outputs.
-const WRITTEN: usize = 2 * TILES;
 
 /// A run of tiles side by side.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +29,9 @@ pub struct TileRow {
 /// each product.
 ///
 /// # Safety
-/// Each of the four rows is readable for `2 * TILES * blocks + 8` elements, each of the 16
-/// lines of factors writable for `TILES * blocks`, for `blocks` blocks of [`TILES`]; what is
-/// written overlaps nothing that is read.
+/// Each of the four rows is readable for `2 * tiles + 2` elements, each of the 16 lines of
+/// factors writable for `tiles`, of [`TILES`] tiles if there are fewer; what is written
+/// overlaps nothing that is read.
 pub fn input() -> unsafe fn(row: &TileRow) {
     each::<Input>()
 }
@@ -47,8 +40,8 @@ pub fn input() -> unsafe fn(row: &TileRow) {
 /// outputs of the tiles are finite.
 ///
 /// # Safety
-/// Each of the 16 lines of products is readable for `TILES * blocks` elements, both rows
-/// writable for twice as many; else as [`input`].
+/// Each of the 16 lines of products is readable for `tiles` elements, both rows writable for
+/// twice as many; else as [`input`].
 pub fn output() -> unsafe fn(row: &TileRow, finite: &mut bool) {
     sums::<Output>()
 }
@@ -76,67 +69,112 @@ versioned! {
     Sums, sums, base_sums, fn(row: &TileRow, finite: &mut bool)
 }
 
+/// An element for each of some tiles.
+type Block = [f32; TILES];
+
+#[inline(always)]
+fn zip(a: &Block, b: &Block, f: impl Fn(f32, f32) -> f32) -> Block {
+    std::array::from_fn(|j| f(a[j], b[j]))
+}
+
+/// The first of each [`TILES`] tiles; the last lie over others, if they are too few by
+/// themselves, so that nothing is touched beyond what there is.
+#[inline(always)]
+fn starts(tiles: usize) -> impl Iterator<Item = usize> {
+    (0..tiles.div_ceil(TILES)).map(move |block| (block * TILES).min(tiles.saturating_sub(TILES)))
+}
+
+/// The `j`th of each row.
+#[inline(always)]
+fn nth<const ROWS: usize, const COLUMNS: usize>(rows: &[[Block; COLUMNS]; ROWS], j: usize) -> [&Block; ROWS] {
+    rows.each_ref().map(|row| &row[j])
+}
+
 struct Input;
 impl Each for Input {
     #[inline(always)]
     unsafe fn run<I: Isa>(row: &TileRow) {
         let TileRow { from, from_step, to, to_step, tiles } = *row;
-        for start in (0..tiles).step_by(TILES) {
+        for start in starts(tiles) {
+            let (from, to) = (from.wrapping_add(2 * start), to.wrapping_add(start));
             // SAFETY: the function's contract.
-            let rows: [&[f32; READ]; 4] =
-                std::array::from_fn(|i| unsafe { &*from.add(i * from_step + 2 * start).cast() });
-            let across = down(rows);
-            for (i, line) in across.iter().enumerate() {
-                for (j, factors) in along(line).iter().enumerate() {
-                    // SAFETY: the function's contract.
-                    unsafe { to.add((4 * i + j) * to_step + start).cast::<[f32; TILES]>().write(*factors) };
-                }
+            unsafe {
+                let rows = [
+                    columns(from),
+                    columns(from.add(from_step)),
+                    columns(from.add(2 * from_step)),
+                    columns(from.add(3 * from_step)),
+                ];
+                let columns =
+                    [four(nth(&rows, 0)), four(nth(&rows, 1)), four(nth(&rows, 2)), four(nth(&rows, 3))];
+                put(four(nth(&columns, 0)), to, to_step);
+                put(four(nth(&columns, 1)), to.add(4 * to_step), to_step);
+                put(four(nth(&columns, 2)), to.add(8 * to_step), to_step);
+                put(four(nth(&columns, 3)), to.add(12 * to_step), to_step);
             }
         }
     }
 }
 
-/// Combines input rows.
+/// Writes blocks to lines a step apart.
+///
+/// # Safety
+/// Each place is writable.
 #[inline(always)]
-fn down(rows: [&[f32; READ]; 4]) -> [[f32; READ]; 4] {
-    let mut lines = [[0.0; READ]; 4];
-    for j in 0..READ {
-        lines[0][j] = rows[0][j] - rows[2][j];
-        lines[1][j] = rows[1][j] + rows[2][j];
-        lines[2][j] = rows[2][j] - rows[1][j];
-        lines[3][j] = rows[1][j] - rows[3][j];
+unsafe fn put([a, b, c, d]: [Block; 4], to: *mut f32, step: usize) {
+    // SAFETY: as the caller says.
+    unsafe {
+        to.cast::<Block>().write_unaligned(a);
+        to.add(step).cast::<Block>().write_unaligned(b);
+        to.add(2 * step).cast::<Block>().write_unaligned(c);
+        to.add(3 * step).cast::<Block>().write_unaligned(d);
     }
-    lines
 }
 
-/// An element for each tile.
-type Block = [f32; TILES];
-
-/// Combines the elements of a row, four to a tile, tiles two apart.
+/// What four elements of an input give.
 #[inline(always)]
-fn along(line: &[f32; READ]) -> [Block; 4] {
-    let zip = |a: &Block, b: &Block, f: fn(f32, f32) -> f32| std::array::from_fn(|j| f(a[j], b[j]));
-    let ([first, second], [third, fourth]) = (split::<0>(line), split::<2>(line));
-    [
-        zip(&first, &third, |a, b| a - b),
-        zip(&second, &third, |a, b| a + b),
-        zip(&third, &second, |a, b| a - b),
-        zip(&second, &fourth, |a, b| a - b),
-    ]
+fn four([a, b, c, d]: [&Block; 4]) -> [Block; 4] {
+    [zip(a, c, |a, c| a - c), zip(b, c, |b, c| b + c), zip(c, b, |c, b| c - b), zip(b, d, |b, d| b - d)]
 }
 
-/// Elements at even and at odd distances from one: halves of 64 bits, which LLVM takes apart
-/// whole vectors at a time, where elements two apart become scalars.
+/// The four elements of each tile's row, tiles two apart.
+///
+/// # Safety
+/// `2 * TILES + 2` elements are readable.
 #[inline(always)]
-fn split<const START: usize>(line: &[f32; READ]) -> [Block; 2] {
-    const { assert!(START + 2 * TILES <= READ) };
-    // SAFETY: so many elements follow, as just asserted.
-    let pairs: [u64; TILES] = unsafe { line.as_ptr().add(START).cast::<[u64; TILES]>().read_unaligned() };
-    let halves = [
+unsafe fn columns(row: *const f32) -> [Block; 4] {
+    // SAFETY: as the caller says.
+    let ([first, second], [third, fourth]) = unsafe { (split(row), split(row.add(2))) };
+    [first, second, third, fourth]
+}
+
+/// Elements at even and at odd distances: halves of 64 bits, which LLVM takes apart whole
+/// vectors at a time, where elements two apart become scalars.
+///
+/// # Safety
+/// `2 * TILES` elements are readable.
+#[inline(always)]
+unsafe fn split(row: *const f32) -> [Block; 2] {
+    // SAFETY: as the caller says.
+    let pairs: [u64; TILES] = unsafe { row.cast::<[u64; TILES]>().read_unaligned() };
+    let (low, high) = (
         pairs.map(|pair| f32::from_bits(pair as u32)),
         pairs.map(|pair| f32::from_bits((pair >> 32) as u32)),
-    ];
-    if cfg!(target_endian = "little") { halves } else { [halves[1], halves[0]] }
+    );
+    if cfg!(target_endian = "little") { [low, high] } else { [high, low] }
+}
+
+/// Writes what [`split`] would take apart.
+///
+/// # Safety
+/// `2 * TILES` elements are writable.
+#[inline(always)]
+unsafe fn put_joined([even, odd]: &[Block; 2], to: *mut f32) {
+    let [low, high] = if cfg!(target_endian = "little") { [even, odd] } else { [odd, even] };
+    let pairs: [u64; TILES] =
+        std::array::from_fn(|j| u64::from(high[j].to_bits()) << 32 | u64::from(low[j].to_bits()));
+    // SAFETY: as the caller says.
+    unsafe { to.cast::<[u64; TILES]>().write_unaligned(pairs) };
 }
 
 struct Output;
@@ -144,78 +182,83 @@ impl Sums for Output {
     #[inline(always)]
     unsafe fn run<I: Isa>(row: &TileRow, finite: &mut bool) {
         let TileRow { from, from_step, to, to_step, tiles } = *row;
-        for start in (0..tiles).step_by(TILES) {
+        // A number that is not finite is none any more when multiplied by 0.
+        let mut faults = [0.0; TILES];
+        for start in starts(tiles) {
+            let from = from.wrapping_add(start);
             // SAFETY: the function's contract.
-            let products: [&[f32; TILES]; PRODUCTS] =
-                std::array::from_fn(|i| unsafe { &*from.add(i * from_step + start).cast() });
-            let outputs = outputs(&products);
-            for (i, row) in outputs.iter().enumerate() {
-                // SAFETY: the function's contract.
-                unsafe { to.add(i * to_step + 2 * start).cast::<[f32; WRITTEN]>().write(*row) };
-                *finite &= all_finite(&row[..WRITTEN.min(2 * (tiles - start))]);
+            unsafe {
+                let rows = [
+                    get(from, from_step),
+                    get(from.add(4 * from_step), from_step),
+                    get(from.add(8 * from_step), from_step),
+                    get(from.add(12 * from_step), from_step),
+                ];
+                let columns =
+                    [two(nth(&rows, 0)), two(nth(&rows, 1)), two(nth(&rows, 2)), two(nth(&rows, 3))];
+                let (first, second) = (two(nth(&columns, 0)), two(nth(&columns, 1)));
+                for outputs in [&first[0], &first[1], &second[0], &second[1]] {
+                    (0..TILES).for_each(|j| faults[j] += outputs[j] * 0.0);
+                }
+                put_joined(&first, to.add(2 * start));
+                put_joined(&second, to.add(to_step + 2 * start));
             }
         }
+        *finite &= faults.iter().take(tiles).all(|&fault| fault == 0.0);
     }
 }
 
-/// Two rows of outputs.
+/// Reads blocks from lines a step apart.
+///
+/// # Safety
+/// Each is readable.
 #[inline(always)]
-fn outputs(products: &[&[f32; TILES]; PRODUCTS]) -> [[f32; WRITTEN]; 2] {
-    let mut rows = [[0.0; WRITTEN]; 2];
-    let mut sums = [[[0.0; TILES]; 4]; 2];
-    for q in 0..4 {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|i| products[4 * i + q]);
-        for j in 0..TILES {
-            sums[0][q][j] = a[j] + b[j] + c[j];
-            sums[1][q][j] = b[j] - c[j] - d[j];
-        }
-    }
-    for (row, [a, b, c, d]) in rows.iter_mut().zip(&sums) {
-        for j in 0..TILES {
-            row[2 * j] = a[j] + b[j] + c[j];
-            row[2 * j + 1] = b[j] - c[j] - d[j];
-        }
-    }
-    rows
+unsafe fn get(from: *const f32, step: usize) -> [Block; 4] {
+    // SAFETY: as the caller says.
+    unsafe { [*from.cast(), *from.add(step).cast(), *from.add(2 * step).cast(), *from.add(3 * step).cast()] }
 }
 
+/// What four products give.
 #[inline(always)]
-fn all_finite(values: &[f32]) -> bool {
-    // A number that is not finite is none any more when multiplied by 0.
-    values.iter().fold(true, |finite, x| finite & (x * 0.0 == 0.0))
+fn two([a, b, c, d]: [&Block; 4]) -> [Block; 2] {
+    let (sum, difference) = (zip(b, c, |b, c| b + c), zip(b, c, |b, c| b - c));
+    [zip(a, &sum, |a, sum| a + sum), zip(&difference, d, |difference, d| difference - d)]
 }
 
 struct Filter;
 impl Spreads for Filter {
     #[inline(always)]
     unsafe fn run<I: Isa>(taps: &[*const f32; 9], to: *mut f32, to_step: usize, channels: usize) {
-        // SAFETY: the function's contract.
-        unsafe {
-            let taps: [&[f32]; 9] = taps.map(|line| std::slice::from_raw_parts(line, channels));
-            for (i, row) in ROWS.iter().enumerate() {
-                for (j, col) in ROWS.iter().enumerate() {
-                    let to = std::slice::from_raw_parts_mut(to.add((4 * i + j) * to_step), channels);
-                    factors(taps, *row, *col, to);
-                }
+        for start in (0..channels).step_by(TILES) {
+            let count = TILES.min(channels - start);
+            // SAFETY: the function's contract.
+            let taps = taps.map(|tap| unsafe { some(tap.add(start), count) });
+            let [a, b, c, d, e, f, g, h, i] = taps.each_ref();
+            let columns = [spread([a, d, g]), spread([b, e, h]), spread([c, f, i])];
+            let lines = [0, 1, 2, 3].map(|i| spread(nth(&columns, i)));
+            for (i, factors) in lines.as_flattened().iter().enumerate() {
+                // SAFETY: the function's contract.
+                unsafe { to.add(i * to_step + start).copy_from_nonoverlapping(factors.as_ptr(), count) };
             }
         }
     }
 }
 
-/// What three taps are multiplied with to give each of four factors.
-const ROWS: [[f32; 3]; 4] = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]];
-
+/// The first elements of a line, and zeros.
+///
+/// # Safety
+/// `count` elements are readable, which are no more than a block has.
 #[inline(always)]
-fn factors(taps: [&[f32]; 9], row: [f32; 3], col: [f32; 3], to: &mut [f32]) {
-    for (channel, factor) in to.iter_mut().enumerate() {
-        let mut sum = 0.0;
-        for i in 0..3 {
-            for j in 0..3 {
-                if row[i] != 0.0 && col[j] != 0.0 {
-                    sum += row[i] * col[j] * taps[3 * i + j][channel];
-                }
-            }
-        }
-        *factor = sum;
-    }
+unsafe fn some(line: *const f32, count: usize) -> Block {
+    let mut block = [0.0; TILES];
+    // SAFETY: as the caller says.
+    unsafe { line.copy_to_nonoverlapping(block.as_mut_ptr(), count) };
+    block
+}
+
+/// What three taps give.
+#[inline(always)]
+fn spread([a, b, c]: [&Block; 3]) -> [Block; 4] {
+    let ends = zip(a, c, |a, c| 0.5 * (a + c));
+    [*a, zip(&ends, b, |ends, b| ends + 0.5 * b), zip(&ends, b, |ends, b| ends - 0.5 * b), *c]
 }

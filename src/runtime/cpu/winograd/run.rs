@@ -7,7 +7,7 @@ use crate::runtime::Bindings;
 use crate::runtime::cpu::contraction::{Read, Side, Strides, Target};
 use crate::runtime::cpu::convolution::Extents;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
-use crate::runtime::cpu::micro::winograd::{self, PRODUCTS, READ, TILES, TileRow};
+use crate::runtime::cpu::micro::winograd::{self, PRODUCTS, TILES, TileRow};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockLaunch, Lines};
 use crate::runtime::cpu::winograd::Winograd;
@@ -52,8 +52,12 @@ impl Cut {
         let width = gemm::even(tiles, TASK.end, TILES).min(tiles);
         let across = tiles.div_ceil(width);
         let all = extents.images * down;
-        let most = (CACHED / extents.channels).clamp(TASK.start, TASK.end).div_ceil(width);
-        let rows = most.min((all * across).div_ceil(TASKS)).max(1);
+        let about = (CACHED / extents.channels).clamp(TASK.start, TASK.end).div_ceil(width);
+        // Vectors of products that are not full take as long as full ones.
+        let padding = |rows: usize| 1024 * (rows * width).next_multiple_of(TILES) / (rows * width);
+        let choices = about.div_ceil(2)..=2 * about;
+        let rows = choices.min_by_key(|&rows| (padding(rows), rows.abs_diff(about))).unwrap_or(about);
+        let rows = rows.min((all * across).div_ceil(TASKS)).max(1);
         Cut { width, rows, across, tasks: all.div_ceil(rows) * across }
     }
 }
@@ -124,7 +128,9 @@ struct Pitch {
 impl Pitch {
     fn of(extents: &Extents, cut: &Cut) -> Pitch {
         let padded = cut.width.next_multiple_of(TILES);
-        let row = 2 * padded + READ - 2 * TILES;
+        // Whole rows, one behind the other, are read as one run.
+        let whole = cut.across == 1 && extents.cols.is_multiple_of(2);
+        let row = if whole { extents.cols + 2 } else { 2 * padded + 2 };
         let tiles = ((cut.rows - 1) * cut.width + padded).next_multiple_of(TILES);
         let filters = (PRODUCED / tiles).next_multiple_of(8).min(extents.filters);
         Pitch {
@@ -138,11 +144,11 @@ impl Pitch {
         }
     }
 
-    /// Calls `body` with room for a task, inputs zero.
+    /// Calls `body` with room for tasks, inputs zero.
     fn with_room(&self, body: impl FnOnce(&Room)) {
         let block = self.filters * 4 * self.tiles;
         let sizes = [
-            CHANNELS * self.channel,
+            CHANNELS * self.channel + 2 * TILES,
             PRODUCTS * self.factors,
             PRODUCTS * self.products,
             2 * self.pair,
@@ -221,7 +227,9 @@ impl Launch<'_> {
         let extents = &self.of.extents;
         let cut = Cut::of(extents);
         let pitch = Pitch::of(extents, &cut);
-        threads::jobs(cut.tasks, |task| pitch.with_room(|room| self.task(&cut, &pitch, task, room)));
+        threads::share(cut.tasks, |tasks| {
+            pitch.with_room(|room| tasks.for_each(|task| self.task(&cut, &pitch, task, room)));
+        });
     }
 
     /// The parts of a task, one for each image that it reaches into.
@@ -262,18 +270,38 @@ impl Launch<'_> {
         }
     }
 
-    /// Reads and transforms some channels of a part's input.
-    fn transform_inputs(&self, pitch: &Pitch, part: &Part, channels: Range<usize>, room: &Room) {
+    /// Reads some channels of a part's input, and puts zeros where the last tiles reach beyond:
+    /// they go into outputs that are not, which are to be finite too.
+    fn read_inputs(&self, pitch: &Pitch, part: &Part, channels: Range<usize>, room: &Room) {
         let Extents { images, rows, cols, .. } = self.of.extents;
         let image = self.batch * images + part.image;
         let (top, left) = (2 * part.rows.start, 2 * part.cols.start);
+        let height = (2 * part.rows.len() + 2).min(rows + 2 - top);
         let width = (2 * part.cols.len() + 2).min(cols + 2 - left);
-        for row in top..(2 * part.rows.end + 2).min(rows + 2) {
-            let start = room.input.wrapping_add((row - top) * pitch.row);
+        let whole = width == cols + 2 && width == pitch.row;
+        let (runs, length) = if whole { (1, height * width) } else { (height, width) };
+        for run in 0..runs {
+            let start = room.input.wrapping_add(run * pitch.row);
             let block = Lines { start: start.cast(), line: pitch.channel, lane: size_of::<f32>() };
-            let from = row * (cols + 2) + left;
-            (self.read)(image, channels.clone(), from..from + width, block);
+            let from = (top + run) * (cols + 2) + left;
+            (self.read)(image, channels.clone(), from..from + length, block);
         }
+        let needed = [2 * part.rows.len() + 2, 2 * part.cols.len() + 2];
+        if needed != [height, width] {
+            let rows = (0..channels.len()).flat_map(|channel| {
+                (0..needed[0]).map(move |row| (row, channel * pitch.channel + row * pitch.row))
+            });
+            for (row, start) in rows {
+                let read = if row < height { width } else { 0 };
+                // SAFETY: each row of the room is as long as needed.
+                unsafe { room.input.add(start + read).write_bytes(0, needed[1] - read) };
+            }
+        }
+    }
+
+    /// Reads and transforms some channels of a part's input.
+    fn transform_inputs(&self, pitch: &Pitch, part: &Part, channels: Range<usize>, room: &Room) {
+        self.read_inputs(pitch, part, channels.clone(), room);
         let transform = winograd::input();
         for channel in channels.clone() {
             let from = room.input.wrapping_add((channel - channels.start) * pitch.channel);
@@ -435,22 +463,23 @@ fn transform_rows(
     row_step: usize,
 ) -> bool {
     let transform = winograd::output();
+    let (tiles, width) = (part.cols.len(), outputs.cols.len());
     let mut finite = true;
     for row in 0..part.rows.len() {
-        let tiles = TileRow {
-            from: from.wrapping_add(row * part.cols.len()),
-            from_step: pitch.products,
-            to: pair,
-            to_step: pitch.pair,
-            tiles: part.cols.len(),
-        };
+        let height = 2.min(outputs.rows.len() - 2 * row);
+        let to = to.wrapping_add(2 * row * row_step);
+        // Tiles may reach beyond the outputs.
+        let in_place = tiles >= TILES && width == 2 * tiles && height == 2;
+        let (start, to_step) = if in_place { (to, row_step) } else { (pair, pitch.pair) };
+        let from = from.wrapping_add(row * tiles);
+        let run = TileRow { from, from_step: pitch.products, to: start, to_step, tiles };
         // SAFETY: the room is laid out so, with padding for whole blocks; outputs have the
-        // rows and columns copied, which are this thread's.
+        // rows and columns written, which are this thread's.
         unsafe {
-            transform(&tiles, &mut finite);
-            for half in 0..2.min(outputs.rows.len() - 2 * row) {
-                let to = to.wrapping_add((2 * row + half) * row_step);
-                to.copy_from_nonoverlapping(pair.add(half * pitch.pair), outputs.cols.len());
+            transform(&run, &mut finite);
+            for half in if in_place { 0..0 } else { 0..height } {
+                let to = to.wrapping_add(half * row_step);
+                to.copy_from_nonoverlapping(pair.add(half * pitch.pair), width);
             }
         }
     }

@@ -1,0 +1,92 @@
+//! The transforms of convolutions, together.
+
+use super::Rng;
+use crate::runtime::cpu::micro::isa::forced::each_level;
+use crate::runtime::cpu::micro::winograd::{PRODUCTS, TILES, TileRow, filter, input, output};
+
+const COUNTS: [usize; 7] = [1, 5, 15, 16, 17, 40, 48];
+
+/// What nothing is to touch.
+const GUARD: f32 = 7e7;
+
+/// The factors of each product of some channels' filters.
+fn factors(taps: &[Vec<f32>; 9]) -> Vec<f32> {
+    let channels = taps[0].len();
+    let mut factors = vec![GUARD; PRODUCTS * channels + 1];
+    let lines = taps.each_ref().map(|line| line.as_ptr());
+    // SAFETY: lines of `channels` elements, of vectors of their own.
+    unsafe { filter()(&lines, factors.as_mut_ptr(), channels, channels) }
+    assert_eq!(factors.pop(), Some(GUARD));
+    factors
+}
+
+/// Two rows of outputs, of four rows of an input and a filter's factors, and whether they are
+/// finite. Products that are none are not numbers.
+fn outputs(rows: &[Vec<f32>; 4], factor: impl Fn(usize) -> f32, tiles: usize) -> ([Vec<f32>; 2], bool) {
+    let held = tiles.max(TILES);
+    let (read, written) = (2 * held + 2, 2 * held);
+    let mut from = rows.concat();
+    assert_eq!(from.len(), 4 * read);
+    let mut products = vec![GUARD; PRODUCTS * held + 1];
+    let mut to = vec![GUARD; 2 * written + 1];
+    let mut finite = true;
+    let mut row =
+        TileRow { from: from.as_mut_ptr(), from_step: read, to: products.as_mut_ptr(), to_step: held, tiles };
+    // SAFETY: lines as long as the contracts ask.
+    unsafe {
+        input()(&row);
+        for (i, product) in products[..PRODUCTS * held].iter_mut().enumerate() {
+            *product = if i % held < tiles { *product * factor(i / held) } else { f32::NAN };
+        }
+        row = TileRow {
+            from: products.as_ptr(),
+            from_step: held,
+            to: to.as_mut_ptr(),
+            to_step: written,
+            tiles,
+        };
+        output()(&row, &mut finite);
+    }
+    assert_eq!((products.pop(), to.pop()), (Some(GUARD), Some(GUARD)));
+    ([&to[..2 * tiles], &to[written..][..2 * tiles]].map(<[f32]>::to_vec), finite)
+}
+
+/// Sums over the windows of one row of outputs.
+fn by_windows(rows: &[Vec<f32>], tap: impl Fn(usize) -> f32, count: usize) -> Vec<f32> {
+    (0..count).map(|at| (0..9).map(|i| tap(i) * rows[i / 3][at + i % 3]).sum()).collect()
+}
+
+#[test]
+fn transforms_give_sums_over_windows() {
+    let mut rng = Rng(5);
+    let mut line = |n: usize| (0..n).map(|_| (rng.unit() * 7.0).floor() as f32 - 3.0).collect::<Vec<f32>>();
+    for tiles in COUNTS {
+        let rows = [(); 4].map(|()| line(2 * tiles.max(TILES) + 2));
+        for channels in COUNTS {
+            let taps = [(); 9].map(|()| line(channels));
+            each_level(|level| {
+                let factors = factors(&taps);
+                for channel in [0, channels / 2, channels - 1] {
+                    let tap = |i: usize| taps[i][channel];
+                    let (found, finite) = outputs(&rows, |i| factors[i * channels + channel], tiles);
+                    let expected = [&rows[..3], &rows[1..]].map(|rows| by_windows(rows, tap, 2 * tiles));
+                    assert_eq!((found, finite), (expected, true), "{level:?}: {channel} of {channels}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_is_told() {
+    for tiles in COUNTS {
+        for (at, value) in [(0, f32::NAN), (tiles, f32::INFINITY), (2 * tiles - 1, f32::NEG_INFINITY)] {
+            let mut rows = [(); 4].map(|()| vec![1.0; 2 * tiles.max(TILES) + 2]);
+            rows[2][at] = value;
+            each_level(|level| {
+                let (_, finite) = outputs(&rows, |_| 1.0, tiles);
+                assert!(!finite, "{level:?}: {value} at {at} of {tiles} tiles");
+            });
+        }
+    }
+}
