@@ -129,7 +129,7 @@ pub fn prefetch_far(start: *const u8, bytes: usize) {
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {
         DType::Bool | DType::U8 => apart::<Spaced<u8>>(),
-        DType::I32 | DType::U32 | DType::F32 => apart::<Spaced<u32>>(),
+        DType::I32 | DType::U32 | DType::F32 => apart::<Words>(),
         DType::I64 | DType::F64 => apart::<Spaced<u64>>(),
         DType::F16 => strided_load_narrow::<f16>,
         DType::BF16 => strided_load_narrow::<bf16>,
@@ -336,6 +336,41 @@ fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
         *d = x[0].widen();
     }
     to[last] = from[STEP * last].widen();
+}
+
+/// A strided load of 32-bit elements.
+struct Words;
+impl Apart for Words {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+        // SAFETY: the contract of `StridedFn`.
+        unsafe {
+            match stride {
+                2 if n > PAIRS => every_other(view_mut(dst, n), view(src, 2 * (n - 1) + 1)),
+                _ => Spaced::<u32>::run::<I>(dst, src, stride, n),
+            }
+        }
+    }
+}
+
+/// Pairs of elements that [`every_other`] takes apart at a time.
+const PAIRS: usize = 16;
+
+/// More than [`PAIRS`] elements, two apart, the last of which ends the slice. The last pairs lie
+/// over those before and end there: elements that are not asked for come first.
+#[inline(always)]
+fn every_other(to: &mut [u32], from: &[u32]) {
+    let last = to.len() - PAIRS;
+    let pairs = |start: usize| -> [u64; PAIRS] {
+        let elements = &from[start..start + 2 * PAIRS];
+        // SAFETY: as many elements as twice the pairs.
+        unsafe { elements.as_ptr().cast::<[u64; PAIRS]>().read_unaligned() }
+    };
+    let (first, second) = if cfg!(target_endian = "little") { (0, 32) } else { (32, 0) };
+    for start in (0..last).step_by(PAIRS) {
+        to[start..start + PAIRS].copy_from_slice(&pairs(2 * start).map(|pair| (pair >> first) as u32));
+    }
+    to[last..].copy_from_slice(&pairs(2 * last - 1).map(|pair| (pair >> second) as u32));
 }
 
 unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {

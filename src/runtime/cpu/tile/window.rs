@@ -75,6 +75,12 @@ struct Run {
     values: Values,
 }
 
+/// See [`Window::ahead`].
+struct Ahead {
+    distance: i64,
+    every: usize,
+}
+
 impl Copying {
     fn of(dtype: DType, step: i64) -> Copying {
         match (step, micro::load(dtype)) {
@@ -106,7 +112,8 @@ impl Window {
             }
             _ => return None,
         };
-        if !access.dynamic.is_empty() || !access.guard.masks.is_empty() {
+        let too_many = access.guard.within.len() > u64::BITS as usize;
+        if !access.dynamic.is_empty() || !access.guard.masks.is_empty() || too_many {
             return None;
         }
         let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
@@ -144,12 +151,17 @@ impl Window {
         along: Range<usize>,
         block: Lines,
     ) {
+        /// Lines of which each run's conditions are looked at.
+        const FEW: usize = 2;
         let start = Values {
             address: self.start,
             conditions: self.conditions.iter().map(|condition| condition.start).collect(),
         };
         let start = at(&self.batch, batch, &start);
         let runs = self.runs(along);
+        // For few lines finding out takes as long as it saves.
+        let reach = (lines.len() > FEW).then(|| self.reach(&runs));
+        let ahead = self.ahead();
         let mut values = start.clone();
         for line in lines.clone() {
             match self.lines.last() {
@@ -159,9 +171,13 @@ impl Window {
                 _ => values = at(&self.lines, line, &start),
             }
             let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
+            let open = reach.as_deref().map_or(u64::MAX, |reach| self.open(&values, reach));
             for run in &runs {
+                if ahead.distance != 0 && line.is_multiple_of(ahead.every) {
+                    self.prefetch(memory, &values, run, ahead.distance);
+                }
                 // SAFETY: the caller's promise.
-                unsafe { self.run(memory, &values, run, to.wrapping_add(run.place * block.lane)) };
+                unsafe { self.run(memory, &values, open, run, to.wrapping_add(run.place * block.lane)) };
             }
         }
     }
@@ -194,20 +210,75 @@ impl Window {
         runs
     }
 
+    /// What to ask for while lines are copied: the same of the outermost axis's next, for as
+    /// few lines as have all of it, if neighbours on the innermost axis read about the same.
+    fn ahead(&self) -> Ahead {
+        /// Elements from one to the next that share lines of the cache.
+        const NEAR: u64 = 4;
+        let inner = self.lines.get(1..).and_then(<[Axis]>::last);
+        let outer = self.lines.first().filter(|_| self.stride().unsigned_abs() <= NEAR);
+        Ahead {
+            distance: outer.map_or(0, |axis| axis.step.address),
+            every: inner.map_or(1, |axis| axis.extent),
+        }
+    }
+
+    /// Asks for a run so far behind one.
+    fn prefetch(&self, memory: Memory, line: &Values, run: &Run, distance: i64) {
+        let size = self.dtype.size();
+        let first = line.address + run.values.address + distance;
+        let start = memory.start.wrapping_offset(first as isize * size as isize);
+        micro::prefetch_far(start, run.len * self.stride().unsigned_abs() as usize * size);
+    }
+
+    /// From an element of a run to the next.
+    fn stride(&self) -> i64 {
+        self.along.last().map_or(1, |axis| axis.step.address)
+    }
+
+    /// What a condition's value grows by from an element of a run to the next.
+    fn step(&self, condition: usize) -> i64 {
+        self.along.last().map_or(0, |axis| axis.step.conditions[condition])
+    }
+
+    /// The least and the greatest that runs add to each condition's value.
+    fn reach(&self, runs: &[Run]) -> SmallVec<[(i64, i64); CONDITIONS]> {
+        let mut reach = SmallVec::from_elem((i64::MAX, i64::MIN), self.conditions.len());
+        for run in runs {
+            for (i, (least, greatest)) in reach.iter_mut().enumerate() {
+                let first = run.values.conditions[i];
+                let last = first + self.step(i) * (run.len as i64 - 1);
+                *least = first.min(last).min(*least);
+                *greatest = first.max(last).max(*greatest);
+            }
+        }
+        reach
+    }
+
+    /// The conditions that may not hold everywhere on a line, a bit for each; mostly none.
+    fn open(&self, line: &Values, reach: &[(i64, i64)]) -> u64 {
+        let of = |(i, (condition, (least, greatest))): (usize, (&Condition, &(i64, i64)))| {
+            let value = line.conditions[i];
+            u64::from(value + least < condition.low || value + greatest >= condition.high) << i
+        };
+        self.conditions.iter().zip(reach).enumerate().map(of).fold(0, |open, bit| open | bit)
+    }
+
     /// # Safety
-    /// As [`Window::write`], for a run at `to`.
+    /// As [`Window::write`], for a run at `to` and what is open on its line.
     #[inline]
-    unsafe fn run(&self, memory: Memory, line: &Values, run: &Run, to: *mut u8) {
-        let steps = self.along.last().map(|axis| &axis.step);
+    unsafe fn run(&self, memory: Memory, line: &Values, open: u64, run: &Run, to: *mut u8) {
         let mut inside = 0..run.len;
-        for (i, condition) in self.conditions.iter().enumerate() {
-            let first = line.conditions[i] + run.values.conditions[i];
-            let step = steps.map_or(0, |s| s.conditions[i]);
-            let last = first + step * (run.len as i64 - 1);
-            if first.min(last) >= condition.low && first.max(last) < condition.high {
+        for (i, &Condition { low, high, .. }) in self.conditions.iter().enumerate() {
+            if open >> i & 1 == 0 {
                 continue;
             }
-            let held = holds(first, step, condition.low, condition.high);
+            let (first, step) = (line.conditions[i] + run.values.conditions[i], self.step(i));
+            let last = first + step * (run.len as i64 - 1);
+            if first.min(last) >= low && first.max(last) < high {
+                continue;
+            }
+            let held = holds(first, step, low, high);
             inside = inside.start.max(held.start)..inside.end.min(held.end);
         }
         let lane = Lane::of(self.dtype).size();
@@ -215,14 +286,16 @@ impl Window {
             // SAFETY: the caller's promise; zero bytes are 0 in every type.
             return unsafe { to.write_bytes(0, run.len * lane) };
         }
-        let step = steps.map_or(1, |s| s.address);
+        let step = self.stride();
         let first = line.address + run.values.address + inside.start as i64 * step;
         let from = memory.start.wrapping_offset(first as isize * self.dtype.size() as isize).cast_const();
         // SAFETY: the caller's promise.
         unsafe {
             // Most runs are inside, and even nothing is a call.
-            if inside.len() < run.len {
+            if inside.start > 0 {
                 to.write_bytes(0, inside.start * lane);
+            }
+            if inside.end < run.len {
                 to.add(inside.end * lane).write_bytes(0, (run.len - inside.end) * lane);
             }
             let to = to.add(inside.start * lane);

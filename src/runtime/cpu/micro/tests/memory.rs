@@ -86,8 +86,9 @@ fn narrowing_rounds_to_nearest_even() {
 fn strided_and_indexed_accesses_agree_with_memory() {
     let mut rng = Rng(29);
     for dtype in DType::ALL {
-        for (n, stride) in LENGTHS.into_iter().flat_map(|n| [(n, 0), (n, 1), (n, 3), (n, -2)]) {
-            let span = 3 * n + 1;
+        let lengths = LENGTHS.into_iter().chain([16, 17, 28]);
+        for (n, stride) in lengths.flat_map(|n| [(n, 0), (n, 1), (n, 2), (n, 3), (n, 4), (n, -2)]) {
+            let span = 4 * n + 1;
             let source = memory(dtype, span, &mut rng);
             let origin = if stride < 0 { 2 * n } else { 0 };
             let at = |i: usize| (origin as isize + i as isize * stride) as usize;
@@ -95,10 +96,15 @@ fn strided_and_indexed_accesses_agree_with_memory() {
             let index: Vec<i64> = (0..n).map(|i| i as i64 * stride as i64).collect();
             let (mut strided, mut gathered) = (Register::new(dtype, n), Register::new(dtype, n));
             // SAFETY: every position lies inside `source`.
-            unsafe {
-                load_strided(dtype)(strided.ptr_mut(), base, stride, n);
-                load_gather(dtype)(gathered.ptr_mut(), base, index.as_ptr(), n);
-            }
+            unsafe { load_gather(dtype)(gathered.ptr_mut(), base, index.as_ptr(), n) };
+            each_level(|level| {
+                // SAFETY: as above.
+                unsafe { load_strided(dtype)(strided.ptr_mut(), base, stride, n) };
+                for i in 0..n {
+                    let want = element(&source, dtype, at(i));
+                    assert!(equal(strided.get(i), want), "{dtype} stride {stride} at {level:?}");
+                }
+            });
             let mut copies = [vec![0u64; span + 1], vec![0u64; span + 1]];
             let to =
                 copies.each_mut().map(|c| c.as_mut_ptr().cast::<u8>().wrapping_add(origin * dtype.size()));
@@ -109,7 +115,6 @@ fn strided_and_indexed_accesses_agree_with_memory() {
             }
             for i in 0..n {
                 let want = element(&source, dtype, at(i));
-                assert!(equal(strided.get(i), want), "{dtype} stride {stride}");
                 assert!(equal(gathered.get(i), want), "{dtype} gather");
                 let last = if stride == 0 { n - 1 } else { i };
                 for copy in &copies {
