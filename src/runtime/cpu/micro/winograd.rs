@@ -1,6 +1,9 @@
 //! The transforms of Winograd's F(2x2, 3x3) (Lavin and Gray, "Fast algorithms for
 //! convolutional neural networks", 2016): 2 by 2 sums over windows of 3 by 3, by 16
 //! products in the place of 36. All their factors are powers of two.
+//!
+//! Rows and columns are written out, one call each: what goes through loops or closures over
+//! them LLVM keeps in memory, and reads in other parts than it wrote.
 
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 
