@@ -276,6 +276,9 @@ unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, in
 /// # Safety
 /// The elements lie in a register.
 unsafe fn zero(to: *mut u8, elements: Range<usize>, lane: usize) {
-    // SAFETY: the caller's promise. Zero bytes are 0 and false in every type.
-    unsafe { to.add(elements.start * lane).write_bytes(0, elements.len() * lane) }
+    // Mostly there are none, and writing none is a call all the same.
+    if !elements.is_empty() {
+        // SAFETY: the caller's promise. Zero bytes are 0 and false in every type.
+        unsafe { to.add(elements.start * lane).write_bytes(0, elements.len() * lane) }
+    }
 }
