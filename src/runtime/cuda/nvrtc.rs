@@ -71,7 +71,7 @@ impl Cubin {
 ///
 /// How many registers a thread may have the assembler guesses from the block's size. Its guess
 /// may be too low by a hair, most often where the numbers have 64 bits; where all are allowed
-/// it spills as often, in other kernels. So what spills is compiled again with all of them, and
+/// it spills twice as often, in other kernels. So what spills is compiled again with all of them, and
 /// the code that spills less is taken.
 ///
 /// # Errors

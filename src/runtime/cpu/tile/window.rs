@@ -112,8 +112,7 @@ impl Window {
             }
             _ => return None,
         };
-        let too_many = access.guard.within.len() > u64::BITS as usize;
-        if !access.dynamic.is_empty() || !access.guard.masks.is_empty() || too_many {
+        if !access.dynamic.is_empty() || !access.guard.masks.is_empty() {
             return None;
         }
         let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
@@ -162,6 +161,7 @@ impl Window {
         // For few lines finding out takes as long as it saves.
         let reach = (lines.len() > FEW).then(|| self.reach(&runs));
         let ahead = self.ahead();
+        let mut open: SmallVec<[bool; CONDITIONS]> = SmallVec::from_elem(true, self.conditions.len());
         let mut values = start.clone();
         for line in lines.clone() {
             match self.lines.last() {
@@ -171,13 +171,15 @@ impl Window {
                 _ => values = at(&self.lines, line, &start),
             }
             let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
-            let open = reach.as_deref().map_or(u64::MAX, |reach| self.open(&values, reach));
+            if let Some(reach) = &reach {
+                self.find_open(&values, reach, &mut open);
+            }
             for run in &runs {
                 if ahead.distance != 0 && line.is_multiple_of(ahead.every) {
                     self.prefetch(memory, &values, run, ahead.distance);
                 }
                 // SAFETY: the caller's promise.
-                unsafe { self.run(memory, &values, open, run, to.wrapping_add(run.place * block.lane)) };
+                unsafe { self.run(memory, &values, &open, run, to.wrapping_add(run.place * block.lane)) };
             }
         }
     }
@@ -255,22 +257,21 @@ impl Window {
         reach
     }
 
-    /// The conditions that may not hold everywhere on a line, a bit for each; mostly none.
-    fn open(&self, line: &Values, reach: &[(i64, i64)]) -> u64 {
-        let of = |(i, (condition, (least, greatest))): (usize, (&Condition, &(i64, i64)))| {
-            let value = line.conditions[i];
-            u64::from(value + least < condition.low || value + greatest >= condition.high) << i
-        };
-        self.conditions.iter().zip(reach).enumerate().map(of).fold(0, |open, bit| open | bit)
+    /// Which conditions may not hold everywhere on a line; mostly none.
+    fn find_open(&self, line: &Values, reach: &[(i64, i64)], open: &mut [bool]) {
+        for (i, (open, (least, greatest))) in open.iter_mut().zip(reach).enumerate() {
+            let (Condition { low, high, .. }, value) = (self.conditions[i], line.conditions[i]);
+            *open = value + least < low || value + greatest >= high;
+        }
     }
 
     /// # Safety
     /// As [`Window::write`], for a run at `to` and what is open on its line.
     #[inline]
-    unsafe fn run(&self, memory: Memory, line: &Values, open: u64, run: &Run, to: *mut u8) {
+    unsafe fn run(&self, memory: Memory, line: &Values, open: &[bool], run: &Run, to: *mut u8) {
         let mut inside = 0..run.len;
         for (i, &Condition { low, high, .. }) in self.conditions.iter().enumerate() {
-            if open >> i & 1 == 0 {
+            if !open[i] {
                 continue;
             }
             let (first, step) = (line.conditions[i] + run.values.conditions[i], self.step(i));

@@ -148,6 +148,7 @@ impl Pitch {
     fn with_room(&self, body: impl FnOnce(&Room)) {
         let block = self.filters * 4 * self.tiles;
         let sizes = [
+            // Of short rows as many tiles are read as a transform computes.
             CHANNELS * self.channel + 2 * TILES,
             PRODUCTS * self.factors,
             PRODUCTS * self.products,
