@@ -115,6 +115,40 @@ fn matmul_with_bias_gelu_and_residual_is_one_kernel() {
 }
 
 #[test]
+fn an_activation_between_products_is_the_one_value_stored() {
+    on_each_device(|device| {
+        let (x, w, bias) = (leaf([256, 128], device), leaf([128, 512], device), leaf([512], device));
+        let back = leaf([512, 128], device);
+        let plan = runs_as_planned(&[&(x.matmul(&w) + &bias).gelu_tanh().matmul(&back)]);
+        assert_kernels!(plan, 2);
+        assert_bytes_moved!(plan, == (2 * 256 * 128 + 2 * 128 * 512 + 512 + 2 * 256 * 512) * F32);
+    });
+}
+
+#[test]
+fn a_norm_before_a_product_stores_what_the_product_reads() {
+    on_each_device(|device| {
+        let (x, weight, bias) = (leaf([256, 128], device), leaf([128], device), leaf([128], device));
+        let w = leaf([128, 512], device);
+        let norm = x.layer_norm([128], NormOpts::default().weight(&weight).bias(&bias));
+        let plan = runs_as_planned(&[&norm.matmul(&w)]);
+        assert_kernels!(plan, 2);
+        assert_bytes_moved!(plan, == (3 * 256 * 128 + 2 * 128 + 128 * 512 + 256 * 512) * F32);
+    });
+}
+
+#[test]
+fn a_value_stored_for_others_is_read_by_the_product_that_continues_it() {
+    on_each_device(|device| {
+        let (x, w, back) = (leaf([256, 128], device), leaf([128, 512], device), leaf([512, 128], device));
+        let hidden = x.matmul(&w);
+        let plan = runs_as_planned(&[&hidden, &hidden.relu().matmul(&back)]);
+        assert_kernels!(plan, 2);
+        assert_bytes_moved!(plan, == (2 * 256 * 128 + 2 * 128 * 512 + 2 * 256 * 512) * F32);
+    });
+}
+
+#[test]
 fn log_softmax_and_the_mean_of_the_targets_are_one_kernel() {
     on_each_device(|device| {
         let scores = leaf([256, 100], device);

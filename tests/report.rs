@@ -207,6 +207,18 @@ fn blockers_are_named() {
 }
 
 #[test]
+fn an_operand_stored_by_the_kernel_before_a_product_says_so() {
+    with_context(&Context::new(), || {
+        let (x, w) = (leaf([64, 64], Device::cpu()), leaf([64, 64], Device::cpu()));
+        let active = x.matmul(&w).relu();
+        let product = active.matmul(&w);
+        let report = product.plan().unwrap();
+        let apart = separation(&report, &active, &product).unwrap().to_string();
+        assert!(apart.contains("kernel before it computes it once"), "{apart}\n{report}");
+    });
+}
+
+#[test]
 fn a_value_computed_in_several_kernels_is_listed() {
     with_context(&Context::new(), || {
         let x = leaf([32, 48], Device::cpu());

@@ -26,6 +26,11 @@ pub enum Blocker {
     /// A contraction's operand is cheaper stored than computed again.
     #[error("{0} before a contraction would be computed again for every block of the result")]
     ExpensivePrologue(&'static str),
+    /// The kernel before a contraction stores the operand instead of what it is computed from.
+    #[error(
+        "the kernel before it computes it once and stores no more for it; a contraction would for every block of the result"
+    )]
+    ComputedBefore,
     /// A scan's axis must be the kernel's only row axis.
     #[error("the scan does not run along the kernel's rows")]
     ScanAxis,

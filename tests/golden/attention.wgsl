@@ -266,7 +266,7 @@ fn main(
     }
 }
 
-// max_sum_where_sub_exp_reciprocal[2, 4, 16, 16]
+// max_sum_sub_exp_reciprocal_mul[2, 4, 16, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
@@ -285,6 +285,9 @@ fn negate_f32(x: f32) -> f32 {
 }
 fn subtract_f32(x: f32, y: f32) -> f32 {
     return opaque_f32(x + negate_f32(y));
+}
+fn multiply_f32(x: f32, y: f32) -> f32 {
+    return opaque_f32(x * y);
 }
 fn reciprocal_f32(x: f32) -> f32 {
     return opaque_f32(number_f32(0x3f800000u) / x);
@@ -338,11 +341,6 @@ fn in0_begun(group: i32) -> i32 {
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
     let e = u32(eighth);
     out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
-}
-@group(0) @binding(3) var<storage, read_write> out1_0: array<f32>;
-fn out1(at: i32, x: f32) {
-    let e = u32(at);
-    out1_0[e] = x;
 }
 
 @compute @workgroup_size(64)
@@ -473,24 +471,85 @@ fn main(
         let v9_6 = exp_f32(v8_6);
         let v9_7 = exp_f32(v8_7);
         s5a = add_f32(s5a, add_f32(add_f32(add_f32(v9_0, v9_1), add_f32(v9_2, v9_3)), add_f32(add_f32(v9_4, v9_5), add_f32(v9_6, v9_7))));
-        let at8 = (i1 * 256 + i2 * 16 + i3_0) >> 3u;
-        out0(at8, vec4(v9_0, v9_1, v9_2, v9_3), vec4(v9_4, v9_5, v9_6, v9_7));
     }
     let v10 = s5a;
     let v11 = reciprocal_f32(v10);
-    out1(i1 * 16 + i2, v11);
+    for (var row: i32 = 0; row < 16; row += 8) {
+        let i3_0 = row;
+        let i3_1 = i3_0 + 1;
+        let i3_2 = i3_0 + 2;
+        let i3_3 = i3_0 + 3;
+        let i3_4 = i3_0 + 4;
+        let i3_5 = i3_0 + 5;
+        let i3_6 = i3_0 + 6;
+        let i3_7 = i3_0 + 7;
+        let v2_0 = ((i2) < (i3_0));
+        let v2_1 = ((i2) < (i3_1));
+        let v2_2 = ((i2) < (i3_2));
+        let v2_3 = ((i2) < (i3_3));
+        let v2_4 = ((i2) < (i3_4));
+        let v2_5 = ((i2) < (i3_5));
+        let v2_6 = ((i2) < (i3_6));
+        let v2_7 = ((i2) < (i3_7));
+        let v3_0 = (!v2_0);
+        let v3_1 = (!v2_1);
+        let v3_2 = (!v2_2);
+        let v3_3 = (!v2_3);
+        let v3_4 = (!v2_4);
+        let v3_5 = (!v2_5);
+        let v3_6 = (!v2_6);
+        let v3_7 = (!v2_7);
+        let at8 = in0_begun((i1 * 256 + i2 * 16 + i3_0) >> 3u);
+        let eight9 = in0(at8);
+        let v4_0 = eight9.low.x;
+        let v4_1 = eight9.low.y;
+        let v4_2 = eight9.low.z;
+        let v4_3 = eight9.low.w;
+        let v4_4 = eight9.high.x;
+        let v4_5 = eight9.high.y;
+        let v4_6 = eight9.high.z;
+        let v4_7 = eight9.high.w;
+        let v6_0 = select(v5, v4_0, v3_0);
+        let v6_1 = select(v5, v4_1, v3_1);
+        let v6_2 = select(v5, v4_2, v3_2);
+        let v6_3 = select(v5, v4_3, v3_3);
+        let v6_4 = select(v5, v4_4, v3_4);
+        let v6_5 = select(v5, v4_5, v3_5);
+        let v6_6 = select(v5, v4_6, v3_6);
+        let v6_7 = select(v5, v4_7, v3_7);
+        let v8_0 = subtract_f32(v6_0, v7);
+        let v8_1 = subtract_f32(v6_1, v7);
+        let v8_2 = subtract_f32(v6_2, v7);
+        let v8_3 = subtract_f32(v6_3, v7);
+        let v8_4 = subtract_f32(v6_4, v7);
+        let v8_5 = subtract_f32(v6_5, v7);
+        let v8_6 = subtract_f32(v6_6, v7);
+        let v8_7 = subtract_f32(v6_7, v7);
+        let v9_0 = exp_f32(v8_0);
+        let v9_1 = exp_f32(v8_1);
+        let v9_2 = exp_f32(v8_2);
+        let v9_3 = exp_f32(v8_3);
+        let v9_4 = exp_f32(v8_4);
+        let v9_5 = exp_f32(v8_5);
+        let v9_6 = exp_f32(v8_6);
+        let v9_7 = exp_f32(v8_7);
+        let v12_0 = multiply_f32(v9_0, v11);
+        let v12_1 = multiply_f32(v9_1, v11);
+        let v12_2 = multiply_f32(v9_2, v11);
+        let v12_3 = multiply_f32(v9_3, v11);
+        let v12_4 = multiply_f32(v9_4, v11);
+        let v12_5 = multiply_f32(v9_5, v11);
+        let v12_6 = multiply_f32(v9_6, v11);
+        let v12_7 = multiply_f32(v9_7, v11);
+        let at10 = (i1 * 256 + i2 * 16 + i3_0) >> 3u;
+        out0(at10, vec4(v12_0, v12_1, v12_2, v12_3), vec4(v12_4, v12_5, v12_6, v12_7));
+    }
 }
 
-// contract_mul[2, 4, 16, 8]
+// contract[2, 4, 16, 8]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
-}
-fn opaque_f32(x: f32) -> f32 {
-    return bitcast<f32>(bitcast<u32>(x) ^ launch[0].x);
-}
-fn multiply_f32(x: f32, y: f32) -> f32 {
-    return opaque_f32(x * y);
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -519,16 +578,7 @@ var<private> fours1: i32;
 fn in1_begun(group: i32) -> i32 {
     return group + fours1;
 }
-@group(0) @binding(3) var<storage, read_write> in2_0: array<vec2<u64>>;
-fn in2(quad: i32) -> vec4<f32> {
-    let e = u32(quad);
-    return bitcast<vec4<f32>>(words_of(in2_0[e]));
-}
-var<private> fours2: i32;
-fn in2_begun(group: i32) -> i32 {
-    return group + fours2;
-}
-@group(0) @binding(4) var<storage, read_write> out0_0: array<vec2<u64>>;
+@group(0) @binding(3) var<storage, read_write> out0_0: array<vec2<u64>>;
 fn out0(quad: i32, a: f32, b: f32, c: f32, d: f32) {
     let e = u32(quad);
     out0_0[e] = long_words(bitcast<vec4<u32>>(vec4<f32>(a, b, c, d)));
@@ -588,33 +638,11 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let v0_3_1 = four8.y;
     let v0_3_2 = four8.z;
     let v0_3_3 = four8.w;
-    let at9 = in1_begun((i1 * 16 + i2_0) >> 2u);
-    let four10 = in1(at9);
-    let v1_0 = four10.x;
-    let v1_1 = four10.y;
-    let v1_2 = four10.z;
-    let v1_3 = four10.w;
-    let v2_0_0 = multiply_f32(v0_0_0, v1_0);
-    let v2_0_1 = multiply_f32(v0_0_1, v1_0);
-    let v2_0_2 = multiply_f32(v0_0_2, v1_0);
-    let v2_0_3 = multiply_f32(v0_0_3, v1_0);
-    let v2_1_0 = multiply_f32(v0_1_0, v1_1);
-    let v2_1_1 = multiply_f32(v0_1_1, v1_1);
-    let v2_1_2 = multiply_f32(v0_1_2, v1_1);
-    let v2_1_3 = multiply_f32(v0_1_3, v1_1);
-    let v2_2_0 = multiply_f32(v0_2_0, v1_2);
-    let v2_2_1 = multiply_f32(v0_2_1, v1_2);
-    let v2_2_2 = multiply_f32(v0_2_2, v1_2);
-    let v2_2_3 = multiply_f32(v0_2_3, v1_2);
-    let v2_3_0 = multiply_f32(v0_3_0, v1_3);
-    let v2_3_1 = multiply_f32(v0_3_1, v1_3);
-    let v2_3_2 = multiply_f32(v0_3_2, v1_3);
-    let v2_3_3 = multiply_f32(v0_3_3, v1_3);
     return array<vec4<Element>, 4>(
-        vec4<Element>(v2_0_0, v2_0_1, v2_0_2, v2_0_3),
-        vec4<Element>(v2_1_0, v2_1_1, v2_1_2, v2_1_3),
-        vec4<Element>(v2_2_0, v2_2_1, v2_2_2, v2_2_3),
-        vec4<Element>(v2_3_0, v2_3_1, v2_3_2, v2_3_3),
+        vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
+        vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
+        vec4<Element>(v0_2_0, v0_2_1, v0_2_2, v0_2_3),
+        vec4<Element>(v0_3_0, v0_3_1, v0_3_2, v0_3_3),
     );
 }
 fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
@@ -629,35 +657,35 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let at1 = in2_begun((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
-    let four2 = in2(at1);
-    let v3_0_0 = four2.x;
-    let v3_1_0 = four2.y;
-    let v3_2_0 = four2.z;
-    let v3_3_0 = four2.w;
-    let at3 = in2_begun((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
-    let four4 = in2(at3);
-    let v3_0_1 = four4.x;
-    let v3_1_1 = four4.y;
-    let v3_2_1 = four4.z;
-    let v3_3_1 = four4.w;
-    let at5 = in2_begun((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
-    let four6 = in2(at5);
-    let v3_0_2 = four6.x;
-    let v3_1_2 = four6.y;
-    let v3_2_2 = four6.z;
-    let v3_3_2 = four6.w;
-    let at7 = in2_begun((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
-    let four8 = in2(at7);
-    let v3_0_3 = four8.x;
-    let v3_1_3 = four8.y;
-    let v3_2_3 = four8.z;
-    let v3_3_3 = four8.w;
+    let at1 = in1_begun((i1 * 128 + i3_0 + i4_0 * 8) >> 2u);
+    let four2 = in1(at1);
+    let v1_0_0 = four2.x;
+    let v1_1_0 = four2.y;
+    let v1_2_0 = four2.z;
+    let v1_3_0 = four2.w;
+    let at3 = in1_begun((i1 * 128 + i3_0 + i4_1 * 8) >> 2u);
+    let four4 = in1(at3);
+    let v1_0_1 = four4.x;
+    let v1_1_1 = four4.y;
+    let v1_2_1 = four4.z;
+    let v1_3_1 = four4.w;
+    let at5 = in1_begun((i1 * 128 + i3_0 + i4_2 * 8) >> 2u);
+    let four6 = in1(at5);
+    let v1_0_2 = four6.x;
+    let v1_1_2 = four6.y;
+    let v1_2_2 = four6.z;
+    let v1_3_2 = four6.w;
+    let at7 = in1_begun((i1 * 128 + i3_0 + i4_3 * 8) >> 2u);
+    let four8 = in1(at7);
+    let v1_0_3 = four8.x;
+    let v1_1_3 = four8.y;
+    let v1_2_3 = four8.z;
+    let v1_3_3 = four8.w;
     return array<vec4<Element>, 4>(
-        vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
-        vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
-        vec4<Element>(v3_0_2, v3_1_2, v3_2_2, v3_3_2),
-        vec4<Element>(v3_0_3, v3_1_3, v3_2_3, v3_3_3),
+        vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
+        vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
+        vec4<Element>(v1_0_2, v1_1_2, v1_2_2, v1_3_2),
+        vec4<Element>(v1_0_3, v1_1_3, v1_2_3, v1_3_3),
     );
 }
 fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
@@ -668,12 +696,12 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let i3_1 = i3_0 + 1;
     let i3_2 = i3_0 + 2;
     let i3_3 = i3_0 + 3;
-    let v4_0 = x[0];
-    let v4_1 = x[1];
-    let v4_2 = x[2];
-    let v4_3 = x[3];
+    let v2_0 = x[0];
+    let v2_1 = x[1];
+    let v2_2 = x[2];
+    let v2_3 = x[3];
     let at1 = (i1 * 128 + i2 * 8 + i3_0) >> 2u;
-    out0(at1, v4_0, v4_1, v4_2, v4_3);
+    out0(at1, v2_0, v2_1, v2_2, v2_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -709,7 +737,6 @@ fn main(
 ) {
     fours0 = i32(launch[1].x / 4u);
     fours1 = i32(launch[1].y / 4u);
-    fours2 = i32(launch[1].z / 4u);
     let tile = i32(group.y * groups.x + group.x);
     let row_tiles = (m() + ROWS - 1) / ROWS;
     let column_tiles = (n() + COLUMNS - 1) / COLUMNS;

@@ -1,7 +1,20 @@
-// contract[64, 128]
+// contract_maximum[64, 128]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
+}
+fn nan_f32(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+fn rank_max_f32(x: f32) -> i32 {
+    let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
+    return bits ^ ((bits >> 31u) & 0x7fffffff);
+}
+fn unrank_f32(rank: i32) -> f32 {
+    return bitcast<f32>(rank ^ ((rank >> 31u) & 0x7fffffff));
+}
+fn maximum_f32(x: f32, y: f32) -> f32 {
+    return unrank_f32(max(rank_max_f32(x), rank_max_f32(y)));
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -149,8 +162,13 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let v2_1 = x[1];
     let v2_2 = x[2];
     let v2_3 = x[3];
+    let v3 = number_f32(0x00000000u /* 0.0 */);
+    let v4_0 = maximum_f32(v2_0, v3);
+    let v4_1 = maximum_f32(v2_1, v3);
+    let v4_2 = maximum_f32(v2_2, v3);
+    let v4_3 = maximum_f32(v2_3, v3);
     let at1 = (i0 * 128 + i1_0) >> 2u;
-    out0(at1, v2_0, v2_1, v2_2, v2_3);
+    out0(at1, v4_0, v4_1, v4_2, v4_3);
 }
 
 // Fours of rows in a workgroup's tile.
@@ -240,23 +258,10 @@ fn main(
     }
 }
 
-// contract_maximum[64, 16]
+// contract[64, 16]
 @group(0) @binding(0) var<uniform> launch: array<vec4<u32>, 2>;
 fn number_f32(bits: u32) -> f32 {
     return bitcast<f32>(bits ^ launch[0].x);
-}
-fn nan_f32(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
-}
-fn rank_max_f32(x: f32) -> i32 {
-    let bits = select(bitcast<i32>(x), 0x7fc00000, nan_f32(x));
-    return bits ^ ((bits >> 31u) & 0x7fffffff);
-}
-fn unrank_f32(rank: i32) -> f32 {
-    return bitcast<f32>(rank ^ ((rank >> 31u) & 0x7fffffff));
-}
-fn maximum_f32(x: f32, y: f32) -> f32 {
-    return unrank_f32(max(rank_max_f32(x), rank_max_f32(y)));
 }
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
@@ -344,28 +349,11 @@ fn load_a(batch: i32, row: i32, depth: i32) -> array<vec4<Element>, 4> {
     let v0_3_1 = four8.y;
     let v0_3_2 = four8.z;
     let v0_3_3 = four8.w;
-    let v1 = number_f32(0x00000000u /* 0.0 */);
-    let v2_0_0 = maximum_f32(v0_0_0, v1);
-    let v2_0_1 = maximum_f32(v0_0_1, v1);
-    let v2_0_2 = maximum_f32(v0_0_2, v1);
-    let v2_0_3 = maximum_f32(v0_0_3, v1);
-    let v2_1_0 = maximum_f32(v0_1_0, v1);
-    let v2_1_1 = maximum_f32(v0_1_1, v1);
-    let v2_1_2 = maximum_f32(v0_1_2, v1);
-    let v2_1_3 = maximum_f32(v0_1_3, v1);
-    let v2_2_0 = maximum_f32(v0_2_0, v1);
-    let v2_2_1 = maximum_f32(v0_2_1, v1);
-    let v2_2_2 = maximum_f32(v0_2_2, v1);
-    let v2_2_3 = maximum_f32(v0_2_3, v1);
-    let v2_3_0 = maximum_f32(v0_3_0, v1);
-    let v2_3_1 = maximum_f32(v0_3_1, v1);
-    let v2_3_2 = maximum_f32(v0_3_2, v1);
-    let v2_3_3 = maximum_f32(v0_3_3, v1);
     return array<vec4<Element>, 4>(
-        vec4<Element>(v2_0_0, v2_0_1, v2_0_2, v2_0_3),
-        vec4<Element>(v2_1_0, v2_1_1, v2_1_2, v2_1_3),
-        vec4<Element>(v2_2_0, v2_2_1, v2_2_2, v2_2_3),
-        vec4<Element>(v2_3_0, v2_3_1, v2_3_2, v2_3_3),
+        vec4<Element>(v0_0_0, v0_0_1, v0_0_2, v0_0_3),
+        vec4<Element>(v0_1_0, v0_1_1, v0_1_2, v0_1_3),
+        vec4<Element>(v0_2_0, v0_2_1, v0_2_2, v0_2_3),
+        vec4<Element>(v0_3_0, v0_3_1, v0_3_2, v0_3_3),
     );
 }
 fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
@@ -381,33 +369,33 @@ fn load_b(batch: i32, depth: i32, column: i32) -> array<vec4<Element>, 4> {
     let i1_3 = i1_0 + 3;
     let at1 = in1_begun((i1_0 + i2_0 * 16) >> 2u);
     let four2 = in1(at1);
-    let v3_0_0 = four2.x;
-    let v3_1_0 = four2.y;
-    let v3_2_0 = four2.z;
-    let v3_3_0 = four2.w;
+    let v1_0_0 = four2.x;
+    let v1_1_0 = four2.y;
+    let v1_2_0 = four2.z;
+    let v1_3_0 = four2.w;
     let at3 = in1_begun((i1_0 + i2_1 * 16) >> 2u);
     let four4 = in1(at3);
-    let v3_0_1 = four4.x;
-    let v3_1_1 = four4.y;
-    let v3_2_1 = four4.z;
-    let v3_3_1 = four4.w;
+    let v1_0_1 = four4.x;
+    let v1_1_1 = four4.y;
+    let v1_2_1 = four4.z;
+    let v1_3_1 = four4.w;
     let at5 = in1_begun((i1_0 + i2_2 * 16) >> 2u);
     let four6 = in1(at5);
-    let v3_0_2 = four6.x;
-    let v3_1_2 = four6.y;
-    let v3_2_2 = four6.z;
-    let v3_3_2 = four6.w;
+    let v1_0_2 = four6.x;
+    let v1_1_2 = four6.y;
+    let v1_2_2 = four6.z;
+    let v1_3_2 = four6.w;
     let at7 = in1_begun((i1_0 + i2_3 * 16) >> 2u);
     let four8 = in1(at7);
-    let v3_0_3 = four8.x;
-    let v3_1_3 = four8.y;
-    let v3_2_3 = four8.z;
-    let v3_3_3 = four8.w;
+    let v1_0_3 = four8.x;
+    let v1_1_3 = four8.y;
+    let v1_2_3 = four8.z;
+    let v1_3_3 = four8.w;
     return array<vec4<Element>, 4>(
-        vec4<Element>(v3_0_0, v3_1_0, v3_2_0, v3_3_0),
-        vec4<Element>(v3_0_1, v3_1_1, v3_2_1, v3_3_1),
-        vec4<Element>(v3_0_2, v3_1_2, v3_2_2, v3_3_2),
-        vec4<Element>(v3_0_3, v3_1_3, v3_2_3, v3_3_3),
+        vec4<Element>(v1_0_0, v1_1_0, v1_2_0, v1_3_0),
+        vec4<Element>(v1_0_1, v1_1_1, v1_2_1, v1_3_1),
+        vec4<Element>(v1_0_2, v1_1_2, v1_2_2, v1_3_2),
+        vec4<Element>(v1_0_3, v1_1_3, v1_2_3, v1_3_3),
     );
 }
 fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
@@ -417,12 +405,12 @@ fn store_c(batch: i32, row: i32, column: i32, x: vec4<Element>) {
     let i1_1 = i1_0 + 1;
     let i1_2 = i1_0 + 2;
     let i1_3 = i1_0 + 3;
-    let v4_0 = x[0];
-    let v4_1 = x[1];
-    let v4_2 = x[2];
-    let v4_3 = x[3];
+    let v2_0 = x[0];
+    let v2_1 = x[1];
+    let v2_2 = x[2];
+    let v2_3 = x[3];
     let at1 = (i0 * 16 + i1_0) >> 2u;
-    out0(at1, v4_0, v4_1, v4_2, v4_3);
+    out0(at1, v2_0, v2_1, v2_2, v2_3);
 }
 
 // Fours of rows in a workgroup's tile.

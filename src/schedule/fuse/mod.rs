@@ -4,8 +4,10 @@
 //! it where lowering the enlarged kernel succeeds and its cost is sound;
 //! kernels that read the same value merge where they can. What is read by
 //! several kernels is computed in each of them or stored, whichever moves
-//! fewer bytes. Every refusal is kept, for `why_not_fused`.
+//! fewer bytes. What is left before a product goes to the kernel that stores
+//! what it reads, if that can take it. Every refusal is kept, for `why_not_fused`.
 
+mod before;
 mod finish;
 mod judge;
 mod merge;
@@ -89,6 +91,7 @@ pub fn fuse<'a>(context: &'a Context<'a>) -> Fusion {
         state.visit(id);
     }
     state.merge_siblings();
+    state.compute_operands_before();
     state.finish()
 }
 

@@ -1,0 +1,197 @@
+//! Elementwise work on the operands of products, given to the kernels before them.
+//!
+//! A product computes what lies before it anew for every block of its result, so
+//! fusion, which takes nodes consumers first, may leave half of an activation there
+//! and store what it is computed from, twice as much at times. Where the kernel
+//! that computes those values can compute the operand as well, and the two kernels
+//! then move no more bytes, it does.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use crate::ir::{NodeId, Op};
+use crate::kernel::cost::cost;
+use crate::kernel::{Blocker, Call};
+use crate::schedule::class::{Class, is_product, read_operands};
+use crate::schedule::fuse::reach::Need;
+use crate::schedule::fuse::{GroupId, MAX_MEMBERS, State, add_readers};
+
+/// Nodes of a product's kernel before one of its operands.
+#[derive(Debug, Default)]
+struct Prologue {
+    /// The members that compute the operand, it first, descending.
+    members: Vec<NodeId>,
+    /// The values they are computed from that other kernels store.
+    sources: Vec<NodeId>,
+    /// How often each value below is read by what is before the operand.
+    reads: Vec<(NodeId, u32)>,
+}
+
+impl Prologue {
+    fn reads(&self, id: NodeId) -> u32 {
+        self.reads.binary_search_by_key(&id, |read| read.0).map_or(0, |place| self.reads[place].1)
+    }
+}
+
+impl State<'_> {
+    /// Gives the work before products to kernels before them, where those can take it.
+    pub(super) fn compute_operands_before(&mut self) {
+        for number in 0..self.groups.len() as GroupId {
+            let product = self.groups[number as usize].as_ref().filter(|group| group.contraction);
+            let Some(group) = product else { continue };
+            let products = group.members.iter().filter(|&&id| is_product(&self.graph.node(id).op));
+            let operands: SmallVec<[NodeId; 4]> =
+                products.flat_map(|&id| read_operands(self.graph.node(id)).iter().copied()).collect();
+            for operand in operands {
+                let operand = self.unmoved(operand);
+                if let Some(prologue) = self.prologue(number, operand) {
+                    self.give_to_a_source(number, &prologue);
+                }
+            }
+        }
+    }
+
+    /// What a value is, but for movement that its readers do themselves.
+    fn unmoved(&self, mut id: NodeId) -> NodeId {
+        while self.classes[id.index()] == Class::Movement && !self.stored[id.index()] {
+            id = self.graph.node(id).operands[0];
+        }
+        id
+    }
+
+    /// What a product's kernel computes before an operand; `None` where there is
+    /// nothing, or something that others need as well.
+    fn prologue(&self, number: GroupId, operand: NodeId) -> Option<Prologue> {
+        let own = |id: NodeId| self.group_of[id.index()] == Some(number);
+        let mut found = Prologue::default();
+        let mut pending = BTreeMap::from([(operand, 0u32)]);
+        // Users have higher numbers, so a node comes after all that read it.
+        while let Some((id, reads)) = pending.pop_last() {
+            let index = id.index();
+            found.reads.push((id, reads));
+            if own(id) {
+                let alone = id == operand || reads == self.uses[index];
+                if self.classes[index] != Class::Pointwise || self.stored[index] || !alone {
+                    return None;
+                }
+                found.members.push(id);
+            } else if self.group_of[index].is_some() {
+                found.sources.push(id);
+                continue;
+            }
+            // What others need moved as well, they read.
+            let alone = own(id) || reads == self.uses[index];
+            for &below in read_operands(self.graph.node(id)) {
+                *pending.entry(below).or_default() += u32::from(alone);
+            }
+        }
+        found.reads.reverse();
+        (found.members.first() == Some(&operand)).then_some(found)
+    }
+
+    /// Computes an operand in the first kernel of those that store what it is
+    /// computed from which can do so.
+    fn give_to_a_source(&mut self, product: GroupId, prologue: &Prologue) {
+        let mut sources = prologue.sources.clone();
+        sources.sort_by_key(|&id| std::cmp::Reverse(self.graph.ty(id).bytes()));
+        let mut tried: SmallVec<[GroupId; 4]> = SmallVec::new();
+        for source in sources {
+            let Some(number) = self.group_of[source.index()] else { continue };
+            if tried.contains(&number) {
+                continue;
+            }
+            tried.push(number);
+            if self.may_take(number, prologue) && self.give(product, number, prologue) {
+                return;
+            }
+        }
+    }
+
+    /// Whether nothing but its form and cost keeps a kernel from computing what
+    /// lies before a product.
+    fn may_take(&self, number: GroupId, prologue: &Prologue) -> bool {
+        let group = self.group(number);
+        let leader = group.roots[0];
+        let computes = !matches!(self.classes[leader.index()], Class::Opaque | Class::Scatter);
+        let device = self.graph.ty(leader).device == self.graph.ty(prologue.members[0]).device;
+        let apart = |other: GroupId| other == number || self.depends(number, other) == Need::No;
+        let from_memory = |other: GroupId| other == number || self.depends(number, other) != Need::No;
+        computes
+            && device
+            && group.members.len() + prologue.members.len() <= MAX_MEMBERS
+            && prologue
+                .sources
+                .iter()
+                .filter_map(|id| self.group_of[id.index()])
+                .all(|other| other == number || self.depends(other, number) == Need::No)
+            && prologue.members.iter().all(|&id| self.waiters(id).into_iter().all(apart))
+            && !prologue.members.iter().any(|&id| self.memory_readers(id).into_iter().any(from_memory))
+    }
+
+    /// Has one kernel compute what another does before a product; whether it does now.
+    fn give(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
+        let operand = prologue.members[0];
+        let old_roots = self.group(number).roots.clone();
+        let product_roots = self.group(product).roots.clone();
+        let bytes = |calls: &[Call]| -> u64 {
+            calls
+                .iter()
+                .map(|call| cost(&call.kernel))
+                .map(|cost| cost.loaded.saturating_add(cost.stored))
+                .sum()
+        };
+        let before = [self.lower(&[number], None, &old_roots), self.lower(&[product], None, &product_roots)];
+        let [Ok(first), Ok(second)] = before else { return false };
+        let dropped = |&&id: &&NodeId| self.only_before(id, number, prologue);
+        let unread: SmallVec<[NodeId; 2]> = old_roots.iter().filter(dropped).copied().collect();
+        let mut roots: Vec<NodeId> = old_roots.iter().copied().filter(|id| !unread.contains(id)).collect();
+        roots.insert(roots.partition_point(|&root| root < operand), operand);
+        self.assign(prologue, number, &unread, true);
+        let after = [self.lower(&[number], None, &roots), self.lower(&[product], None, &product_roots)];
+        let taken = match after {
+            [Ok(a), Ok(b)] => bytes(&[a, b]) <= bytes(&[first, second]),
+            [Err(_), _] | [_, Err(_)] => false,
+        };
+        if taken {
+            self.settle(product, number, prologue, roots);
+        } else {
+            self.assign(prologue, product, &unread, false);
+        }
+        taken
+    }
+
+    /// Whether a value that a kernel stores is needed by nobody but that kernel
+    /// and what lies before a product.
+    fn only_before(&self, id: NodeId, number: GroupId, prologue: &Prologue) -> bool {
+        let members = self.group(number).members.iter().flat_map(|&member| &self.graph.node(member).operands);
+        let within = members.filter(|&&operand| operand == id).count() as u32;
+        let asked = self.graph.outputs.contains(&id) || matches!(self.graph.node(id).op, Op::Copy(_));
+        !asked && prologue.reads(id) + within == self.uses[id.index()]
+    }
+
+    /// Takes the members of a prologue for a kernel's; its operand is in memory, or
+    /// else the values that are read for nothing but it.
+    fn assign(&mut self, prologue: &Prologue, number: GroupId, unread: &[NodeId], operand_stored: bool) {
+        prologue.members.iter().for_each(|id| self.group_of[id.index()] = Some(number));
+        unread.iter().for_each(|id| self.stored[id.index()] = !operand_stored);
+        self.stored[prologue.members[0].index()] = operand_stored;
+    }
+
+    /// Writes down that a kernel computes what lay before a product.
+    fn settle(&mut self, product: GroupId, number: GroupId, prologue: &Prologue, roots: Vec<NodeId>) {
+        let operand = prologue.members[0];
+        self.refuse(operand, product, Blocker::ComputedBefore);
+        self.group_mut(product).members.retain(|id| !prologue.members.contains(id));
+        let group = self.group_mut(number);
+        group.roots = roots;
+        group.members.extend(&prologue.members);
+        self.readers[operand.index()] = smallvec::smallvec![product];
+        for &(id, _) in &prologue.reads[..prologue.reads.len() - 1] {
+            add_readers(&mut self.readers[id.index()], &[number]);
+        }
+        let (low, high) = self.ends[number as usize];
+        let lowest = prologue.members.iter().copied().min().unwrap_or(operand);
+        self.extend(number, low.min(lowest), high.max(operand));
+    }
+}
