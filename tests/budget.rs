@@ -26,7 +26,9 @@ const OWN: Device = DeviceKind::Cpu.device(1);
 
 fn host<const N: usize>(dims: [usize; N], seed: usize) -> Tensor {
     let count: usize = dims.iter().product();
-    let numbers = (0..count).map(|i| ((i * seed * 31 + i) % 17) as f32 / 8.0 - 1.0);
+    // A hash: what repeats is rounded in one direction by sums in one order.
+    let hash = |i: usize| ((i * 64 + seed) as u32).wrapping_mul(2_654_435_761);
+    let numbers = (0..count).map(|i| ((hash(i) ^ hash(i) >> 15) % 17) as f32 / 8.0 - 1.0);
     let x = Tensor::from_vec(numbers.collect(), dims, OWN);
     x.realize().expect("memory for a test");
     x

@@ -9,6 +9,7 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::composite_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::{options, some};
+use crate::tensor::softmax::row_maximum;
 
 options! {
     /// Options of [`Tensor::scaled_dot_product_attention`].
@@ -228,7 +229,7 @@ fn masked(site: Site, scores: Tensor, mask: Option<&Tensor>, causal: bool) -> Te
 /// becomes zeros.
 pub(crate) fn softmax(site: Site, scores: &Tensor, safe: bool) -> Tensor {
     let axis = [scores.rank() - 1];
-    let max = site.reduce_keepdim(Monoid::Max, scores, &axis);
+    let max = row_maximum(site, scores, axis[0]);
     let max = if safe { site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype()) } else { max };
     let powers = site.unary(AluOp::Exp, &site.sub(scores, max));
     let sum = site.reduce_keepdim(Monoid::Sum, &powers, &axis);

@@ -7,6 +7,7 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::margin_loss::{log1p, softplus};
 use crate::tensor::options::{options, some};
+use crate::tensor::softmax::row_maximum;
 
 options! {
     /// Options of [`Tensor::nll_loss`].
@@ -216,7 +217,7 @@ fn cross_entropy(site: Site, x: &Tensor, target: &Tensor, opts: &CrossEntropyOpt
 /// The maximum, and the logarithm of the sum of exponentials above it, along
 /// an axis that stays with extent 1.
 fn log_sum_exp(site: Site, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
-    let max = site.reduce_keepdim(Monoid::Max, x, &[axis]);
+    let max = row_maximum(site, x, axis);
     let powers = site.unary(AluOp::Exp, &site.sub(x, &max));
     let log = site.unary(AluOp::Log, &site.reduce_keepdim(Monoid::Sum, &powers, &[axis]));
     (max, log)

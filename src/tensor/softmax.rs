@@ -70,9 +70,15 @@ fn along(site: Site, x: &Tensor, axis: i64, dtype: Option<DType>, body: Body) ->
     finish(rows())
 }
 
+/// The maximum of each row, along an axis that stays with extent 1. A constant for
+/// gradients: less it or not, rows have the same softmax.
+pub(crate) fn row_maximum(site: Site, x: &Tensor, axis: usize) -> Tensor {
+    site.reduce_keepdim(Monoid::Max, x, &[axis]).detached(site.span)
+}
+
 /// The elements less their row's maximum.
 fn shifted(site: Site, x: &Tensor, axis: usize) -> Tensor {
-    site.sub(x, site.reduce_keepdim(Monoid::Max, x, &[axis]))
+    site.sub(x, row_maximum(site, x, axis))
 }
 
 // One quotient a row: products take less than half as long as quotients, for one rounding more.
