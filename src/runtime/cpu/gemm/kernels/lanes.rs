@@ -36,6 +36,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Hints that the line at `at` will soon be used; may be any address.
     unsafe fn prefetch(at: *const Self::Element);
+    /// The same for the second-level cache.
+    unsafe fn prefetch_second(at: *const Self::Element);
 }
 
 /// One register tile of C: `c[r, j] (+)= sum over k of a[r, k] * b[k, j]`.
@@ -327,6 +329,8 @@ pub(in super::super) struct Copying<T> {
 /// The rows are readable, the copies writable, and they do not overlap.
 #[inline(always)]
 pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
+    /// Rows on which the next one is asked for.
+    const AHEAD: isize = 8;
     let whole = copying.width / L::COUNT * L::COUNT;
     let rest = copying.width - whole;
     for r in 0..copying.rows as isize {
@@ -336,7 +340,7 @@ pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
             let to = copying.to.offset(r * copying.to_row);
             let mut j = 0;
             while j < whole {
-                L::prefetch(from.wrapping_offset(copying.rows as isize * copying.from_row).wrapping_add(j));
+                L::prefetch_second(from.wrapping_offset(AHEAD * copying.from_row).wrapping_add(j));
                 L::load(from.add(j)).store(to.add(j));
                 j += L::COUNT;
             }
