@@ -34,8 +34,8 @@ impl State<'_> {
     pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &Readers) -> bool {
         let node = self.graph.node(id);
         let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
-        // A contraction would repeat its operands' work once more, per block.
-        if readers.len() < 2 || readers.iter().any(|&reader| self.group(reader).contraction) {
+        // A product would repeat the work on its operands once more, per block.
+        if readers.len() < 2 || self.before_product[id.index()] {
             return false;
         }
         let flops = if let Op::Alu(op) = node.op { op.flops() } else { 1 };

@@ -112,6 +112,8 @@ struct State<'a> {
     stored: Vec<bool>,
     /// Whether readers compute the value themselves.
     duplicated: Vec<bool>,
+    /// Whether a kernel reads the value for an operand of its product.
+    before_product: Vec<bool>,
     refusals: Vec<Refusal>,
     /// Who reads each node, if anything in the graph waits ([`Op::After`]) or
     /// is packed.
@@ -146,6 +148,7 @@ impl<'a> State<'a> {
             readers: vec![Readers::new(); count],
             stored,
             duplicated: vec![false; count],
+            before_product: vec![false; count],
             refusals: Vec::new(),
             users: graph
                 .nodes
@@ -193,8 +196,10 @@ impl<'a> State<'a> {
     /// A node that every reader computes hands its readers to its operands.
     fn pass_on(&mut self, id: NodeId) {
         let readers = self.readers[id.index()].clone();
+        let before_product = self.before_product[id.index()];
         for &operand in read_operands(self.graph.node(id)) {
             add_readers(&mut self.readers[operand.index()], &readers);
+            self.before_product[operand.index()] |= before_product;
         }
     }
 
@@ -209,6 +214,7 @@ impl<'a> State<'a> {
         self.group_of[id.index()] = Some(number);
         let structural = self.classes[id.index()] == Class::Structural;
         let contraction = is_product(&self.graph.node(id).op);
+        let before_product = contraction || self.group(number).contraction && self.before_product[id.index()];
         let group = self.group_mut(number);
         group.members.push(id);
         group.structural |= structural;
@@ -217,6 +223,7 @@ impl<'a> State<'a> {
         self.extend(number, low.min(id), high.max(id));
         for &operand in &self.graph.node(id).operands {
             add_readers(&mut self.readers[operand.index()], &[number]);
+            self.before_product[operand.index()] |= before_product;
         }
     }
 
