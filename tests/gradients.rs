@@ -208,6 +208,19 @@ fn products_and_indexing() {
     check("conv2d", &[smooth(&[1, 2, 4, 4], 1), smooth(&[2, 2, 3, 3], 2)], &|x| {
         x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).stride(2))
     });
+    let conv: [(&str, &[usize], &[usize], ConvOpts); 4] = [
+        ("windows side by side", &[2, 2, 4, 3], &[3, 2, 3, 2], ConvOpts::default()),
+        ("more padding than a window", &[1, 2, 3, 2], &[2, 2, 1, 2], ConvOpts::default().padding([1, 2])),
+        ("far apart", &[1, 2, 6, 5], &[2, 2, 2, 2], ConvOpts::default().dilation([3, 2]).padding(1)),
+        ("groups", &[1, 4, 3, 3], &[6, 2, 2, 3], ConvOpts::default().groups(2).padding(1)),
+    ];
+    for (what, x, weight, opts) in conv {
+        check(what, &[smooth(x, 1), smooth(weight, 2)], &|x| x[0].conv2d(&x[1], None, opts.clone()));
+    }
+    let transposed = ConvTransposeOpts::default().stride([2, 3]).output_padding([1, 0]).groups(2).padding(1);
+    check("transposed", &[smooth(&[1, 4, 2, 3], 1), smooth(&[4, 1, 3, 2], 2)], &|x| {
+        x[0].conv_transpose2d(&x[1], None, transposed.clone())
+    });
     check("layer_norm", &[smooth(&[2, 5], 1), smooth(&[5], 2), smooth(&[5], 3)], &|x| {
         x[0].layer_norm([5], NormOpts::default().weight(&x[1]).bias(&x[2]))
     });

@@ -9,6 +9,7 @@ mod adapter;
 use std::collections::HashSet;
 
 use kiln::prelude::*;
+use kiln::tensor::conv::ConvOpts;
 use kiln::tensor::cross_entropy::NllLossOpts;
 use kiln::tensor::moments::VarOpts;
 use kiln::{Context, Device, assert_bytes_moved, assert_kernels, assert_peak_bytes, context, with_context};
@@ -145,6 +146,35 @@ fn a_value_stored_for_others_is_read_by_the_product_that_continues_it() {
         let plan = runs_as_planned(&[&hidden, &hidden.relu().matmul(&back)]);
         assert_kernels!(plan, 2);
         assert_bytes_moved!(plan, == (2 * 256 * 128 + 2 * 128 * 512 + 2 * 256 * 512) * F32);
+    });
+}
+
+#[test]
+fn gradients_compute_an_activation_again_from_its_argument() {
+    on_each_device(|device| {
+        let (x, seed) = (leaf([256, 128], device), leaf([256, 128], device));
+        let (w, back) = (leaf([128, 512], device).requires_grad(), leaf([512, 128], device).requires_grad());
+        let loss = (x.matmul(&w).gelu().matmul(&back) * &seed).sum(..);
+        let gradients = kiln::grad(&loss, &[&w, &back]);
+        let plan = runs_as_planned(&[&gradients[0], &gradients[1]]);
+        assert_kernels!(plan, 4);
+        // Of the hidden values, the product and the activation are stored, the product's
+        // cotangent is, and each is read once.
+        assert_bytes_moved!(plan, == (4 * 256 * 128 + 4 * 128 * 512 + 6 * 256 * 512) * F32);
+    });
+}
+
+#[test]
+fn gradients_of_convolutions_store_no_windows() {
+    on_each_device(|device| {
+        let x = leaf([4, 8, 16, 16], device).requires_grad();
+        let weight = leaf([8, 8, 3, 3], device).requires_grad();
+        let seed = leaf([4, 8, 16, 16], device);
+        let loss = (x.conv2d(&weight, None, ConvOpts::default().padding(1)) * &seed).sum(..);
+        let gradients = kiln::grad(&loss, &[&x, &weight]);
+        let plan = runs_as_planned(&[&gradients[0], &gradients[1]]);
+        assert_kernels!(plan, 2);
+        assert_bytes_moved!(plan, == (4 * 4 * 8 * 256 + 2 * 8 * 8 * 9) * F32);
     });
 }
 

@@ -6,6 +6,7 @@ use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::options::options;
+use crate::tensor::rule::with_rule;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 /// Padding of a convolution.
@@ -103,6 +104,14 @@ impl Axis {
     /// Elements a window spans.
     fn span(self) -> usize {
         self.dilation.saturating_mul(self.kernel.saturating_sub(1)).saturating_add(1)
+    }
+
+    /// The axis along which the result's cotangent is correlated with the reversed
+    /// kernel, for stride 1: what was put between elements is stepped over.
+    fn adjoint(self) -> Axis {
+        let around = self.span() as i64 - 1;
+        let pad = PadAxis { lo: around - self.pad.lo, hi: around - self.pad.hi, interior: 0 };
+        Axis { stride: self.pad.interior + 1, pad, ..self }
     }
 }
 
@@ -215,11 +224,67 @@ fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split: &[usize]) 
 
 /// Slides the kernel `[g, out / g, c / g, k..]` (without `g` for one group)
 /// over `[n, c, l..]`: `[n, out, l'..]`.
+///
+/// For stride 1 the gradients are convolutions too, where those of windows would
+/// write what each window gives back.
 fn correlate(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axis]) -> Checked<Tensor> {
-    let spatial = axes.len();
+    let y = contract_windows(site, x, kernel, groups, axes)?;
+    if axes.iter().any(|axis| axis.stride > 1) {
+        return Ok(y);
+    }
+    let axes = axes.to_vec();
+    Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
+        let [x, kernel] = inputs else { return vec![None, None] };
+        let back: Vec<Axis> = axes.iter().map(|axis| axis.adjoint()).collect();
+        let flipped = adjoint_kernel(site, kernel, axes.len());
+        let of_x = correlate(site, cotangent, &flipped, groups, &back);
+        let of_kernel = contract_positions(site, cotangent, x, groups, &axes);
+        vec![Some(finish(of_x)), Some(finish(of_kernel))]
+    }))
+}
+
+/// The kernel `[g, out / g, c / g, k..]` reversed, with `out` and `c` in each other's
+/// place.
+fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Tensor {
+    let lead = kernel.rank() - spatial;
+    let flipped = site.flip(kernel, &(lead..kernel.rank()).collect::<Vec<_>>());
+    site.transpose(&flipped, lead - 2, lead - 1)
+}
+
+/// `[n, c, l..]` as `[n, g, c / g, l..]`, for one group as it is.
+fn grouped_channels(site: Site, x: &Tensor, groups: usize) -> Tensor {
     let shape = x.shape();
     let split = [&[shape[0], shape[1] / groups][..], &shape[2..]].concat();
-    let x = grouped(site, x, groups, 1, &split);
+    grouped(site, x, groups, 1, &split)
+}
+
+/// The kernel's cotangent: what lies under each of its elements, times the result's
+/// cotangent, summed over positions.
+fn contract_positions(
+    site: Site,
+    cotangent: &Tensor,
+    x: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
+    let (cotangent, x) = (grouped_channels(site, cotangent, groups), grouped_channels(site, x, groups));
+    let lead = x.rank() - axes.len();
+    let windows = slide(site, &x, lead, axes)?;
+    let summed: Vec<(usize, usize)> = std::iter::once(0).chain(lead..x.rank()).map(|i| (i, i)).collect();
+    let batch: &[(usize, usize)] = if groups > 1 { &[(1, 1)] } else { &[] };
+    Ok(site.contract(&cotangent, &windows, batch, &summed))
+}
+
+/// [`correlate`] by its definition.
+fn contract_windows(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
+    let spatial = axes.len();
+    let x = grouped_channels(site, x, groups);
     let lead = x.rank() - spatial;
     let windows = slide(site, &x, lead, axes)?;
     let g = lead - 2;
@@ -282,12 +347,8 @@ fn conv_transpose(
     })?;
     check_bias(site, bias, shape[1].saturating_mul(opts.groups))?;
     let axes = transposed_axes(site, &x, weight, opts)?;
-    // The kernel reversed, with [c, out / g] as [g, out / g, c / g].
-    let flipped = site.flip(weight, &(2..spatial + 2).collect::<Vec<_>>());
     let split = [&[shape[0] / opts.groups][..], &shape[1..]].concat();
-    let kernel = grouped(site, &flipped, opts.groups, 0, &split);
-    let g = kernel.rank() - spatial - 2;
-    let kernel = site.transpose(&kernel, g, g + 1);
+    let kernel = adjoint_kernel(site, &grouped(site, weight, opts.groups, 0, &split), spatial);
     let y = correlate(site, &x, &kernel, opts.groups, &axes)?;
     Ok(unbatched(site, &add_bias(site, &y, bias, spatial), lone))
 }
