@@ -4,6 +4,7 @@ use crate::base::Shape;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::op::{Axes, Op, PadAxis, SliceAxis};
 use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::ty::Type;
 
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "movement that changes nothing", exact: true, apply: identity },
@@ -18,6 +19,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "slice of the inside of a pad", exact: true, apply: slice_pad },
     Rule { name: "pad of pad", exact: true, apply: pad_pad },
     Rule { name: "windows of one element", exact: true, apply: unit_window },
+    Rule { name: "the elements of windows apart", exact: true, apply: windows_apart },
 ];
 
 fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
@@ -170,4 +172,27 @@ fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let Op::Window(window) = &node.op else { return None };
     let unit = window.size == 1 && window.stride == 1;
     unit.then(|| b.add(Op::reshape(&node.ty.shape), &[node.operands[0]], node.span))
+}
+
+/// Where windows do not overlap, what they give back has one place each.
+fn windows_apart(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let (Op::Unwindow(window, extent), x) = (&node.op, *node.operands.first()?) else { return None };
+    let (axis, stride, apart) = (usize::from(window.axis), window.stride, window.dilation == 1);
+    let gap = stride.checked_sub(window.size).filter(|_| apart)?;
+    let from = b.graph.ty(x).clone();
+    let (rank, positions) = (from.shape.rank(), from.shape[axis]);
+    let zero = b.full(0i64, &Type::new(&[][..], from.dtype, from.device), node.span);
+    let pad = |b: &mut Builder, x: NodeId, axis: usize, hi: i64| {
+        let mut axes = vec![PadAxis::default(); b.graph.ty(x).shape.rank()];
+        axes[axis].hi = hi;
+        b.add(Op::Pad(axes.into()), &[x, zero], node.span)
+    };
+    // The windows' elements follow their positions, each window with its gap.
+    let order = (0..=axis).chain([rank - 1]).chain(axis + 1..rank - 1).map(|axis| axis as u8).collect();
+    let beside = b.add(Op::Permute(order), &[x], node.span);
+    let spaced = pad(b, beside, axis + 1, gap as i64);
+    let mut merged = node.ty.shape.to_vec();
+    merged[axis] = positions * stride;
+    let line = b.add(Op::reshape(Shape::new(&merged)), &[spaced], node.span);
+    Some(pad(b, line, axis, *extent as i64 - merged[axis] as i64))
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::base::{DType, Device, Scalar, Span};
 use crate::ir::monoid::Monoid;
-use crate::ir::op::{PadAxis, SliceAxis};
+use crate::ir::op::{PadAxis, SliceAxis, WindowAxis};
 use crate::ir::rewrite::{DROPPED, cse};
 use crate::ir::ty::Type;
 use crate::ir::verify::verify;
@@ -174,6 +174,21 @@ fn movement_composes() {
 return %2
 ";
     assert_eq!(g.simplified(y), expected);
+}
+
+#[test]
+fn windows_that_do_not_overlap_give_back_by_movement() {
+    let text = |size: usize, stride: usize, extent: usize| {
+        let mut g = Sketch::new();
+        let x = g.param(&[3, 4, size], DType::F32);
+        let window = WindowAxis { axis: 0, size, stride, dilation: 1 };
+        let back = g.op(Op::Unwindow(window.into(), extent), &[x]);
+        g.simplified(back)
+    };
+    let side_by_side = text(2, 2, 6);
+    assert!(!side_by_side.contains("unwindow") && !side_by_side.contains("pad"), "{side_by_side}");
+    assert_eq!(text(2, 3, 8).matches("pad").count(), 1);
+    assert!(text(2, 3, 10).contains("pad") && text(3, 2, 7).contains("unwindow"));
 }
 
 #[test]
