@@ -68,6 +68,8 @@ SHAPES = {
     "i1_topk_256x10000": [(256, 10000)],
     "i2_cumsum_1024x4096": [(1024, 4096)],
     "i3_gather_rows_8192": [(50000, 256)],
+    "k1_gradient_convs_16x64x28x28": [(16, 64, 28, 28), (64, 64, 3, 3), (64, 64, 3, 3)],
+    "k2_gradient_mlp_512x256x1024": [(512, 256), (256, 1024), (1024, 256)],
 }
 
 
@@ -82,6 +84,14 @@ def torch_items():
     def swiglu(x, g, a, b):
         y = F.rms_norm(x, (512,), g, 1e-6)
         return F.silu(y @ a) * (y @ b)
+
+    def gradient(f):
+        def row(*x):
+            loss = lambda *x: f(*x).square().mean()
+            gradients = torch.func.grad(loss, argnums=tuple(range(len(x))))(*x)
+            return torch.cat([g.reshape(-1) for g in gradients])
+
+        return row
 
     return {
         "a1": lambda x: torch.softmax(x, -1),
@@ -109,6 +119,8 @@ def torch_items():
         "i1": lambda x: torch.topk(x, 10)[0],
         "i2": lambda x: torch.cumsum(x, 1),
         "i3": lambda t: F.embedding(torch.arange(8192) * 6, t),
+        "k1": gradient(lambda x, v, w: F.conv2d(F.conv2d(x, v, padding=1).relu(), w, padding=1)),
+        "k2": gradient(lambda x, v, w: F.gelu(x @ v) @ w),
     }
 
 
@@ -137,6 +149,14 @@ def jax_items():
     def cross_entropy(x):
         picked = x[jnp.arange(256), jnp.arange(256) * 191]
         return (jax.nn.logsumexp(x, -1) - picked).mean()
+
+    def gradient(f):
+        def row(*x):
+            loss = lambda *x: jnp.square(f(*x)).mean()
+            gradients = jax.grad(loss, argnums=tuple(range(len(x))))(*x)
+            return jnp.concatenate([g.reshape(-1) for g in gradients])
+
+        return row
 
     def conv(x, w, stride=1, padding=0, groups=1):
         pads = [(padding, padding)] * 2
@@ -168,6 +188,8 @@ def jax_items():
         "i1": lambda x: jax.lax.top_k(x, 10)[0],
         "i2": lambda x: jnp.cumsum(x, 1),
         "i3": lambda t: t[jnp.arange(8192) * 6],
+        "k1": gradient(lambda x, v, w: conv(jax.nn.relu(conv(x, v, padding=1)), w, padding=1)),
+        "k2": gradient(lambda x, v, w: jax.nn.gelu(x @ v, approximate=False) @ w),
     }
 
 

@@ -1,6 +1,6 @@
 //! Work of other shapes than `peers`': odd sizes, tall and wide products,
 //! strided and transposed inputs, convolutions of other kinds, 16-bit floats,
-//! large vocabularies. One JSON line each.
+//! large vocabularies, gradients. One JSON line each.
 //!
 //! `cargo bench --bench shapes -- --device cpu`; `ITEMS=a1,c2` picks items,
 //! `BUDGET_S` the seconds of timed calls per item. `shapes.py` beside it runs
@@ -82,7 +82,23 @@ const ITEMS: &[Item] = &[
         let rows = Tensor::arange(0, 8192, 1, x[0].device()) * 6;
         rows.embedding(&x[0])
     }),
+    Item("k1_gradient_convs_16x64x28x28", &[&[16, 64, 28, 28], &[64, 64, 3, 3], &[64, 64, 3, 3]], F32, |x| {
+        let conv = |x: &Tensor, w: &Tensor| x.conv2d(w, None, ConvOpts::default().padding(1));
+        gradient(x, |x| conv(&conv(&x[0], &x[1]).relu(), &x[2]))
+    }),
+    Item("k2_gradient_mlp_512x256x1024", &[&[512, 256], &[256, 1024], &[1024, 256]], F32, |x| {
+        gradient(x, |x| x[0].matmul(&x[1]).gelu().matmul(&x[2]))
+    }),
 ];
+
+/// The gradient of the mean square of `call`'s result, in one row.
+fn gradient(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
+    let x: Vec<Tensor> = x.iter().map(|x| x.detach().requires_grad()).collect();
+    let loss = call(&x).square().mean(..);
+    let gradients = kiln::grad(&loss, &x.iter().collect::<Vec<_>>());
+    let rows: Vec<Tensor> = gradients.iter().map(|g| g.reshape([g.numel()])).collect();
+    Tensor::cat(&rows.iter().collect::<Vec<_>>(), 0)
+}
 
 fn main() -> ExitCode {
     let device = Arguments::parse().device;
