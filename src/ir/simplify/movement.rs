@@ -1,6 +1,7 @@
 //! Movement: identities, compositions, and the movement of repeated numbers.
 
 use crate::base::Shape;
+use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::op::{Axes, Op, PadAxis, SliceAxis};
 use crate::ir::rewrite::{Builder, Rule};
@@ -174,7 +175,8 @@ fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     unit.then(|| b.add(Op::reshape(&node.ty.shape), &[node.operands[0]], node.span))
 }
 
-/// Where windows do not overlap, what they give back has one place each.
+/// Where windows do not overlap, what they give back has one place each. Floats are
+/// added to zero there, which makes `+0` of `-0`.
 fn windows_apart(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let (Op::Unwindow(window, extent), x) = (&node.op, *node.operands.first()?) else { return None };
     let (axis, stride, apart) = (usize::from(window.axis), window.stride, window.dilation == 1);
@@ -182,6 +184,7 @@ fn windows_apart(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let from = b.graph.ty(x).clone();
     let (rank, positions) = (from.shape.rank(), from.shape[axis]);
     let zero = b.full(0i64, &Type::new(&[][..], from.dtype, from.device), node.span);
+    let x = if from.dtype.is_float() { b.alu(AluOp::Add, &[x, zero], node.span) } else { x };
     let pad = |b: &mut Builder, x: NodeId, axis: usize, hi: i64| {
         let mut axes = vec![PadAxis::default(); b.graph.ty(x).shape.rank()];
         axes[axis].hi = hi;

@@ -187,6 +187,7 @@ fn windows_that_do_not_overlap_give_back_by_movement() {
     };
     let side_by_side = text(2, 2, 6);
     assert!(!side_by_side.contains("unwindow") && !side_by_side.contains("pad"), "{side_by_side}");
+    assert!(side_by_side.contains("= add "), "{side_by_side}");
     assert_eq!(text(2, 3, 8).matches("pad").count(), 1);
     assert!(text(2, 3, 10).contains("pad") && text(3, 2, 7).contains("unwindow"));
 }
