@@ -89,7 +89,7 @@ impl Search<'_> {
         let exact = |r: &&Refusal| r.producer == producer && self.together(r.consumer, consumer);
         let near = |r: &&Refusal| same(r.producer) && self.together(r.consumer, consumer);
         let last = self.refusals.iter().rev();
-        last.clone().find(exact).or_else(|| last.clone().find(near)).map(|r| r.blocker.clone())
+        last.clone().find(exact).or_else(|| last.clone().find(near)).map(|r| (*r.blocker).clone())
     }
 
     /// The first refusal on the paths from one value to the other that kept
@@ -99,7 +99,7 @@ impl Search<'_> {
         let fits = |r: &&Refusal| {
             between.contains(&r.producer) && near(r.consumer) && !self.together(r.producer, r.consumer)
         };
-        self.refusals.iter().filter(fits).min_by_key(|r| r.producer).map(|r| r.blocker.clone())
+        self.refusals.iter().filter(fits).min_by_key(|r| r.producer).map(|r| (*r.blocker).clone())
     }
 
     /// An operation that is a step of its own.

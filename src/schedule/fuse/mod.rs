@@ -14,6 +14,7 @@ mod merge;
 mod reach;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -61,8 +62,8 @@ pub struct Refusal {
     pub producer: NodeId,
     /// A value stored by the other kernel.
     pub consumer: NodeId,
-    /// Why.
-    pub blocker: Blocker,
+    /// Why; equal reasons share one.
+    pub blocker: Arc<Blocker>,
 }
 
 /// The result of fusion.
@@ -241,7 +242,12 @@ impl<'a> State<'a> {
     }
 
     fn refuse(&mut self, producer: NodeId, number: GroupId, blocker: Blocker) {
+        /// Refusals before it that may share a reason.
+        const NEAR: usize = 8;
         let consumer = self.group(number).roots[0];
+        let near = self.refusals.iter().rev().take(NEAR);
+        let equal = near.map(|refusal| &refusal.blocker).find(|other| ***other == blocker).cloned();
+        let blocker = equal.unwrap_or_else(|| Arc::new(blocker));
         self.refusals.push(Refusal { producer, consumer, blocker });
     }
 
