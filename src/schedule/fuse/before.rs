@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
+use crate::kernel::Blocker;
 use crate::kernel::cost::cost;
-use crate::kernel::{Blocker, Call};
 use crate::schedule::class::{Class, is_product, read_operands};
 use crate::schedule::fuse::reach::Need;
 use crate::schedule::fuse::{GroupId, MAX_MEMBERS, State, add_readers};
@@ -133,25 +133,18 @@ impl State<'_> {
     fn give(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
         let operand = prologue.members[0];
         let old_roots = self.group(number).roots.clone();
-        let product_roots = self.group(product).roots.clone();
-        let bytes = |calls: &[Call]| -> u64 {
-            calls
-                .iter()
-                .map(|call| cost(&call.kernel))
-                .map(|cost| cost.loaded.saturating_add(cost.stored))
-                .sum()
-        };
-        let before = [self.lower(&[number], None, &old_roots), self.lower(&[product], None, &product_roots)];
-        let [Ok(first), Ok(second)] = before else { return false };
         let dropped = |&&id: &&NodeId| self.only_before(id, number, prologue);
         let unread: SmallVec<[NodeId; 2]> = old_roots.iter().filter(dropped).copied().collect();
         let mut roots: Vec<NodeId> = old_roots.iter().copied().filter(|id| !unread.contains(id)).collect();
         roots.insert(roots.partition_point(|&root| root < operand), operand);
+        let bytes = |id: NodeId| self.graph.ty(id).bytes() as u64;
+        // What takes the place of as much is stored and read instead of it.
+        let surely = bytes(operand) <= unread.iter().map(|&id| bytes(id)).sum();
+        let before = if surely { None } else { self.traffic([number, product], &old_roots) };
         self.assign(prologue, number, &unread, true);
-        let after = [self.lower(&[number], None, &roots), self.lower(&[product], None, &product_roots)];
-        let taken = match after {
-            [Ok(a), Ok(b)] => bytes(&[a, b]) <= bytes(&[first, second]),
-            [Err(_), _] | [_, Err(_)] => false,
+        let taken = match before {
+            None => surely && self.lower(&[number], None, &roots).is_ok(),
+            Some(before) => self.traffic([number, product], &roots).is_some_and(|after| after <= before),
         };
         if taken {
             self.settle(product, number, prologue, roots);
@@ -159,6 +152,15 @@ impl State<'_> {
             self.assign(prologue, product, &unread, false);
         }
         taken
+    }
+
+    /// Bytes that two kernels move, the first with these roots; `None` where one does not lower.
+    fn traffic(&self, [first, second]: [GroupId; 2], roots: &[NodeId]) -> Option<u64> {
+        let bytes = |number: GroupId, roots: &[NodeId]| {
+            let cost = cost(&self.lower(&[number], None, roots).ok()?.kernel);
+            Some(cost.loaded.saturating_add(cost.stored))
+        };
+        Some(bytes(first, roots)?.saturating_add(bytes(second, &self.group(second).roots)?))
     }
 
     /// Whether a value that a kernel stores is needed by nobody but that kernel
