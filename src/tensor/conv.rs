@@ -235,11 +235,12 @@ fn correlate(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axi
     let axes = axes.to_vec();
     Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
         let [x, kernel] = inputs else { return vec![None, None] };
-        let back: Vec<Axis> = axes.iter().map(|axis| axis.adjoint()).collect();
-        let flipped = adjoint_kernel(site, kernel, axes.len());
-        let of_x = correlate(site, cotangent, &flipped, groups, &back);
-        let of_kernel = contract_positions(site, cotangent, x, groups, &axes);
-        vec![Some(finish(of_x)), Some(finish(of_kernel))]
+        let of_x = || {
+            let back: Vec<Axis> = axes.iter().map(|axis| axis.adjoint()).collect();
+            correlate(site, cotangent, &adjoint_kernel(site, kernel, axes.len()), groups, &back)
+        };
+        let of_kernel = || contract_positions(site, cotangent, x, groups, &axes);
+        vec![x.is_tracked().then(|| finish(of_x())), kernel.is_tracked().then(|| finish(of_kernel()))]
     }))
 }
 

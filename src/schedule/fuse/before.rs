@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
 use crate::kernel::Blocker;
-use crate::kernel::cost::cost;
 use crate::schedule::class::{Class, is_product, read_operands};
 use crate::schedule::fuse::reach::Need;
 use crate::schedule::fuse::{GroupId, MAX_MEMBERS, State, add_readers};
@@ -94,7 +93,7 @@ impl State<'_> {
     /// computed from which can do so.
     fn give_to_a_source(&mut self, product: GroupId, prologue: &Prologue) {
         let mut sources = prologue.sources.clone();
-        sources.sort_by_key(|&id| std::cmp::Reverse(self.graph.ty(id).bytes()));
+        sources.sort_by_key(|&id| std::cmp::Reverse(self.bytes(id)));
         let mut tried: SmallVec<[GroupId; 4]> = SmallVec::new();
         for source in sources {
             let Some(number) = self.group_of[source.index()] else { continue };
@@ -129,23 +128,21 @@ impl State<'_> {
             && !prologue.members.iter().any(|&id| self.memory_readers(id).into_iter().any(from_memory))
     }
 
-    /// Has one kernel compute what another does before a product; whether it does now.
+    /// Has one kernel compute what another does before a product, if it can and no
+    /// more bytes move; whether it does now.
     fn give(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
         let operand = prologue.members[0];
-        let old_roots = self.group(number).roots.clone();
+        let mut roots = self.group(number).roots.clone();
         let dropped = |&&id: &&NodeId| self.only_before(id, number, prologue);
-        let unread: SmallVec<[NodeId; 2]> = old_roots.iter().filter(dropped).copied().collect();
-        let mut roots: Vec<NodeId> = old_roots.iter().copied().filter(|id| !unread.contains(id)).collect();
+        let unread: SmallVec<[NodeId; 2]> = roots.iter().filter(dropped).copied().collect();
+        let stored: u64 = unread.iter().map(|&id| self.bytes(id)).sum();
+        if 2 * self.bytes(operand) > stored + self.read_only_before(product, number, prologue) {
+            return false;
+        }
+        roots.retain(|id| !unread.contains(id));
         roots.insert(roots.partition_point(|&root| root < operand), operand);
-        let bytes = |id: NodeId| self.graph.ty(id).bytes() as u64;
-        // What takes the place of as much is stored and read instead of it.
-        let surely = bytes(operand) <= unread.iter().map(|&id| bytes(id)).sum();
-        let before = if surely { None } else { self.traffic([number, product], &old_roots) };
         self.assign(prologue, number, &unread, true);
-        let taken = match before {
-            None => surely && self.lower(&[number], None, &roots).is_ok(),
-            Some(before) => self.traffic([number, product], &roots).is_some_and(|after| after <= before),
-        };
+        let taken = self.lower(&[number], None, &roots).is_ok();
         if taken {
             self.settle(product, number, prologue, roots);
         } else {
@@ -154,13 +151,18 @@ impl State<'_> {
         taken
     }
 
-    /// Bytes that two kernels move, the first with these roots; `None` where one does not lower.
-    fn traffic(&self, [first, second]: [GroupId; 2], roots: &[NodeId]) -> Option<u64> {
-        let bytes = |number: GroupId, roots: &[NodeId]| {
-            let cost = cost(&self.lower(&[number], None, roots).ok()?.kernel);
-            Some(cost.loaded.saturating_add(cost.stored))
-        };
-        Some(bytes(first, roots)?.saturating_add(bytes(second, &self.group(second).roots)?))
+    fn bytes(&self, id: NodeId) -> u64 {
+        self.graph.ty(id).bytes() as u64
+    }
+
+    /// Bytes of a kernel's results that a product's kernel reads for nothing but what lies
+    /// before the product.
+    fn read_only_before(&self, product: GroupId, number: GroupId, prologue: &Prologue) -> u64 {
+        let others = self.group(product).members.iter().filter(|id| !prologue.members.contains(id));
+        let read: SmallVec<[NodeId; 16]> =
+            others.flat_map(|&id| self.graph.node(id).operands.iter().copied()).collect();
+        let own = |id: &&NodeId| self.group_of[id.index()] == Some(number) && !read.contains(id);
+        prologue.sources.iter().filter(own).map(|&id| self.bytes(id)).sum()
     }
 
     /// Whether a value that a kernel stores is needed by nobody but that kernel

@@ -56,10 +56,6 @@ macro_rules! lanes {
             unsafe fn prefetch(at: *const $element) {
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
             }
-            #[inline(always)]
-            unsafe fn prefetch_second(at: *const $element) {
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
-            }
         }
     };
 }

@@ -58,10 +58,6 @@ impl Lanes for Pairs {
     unsafe fn prefetch(at: *const Pair) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
-    #[inline(always)]
-    unsafe fn prefetch_second(at: *const Pair) {
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
-    }
 }
 
 #[target_feature(enable = "avx512f,avx512bf16")]

@@ -7,6 +7,8 @@
 // registers.
 #![allow(clippy::needless_range_loop)]
 
+use crate::runtime::cpu::micro::prefetch_far;
+
 /// A vector register of elements.
 ///
 /// # Safety
@@ -36,8 +38,6 @@ pub(super) trait Lanes: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Hints that the line at `at` will soon be used; may be any address.
     unsafe fn prefetch(at: *const Self::Element);
-    /// The same for the second-level cache.
-    unsafe fn prefetch_second(at: *const Self::Element);
 }
 
 /// One register tile of C: `c[r, j] (+)= sum over k of a[r, k] * b[k, j]`.
@@ -340,7 +340,8 @@ pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
             let to = copying.to.offset(r * copying.to_row);
             let mut j = 0;
             while j < whole {
-                L::prefetch_second(from.wrapping_offset(AHEAD * copying.from_row).wrapping_add(j));
+                let next = from.wrapping_offset(AHEAD * copying.from_row).wrapping_add(j);
+                prefetch_far(next.cast(), size_of::<L>());
                 L::load(from.add(j)).store(to.add(j));
                 j += L::COUNT;
             }

@@ -64,8 +64,6 @@ impl<T: Element, const N: usize> Lanes for Array<T, N> {
     }
     #[inline(always)]
     unsafe fn prefetch(_at: *const T) {}
-    #[inline(always)]
-    unsafe fn prefetch_second(_at: *const T) {}
 }
 
 unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
