@@ -187,18 +187,18 @@ fn rows_pass_the_cache_by() {
 fn gathered_rows_are_written_in_place() {
     let (rows, cols) = (300usize, 48usize);
     let table: Vec<f32> = (0..rows * cols).map(|i| (i * 7 % 1009) as f32).collect();
-    let indices: Vec<i64> = (0..1000).map(|i| (i * 37 % rows) as i64).collect();
-    let y = Tensor::from_vec(indices.clone(), [1000], ()).embedding(&Tensor::from_vec(
-        table.clone(),
-        [rows, cols],
-        (),
-    ));
-    let report = y.plan().expect("a plan");
-    let text = report.kernels[0].source().expect("a text");
-    assert!(text.contains(" at out0"), "{text}");
-    let row = |&index: &i64| &table[index as usize * cols..][..cols];
-    let want: Vec<f32> = indices.iter().flat_map(row).copied().collect();
-    assert_eq!(y.to_vec::<f32>().expect("values"), want);
+    // Tiles of many rows, of fewer than are asked for ahead, and of one that is left over.
+    for count in [1000, 3, 43] {
+        let indices: Vec<i64> = (0..count).map(|i| (i * 37 % rows) as i64).collect();
+        let weight = Tensor::from_vec(table.clone(), [rows, cols], ());
+        let y = Tensor::from_vec(indices.clone(), [count], ()).embedding(&weight);
+        let report = y.plan().expect("a plan");
+        let text = report.kernels[0].source().expect("a text");
+        assert!(text.contains(" at out0"), "{text}");
+        let row = |&index: &i64| &table[index as usize * cols..][..cols];
+        let want: Vec<f32> = indices.iter().flat_map(row).copied().collect();
+        assert_eq!(y.to_vec::<f32>().expect("values"), want);
+    }
 }
 
 /// No loop of its own rounds what a store rounds.

@@ -22,47 +22,73 @@ impl Launch<'_> {
             return self.load_all(frame, load);
         }
         let lines = self.lines(frame, load.address, load.class);
-        if !load.indices.is_empty() {
-            (1..LINES_AHEAD).for_each(|line| self.foresee_line(frame, load, &lines, line));
+        if lines.lines == 1 {
+            return self.load_line(frame, load, &lines);
+        }
+        if !load.aimed {
+            frame.point(load.to, frame.home(load.to));
+        }
+        let (to, bytes) = (frame.slot(load.to), lines.len * load.lane);
+        // No two lines that indices find need lie near each other, so they are asked for ahead.
+        let foreseen = if load.indices.is_empty() { 0 } else { LINES_AHEAD.min(lines.lines) };
+        let mut asked: [(*const u8, Range<usize>); LINES_AHEAD] =
+            std::array::from_fn(|_| (std::ptr::null(), 0..0));
+        for (line, asked) in asked[..foreseen].iter_mut().enumerate() {
+            *asked = self.ask_for(frame, load, &lines, line);
         }
         for line in 0..lines.lines {
-            let inside = self.open(frame, load, &lines, line);
-            let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
-            if !inside.is_empty() {
-                for indexed in &load.indices {
-                    let index = line_index(frame, load, indexed, line);
-                    offset += self.checked(index, indexed) * indexed.stride;
+            let (from, inside) = if foreseen == 0 {
+                self.line(frame, load, &lines, line)
+            } else {
+                let asked = &mut asked[line % LINES_AHEAD];
+                let this = asked.clone();
+                if line + LINES_AHEAD < lines.lines {
+                    *asked = self.ask_for(frame, load, &lines, line + LINES_AHEAD);
                 }
-            }
-            if !load.indices.is_empty() {
-                self.foresee_line(frame, load, &lines, line + LINES_AHEAD);
-            }
-            let from = self.element(load, offset);
-            if lines.lines == 1 && matches!(load.line, Line::Unit(None)) && inside == (0..lines.len) {
-                return frame.point(load.to, from);
-            }
-            if line == 0 && !load.aimed {
-                frame.point(load.to, frame.home(load.to));
-            }
+                this
+            };
             // SAFETY: the program's contract.
-            unsafe {
-                load_part(load, &lines, frame.slot(load.to).add(line * lines.len * load.lane), from, inside)
-            }
+            unsafe { load_part(load, &lines, to.wrapping_add(line * bytes), from, inside) }
         }
     }
 
-    /// Asks for a line that an index finds, where the tile has it: no two of them need lie
-    /// near each other.
-    fn foresee_line(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) {
-        if line >= lines.lines || lines.step != 1 {
-            return;
+    /// The only line there is.
+    fn load_line(&self, frame: &mut Frame, load: &Load, lines: &Lines) {
+        let (from, inside) = self.line(frame, load, lines, 0);
+        if matches!(load.line, Line::Unit(None)) && inside == (0..lines.len) {
+            return frame.point(load.to, from.cast_mut());
         }
+        if !load.aimed {
+            frame.point(load.to, frame.home(load.to));
+        }
+        // SAFETY: the program's contract.
+        unsafe { load_part(load, lines, frame.slot(load.to), from, inside) }
+    }
+
+    /// Where the first element of a line is, and which elements are loaded.
+    #[inline]
+    fn line(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> (*const u8, Range<usize>) {
+        let inside = self.open(frame, load, lines, line);
         let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
-        for indexed in &load.indices {
-            let index = line_index(frame, load, indexed, line);
-            offset = offset.wrapping_add(index.wrapping_mul(indexed.stride));
+        if !inside.is_empty() {
+            for indexed in &load.indices {
+                let index = line_index(frame, load, indexed, line);
+                offset += self.checked(index, indexed) * indexed.stride;
+            }
         }
-        micro::prefetch(self.element(load, offset), (lines.len * load.dtype.size()).min(MOST_AHEAD));
+        (self.element(load, offset), inside)
+    }
+
+    /// The same, and asks for the line.
+    #[inline]
+    fn ask_for(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> (*const u8, Range<usize>) {
+        let (from, inside) = self.line(frame, load, lines, line);
+        if lines.step == 1 {
+            let size = load.dtype.size();
+            let first = from.wrapping_add(inside.start * size);
+            micro::prefetch(first, (inside.len() * size).min(MOST_AHEAD));
+        }
+        (from, inside)
     }
 
     /// Where a load may happen along a line.
@@ -73,6 +99,9 @@ impl Launch<'_> {
             if unsafe { frame.slot(mask).add(at).read() } == 0 {
                 return 0..0;
             }
+        }
+        if load.bounds.is_empty() {
+            return 0..lines.len;
         }
         let inside = self.inside_of(frame, &load.bounds, load.class, line);
         inside.start..inside.end.min(lines.len)
@@ -123,7 +152,7 @@ impl Launch<'_> {
 
     pub fn element(&self, load: &Load, offset: i64) -> *mut u8 {
         let memory = &self.memory[load.memory as usize];
-        // What is asked for ahead may be found by an index that is not checked yet.
+        // An element before or after those that are loaded may be none of the memory.
         memory.start.wrapping_offset((offset as isize).wrapping_mul(load.dtype.size() as isize))
     }
 
