@@ -172,6 +172,7 @@ type Link<'a> = &'a dyn Fn(&Tensor, usize) -> Tensor;
 /// its key. A product each, with the same activation; with a number of its own, with a
 /// slice of its own, or with a function of many nodes; or a product and a layer norm.
 fn kernels() {
+    heap::count();
     let device = Device::null();
     let matrix = |rows: usize| Tensor::ones([rows, 4], device);
     let (x, w, all) = (matrix(4), matrix(4), matrix(10_004));

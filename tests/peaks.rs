@@ -111,6 +111,7 @@ struct Run {
 fn run(make: &dyn Fn() -> Case, build: &Build, budget: Budget) -> Run {
     // Once to start threads and to compile; the second run is like any later one.
     let mut found = Run::default();
+    heap::count();
     for _ in 0..2 {
         kiln::manual_seed(0);
         Device::cpu().empty_cache().unwrap();

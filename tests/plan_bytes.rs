@@ -11,6 +11,7 @@ mod heap;
 /// plan and its key.
 fn bytes_of_a_kernel(link: &dyn Fn(&Tensor, usize) -> Tensor) -> usize {
     const KERNELS: usize = 2000;
+    heap::count();
     with_context(&Context::new(), || {
         let x = Tensor::from_vec(vec![0.5f32; 16], [4, 4], Device::null());
         let chain = |count| (0..count).fold(x.clone(), |x, number| link(&x, number));
@@ -19,7 +20,7 @@ fn bytes_of_a_kernel(link: &dyn Fn(&Tensor, usize) -> Tensor) -> usize {
         let y = chain(KERNELS);
         let before = heap::held();
         assert_eq!(y.plan().expect("a plan").launches(), KERNELS as u64);
-        (heap::held() - before) / KERNELS
+        (heap::held() - before) as usize / KERNELS
     })
 }
 

@@ -1,25 +1,32 @@
 //! The system's allocator, counting bytes: what a program holds as its allocator
 //! sees it, outside of kiln's own books. It is everybody's in its program, so
-//! whoever counts is alone there.
+//! whoever counts is alone there. Nothing is counted before [`count`] is called: threads
+//! that count wait for each other, which is no part of what they do.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
 struct Counting;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static COUNTS: AtomicBool = AtomicBool::new(false);
+// Below 0 where more is given back than was taken since counting began.
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static MOST: AtomicIsize = AtomicIsize::new(0);
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(held, Ordering::Relaxed);
+        if COUNTS.load(Ordering::Relaxed) {
+            let bytes = layout.size() as isize;
+            MOST.fetch_max(HELD.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        }
         // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        if COUNTS.load(Ordering::Relaxed) {
+            HELD.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        }
         // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.dealloc(block, layout) }
     }
@@ -28,14 +35,19 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes held now.
-pub fn held() -> usize {
+/// Begins to count.
+pub fn count() {
+    COUNTS.store(true, Ordering::Relaxed);
+}
+
+/// Bytes held now, of those taken since counting began.
+pub fn held() -> isize {
     HELD.load(Ordering::Relaxed)
 }
 
 /// The most bytes held since [`forget_most`].
 #[allow(dead_code, reason = "not every program that counts asks")]
-pub fn most() -> usize {
+pub fn most() -> isize {
     MOST.load(Ordering::Relaxed)
 }
 
