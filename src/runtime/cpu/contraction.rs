@@ -17,7 +17,6 @@ use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Pair, Problem};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
 use crate::runtime::cpu::tile::space::{Group, regroup, taken};
 use crate::runtime::cpu::tile::window::Window;
@@ -305,7 +304,7 @@ pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> T
 impl Product {
     /// Runs the product.
     pub fn launch(&self, bindings: &Bindings<'_>) {
-        threads::install(|| match self.dtype {
+        match self.dtype {
             DType::F32 | DType::F16 | DType::BF16 if self.in_pairs => self.run_pairs(bindings),
             DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
             DType::F64 => self.run::<f64>(bindings),
@@ -313,7 +312,7 @@ impl Product {
             DType::I32 => self.run::<i32>(bindings),
             DType::U32 => self.run::<u32>(bindings),
             DType::U8 | DType::Bool => self.run::<u8>(bindings),
-        });
+        }
     }
 
     fn run<T: gemm::Element>(&self, bindings: &Bindings<'_>) {

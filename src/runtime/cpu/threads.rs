@@ -24,14 +24,6 @@ pub fn count() -> usize {
     own_pool().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
 }
 
-/// Calls `body` where rayon's own calls use the device's threads.
-pub fn install<R: Send>(body: impl FnOnce() -> R + Send) -> R {
-    match own_pool() {
-        Some(pool) => pool.install(body),
-        None => body(),
-    }
-}
-
 /// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its
 /// own, so that what it reads lies far from what others read: memory serves two streams a page
 /// apart at half the rate. One that is done goes on with the half that another has left.

@@ -13,7 +13,6 @@ use crate::base::{DType, Result};
 use crate::kernel::lower::attention::{MAX_WIDTH, Range};
 use crate::kernel::{self, AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
-use crate::runtime::cpu::threads;
 use crate::runtime::{Bindings, Program};
 
 /// Which attention is computed so.
@@ -124,7 +123,7 @@ impl Program for Attention {
     }
 
     fn launch(&self, bindings: &Bindings<'_>) -> Result<()> {
-        threads::install(|| self.run(bindings));
+        self.run(bindings);
         Ok(())
     }
 

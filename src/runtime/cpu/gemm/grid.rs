@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::runtime::cpu::threads;
 
 /// A rectangle of one batch's C.
 #[derive(Clone)]
@@ -55,18 +55,20 @@ pub fn even(total: usize, most: usize, unit: usize) -> usize {
     total.div_ceil(parts.max(1)).next_multiple_of(unit)
 }
 
-/// Calls `body` for `0..count`, in groups of at least `group`, on the current
-/// pool's threads if there are several workers.
+/// Calls `body` for `0..count`, in groups of `group`, on the device's threads if there are
+/// several workers.
 pub(super) fn for_each(workers: usize, count: usize, group: usize, body: impl Fn(usize) + Sync) {
     if workers == 1 || count <= 1 {
         (0..count).for_each(body);
     } else {
-        (0..count).into_par_iter().with_min_len(group).for_each(&body);
+        threads::jobs(count.div_ceil(group), |job| {
+            (job * group..count.min((job + 1) * group)).for_each(&body)
+        });
     }
 }
 
 /// How many threads to use for `work` multiply-adds, where up to `serial` of
 /// them take less time than another thread takes to wake.
 pub(super) fn workers(work: usize, serial: usize) -> usize {
-    if work <= serial { 1 } else { rayon::current_num_threads() }
+    if work <= serial { 1 } else { threads::count() }
 }

@@ -126,7 +126,7 @@ pub struct Problem<'a, T> {
     pub out: Output<'a, T>,
 }
 
-/// Computes a batch of matrix products on the current rayon pool.
+/// Computes a batch of matrix products on the device's threads.
 ///
 /// A product over no depth is zero. Integers wrap.
 ///
