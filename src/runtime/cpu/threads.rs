@@ -9,19 +9,31 @@ use smallvec::SmallVec;
 
 use crate::base::config::config;
 
-/// The device's own threads, where `KILN_THREADS` asks for other than all cores.
-fn own_pool() -> Option<&'static ThreadPool> {
+/// The device's threads besides the one that calls; none where one thread is all there is.
+fn others() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    let build = || match config().threads {
-        0 => None,
-        threads => ThreadPoolBuilder::new().num_threads(threads).build().ok(),
+    let build = || {
+        let threads = match config().threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        // A pool of no threads would have as many as there are cores.
+        (threads > 1).then(|| ThreadPoolBuilder::new().num_threads(threads - 1).build().ok()).flatten()
     };
     POOL.get_or_init(build).as_ref()
 }
 
+/// Whether a thread of a pool calls, which then is the pool to use.
+fn in_pool() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
 /// Threads the device uses.
 pub fn count() -> usize {
-    own_pool().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
+    match in_pool() {
+        true => rayon::current_num_threads(),
+        false => others().map_or(1, |others| others.current_num_threads() + 1),
+    }
 }
 
 /// Calls `body` with each of `0..jobs` on several threads. Each thread goes up a part of its
@@ -43,10 +55,10 @@ pub fn share(jobs: usize, work: impl Fn(Jobs<'_>) + Sync) {
     }
     let parts = Parts::new(jobs, workers);
     let work = |worker: usize| work(Jobs { parts: &parts, worker });
-    match own_pool() {
+    match others() {
         _ if workers == 1 => work(0),
-        Some(pool) => pool.in_place_scope(|scope| spawn(scope, workers, &work)),
-        None => rayon::in_place_scope(|scope| spawn(scope, workers, &work)),
+        Some(others) if !in_pool() => others.in_place_scope(|scope| spawn(scope, workers, &work)),
+        _ => rayon::in_place_scope(|scope| spawn(scope, workers, &work)),
     }
 }
 
