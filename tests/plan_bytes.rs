@@ -20,7 +20,9 @@ fn bytes_of_a_kernel(link: &dyn Fn(&Tensor, usize) -> Tensor) -> usize {
         let y = chain(KERNELS);
         let before = heap::held();
         assert_eq!(y.plan().expect("a plan").launches(), KERNELS as u64);
-        (heap::held() - before) as usize / KERNELS
+        let held = usize::try_from(heap::held() - before).expect("a plan is held");
+        assert!(held > 0, "nothing is counted");
+        held / KERNELS
     })
 }
 

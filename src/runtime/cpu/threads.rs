@@ -23,9 +23,10 @@ fn others() -> Option<&'static ThreadPool> {
     POOL.get_or_init(build).as_ref()
 }
 
-/// Whether a thread of a pool calls, which then is the pool to use.
+/// Whether a thread of a pool calls, which then is the pool to use where nothing else is asked
+/// for.
 fn in_pool() -> bool {
-    rayon::current_thread_index().is_some()
+    config().threads == 0 && rayon::current_thread_index().is_some()
 }
 
 /// Threads the device uses.
