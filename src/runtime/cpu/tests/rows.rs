@@ -139,3 +139,17 @@ fn products_that_do_not_end_a_row_stay() {
         assert_eq!(wrong(&kernel, None), None, "{text}");
     }
 }
+
+/// Threads that share a scatter take whole tiles of it, which pointers go on by.
+#[test]
+fn scatters_are_shared_in_whole_tiles() {
+    for (rows, cols) in [(1100, 256), (1100, 200), (500, 1000), (300, 1500), (4500, 64), (9000, 40)] {
+        let updates = ramp(&[rows, cols]);
+        let index = (Tensor::arange(0, rows as i64, 1, updates.device()) * 7).remainder(10);
+        let y = Tensor::zeros([10, cols], updates.device()).index_add(0, &index, &updates, 1.0);
+        let report = y.plan().expect("a plan");
+        let scatter = report.kernels.last().expect("a scatter").work().kernel().expect("a kernel");
+        assert!(scatter.scatter.is_some());
+        assert_eq!(wrong(scatter, None), None, "{rows} x {cols}");
+    }
+}

@@ -17,6 +17,9 @@ const ROWS: usize = 64;
 /// Elements of a tile of several short rows, about.
 const SHORT: usize = 2048;
 
+/// Columns of a tile at least, where threads share those of a scatter.
+const SHARED: usize = 64;
+
 /// Side of a tile that transposes.
 const TRANSPOSED: usize = 64;
 
@@ -191,9 +194,17 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
     if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
         tiling.shrinks = true;
+        let cols =
+            if shares_columns(kernel, col) { (cols / 4).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
     }
+}
+
+/// Whether threads share a scatter's columns, of which a tile has only some then.
+fn shares_columns(kernel: &Kernel, col: AxisId) -> bool {
+    extent(kernel, col) > SHARED
+        && kernel.scatter.as_ref().is_some_and(|scatter| !scatter.axes.contains(&col))
 }
 
 /// The axis along which a load is contiguous that is not along the columns.

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Loops, Program, Scatter};
+use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Scatter};
 use crate::runtime::cpu::tile::run::lines::element_of;
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -16,27 +16,29 @@ use crate::runtime::cpu::tile::run::{Frame, Launch};
 /// `positions` and `values` hold `n` elements, and `to` one at every position.
 pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *const u8, n: usize);
 
-/// Runs a scatter: jobs share an axis along which points never meet.
+/// Runs a scatter: jobs share an axis along which points never meet, in whole tiles, which the
+/// program's pointers go on by.
 pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
     let program = launch.program;
-    let Some((axis, extent)) = widest(program).filter(|_| jobs > 1) else {
+    let Some(shared) = widest(program).filter(|_| jobs > 1) else {
         return launch.tiles(launch.units(0), None);
     };
-    let jobs = jobs.min(extent);
+    let jobs = jobs.min(shared.count());
     threads::jobs(jobs, |job| {
+        let start = |job: usize| shared.start + shared.count() * job / jobs * shared.chunk;
         let mut loops: Vec<Loops> = program.loops.clone();
-        for l in loops[0].iter_mut().filter(|l| l.axis.0 == axis) {
-            (l.start, l.end) = (extent * job / jobs, extent * (job + 1) / jobs);
+        for l in loops[0].iter_mut().filter(|l| l.axis == shared.axis) {
+            (l.start, l.end) = (start(job), start(job + 1).min(shared.end));
         }
         let mine = Launch { loops: &loops, memory: launch.memory.clone(), ..*launch };
         mine.tiles(mine.units(0), None);
     });
 }
 
-/// The longest axis along which points never meet.
-fn widest(program: &Program) -> Option<(u16, usize)> {
+/// The axis of most tiles along which points never meet.
+fn widest(program: &Program) -> Option<Loop> {
     let free = program.loops[0].iter().filter(|l| !program.meeting.contains(&l.axis));
-    free.map(|l| (l.axis.0, l.end - l.start)).max_by_key(|l| l.1)
+    free.max_by_key(|l| l.count()).copied()
 }
 
 impl Launch<'_> {
