@@ -205,25 +205,72 @@ fn products_and_indexing() {
         check(&format!("scatter {reduce:?}"), &two, &|x| x[0].scatter_reduce(0, &index, &x[1], reduce, true));
     }
     check("sort", &[smooth(&[3, 4], 1)], &|x| x[0].sort(1, false).0);
-    check("conv2d", &[smooth(&[1, 2, 4, 4], 1), smooth(&[2, 2, 3, 3], 2)], &|x| {
-        x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).stride(2))
+    check("layer_norm", &[smooth(&[2, 5], 1), smooth(&[5], 2), smooth(&[5], 3)], &|x| {
+        x[0].layer_norm([5], NormOpts::default().weight(&x[1]).bias(&x[2]))
     });
-    let conv: [(&str, &[usize], &[usize], ConvOpts); 4] = [
-        ("windows side by side", &[2, 2, 4, 3], &[3, 2, 3, 2], ConvOpts::default()),
-        ("more padding than a window", &[1, 2, 3, 2], &[2, 2, 1, 2], ConvOpts::default().padding([1, 2])),
-        ("far apart", &[1, 2, 6, 5], &[2, 2, 2, 2], ConvOpts::default().dilation([3, 2]).padding(1)),
-        ("groups", &[1, 4, 3, 3], &[6, 2, 2, 3], ConvOpts::default().groups(2).padding(1)),
+}
+
+#[test]
+fn convolutions() {
+    let opts = ConvOpts::default;
+    let conv: [(&str, &[usize], &[usize], ConvOpts); 9] = [
+        ("windows side by side", &[2, 2, 4, 3], &[3, 2, 3, 2], opts()),
+        ("more padding than a window", &[1, 2, 3, 2], &[2, 2, 1, 2], opts().padding([1, 2])),
+        ("far apart", &[1, 2, 6, 5], &[2, 2, 2, 2], opts().dilation([3, 2]).padding(1)),
+        ("groups", &[1, 4, 3, 3], &[6, 2, 2, 3], opts().groups(2).padding(1)),
+        ("stride 2", &[1, 2, 4, 4], &[2, 2, 3, 3], opts().padding(1).stride(2)),
+        ("a stride that leaves some", &[1, 1, 6, 5], &[2, 1, 2, 2], opts().padding([0, 1]).stride([3, 2])),
+        ("a stride over a window", &[1, 2, 7, 3], &[1, 2, 2, 1], opts().stride([4, 2])),
+        ("stride and groups", &[1, 4, 5, 4], &[4, 2, 3, 2], opts().groups(2).padding([2, 1]).stride([2, 3])),
+        ("stride and far apart", &[1, 1, 6, 6], &[1, 1, 2, 3], opts().dilation(2).padding(1).stride([2, 3])),
     ];
     for (what, x, weight, opts) in conv {
         check(what, &[smooth(x, 1), smooth(weight, 2)], &|x| x[0].conv2d(&x[1], None, opts.clone()));
     }
-    let transposed = ConvTransposeOpts::default().stride([2, 3]).output_padding([1, 0]).groups(2).padding(1);
-    check("transposed", &[smooth(&[1, 4, 2, 3], 1), smooth(&[4, 1, 3, 2], 2)], &|x| {
-        x[0].conv_transpose2d(&x[1], None, transposed.clone())
-    });
-    check("layer_norm", &[smooth(&[2, 5], 1), smooth(&[5], 2), smooth(&[5], 3)], &|x| {
-        x[0].layer_norm([5], NormOpts::default().weight(&x[1]).bias(&x[2]))
-    });
+    let opts = ConvTransposeOpts::default;
+    let transposed: [(&str, &[usize], &[usize], ConvTransposeOpts); 4] = [
+        (
+            "some added",
+            &[1, 4, 2, 3],
+            &[4, 1, 3, 2],
+            opts().stride([2, 3]).output_padding([1, 0]).groups(2).padding(1),
+        ),
+        ("stride over the kernel", &[1, 2, 2, 2], &[2, 1, 2, 1], opts().stride(3).output_padding([2, 1])),
+        ("all cut off", &[1, 1, 3, 3], &[1, 2, 2, 1], opts().stride(2).padding([2, 1])),
+        ("far apart", &[1, 1, 3, 2], &[1, 1, 2, 2], opts().stride(2).dilation([2, 3]).padding(1)),
+    ];
+    for (what, x, weight, opts) in transposed {
+        let what = format!("transposed, {what}");
+        let inputs = [smooth(x, 1), smooth(weight, 2)];
+        check(&what, &inputs, &|x| x[0].conv_transpose2d(&x[1], None, opts.clone()));
+    }
+}
+
+#[test]
+fn windows() {
+    for (size, stride, pad, ceil) in
+        [(3, 2, 1, false), (3, 2, 0, true), (5, 2, 2, false), (5, 1, 2, false), (2, 3, 1, true)]
+    {
+        let x = [smooth(&[2, 7, 6], 1)];
+        let opts = AvgPoolOpts::default().stride(stride).padding(pad).ceil_mode(ceil);
+        check(&format!("means of {size} by {stride}"), &x, &|x| x[0].avg_pool2d(size, opts.clone()));
+        let opts = MaxPoolOpts::default().stride(stride).padding(pad).ceil_mode(ceil);
+        check(&format!("maxima of {size} by {stride}"), &x, &|x| x[0].max_pool2d(size, opts.clone()));
+        let most = |x: &Tensor| x.max_pool2d_with_indices(size, opts.clone()).0;
+        check(&format!("maxima of {size} by {stride} with their places"), &x, &|x| most(&x[0]));
+    }
+}
+
+/// As PyTorch has it; windows that share their largest element add up.
+#[test]
+fn the_first_of_equal_elements_of_a_window_has_the_gradient() {
+    let x = f64s(&[1, 1, 5], vec![1.0, 1.0, 0.0, 2.0, 0.0]).requires_grad();
+    let of = |y: Tensor| grad(&(y * f64s(&[2], vec![1.0, 10.0])).sum(..), &[&x])[0].to_vec::<f64>().unwrap();
+    let wide = MaxPoolOpts::default().stride(2);
+    assert_eq!(of(x.max_pool1d(3, wide)), [1.0, 0.0, 0.0, 10.0, 0.0]);
+    let apart = MaxPoolOpts::default().stride(3);
+    assert_eq!(of(x.max_pool1d_with_indices(2, apart).0), [1.0, 0.0, 0.0, 10.0, 0.0]);
+    assert_eq!(of(x.max_pool1d(4, MaxPoolOpts::default().stride(1))), [0.0, 0.0, 0.0, 11.0, 0.0]);
 }
 
 #[test]

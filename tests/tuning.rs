@@ -49,7 +49,11 @@ fn attention(dims: [usize; 4], device: Device) -> Tensor {
 }
 
 fn transposed(x: [usize; 4], w: [usize; 4], device: Device) -> Tensor {
-    small(&x, 1, device).conv_transpose2d(&small(&w, 2, device), None, ConvTransposeOpts::default().stride(2))
+    small(&x, 1, device).conv_transpose2d(
+        &small(&w, 2, device),
+        None,
+        ConvTransposeOpts::default().stride(2).dilation(2),
+    )
 }
 
 /// Names, sizes and times of writing of what is in the folder after a process with

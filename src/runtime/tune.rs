@@ -165,7 +165,7 @@ mod tests {
     fn a_convolution_that_divides_positions_is_timed_on_memory_as_large_as_its_operands() {
         let image = zeros([2, 8, 7, 9], DType::F32);
         let filter = zeros([8, 24, 3, 3], DType::F32);
-        let opts = ConvTransposeOpts::default().padding(1).stride(2);
+        let opts = ConvTransposeOpts::default().padding(1).stride(2).dilation(2);
         let kernel = product(&image.conv_transpose2d(&filter, None, opts));
         assert!(is_computed(&kernel) && reads_where_axes_say(&kernel));
         let reaches = reaches(&kernel).expect("few elements");

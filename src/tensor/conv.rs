@@ -1,12 +1,10 @@
-//! Convolutions: pad, slide windows, contract. Nothing is copied: padding and
-//! windows are views, and the contraction is a matrix product over them.
+//! Convolutions: what their options say, as kernels that slide.
 
 use crate::ir::PadAxis;
-use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::correlate::{Axis, adjoint_kernel, correlate, grouped};
 use crate::tensor::options::options;
-use crate::tensor::rule::with_rule;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 /// Padding of a convolution.
@@ -88,30 +86,6 @@ impl Tensor {
         conv1d conv_transpose1d 1 "l";
         conv2d conv_transpose2d 2 "h, w";
         conv3d conv_transpose3d 3 "d, h, w";
-    }
-}
-
-/// The sizes along one spatial axis.
-#[derive(Clone, Copy, Debug)]
-struct Axis {
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    pad: PadAxis,
-}
-
-impl Axis {
-    /// Elements a window spans.
-    fn span(self) -> usize {
-        self.dilation.saturating_mul(self.kernel.saturating_sub(1)).saturating_add(1)
-    }
-
-    /// The axis along which the result's cotangent is correlated with the reversed
-    /// kernel, for stride 1: what was put between elements is stepped over.
-    fn adjoint(self) -> Axis {
-        let around = self.span() as i64 - 1;
-        let pad = PadAxis { lo: around - self.pad.lo, hi: around - self.pad.hi, interior: 0 };
-        Axis { stride: self.pad.interior + 1, pad, ..self }
     }
 }
 
@@ -209,120 +183,6 @@ fn conv_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvOpts) -> Checke
         }
     }
     Ok(axes)
-}
-
-/// `[groups * a, ..]` on one axis as `[groups, a, ..]`; `split` is the shape
-/// without the groups. One group is no axis.
-fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split: &[usize]) -> Tensor {
-    if groups == 1 {
-        return x.clone();
-    }
-    let mut dims = split.to_vec();
-    dims.insert(axis, groups);
-    site.reshape(x, &dims)
-}
-
-/// Slides the kernel `[g, out / g, c / g, k..]` (without `g` for one group)
-/// over `[n, c, l..]`: `[n, out, l'..]`.
-///
-/// For stride 1 the gradients are convolutions too, where those of windows would
-/// write what each window gives back.
-fn correlate(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axis]) -> Checked<Tensor> {
-    let y = contract_windows(site, x, kernel, groups, axes)?;
-    if axes.iter().any(|axis| axis.stride > 1) {
-        return Ok(y);
-    }
-    let axes = axes.to_vec();
-    Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
-        let [x, kernel] = inputs else { return vec![None, None] };
-        let of_x = || {
-            let back: Vec<Axis> = axes.iter().map(|axis| axis.adjoint()).collect();
-            correlate(site, cotangent, &adjoint_kernel(site, kernel, axes.len()), groups, &back)
-        };
-        let of_kernel = || contract_positions(site, cotangent, x, groups, &axes);
-        vec![x.is_tracked().then(|| finish(of_x())), kernel.is_tracked().then(|| finish(of_kernel()))]
-    }))
-}
-
-/// The kernel `[g, out / g, c / g, k..]` reversed, with `out` and `c` in each other's
-/// place.
-fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Tensor {
-    let lead = kernel.rank() - spatial;
-    let flipped = site.flip(kernel, &(lead..kernel.rank()).collect::<Vec<_>>());
-    site.transpose(&flipped, lead - 2, lead - 1)
-}
-
-/// `[n, c, l..]` as `[n, g, c / g, l..]`, for one group as it is.
-fn grouped_channels(site: Site, x: &Tensor, groups: usize) -> Tensor {
-    let shape = x.shape();
-    let split = [&[shape[0], shape[1] / groups][..], &shape[2..]].concat();
-    grouped(site, x, groups, 1, &split)
-}
-
-/// The kernel's cotangent: what lies under each of its elements, times the result's
-/// cotangent, summed over positions.
-fn contract_positions(
-    site: Site,
-    cotangent: &Tensor,
-    x: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let (cotangent, x) = (grouped_channels(site, cotangent, groups), grouped_channels(site, x, groups));
-    let lead = x.rank() - axes.len();
-    let windows = slide(site, &x, lead, axes)?;
-    let summed: Vec<(usize, usize)> = std::iter::once(0).chain(lead..x.rank()).map(|i| (i, i)).collect();
-    let batch: &[(usize, usize)] = if groups > 1 { &[(1, 1)] } else { &[] };
-    Ok(site.contract(&cotangent, &windows, batch, &summed))
-}
-
-/// [`correlate`] by its definition.
-fn contract_windows(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let spatial = axes.len();
-    let x = grouped_channels(site, x, groups);
-    let lead = x.rank() - spatial;
-    let windows = slide(site, &x, lead, axes)?;
-    let g = lead - 2;
-    // Channels, then the window's elements, follow g and out in the kernel.
-    let mut summed = vec![(g + 1, g + 1)];
-    summed.extend((0..spatial).map(|i| (g + 2 + i, lead + spatial + i)));
-    let batch: &[(usize, usize)] = if g == 1 { &[(0, 1)] } else { &[] };
-    let y = site.contract(kernel, &windows, batch, &summed);
-    site.valid(&[&y])?;
-    // [g, out / g, n, l'..] to [n, g, out / g, l'..].
-    let mut order: Vec<usize> = (0..y.rank()).collect();
-    order[..=g + 1].rotate_right(1);
-    let y = site.permute(&y, &order);
-    if g == 0 {
-        return Ok(y);
-    }
-    let shape = y.shape();
-    let dims = [&[shape[0], shape[1] * shape[2]][..], &shape[3..]].concat();
-    Ok(site.reshape(&y, &dims))
-}
-
-/// Pads the axes from `lead` on and slides windows along each: the windows'
-/// elements become last axes, in order.
-fn slide(site: Site, x: &Tensor, lead: usize, axes: &[Axis]) -> Checked<Tensor> {
-    let mut pads = vec![PadAxis::default(); lead];
-    pads.extend(axes.iter().map(|axis| axis.pad));
-    let mut x = site.pad(x, pads, 0i64);
-    site.valid(&[&x])?;
-    for (i, axis) in axes.iter().enumerate() {
-        let (extent, span) = (x.shape()[lead + i], axis.span());
-        site.require(span <= extent, &[&x], || {
-            (format!("a padded input of at least {span} on spatial axis {i}"), extent.to_string())
-        })?;
-        let Axis { kernel: size, stride, dilation, .. } = *axis;
-        x = site.window(&x, WindowAxis { axis: (lead + i) as u8, size, stride, dilation });
-    }
-    Ok(x)
 }
 
 fn add_bias(site: Site, y: &Tensor, bias: Option<&Tensor>, spatial: usize) -> Tensor {
@@ -444,7 +304,17 @@ mod tests {
     #[test]
     fn a_transposed_convolution_is_the_adjoint() {
         let spread = |v: &[f64], y: &Tensor| values(y).iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
-        for (stride, pad, dilation, groups, extra) in [(1, 0, 1, 1, 0), (2, 1, 1, 2, 1), (3, 0, 2, 1, 1)] {
+        let cases = [
+            (1, 0, 1, 1, 0),
+            (2, 1, 1, 2, 1),
+            (3, 0, 2, 1, 1),
+            (2, 0, 1, 1, 1),
+            (3, 1, 1, 2, 2),
+            (3, 0, 1, 1, 2),
+            (4, 2, 1, 1, 3),
+            (4, 1, 1, 2, 3),
+        ];
+        for (stride, pad, dilation, groups, extra) in cases {
             let x = pattern(&[2, 4, 9, 8], 1);
             let w = pattern(&[6, 4 / groups, 3, 2], 2);
             let opts = ConvOpts::default().stride(stride).padding(pad).dilation(dilation).groups(groups);

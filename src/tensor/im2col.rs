@@ -2,11 +2,11 @@
 //! images).
 
 use crate::base::shape::volume;
-use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::options::options;
+use crate::tensor::polyphase::{PaddedWindow, overlap_add, windows};
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 options! {
@@ -41,33 +41,22 @@ impl Tensor {
 }
 
 /// Windows along the height and width, and their padding.
-fn windows(
-    site: Site,
-    x: &Tensor,
-    kernel: &Sizes,
-    opts: &Im2colOpts,
-) -> Checked<([WindowAxis; 2], Vec<usize>)> {
+fn patches(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<[PaddedWindow; 2]> {
     let size = kernel.resolve(site, "kernel size", 2, 1, &[x])?;
     let stride = opts.stride.resolve(site, "stride", 2, 1, &[x])?;
     let dilation = opts.dilation.resolve(site, "dilation", 2, 1, &[x])?;
     let padding = opts.padding.resolve(site, "padding", 2, 0, &[x])?;
-    let window =
-        |i: usize| WindowAxis { axis: 2 + i as u8, size: size[i], stride: stride[i], dilation: dilation[i] };
-    Ok(([window(0), window(1)], padding))
-}
-
-fn around(padding: &[usize], sign: i64) -> Vec<PadAxis> {
-    let pad = |n: usize| PadAxis { lo: sign * n as i64, hi: sign * n as i64, interior: 0 };
-    vec![PadAxis::default(), PadAxis::default(), pad(padding[0]), pad(padding[1])]
+    let patch = |i: usize| PaddedWindow {
+        window: WindowAxis { axis: 2 + i as u8, size: size[i], stride: stride[i], dilation: dilation[i] },
+        pad: (padding[i] as i64, padding[i] as i64),
+    };
+    Ok([patch(0), patch(1)])
 }
 
 fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
     let (x, lone) = batched(site, x, 2)?;
-    let (windows, padding) = windows(site, &x, kernel, opts)?;
-    let mut y = site.pad(&x, around(&padding, 1), 0i64);
-    for window in windows {
-        y = site.window(&y, window);
-    }
+    let patches = patches(site, &x, kernel, opts)?;
+    let y = windows(site, &x, patches.to_vec(), 0i64);
     site.valid(&[&y])?;
     let shape = y.shape();
     site.require(!shape[2..4].contains(&0), &[&x], || {
@@ -80,10 +69,11 @@ fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<
 
 fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
     let (x, lone) = batched(site, x, 1)?;
-    let ([rows, columns], padding) = windows(site, &x, kernel, opts)?;
+    let along = patches(site, &x, kernel, opts)?;
     let size = size.resolve(site, "output size", 2, 1, &[&x])?;
-    let (h, w) = (size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
-    let (patch, counts) = (rows.size * columns.size, [rows.count(h), columns.count(w)]);
+    let counts = [0, 1].map(|i| along[i].window.count(size[i] + 2 * along[i].pad.0 as usize));
+    let [rows, columns] = along.map(|along| along.window);
+    let patch = rows.size * columns.size;
     let shape = x.shape();
     let fits = shape[1] % patch == 0 && shape[2] == volume(&counts);
     site.require(fits, &[&x], || {
@@ -92,8 +82,8 @@ fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpt
     })?;
     let dims = [shape[0], shape[1] / patch, rows.size, columns.size, counts[0], counts[1]];
     let y = site.permute(&site.reshape(&x, &dims), &[0, 1, 4, 5, 2, 3]);
-    let y = site.unwindow(&site.unwindow(&y, columns, w), rows, h);
-    Ok(unbatched(site, &site.pad(&y, around(&padding, -1), 0i64), lone))
+    let back = |y: Tensor, i: usize| overlap_add(site, &y, along[i].window, along[i].pad.0, size[i]);
+    Ok(unbatched(site, &back(back(y, 1), 0), lone))
 }
 
 #[cfg(test)]

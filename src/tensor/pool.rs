@@ -4,10 +4,12 @@ use crate::base::DType;
 use crate::base::shape::volume;
 use crate::ir::monoid::int_range;
 use crate::ir::op::WindowAxis;
-use crate::ir::{AluOp, Monoid, PadAxis};
+use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::options::options;
+use crate::tensor::polyphase::{PaddedWindow, windows as padded_windows};
+use crate::tensor::rule::with_rule;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 options! {
@@ -114,23 +116,30 @@ impl Windows {
         (2 + self.along.len()..2 + 2 * self.along.len()).collect()
     }
 
+    /// The windows with all of their elements on one axis, the last.
+    fn flat(&self, site: Site) -> Tensor {
+        if self.tensor.ty().is_none() {
+            return self.tensor.clone();
+        }
+        let (shape, lead) = (self.tensor.shape(), 2 + self.along.len());
+        site.reshape(&self.tensor, &[&shape[..lead], &[volume(&shape[lead..])]].concat())
+    }
+
     /// The largest elements.
     pub fn max(&self, site: Site) -> Tensor {
-        unbatched(site, &site.reduce(Monoid::Max, &self.tensor, &self.elements()), self.lone)
+        unbatched(site, &largest(site, &self.flat(site)), self.lone)
     }
 
     /// The largest elements, and their row-major positions in the spatial
     /// axes: two reductions of one view, which one kernel can do.
     pub fn max_and_position(&self, site: Site) -> (Tensor, Tensor) {
-        let (shape, spatial) = (self.tensor.shape(), self.along.len());
-        if self.tensor.ty().is_none() {
-            return (self.tensor.clone(), self.tensor.clone());
+        let flat = self.flat(site);
+        if flat.ty().is_none() {
+            return (flat.clone(), flat);
         }
-        let count = volume(&self.along.iter().map(|a| a.size).collect::<Vec<_>>());
-        let flat = site.reshape(&self.tensor, &[&shape[..2 + spatial], &[count]].concat());
-        let max = site.reduce(Monoid::Max, &flat, &[2 + spatial]);
-        let best = site.reduce(Monoid::ArgMax, &flat, &[2 + spatial]);
-        let position = self.position(site, &best, count);
+        let (last, max) = (flat.rank() - 1, largest(site, &flat));
+        let best = site.reduce(Monoid::ArgMax, &flat, &[last]);
+        let position = self.position(site, &best, flat.shape()[last]);
         (unbatched(site, &max, self.lone), unbatched(site, &position, self.lone))
     }
 
@@ -154,6 +163,20 @@ impl Windows {
         }
         position.unwrap_or_else(|| best.clone())
     }
+}
+
+/// The largest along the last axis, with a gradient that the first of equal ones has.
+fn largest(site: Site, x: &Tensor) -> Tensor {
+    if x.ty().is_none() {
+        return x.clone();
+    }
+    let last = x.rank() - 1;
+    with_rule(site.reduce(Monoid::Max, x, &[last]), &[x], move |inputs, _, cotangent| {
+        let best = site.unsqueeze(&site.reduce(Monoid::ArgMax, &inputs[0], &[last]), last);
+        let elements = site.iota(inputs[0].shape()[last], best.dtype(), best.device());
+        let first = site.eq(&best, elements);
+        vec![Some(site.select(&first, site.unsqueeze(cotangent, last), 0i64, cotangent.dtype()))]
+    })
 }
 
 /// The least value of a type, which no maximum prefers.
@@ -247,15 +270,14 @@ fn windows(
     fill: impl Into<crate::base::Scalar>,
     lone: bool,
 ) -> Windows {
-    let mut pads = vec![PadAxis::default(); 2];
-    pads.extend(axes.iter().map(|a| PadAxis { lo: a.pad as i64, hi: a.after(), interior: 0 }));
-    let mut tensor = site.pad(x, pads, fill);
-    let mut along = Vec::new();
+    let (mut padded, mut along) = (Vec::new(), Vec::new());
     for (i, axis) in axes.iter().enumerate() {
         let PoolAxis { kernel: size, stride, dilation, extent, .. } = *axis;
-        tensor = site.window(&tensor, WindowAxis { axis: 2 + i as u8, size, stride, dilation });
+        let window = WindowAxis { axis: 2 + i as u8, size, stride, dilation };
+        padded.push(PaddedWindow { window, pad: (axis.pad as i64, axis.after()) });
         along.push(WindowsAlong { extent, size, dilation, starts: axis.starts(site, x) });
     }
+    let tensor = padded_windows(site, x, padded, fill);
     Windows { tensor, along, lone }
 }
 

@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
         q.scaled_dot_product_attention(&k, &v, opts().causal(true))
     }),
     ("transposed convolution", true, |d| {
-        let opts = ConvTransposeOpts::default().padding(1).stride(2);
+        let opts = ConvTransposeOpts::default().padding(1).stride(2).dilation(2);
         numbers([2, 8, 7, 9], 1, d).conv_transpose2d(&numbers([8, 24, 3, 3], 2, d), None, opts)
     }),
 ];

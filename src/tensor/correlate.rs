@@ -1,0 +1,272 @@
+//! Kernels that slide over images, in both directions. Nothing is copied: padding and windows
+//! are views, and the contraction is a matrix product over them.
+
+use crate::ir::PadAxis;
+use crate::ir::op::WindowAxis;
+use crate::tensor::Tensor;
+use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::join::cat_along;
+use crate::tensor::polyphase::{Periods, padded};
+use crate::tensor::rule::with_rule;
+
+/// The sizes along one spatial axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    /// Elements of the kernel.
+    pub kernel: usize,
+    /// From a window to the next.
+    pub stride: usize,
+    /// From an element of a window to the next.
+    pub dilation: usize,
+    /// Zeros around the image and, where the stride is 1, between its elements.
+    pub pad: PadAxis,
+}
+
+impl Axis {
+    /// Elements a window spans.
+    pub fn span(self) -> usize {
+        self.dilation.saturating_mul(self.kernel.saturating_sub(1)).saturating_add(1)
+    }
+
+    /// Of an image, so many elements with their zeros.
+    fn padded(self, extent: usize) -> i64 {
+        let gaps = extent.saturating_sub(1).saturating_mul(self.pad.interior);
+        (extent.saturating_add(gaps) as i64).saturating_add(self.pad.lo).saturating_add(self.pad.hi)
+    }
+
+    /// The axis along which the result's cotangent is correlated with the reversed kernel, for
+    /// an image of an extent: what was put between elements is stepped over, and what was stepped
+    /// over is put between them.
+    fn adjoint(self, extent: usize) -> Axis {
+        let around = self.span() as i64 - 1;
+        let left = (self.padded(extent) - around - 1) % self.stride as i64;
+        let pad =
+            PadAxis { lo: around - self.pad.lo, hi: around - self.pad.hi + left, interior: self.stride - 1 };
+        Axis { stride: self.pad.interior + 1, pad, ..self }
+    }
+
+    /// Whether windows are taken phase by phase, not over zeros between elements.
+    fn is_by_phase(self) -> bool {
+        let PadAxis { lo, hi, interior } = self.pad;
+        interior > 0 && self.dilation == 1 && lo >= 0 && hi >= 0
+    }
+}
+
+/// `[groups * a, ..]` on one axis as `[groups, a, ..]`; `split` is the shape
+/// without the groups. One group is no axis.
+pub(crate) fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split: &[usize]) -> Tensor {
+    if groups == 1 {
+        return x.clone();
+    }
+    let mut dims = split.to_vec();
+    dims.insert(axis, groups);
+    site.reshape(x, &dims)
+}
+
+/// Slides the kernel `[g, out / g, c / g, k..]` (without `g` for one group)
+/// over `[n, c, l..]`: `[n, out, l'..]`.
+///
+/// The gradients are such slides too, where those of windows would write what each window gives
+/// back.
+pub(crate) fn correlate(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
+    let y = contract(site, x, kernel, groups, axes)?;
+    let axes = axes.to_vec();
+    Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
+        let [x, kernel] = inputs else { return vec![None, None] };
+        let shape = x.shape();
+        let back: Vec<Axis> =
+            axes.iter().zip(&shape[2..]).map(|(axis, &extent)| axis.adjoint(extent)).collect();
+        let reversed = |kernel: &Tensor| adjoint_kernel(site, kernel, axes.len());
+        let of_x = || correlate(site, cotangent, &reversed(kernel), groups, &back);
+        // Windows are taken of what has no zeros between its elements.
+        let of_kernel = || match axes.iter().any(|axis| axis.pad.interior > 0) {
+            true => contract_positions(site, x, cotangent, groups, &back).map(|kernel| reversed(&kernel)),
+            false => contract_positions(site, cotangent, x, groups, &axes),
+        };
+        vec![x.is_tracked().then(|| finish(of_x())), kernel.is_tracked().then(|| finish(of_kernel()))]
+    }))
+}
+
+/// [`correlate`] without a rule for its gradient.
+fn contract(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axis]) -> Checked<Tensor> {
+    let fits = |(i, axis): (usize, &Axis)| axis.padded(x.shape()[2 + i]) >= axis.span() as i64;
+    match axes.iter().position(|axis| axis.is_by_phase()) {
+        Some(i) if axes.iter().enumerate().all(fits) => by_phase(site, x, kernel, groups, axes, i),
+        _ => contract_windows(site, x, kernel, groups, axes),
+    }
+}
+
+/// Phases along an axis that have as many of the kernel's elements.
+struct Phases {
+    /// The first of them: an element of the kernel.
+    first: usize,
+    count: usize,
+    /// Elements of the kernel, a stride apart.
+    taps: usize,
+}
+
+/// [`contract`] along a spatial axis with zeros between elements: at each phase a part of
+/// the kernel meets elements alone.
+fn by_phase(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+    i: usize,
+) -> Checked<Tensor> {
+    let (axis, extent) = (axes[i], x.shape()[2 + i]);
+    let stride = axis.pad.interior + 1;
+    let positions = (axis.padded(extent) - axis.span() as i64 + 1) as usize;
+    // Position p meets the element j of the kernel where p + j - lo divides: one less than the
+    // stride later, j counts phases backwards.
+    let periods = Periods::new(stride, stride as i64 - 1 - axis.pad.lo, positions);
+    let whole = axis.kernel / stride;
+    let more = axis.kernel % stride;
+    let phases = [
+        Phases { first: more, count: stride - more, taps: whole },
+        Phases { first: 0, count: more, taps: whole + 1 },
+    ];
+    let mut parts = Vec::new();
+    for phases in phases.iter().filter(|phases| phases.count > 0) {
+        let hi = periods.first + (periods.count() + phases.taps) as i64 - 1 - extent as i64;
+        let pad = PadAxis { lo: -periods.first, hi, interior: 0 };
+        let mut axes = axes.to_vec();
+        axes[i] = Axis { kernel: phases.taps, stride: 1, dilation: 1, pad };
+        parts.push(at_phases(site, x, kernel, groups, &axes, i, (stride, phases, periods.count()))?);
+    }
+    let parts: Vec<&Tensor> = parts.iter().collect();
+    let y = site.build(&parts, || cat_along(site, &parts, 2));
+    site.valid(&[&y])?;
+    // Phases follow their periods.
+    let order: Vec<usize> = (0..2).chain(3..4 + i).chain([2]).chain(4 + i..y.rank()).collect();
+    Ok(periods.interleave(site, &site.permute(&y, &order), 2 + i))
+}
+
+/// Some phases along a spatial axis, the last first: `[n, out, phases, l'..]` for so many
+/// periods.
+fn at_phases(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+    i: usize,
+    (stride, phases, periods): (usize, &Phases, usize),
+) -> Checked<Tensor> {
+    let (lead, shape) = (kernel.rank() - axes.len(), kernel.shape());
+    let out = shape[lead - 2];
+    let along = lead + i;
+    if phases.taps == 0 {
+        let mut dims = x.shape().to_vec();
+        (dims[1], dims[2 + i]) = (groups * out, periods);
+        for (j, axis) in axes.iter().enumerate().filter(|(j, _)| *j != i) {
+            dims[2 + j] = ((axis.padded(dims[2 + j]) - axis.span() as i64) / axis.stride as i64 + 1) as usize;
+        }
+        dims.insert(2, phases.count);
+        return Ok(site.expand(&site.scalar(0i64, x.dtype(), x.device()), &dims));
+    }
+    let all = shape[along].next_multiple_of(stride);
+    let kernel = padded(site, kernel, along, 0, (all - shape[along]) as i64);
+    let split = [&shape[..along], &[all / stride, stride], &shape[along + 1..]].concat();
+    let kernel = site.slice(&site.reshape(&kernel, &split), along, 0, phases.taps, 1);
+    let kernel = site.slice(&kernel, along + 1, phases.first, phases.first + phases.count, 1);
+    let kernel = site.flip(&kernel, &[along + 1]);
+    // [.., out, phases, c, k..] with each phase an output.
+    let order: Vec<usize> =
+        (0..lead - 1).chain([along + 1]).chain(lead - 1..=along).chain(along + 2..kernel.rank()).collect();
+    let mut dims = shape.to_vec();
+    (dims[lead - 2], dims[along]) = (out * phases.count, phases.taps);
+    let kernel = site.reshape(&site.permute(&kernel, &order), &dims);
+    let y = contract(site, x, &kernel, groups, axes)?;
+    let shape = y.shape();
+    let split = [&[shape[0], groups * out, phases.count], &shape[2..]].concat();
+    Ok(site.reshape(&y, &split))
+}
+
+/// The kernel `[g, out / g, c / g, k..]` reversed, with `out` and `c` in each other's
+/// place.
+pub(crate) fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Tensor {
+    let lead = kernel.rank() - spatial;
+    let flipped = site.flip(kernel, &(lead..kernel.rank()).collect::<Vec<_>>());
+    site.transpose(&flipped, lead - 2, lead - 1)
+}
+
+/// `[n, c, l..]` as `[n, g, c / g, l..]`, for one group as it is.
+fn grouped_channels(site: Site, x: &Tensor, groups: usize) -> Tensor {
+    let shape = x.shape();
+    let split = [&[shape[0], shape[1] / groups][..], &shape[2..]].concat();
+    grouped(site, x, groups, 1, &split)
+}
+
+/// The kernel's cotangent: what lies under each of its elements, times the result's
+/// cotangent, summed over positions.
+fn contract_positions(
+    site: Site,
+    cotangent: &Tensor,
+    x: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
+    let (cotangent, x) = (grouped_channels(site, cotangent, groups), grouped_channels(site, x, groups));
+    let lead = x.rank() - axes.len();
+    let windows = slide(site, &x, lead, axes)?;
+    let summed: Vec<(usize, usize)> = std::iter::once(0).chain(lead..x.rank()).map(|i| (i, i)).collect();
+    let batch: &[(usize, usize)] = if groups > 1 { &[(1, 1)] } else { &[] };
+    Ok(site.contract(&cotangent, &windows, batch, &summed))
+}
+
+/// [`correlate`] by its definition.
+fn contract_windows(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
+    let spatial = axes.len();
+    let x = grouped_channels(site, x, groups);
+    let lead = x.rank() - spatial;
+    let windows = slide(site, &x, lead, axes)?;
+    let g = lead - 2;
+    // Channels, then the window's elements, follow g and out in the kernel.
+    let mut summed = vec![(g + 1, g + 1)];
+    summed.extend((0..spatial).map(|i| (g + 2 + i, lead + spatial + i)));
+    let batch: &[(usize, usize)] = if g == 1 { &[(0, 1)] } else { &[] };
+    let y = site.contract(kernel, &windows, batch, &summed);
+    site.valid(&[&y])?;
+    // [g, out / g, n, l'..] to [n, g, out / g, l'..].
+    let mut order: Vec<usize> = (0..y.rank()).collect();
+    order[..=g + 1].rotate_right(1);
+    let y = site.permute(&y, &order);
+    if g == 0 {
+        return Ok(y);
+    }
+    let shape = y.shape();
+    let dims = [&[shape[0], shape[1] * shape[2]][..], &shape[3..]].concat();
+    Ok(site.reshape(&y, &dims))
+}
+
+/// Pads the axes from `lead` on and slides windows along each: the windows'
+/// elements become last axes, in order.
+fn slide(site: Site, x: &Tensor, lead: usize, axes: &[Axis]) -> Checked<Tensor> {
+    let mut pads = vec![PadAxis::default(); lead];
+    pads.extend(axes.iter().map(|axis| axis.pad));
+    let mut x = site.pad(x, pads, 0i64);
+    site.valid(&[&x])?;
+    for (i, axis) in axes.iter().enumerate() {
+        let (extent, span) = (x.shape()[lead + i], axis.span());
+        site.require(span <= extent, &[&x], || {
+            (format!("a padded input of at least {span} on spatial axis {i}"), extent.to_string())
+        })?;
+        let Axis { kernel: size, stride, dilation, .. } = *axis;
+        x = site.window(&x, WindowAxis { axis: (lead + i) as u8, size, stride, dilation });
+    }
+    Ok(x)
+}
