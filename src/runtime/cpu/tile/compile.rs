@@ -146,15 +146,16 @@ fn single_loops_outermost(program: &mut Program) {
 fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, usize) {
     let extent = |axis: Option<AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
     let all = extent(tiling.col);
-    let width = registers::width(&builder.slots, &builder.lives);
     if let Some(cols) = tiling.cols {
         let stored = written(kernel, tiling);
-        let held = REGISTERS / (width + stored).max(1);
+        let (own, shared) = registers::widths(&builder.slots, &builder.lives);
+        let held = REGISTERS.saturating_sub(shared * cols) / (own + stored).max(1);
         let queued = if tiling.whole { QUEUED / stored.max(1) } else { held };
         let fitting = (held.min(queued) / cols.max(1)).max(1);
         let rows = if tiling.shrinks { tiling.rows.min(fitting) } else { tiling.rows };
         return (rows, cols.clamp(1, all));
     }
+    let width = registers::width(&builder.slots, &builder.lives);
     let (bytes, most) = match (builder.reductions.is_empty(), tiling.level < kernel.depth()) {
         (true, _) => (REGISTERS, 1024),
         (false, false) => (REGISTERS, 4096),

@@ -1,6 +1,6 @@
 //! Places in scratch memory for values, so that what lives at once is near.
 
-use crate::runtime::cpu::tile::program::{Place, SlotInfo};
+use crate::runtime::cpu::tile::program::{Class, Place, SlotInfo};
 
 /// When a slot's value exists, in counted steps, and how large it is.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,16 @@ const ALIGN: usize = 64;
 /// The most bytes that live at once per element of a tile, counting values
 /// with an element for each column.
 pub fn width(slots: &[SlotInfo], lives: &[Life]) -> usize {
-    let wide = slots.iter().zip(lives).filter(|(info, life)| info.class.cols() && life.bytes > 0);
+    most(slots, lives, |class| class.cols())
+}
+
+/// The same of values that each line of a tile has, and of those that all lines share.
+pub fn widths(slots: &[SlotInfo], lives: &[Life]) -> (usize, usize) {
+    (most(slots, lives, |class| class == Class::FULL), most(slots, lives, |class| class == Class::COL))
+}
+
+fn most(slots: &[SlotInfo], lives: &[Life], counts: impl Fn(Class) -> bool) -> usize {
+    let wide = slots.iter().zip(lives).filter(|(info, life)| counts(info.class) && life.bytes > 0);
     let mut events: Vec<(u32, bool, usize)> = Vec::new();
     for (_, life) in wide {
         events.push((life.start, true, life.bytes));

@@ -354,17 +354,19 @@ impl<'k> Builder<'k> {
     /// where it must be computed for each tile.
     fn hoistable(&self, id: ExprId, level: u8) -> Option<usize> {
         let axes = self.facts.axes[id.index()];
-        let tile = [self.tiling.row, self.tiling.col].into_iter().flatten();
-        let on_tile = tile.filter(|t| self.kernel.axes[t.index()].level == level).any(|t| axes & bit(t) != 0);
-        if self.facts.pinned[id.index()] || on_tile {
+        let here = |axis: &AxisId| self.kernel.axes[axis.index()].level == level;
+        let (row, col) = (self.tiling.row.filter(here), self.tiling.col.filter(here));
+        let on = |axis: Option<AxisId>| axis.is_some_and(|axis| axes & bit(axis) != 0);
+        // A tile of all columns makes their loop the outermost one, of one iteration.
+        let whole = col.is_some_and(|col| self.tiling.cols == Some(self.kernel.axes[col.index()].extent));
+        if self.facts.pinned[id.index()] || on(row) || (on(col) && !whole) {
             return None;
         }
         let outer = outer_axes(self.kernel, &self.tiling, level);
         let loops = outer.iter().rposition(|&axis| axes & bit(axis) != 0).map_or(0, |i| i + 1);
-        let tiles = self.tiling.row.is_some_and(|r| self.kernel.axes[r.index()].level == level)
-            || self.tiling.col.is_some_and(|c| self.kernel.axes[c.index()].level == level);
         // Without loops further in there is nothing to hoist out of.
-        (loops < outer.len() || tiles).then_some(loops)
+        let further = loops < outer.len() || row.is_some() || (col.is_some() && !on(col));
+        further.then_some(loops)
     }
 }
 

@@ -185,18 +185,19 @@ impl Launch<'_> {
                     zero(to, inside, load.lane);
                     continue;
                 }
-                let positions = std::slice::from_raw_parts_mut(positions, lines.len);
                 let first = frame.offset(load.address) + line as i64 * lines.line_step;
+                let to_inside = to.add(inside.start * load.lane);
+                if let Some((from, index)) = self.one_index(frame, load, &lines, line, inside.clone()) {
+                    (gather.function)(to_inside, self.element(load, first + from), index, inside.len());
+                    continue;
+                }
+                let positions = std::slice::from_raw_parts_mut(positions, lines.len);
                 for j in inside.clone() {
                     positions[j] = first + j as i64 * lines.step;
                 }
                 self.add_indices(frame, load, (line, lines.len), inside.clone(), positions);
-                (gather.function)(
-                    to.add(inside.start * load.lane),
-                    memory.start,
-                    positions[inside.clone()].as_ptr(),
-                    inside.len(),
-                );
+                let index = positions[inside.clone()].as_ptr();
+                (gather.function)(to_inside, memory.start, index, inside.len());
                 for &(mask, class) in &load.masks {
                     let (start, step) = element_of(class, load.class, line, lines.len);
                     for j in inside.clone() {
@@ -207,6 +208,47 @@ impl Launch<'_> {
                 }
             }
         }
+    }
+
+    /// Where one index alone varies along a line, and each of its values is a position from some
+    /// element on: how far that is from the first, and the index.
+    ///
+    /// # Safety
+    /// The program's contract.
+    unsafe fn one_index(
+        &self,
+        frame: &Frame,
+        load: &Load,
+        lines: &Lines,
+        line: usize,
+        inside: Range<usize>,
+    ) -> Option<(i64, *const i64)> {
+        if !load.masks.is_empty() || lines.step != 0 {
+            return None;
+        }
+        let (mut from, mut along) = (0, None);
+        for indexed in &load.indices {
+            let (start, step) = element_of(indexed.class, load.class, line, lines.len);
+            let index = frame.slot(indexed.index).cast::<i64>().wrapping_add(start).cast_const();
+            if step == 0 {
+                // SAFETY: the caller's promise.
+                let index = unsafe { index.read() };
+                (!indexed.checked || (0..indexed.extent as i64).contains(&index)).then_some(())?;
+                from += index * indexed.stride;
+            } else if along.replace((index.wrapping_add(inside.start), indexed)).is_some() {
+                return None;
+            }
+        }
+        let (index, indexed) = along.filter(|(_, indexed)| indexed.stride == 1)?;
+        if indexed.checked {
+            // SAFETY: the caller's promise.
+            let values = unsafe { std::slice::from_raw_parts(index, inside.len()) };
+            let last = indexed.extent as i64 - 1;
+            // Of what lies outside one of the two is negative.
+            let signs = values.iter().fold(0, |signs, &i| signs | i | last.wrapping_sub(i));
+            (signs >= 0).then_some(())?;
+        }
+        Some((from, index))
     }
 
     /// Adds the computed parts to the positions along a line. Where a mask
