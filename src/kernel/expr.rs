@@ -186,6 +186,26 @@ impl Expr {
         }
     }
 
+    /// The positions it has of its own.
+    pub fn positions(&self) -> SmallVec<[&Affine; 4]> {
+        match self {
+            Expr::Index(affine) => SmallVec::from_slice(&[&**affine]),
+            Expr::Inside(within) => SmallVec::from_slice(&[&within.value]),
+            Expr::Load(_, access) => {
+                let within = access.guard.within.iter().map(|within| &within.value);
+                std::iter::once(&access.affine).chain(within).collect()
+            }
+            Expr::Const(_)
+            | Expr::Arg(_)
+            | Expr::Alu(..)
+            | Expr::Cast(_)
+            | Expr::Bitcast(_)
+            | Expr::Reduce(..)
+            | Expr::Scan(..)
+            | Expr::Accumulator => SmallVec::new(),
+        }
+    }
+
     /// The same with other operands and other positions.
     #[must_use]
     pub fn mapped(&self, number: impl Fn(ExprId) -> ExprId, affine: impl Fn(&Affine) -> Affine) -> Expr {

@@ -7,8 +7,8 @@
 //!   says why not; [`index`] and [`builder`] are its parts.
 //! - [`parts`]: what kernels of a plan hold between them.
 //! - [`contraction`]: a contraction written as a reduction.
-//! - [`pieces`]: a kernel as several, each over a part of its grid; [`beside`]: those of
-//!   them as one that write side by side.
+//! - [`pieces`]: a kernel as several, each over a part of its grid; [`undivided`]: what such a
+//!   piece no longer divides; [`beside`]: those of them as one that write side by side.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
@@ -24,6 +24,7 @@ pub mod nest;
 pub mod parts;
 pub mod pieces;
 pub mod print;
+pub mod undivided;
 
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;

@@ -9,6 +9,7 @@ use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::nest::{Kernel, Store};
+use crate::kernel::undivided::undivided;
 
 /// Pieces of a kernel at most.
 const MOST: usize = 12;
@@ -18,8 +19,26 @@ const WORTH: i64 = 4;
 
 /// The pieces of a kernel, which together write each element once, in any
 /// order; the kernel itself where nothing is decided by cutting it or its grid
-/// has fewer than `least` points.
+/// has fewer than `least` points. A piece that divides positions no longer is cut again.
 pub fn pieces(kernel: &Kernel, least: usize) -> Vec<Kernel> {
+    let first = cut(kernel, least);
+    if first.len() < 2 {
+        return first;
+    }
+    let mut room = MOST - first.len();
+    let mut again = |piece: Kernel| {
+        let Some(regular) = undivided(&piece) else { return vec![piece] };
+        let parts = cut(&regular, least);
+        match room.checked_sub(parts.len() - 1) {
+            Some(left) => room = left,
+            None => return vec![regular],
+        }
+        parts
+    };
+    first.into_iter().flat_map(&mut again).collect()
+}
+
+fn cut(kernel: &Kernel, least: usize) -> Vec<Kernel> {
     let special = kernel.contraction.is_some() || kernel.attention.is_some() || kernel.scatter.is_some();
     let mut done = vec![kernel.clone()];
     if special || kernel.level_points(0) < least.max(1) {

@@ -34,6 +34,33 @@ fn what_is_joined_is_computed_part_by_part() {
     assert_eq!(cut(&Tensor::cat(&[&pattern(&[2, 99, 16], 1), &pattern(&[2, 1, 16], 2)], 1)), [2]);
 }
 
+/// What is flattened before it is joined is at quotients and remainders of positions, which its
+/// piece splits.
+#[test]
+fn what_is_flattened_and_joined_divides_no_position() {
+    let flat = |x: &Tensor| x.reshape([x.numel()]);
+    let (x, y) = (pattern(&[6, 10, 14], 1), pattern(&[8, 20], 2));
+    let moved = x.permute([2, 0, 1]);
+    for joined in [
+        Tensor::cat(&[&flat(&moved), &flat(&y)], 0),
+        Tensor::cat(&[&flat(&y), &flat(&moved), &flat(&y.t())], 0),
+        // Joined before, and so cut once more.
+        Tensor::cat(&[&flat(&Tensor::cat(&[&y.t(), &y.t().exp()], 1)), &flat(&moved)], 0),
+    ] {
+        let nodes = [joined.node().expect("no mistake").clone()];
+        let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+        agrees(&[&joined]);
+        let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
+        let dynamic = |kernel: &Kernel| {
+            let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
+            loads.map(|(_, access)| access.dynamic.len()).sum::<usize>()
+        };
+        assert!(dynamic(kernels[0]) > 0);
+        let texts: Vec<String> = pieces(kernels[0], 1).iter().map(crate::kernel::print::text).collect();
+        assert!(pieces(kernels[0], 1).iter().all(|piece| dynamic(piece) == 0), "{}", texts.join("\n"));
+    }
+}
+
 /// How many kernels the pieces of a tensor's only kernel are, and that its results are right.
 fn together_of(tensor: &Tensor) -> usize {
     let nodes = [tensor.node().expect("no mistake").clone()];

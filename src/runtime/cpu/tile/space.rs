@@ -193,25 +193,8 @@ fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
 
 /// Every affine value that what is used contains.
 fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
-    let mut found: Vec<&Affine> = Vec::new();
-    for (node, _) in kernel.exprs.iter().zip(used).filter(|(_, used)| **used) {
-        match &node.expr {
-            Expr::Index(affine) => found.push(affine),
-            Expr::Inside(within) => found.push(&within.value),
-            Expr::Load(_, access) => {
-                found.push(&access.affine);
-                found.extend(access.guard.within.iter().map(|within| &within.value));
-            }
-            Expr::Const(_)
-            | Expr::Arg(_)
-            | Expr::Alu(..)
-            | Expr::Cast(_)
-            | Expr::Bitcast(_)
-            | Expr::Reduce(..)
-            | Expr::Scan(..)
-            | Expr::Accumulator => {}
-        }
-    }
+    let nodes = kernel.exprs.iter().zip(used).filter(|(_, used)| **used);
+    let mut found: Vec<&Affine> = nodes.flat_map(|(node, _)| node.expr.positions()).collect();
     found.extend(kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(|s| &s.address));
     found.extend(kernel.scatter.iter().map(|s| &s.address));
     found
