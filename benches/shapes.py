@@ -71,6 +71,12 @@ SHAPES = {
     "i3_gather_rows_8192": [(50000, 256)],
     "k1_gradient_convs_16x64x28x28": [(16, 64, 28, 28), (64, 64, 3, 3), (64, 64, 3, 3)],
     "k2_gradient_mlp_512x256x1024": [(512, 256), (256, 1024), (1024, 256)],
+    "k3_gradient_conv_stride2": [(8, 64, 56, 56), (128, 64, 3, 3)],
+    "k4_gradient_max_pool": [(8, 64, 56, 56)],
+    "l1_conv_transpose_8x64x28x28": [(8, 64, 28, 28), (64, 32, 4, 4)],
+    "l2_bilinear_4x32x64x64": [(4, 32, 64, 64)],
+    "m1_index_add_8192x256": [(8192, 256)],
+    "m2_flat_cat_512x8x784": [(512, 8, 784), (65536,)],
 }
 
 
@@ -122,6 +128,12 @@ def torch_items():
         "i3": lambda t: F.embedding(torch.arange(8192) * 6, t),
         "k1": gradient(lambda x, v, w: F.conv2d(F.conv2d(x, v, padding=1).relu(), w, padding=1)),
         "k2": gradient(lambda x, v, w: F.gelu(x @ v) @ w),
+        "k3": gradient(lambda x, w: F.conv2d(x, w, stride=2, padding=1)),
+        "k4": gradient(lambda x: F.max_pool2d(x, 3, 2, 1)),
+        "l1": lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1),
+        "l2": lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"),
+        "m1": lambda x: torch.zeros(1000, 256).index_add(0, torch.arange(8192) * 7 % 1000, x),
+        "m2": lambda x, y: torch.cat([x.permute(1, 0, 2).reshape(-1), y]),
     }
 
 
@@ -163,6 +175,14 @@ def jax_items():
         pads = [(padding, padding)] * 2
         return jax.lax.conv_general_dilated(x, w, (stride, stride), pads, feature_group_count=groups)
 
+    def conv_transpose(x, w):
+        flipped = w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3)
+        return jax.lax.conv_general_dilated(x, flipped, (1, 1), [(2, 2)] * 2, lhs_dilation=(2, 2))
+
+    def max_pool(x):
+        pads = ((0, 0), (0, 0), (1, 1), (1, 1))
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), pads)
+
     return {
         "a1": lambda x: jax.nn.softmax(x, -1),
         "a2": layer_norm,
@@ -191,6 +211,12 @@ def jax_items():
         "i3": lambda t: t[jnp.arange(8192) * 6],
         "k1": gradient(lambda x, v, w: conv(jax.nn.relu(conv(x, v, padding=1)), w, padding=1)),
         "k2": gradient(lambda x, v, w: jax.nn.gelu(x @ v, approximate=False) @ w),
+        "k3": gradient(lambda x, w: conv(x, w, stride=2, padding=1)),
+        "k4": gradient(max_pool),
+        "l1": conv_transpose,
+        "l2": lambda x: jax.image.resize(x, (4, 32, 128, 128), "linear"),
+        "m1": lambda x: jnp.zeros((1000, 256)).at[jnp.arange(8192) * 7 % 1000].add(x),
+        "m2": lambda x, y: jnp.concatenate([x.transpose(1, 0, 2).reshape(-1), y]),
     }
 
 

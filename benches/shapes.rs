@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use kiln::prelude::*;
+use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use support::report;
 use support::spec::{Input, input};
 
@@ -88,6 +89,25 @@ const ITEMS: &[Item] = &[
     }),
     Item("k2_gradient_mlp_512x256x1024", &[&[512, 256], &[256, 1024], &[1024, 256]], F32, |x| {
         gradient(x, |x| x[0].matmul(&x[1]).gelu().matmul(&x[2]))
+    }),
+    Item("k3_gradient_conv_stride2", &[&[8, 64, 56, 56], &[128, 64, 3, 3]], F32, |x| {
+        gradient(x, |x| x[0].conv2d(&x[1], None, ConvOpts::default().padding(1).stride(2)))
+    }),
+    Item("k4_gradient_max_pool", &[&[8, 64, 56, 56]], F32, |x| {
+        gradient(x, |x| x[0].max_pool2d(3, MaxPoolOpts::default().stride(2).padding(1)))
+    }),
+    Item("l1_conv_transpose_8x64x28x28", &[&[8, 64, 28, 28], &[64, 32, 4, 4]], F32, |x| {
+        x[0].conv_transpose2d(&x[1], None, ConvTransposeOpts::default().padding(1).stride(2))
+    }),
+    Item("l2_bilinear_4x32x64x64", &[&[4, 32, 64, 64]], F32, |x| {
+        x[0].interpolate(InterpolateOpts::default().scale_factor(vec![2.0]).mode(InterpolateMode::Linear))
+    }),
+    Item("m1_index_add_8192x256", &[&[8192, 256]], F32, |x| {
+        let rows = (Tensor::arange(0, 8192, 1, x[0].device()) * 7).remainder(1000);
+        Tensor::zeros([1000, 256], x[0].device()).index_add(0, &rows, &x[0], 1.0)
+    }),
+    Item("m2_flat_cat_512x8x784", &[&[512, 8, 784], &[65_536]], F32, |x| {
+        Tensor::cat(&[&x[0].permute([1, 0, 2]).reshape([512 * 8 * 784]), &x[1]], 0)
     }),
 ];
 

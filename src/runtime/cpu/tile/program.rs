@@ -294,6 +294,9 @@ pub struct Scatter {
     pub class: Class,
     /// Bytes of one in a register.
     pub lane: usize,
+    /// Bytes from a line of the value to the next where they lie apart in memory; else lines
+    /// follow each other.
+    pub line_step: Option<usize>,
     /// Positions along the scattered axis.
     pub index: Slot,
     /// Their class.

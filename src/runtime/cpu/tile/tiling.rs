@@ -18,7 +18,7 @@ const ROWS: usize = 64;
 const SHORT: usize = 2048;
 
 /// Columns of a tile at least, where threads share those of a scatter.
-const SHARED: usize = 64;
+const SHARED: usize = 128;
 
 /// Side of a tile that transposes.
 const TRANSPOSED: usize = 64;
@@ -195,7 +195,7 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         tiling.row = Some(row);
         tiling.shrinks = true;
         let cols =
-            if shares_columns(kernel, col) { (cols / 4).next_multiple_of(16).max(SHARED) } else { cols };
+            if shares_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
     }

@@ -21,7 +21,7 @@ use crate::runtime::cpu::tile::tiling::Tiling;
 pub struct Patterns {
     /// Whether an expression is computed only inside of others.
     pub absorbed: Vec<bool>,
-    /// Whether a load is used by nothing but operations, which may go line by line.
+    /// Whether a load is used by nothing but operations, or a scatter, which may go line by line.
     pub operands: Vec<bool>,
     /// What the loop of an expression absorbs.
     loops: Vec<Option<Pattern>>,
@@ -80,8 +80,11 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
         let users = &patterns.users[i];
         let all = users.len() == facts.uses[i] as usize && !wanted.contains(&ExprId(i as u32));
         let operand = |user: &ExprId| matches!(kernel.expr(*user), Expr::Alu(..));
-        patterns.operands[i] =
-            all && matches!(kernel.exprs[i].expr, Expr::Load(..)) && users.iter().all(operand);
+        let scattered = kernel.scatter.as_ref().is_some_and(|scatter| scatter.value.index() == i);
+        let only_scattered = scattered && users.is_empty() && facts.uses[i] == 1;
+        patterns.operands[i] = (all || only_scattered)
+            && matches!(kernel.exprs[i].expr, Expr::Load(..))
+            && users.iter().all(operand);
     }
     let search = Search { kernel, facts, tiling };
     // From the results down: of a chain each second operation is absorbed.

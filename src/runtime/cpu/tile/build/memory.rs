@@ -78,7 +78,7 @@ impl Builder<'_> {
     }
 
     /// Whether a tile's lines are read where they lie, apart from each other, by
-    /// operations that go line by line.
+    /// operations that go line by line, or a scatter.
     fn stays(
         &self,
         id: ExprId,
@@ -192,6 +192,7 @@ impl Builder<'_> {
             value,
             class,
             lane: Lane::of(dtype).size(),
+            line_step: self.apart.get(&value).copied(),
             index,
             index_class,
             positions,

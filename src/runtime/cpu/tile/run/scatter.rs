@@ -50,7 +50,8 @@ impl Launch<'_> {
         let size = step.dtype.size();
         for line in 0..lines.lines {
             let first = frame.offset(step.address) + line as i64 * lines.line_step;
-            let values = frame.slot(step.value).wrapping_add(line * lines.len * step.lane).cast_const();
+            let line_step = step.line_step.unwrap_or(lines.len * step.lane);
+            let values = frame.slot(step.value).wrapping_add(line * line_step).cast_const();
             let (start, apart) = element_of(step.index_class, step.class, line, lines.len);
             let index = frame.slot(step.index).cast::<i64>().wrapping_add(start);
             // SAFETY: the contract of [`super`], for all pointers here; an
