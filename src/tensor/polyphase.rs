@@ -3,8 +3,8 @@
 //! a division and without the zeros between.
 
 use crate::base::Scalar;
-use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
+use crate::ir::{Op, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::join::cat_along;
@@ -44,24 +44,29 @@ impl Periods {
     /// the axis after it.
     pub fn interleave(self, site: Site, x: &Tensor, axis: usize) -> Tensor {
         let Periods { stride, phase, extent, .. } = self;
-        let (mut x, mut start) = (x.clone(), phase);
-        if phase > 0 && extent.is_multiple_of(stride) {
+        let mut x = x.clone();
+        let periods = extent.div_ceil(stride);
+        if phase > 0 {
             // Periods that start where the positions do are cut at no position.
-            let periods = extent / stride;
+            x = padded(site, &x, axis, 0, (periods + 1 - self.count()) as i64);
             let part = |period: usize, from: usize, to: usize| {
                 let x = site.slice(&x, axis, period, period + periods, 1);
                 site.slice(&x, axis + 1, from, to, 1)
             };
             let parts = [part(0, phase, stride), part(1, 0, phase)];
             x = site.build(&[&x], || cat_along(site, &[&parts[0], &parts[1]], axis + 1));
-            start = 0;
         }
         if x.ty().is_none() {
             return x;
         }
         let mut dims = x.shape().to_vec();
         dims[axis] *= dims.remove(axis + 1);
-        site.slice(&site.reshape(&x, &dims), axis, start, start + extent, 1)
+        x = site.reshape(&x, &dims);
+        if dims[axis] > extent {
+            // Part of a period would have to be found by division, in memory it is a slice.
+            x = site.apply(Op::Copy(x.device()), &[&x]);
+        }
+        site.slice(&x, axis, 0, extent, 1)
     }
 }
 
