@@ -38,6 +38,7 @@ pub fn pieces(kernel: &Kernel, least: usize) -> Vec<Kernel> {
     first.into_iter().flat_map(&mut again).collect()
 }
 
+/// The pieces by the conditions that a kernel asks for as it is.
 fn cut(kernel: &Kernel, least: usize) -> Vec<Kernel> {
     let special = kernel.contraction.is_some() || kernel.attention.is_some() || kernel.scatter.is_some();
     let mut done = vec![kernel.clone()];
@@ -223,7 +224,7 @@ fn part(kernel: &Kernel, axis: AxisId, start: i64, end: i64) -> Option<Kernel> {
 }
 
 /// Whether a reduction's or scan's operand varies over as deep a level as before.
-fn runs_over_the_same(kernel: &Kernel, node: &ExprNode, piece: &Kernel, id: ExprId) -> bool {
+pub(super) fn runs_over_the_same(kernel: &Kernel, node: &ExprNode, piece: &Kernel, id: ExprId) -> bool {
     let level = |kernel: &Kernel, expr: &Expr| {
         let mut level = None;
         expr.operands(|operand| level = Some(kernel.exprs[operand.index()].level));

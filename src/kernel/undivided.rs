@@ -8,6 +8,7 @@ use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
 use crate::kernel::index::{Divided, divide};
 use crate::kernel::nest::{Axis, Kernel, Store};
+use crate::kernel::pieces::runs_over_the_same;
 
 /// The kernel with axes of its grid merged and split so that it divides no position of what it
 /// loads; `None` where it does not, or that does not help.
@@ -26,7 +27,13 @@ pub fn undivided(kernel: &Kernel) -> Option<Kernel> {
         }
     };
     let found = with_positions(&split, &positions);
-    (!divides(&found)).then_some(found)
+    // A reduction has to run over what it ran over.
+    let same = |(i, node): (usize, &ExprNode)| {
+        let runs = matches!(node.expr, Expr::Reduce(..) | Expr::Scan(..));
+        !runs || runs_over_the_same(&split, node, &found, ExprId(i as u32))
+    };
+    let runs = split.exprs.iter().enumerate().all(same);
+    (runs && !divides(&found)).then_some(found)
 }
 
 /// The kernel with what its stores need alone: a piece still has what other pieces compute.
@@ -196,4 +203,49 @@ fn addressed(kernel: &Kernel, access: &Access, positions: &[Option<Affine>]) -> 
     });
     access.affine = affine;
     access
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::DType;
+    use crate::ir::Monoid;
+    use crate::kernel::expr::{Dynamic, Guard};
+    use crate::kernel::nest::Input;
+
+    /// The sum over `i1` of the elements at `(10 * i0 + i1) / divisor`, for 4 by 10 positions.
+    fn sums(divisor: i64) -> Kernel {
+        let node = |expr, dtype, level| ExprNode { expr, dtype, level };
+        let place = Affine { offset: 0, terms: [(AxisId(0), 10), (AxisId(1), 1)].into_iter().collect() };
+        let quotient = Dynamic { index: ExprId(2), stride: 1, extent: 40, checked: false };
+        let access = Access { dynamic: vec![quotient], ..Access::default() };
+        let exprs = vec![
+            node(Expr::Index(place.into()), DType::I64, 1),
+            node(Expr::Const(divisor as u64), DType::I64, 0),
+            node(Expr::Alu(AluOp::Div, [ExprId(0), ExprId(1), ExprId(0)]), DType::I64, 1),
+            node(Expr::loaded(0, access, Guard::default()), DType::F32, 1),
+            node(Expr::Reduce(Monoid::Sum, ExprId(3)), DType::F32, 0),
+        ];
+        let address = Affine::axis(AxisId(0));
+        let store = Store { dtype: DType::F32, value: ExprId(4), level: 0, address, numel: 4 };
+        Kernel {
+            name: String::from("sums").into(),
+            axes: vec![Axis { extent: 4, level: 0 }, Axis { extent: 10, level: 1 }].into(),
+            exprs,
+            inputs: vec![Input { numel: 40, dtype: DType::F32 }].into(),
+            stores: vec![store].into(),
+            args: 0,
+            contraction: None,
+            attention: None,
+            scatter: None,
+        }
+    }
+
+    #[test]
+    fn reductions_keep_what_they_run_over() {
+        // By ten, what is summed is the same at all positions of the sum.
+        assert_eq!(undivided(&sums(10)), None);
+        let whole = undivided(&sums(1)).expect("no division");
+        assert!(whole.exprs.iter().all(|node| !divided(&whole, node)));
+    }
 }

@@ -108,7 +108,7 @@ pub(crate) fn overlap_add(site: Site, x: &Tensor, window: WindowAxis, offset: i6
     let windows = x.shape()[axis];
     let reached = size.div_ceil(stride);
     if dilation > 1 || size <= stride || reached > MOST_TERMS {
-        let covered = windows.saturating_sub(1) * stride + (size - 1) * dilation + 1;
+        let covered = windows.checked_sub(1).map_or(0, |last| last * stride + (size - 1) * dilation + 1);
         let all = site.unwindow(x, window, covered);
         return padded(site, &all, axis, -offset, extent as i64 + offset - covered as i64);
     }

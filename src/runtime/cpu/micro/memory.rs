@@ -275,7 +275,7 @@ unsafe fn gather_narrow<T: Narrow>(dst: *mut u8, src: *const u8, index: *const i
         // SAFETY: the contract of `IndexedFn`, on a part of its run.
         unsafe {
             for (i, raw) in raw.iter_mut().enumerate() {
-                *raw = src.offset(index.add(start + i).read() as isize).read();
+                *raw = src.wrapping_offset(index.add(start + i).read() as isize).read();
             }
             widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
         }
@@ -388,7 +388,7 @@ unsafe fn gather<T: Stored>(dst: *mut u8, src: *const u8, index: *const i64, n: 
     unsafe {
         let (dst, index): (&mut [T::Register], &[i64]) = (view_mut(dst, n), view(index.cast(), n));
         for (d, &i) in dst.iter_mut().zip(index) {
-            *d = src.cast::<T>().offset(i as isize).read().widen();
+            *d = src.cast::<T>().wrapping_offset(i as isize).read().widen();
         }
     }
 }
