@@ -6,7 +6,7 @@ use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::join::cat_along;
-use crate::tensor::polyphase::{Periods, padded};
+use crate::tensor::polyphase::{Periods, leading, padded};
 use crate::tensor::rule::with_rule;
 
 /// The sizes along one spatial axis.
@@ -32,6 +32,11 @@ impl Axis {
     fn padded(self, extent: usize) -> i64 {
         let gaps = extent.saturating_sub(1).saturating_mul(self.pad.interior);
         (extent.saturating_add(gaps) as i64).saturating_add(self.pad.lo).saturating_add(self.pad.hi)
+    }
+
+    /// Windows over an image of so many elements, in which one fits.
+    fn windows(self, extent: usize) -> usize {
+        ((self.padded(extent) - self.span() as i64) / self.stride as i64 + 1) as usize
     }
 
     /// The axis along which the result's cotangent is correlated with the reversed kernel, for
@@ -95,6 +100,18 @@ pub(crate) fn correlate(
 
 /// [`correlate`] without a rule for its gradient.
 fn contract(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axis]) -> Checked<Tensor> {
+    let extents: Vec<usize> = axes.iter().zip(&x.shape()[2..]).map(|(axis, &n)| axis.windows(n)).collect();
+    Ok(leading(site, &contract_periods(site, x, kernel, groups, axes)?, 2, &extents))
+}
+
+/// The same, but of axes that are taken by phases whole periods.
+fn contract_periods(
+    site: Site,
+    x: &Tensor,
+    kernel: &Tensor,
+    groups: usize,
+    axes: &[Axis],
+) -> Checked<Tensor> {
     let fits = |(i, axis): (usize, &Axis)| axis.padded(x.shape()[2 + i]) >= axis.span() as i64;
     match axes.iter().position(|axis| axis.is_by_phase()) {
         Some(i) if axes.iter().enumerate().all(fits) => by_phase(site, x, kernel, groups, axes, i),
@@ -111,7 +128,7 @@ struct Phases {
     taps: usize,
 }
 
-/// [`contract`] along a spatial axis with zeros between elements: at each phase a part of
+/// [`contract_periods`] along a spatial axis with zeros between elements: at each phase a part of
 /// the kernel meets elements alone.
 fn by_phase(
     site: Site,
@@ -123,7 +140,7 @@ fn by_phase(
 ) -> Checked<Tensor> {
     let (axis, extent) = (axes[i], x.shape()[2 + i]);
     let stride = axis.pad.interior + 1;
-    let positions = (axis.padded(extent) - axis.span() as i64 + 1) as usize;
+    let positions = axis.windows(extent);
     // Position p meets the element j of the kernel where p + j - lo divides: one less than the
     // stride later, j counts phases backwards.
     let periods = Periods::new(stride, stride as i64 - 1 - axis.pad.lo, positions);
@@ -167,7 +184,8 @@ fn at_phases(
         let mut dims = x.shape().to_vec();
         (dims[1], dims[2 + i]) = (groups * out, periods);
         for (j, axis) in axes.iter().enumerate().filter(|(j, _)| *j != i) {
-            dims[2 + j] = ((axis.padded(dims[2 + j]) - axis.span() as i64) / axis.stride as i64 + 1) as usize;
+            let period = if axis.is_by_phase() { axis.pad.interior + 1 } else { 1 };
+            dims[2 + j] = axis.windows(dims[2 + j]).next_multiple_of(period);
         }
         dims.insert(2, phases.count);
         return Ok(site.expand(&site.scalar(0i64, x.dtype(), x.device()), &dims));
@@ -184,7 +202,7 @@ fn at_phases(
     let mut dims = shape.to_vec();
     (dims[lead - 2], dims[along]) = (out * phases.count, phases.taps);
     let kernel = site.reshape(&site.permute(&kernel, &order), &dims);
-    let y = contract(site, x, &kernel, groups, axes)?;
+    let y = contract_periods(site, x, &kernel, groups, axes)?;
     let shape = y.shape();
     let split = [&[shape[0], groups * out, phases.count], &shape[2..]].concat();
     Ok(site.reshape(&y, &split))

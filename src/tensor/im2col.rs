@@ -82,8 +82,8 @@ fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpt
     })?;
     let dims = [shape[0], shape[1] / patch, rows.size, columns.size, counts[0], counts[1]];
     let y = site.permute(&site.reshape(&x, &dims), &[0, 1, 4, 5, 2, 3]);
-    let back = |y: Tensor, i: usize| overlap_add(site, &y, along[i].window, along[i].pad.0, size[i]);
-    Ok(unbatched(site, &back(back(y, 1), 0), lone))
+    let image = [shape[0], shape[1] / patch, size[0], size[1]];
+    Ok(unbatched(site, &overlap_add(site, &y, &along, &image), lone))
 }
 
 #[cfg(test)]

@@ -40,12 +40,12 @@ impl Periods {
         (self.phase + self.extent).div_ceil(self.stride)
     }
 
-    /// The positions, on one axis, of a tensor that has those periods on it and their phases on
-    /// the axis after it.
+    /// Whole periods from position 0 on, on one axis, of a tensor that has those periods on it and
+    /// their phases on the axis after it.
     pub fn interleave(self, site: Site, x: &Tensor, axis: usize) -> Tensor {
-        let Periods { stride, phase, extent, .. } = self;
+        let Periods { stride, phase, .. } = self;
         let mut x = x.clone();
-        let periods = extent.div_ceil(stride);
+        let periods = self.extent.div_ceil(stride);
         if phase > 0 {
             // Periods that start where the positions do are cut at no position.
             x = padded(site, &x, axis, 0, (periods + 1 - self.count()) as i64);
@@ -61,13 +61,19 @@ impl Periods {
         }
         let mut dims = x.shape().to_vec();
         dims[axis] *= dims.remove(axis + 1);
-        x = site.reshape(&x, &dims);
-        if dims[axis] > extent {
-            // Part of a period would have to be found by division, in memory it is a slice.
-            x = site.apply(Op::Copy(x.device()), &[&x]);
-        }
-        site.slice(&x, axis, 0, extent, 1)
+        site.reshape(&x, &dims)
     }
+}
+
+/// So many positions of each axis from a number on. Part of a period would have to be found by
+/// division, where in memory it is a slice of whole ones.
+pub(crate) fn leading(site: Site, x: &Tensor, first: usize, extents: &[usize]) -> Tensor {
+    if x.ty().is_none() || x.shape()[first..first + extents.len()] == *extents {
+        return x.clone();
+    }
+    let whole = site.apply(Op::Copy(x.device()), &[x]);
+    let cut = |x: Tensor, (i, &extent): (usize, &usize)| site.slice(&x, first + i, 0, extent, 1);
+    extents.iter().enumerate().fold(whole, cut)
 }
 
 /// A window along an axis that has been padded.
@@ -90,16 +96,22 @@ pub(crate) fn windows(site: Site, x: &Tensor, axes: Vec<PaddedWindow>, fill: imp
     let y = axes.iter().fold(padded, |y, axis| site.window(&y, axis.window));
     with_rule(y, &[x], move |inputs, _, cotangent| {
         let shape = inputs[0].shape();
-        let back = |g: Tensor, axis: &PaddedWindow| {
-            overlap_add(site, &g, axis.window, axis.pad.0, shape[usize::from(axis.window.axis)])
-        };
-        vec![Some(axes.iter().rev().fold(cotangent.clone(), back))]
+        vec![Some(overlap_add(site, cotangent, &axes, &shape))]
     })
 }
 
-/// The adjoint of a window over an axis of which `offset` positions came before the first of
-/// `extent`: each gets the sum of what windows, their elements on the last axis, have there.
-pub(crate) fn overlap_add(site: Site, x: &Tensor, window: WindowAxis, offset: i64, extent: usize) -> Tensor {
+/// The adjoint of windows over a tensor of a shape: each position gets the sum of what windows
+/// have there.
+pub(crate) fn overlap_add(site: Site, x: &Tensor, axes: &[PaddedWindow], shape: &[usize]) -> Tensor {
+    let back = |x: Tensor, axis: &PaddedWindow| {
+        overlap_add_along(site, &x, axis.window, axis.pad.0, shape[usize::from(axis.window.axis)])
+    };
+    leading(site, &axes.iter().rev().fold(x.clone(), back), 0, shape)
+}
+
+/// The same along an axis of which `offset` positions came before the first of `extent`, the
+/// windows' elements on the last axis; perhaps with positions after those.
+fn overlap_add_along(site: Site, x: &Tensor, window: WindowAxis, offset: i64, extent: usize) -> Tensor {
     if x.ty().is_none() {
         return x.clone();
     }
