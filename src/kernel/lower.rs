@@ -22,6 +22,7 @@ use crate::kernel::builder::{Builder, Splits};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
 use crate::kernel::index::{Positions, complete, linear};
 use crate::kernel::nest::{Attention, Contraction, Input, Kernel, ScatterStore, Store};
+use crate::kernel::ranges::unchecked;
 
 pub mod attention;
 mod movement;
@@ -290,7 +291,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             scatter,
         };
         let [inputs, args] = [&mut self.inputs, &mut self.args].map(std::mem::take);
-        Call { kernel, inputs, outputs, args }
+        Call { kernel: unchecked(kernel), inputs, outputs, args }
     }
 
     /// The value of a node at some positions, under a guard: computed here

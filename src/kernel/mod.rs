@@ -9,6 +9,7 @@
 //! - [`contraction`]: a contraction written as a reduction.
 //! - [`pieces`]: a kernel as several, each over a part of its grid; [`undivided`]: what such a
 //!   piece no longer divides; [`beside`]: those of them as one that write side by side.
+//! - [`ranges`]: what integers may be, and the checks of indices that are needless.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
@@ -24,6 +25,7 @@ pub mod nest;
 pub mod parts;
 pub mod pieces;
 pub mod print;
+pub mod ranges;
 pub mod undivided;
 
 pub use affine::{Affine, AxisId};

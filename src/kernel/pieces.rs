@@ -2,6 +2,8 @@
 //! positions are decided: index set splitting (Griebl, Feautrier and Lengauer
 //! 2000). What joins, pads or slides a window then computes only what is there.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
@@ -9,6 +11,7 @@ use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::nest::{Kernel, Store};
+use crate::kernel::ranges::{position, positions};
 use crate::kernel::undivided::undivided;
 
 /// Pieces of a kernel at most.
@@ -47,11 +50,25 @@ fn cut(kernel: &Kernel, least: usize) -> Vec<Kernel> {
     }
     let grid: Vec<AxisId> = kernel.level_axes(0).collect();
     for axis in grid.into_iter().rev() {
-        let cut: Option<Vec<Vec<Kernel>>> = done.iter().map(|piece| along(piece, axis)).collect();
-        let Some(cut) = cut.map(|cut| cut.concat()).filter(|cut| cut.len() <= MOST) else { continue };
-        done = cut;
+        done = largest_first(done, axis);
     }
     done
+}
+
+/// Kernels with those cut along an axis that can be, as far as there is room for their parts.
+fn largest_first(kernels: Vec<Kernel>, axis: AxisId) -> Vec<Kernel> {
+    let mut order: Vec<usize> = (0..kernels.len()).collect();
+    order.sort_by_key(|&i| Reverse(kernels[i].level_points(0)));
+    let mut parts: Vec<Vec<Kernel>> = kernels.into_iter().map(|kernel| vec![kernel]).collect();
+    let mut room = MOST - parts.len();
+    for i in order {
+        let cut = along(&parts[i][0], axis).filter(|cut| cut.len() <= room + 1);
+        if let Some(cut) = cut {
+            room -= cut.len() - 1;
+            parts[i] = cut;
+        }
+    }
+    parts.concat()
 }
 
 /// A kernel in pieces along an axis; `None` where one cannot be written.
@@ -77,11 +94,13 @@ fn along(kernel: &Kernel, axis: AxisId) -> Option<Vec<Kernel>> {
 /// Every condition on positions that a kernel asks for.
 fn conditions(kernel: &Kernel) -> Vec<Within> {
     let mut found = Vec::new();
+    let positions = positions(kernel);
+    let of = |id: ExprId| positions[id.index()].as_ref();
     for node in &kernel.exprs {
         match &node.expr {
             Expr::Inside(within) => found.push(Within::clone(within)),
             Expr::Load(_, access) => found.extend(access.guard.within.iter().cloned()),
-            Expr::Alu(AluOp::Lt, x) => found.extend(below(kernel, x[0], x[1])),
+            Expr::Alu(AluOp::Lt, x) => found.extend(below(of(x[0]), of(x[1]))),
             Expr::Const(_)
             | Expr::Arg(_)
             | Expr::Index(_)
@@ -97,39 +116,13 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
 }
 
 /// A comparison of a position with a number, as a condition.
-fn below(kernel: &Kernel, x: ExprId, y: ExprId) -> Option<Within> {
-    let number = |id: ExprId| match kernel.exprs[id.index()].constant() {
-        Some(Scalar::Int(value)) => Some(value),
-        Some(_) => None,
-        None => position(kernel, id).filter(|value| value.terms.is_empty()).map(|value| value.offset),
-    };
-    match (position(kernel, x), number(x), position(kernel, y), number(y)) {
-        (Some(value), _, _, Some(high)) => Some(Within { value, low: i64::MIN, high }),
-        (_, Some(low), Some(value), _) => Some(Within { value, low: low.checked_add(1)?, high: i64::MAX }),
+fn below(x: Option<&Affine>, y: Option<&Affine>) -> Option<Within> {
+    let (x, y) = (x?.clone(), y?.clone());
+    match (&x.terms[..], &y.terms[..]) {
+        (_, []) => Some(Within { value: x, low: i64::MIN, high: y.offset }),
+        ([], _) => Some(Within { value: y, low: x.offset.checked_add(1)?, high: i64::MAX }),
         _ => None,
     }
-}
-
-/// The position that an expression is, perhaps in a narrower type that holds
-/// it at every point.
-fn position(kernel: &Kernel, id: ExprId) -> Option<Affine> {
-    let node = &kernel.exprs[id.index()];
-    let value = match &node.expr {
-        Expr::Index(affine) => Affine::clone(affine),
-        Expr::Cast(x) => position(kernel, *x)?,
-        Expr::Const(_)
-        | Expr::Arg(_)
-        | Expr::Inside(_)
-        | Expr::Load(..)
-        | Expr::Alu(..)
-        | Expr::Bitcast(_)
-        | Expr::Reduce(..)
-        | Expr::Scan(..)
-        | Expr::Accumulator => return None,
-    };
-    let (low, high) = value.range(&kernel.axes);
-    let narrow = |bound: i64| node.dtype == DType::I32 && i32::try_from(bound).is_ok();
-    (node.dtype == DType::I64 || (narrow(low) && narrow(high))).then_some(value)
 }
 
 /// Where along an axis a condition begins or ends to be decided.
@@ -204,10 +197,14 @@ fn part(kernel: &Kernel, axis: AxisId, start: i64, end: i64) -> Option<Kernel> {
         affine
     };
     let mut numbers: Vec<ExprId> = Vec::with_capacity(kernel.exprs.len());
+    let mut positions = Vec::with_capacity(kernel.exprs.len());
     for node in &kernel.exprs {
         let expr = node.expr.mapped(|id| numbers[id.index()], moved);
         let same = ExprNode { expr, ..*node };
-        let id = simplified(&mut piece, same);
+        let id = simplified(&mut piece, same, &positions);
+        if let Some(added) = piece.exprs.get(positions.len()) {
+            positions.push(position(&piece, added, &positions));
+        }
         if matches!(node.expr, Expr::Reduce(..) | Expr::Scan(..))
             && !runs_over_the_same(kernel, node, &piece, id)
         {
@@ -233,8 +230,10 @@ pub(super) fn runs_over_the_same(kernel: &Kernel, node: &ExprNode, piece: &Kerne
     level(kernel, &node.expr) == level(piece, &piece.exprs[id.index()].expr)
 }
 
-/// Adds an expression to a piece, or finds what it is the same as.
-fn simplified(piece: &mut Kernel, mut node: ExprNode) -> ExprId {
+/// Adds an expression to a piece, of which some expressions are positions, or finds what it is
+/// the same as.
+fn simplified(piece: &mut Kernel, mut node: ExprNode, positions: &[Option<Affine>]) -> ExprId {
+    let position = |id: ExprId| positions[id.index()].as_ref();
     let truth = |id: ExprId| piece.exprs[id.index()].constant().map(|value| value.as_i64() != 0);
     let decided = |value: bool| Expr::Const(Scalar::Bool(value).to_bits(DType::Bool));
     let expr = match &mut node.expr {
@@ -246,7 +245,7 @@ fn simplified(piece: &mut Kernel, mut node: ExprNode) -> ExprId {
             None => None,
         },
         Expr::Alu(AluOp::Lt, x) => {
-            below(piece, x[0], x[1]).and_then(|within| holds(&within, piece)).map(decided)
+            below(position(x[0]), position(x[1])).and_then(|within| holds(&within, piece)).map(decided)
         }
         Expr::Alu(op @ (AluOp::And | AluOp::Or), x) if node.dtype == DType::Bool => {
             match (truth(x[0]), truth(x[1]), *op == AluOp::And) {

@@ -2,13 +2,14 @@
 //! something else is at quotients and remainders of a position; in the piece that has it alone
 //! they are positions of axes, merged and split where they divide (strip-mining).
 
-use crate::base::Scalar;
+use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
 use crate::kernel::index::{Divided, divide};
 use crate::kernel::nest::{Axis, Kernel, Store};
 use crate::kernel::pieces::runs_over_the_same;
+use crate::kernel::ranges::position;
 
 /// The kernel with axes of its grid merged and split so that it divides no position of what it
 /// loads; `None` where it does not, or that does not help.
@@ -77,25 +78,16 @@ fn positions(kernel: &Kernel) -> Result<Vec<Option<Affine>>, (AxisId, usize)> {
             let (divisor, modulus) = if remainder { (1, number) } else { (number, i64::MAX) };
             Some(divide(value, divisor, modulus, &kernel.axes))
         };
-        let value = match &node.expr {
-            Expr::Index(affine) => Some(Affine::clone(affine)),
-            Expr::Alu(op @ (AluOp::Div | AluOp::Rem), x) => match quotient(&found, x, *op == AluOp::Rem) {
-                Some(Divided::Affine(value)) => Some(value),
-                Some(Divided::Split(axis, inner)) if kernel.axes[axis.index()].level == 0 => {
-                    return Err((axis, inner));
-                }
-                Some(Divided::Split(..) | Divided::Not) | None => None,
-            },
-            Expr::Const(_)
-            | Expr::Arg(_)
-            | Expr::Inside(_)
-            | Expr::Load(..)
-            | Expr::Alu(..)
-            | Expr::Cast(_)
-            | Expr::Bitcast(_)
-            | Expr::Reduce(..)
-            | Expr::Scan(..)
-            | Expr::Accumulator => None,
+        let Expr::Alu(op @ (AluOp::Div | AluOp::Rem), x) = &node.expr else {
+            found.push(position(kernel, node, &found));
+            continue;
+        };
+        let value = match quotient(&found, x, *op == AluOp::Rem) {
+            Some(Divided::Affine(value)) => Some(value),
+            Some(Divided::Split(axis, inner)) if kernel.axes[axis.index()].level == 0 => {
+                return Err((axis, inner));
+            }
+            Some(Divided::Split(..) | Divided::Not) | None => None,
         };
         found.push(value);
     }
@@ -177,7 +169,7 @@ fn with_positions(kernel: &Kernel, positions: &[Option<Affine>]) -> Kernel {
     let mut written = Kernel { exprs: Vec::with_capacity(kernel.exprs.len()), ..kernel.clone() };
     for (node, position) in kernel.exprs.iter().zip(positions) {
         let expr = match (&node.expr, position) {
-            (Expr::Alu(..), Some(affine)) => Expr::Index(affine.clone().into()),
+            (Expr::Alu(..), Some(affine)) if node.dtype == DType::I64 => Expr::Index(affine.clone().into()),
             (Expr::Load(input, access), _) => Expr::Load(*input, addressed(kernel, access, positions).into()),
             (other, _) => other.clone(),
         };
@@ -208,7 +200,6 @@ fn addressed(kernel: &Kernel, access: &Access, positions: &[Option<Affine>]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::DType;
     use crate::ir::Monoid;
     use crate::kernel::expr::{Dynamic, Guard};
     use crate::kernel::nest::Input;

@@ -7,10 +7,8 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
+use crate::kernel::ranges::ranges;
 use crate::kernel::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
-
-/// The least and greatest value of an expression, where known.
-type Range = Option<(i128, i128)>;
 
 /// The same kernel with every `I64` value that fits 32 bits, and is computed
 /// from such alone, as `I32`. What is stored, contracted or scattered keeps its
@@ -44,10 +42,8 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
 
 /// Which expressions become `I32`.
 fn narrowed(kernel: &Kernel) -> Vec<bool> {
-    let mut ranges: Vec<Range> = Vec::with_capacity(kernel.exprs.len());
     let mut narrow: Vec<bool> = Vec::with_capacity(kernel.exprs.len());
-    for node in &kernel.exprs {
-        let range = range(kernel, node, &ranges);
+    for (node, range) in kernel.exprs.iter().zip(ranges(kernel)) {
         let fits = range.is_some_and(|(low, high)| low >= i32::MIN.into() && high <= i32::MAX.into());
         let mut from_narrow = true;
         if let Expr::Alu(..) | Expr::Reduce(Monoid::Sum | Monoid::Max | Monoid::Min, _) | Expr::Scan(..) =
@@ -58,81 +54,8 @@ fn narrowed(kernel: &Kernel) -> Vec<bool> {
             });
         }
         narrow.push(node.dtype == DType::I64 && fits && from_narrow);
-        ranges.push(range);
     }
     narrow
-}
-
-/// The values that an expression of integers or truth values may have.
-fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
-    let of = |x: &ExprId| ranges[x.index()];
-    let own = match &node.expr {
-        Expr::Const(bits) if !node.dtype.is_float() => {
-            let value = Scalar::from_bits(*bits, node.dtype).as_i64().into();
-            Some((value, value))
-        }
-        Expr::Index(affine) => {
-            let (low, high) = affine.range(&kernel.axes);
-            Some((low.into(), high.into()))
-        }
-        Expr::Alu(op, x) if node.dtype == DType::I64 => arithmetic(*op, &x.each_ref().map(of)),
-        Expr::Cast(x) if node.dtype == DType::I64 => of(x),
-        Expr::Reduce(monoid, x) => combined(*monoid, of(x), kernel.level_points(node.level + 1)),
-        Expr::Scan(monoid, x, axis) => combined(*monoid, of(x), kernel.axes[axis.index()].extent),
-        Expr::Const(_) | Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) => None,
-        Expr::Cast(_) | Expr::Bitcast(_) | Expr::Accumulator => None,
-    };
-    let all: Range = match node.dtype {
-        DType::Bool => Some((0, 1)),
-        DType::U8 => Some((0, u8::MAX.into())),
-        DType::I32 => Some((i32::MIN.into(), i32::MAX.into())),
-        DType::U32 => Some((0, u32::MAX.into())),
-        DType::I64 | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
-    };
-    // Arithmetic of narrower types wraps, and so does that of 64 bits beyond them.
-    let exact = |&(low, high): &(i128, i128)| low >= i64::MIN.into() && high <= i64::MAX.into();
-    if node.dtype == DType::I64 { own.filter(exact) } else { all }
-}
-
-/// What `rows` values within `x` combine to.
-fn combined(monoid: Monoid, x: Range, rows: usize) -> Range {
-    let rows = rows as i128;
-    match monoid {
-        Monoid::ArgMax | Monoid::ArgMin => Some((0, (rows - 1).max(0))),
-        Monoid::Sum => x.map(|(low, high)| ((low * rows).min(0), (high * rows).max(0))),
-        Monoid::Max | Monoid::Min if rows > 0 => x,
-        Monoid::Max | Monoid::Min | Monoid::Prod | Monoid::M2 | Monoid::LogSumExp => None,
-    }
-}
-
-/// The values of an operation on `I64` operands, were there no end to integers.
-fn arithmetic(op: AluOp, x: &[Range; 3]) -> Range {
-    let (a, b) = if op == AluOp::Where { x[2]? } else { x[0]? };
-    let size = a.abs().max(b.abs());
-    let (c, d) = if op.arity() > 1 { x[1]? } else { (0, 0) };
-    let positive = a >= 0 && c >= 0;
-    match op {
-        AluOp::Where => Some((a.min(c), b.max(d))),
-        AluOp::Add => Some((a + c, b + d)),
-        AluOp::Sub => Some((a - d, b - c)),
-        AluOp::Mul => {
-            let products = [a * c, a * d, b * c, b * d];
-            Some((*products.iter().min()?, *products.iter().max()?))
-        }
-        AluOp::Max => Some((a.max(c), b.max(d))),
-        AluOp::Min => Some((a.min(c), b.min(d))),
-        AluOp::Div | AluOp::Rem if positive => Some((0, b)),
-        AluOp::Div | AluOp::Rem => Some((-size, size)),
-        AluOp::And if positive => Some((0, b.min(d))),
-        AluOp::Neg => Some((-b, -a)),
-        AluOp::Abs => Some((0, size)),
-        AluOp::Not => Some((-1 - b, -1 - a)),
-        // Shifts depend on the width; the others' ranges are wide.
-        AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Shl | AluOp::Shr | AluOp::Pow => None,
-        AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => None,
-        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc => None,
-        AluOp::Lt | AluOp::Eq => None,
-    }
 }
 
 /// Expressions under construction.

@@ -141,8 +141,8 @@ impl Term {
 fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
     formula(site, operands, |[a, b]| {
         let rest = a.rem(&b);
-        // Without its remainder the dividend is a multiple, but for rounding.
-        let quotient = (&a - &rest) / &b;
+        // Without its remainder a dividend of floats is a multiple, but for rounding.
+        let quotient = if a.dtype().is_float() { (&a - &rest) / &b } else { &a / &b };
         let quotient = match misplaced(&rest, &b) {
             Some(mask) => quotient.choose(&mask, &quotient - quotient.number(1), &quotient),
             None => quotient,

@@ -4,31 +4,19 @@ fn quotient_i32(x: i32, y: i32) -> i32 {
     let safe = select(y, 1, y == 0 || y == -1);
     return select(select(x / safe, 0 - x, y == -1), 0, y == 0);
 }
-fn report(low: u32, high: u32, extent: u32) {
-    let own = launch[0].y * 4u;
-    if (atomicOr(&status[own], 1u) == 0u) {
-        atomicStore(&status[own + 1u], low);
-        atomicStore(&status[own + 2u], high);
-        atomicStore(&status[own + 3u], extent);
-    }
-}
-fn report_i32(index: i32, extent: u32) {
-    report(bitcast<u32>(index), bitcast<u32>(index >> 31u), extent);
-}
 fn wide_u64(low: u32, high: u32) -> u64 {
     return (u64(high) << 32u) | u64(low);
 }
 fn long_words(x: vec4<u32>) -> vec2<u64> {
     return vec2<u64>(wide_u64(x.x, x.y), wide_u64(x.z, x.w));
 }
-@group(0) @binding(1) var<storage, read_write> status: array<atomic<u32>>;
-@group(0) @binding(2) var<storage, read_write> in0_0: array<f32>;
+@group(0) @binding(1) var<storage, read_write> in0_0: array<f32>;
 var<private> start0: u32;
 fn in0(at: i32) -> f32 {
     let e = u32(at) + start0;
     return in0_0[e];
 }
-@group(0) @binding(3) var<storage, read_write> out0_0: array<vec4<u64>>;
+@group(0) @binding(2) var<storage, read_write> out0_0: array<vec4<u64>>;
 fn out0(eighth: i32, low: vec4<f32>, high: vec4<f32>) {
     let e = u32(eighth);
     out0_0[e] = vec4<u64>(long_words(bitcast<vec4<u32>>(low)), long_words(bitcast<vec4<u32>>(high)));
@@ -95,79 +83,15 @@ fn main(
     let v8 = (v7 * v1);
     let v9 = quotient_i32(v8, v3);
     let v10 = min(v9, v5);
-    let at3 = clamp(v10, 0, 7);
-    if (v10 != at3) {
-        report_i32(v10, 8u);
-    }
-    let at4 = clamp(v6_0, 0, 7);
-    if (v6_0 != at4) {
-        report_i32(v6_0, 8u);
-    }
-    let v11_0 = in0(i0 * 64 + at3 * 8 + at4 * 1);
-    let at5 = clamp(v10, 0, 7);
-    if (v10 != at5) {
-        report_i32(v10, 8u);
-    }
-    let at6 = clamp(v6_1, 0, 7);
-    if (v6_1 != at6) {
-        report_i32(v6_1, 8u);
-    }
-    let v11_1 = in0(i0 * 64 + at5 * 8 + at6 * 1);
-    let at7 = clamp(v10, 0, 7);
-    if (v10 != at7) {
-        report_i32(v10, 8u);
-    }
-    let at8 = clamp(v6_2, 0, 7);
-    if (v6_2 != at8) {
-        report_i32(v6_2, 8u);
-    }
-    let v11_2 = in0(i0 * 64 + at7 * 8 + at8 * 1);
-    let at9 = clamp(v10, 0, 7);
-    if (v10 != at9) {
-        report_i32(v10, 8u);
-    }
-    let at10 = clamp(v6_3, 0, 7);
-    if (v6_3 != at10) {
-        report_i32(v6_3, 8u);
-    }
-    let v11_3 = in0(i0 * 64 + at9 * 8 + at10 * 1);
-    let at11 = clamp(v10, 0, 7);
-    if (v10 != at11) {
-        report_i32(v10, 8u);
-    }
-    let at12 = clamp(v6_4, 0, 7);
-    if (v6_4 != at12) {
-        report_i32(v6_4, 8u);
-    }
-    let v11_4 = in0(i0 * 64 + at11 * 8 + at12 * 1);
-    let at13 = clamp(v10, 0, 7);
-    if (v10 != at13) {
-        report_i32(v10, 8u);
-    }
-    let at14 = clamp(v6_5, 0, 7);
-    if (v6_5 != at14) {
-        report_i32(v6_5, 8u);
-    }
-    let v11_5 = in0(i0 * 64 + at13 * 8 + at14 * 1);
-    let at15 = clamp(v10, 0, 7);
-    if (v10 != at15) {
-        report_i32(v10, 8u);
-    }
-    let at16 = clamp(v6_6, 0, 7);
-    if (v6_6 != at16) {
-        report_i32(v6_6, 8u);
-    }
-    let v11_6 = in0(i0 * 64 + at15 * 8 + at16 * 1);
-    let at17 = clamp(v10, 0, 7);
-    if (v10 != at17) {
-        report_i32(v10, 8u);
-    }
-    let at18 = clamp(v6_7, 0, 7);
-    if (v6_7 != at18) {
-        report_i32(v6_7, 8u);
-    }
-    let v11_7 = in0(i0 * 64 + at17 * 8 + at18 * 1);
-    let at19 = (i0 * 256 + i1 * 16 + i2_0) >> 3u;
-    out0(at19, vec4(v11_0, v11_1, v11_2, v11_3), vec4(v11_4, v11_5, v11_6, v11_7));
+    let v11_0 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_0) * 1);
+    let v11_1 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_1) * 1);
+    let v11_2 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_2) * 1);
+    let v11_3 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_3) * 1);
+    let v11_4 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_4) * 1);
+    let v11_5 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_5) * 1);
+    let v11_6 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_6) * 1);
+    let v11_7 = in0(i0 * 64 + i32(v10) * 8 + i32(v6_7) * 1);
+    let at3 = (i0 * 256 + i1 * 16 + i2_0) >> 3u;
+    out0(at3, vec4(v11_0, v11_1, v11_2, v11_3), vec4(v11_4, v11_5, v11_6, v11_7));
 }
 

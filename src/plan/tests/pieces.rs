@@ -2,14 +2,16 @@
 
 use super::agrees;
 use crate::base::{DType, Device};
-use crate::kernel::Kernel;
 use crate::kernel::beside::together;
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::pieces::pieces;
+use crate::kernel::{Expr, Kernel};
 use crate::plan::context::Context;
 use crate::plan::realize::prepare;
 use crate::tensor::Tensor;
-use crate::tensor::conv::ConvOpts;
+use crate::tensor::conv::{ConvOpts, ConvTransposeOpts};
+use crate::tensor::pad::PadMode;
+use crate::tensor::pool::MaxPoolOpts;
 use crate::tensor::testing::pattern;
 
 /// The pieces that the kernels of a tensor would be cut into, and that the
@@ -47,18 +49,55 @@ fn what_is_flattened_and_joined_divides_no_position() {
         // Joined before, and so cut once more.
         Tensor::cat(&[&flat(&Tensor::cat(&[&y.t(), &y.t().exp()], 1)), &flat(&moved)], 0),
     ] {
-        let nodes = [joined.node().expect("no mistake").clone()];
-        let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
-        agrees(&[&joined]);
-        let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
-        let dynamic = |kernel: &Kernel| {
-            let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
-            loads.map(|(_, access)| access.dynamic.len()).sum::<usize>()
-        };
-        assert!(dynamic(kernels[0]) > 0);
-        let texts: Vec<String> = pieces(kernels[0], 1).iter().map(crate::kernel::print::text).collect();
-        assert!(pieces(kernels[0], 1).iter().all(|piece| dynamic(piece) == 0), "{}", texts.join("\n"));
+        let (whole, cut) = divided(&joined);
+        assert!(whole > 0);
+        assert_eq!(cut, 0);
     }
+}
+
+/// A stride is in what is read and in the order of what is written, never divided by: neither
+/// where zeros are between elements nor where windows share them, over whole periods or parts.
+#[test]
+fn strides_divide_no_position() {
+    let transposed = ConvTransposeOpts::default().stride(2).padding(1);
+    let strided = ConvOpts::default().stride(2).padding(1);
+    let windows = MaxPoolOpts::default().stride(2).padding(1);
+    let gradient = |x: &Tensor, call: &dyn Fn(&Tensor) -> Tensor| {
+        let x = x.clone().requires_grad();
+        crate::grad(&call(&x).square().sum(..), &[&x]).remove(0)
+    };
+    let (w, w4) = (pattern(&[8, 6, 3, 3], 2), pattern(&[6, 8, 4, 4], 3));
+    for extent in [12, 13, 14] {
+        let x = pattern(&[2, 6, extent, extent + 1], 1);
+        for (case, y) in [
+            ("transposed", x.conv_transpose2d(&w4, None, transposed.clone())),
+            (
+                "odd kernel",
+                x.conv_transpose2d(&w4.narrow(-1, 0, 3).narrow(-2, 0, 3), None, transposed.clone()),
+            ),
+            ("its gradient", gradient(&x, &|x| x.conv_transpose2d(&w4, None, transposed.clone()))),
+            ("gradient", gradient(&x, &|x| x.conv2d(&w, None, strided.clone()))),
+            ("kernel's gradient", gradient(&w, &|w| x.conv2d(w, None, strided.clone()))),
+            ("maxima", gradient(&x, &|x| x.max_pool2d(3, windows.clone()))),
+        ] {
+            assert_eq!(divided(&y).1, 0, "{case} of {extent}");
+        }
+    }
+}
+
+/// How many positions the kernels of a tensor would divide and how many their pieces do; that
+/// its results are right.
+fn divided(tensor: &Tensor) -> (usize, usize) {
+    let nodes = [tensor.node().expect("no mistake").clone()];
+    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    agrees(&[tensor]);
+    let dynamic = |kernel: &Kernel| {
+        let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
+        loads.map(|(_, access)| access.dynamic.len()).sum::<usize>()
+    };
+    let kernels = plan.schedule.steps.iter().filter_map(|step| step.kernel());
+    let each = kernels.map(|kernel| (dynamic(kernel), pieces(kernel, 1).iter().map(dynamic).sum()));
+    each.fold((0, 0), |(whole, cut), (w, c): (usize, usize)| (whole + w, cut + c))
 }
 
 /// How many kernels the pieces of a tensor's only kernel are, and that its results are right.
@@ -92,6 +131,24 @@ fn what_slides_over_a_border_is_computed_without_it_inside() {
     let (x, w) = (pattern(&[2, 4, 24, 24], 1), pattern(&[4, 1, 3, 3], 2));
     // A convolution of each channel by itself shares nothing: a sum.
     assert_eq!(cut(&x.conv2d(&w, None, ConvOpts::default().padding(1).groups(4))), [9]);
+}
+
+/// Where there is no room for all parts along both axes, the image itself has none of a border's.
+#[test]
+fn the_largest_piece_is_cut_first() {
+    let y = pattern(&[2, 4, 24, 24], 1).pad(&[3, 3, 2, 2], PadMode::Reflect);
+    let nodes = [y.node().expect("no mistake").clone()];
+    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    agrees(&[&y]);
+    let parts = pieces(plan.schedule.steps[0].kernel().expect("one kernel"), 1);
+    let largest = parts.iter().max_by_key(|part| part.level_points(0)).expect("parts");
+    let loads = largest.exprs.iter().filter(|node| matches!(node.expr, Expr::Load(..))).count();
+    assert_eq!(
+        (largest.level_points(0), loads),
+        (2 * 4 * 24 * 22, 1),
+        "{}",
+        crate::kernel::print::text(largest)
+    );
 }
 
 #[test]

@@ -208,6 +208,7 @@ impl Case {
             let extent = 1 + self.choices.below(6);
             let stride = self.choices.of(&[1, 3, high + 1]);
             high += stride * (extent as i64 - 1);
+            let index = if self.choices.chance(50) { self.in_range(index, extent) } else { index };
             access.dynamic.push(Dynamic { index, stride, extent, checked: true });
         }
         let mut guard = Guard::default();
@@ -220,6 +221,17 @@ impl Case {
         // An empty range of axes reaches nothing.
         let slot = self.input(dtype, (high + 1).max(0) as usize);
         self.push(Expr::loaded(slot, access, guard), dtype, level)
+    }
+
+    /// An index that is in range, whatever the one that it comes from is.
+    fn in_range(&mut self, index: ExprId, extent: usize) -> ExprId {
+        let level = self.level_of(&[index]);
+        let number = |value: i64| Expr::Const(Scalar::Int(value).to_bits(DType::I64));
+        let zero = self.push(number(0), DType::I64, 0);
+        let index = self.push(Expr::Alu(AluOp::Max, [index, zero, zero]), DType::I64, level);
+        let (op, last) = self.choices.of(&[(AluOp::Min, extent as i64 - 1), (AluOp::Rem, extent as i64)]);
+        let last = self.push(number(last), DType::I64, 0);
+        self.push(Expr::Alu(op, [index, last, last]), DType::I64, level)
     }
 
     fn any(&mut self, fits: impl Fn(&ExprNode) -> bool) -> Option<ExprId> {

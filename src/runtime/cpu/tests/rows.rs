@@ -5,6 +5,7 @@ use crate::ir::Buffer;
 use crate::kernel::Kernel;
 use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
+use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use crate::tensor::norm::NormOpts;
 
 /// The only kernel of a tensor's plan, and its text.
@@ -41,6 +42,18 @@ fn vectors_that_stay_are_loaded_before_the_rows() {
     let kernel = report.kernels[0].work().kernel().expect("a kernel");
     let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
     assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
+}
+
+/// Where columns are found is computed before the rows, and never for each element: a load adds
+/// it to where its line begins.
+#[test]
+fn indices_of_columns_are_found_once() {
+    let opts = InterpolateOpts::default().scale_factor(vec![2.0]).mode(InterpolateMode::Linear);
+    let (kernel, text) = kernel(&ramp(&[2, 3, 8, 40]).interpolate(opts));
+    let (_, rows) = text.split_once("for i0").expect("a loop over rows");
+    assert!(text.contains(":i64[c] = div") && !rows.contains("i64[c] ="), "{text}");
+    assert!(!rows.contains("i64[r,c] = add"), "{text}");
+    assert_eq!(wrong(&kernel, None), None, "{text}");
 }
 
 /// A reduction that has all of its elements in one line begins and ends there.

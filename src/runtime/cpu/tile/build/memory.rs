@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::base::DType;
-use crate::ir::ScatterMode;
-use crate::kernel::{Access, ExprId};
+use crate::ir::{AluOp, ScatterMode};
+use crate::kernel::{Access, Dynamic, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Lane};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::build::values::LINE;
@@ -25,11 +25,8 @@ impl Builder<'_> {
         });
         let bounds: SmallVec<[Bound; 2]> = bounds.collect();
         let masks: SmallVec<[(Slot, Class); 1]> = guard.masks.iter().map(|&m| self.with_class(m)).collect();
-        let index = |d: &crate::kernel::Dynamic| {
-            let (index, class) = self.with_class(d.index);
-            Indexed { index, class, stride: d.stride, extent: d.extent, checked: d.checked }
-        };
-        let indices: SmallVec<[Indexed; 1]> = access.dynamic.iter().map(index).collect();
+        let mut indices: SmallVec<[Indexed; 1]> = SmallVec::new();
+        access.dynamic.iter().for_each(|part| self.indices(part, part.index, &mut indices));
         let varying = masks.iter().map(|m| m.1).chain(indices.iter().map(|i| i.class));
         // Along a line everything computed must be constant for a plain load.
         let along_line = if class == Class::FULL { Class::COL } else { class };
@@ -75,6 +72,22 @@ impl Builder<'_> {
         }
         self.push(Step::Load(Box::new(load(to))));
         to
+    }
+
+    /// An index of a load. A sum that the lines of a tile have one part of and the columns the
+    /// other is never computed: the load adds what it finds for a line to where it starts.
+    fn indices(&mut self, part: &Dynamic, id: ExprId, found: &mut SmallVec<[Indexed; 1]>) {
+        if let Expr::Alu(AluOp::Add, [x, y, _]) = *self.kernel.expr(id)
+            && !part.checked
+            && self.class(id) == Class::FULL
+            && [x, y].iter().any(|&x| self.class(x) != Class::FULL)
+        {
+            self.indices(part, x, found);
+            return self.indices(part, y, found);
+        }
+        let (index, class) = self.with_class(id);
+        let Dynamic { stride, extent, checked, .. } = *part;
+        found.push(Indexed { index, class, stride, extent, checked });
     }
 
     /// Whether a tile's lines are read where they lie, apart from each other, by
