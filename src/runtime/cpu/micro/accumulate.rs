@@ -168,8 +168,11 @@ impl<C: Column<T>, T: Copy> Merge for Rows<C, T> {
 
 #[inline(always)]
 fn step_rows<I: Isa, C: Column<T>, T: Copy>(first: &mut [T], second: &mut [C::Second], x: &[T], k: i64) {
-    for ((a, b), &x) in first.iter_mut().zip(second).zip(x) {
-        (*a, *b) = C::step::<I>((*a, *b), x, k);
+    // Not by iterators: one over `()` leaves up to 64 elements to a loop that takes them singly.
+    let n = first.len();
+    let (second, x) = (&mut second[..n], &x[..n]);
+    for i in 0..n {
+        (first[i], second[i]) = C::step::<I>((first[i], second[i]), x[i], k);
     }
 }
 
@@ -203,8 +206,11 @@ fn merge_rows<I: Isa, C: Column<T>, T: Copy>(
     next_second: &[C::Second],
     counts: [i64; 2],
 ) {
-    for (((a, b), &c), &d) in first.iter_mut().zip(second).zip(next_first).zip(next_second) {
-        (*a, *b) = C::merge::<I>((*a, *b), (c, d), counts);
+    let n = first.len();
+    let (second, next) = (&mut second[..n], (&next_first[..n], &next_second[..n]));
+    for i in 0..n {
+        let (one, other) = ((first[i], second[i]), (next.0[i], next.1[i]));
+        (first[i], second[i]) = C::merge::<I>(one, other, counts);
     }
 }
 
