@@ -56,6 +56,47 @@ fn indices_of_columns_are_found_once() {
     assert_eq!(wrong(&kernel, None), None, "{text}");
 }
 
+/// What runs over several axes is taken in lines of the innermost one, which are reduced at the
+/// end: where these are short or long, lie one after another or apart.
+#[test]
+fn reductions_over_several_axes_reduce_lines_last() {
+    let x = ramp(&[6, 24, 40]);
+    for y in [
+        ramp(&[2, 3, 24, 40]).adaptive_avg_pool2d([3, 5]),
+        x.amax([0, 2]),
+        (&x * ramp(&[24, 40])).sum([0, 2]),
+        x.reshape([6, 4, 6, 40]).prod(1).sum([0, 2]),
+    ] {
+        let (kernel, text) = kernel(&y);
+        assert!(text.contains(" down") && text.contains(" along"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+    // Long lines, few of them, and what more than one pass needs.
+    for y in [
+        ramp(&[4, 6, 640]).sum([0, 2]),
+        ramp(&[3, 6, 40]).sum([0, 2]),
+        x.var([0, 2]),
+        x.softmax(-1).sum([0, 2]),
+    ] {
+        let (kernel, text) = kernel(&y);
+        assert!(!text.contains(" down"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}
+
+/// Lines of a tile that lie apart are taken in from memory, each with its own state.
+#[test]
+fn reductions_across_rows_of_several_lines_agree() {
+    for rows in [3, 8, 29, 300] {
+        let x = ramp(&[5, rows, 40]);
+        for y in [x.sum(1), x.amax(1), x.logsumexp(1), x.argmin(1)] {
+            let (kernel, text) = kernel(&y);
+            assert!(text.contains(" down"), "{text}");
+            assert_eq!(wrong(&kernel, None), None, "{text}");
+        }
+    }
+}
+
 /// A reduction that has all of its elements in one line begins and ends there.
 #[test]
 fn reductions_of_lines_take_one_step() {

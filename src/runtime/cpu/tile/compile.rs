@@ -7,6 +7,7 @@ use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
+use crate::runtime::cpu::tile::stages::staged;
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
 use crate::runtime::cpu::tile::{ahead, flatten, moves, overlap, registers, space, whole};
 
@@ -44,16 +45,21 @@ const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
 pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
-    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| space::taken(kernel, store)).collect();
-    roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
-    let groups = space::by_level(kernel);
-    let (kernel, _) = space::regroup(kernel, &groups, &roots);
+    let kernel = in_order(kernel);
+    let kernel = staged(&kernel).map_or(kernel, |staged| in_order(&staged));
     let facts = analysis::facts(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
     let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
     moves::follow(&mut program);
     overlap::overlap(&mut program);
     program
+}
+
+/// A kernel without a contraction, its axes in order along memory.
+fn in_order(kernel: &Kernel) -> Kernel {
+    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| space::taken(kernel, store)).collect();
+    roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
+    space::regroup(kernel, &space::by_level(kernel), &roots).0
 }
 
 /// The program of a kernel whose axes are in order, with so many outputs, for a tiling.

@@ -32,6 +32,7 @@ mod reduction;
 mod registers;
 mod run;
 pub mod space;
+mod stages;
 mod tiling;
 mod whole;
 pub mod window;

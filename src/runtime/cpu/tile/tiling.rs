@@ -91,7 +91,7 @@ pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
 }
 
 /// Whether what a level computes or stores depends on a reduction over it.
-fn several_passes(kernel: &Kernel, facts: &Facts, level: u8) -> bool {
+pub fn several_passes(kernel: &Kernel, facts: &Facts, level: u8) -> bool {
     let later = |i: usize| facts.passes[i][usize::from(level) - 1] > 0;
     let computed = (0..kernel.exprs.len()).any(|i| kernel.exprs[i].level >= level && later(i));
     computed || kernel.stores.iter().any(|store| store.level >= level && later(store.value.index()))

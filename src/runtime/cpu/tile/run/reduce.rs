@@ -156,7 +156,7 @@ impl Launch<'_> {
         };
         let Reduction { operand, class, position, form, .. } = self.reduction(*number);
         let ReductionForm::Vertical { take: None, .. } = form else { return None };
-        let in_place = load.plain() && matches!(load.line, Line::Unit(None)) && load.class == Class::COL;
+        let in_place = load.plain() && matches!(load.line, Line::Unit(None)) && load.class.cols();
         let same = load.to == *operand && load.class == *class && position.is_none();
         let apart = |inner: &Loop| self.program.step_along(load.address, Some(inner.axis));
         let inner = loops.last().is_some_and(|inner| inner.chunk == 1 && apart(inner) >= 0);
@@ -168,7 +168,9 @@ impl Launch<'_> {
     pub fn take_rows(&self, frame: &mut Frame, body: &Body, load: &Load, number: u32, points: Range<usize>) {
         let loops = &self.loops[body.level as usize];
         let reduction = self.reduction(number);
-        let ReductionForm::Vertical { accumulator, states, totals, .. } = &reduction.form else { return };
+        let ReductionForm::Vertical { accumulator, states, totals, components, .. } = &reduction.form else {
+            return;
+        };
         let Some(inner) = loops.last() else { return };
         let size = load.dtype.size() as i64;
         let apart = self.program.step_along(load.address, Some(inner.axis)) * size;
@@ -180,9 +182,16 @@ impl Launch<'_> {
             let rows = along.min(points.end - point);
             let rows = if totals.is_some() { rows.min((BLOCK - block) as usize) } else { rows };
             let x = self.element(load, frame.offset(load.address)).cast_const();
-            let count = frame.count(reduction.class);
-            // SAFETY: the program's contract, for each of the rows.
-            unsafe { (accumulator.rows)(pointers(frame, states), x, [rows, apart as usize], count, block) };
+            let lines = self.lines(frame, load.address, load.class);
+            // Lines that follow each other in memory are one.
+            let dense = lines.line_step == lines.len as i64;
+            let (count, len) = if dense { (1, lines.lines * lines.len) } else { (lines.lines, lines.len) };
+            for line in 0..count {
+                let x = x.wrapping_offset((line as i64 * lines.line_step * size) as isize);
+                let states = advanced(pointers(frame, states), components, line * len);
+                // SAFETY: the program's contract, for each of the rows.
+                unsafe { (accumulator.rows)(states, x, [rows, apart as usize], len, block) };
+            }
             self.took(frame, number, rows);
             point += rows;
         }
@@ -286,6 +295,13 @@ impl Launch<'_> {
 /// The pointers of a state's components.
 pub fn pointers(frame: &Frame, slots: &[Slot; 3]) -> [*mut u8; 3] {
     slots.map(|slot| frame.slot(slot))
+}
+
+/// The pointers of the components of a state so many elements further on, from the bytes of one
+/// of each.
+fn advanced(states: [*mut u8; 3], components: &[usize], elements: usize) -> [*mut u8; 3] {
+    let bytes = |i: usize| components.get(i).map_or(0, |bytes| elements * bytes);
+    std::array::from_fn(|i| states[i].wrapping_add(bytes(i)))
 }
 
 /// Writes the results of vertical states, whose first component has elements
