@@ -210,7 +210,7 @@ pub struct ScatterStore {
 /// axes are rows that reductions combine, and so on inwards. Reductions run
 /// in stages: a reduction's operand may depend on the result of another of
 /// the same level (softmax: the sum depends on the max).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// For people: the operations inside and the main store's shape.
     pub name: Shared<String>,

@@ -137,15 +137,16 @@ fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
 
 /// The greater or lesser of two in place of a choice by their comparison.
 fn extreme(kernel: &Kernel, op: AluOp, x: &[ExprId; 3]) -> (AluOp, [ExprId; 3]) {
-    let compared = match (op, kernel.expr(x[0])) {
-        (AluOp::Where, Expr::Alu(AluOp::Lt, compared)) => *compared,
-        _ => return (op, *x),
-    };
-    match ([compared[0], compared[1]], [x[1], x[2]]) {
-        ([a, b], chosen) if chosen == [b, a] => (AluOp::Max, compared),
-        (both, chosen) if chosen == both => (AluOp::Min, compared),
-        _ => (op, *x),
+    if let (AluOp::Where, Expr::Alu(AluOp::Lt, compared)) = (op, kernel.expr(x[0])) {
+        let [a, b, _] = *compared;
+        if x[1..] == [b, a] {
+            return (AluOp::Max, *compared);
+        }
+        if x[1..] == [a, b] {
+            return (AluOp::Min, *compared);
+        }
     }
+    (op, *x)
 }
 
 /// What `rows` values within `x` combine to.

@@ -225,10 +225,7 @@ mod tests {
             exprs,
             inputs: vec![Input { numel: 40, dtype: DType::F32 }].into(),
             stores: vec![store].into(),
-            args: 0,
-            contraction: None,
-            attention: None,
-            scatter: None,
+            ..Kernel::default()
         }
     }
 

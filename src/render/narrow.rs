@@ -152,7 +152,6 @@ impl Rewrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Shared;
     use crate::kernel::builder::Builder;
     use crate::kernel::{Affine, Axis, AxisId};
 
@@ -166,11 +165,7 @@ mod tests {
             axes: builder.axes.into(),
             exprs: builder.exprs,
             inputs: builder.inputs.into(),
-            stores: Shared::default(),
-            args: 0,
-            contraction: None,
-            attention: None,
-            scatter: None,
+            ..Kernel::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
-use crate::tensor::correlate::{Axis, adjoint_kernel, correlate, grouped};
+use crate::tensor::correlate::{Axis, Correlation, adjoint_kernel, grouped};
 use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
@@ -109,7 +109,7 @@ fn conv(
     // Groups are an axis in front of the channels.
     let split = [&[out / opts.groups][..], &weight.shape()[1..]].concat();
     let kernel = grouped(site, weight, opts.groups, 0, &split);
-    let y = correlate(site, &x, &kernel, opts.groups, &axes)?;
+    let y = Correlation { site, groups: opts.groups, axes }.apply(&x, &kernel)?;
     Ok(unbatched(site, &add_bias(site, &y, bias, spatial), lone))
 }
 
@@ -210,7 +210,7 @@ fn conv_transpose(
     let axes = transposed_axes(site, &x, weight, opts)?;
     let split = [&[shape[0] / opts.groups][..], &shape[1..]].concat();
     let kernel = adjoint_kernel(site, &grouped(site, weight, opts.groups, 0, &split), spatial);
-    let y = correlate(site, &x, &kernel, opts.groups, &axes)?;
+    let y = Correlation { site, groups: opts.groups, axes }.apply(&x, &kernel)?;
     Ok(unbatched(site, &add_bias(site, &y, bias, spatial), lone))
 }
 

@@ -57,6 +57,192 @@ impl Axis {
     }
 }
 
+/// Kernels `[g, out / g, c / g, k..]` (without `g` for one group) sliding over images
+/// `[n, c, l..]`: `[n, out, l'..]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Correlation {
+    /// The call that asks for it.
+    pub site: Site,
+    /// Groups of channels, each with kernels of its own.
+    pub groups: usize,
+    /// The spatial axes.
+    pub axes: Vec<Axis>,
+}
+
+impl Correlation {
+    /// The result.
+    ///
+    /// The gradients are such slides too, where those of windows would write what each window
+    /// gives back.
+    pub fn apply(&self, x: &Tensor, kernel: &Tensor) -> Checked<Tensor> {
+        let (y, forward) = (self.contract(x, kernel)?, self.clone());
+        Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
+            let [x, kernel] = inputs else { return vec![None, None] };
+            let back = forward.adjoint(x);
+            let reversed = |kernel: &Tensor| adjoint_kernel(forward.site, kernel, forward.axes.len());
+            let of_x = || back.apply(cotangent, &reversed(kernel));
+            // Windows are taken of what has no zeros between its elements.
+            let of_kernel = || match forward.axes.iter().any(|axis| axis.pad.interior > 0) {
+                true => back.contract_positions(x, cotangent).map(|kernel| reversed(&kernel)),
+                false => forward.contract_positions(cotangent, x),
+            };
+            vec![x.is_tracked().then(|| finish(of_x())), kernel.is_tracked().then(|| finish(of_kernel()))]
+        }))
+    }
+
+    /// What correlates a result's cotangent with the reversed kernel, for images like `x`.
+    fn adjoint(&self, x: &Tensor) -> Correlation {
+        let shape = x.shape();
+        let axes = self.axes.iter().zip(&shape[2..]).map(|(axis, &extent)| axis.adjoint(extent)).collect();
+        Correlation { axes, ..*self }
+    }
+
+    /// The result without a rule for its gradient.
+    fn contract(&self, x: &Tensor, kernel: &Tensor) -> Checked<Tensor> {
+        let shape = x.shape();
+        let extents: Vec<usize> =
+            self.axes.iter().zip(&shape[2..]).map(|(axis, &n)| axis.windows(n)).collect();
+        Ok(leading(self.site, &self.contract_periods(x, kernel)?, 2, &extents))
+    }
+
+    /// The same, but of axes that are taken by phases whole periods.
+    fn contract_periods(&self, x: &Tensor, kernel: &Tensor) -> Checked<Tensor> {
+        let shape = x.shape();
+        let fit = self.axes.iter().zip(&shape[2..]).all(|(axis, &n)| axis.padded(n) >= axis.span() as i64);
+        match self.axes.iter().position(|axis| axis.is_by_phase()) {
+            Some(i) if fit => self.by_phase(x, kernel, i),
+            _ => self.contract_windows(x, kernel),
+        }
+    }
+
+    /// Whole periods along the spatial axis `i` with zeros between elements: at each phase a part
+    /// of the kernel meets elements alone.
+    fn by_phase(&self, x: &Tensor, kernel: &Tensor, i: usize) -> Checked<Tensor> {
+        let (axis, extent, site) = (self.axes[i], x.shape()[2 + i], self.site);
+        let stride = axis.pad.interior + 1;
+        // Position p meets the element j of the kernel where p + j - lo divides: one less than the
+        // stride later, j counts phases backwards.
+        let of = Periods::new(stride, stride as i64 - 1 - axis.pad.lo, axis.windows(extent));
+        let (taps, more, periods) = (axis.kernel / stride, axis.kernel % stride, of.count());
+        let phases = [
+            Phases { first: more, count: stride - more, taps, stride, periods },
+            Phases { first: 0, count: more, taps: taps + 1, stride, periods },
+        ];
+        let mut parts = Vec::new();
+        for phases in phases.iter().filter(|phases| phases.count > 0) {
+            let hi = of.first + (periods + phases.taps) as i64 - 1 - extent as i64;
+            let pad = PadAxis { lo: -of.first, hi, interior: 0 };
+            let mut part = self.clone();
+            part.axes[i] = Axis { kernel: phases.taps, stride: 1, dilation: 1, pad };
+            parts.push(part.at_phases(x, kernel, i, phases)?);
+        }
+        let parts: Vec<&Tensor> = parts.iter().collect();
+        let y = site.build(&parts, || cat_along(site, &parts, 2));
+        site.valid(&[&y])?;
+        // Phases follow their periods.
+        let order: Vec<usize> = (0..2).chain(3..4 + i).chain([2]).chain(4 + i..y.rank()).collect();
+        Ok(of.interleave(site, &site.permute(&y, &order), 2 + i))
+    }
+
+    /// Some phases along the spatial axis `i`, the last first: `[n, out, phases, l'..]`.
+    fn at_phases(&self, x: &Tensor, kernel: &Tensor, i: usize, phases: &Phases) -> Checked<Tensor> {
+        let (site, lead) = (self.site, kernel.rank() - self.axes.len());
+        let out = self.groups * kernel.shape()[lead - 2];
+        if phases.taps == 0 {
+            return Ok(site.expand(&site.scalar(0i64, x.dtype(), x.device()), &self.zeros(x, out, i, phases)));
+        }
+        let y = self.contract_periods(x, &kernel_at_phases(site, kernel, lead, lead + i, phases))?;
+        let shape = y.shape();
+        Ok(site.reshape(&y, &[&[shape[0], out, phases.count], &shape[2..]].concat()))
+    }
+
+    /// The shape of phases at which the kernel has no element, of `out` channels.
+    fn zeros(&self, x: &Tensor, out: usize, i: usize, phases: &Phases) -> Vec<usize> {
+        let mut dims = x.shape().to_vec();
+        (dims[1], dims[2 + i]) = (out, phases.periods);
+        for (j, axis) in self.axes.iter().enumerate().filter(|(j, _)| *j != i) {
+            let period = if axis.is_by_phase() { axis.pad.interior + 1 } else { 1 };
+            dims[2 + j] = axis.windows(dims[2 + j]).next_multiple_of(period);
+        }
+        dims.insert(2, phases.count);
+        dims
+    }
+
+    /// The result by its definition.
+    fn contract_windows(&self, x: &Tensor, kernel: &Tensor) -> Checked<Tensor> {
+        let (site, spatial) = (self.site, self.axes.len());
+        let x = self.grouped_channels(x);
+        let lead = x.rank() - spatial;
+        let windows = slide(site, &x, lead, &self.axes)?;
+        let g = lead - 2;
+        // Channels, then the window's elements, follow g and out in the kernel.
+        let mut summed = vec![(g + 1, g + 1)];
+        summed.extend((0..spatial).map(|i| (g + 2 + i, lead + spatial + i)));
+        let batch: &[(usize, usize)] = if g == 1 { &[(0, 1)] } else { &[] };
+        let y = site.contract(kernel, &windows, batch, &summed);
+        site.valid(&[&y])?;
+        // [g, out / g, n, l'..] to [n, g, out / g, l'..].
+        let mut order: Vec<usize> = (0..y.rank()).collect();
+        order[..=g + 1].rotate_right(1);
+        let y = site.permute(&y, &order);
+        if g == 0 {
+            return Ok(y);
+        }
+        let shape = y.shape();
+        let dims = [&[shape[0], shape[1] * shape[2]][..], &shape[3..]].concat();
+        Ok(site.reshape(&y, &dims))
+    }
+
+    /// The kernel's cotangent: what lies under each of its elements, times the result's
+    /// cotangent, summed over positions.
+    fn contract_positions(&self, cotangent: &Tensor, x: &Tensor) -> Checked<Tensor> {
+        let (cotangent, x) = (self.grouped_channels(cotangent), self.grouped_channels(x));
+        let lead = x.rank() - self.axes.len();
+        let windows = slide(self.site, &x, lead, &self.axes)?;
+        let summed: Vec<(usize, usize)> = std::iter::once(0).chain(lead..x.rank()).map(|i| (i, i)).collect();
+        let batch: &[(usize, usize)] = if self.groups > 1 { &[(1, 1)] } else { &[] };
+        Ok(self.site.contract(&cotangent, &windows, batch, &summed))
+    }
+
+    /// `[n, c, l..]` as `[n, g, c / g, l..]`, for one group as it is.
+    fn grouped_channels(&self, x: &Tensor) -> Tensor {
+        let shape = x.shape();
+        let split = [&[shape[0], shape[1] / self.groups][..], &shape[2..]].concat();
+        grouped(self.site, x, self.groups, 1, &split)
+    }
+}
+
+/// Phases along an axis that have as many of the kernel's elements.
+struct Phases {
+    /// The first of them: an element of the kernel.
+    first: usize,
+    count: usize,
+    /// Elements of the kernel, a stride apart.
+    taps: usize,
+    /// The kernel's elements from one of the same phase to the next.
+    stride: usize,
+    /// Periods of them in the result.
+    periods: usize,
+}
+
+/// The elements of a kernel at some phases of an axis, with each phase an output: of channels and
+/// axes from `lead` on, `[.., out * phases, c, k..]`.
+fn kernel_at_phases(site: Site, kernel: &Tensor, lead: usize, along: usize, phases: &Phases) -> Tensor {
+    let (shape, stride) = (kernel.shape(), phases.stride);
+    let all = shape[along].next_multiple_of(stride);
+    let kernel = padded(site, kernel, along, 0, (all - shape[along]) as i64);
+    let split = [&shape[..along], &[all / stride, stride], &shape[along + 1..]].concat();
+    let kernel = site.slice(&site.reshape(&kernel, &split), along, 0, phases.taps, 1);
+    let kernel = site.slice(&kernel, along + 1, phases.first, phases.first + phases.count, 1);
+    let kernel = site.flip(&kernel, &[along + 1]);
+    // [.., out, phases, c, k..].
+    let order: Vec<usize> =
+        (0..lead - 1).chain([along + 1]).chain(lead - 1..=along).chain(along + 2..kernel.rank()).collect();
+    let mut dims = shape.to_vec();
+    (dims[lead - 2], dims[along]) = (shape[lead - 2] * phases.count, phases.taps);
+    site.reshape(&site.permute(&kernel, &order), &dims)
+}
+
 /// `[groups * a, ..]` on one axis as `[groups, a, ..]`; `split` is the shape
 /// without the groups. One group is no axis.
 pub(crate) fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split: &[usize]) -> Tensor {
@@ -68,207 +254,12 @@ pub(crate) fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split:
     site.reshape(x, &dims)
 }
 
-/// Slides the kernel `[g, out / g, c / g, k..]` (without `g` for one group)
-/// over `[n, c, l..]`: `[n, out, l'..]`.
-///
-/// The gradients are such slides too, where those of windows would write what each window gives
-/// back.
-pub(crate) fn correlate(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let y = contract(site, x, kernel, groups, axes)?;
-    let axes = axes.to_vec();
-    Ok(with_rule(y, &[x, kernel], move |inputs, _, cotangent| {
-        let [x, kernel] = inputs else { return vec![None, None] };
-        let shape = x.shape();
-        let back: Vec<Axis> =
-            axes.iter().zip(&shape[2..]).map(|(axis, &extent)| axis.adjoint(extent)).collect();
-        let reversed = |kernel: &Tensor| adjoint_kernel(site, kernel, axes.len());
-        let of_x = || correlate(site, cotangent, &reversed(kernel), groups, &back);
-        // Windows are taken of what has no zeros between its elements.
-        let of_kernel = || match axes.iter().any(|axis| axis.pad.interior > 0) {
-            true => contract_positions(site, x, cotangent, groups, &back).map(|kernel| reversed(&kernel)),
-            false => contract_positions(site, cotangent, x, groups, &axes),
-        };
-        vec![x.is_tracked().then(|| finish(of_x())), kernel.is_tracked().then(|| finish(of_kernel()))]
-    }))
-}
-
-/// [`correlate`] without a rule for its gradient.
-fn contract(site: Site, x: &Tensor, kernel: &Tensor, groups: usize, axes: &[Axis]) -> Checked<Tensor> {
-    let extents: Vec<usize> = axes.iter().zip(&x.shape()[2..]).map(|(axis, &n)| axis.windows(n)).collect();
-    Ok(leading(site, &contract_periods(site, x, kernel, groups, axes)?, 2, &extents))
-}
-
-/// The same, but of axes that are taken by phases whole periods.
-fn contract_periods(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let fits = |(i, axis): (usize, &Axis)| axis.padded(x.shape()[2 + i]) >= axis.span() as i64;
-    match axes.iter().position(|axis| axis.is_by_phase()) {
-        Some(i) if axes.iter().enumerate().all(fits) => by_phase(site, x, kernel, groups, axes, i),
-        _ => contract_windows(site, x, kernel, groups, axes),
-    }
-}
-
-/// Phases along an axis that have as many of the kernel's elements.
-struct Phases {
-    /// The first of them: an element of the kernel.
-    first: usize,
-    count: usize,
-    /// Elements of the kernel, a stride apart.
-    taps: usize,
-}
-
-/// [`contract_periods`] along a spatial axis with zeros between elements: at each phase a part of
-/// the kernel meets elements alone.
-fn by_phase(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-    i: usize,
-) -> Checked<Tensor> {
-    let (axis, extent) = (axes[i], x.shape()[2 + i]);
-    let stride = axis.pad.interior + 1;
-    let positions = axis.windows(extent);
-    // Position p meets the element j of the kernel where p + j - lo divides: one less than the
-    // stride later, j counts phases backwards.
-    let periods = Periods::new(stride, stride as i64 - 1 - axis.pad.lo, positions);
-    let whole = axis.kernel / stride;
-    let more = axis.kernel % stride;
-    let phases = [
-        Phases { first: more, count: stride - more, taps: whole },
-        Phases { first: 0, count: more, taps: whole + 1 },
-    ];
-    let mut parts = Vec::new();
-    for phases in phases.iter().filter(|phases| phases.count > 0) {
-        let hi = periods.first + (periods.count() + phases.taps) as i64 - 1 - extent as i64;
-        let pad = PadAxis { lo: -periods.first, hi, interior: 0 };
-        let mut axes = axes.to_vec();
-        axes[i] = Axis { kernel: phases.taps, stride: 1, dilation: 1, pad };
-        parts.push(at_phases(site, x, kernel, groups, &axes, i, (stride, phases, periods.count()))?);
-    }
-    let parts: Vec<&Tensor> = parts.iter().collect();
-    let y = site.build(&parts, || cat_along(site, &parts, 2));
-    site.valid(&[&y])?;
-    // Phases follow their periods.
-    let order: Vec<usize> = (0..2).chain(3..4 + i).chain([2]).chain(4 + i..y.rank()).collect();
-    Ok(periods.interleave(site, &site.permute(&y, &order), 2 + i))
-}
-
-/// Some phases along a spatial axis, the last first: `[n, out, phases, l'..]` for so many
-/// periods.
-fn at_phases(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-    i: usize,
-    (stride, phases, periods): (usize, &Phases, usize),
-) -> Checked<Tensor> {
-    let (lead, shape) = (kernel.rank() - axes.len(), kernel.shape());
-    let out = shape[lead - 2];
-    let along = lead + i;
-    if phases.taps == 0 {
-        let mut dims = x.shape().to_vec();
-        (dims[1], dims[2 + i]) = (groups * out, periods);
-        for (j, axis) in axes.iter().enumerate().filter(|(j, _)| *j != i) {
-            let period = if axis.is_by_phase() { axis.pad.interior + 1 } else { 1 };
-            dims[2 + j] = axis.windows(dims[2 + j]).next_multiple_of(period);
-        }
-        dims.insert(2, phases.count);
-        return Ok(site.expand(&site.scalar(0i64, x.dtype(), x.device()), &dims));
-    }
-    let all = shape[along].next_multiple_of(stride);
-    let kernel = padded(site, kernel, along, 0, (all - shape[along]) as i64);
-    let split = [&shape[..along], &[all / stride, stride], &shape[along + 1..]].concat();
-    let kernel = site.slice(&site.reshape(&kernel, &split), along, 0, phases.taps, 1);
-    let kernel = site.slice(&kernel, along + 1, phases.first, phases.first + phases.count, 1);
-    let kernel = site.flip(&kernel, &[along + 1]);
-    // [.., out, phases, c, k..] with each phase an output.
-    let order: Vec<usize> =
-        (0..lead - 1).chain([along + 1]).chain(lead - 1..=along).chain(along + 2..kernel.rank()).collect();
-    let mut dims = shape.to_vec();
-    (dims[lead - 2], dims[along]) = (out * phases.count, phases.taps);
-    let kernel = site.reshape(&site.permute(&kernel, &order), &dims);
-    let y = contract_periods(site, x, &kernel, groups, axes)?;
-    let shape = y.shape();
-    let split = [&[shape[0], groups * out, phases.count], &shape[2..]].concat();
-    Ok(site.reshape(&y, &split))
-}
-
 /// The kernel `[g, out / g, c / g, k..]` reversed, with `out` and `c` in each other's
 /// place.
 pub(crate) fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Tensor {
     let lead = kernel.rank() - spatial;
     let flipped = site.flip(kernel, &(lead..kernel.rank()).collect::<Vec<_>>());
     site.transpose(&flipped, lead - 2, lead - 1)
-}
-
-/// `[n, c, l..]` as `[n, g, c / g, l..]`, for one group as it is.
-fn grouped_channels(site: Site, x: &Tensor, groups: usize) -> Tensor {
-    let shape = x.shape();
-    let split = [&[shape[0], shape[1] / groups][..], &shape[2..]].concat();
-    grouped(site, x, groups, 1, &split)
-}
-
-/// The kernel's cotangent: what lies under each of its elements, times the result's
-/// cotangent, summed over positions.
-fn contract_positions(
-    site: Site,
-    cotangent: &Tensor,
-    x: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let (cotangent, x) = (grouped_channels(site, cotangent, groups), grouped_channels(site, x, groups));
-    let lead = x.rank() - axes.len();
-    let windows = slide(site, &x, lead, axes)?;
-    let summed: Vec<(usize, usize)> = std::iter::once(0).chain(lead..x.rank()).map(|i| (i, i)).collect();
-    let batch: &[(usize, usize)] = if groups > 1 { &[(1, 1)] } else { &[] };
-    Ok(site.contract(&cotangent, &windows, batch, &summed))
-}
-
-/// [`correlate`] by its definition.
-fn contract_windows(
-    site: Site,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    axes: &[Axis],
-) -> Checked<Tensor> {
-    let spatial = axes.len();
-    let x = grouped_channels(site, x, groups);
-    let lead = x.rank() - spatial;
-    let windows = slide(site, &x, lead, axes)?;
-    let g = lead - 2;
-    // Channels, then the window's elements, follow g and out in the kernel.
-    let mut summed = vec![(g + 1, g + 1)];
-    summed.extend((0..spatial).map(|i| (g + 2 + i, lead + spatial + i)));
-    let batch: &[(usize, usize)] = if g == 1 { &[(0, 1)] } else { &[] };
-    let y = site.contract(kernel, &windows, batch, &summed);
-    site.valid(&[&y])?;
-    // [g, out / g, n, l'..] to [n, g, out / g, l'..].
-    let mut order: Vec<usize> = (0..y.rank()).collect();
-    order[..=g + 1].rotate_right(1);
-    let y = site.permute(&y, &order);
-    if g == 0 {
-        return Ok(y);
-    }
-    let shape = y.shape();
-    let dims = [&[shape[0], shape[1] * shape[2]][..], &shape[3..]].concat();
-    Ok(site.reshape(&y, &dims))
 }
 
 /// Pads the axes from `lead` on and slides windows along each: the windows'

@@ -69,11 +69,7 @@ impl Case {
             axes: Shared::default(),
             exprs: Vec::new(),
             inputs: Shared::default(),
-            stores: Shared::default(),
-            args: 0,
-            contraction: None,
-            attention: None,
-            scatter: None,
+            ..Kernel::default()
         };
         Case {
             choices: Choices { numbers, next: 0 },

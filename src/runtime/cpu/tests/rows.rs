@@ -1,6 +1,7 @@
 //! Kernels whose tiles are whole rows.
 
 use super::{difference, ramp, values};
+use crate::base::Device;
 use crate::ir::Buffer;
 use crate::kernel::Kernel;
 use crate::runtime::cpu::micro::{Level, level};
@@ -56,6 +57,17 @@ fn indices_of_columns_are_found_once() {
     assert_eq!(wrong(&kernel, None), None, "{text}");
 }
 
+/// The same where the caller says in one index where rows and columns are.
+#[test]
+fn indices_of_rows_and_columns_are_never_added() {
+    let to = |end, least, most| Tensor::arange(0, end, 1, Device::cpu()).clamp(least, most);
+    let at = (to(12, 3, 7) * 40).reshape([12, 1]) + to(50, 5, 39);
+    let y = ramp(&[6, 320]).index_select(1, &at.reshape([600])).reshape([6, 12, 50]);
+    let (kernel, text) = kernel(&y);
+    assert!(!text.contains("i64[r,c] = add"), "{text}");
+    assert_eq!(wrong(&kernel, None), None, "{text}");
+}
+
 /// What runs over several axes is taken in lines of the innermost one, which are reduced at the
 /// end: where these are short or long, lie one after another or apart.
 #[test]
@@ -76,6 +88,7 @@ fn reductions_over_several_axes_reduce_lines_last() {
         ramp(&[4, 6, 640]).sum([0, 2]),
         ramp(&[3, 6, 40]).sum([0, 2]),
         x.var([0, 2]),
+        (&x - x.mean([0, 2]).reshape([1, 24, 1])).abs().sum([0, 2]),
         x.softmax(-1).sum([0, 2]),
     ] {
         let (kernel, text) = kernel(&y);

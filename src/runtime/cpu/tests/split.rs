@@ -196,10 +196,7 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
         exprs: vec![ExprNode { expr: load, dtype: from, level: 1 }, ExprNode { expr, dtype: to, level }],
         inputs: vec![Input { dtype: from, numel }].into(),
         stores: vec![store].into(),
-        args: 0,
-        contraction: None,
-        attention: None,
-        scatter: None,
+        ..Kernel::default()
     }
 }
 

@@ -14,10 +14,7 @@ fn kernel(dtype: DType, count: usize, value: Expr) -> Kernel {
         exprs: vec![ExprNode { expr: value, dtype, level: 0 }],
         inputs: vec![Input { dtype, numel: count }].into(),
         stores: vec![store].into(),
-        args: 0,
-        contraction: None,
-        attention: None,
-        scatter: None,
+        ..Kernel::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Steps that load and store.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
@@ -25,8 +25,7 @@ impl Builder<'_> {
         });
         let bounds: SmallVec<[Bound; 2]> = bounds.collect();
         let masks: SmallVec<[(Slot, Class); 1]> = guard.masks.iter().map(|&m| self.with_class(m)).collect();
-        let mut indices: SmallVec<[Indexed; 1]> = SmallVec::new();
-        access.dynamic.iter().for_each(|part| self.indices(part, part.index, &mut indices));
+        let indices = self.indices(access);
         let varying = masks.iter().map(|m| m.1).chain(indices.iter().map(|i| i.class));
         // Along a line everything computed must be constant for a plain load.
         let along_line = if class == Class::FULL { Class::COL } else { class };
@@ -74,20 +73,38 @@ impl Builder<'_> {
         to
     }
 
-    /// An index of a load. A sum that the lines of a tile have one part of and the columns the
-    /// other is never computed: the load adds what it finds for a line to where it starts.
-    fn indices(&mut self, part: &Dynamic, id: ExprId, found: &mut SmallVec<[Indexed; 1]>) {
-        if let Expr::Alu(AluOp::Add, [x, y, _]) = *self.kernel.expr(id)
-            && !part.checked
-            && self.class(id) == Class::FULL
-            && [x, y].iter().any(|&x| self.class(x) != Class::FULL)
-        {
-            self.indices(part, x, found);
-            return self.indices(part, y, found);
+    /// The indices of a load.
+    fn indices(&mut self, access: &Access) -> SmallVec<[Indexed; 1]> {
+        let mut found = SmallVec::new();
+        for part in &access.dynamic {
+            let Dynamic { stride, extent, checked, .. } = *part;
+            for id in self.summands(part) {
+                let (index, class) = self.with_class(id);
+                found.push(Indexed { index, class, stride, extent, checked });
+            }
         }
-        let (index, class) = self.with_class(id);
-        let Dynamic { stride, extent, checked, .. } = *part;
-        found.push(Indexed { index, class, stride, extent, checked });
+        found
+    }
+
+    /// What an index of a load is the sum of. One that the lines of a tile have one part of and
+    /// the columns the other is never computed: the load adds what it finds for a line to where
+    /// it starts.
+    pub(super) fn summands(&self, part: &Dynamic) -> SmallVec<[ExprId; 2]> {
+        let mut found: SmallVec<[ExprId; 2]> = smallvec![part.index];
+        let mut i = 0;
+        while i < found.len() {
+            if let Expr::Alu(AluOp::Add, [x, y, _]) = *self.kernel.expr(found[i])
+                && !part.checked
+                && self.class(found[i]) == Class::FULL
+                && [x, y].iter().any(|&x| self.class(x) != Class::FULL)
+            {
+                found[i] = x;
+                found.push(y);
+            } else {
+                i += 1;
+            }
+        }
+        found
     }
 
     /// Whether a tile's lines are read where they lie, apart from each other, by

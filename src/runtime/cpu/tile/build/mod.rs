@@ -239,7 +239,12 @@ impl<'k> Builder<'k> {
                 continue;
             }
             found[id.index()] = true;
-            node.expr.operands(|operand| pending.push(operand));
+            if let Expr::Load(_, access) = &node.expr {
+                pending.extend(access.dynamic.iter().flat_map(|part| self.summands(part)));
+                pending.extend(access.guard.masks.iter());
+            } else {
+                node.expr.operands(|operand| pending.push(operand));
+            }
         }
         let ids = (0..found.len()).filter(|&i| found[i]);
         ids.map(|i| ExprId(i as u32)).collect()
