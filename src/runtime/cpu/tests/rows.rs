@@ -8,6 +8,7 @@ use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
 use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use crate::tensor::norm::NormOpts;
+use crate::tensor::rounding::Rounding;
 
 /// The only kernel of a tensor's plan, and its text.
 fn kernel(y: &Tensor) -> (Kernel, String) {
@@ -52,7 +53,7 @@ fn indices_of_columns_are_found_once() {
     let opts = InterpolateOpts::default().scale_factor(vec![2.0]).mode(InterpolateMode::Linear);
     let (kernel, text) = kernel(&ramp(&[2, 3, 8, 40]).interpolate(opts));
     let (_, rows) = text.split_once("for i0").expect("a loop over rows");
-    assert!(text.contains(":i64[c] = div") && !rows.contains("i64[c] ="), "{text}");
+    assert!(text.contains(":i64[c] = bitwise_right_shift") && !rows.contains("i64[c] ="), "{text}");
     assert!(!rows.contains("i64[r,c] = add"), "{text}");
     assert_eq!(wrong(&kernel, None), None, "{text}");
 }
@@ -66,6 +67,28 @@ fn indices_of_rows_and_columns_are_never_added() {
     let (kernel, text) = kernel(&y);
     assert!(!text.contains("i64[r,c] = add"), "{text}");
     assert_eq!(wrong(&kernel, None), None, "{text}");
+}
+
+/// Quotients and remainders by a number are products and shifts, where what is divided is small
+/// enough, or the number a power of two.
+#[test]
+fn positions_are_not_divided_by_numbers() {
+    let at = Tensor::arange(0, 300, 1, Device::cpu());
+    for index in [
+        (&at * 17).remainder(40),
+        (&at * 1_000_000).div_rounded(7_500_000, Rounding::Trunc),
+        (&at * 1_000_000 * 1_000).remainder(32),
+    ] {
+        let (kernel, text) = kernel(&ramp(&[6, 40]).index_select(1, &index));
+        assert!(!text.contains("= div") && !text.contains("= fmod") && kernel.args == 0, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+    let below = Tensor::arange(-5, 295, 1, Device::cpu());
+    for index in [(&at * &at * 1_000_000).remainder(30), below.remainder(40)] {
+        let (kernel, text) = kernel(&ramp(&[6, 300]).index_select(1, &index));
+        assert!(text.contains("= fmod") && kernel.args == 0, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
 }
 
 /// What runs over several axes is taken in lines of the innermost one, which are reduced at the
@@ -219,4 +242,17 @@ fn scatters_are_shared_in_whole_tiles() {
         assert!(scatter.scatter.is_some());
         assert_eq!(wrong(scatter, None), None, "{rows} x {cols}");
     }
+}
+
+/// Along the axis of the memory's rows, tiles go along it too.
+#[test]
+fn scatters_along_rows_take_rows() {
+    let index = (Tensor::arange(0, 40 * 300, 1, Device::cpu()) * 7919).remainder(500).reshape([40, 300]);
+    let y = Tensor::zeros([40, 500], Device::cpu()).scatter_add(1, &index, &ramp(&[40, 300]));
+    let report = y.plan().expect("a plan");
+    let work = |i: usize| report.kernels[i].work().kernel().filter(|kernel| kernel.scatter.is_some());
+    let i = (0..report.kernels.len()).find(|&i| work(i).is_some()).expect("a scatter");
+    let text = report.kernels[i].source().expect("a text");
+    assert!(text.contains(" x 300 of") && !text.contains("transposed"), "{text}");
+    assert_eq!(wrong(work(i).expect("a kernel"), None), None, "{text}");
 }

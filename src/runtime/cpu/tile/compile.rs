@@ -6,6 +6,7 @@ use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
 use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
+use crate::runtime::cpu::tile::division::multiplied;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::stages::staged;
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
@@ -45,7 +46,7 @@ const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
 pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
-    let kernel = in_order(kernel);
+    let kernel = in_order(multiplied(kernel).as_ref().unwrap_or(kernel));
     let kernel = staged(&kernel).map_or(kernel, |staged| in_order(&staged));
     let facts = analysis::facts(&kernel);
     let tiling = tiling::choose(&kernel, &facts);

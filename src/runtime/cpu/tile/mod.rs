@@ -22,6 +22,7 @@ mod analysis;
 mod build;
 mod class;
 mod compile;
+mod division;
 mod flatten;
 mod moves;
 mod overlap;

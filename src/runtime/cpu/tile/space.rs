@@ -33,11 +33,16 @@ pub fn by_level(kernel: &Kernel) -> Vec<Group> {
 }
 
 /// The address that a level's axes are ordered by: of the main store for the
-/// grid, of the largest load for rows whose order does not matter.
+/// grid, of the largest load for rows whose order does not matter. Points that may meet in a
+/// scatter lie along the scattered axis.
 fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
     if level == 0 {
         let store = kernel.stores.first().map(|store| &store.address);
-        return store.or(kernel.scatter.as_ref().map(|scatter| &scatter.address)).cloned();
+        let met = |scatter: &ScatterStore| {
+            let along = scatter.axes.iter().map(|&axis| Affine::axis(axis).times(scatter.stride));
+            along.fold(scatter.address.clone(), |address, axis| address.plus(&axis))
+        };
+        return store.cloned().or(kernel.scatter.as_ref().map(|scatter| met(scatter)));
     }
     let ordered = |node: &ExprNode| match &node.expr {
         Expr::Reduce(Monoid::ArgMax | Monoid::ArgMin, _) => node.level + 1 == level,
