@@ -1,4 +1,4 @@
-//! The states reductions and scans carry, and how runs of elements enter them.
+//! The states reductions carry, and how runs of elements enter them.
 //!
 //! Each run is folded in 64 partial lanes that are then combined in a fixed
 //! order, so a result does not depend on where the run lies in memory, and
@@ -22,18 +22,6 @@ pub(super) trait Fold<T>: Copy + 'static {
     /// # Safety
     /// Each is null or valid for writing its component.
     unsafe fn finish(&self, out: [*mut u8; 3]);
-}
-
-/// A state that scans can carry: elements enter one by one.
-pub(super) trait Running<T>: Copy + 'static {
-    /// The state of no elements.
-    const EMPTY: Self;
-    /// Whether the value has an index.
-    const INDEXED: bool = false;
-    /// Takes in the next element, at `index`.
-    fn push(&mut self, x: T, index: i64);
-    /// The value, and the index where there is one.
-    fn value(&self) -> (T, i64);
 }
 
 /// # Safety
@@ -223,18 +211,6 @@ impl<T: Accumulate> Fold<T> for Sum<T> {
     }
 }
 
-impl<T: Accumulate> Running<T> for Sum<T> {
-    const EMPTY: Sum<T> = <Sum<T> as Fold<T>>::EMPTY;
-    #[inline(always)]
-    fn push(&mut self, x: T, _index: i64) {
-        self.total = self.total.plus(x.widen());
-    }
-    #[inline(always)]
-    fn value(&self) -> (T, i64) {
-        (T::narrow(self.total), 0)
-    }
-}
-
 /// A product, in the wide type throughout, so that partial products of `f32`
 /// neither overflow nor vanish.
 #[derive(Clone, Copy)]
@@ -257,18 +233,6 @@ impl<T: Accumulate> Fold<T> for Product<T> {
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
         unsafe { put(out[0], T::narrow(self.0)) }
-    }
-}
-
-impl<T: Accumulate> Running<T> for Product<T> {
-    const EMPTY: Product<T> = <Product<T> as Fold<T>>::EMPTY;
-    #[inline(always)]
-    fn push(&mut self, x: T, _index: i64) {
-        self.0 = self.0.times(x.widen());
-    }
-    #[inline(always)]
-    fn value(&self) -> (T, i64) {
-        (T::narrow(self.0), 0)
     }
 }
 
@@ -386,18 +350,6 @@ impl<T: Number, E: End + Identity<T>> Fold<T> for Extreme<T, E> {
     unsafe fn finish(&self, out: [*mut u8; 3]) {
         // SAFETY: the caller's promise.
         unsafe { put(out[0], self.0) }
-    }
-}
-
-impl<T: Number, E: End + Identity<T>> Running<T> for Extreme<T, E> {
-    const EMPTY: Self = <Self as Fold<T>>::EMPTY;
-    #[inline(always)]
-    fn push(&mut self, x: T, _index: i64) {
-        self.0 = E::better(self.0, x);
-    }
-    #[inline(always)]
-    fn value(&self) -> (T, i64) {
-        (self.0, 0)
     }
 }
 

@@ -315,6 +315,7 @@ impl<T: Stored> Apart for Spaced<T> {
         unsafe {
             let to: &mut [T::Register] = view_mut(dst, n);
             match stride {
+                -1 => backwards::<T>(to, view(src.cast::<T>().sub(n - 1).cast(), n)),
                 2 => every::<T, 2>(to, view(src, 2 * (n - 1) + 1)),
                 3 => every::<T, 3>(to, view(src, 3 * (n - 1) + 1)),
                 4 => every::<T, 4>(to, view(src, 4 * (n - 1) + 1)),
@@ -336,6 +337,14 @@ fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
         *d = x[0].widen();
     }
     to[last] = from[STEP * last].widen();
+}
+
+/// Elements from the last to the first.
+#[inline(always)]
+fn backwards<T: Stored>(to: &mut [T::Register], from: &[T]) {
+    for (d, x) in to.iter_mut().zip(from.iter().rev()) {
+        *d = x.widen();
+    }
 }
 
 /// A strided load of 32-bit elements.

@@ -30,6 +30,7 @@ mod pair;
 #[cfg(target_arch = "x86_64")]
 mod piecewise;
 mod reduce;
+mod scan;
 mod shifted;
 pub mod softmax;
 mod streamed;
@@ -52,7 +53,8 @@ pub use memory::{
 };
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use pair::{Side, pair};
-pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, ScanFn, Scanner, WholeFn, reduce, scan};
+pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
+pub use scan::{ScanFn, Scanner, scan};
 pub use shifted::{WeightedSumFn, weighted_sum};
 pub use transpose::{TransposeFn, load_tile_transposed};
 

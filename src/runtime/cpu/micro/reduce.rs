@@ -1,15 +1,13 @@
-//! Reductions along a register, and scans.
+//! Reductions along a register.
 
 use std::marker::PhantomData;
 
 use crate::base::{DType, Kind};
-use crate::runtime::cpu::micro::fold::{
-    Accumulate, AllTrue, Extreme, Fold, Largest, Product, Running, Smallest, Sum,
-};
+use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, Extreme, Fold, Largest, Product, Smallest, Sum};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::tuple::{Arg, LastArg, LogSum, Moments};
-use crate::runtime::cpu::micro::{view, view_mut};
+use crate::runtime::cpu::micro::tuple::{Arg, LogSum, Moments};
+use crate::runtime::cpu::micro::view;
 
 /// What a reduction computes, and its components in order. `T` is the
 /// operand's register element.
@@ -34,7 +32,7 @@ pub enum Reduction {
 }
 
 /// Bytes a reduction's state occupies at most; it is aligned to 8. What they
-/// mean is private to the functions of one [`Reducer`] or [`Scanner`].
+/// mean is private to the functions of one [`Reducer`] or [`Scanner`](super::Scanner).
 pub const STATE_BYTES: usize = 32;
 
 /// Takes a run of elements into a state: `fn(state, src, n, base)`, where
@@ -88,40 +86,6 @@ pub fn reduce(kind: Reduction, dtype: DType) -> Option<Reducer> {
         (Reduction::Min, Lane::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
         (Reduction::ArgMin, Lane::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
         (kind, Lane::U8) => reducer::<u8>(kind),
-    }
-}
-
-/// Scans a run: `fn(dst, src, n, state, base)`. Writes the reduction of all
-/// elements up to each one: `dst[0]` the value (for `LogSumExp` the result),
-/// `dst[1]` the index (`ArgMax`, `ArgMin`; the pointer is ignored for others).
-///
-/// # Safety
-/// As [`ReduceFn`], with `dst` valid for `n` elements of each output.
-pub type ScanFn = unsafe fn(dst: [*mut u8; 2], src: *const u8, n: usize, state: *mut u8, base: i64);
-
-/// The functions of one inclusive scan.
-#[derive(Clone, Copy, Debug)]
-pub struct Scanner {
-    /// Makes the [`STATE_BYTES`] at the pointer the state before any element.
-    pub init: unsafe fn(state: *mut u8),
-    /// Scans a run and leaves the state for the next.
-    pub run: ScanFn,
-}
-
-/// The functions that scan elements of type `dtype`; `None` for `Moments`, and
-/// where the kind takes floats only. Unlike the reductions, `ArgMax` and
-/// `ArgMin` give the last of equals, and the last NaN.
-pub fn scan(kind: Reduction, dtype: DType) -> Option<Scanner> {
-    let kind = on(kind, dtype);
-    match (kind, Lane::of(dtype)) {
-        (Reduction::LogSumExp, Lane::F32) => Some(scanner_of::<LogSum<f32>, f32>()),
-        (Reduction::LogSumExp, Lane::F64) => Some(scanner_of::<LogSum<f64>, f64>()),
-        (kind, Lane::F32) => scanner::<f32>(kind),
-        (kind, Lane::F64) => scanner::<f64>(kind),
-        (kind, Lane::I32) => scanner::<i32>(kind),
-        (kind, Lane::U32) => scanner::<u32>(kind),
-        (kind, Lane::I64) => scanner::<i64>(kind),
-        (kind, Lane::U8) => scanner::<u8>(kind),
     }
 }
 
@@ -196,48 +160,6 @@ fn reducer<T: Accumulate>(kind: Reduction) -> Option<Reducer> {
         Reduction::Min => Some(reducer_of::<Extreme<T, Smallest>, T>()),
         Reduction::ArgMax => Some(reducer_of::<Arg<T, Largest>, T>()),
         Reduction::ArgMin => Some(reducer_of::<Arg<T, Smallest>, T>()),
-        Reduction::Moments | Reduction::LogSumExp => None,
-    }
-}
-
-fn scanner_of<F: Running<T>, T: Copy + 'static>() -> Scanner {
-    const { assert!(size_of::<F>() <= STATE_BYTES && align_of::<F>() <= 8) };
-    unsafe fn init<F: Running<T>, T>(state: *mut u8) {
-        // SAFETY: `Scanner::init` is given room for a state.
-        unsafe { state.cast::<F>().write(F::EMPTY) }
-    }
-    unsafe fn run<F: Running<T>, T: Copy>(
-        dst: [*mut u8; 2],
-        src: *const u8,
-        n: usize,
-        state: *mut u8,
-        base: i64,
-    ) {
-        // SAFETY: the contract of `ScanFn`.
-        unsafe {
-            let (values, src): (&mut [T], &[T]) = (view_mut(dst[0], n), view(src, n));
-            let mut running = state.cast::<F>().read();
-            for (i, (value, &x)) in values.iter_mut().zip(src).enumerate() {
-                running.push(x, base + i as i64);
-                *value = running.value().0;
-                if F::INDEXED {
-                    dst[1].cast::<i64>().add(i).write(running.value().1);
-                }
-            }
-            state.cast::<F>().write(running);
-        }
-    }
-    Scanner { init: init::<F, T>, run: run::<F, T> }
-}
-
-fn scanner<T: Accumulate>(kind: Reduction) -> Option<Scanner> {
-    match kind {
-        Reduction::Sum => Some(scanner_of::<Sum<T>, T>()),
-        Reduction::Prod => Some(scanner_of::<Product<T>, T>()),
-        Reduction::Max => Some(scanner_of::<Extreme<T, Largest>, T>()),
-        Reduction::Min => Some(scanner_of::<Extreme<T, Smallest>, T>()),
-        Reduction::ArgMax => Some(scanner_of::<LastArg<T, Largest>, T>()),
-        Reduction::ArgMin => Some(scanner_of::<LastArg<T, Smallest>, T>()),
         Reduction::Moments | Reduction::LogSumExp => None,
     }
 }

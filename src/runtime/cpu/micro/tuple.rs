@@ -4,11 +4,11 @@
 use std::marker::PhantomData;
 
 use crate::runtime::cpu::micro::fold::{
-    BLOCK, End, Fold, Identity, LANES, Largest, Real, Running, Sum, best, fold_lanes, join_lanes, put,
-    two_lanes,
+    BLOCK, End, Fold, Identity, LANES, Largest, Real, Sum, best, fold_lanes, join_lanes, put, two_lanes,
 };
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
+use crate::runtime::cpu::micro::scan::Running;
 
 /// An extreme and its index: the first among equals, and the first NaN.
 #[derive(Clone, Copy)]
@@ -54,30 +54,6 @@ fn first_equal<T: Number>(x: &[T], value: T) -> usize {
     let block = x.chunks(LANES).position(|block| block.iter().fold(false, |any, &x| any | hit(x)));
     let start = block.unwrap_or(0) * LANES;
     start + x[start..].iter().position(|&x| hit(x)).unwrap_or(0)
-}
-
-/// An extreme and its index for scans: the last among equals, the last NaN.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct LastArg<T, E> {
-    value: T,
-    index: i64,
-    end: PhantomData<E>,
-}
-
-impl<T: Number, E: End + Identity<T>> Running<T> for LastArg<T, E> {
-    const EMPTY: Self = LastArg { value: E::IDENTITY, index: -1, end: PhantomData };
-    const INDEXED: bool = true;
-    #[inline(always)]
-    fn push(&mut self, x: T, index: i64) {
-        if !E::beats(self.value, x) {
-            (self.value, self.index) = (x, index);
-        }
-    }
-    #[inline(always)]
-    fn value(&self) -> (T, i64) {
-        (self.value, self.index)
-    }
 }
 
 /// Count, mean and sum of squared deviations from it. Within a block in two
@@ -211,13 +187,12 @@ impl<T: Real> Fold<T> for LogSum<T> {
 impl<T: Real> Running<T> for LogSum<T> {
     const EMPTY: Self = LogSum { max: f64::NEG_INFINITY, sum: 0.0, lane: PhantomData };
     #[inline(always)]
-    fn push(&mut self, x: T, _index: i64) {
-        if x != T::LOWEST {
-            self.add(x.widen(), 1.0);
+    fn scan(&mut self, x: &[T], to: &mut [T]) {
+        for (to, &x) in to.iter_mut().zip(x) {
+            if x != T::LOWEST {
+                self.add(x.widen(), 1.0);
+            }
+            *to = self.result();
         }
-    }
-    #[inline(always)]
-    fn value(&self) -> (T, i64) {
-        (self.result(), 0)
     }
 }

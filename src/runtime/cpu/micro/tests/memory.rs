@@ -87,7 +87,7 @@ fn strided_and_indexed_accesses_agree_with_memory() {
     let mut rng = Rng(29);
     for dtype in DType::ALL {
         let lengths = LENGTHS.into_iter().chain([16, 17, 28]);
-        for (n, stride) in lengths.flat_map(|n| [(n, 0), (n, 1), (n, 2), (n, 3), (n, 4), (n, -2)]) {
+        for (n, stride) in lengths.flat_map(|n| [(n, 0), (n, 1), (n, 2), (n, 3), (n, 4), (n, -1), (n, -2)]) {
             let span = 4 * n + 1;
             let source = memory(dtype, span, &mut rng);
             let origin = if stride < 0 { 2 * n } else { 0 };

@@ -6,6 +6,7 @@ mod late;
 mod math;
 mod memory;
 mod reduce;
+mod scan;
 mod winograd;
 
 use crate::base::{DType, Scalar};

@@ -280,7 +280,7 @@ impl Launch<'_> {
                     for line in 0..lines {
                         let at = line * len * scan.lane;
                         let state = frame.slot(*state).add(line * STATE_BYTES);
-                        (scanner.run)([to.add(at), std::ptr::null_mut()], x.add(at), len, state, 0);
+                        (scanner.run)(to.add(at), x.add(at), len, state);
                     }
                 }
                 ScanForm::Vertical(accumulator, states, finish) => {
