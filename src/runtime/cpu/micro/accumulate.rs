@@ -190,11 +190,15 @@ fn step_together<I: Isa, C: Column<T>, T: Copy>(
     let (a, b, c, d) = (&a[..n], &b[..n], &c[..n], &d[..n]);
     let (e, f, g, h) = (&e[..n], &f[..n], &g[..n], &h[..n]);
     for i in 0..n {
-        let mut state = (first[i], second[i]);
-        for (x, k) in [a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]].into_iter().zip(k..) {
-            state = C::step::<I>(state, x, k);
-        }
-        (first[i], second[i]) = state;
+        // One by one: of a loop over the rows LLVM makes no vectors where a step is long.
+        let four = C::step::<I>((first[i], second[i]), a[i], k);
+        let four = C::step::<I>(four, b[i], k + 1);
+        let four = C::step::<I>(four, c[i], k + 2);
+        let four = C::step::<I>(four, d[i], k + 3);
+        let eight = C::step::<I>(four, e[i], k + 4);
+        let eight = C::step::<I>(eight, f[i], k + 5);
+        let eight = C::step::<I>(eight, g[i], k + 6);
+        (first[i], second[i]) = C::step::<I>(eight, h[i], k + 7);
     }
 }
 

@@ -252,7 +252,7 @@ impl Narrow for bf16 {
 /// Elements collected before they are widened.
 const COLLECTED: usize = 64;
 
-pub(super) unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
     let (src, widen) = (src.cast::<T>(), T::widen_all());
     let mut raw = [T::default(); COLLECTED];
     for start in (0..n).step_by(COLLECTED) {

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::memory::{Narrow, Stored, strided_load_narrow};
+use crate::runtime::cpu::micro::memory::Stored;
 
 /// A transposing load: `fn(dst, src, rows, cols, stride, ahead)` makes
 /// `dst[r * cols + c] = src[r + c * stride]`, strides in elements. What is as many
@@ -16,27 +16,33 @@ use crate::runtime::cpu::micro::memory::{Narrow, Stored, strided_load_narrow};
 pub type TransposeFn =
     unsafe fn(dst: *mut u8, src: *const u8, rows: usize, cols: usize, stride: isize, ahead: isize);
 
-/// The transposing load of a type: shuffles of 16 or 8 vectors for 4-byte
-/// elements where the machine has them, else small blocks.
+/// The transposing load of a type: shuffles of 16 or 8 vectors where the machine has them and
+/// registers' elements have 4 bytes, else small blocks.
 pub fn load_tile_transposed(dtype: DType) -> TransposeFn {
     match dtype {
-        DType::I32 | DType::U32 | DType::F32 => four_bytes(),
+        DType::I32 | DType::U32 | DType::F32 => four_bytes::<u32>(),
         DType::Bool | DType::U8 => blocks::<u8>,
         DType::I64 | DType::F64 => blocks::<u64>,
-        DType::F16 => row_by_row::<f16>,
-        DType::BF16 => row_by_row::<bf16>,
+        DType::F16 => four_bytes::<f16>(),
+        DType::BF16 => four_bytes::<bf16>(),
     }
 }
 
-fn four_bytes() -> TransposeFn {
+/// What is shuffled in vectors of 4-byte elements.
+#[cfg(not(target_arch = "x86_64"))]
+use Stored as Shuffled;
+#[cfg(target_arch = "x86_64")]
+use x86::Shuffled;
+
+fn four_bytes<T: Shuffled>() -> TransposeFn {
     match level() {
-        Level::Base => blocks::<u32>,
+        Level::Base => blocks::<T>,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => x86::tile8,
+        Level::Avx2 => x86::tile8::<T>,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => x86::tile16,
+        Level::Avx512 => x86::tile16::<T>,
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => blocks::<u32>,
+        Level::Avx2 | Level::Avx512 => blocks::<T>,
     }
 }
 
@@ -53,28 +59,6 @@ unsafe fn blocks<T: Stored>(
         for c in (0..cols).step_by(8) {
             // SAFETY: the contract of `TransposeFn`, on a part of its tile.
             unsafe { block::<T>(dst, src, (r, rows.min(r + 8)), (c, cols.min(c + 8)), (cols, stride)) }
-        }
-    }
-}
-
-/// One strided load a row, over 64 columns at a time, so that their cache
-/// lines are near when the next row reads them again.
-unsafe fn row_by_row<T: Narrow>(
-    dst: *mut u8,
-    src: *const u8,
-    rows: usize,
-    cols: usize,
-    stride: isize,
-    _ahead: isize,
-) {
-    for c in (0..cols).step_by(64) {
-        for r in 0..rows {
-            // SAFETY: the contract of `TransposeFn`, on a part of its tile.
-            unsafe {
-                let from = src.cast::<T>().offset(r as isize + c as isize * stride);
-                let to = dst.cast::<f32>().add(r * cols + c);
-                strided_load_narrow::<T>(to.cast(), from.cast(), stride, 64.min(cols - c));
-            }
         }
     }
 }
@@ -105,15 +89,54 @@ unsafe fn block<T: Stored>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::block;
+    use super::{Stored, bf16, block, f16};
     use std::arch::x86_64::*;
+
+    /// What is shuffled in vectors of 4-byte elements.
+    pub(super) trait Shuffled: Stored {
+        /// Eight elements in register form.
+        ///
+        /// # Safety
+        /// They are valid for reading; the machine has AVX2, FMA and F16C.
+        unsafe fn load8(from: *const Self) -> __m256;
+        /// Sixteen.
+        ///
+        /// # Safety
+        /// They are valid for reading; the machine has what [`tile16`] asks for.
+        unsafe fn load16(from: *const Self) -> __m512;
+    }
+    macro_rules! shuffled {
+        ($($t:ty, |$from:ident| $load8:expr, $load16:expr;)*) => {$(
+            impl Shuffled for $t {
+                #[inline]
+                #[target_feature(enable = "avx2,fma,f16c")]
+                unsafe fn load8($from: *const $t) -> __m256 {
+                    // SAFETY: the caller's promise.
+                    unsafe { $load8 }
+                }
+                #[inline]
+                #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+                unsafe fn load16($from: *const $t) -> __m512 {
+                    // SAFETY: the caller's promise.
+                    unsafe { $load16 }
+                }
+            }
+        )*};
+    }
+    shuffled! {
+        u32, |from| _mm256_loadu_ps(from.cast()), _mm512_loadu_ps(from.cast());
+        f16, |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
+            _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()));
+        bf16, |from| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast())))),
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()))));
+    }
 
     /// Covers a tile with square shuffles of side `$side`, and its margins
     /// element by element.
     macro_rules! tile {
         ($name:ident, $side:literal, $square:ident, $features:literal) => {
             #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name(
+            pub(super) unsafe fn $name<T: Shuffled>(
                 dst: *mut u8,
                 src: *const u8,
                 rows: usize,
@@ -126,7 +149,7 @@ mod x86 {
                 unsafe {
                     for r in (0..whole_rows).step_by($side) {
                         for c in (0..whole_cols).step_by($side) {
-                            let from = src.cast::<f32>().offset(r as isize + c as isize * stride);
+                            let from = src.cast::<T>().offset(r as isize + c as isize * stride);
                             // The next tile's square, since its lines lie in as many
                             // pages; in the first level they would evict each other.
                             for line in 0..$side {
@@ -136,8 +159,8 @@ mod x86 {
                             $square(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
                         }
                     }
-                    block::<u32>(dst, src, (0, whole_rows), (whole_cols, cols), (cols, stride));
-                    block::<u32>(dst, src, (whole_rows, rows), (0, cols), (cols, stride));
+                    block::<T>(dst, src, (0, whole_rows), (whole_cols, cols), (cols, stride));
+                    block::<T>(dst, src, (whole_rows, rows), (0, cols), (cols, stride));
                 }
             }
         };
@@ -147,11 +170,11 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn square8(dst: *mut f32, src: *const f32, cols: usize, stride: isize) {
+    unsafe fn square8<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
         let mut v = [_mm256_setzero_ps(); 8];
         for (c, v) in v.iter_mut().enumerate() {
             // SAFETY: column `c` of the caller's square.
-            *v = unsafe { _mm256_loadu_ps(src.offset(c as isize * stride)) };
+            *v = unsafe { T::load8(src.offset(c as isize * stride)) };
         }
         let mut t = v;
         for i in (0..8).step_by(2) {
@@ -176,11 +199,11 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn square16(dst: *mut f32, src: *const f32, cols: usize, stride: isize) {
+    unsafe fn square16<T: Shuffled>(dst: *mut f32, src: *const T, cols: usize, stride: isize) {
         let mut v = [_mm512_setzero_ps(); 16];
         for (c, v) in v.iter_mut().enumerate() {
             // SAFETY: column `c` of the caller's square.
-            *v = unsafe { _mm512_loadu_ps(src.offset(c as isize * stride)) };
+            *v = unsafe { T::load16(src.offset(c as isize * stride)) };
         }
         let mut t = v;
         for i in (0..16).step_by(2) {

@@ -1,7 +1,7 @@
 //! Kernels whose tiles are whole rows.
 
 use super::{difference, ramp, values};
-use crate::base::Device;
+use crate::base::{DType, Device};
 use crate::ir::Buffer;
 use crate::kernel::Kernel;
 use crate::runtime::cpu::micro::{Level, level};
@@ -255,4 +255,19 @@ fn scatters_along_rows_take_rows() {
     let text = report.kernels[i].source().expect("a text");
     assert!(text.contains(" x 300 of") && !text.contains("transposed"), "{text}");
     assert_eq!(wrong(work(i).expect("a kernel"), None), None, "{text}");
+}
+
+/// Of rows that lie across memory's a tile has as many as a line of the cache has elements,
+/// however long they are.
+#[test]
+fn rows_across_memory_are_taken_by_lines_of_the_cache() {
+    for (length, rows, tile) in [(1024, 100, "16 x 1024"), (3000, 40, "16 x 3000"), (200, 7, "7 x 200")] {
+        let (kernel, text) = kernel(&ramp(&[length, rows]).t().softmax(-1));
+        assert!(text.contains(tile) && text.contains("load transposed"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+    let halves = ramp(&[1024, 100]).to_dtype(DType::F16).realize().expect("halves").t();
+    let (kernel, text) = kernel(&halves.softmax(-1));
+    assert!(text.contains("16 x 1024"), "{text}");
+    assert_eq!(difference(&kernel, &[values(102_400, DType::F16)], None, 1e-3), None, "{text}");
 }

@@ -158,8 +158,8 @@ fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, u
         let (own, shared) = registers::widths(&builder.slots, &builder.lives);
         let held = REGISTERS.saturating_sub(shared * cols) / (own + stored).max(1);
         let queued = if tiling.whole { QUEUED / stored.max(1) } else { held };
-        let fitting = (held.min(queued) / cols.max(1)).max(1);
-        let rows = if tiling.shrinks { tiling.rows.min(fitting) } else { tiling.rows };
+        let fitting = held.min(queued) / cols.max(1);
+        let rows = tiling.rows.min(fitting.max(tiling.fewest));
         return (rows, cols.clamp(1, all));
     }
     let width = registers::width(&builder.slots, &builder.lives);

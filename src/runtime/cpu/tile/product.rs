@@ -63,7 +63,7 @@ impl BlockProgram {
             row,
             whole: false,
             rows,
-            shrinks: false,
+            fewest: rows,
             cols: Some(cols),
             square: false,
         };

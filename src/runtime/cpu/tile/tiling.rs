@@ -20,6 +20,13 @@ const SHORT: usize = 2048;
 /// Columns of a tile at least, where threads share those of a scatter.
 const SHARED: usize = 128;
 
+/// Rows of a tile at least where a load is contiguous along those: a line of the first-level
+/// cache has as many elements of four bytes, and is read once.
+const ACROSS: usize = 16;
+
+/// Columns of such a tile at most: it is in the second-level cache.
+const LONG_ACROSS: usize = 4096;
+
 /// Side of a tile that transposes.
 const TRANSPOSED: usize = 64;
 
@@ -37,8 +44,8 @@ pub struct Tiling {
     pub whole: bool,
     /// Rows of a tile.
     pub rows: usize,
-    /// Whether a tile has fewer rows where more would not fit the cache.
-    pub shrinks: bool,
+    /// Rows of a tile at least, where more would not fit the cache.
+    pub fewest: usize,
     /// Columns of a tile, where something decides them beforehand.
     pub cols: Option<usize>,
     /// Whether tiles are squares, since a load is contiguous along their rows.
@@ -48,7 +55,7 @@ pub struct Tiling {
 impl Tiling {
     /// Tiles of one row.
     fn of(col: Option<AxisId>, level: u8) -> Tiling {
-        Tiling { col, level, row: None, whole: false, rows: 1, shrinks: false, cols: None, square: false }
+        Tiling { col, level, row: None, whole: false, rows: 1, fewest: 1, cols: None, square: false }
     }
     /// The class of what varies along a set of axes.
     pub fn class(&self, axes: AxisSet) -> Class {
@@ -157,11 +164,19 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
 /// how many of them, about, are a tile.
 fn rows_below(kernel: &Kernel, level: u8, cols: usize) -> Option<(AxisId, usize)> {
     let only = kernel.level_axes(level).count() == 1;
-    if level == 0 || !only || cols > LONG || cols == 0 {
+    if level == 0 || !only || cols == 0 {
         return None;
     }
     let row = kernel.level_axes(level - 1).last()?;
+    let long = if across(kernel, level, row) { LONG_ACROSS } else { LONG };
+    (cols <= long).then_some(())?;
     Some((row, (LONG / cols).clamp(1, ROWS).min(extent(kernel, row).max(1))))
+}
+
+/// Whether a load of a level is contiguous along an axis of the next lower one.
+fn across(kernel: &Kernel, level: u8, row: AxisId) -> bool {
+    let mut loads = kernel.exprs.iter().filter(|node| node.level == level);
+    loads.any(|node| matches!(&node.expr, Expr::Load(_, a) if a.affine.coefficient(row) == 1))
 }
 
 /// Adds an axis of rows where columns are few, or where a load is contiguous
@@ -174,7 +189,8 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         if let Some((row, _)) = rows_below(kernel, level, cols) {
             tiling.row = Some(row);
             tiling.rows = ROWS.min(extent(kernel, row).max(1));
-            tiling.shrinks = true;
+            let fewest = if across(kernel, level, row) { ACROSS } else { 1 };
+            tiling.fewest = fewest.min(tiling.rows);
         }
         return;
     }
@@ -187,13 +203,13 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         tiling.row = Some(row);
         tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
         tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
+        tiling.fewest = tiling.rows;
         tiling.square = true;
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
     if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
-        tiling.shrinks = true;
         let cols =
             if shares_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
@@ -210,12 +226,13 @@ fn shares_columns(kernel: &Kernel, col: AxisId) -> bool {
 /// The axis along which a load is contiguous that is not along the columns.
 fn transposed(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
     let wide = |axis: AxisId| extent(kernel, axis) >= 8;
-    kernel.exprs.iter().find_map(|node| match &node.expr {
-        Expr::Load(_, access) if !matches!(access.affine.coefficient(col), -1..=1) => {
-            let along = access.affine.terms.iter().find(|&&(axis, step)| step == 1 && wide(axis));
-            along.map(|term| term.0).filter(|&axis| kernel.axes[axis.index()].level == 0 && wide(col))
+    kernel.exprs.iter().find_map(|node| {
+        let Expr::Load(_, access) = &node.expr else { return None };
+        if matches!(access.affine.coefficient(col), -1..=1) {
+            return None;
         }
-        _ => None,
+        let along = access.affine.terms.iter().find(|&&(axis, step)| step == 1 && wide(axis));
+        along.map(|term| term.0).filter(|&axis| kernel.axes[axis.index()].level == 0 && wide(col))
     })
 }
 
