@@ -88,7 +88,7 @@ versioned! {
     Merge, merge, base_merge, fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2])
 }
 /// A reduction whose states are a pair of components.
-trait Column<T>: 'static {
+pub(super) trait Column<T>: 'static {
     /// The second component; `()` if there is only one.
     type Second: Copy + 'static;
     /// The state of no rows.
@@ -245,7 +245,7 @@ macro_rules! single_component {
         }
     )*};
 }
-struct Sum;
+pub(super) struct Sum;
 struct Product;
 single_component! {
     Sum, Number, T::ZERO, |x, y| x.plus(y);

@@ -32,6 +32,7 @@ mod piecewise;
 mod reduce;
 mod scan;
 mod shifted;
+mod short;
 pub mod softmax;
 mod streamed;
 mod transpose;
@@ -56,6 +57,7 @@ pub use pair::{Side, pair};
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
 pub use scan::{ScanFn, Scanner, scan};
 pub use shifted::{WeightedSumFn, weighted_sum};
+pub use short::{LINES, SHORT, ShortFn};
 pub use transpose::{TransposeFn, load_tile_transposed};
 
 /// What an operand's pointer points at.

@@ -6,6 +6,7 @@ use crate::base::{DType, Kind};
 use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, Extreme, Fold, Largest, Product, Smallest, Sum};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::short::{ShortFn, short};
 use crate::runtime::cpu::micro::tuple::{Arg, LogSum, Moments};
 use crate::runtime::cpu::micro::view;
 
@@ -62,6 +63,8 @@ pub struct Reducer {
     pub update: ReduceFn,
     /// The components of a run by itself.
     pub whole: WholeFn,
+    /// The same of short lines that follow each other, where there is a function for those.
+    pub short: Option<ShortFn>,
     /// Takes in the state of the elements that follow: `fn(state, next)`.
     pub combine: unsafe fn(state: *mut u8, next: *const u8),
     /// Writes the components to those pointers that are not null. Of no
@@ -73,7 +76,7 @@ pub struct Reducer {
 /// `None` where the kind takes floats only.
 pub fn reduce(kind: Reduction, dtype: DType) -> Option<Reducer> {
     let (kind, bool) = (on(kind, dtype), dtype == DType::Bool);
-    match (kind, Lane::of(dtype)) {
+    let reducer = match (kind, Lane::of(dtype)) {
         (Reduction::Moments, Lane::F32) => Some(reducer_of::<Moments<f32>, f32>()),
         (Reduction::Moments, Lane::F64) => Some(reducer_of::<Moments<f64>, f64>()),
         (Reduction::LogSumExp, Lane::F32) => Some(reducer_of::<LogSum<f32>, f32>()),
@@ -86,7 +89,8 @@ pub fn reduce(kind: Reduction, dtype: DType) -> Option<Reducer> {
         (Reduction::Min, Lane::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
         (Reduction::ArgMin, Lane::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
         (kind, Lane::U8) => reducer::<u8>(kind),
-    }
+    };
+    Some(Reducer { short: short(kind, dtype), ..reducer? })
 }
 
 /// The kind that a sum or product of truth values means.
@@ -147,6 +151,7 @@ fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
         init: init::<F, T>,
         update: update::<Extend<F, T>>(),
         whole: whole::<Extend<F, T>>(),
+        short: None,
         combine: combine::<F, T>,
         finish: finish::<F, T>,
     }

@@ -89,7 +89,7 @@ unsafe fn block<T: Stored>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Stored, bf16, block, f16};
+    use super::{Stored, bf16, blocks, f16};
     use std::arch::x86_64::*;
 
     /// What is shuffled in vectors of 4-byte elements.
@@ -131,10 +131,10 @@ mod x86 {
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()))));
     }
 
-    /// Covers a tile with square shuffles of side `$side`, and its margins
-    /// element by element.
+    /// Covers a tile with square shuffles of side `$side`, the last of which lie over those
+    /// before where that is no divisor; a tile of less than a square is left to `$smaller`.
     macro_rules! tile {
-        ($name:ident, $side:literal, $square:ident, $features:literal) => {
+        ($name:ident, $side:literal, $square:ident, $smaller:ident, $features:literal) => {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name<T: Shuffled>(
                 dst: *mut u8,
@@ -144,29 +144,34 @@ mod x86 {
                 stride: isize,
                 ahead: isize,
             ) {
-                let (whole_rows, whole_cols) = (rows - rows % $side, cols - cols % $side);
+                if rows < $side || cols < $side {
+                    // SAFETY: the contract of `TransposeFn`; fewer features are asked for.
+                    return unsafe { $smaller::<T>(dst, src, rows, cols, stride, ahead) };
+                }
                 // SAFETY: the contract of `TransposeFn`, on parts of its tile.
                 unsafe {
-                    for r in (0..whole_rows).step_by($side) {
-                        for c in (0..whole_cols).step_by($side) {
+                    for r in (0..rows).step_by($side) {
+                        let r = r.min(rows - $side);
+                        for c in (0..cols).step_by($side) {
+                            let c = c.min(cols - $side);
                             let from = src.cast::<T>().offset(r as isize + c as isize * stride);
                             // The next tile's square, since its lines lie in as many
                             // pages; in the first level they would evict each other.
-                            for line in 0..$side {
-                                let next = from.wrapping_offset(ahead + line * stride);
-                                _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                            if ahead != 0 {
+                                for line in 0..$side {
+                                    let next = from.wrapping_offset(ahead + line * stride);
+                                    _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                                }
                             }
                             $square(dst.cast::<f32>().add(r * cols + c), from, cols, stride);
                         }
                     }
-                    block::<T>(dst, src, (0, whole_rows), (whole_cols, cols), (cols, stride));
-                    block::<T>(dst, src, (whole_rows, rows), (0, cols), (cols, stride));
                 }
             }
         };
     }
-    tile!(tile8, 8, square8, "avx2,fma,f16c");
-    tile!(tile16, 16, square16, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
+    tile!(tile8, 8, square8, blocks, "avx2,fma,f16c");
+    tile!(tile16, 16, square16, tile8, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]

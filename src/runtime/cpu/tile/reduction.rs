@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::runtime::cpu::micro::{Accumulator, MicroFn, Reducer, Scanner};
+use crate::ir::Monoid;
+use crate::runtime::cpu::micro::{self, Accumulator, MicroFn, Reducer, Scanner};
 use crate::runtime::cpu::tile::program::{AddressId, Ahead, Class, Slot, Step};
 
 /// A reduction, with its state.
@@ -91,4 +92,18 @@ pub enum ScanForm {
     Horizontal(Scanner, Slot),
     /// Lane by lane: the states after each row are the results.
     Vertical(Accumulator, [Slot; 3], Finish),
+}
+
+/// The micro-ops' name for a row of the monoid table.
+pub fn kind_of(monoid: Monoid) -> micro::Reduction {
+    match monoid {
+        Monoid::Sum => micro::Reduction::Sum,
+        Monoid::Prod => micro::Reduction::Prod,
+        Monoid::Max => micro::Reduction::Max,
+        Monoid::Min => micro::Reduction::Min,
+        Monoid::ArgMax => micro::Reduction::ArgMax,
+        Monoid::ArgMin => micro::Reduction::ArgMin,
+        Monoid::M2 => micro::Reduction::Moments,
+        Monoid::LogSumExp => micro::Reduction::LogSumExp,
+    }
 }

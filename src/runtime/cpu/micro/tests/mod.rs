@@ -7,6 +7,7 @@ mod math;
 mod memory;
 mod reduce;
 mod scan;
+mod short;
 mod winograd;
 
 use crate::base::{DType, Scalar};

@@ -124,7 +124,7 @@ impl Search<'_> {
         for &user in users {
             let one = match self.kernel.expr(user) {
                 Expr::Reduce(Monoid::Sum, _) if op == AluOp::Mul => self.product(user, inner, [a, b]),
-                Expr::Alu(AluOp::Exp, _) if op == AluOp::Sub && self.class(a).cols() => {
+                Expr::Alu(AluOp::Exp, _) if op == AluOp::Sub && self.class(a).cols() && !self.short() => {
                     (users.len() == 1).then_some((user, Pattern::ExpSub(inner)))
                 }
                 Expr::Alu(AluOp::Mul, x) if op == AluOp::Sub && x[0] == inner && x[1] == inner => {
@@ -142,6 +142,11 @@ impl Search<'_> {
         }
         let repeated = found.len() <= REPEATED;
         (repeated && found.iter().all(|(at, _)| !patterns.absorbed[at.index()])).then_some(found)
+    }
+
+    /// Whether a tile has several lines that are reduced together in less time than one by one.
+    fn short(&self) -> bool {
+        self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < micro::SHORT)
     }
 
     /// How a sum takes in a product.

@@ -10,6 +10,7 @@ use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{
     Class, Finish, Place, Reduction, ReductionForm, Scan, ScanForm, Slot, Step,
 };
+use crate::runtime::cpu::tile::reduction::kind_of;
 use crate::runtime::cpu::tile::space;
 use crate::runtime::cpu::tile::tiling::positional;
 
@@ -176,20 +177,6 @@ impl Builder<'_> {
         self.push(Step::Scan(number));
         self.top().scans.push(number);
         result
-    }
-}
-
-/// The micro-ops' name for a row of the monoid table.
-fn kind_of(monoid: Monoid) -> micro::Reduction {
-    match monoid {
-        Monoid::Sum => micro::Reduction::Sum,
-        Monoid::Prod => micro::Reduction::Prod,
-        Monoid::Max => micro::Reduction::Max,
-        Monoid::Min => micro::Reduction::Min,
-        Monoid::ArgMax => micro::Reduction::ArgMax,
-        Monoid::ArgMin => micro::Reduction::ArgMin,
-        Monoid::M2 => micro::Reduction::Moments,
-        Monoid::LogSumExp => micro::Reduction::LogSumExp,
     }
 }
 

@@ -50,6 +50,18 @@ impl Launch<'_> {
             return;
         };
         let to = frame.slot(reduction.result);
+        let (lines, len) = (frame.count(*rows), frame.count(Class::COL));
+        if let Some(short) = reducer.short
+            && rows.rows()
+            && len <= micro::SHORT
+            && lines >= micro::LINES
+        {
+            let x = frame.slot(reduction.operand).cast_const();
+            // SAFETY: the program's contract; a result per line.
+            unsafe { short(to, x, len, lines) }
+            let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
+            return micro::prefetch(x.wrapping_add(after), lines * asked);
+        }
         self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
             out[*component] = to.wrapping_add(line * bytes);
