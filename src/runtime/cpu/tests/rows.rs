@@ -271,3 +271,20 @@ fn rows_across_memory_are_taken_by_lines_of_the_cache() {
     assert!(text.contains("16 x 1024"), "{text}");
     assert_eq!(difference(&kernel, &[values(102_400, DType::F16)], None, 1e-3), None, "{text}");
 }
+
+/// Lines too short to be reduced one by one lie in a tile of several, whose exponentials are not
+/// summed as they are computed.
+#[test]
+fn short_lines_are_reduced_together() {
+    for (rows, cols) in [(300, 8), (300, 16), (37, 49), (16, 63), (15, 16)] {
+        for y in [ramp(&[rows, cols]).softmax(-1), (ramp(&[rows, cols]) * 2.0).amax(-1)] {
+            let (kernel, text) = kernel(&y);
+            assert!(text.contains(" along") && !text.contains("exp_below_sum"), "{text}");
+            assert_eq!(wrong(&kernel, None), None, "{text}");
+        }
+    }
+    for (rows, cols, tile) in [(300, 16, "64 x 16"), (37, 49, "20 x 49")] {
+        let (_, text) = kernel(&(ramp(&[rows, cols]) * 2.0).softmax(-1));
+        assert!(text.contains(tile), "{text}");
+    }
+}
