@@ -38,7 +38,7 @@ const MANY: usize = 32;
 
 /// Bytes that a kernel reads and writes from which on what it writes passes the caches by:
 /// about a last-level cache, which others use too. Few in tests, whose kernels are small.
-const STREAM: usize = if cfg!(test) { 512 << 10 } else { 24 << 20 };
+const STREAM: usize = if cfg!(test) { 512 << 10 } else { 28 << 20 };
 
 /// The same where they are written in pieces of rows, which hardware does not foresee:
 /// what is written by way of the cache is read first. Few in tests, whose kernels are small.
