@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::ir::alu::AluOp;
+use crate::runtime::cpu::micro::exponential;
 use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
@@ -316,13 +317,9 @@ float_rows!(
     slow_unary::<ops::Erf, f64>()
 );
 
-/// The exponential, by the processor's own scaling where it has that.
+/// The exponential, by a loop of the instruction set's own where there is one.
 fn exp() -> MicroFn {
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return super::exp512::exp;
-    }
-    asking::<ops::Exp, f32>()
+    exponential::loops().map_or_else(asking::<ops::Exp, f32>, |loops| loops.exp)
 }
 
 /// The error function, by lookups where registers hold the tables.

@@ -43,10 +43,10 @@ pub(super) const BLOCK: usize = 4096;
 /// and what becomes of them, at most.
 const NEAR: usize = 2048;
 
-/// Asks for the next tile's elements of all lanes, of `n` in all.
+/// Asks for some of the next tile's elements, of `n` in all.
 #[inline(always)]
-pub(super) fn foresee_lanes(next: *const u8, n: usize) {
-    let bytes = LANES * size_of::<f32>();
+pub(super) fn foresee_lanes(next: *const u8, lanes: usize, n: usize) {
+    let bytes = lanes * size_of::<f32>();
     if n <= NEAR { prefetch(next, bytes) } else { prefetch_far(next, bytes) }
 }
 

@@ -4,14 +4,11 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
-#[cfg(target_arch = "x86_64")]
-use crate::runtime::cpu::micro::exp512;
+use crate::runtime::cpu::micro::exponential::{self, Summing};
 use crate::runtime::cpu::micro::fold::{
     BLOCK, LANES, Real, Sum, fold_lanes, fold_pairs, foresee_lanes, join_lanes,
 };
 use crate::runtime::cpu::micro::isa::Isa;
-#[cfg(target_arch = "x86_64")]
-use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::Map2;
@@ -67,9 +64,12 @@ pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
 fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     match op {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
-        Fused::ExpSub => Some(exp_sub()),
-        Fused::ExpSubSum if forms[1] == Form::S => Some(exp_sub_sum::<false>()),
-        Fused::ExpBelowSum if forms[1] == Form::S => Some(exp_sub_sum::<true>()),
+        Fused::ExpSub => {
+            Some(exponential::loops().map_or_else(micro::<Binary<ExpSub, f32, VS>>, |loops| loops.sub))
+        }
+        Fused::ExpSubSum | Fused::ExpBelowSum if forms[1] == Form::S => {
+            Some(summing(op).map_or_else(micro::<ExpSubSum>, |summing| summing.alone))
+        }
         Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, forms),
         Fused::ExpSubSum | Fused::ExpBelowSum => None,
     }
@@ -85,20 +85,14 @@ fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     }
 }
 
-fn exp_sub() -> MicroFn {
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return exp512::exp_sub;
+/// The loops of `ExpSubSum` or `ExpBelowSum` that the instruction set has of its own, if any.
+pub(super) fn summing(op: Fused) -> Option<&'static Summing> {
+    let loops = exponential::loops()?;
+    match op {
+        Fused::ExpSubSum => Some(&loops.sub_sum),
+        Fused::ExpBelowSum => Some(&loops.below_sum),
+        Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => None,
     }
-    micro::<Binary<ExpSub, f32, VS>>()
-}
-
-fn exp_sub_sum<const BELOW: bool>() -> MicroFn {
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return exp512::exp_sub_sum::<BELOW>;
-    }
-    micro::<ExpSubSum>()
 }
 
 struct ExpSub;
@@ -134,7 +128,7 @@ fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, next: *const u8
     let whole = n - n % LANES;
     let (to, to_rest) = dst.split_at_mut(whole);
     for (i, (to, x)) in to.chunks_exact_mut(LANES).zip(x.chunks_exact(LANES)).enumerate() {
-        foresee_lanes(next.wrapping_add(i * size_of_val(x)), n);
+        foresee_lanes(next.wrapping_add(i * size_of_val(x)), LANES, n);
         exp_sub_lanes::<I>(to, x, shift, &mut lanes);
     }
     exp_sub_lanes::<I>(to_rest, &x[whole..], shift, &mut lanes);

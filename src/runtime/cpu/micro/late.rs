@@ -5,12 +5,8 @@
 //! the operations of an exponential they cost little more than that alone.
 
 use crate::base::DType;
-#[cfg(target_arch = "x86_64")]
-use crate::runtime::cpu::micro::exp512;
-use crate::runtime::cpu::micro::fused::Fused;
+use crate::runtime::cpu::micro::fused::{Fused, summing};
 use crate::runtime::cpu::micro::isa::CacheLine;
-#[cfg(target_arch = "x86_64")]
-use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::{Form, MicroFn};
 
@@ -57,12 +53,5 @@ pub type OverlapFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, nex
 /// The loop of a superinstruction that stores a late product too, where there is one.
 pub fn overlapping(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<OverlapFn> {
     let rows = Lane::of(dtype) == Lane::F32 && forms[..2] == [Form::V, Form::S];
-    match op {
-        #[cfg(target_arch = "x86_64")]
-        Fused::ExpSubSum if rows && level() == Level::Avx512 => Some(exp512::exp_sub_sum_late::<false>),
-        #[cfg(target_arch = "x86_64")]
-        Fused::ExpBelowSum if rows && level() == Level::Avx512 => Some(exp512::exp_sub_sum_late::<true>),
-        Fused::ExpSub | Fused::ExpSubSum | Fused::ExpBelowSum => None,
-        Fused::SqDevSum | Fused::Dot | Fused::MulSum => None,
-    }
+    if rows { summing(op).map(|summing| summing.late) } else { None }
 }

@@ -14,8 +14,7 @@
 mod accumulate;
 mod alu;
 mod cast;
-#[cfg(target_arch = "x86_64")]
-mod exp512;
+mod exponential;
 mod fold;
 mod fused;
 mod half16;

@@ -1,9 +1,8 @@
 //! Softmax of scores that lie key by key: some queries side by side, so that what is known of
 //! each is a lane.
 
-#[cfg(target_arch = "x86_64")]
-use crate::runtime::cpu::micro::exp512;
-use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
+use crate::runtime::cpu::micro::exponential;
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::math::exp;
 
 /// Queries of a vector; there are whole vectors of them.
@@ -52,11 +51,7 @@ pub struct Sums {
 /// The scores of each key, and what is known of queries, are writable for so many elements,
 /// and overlap nothing.
 pub fn weigh() -> unsafe fn(weights: &Weights) {
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return exp512::weigh;
-    }
-    weighing::<Weigh>()
+    exponential::loops().map_or_else(weighing::<Weigh>, |loops| loops.weigh)
 }
 
 /// Multiplies rows by a factor each and adds others to them.
