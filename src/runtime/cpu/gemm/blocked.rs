@@ -6,6 +6,7 @@ use super::grid::{Area, Grid, even, for_each, workers};
 use super::kernels::{Element, Kernel, Tile};
 use super::pack::{self, Layout, Part, View};
 use super::{Block, Operand, Order, Output, Problem, scratch};
+use crate::runtime::cpu::micro::prefetch_far;
 
 /// Rows of A that are copied at a time: with as many depths as a block has,
 /// they take a quarter of a second-level cache of 1 MiB.
@@ -352,6 +353,36 @@ unsafe fn multiply_rows<T: Element>(
     }
 }
 
+/// What a tile asks for of the next panel of B, which lies where this one ends. Panels that
+/// threads share come from far away, and the first tile of each would wait for all of it.
+struct Ahead {
+    /// Bytes of a panel.
+    panel: usize,
+    /// Bytes to ask for at each tile.
+    each: usize,
+}
+
+impl Ahead {
+    fn new<T>(kernel: &Kernel<T>, b: &View<T>, [rows, depth]: [usize; 2]) -> Ahead {
+        /// Bytes of a line of the cache.
+        const LINE: usize = 64;
+        let panel = b.step.unsigned_abs() * size_of::<T>();
+        let follows = b.depth == kernel.columns as isize && b.step == b.depth * depth as isize;
+        let tiles = rows.div_ceil(kernel.rows);
+        let each = if follows { panel.div_ceil(tiles).next_multiple_of(LINE) } else { 0 };
+        Ahead { panel, each }
+    }
+
+    /// Asks for the part that belongs to a tile of the panel at `right`.
+    fn ask<T>(&self, right: *const T, tile: usize) {
+        let start = self.each * tile;
+        if start < self.panel {
+            let at = right.cast::<u8>().wrapping_add(self.panel + start);
+            prefetch_far(at, self.each.min(self.panel - start));
+        }
+    }
+}
+
 /// Multiplies a block of A with a block of B, tile by tile.
 unsafe fn multiply<T: Element>(
     kernel: &Kernel<T>,
@@ -361,6 +392,7 @@ unsafe fn multiply<T: Element>(
     sum: Sum<T>,
     accumulate: bool,
 ) {
+    let ahead = Ahead::new(kernel, &b, [rows, depth]);
     for (panel, j) in (0..cols).step_by(kernel.columns).enumerate() {
         let width = kernel.columns.min(cols - j);
         let vectors = width.div_ceil(kernel.lanes);
@@ -368,6 +400,7 @@ unsafe fn multiply<T: Element>(
         let right = b.ptr.wrapping_offset(panel as isize * b.step);
         for (line, i) in (0..rows).step_by(kernel.rows).enumerate() {
             let height = kernel.rows.min(rows - i);
+            ahead.ask(right, line);
             let tile = Tile {
                 a: a.ptr.wrapping_offset(line as isize * a.step),
                 a_row: a.row,

@@ -37,6 +37,7 @@ macro_rules! lanes {
         impl Lanes for $name {
             type Element = $element;
             const COUNT: usize = $count;
+            const FREE_MASKS: bool = false;
 
             #[inline(always)]
             unsafe fn zero() -> Self {

@@ -19,6 +19,7 @@ macro_rules! lanes {
         impl Lanes for $name {
             type Element = $element;
             const COUNT: usize = $count;
+            const FREE_MASKS: bool = true;
 
             #[inline(always)]
             unsafe fn zero() -> Self {

@@ -18,6 +18,7 @@ struct Pairs(__m512);
 impl Lanes for Pairs {
     type Element = Pair;
     const COUNT: usize = 16;
+    const FREE_MASKS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self {

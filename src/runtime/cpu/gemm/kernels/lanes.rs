@@ -19,6 +19,8 @@ pub(super) trait Lanes: Copy {
     type Element: Copy + 'static;
     /// Elements in a register.
     const COUNT: usize;
+    /// Whether reading fewer elements takes no longer than reading all.
+    const FREE_MASKS: bool;
 
     /// All zeros.
     unsafe fn zero() -> Self;
@@ -72,7 +74,21 @@ pub(in super::super) struct Tile<T> {
 /// vectors and `last` more; nothing else is touched.
 #[inline(always)]
 pub(super) unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
-    let Tile { a_row, a_depth, b_depth, c_row, last, .. } = *tile;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if L::FREE_MASKS || tile.last < L::COUNT {
+            tile_of::<L, R, V, false>(tile);
+        } else {
+            tile_of::<L, R, V, true>(tile);
+        }
+    }
+}
+
+/// The same, where all vectors are full if `FULL` says so.
+#[inline(always)]
+unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(tile: &Tile<L::Element>) {
+    let Tile { a_row, a_depth, b_depth, c_row, .. } = *tile;
+    let last = if FULL { L::COUNT } else { tile.last };
     // SAFETY: the addresses stay inside what the caller vouches for.
     unsafe {
         let mut sums = [[L::zero(); V]; R];
@@ -86,7 +102,8 @@ pub(super) unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<
             for v in 0..V - 1 {
                 columns[v] = L::load(b.add(v * L::COUNT));
             }
-            columns[V - 1] = L::load_first(b.add((V - 1) * L::COUNT), last);
+            let at = b.add((V - 1) * L::COUNT);
+            columns[V - 1] = if FULL { L::load(at) } else { L::load_first(at, last) };
             for r in 0..R {
                 let x = L::splat(a.offset(r as isize * a_row));
                 for v in 0..V {

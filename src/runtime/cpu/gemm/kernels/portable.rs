@@ -12,6 +12,7 @@ struct Array<T, const N: usize>([T; N]);
 impl<T: Element, const N: usize> Lanes for Array<T, N> {
     type Element = T;
     const COUNT: usize = N;
+    const FREE_MASKS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
