@@ -8,11 +8,8 @@ use crate::runtime::cpu::micro::exponential::rows::{Register, loops};
 use crate::runtime::cpu::micro::isa::Avx;
 use crate::runtime::cpu::micro::math::{self, EXP, LN2_HIGH, LN2_LOW, ROUND};
 
-/// The least power of two by which no result becomes subnormal.
-const LEAST: i32 = -125;
-
-/// From there to the greatest by which none becomes infinite.
-const POWERS: i32 = 127 - LEAST;
+/// Up to this magnitude the exponential is a normal number, and so are the factors of it.
+const NORMAL: f32 = 86.0;
 
 #[derive(Clone, Copy)]
 struct F32x8(__m256);
@@ -86,39 +83,37 @@ impl Register for F32x8 {
         }
     }
     #[inline(always)]
-    unsafe fn exp<const N: usize, const BELOW: bool>(x: [Self; N]) -> [Self; N] {
+    unsafe fn exp<const N: usize, const BELOW: bool>(mut x: [Self; N]) -> [Self; N] {
         unsafe {
-            let mut shifted = x;
             let mut most = _mm256_setzero_si256();
-            for k in 0..N {
-                let (scale, round) = (_mm256_set1_ps(std::f32::consts::LOG2_E), _mm256_set1_ps(ROUND));
-                shifted[k] = F32x8(_mm256_fmadd_ps(x[k].0, scale, round));
-                // What is rounded lies in the low bits. Without a sign: NaN, too, is beyond.
-                let least = _mm256_set1_epi32(ROUND.to_bits() as i32 + LEAST);
-                let power = _mm256_sub_epi32(_mm256_castps_si256(shifted[k].0), least);
-                most = _mm256_max_epu32(most, power);
+            for x in x {
+                // Magnitudes of numbers have the order of their bits, and NaN is beyond.
+                let magnitude = _mm256_andnot_si256(_mm256_set1_epi32(i32::MIN), _mm256_castps_si256(x.0));
+                most = _mm256_max_epu32(most, magnitude);
             }
-            let powers = _mm256_set1_epi32(POWERS);
-            let inside = _mm256_cmpeq_epi32(_mm256_max_epu32(most, powers), powers);
-            let mut result = x;
-            if _mm256_movemask_epi8(inside) != -1 {
-                any(&mut result);
-                return result;
+            let outside = _mm256_cmpgt_epi32(most, _mm256_set1_epi32(NORMAL.to_bits() as i32));
+            if _mm256_testz_si256(outside, outside) == 0 {
+                for x in &mut x {
+                    *x = any(*x);
+                }
+                return x;
             }
-            for k in 0..N {
-                result[k] = normal(x[k], shifted[k]);
+            for x in &mut x {
+                *x = normal(*x);
             }
-            result
+            x
         }
     }
 }
 
-/// e^x, where that is a normal number, from x by powers of two, rounded.
+/// e^x, where that is a normal number.
 #[inline(always)]
-unsafe fn normal(F32x8(x): F32x8, F32x8(shifted): F32x8) -> F32x8 {
+unsafe fn normal(F32x8(x): F32x8) -> F32x8 {
     // SAFETY: as above.
     unsafe {
-        let n = _mm256_sub_ps(shifted, _mm256_set1_ps(ROUND));
+        let round = _mm256_set1_ps(ROUND);
+        let shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(std::f32::consts::LOG2_E), round);
+        let n = _mm256_sub_ps(shifted, round);
         let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_HIGH), x);
         let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_LOW), r);
         let mut p = _mm256_set1_ps(EXP[0]);
@@ -127,24 +122,24 @@ unsafe fn normal(F32x8(x): F32x8, F32x8(shifted): F32x8) -> F32x8 {
         }
         let y = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
         let e = _mm256_castps_si256(_mm256_add_ps(_mm256_set1_ps(1.0), y));
+        // What x was rounded to lies in the low bits.
         let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
         F32x8(_mm256_castsi256_ps(_mm256_add_epi32(e, power)))
     }
 }
 
-/// e^x of any numbers, in their place.
+/// e^x of any numbers.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn any(x: &mut [F32x8]) {
-    for F32x8(x) in x {
-        let mut lanes = [0f32; F32x8::WIDTH];
-        // SAFETY: an array of as many elements.
-        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), *x) };
+fn any(F32x8(x): F32x8) -> F32x8 {
+    let mut lanes = [0f32; F32x8::WIDTH];
+    // SAFETY: an array of as many elements, twice.
+    unsafe {
+        _mm256_storeu_ps(lanes.as_mut_ptr(), x);
         for lane in &mut lanes {
             *lane = math::exp::<Avx>(*lane);
         }
-        // SAFETY: as above.
-        *x = unsafe { _mm256_loadu_ps(lanes.as_ptr()) };
+        F32x8(_mm256_loadu_ps(lanes.as_ptr()))
     }
 }
