@@ -64,7 +64,8 @@ fn exp16_below(x: __m512) -> __m512 {
     let roots = unsafe { _mm512_loadu_ps(ROOTS.as_ptr()) };
     // The low bits of the rounded number are the sixteenths.
     let root = _mm512_permutexvar_ps(_mm512_castps_si512(shifted), roots);
-    let [c0, c1] = SHORT.map(|c| _mm512_set1_ps(c));
+    // A closure here would not always be inlined.
+    let (c0, c1) = (_mm512_set1_ps(SHORT[0]), _mm512_set1_ps(SHORT[1]));
     let p = _mm512_fmadd_ps(_mm512_fmadd_ps(c1, r, c0), r, _mm512_set1_ps(1.0));
     _mm512_scalef_ps(_mm512_fmadd_ps(_mm512_mul_ps(root, r), p, root), n)
 }

@@ -3,6 +3,8 @@
 //! Everything here is `inline(always)`: an instruction set's module wraps it in functions that
 //! enable the set's features ([`loops`]).
 
+use std::ops::Range;
+
 use crate::runtime::cpu::micro::fold::{BLOCK, Sum, foresee_lanes};
 use crate::runtime::cpu::micro::late::Late;
 use crate::runtime::cpu::micro::memory::prefetch_far;
@@ -157,7 +159,7 @@ pub(super) unsafe fn exp_sum<R: Register, const BELOW: bool>(
     // SAFETY: the caller's promise.
     unsafe {
         let (shift, sum) = (R::splat(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<Sum<f32>>());
-        let product = late.map(|late| Product { late, factor: R::splat(late.factor) });
+        let product = late.map(|late| Product { late: *late, factor: R::splat(late.factor) });
         let mut start = 0;
         while start < n {
             let run = Run {
@@ -171,33 +173,46 @@ pub(super) unsafe fn exp_sum<R: Register, const BELOW: bool>(
             start += BLOCK;
         }
         if let Some(product) = product {
-            let mut i = n - n % R::WIDTH;
-            while i < product.late.n {
-                product.store(i);
-                i += R::WIDTH;
-            }
+            product.store(n - n % R::WIDTH..product.late.n);
         }
     }
 }
 
 /// A product that other loops store.
 #[derive(Clone, Copy)]
-struct Product<'l, R> {
-    late: &'l Late,
+struct Product<R> {
+    late: Late,
     factor: R,
 }
 
-impl<R: Register> Product<'_, R> {
-    /// Stores a register of it, unless it ends before.
+impl<R: Register> Product<R> {
+    /// Stores some registers of it.
     ///
     /// # Safety
-    /// As [`Late::store`]; `i` is a multiple of a register's width.
+    /// As [`Late::store`]; both ends are multiples of a register's width.
     #[inline(always)]
-    unsafe fn store(&self, i: usize) {
-        // SAFETY: the caller's promise; lines of the cache are whole registers.
+    unsafe fn store(&self, range: Range<usize>) {
+        let mut i = range.start;
+        while i < range.end {
+            // SAFETY: the caller's promise; lines of the cache are whole registers.
+            unsafe { R::load(self.late.from.add(i)).mul(self.factor).stream(self.late.to.add(i)) };
+            i += R::WIDTH;
+        }
+    }
+
+    /// Stores a group of registers, as far as it goes.
+    ///
+    /// # Safety
+    /// As [`Product::store`].
+    #[inline(always)]
+    unsafe fn store_group(&self, start: usize) {
+        let end = start + GROUP * R::WIDTH;
+        // SAFETY: the caller's promise. A group that is whole takes one question.
         unsafe {
-            if i < self.late.n {
-                R::load(self.late.from.add(i)).mul(self.factor).stream(self.late.to.add(i));
+            if end <= self.late.n {
+                self.store(start..end);
+            } else {
+                self.store(start..self.late.n);
             }
         }
     }
@@ -220,7 +235,7 @@ impl Run {
     unsafe fn exp_sum<R: Register, const BELOW: bool>(&self, shift: R, product: Option<Product<R>>) -> f32 {
         let Run { to, from, start, n, next } = *self;
         let step = GROUP * R::WIDTH;
-        let (whole, full) = (n - n % step, n - n % R::WIDTH);
+        let whole = n - n % step;
         // SAFETY: the caller's promise.
         unsafe {
             let mut sums = [R::splat(0.0); GROUP];
@@ -231,27 +246,32 @@ impl Run {
                 for k in 0..GROUP {
                     e[k].store(to.add(i + k * R::WIDTH));
                     sums[k] = sums[k].add(e[k]);
-                    if let Some(product) = &product {
-                        product.store(start + i + k * R::WIDTH);
-                    }
+                }
+                if let Some(product) = &product {
+                    product.store_group(start + i);
                 }
                 i += step;
             }
-            let mut k = 0;
-            while i < full {
-                let [e] = R::exp::<1, BELOW>([R::load(from.add(i)).sub(shift)]);
-                e.store(to.add(i));
-                sums[k] = sums[k].add(e);
-                if let Some(product) = &product {
-                    product.store(start + i);
+            for sum in &mut sums {
+                let count = R::WIDTH.min(n - i);
+                if count == 0 {
+                    break;
                 }
-                (i, k) = (i + R::WIDTH, k + 1);
-            }
-            // A store of a part waits for those before it.
-            if i < n {
-                let [e] = R::exp::<1, BELOW>([R::load_first(from.add(i), n - i).sub(shift)]);
-                e.store_first(to.add(i), n - i);
-                sums[k] = sums[k].add(e.first(n - i));
+                // A store of a part waits for those before it.
+                if count == R::WIDTH {
+                    let [e] = R::exp::<1, BELOW>([R::load(from.add(i)).sub(shift)]);
+                    e.store(to.add(i));
+                    *sum = sum.add(e);
+                    if let Some(product) = &product {
+                        let at = start + i;
+                        product.store(at..product.late.n.min(at + R::WIDTH));
+                    }
+                } else {
+                    let [e] = R::exp::<1, BELOW>([R::load_first(from.add(i), count).sub(shift)]);
+                    e.store_first(to.add(i), count);
+                    *sum = sum.add(e.first(count));
+                }
+                i += count;
             }
             across(sums)
         }
