@@ -2,11 +2,12 @@
 //! normal numbers, which one comparison tells for several registers, an addition to the exponent
 //! scales them, and nothing has to be clamped.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::runtime::cpu::micro::exponential::rows::{Register, loops};
 use crate::runtime::cpu::micro::isa::Avx;
-use crate::runtime::cpu::micro::math::{self, EXP, LN2_HIGH, LN2_LOW, ROUND};
+use crate::runtime::cpu::micro::math::{self, EXP, EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
 
 /// Up to this magnitude the exponential is a normal number, and so are the factors of it.
 const NORMAL: f32 = 86.0;
@@ -93,44 +94,103 @@ impl Register for F32x8 {
             }
             let outside = _mm256_cmpgt_epi32(most, _mm256_set1_epi32(NORMAL.to_bits() as i32));
             if _mm256_testz_si256(outside, outside) == 0 {
-                for x in &mut x {
-                    *x = any(*x);
-                }
-                return x;
+                // A copy: what others can point at stays in memory.
+                let mut all = x;
+                beyond(&mut all);
+                return all;
             }
-            for x in &mut x {
-                *x = normal(*x);
-            }
+            normal(&mut x);
             x
         }
     }
 }
 
-/// e^x, where that is a normal number.
-#[inline(always)]
-unsafe fn normal(F32x8(x): F32x8) -> F32x8 {
-    // SAFETY: as above.
-    unsafe {
-        let round = _mm256_set1_ps(ROUND);
-        let shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(std::f32::consts::LOG2_E), round);
-        let n = _mm256_sub_ps(shifted, round);
-        let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_HIGH), x);
-        let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_LOW), r);
-        let mut p = _mm256_set1_ps(EXP[0]);
-        for c in &EXP[1..] {
-            p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(*c));
+/// e^x in their place, where those are normal numbers.
+///
+/// Each operation is done for all of them before the next: a register's operations wait for each
+/// other, and processors of this kind queue too few to find the next register's behind them.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn normal<const N: usize>(x: &mut [F32x8; N]) {
+    let (scale, round) = (_mm256_set1_ps(std::f32::consts::LOG2_E), _mm256_set1_ps(ROUND));
+    let mut shifted = *x;
+    for k in 0..N {
+        shifted[k].0 = _mm256_fmadd_ps(x[k].0, scale, round);
+    }
+    together(&mut shifted);
+    let mut n = shifted;
+    for k in 0..N {
+        n[k].0 = _mm256_sub_ps(shifted[k].0, round);
+    }
+    for part in [LN2_HIGH, LN2_LOW] {
+        for k in 0..N {
+            x[k].0 = _mm256_fnmadd_ps(n[k].0, _mm256_set1_ps(part), x[k].0);
         }
-        let y = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
-        let e = _mm256_castps_si256(_mm256_add_ps(_mm256_set1_ps(1.0), y));
+        together(x);
+    }
+    let mut p = [F32x8(_mm256_set1_ps(EXP[0])); N];
+    for c in &EXP[1..] {
+        for k in 0..N {
+            p[k].0 = _mm256_fmadd_ps(p[k].0, x[k].0, _mm256_set1_ps(*c));
+        }
+        together(&mut p);
+    }
+    for k in 0..N {
+        p[k].0 = _mm256_fmadd_ps(p[k].0, _mm256_mul_ps(x[k].0, x[k].0), x[k].0);
+    }
+    together(&mut p);
+    for k in 0..N {
+        let e = _mm256_castps_si256(_mm256_add_ps(_mm256_set1_ps(1.0), p[k].0));
         // What x was rounded to lies in the low bits.
-        let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
-        F32x8(_mm256_castsi256_ps(_mm256_add_epi32(e, power)))
+        let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted[k].0));
+        x[k].0 = _mm256_castsi256_ps(_mm256_add_epi32(e, power));
+    }
+}
+
+/// Nothing that comes before it of four registers comes after it, nor the other way round: the
+/// compiler would do the operations of one register after those of another.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn together(x: &mut [F32x8]) {
+    if let [F32x8(a), F32x8(b), F32x8(c), F32x8(d)] = x {
+        // SAFETY: no instruction at all.
+        unsafe {
+            asm!(
+                "/* {0} {1} {2} {3} */",
+                inout(ymm_reg) * a,
+                inout(ymm_reg) * b,
+                inout(ymm_reg) * c,
+                inout(ymm_reg) * d,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+    }
+}
+
+/// e^x in their place, where some are beyond [`NORMAL`].
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn beyond(x: &mut [F32x8]) {
+    let zero = _mm256_set1_ps(EXP_ZERO);
+    for x in x {
+        // What is hidden from a softmax is minus infinity, so zeros come by the thousand.
+        let zeros = _mm256_cmp_ps::<_CMP_LT_OQ>(x.0, zero);
+        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x.0);
+        let others = _mm256_andnot_ps(zeros, magnitude);
+        let inside = _mm256_cmp_ps::<_CMP_LE_OQ>(others, _mm256_set1_ps(NORMAL));
+        if _mm256_movemask_ps(inside) == 0xff {
+            let mut e = [F32x8(_mm256_andnot_ps(zeros, x.0))];
+            normal(&mut e);
+            *x = F32x8(_mm256_andnot_ps(zeros, e[0].0));
+        } else {
+            *x = any(*x);
+        }
     }
 }
 
 /// e^x of any numbers.
-#[cold]
-#[inline(never)]
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn any(F32x8(x): F32x8) -> F32x8 {
     let mut lanes = [0f32; F32x8::WIDTH];
