@@ -4,7 +4,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::rewrite::{Builder, Rule};
-use crate::ir::simplify::{binary, instead, unary, unary_at};
+use crate::ir::simplify::{alu_of, binary, instead, unary, unary_at};
 
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "!!x = x", exact: true, apply: double_not },
@@ -18,6 +18,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "where(true, x, y) = x, where(c, x, x) = x", exact: true, apply: decided },
     Rule { name: "where(!c, x, y) = where(c, y, x)", exact: true, apply: where_not },
     Rule { name: "where(c, true, false) = c", exact: true, apply: where_truth },
+    Rule { name: "where(c, 1, 0) < 2 is true, where(c, 1, 0) == 1 is c", exact: true, apply: compare_choice },
 ];
 
 /// All bits of an element set.
@@ -125,4 +126,26 @@ fn where_truth(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         return None;
     }
     if x.as_bool() { instead(b, node, c) } else { Some(b.alu(AluOp::Not, &[c], node.span)) }
+}
+
+/// A comparison of one of two numbers with a third, as where a mask was made of numbers.
+fn compare_choice(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+    let (op, operands) = alu_of(node)?;
+    if op != AluOp::Lt && op != AluOp::Eq {
+        return None;
+    }
+    let (x, y) = (operands[0], operands[1]);
+    let choice = if b.number(y).is_some() { x } else { y };
+    let (c, yes, no) = selection(b.graph.node(choice))?;
+    let dtype = b.graph.ty(choice).dtype;
+    // The comparison's outcome where the choice is this number.
+    let outcome = |number: NodeId| -> Option<bool> {
+        let value = |id: NodeId| b.number(if id == choice { number } else { id });
+        Some(op.eval(dtype, &[value(x)?, value(y)?]).as_bool())
+    };
+    match (outcome(yes)?, outcome(no)?) {
+        (true, false) => instead(b, node, c),
+        (false, true) => Some(b.alu(AluOp::Not, &[c], node.span)),
+        (same, _) => Some(b.full(same, &node.ty, node.span)),
+    }
 }

@@ -240,6 +240,25 @@ return %3
 }
 
 #[test]
+fn masks_made_of_numbers_are_the_conditions_they_were_made_of() {
+    for (op, bound, first, expected) in [
+        (AluOp::Lt, 0.5, true, "return %0\n"),
+        (AluOp::Lt, 0.5, false, "%1 = not bool[3] %0\nreturn %1\n"),
+        (AluOp::Eq, 0.0, false, "%1 = not bool[3] %0\nreturn %1\n"),
+        (AluOp::Lt, 2.0, false, "%1 = const(true) bool[]\n%2 = expand bool[3] %1\nreturn %2\n"),
+    ] {
+        let mut g = Sketch::new();
+        let c = g.param(&[3], DType::Bool);
+        let (one, zero, bound) =
+            (g.number(1.0, DType::F32), g.number(0.0, DType::F32), g.number(bound, DType::F32));
+        let mask = g.alu(AluOp::Where, &[c, one, zero]);
+        let y = g.alu(op, &if first { [bound, mask] } else { [mask, bound] });
+        let text = g.simplified(y);
+        assert!(text.ends_with(expected), "{text}");
+    }
+}
+
+#[test]
 fn equal_nodes_merge_and_unneeded_ones_go() {
     let mut graph = Graph::default();
     let ty = Type::new([3], DType::F32, Device::cpu());

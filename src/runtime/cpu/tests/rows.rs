@@ -288,3 +288,17 @@ fn short_lines_are_reduced_together() {
         assert!(text.contains(tile), "{text}");
     }
 }
+
+/// What depends on the place in a row alone is computed before all rows.
+#[test]
+fn positions_in_rows_are_computed_once() {
+    let place = Tensor::arange(0, 512, 1, Device::cpu());
+    let hidden = ((&place * 3).remainder(7)).lt(2);
+    for x in [ramp(&[40, 512]), ramp(&[3, 20, 512])] {
+        let (kernel, text) = kernel(&hidden.select(f64::NEG_INFINITY, &x).softmax(-1));
+        let (before, within) = text.split_once("for i0").expect("rows");
+        assert!(before.contains("= i1") || before.contains("= i2"), "{text}");
+        assert!(before.contains("lt") && !within.contains("lt") && within.contains("where"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}

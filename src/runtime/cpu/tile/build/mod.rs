@@ -50,6 +50,9 @@ pub struct Builder<'k> {
     pub(super) scans: Vec<Scan>,
     /// Where each expression's value is, if it is anywhere now.
     value: Vec<Option<Slot>>,
+    /// Values that are computed from the positions of columns alone, where a tile has all of
+    /// those: they are the same at every point.
+    still: Vec<bool>,
     /// Values that the reductions of the body under construction compute.
     deferred: Vec<ExprId>,
     constants: HashMap<(u64, DType), Slot>,
@@ -107,6 +110,7 @@ impl<'k> Builder<'k> {
             reductions: Vec::new(),
             scans: Vec::new(),
             value: vec![None; kernel.exprs.len()],
+            still: still(kernel, facts, &tiling),
             deferred: Vec::new(),
             constants: HashMap::new(),
             arguments: HashMap::new(),
@@ -373,6 +377,30 @@ impl<'k> Builder<'k> {
         let further = loops < outer.len() || row.is_some() || (col.is_some() && !on(col));
         further.then_some(loops)
     }
+}
+
+/// Which values are computed from the positions of columns alone, all of which a tile has.
+fn still(kernel: &Kernel, facts: &Facts, tiling: &Tiling) -> Vec<bool> {
+    let mut still = vec![false; kernel.exprs.len()];
+    let Some(col) = tiling.col.filter(|_| tiling.whole) else { return still };
+    let fixed = |still: &[bool], id: ExprId| {
+        still[id.index()] || matches!(kernel.expr(id), Expr::Const(_) | Expr::Arg(_))
+    };
+    for i in 0..kernel.exprs.len() {
+        still[i] = facts.axes[i] == bit(col)
+            && match &kernel.exprs[i].expr {
+                Expr::Index(_) | Expr::Inside(_) => true,
+                Expr::Alu(op, x) => x[..op.arity()].iter().all(|&x| fixed(&still, x)),
+                Expr::Cast(x) | Expr::Bitcast(x) => fixed(&still, *x),
+                Expr::Const(_)
+                | Expr::Arg(_)
+                | Expr::Load(..)
+                | Expr::Reduce(..)
+                | Expr::Scan(..)
+                | Expr::Accumulator => false,
+            };
+    }
+    still
 }
 
 /// The axes of a level that are loops around the tile, outermost first.

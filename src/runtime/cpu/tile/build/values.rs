@@ -21,9 +21,13 @@ impl Builder<'_> {
             return;
         }
         let level = self.top().level;
-        self.top().hoist = self.hoistable(id, level);
+        // What is the same at every point is computed before all loops there are.
+        let still = self.still[id.index()];
+        let mut within = self.open.split_off(if still { 1 } else { self.open.len() });
+        self.top().hoist = if still { Some(0) } else { self.hoistable(id, level) };
         let slot = self.emit(id);
         self.top().hoist = None;
+        self.open.append(&mut within);
         self.value[id.index()] = Some(slot);
     }
 
