@@ -3,8 +3,6 @@
 //! Everything here is `inline(always)`: an instruction set's module wraps it in functions that
 //! enable the set's features ([`loops`]).
 
-use std::ops::Range;
-
 use crate::runtime::cpu::micro::fold::{BLOCK, Sum, foresee_lanes};
 use crate::runtime::cpu::micro::late::Late;
 use crate::runtime::cpu::micro::memory::prefetch_far;
@@ -173,7 +171,11 @@ pub(super) unsafe fn exp_sum<R: Register, const BELOW: bool>(
             start += BLOCK;
         }
         if let Some(product) = product {
-            product.store(n - n % R::WIDTH..product.late.n);
+            let mut i = n - n % R::WIDTH;
+            while i < product.late.n {
+                product.store(i);
+                i += R::WIDTH;
+            }
         }
     }
 }
@@ -186,33 +188,16 @@ struct Product<R> {
 }
 
 impl<R: Register> Product<R> {
-    /// Stores some registers of it.
+    /// Stores a register of it, unless it ends before.
     ///
     /// # Safety
-    /// As [`Late::store`]; both ends are multiples of a register's width.
+    /// As [`Late::store`]; `i` is a multiple of a register's width.
     #[inline(always)]
-    unsafe fn store(&self, range: Range<usize>) {
-        let mut i = range.start;
-        while i < range.end {
-            // SAFETY: the caller's promise; lines of the cache are whole registers.
-            unsafe { R::load(self.late.from.add(i)).mul(self.factor).stream(self.late.to.add(i)) };
-            i += R::WIDTH;
-        }
-    }
-
-    /// Stores a group of registers, as far as it goes.
-    ///
-    /// # Safety
-    /// As [`Product::store`].
-    #[inline(always)]
-    unsafe fn store_group(&self, start: usize) {
-        let end = start + GROUP * R::WIDTH;
-        // SAFETY: the caller's promise. A group that is whole takes one question.
+    unsafe fn store(&self, i: usize) {
+        // SAFETY: the caller's promise; lines of the cache are whole registers.
         unsafe {
-            if end <= self.late.n {
-                self.store(start..end);
-            } else {
-                self.store(start..self.late.n);
+            if i < self.late.n {
+                R::load(self.late.from.add(i)).mul(self.factor).stream(self.late.to.add(i));
             }
         }
     }
@@ -246,9 +231,10 @@ impl Run {
                 for k in 0..GROUP {
                     e[k].store(to.add(i + k * R::WIDTH));
                     sums[k] = sums[k].add(e[k]);
-                }
-                if let Some(product) = &product {
-                    product.store_group(start + i);
+                    // Between the others' stores: one behind another would fill the queue.
+                    if let Some(product) = &product {
+                        product.store(start + i + k * R::WIDTH);
+                    }
                 }
                 i += step;
             }
@@ -263,8 +249,7 @@ impl Run {
                     e.store(to.add(i));
                     *sum = sum.add(e);
                     if let Some(product) = &product {
-                        let at = start + i;
-                        product.store(at..product.late.n.min(at + R::WIDTH));
+                        product.store(start + i);
                     }
                 } else {
                     let [e] = R::exp::<1, BELOW>([R::load_first(from.add(i), count).sub(shift)]);
