@@ -245,7 +245,7 @@ fn masks_made_of_numbers_are_the_conditions_they_were_made_of() {
         (AluOp::Lt, 0.5, true, "return %0\n"),
         (AluOp::Lt, 0.5, false, "%1 = bitwise_not bool[3] %0\nreturn %1\n"),
         (AluOp::Eq, 0.0, false, "%1 = bitwise_not bool[3] %0\nreturn %1\n"),
-        (AluOp::Lt, 2.0, false, "%1 = const(true) bool[]\n%2 = expand bool[3] %1\nreturn %2\n"),
+        (AluOp::Lt, 2.0, false, "%0 = const(true) bool[]\n%1 = expand bool[3] %0\nreturn %1\n"),
     ] {
         let mut g = Sketch::new();
         let c = g.param(&[3], DType::Bool);
