@@ -107,8 +107,8 @@ impl Register for F32x8 {
 
 /// e^x in their place, where those are normal numbers.
 ///
-/// Each operation is done for all of them before the next: a register's operations wait for each
-/// other, and processors of this kind queue too few to find the next register's behind them.
+/// Each operation is done for all of them before the next: those of one register wait for each
+/// other, and with the next register's behind them exponentials take a third longer.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn normal<const N: usize>(x: &mut [F32x8; N]) {
