@@ -9,7 +9,7 @@ use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
-use crate::runtime::cpu::micro::streamed::Elementwise;
+use crate::runtime::cpu::micro::streamed::{Elementwise, step};
 use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
@@ -73,6 +73,10 @@ impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
     }
 }
 
+impl<O: Map1<f32, Out = f32>> Elementwise for Unary<O, f32> {
+    const STEPS: [usize; 3] = [step(true), 0, 0];
+}
+
 // The loops are functions of slices because LLVM then knows, even after
 // inlining, that the destination overlaps nothing.
 #[inline(always)]
@@ -86,7 +90,7 @@ fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
 const REQUEST: usize = 128;
 
 /// The loop of a unary operation that [`asks`].
-struct Asking<O, T>(PhantomData<(O, T)>);
+pub(super) struct Asking<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
@@ -97,6 +101,10 @@ impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
             map::<I, O, T>(dst, a);
         }
     }
+}
+
+impl<O: Map1<f32, Out = f32>> Elementwise for Asking<O, f32> {
+    const STEPS: [usize; 3] = [step(true), 0, 0];
 }
 
 /// The loop of a binary operation in one of its forms.
@@ -119,7 +127,7 @@ impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
 }
 
 impl<O: Map2<f32, Out = f32>, const FORM: u8> Elementwise for Binary<O, f32, FORM> {
-    const VECTORS: [bool; 3] = [FORM & SV == 0, FORM & VS == 0, false];
+    const STEPS: [usize; 3] = [step(FORM & SV == 0), step(FORM & VS == 0), 0];
 }
 
 #[inline(always)]
@@ -177,7 +185,7 @@ fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
 
 /// Sine and cosine of `f32`: the vector loop, then the few elements beyond
 /// its range again in `f64`.
-struct Trig<O>(PhantomData<O>);
+pub(super) struct Trig<O>(PhantomData<O>);
 impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
@@ -194,8 +202,12 @@ impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
     }
 }
 
+impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Elementwise for Trig<O> {
+    const STEPS: [usize; 3] = [step(true), 0, 0];
+}
+
 /// The loop of `Where`, on any elements of one size, with a vector condition.
-struct Select<T, const FORM: u8>(PhantomData<T>);
+pub(super) struct Select<T, const FORM: u8>(PhantomData<T>);
 impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
@@ -211,6 +223,10 @@ impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
             select::<T>(dst, condition, view(b, b_len.min(n)), view(c, c_len.min(n)), FORM);
         }
     }
+}
+
+impl<const FORM: u8> Elementwise for Select<u32, FORM> {
+    const STEPS: [usize; 3] = [size_of::<u8>(), step(FORM & SV == 0), step(FORM & VS == 0)];
 }
 
 #[inline(always)]

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::runtime::cpu::micro::alu::{Binary, Micro, SV, VS, VV};
-use crate::runtime::cpu::micro::isa::{Isa, versioned};
+use crate::runtime::cpu::micro::alu::{Asking, Binary, Micro, SS, SV, Select, Trig, Unary, VS, VV};
+use crate::runtime::cpu::micro::exponential;
+use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
@@ -46,8 +47,8 @@ pub(super) fn variants<K: Elementwise + 'static>() -> Variants {
     Variants { lines: lines::<K>(), streaming: Streaming { function: streamed::<K>(), late: false } }
 }
 
-/// Other loops of the ALU rows that are no more than arithmetic, on `F32` and the 16-bit
-/// floats' register form, where at least one operand is a vector.
+/// Other loops of the ALU rows on `F32` and the 16-bit floats' register form, where at least one
+/// operand is a vector.
 pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variants> {
     if Lane::of(dtype) != Lane::F32 {
         return None;
@@ -63,10 +64,40 @@ pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variant
         AluOp::Div => binary::<ops::Div>(forms),
         AluOp::Max => binary::<ops::Max>(forms),
         AluOp::Min => binary::<ops::Min>(forms),
-        AluOp::Rem | AluOp::Pow | AluOp::Neg | AluOp::Abs | AluOp::Floor | AluOp::Trunc => None,
-        AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => None,
-        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Lt | AluOp::Eq | AluOp::Where => None,
+        AluOp::Neg => Some(variants::<Unary<ops::Neg, f32>>()),
+        AluOp::Abs => Some(variants::<Unary<ops::Abs, f32>>()),
+        AluOp::Floor => Some(variants::<Unary<ops::Floor, f32>>()),
+        AluOp::Trunc => Some(variants::<Unary<ops::Trunc, f32>>()),
+        AluOp::Recip => Some(variants::<Asking<ops::Recip, f32>>()),
+        AluOp::Sqrt => Some(variants::<Asking<ops::Sqrt, f32>>()),
+        AluOp::Exp2 => Some(variants::<Asking<ops::Exp2, f32>>()),
+        AluOp::Log2 => Some(variants::<Asking<ops::Log2, f32>>()),
+        AluOp::Log => Some(variants::<Asking<ops::Log, f32>>()),
+        AluOp::Tanh => Some(variants::<Asking<ops::Tanh, f32>>()),
+        AluOp::Sin => Some(variants::<Trig<ops::Sin>>()),
+        AluOp::Cos => Some(variants::<Trig<ops::Cos>>()),
+        AluOp::Exp => Some(exp()),
+        AluOp::Erf => (level() != Level::Avx512).then(variants::<Asking<ops::Erf, f32>>),
+        AluOp::Where => choice(forms),
+        AluOp::Rem | AluOp::Pow | AluOp::Lt | AluOp::Eq => None,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr => None,
+    }
+}
+
+/// Of the exponential, those of the instruction set's own where there are some.
+fn exp() -> Variants {
+    let Some(loops) = exponential::loops() else { return variants::<Asking<ops::Exp, f32>>() };
+    let streaming = Streaming { function: loops.exp_streamed, late: false };
+    Variants { lines: loops.exp_lines, streaming }
+}
+
+fn choice(forms: [Form; 3]) -> Option<Variants> {
+    match forms {
+        [Form::V, Form::V, Form::V] => Some(variants::<Select<u32, VV>>()),
+        [Form::V, Form::V, Form::S] => Some(variants::<Select<u32, VS>>()),
+        [Form::V, Form::S, Form::V] => Some(variants::<Select<u32, SV>>()),
+        [Form::V, Form::S, Form::S] => Some(variants::<Select<u32, SS>>()),
+        [Form::S, ..] => None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::lines::variants;
 use crate::runtime::cpu::micro::ops::{self, Map2};
-use crate::runtime::cpu::micro::streamed::Elementwise;
+use crate::runtime::cpu::micro::streamed::{Elementwise, step};
 use crate::runtime::cpu::micro::{Form, MicroFn, Operation, Variants, view, view_mut};
 
 /// Which operand of the second operation the first one's result is.
@@ -116,7 +116,7 @@ impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Micro for Pair<A, B, RIGHT
 }
 
 impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Elementwise for Pair<A, B, RIGHT, FORM> {
-    const VECTORS: [bool; 3] = [FORM & 4 == 0, FORM & 2 == 0, FORM & 1 == 0];
+    const STEPS: [usize; 3] = [step(FORM & 4 == 0), step(FORM & 2 == 0), step(FORM & 1 == 0)];
 }
 
 #[inline(always)]

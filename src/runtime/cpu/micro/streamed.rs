@@ -9,8 +9,13 @@ use crate::runtime::cpu::micro::memory::whole_lines;
 
 /// A micro-op on `f32` that computes each element by itself.
 pub(super) trait Elementwise: Micro {
-    /// Whether each operand is a vector, which goes on from element to element.
-    const VECTORS: [bool; 3];
+    /// Bytes from an operand's element to its next; none of a scalar.
+    const STEPS: [usize; 3];
+}
+
+/// The [step](Elementwise::STEPS) of `f32`, of a vector or a scalar.
+pub(super) const fn step(vector: bool) -> usize {
+    if vector { size_of::<f32>() } else { 0 }
 }
 
 /// A micro-op whose stores [`super::nt_fence`] orders.
@@ -23,8 +28,8 @@ impl<K: Elementwise> Micro for Streamed<K> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
         let (to, (start, end)) = (dst.cast::<f32>(), whole_lines(dst, n));
-        let at =
-            |i: usize| std::array::from_fn(|k| from[k].wrapping_add(if K::VECTORS[k] { 4 * i } else { 0 }));
+        let at = |i: usize| std::array::from_fn(|k| from[k].wrapping_add(i * K::STEPS[k]));
+        let ask = |i: usize| next.wrapping_add(i * K::STEPS[0]);
         // SAFETY: the contract of `MicroFn`, for parts of the run; whole lines lie inside `n`.
         unsafe {
             if start > 0 {
@@ -32,11 +37,11 @@ impl<K: Elementwise> Micro for Streamed<K> {
             }
             for i in (start..end).step_by(CacheLine::ELEMENTS) {
                 let mut line = CacheLine([0.0; CacheLine::ELEMENTS]);
-                K::run::<I>(line.0.as_mut_ptr().cast(), at(i), CacheLine::ELEMENTS, next);
+                K::run::<I>(line.0.as_mut_ptr().cast(), at(i), CacheLine::ELEMENTS, ask(i));
                 I::stream(to.add(i), &line);
             }
             if end < n {
-                K::run::<I>(to.add(end).cast(), at(end), n - end, next);
+                K::run::<I>(to.add(end).cast(), at(end), n - end, ask(end));
             }
         }
     }

@@ -1,21 +1,48 @@
-//! Exponentials by AVX2: the polynomial of [`math::exp`], and its bits. Where all results are
-//! normal numbers, which one comparison tells for several registers, an addition to the exponent
-//! scales them, and nothing has to be clamped.
+//! Exponentials by AVX2: as exact as [`math::exp`](super::super::math::exp), for fewer operations,
+//! since one instruction picks from a table of 8. Where all results are normal numbers, which one
+//! comparison tells for several registers, an addition to the exponent scales them, and nothing has
+//! to be clamped.
 
-use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::runtime::cpu::micro::exponential::rows::{Register, loops};
-use crate::runtime::cpu::micro::isa::Avx;
-use crate::runtime::cpu::micro::math::{self, EXP, EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
+use crate::runtime::cpu::micro::math::{EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
 
-/// Up to this magnitude the exponential is a normal number, and so are the factors of it.
+/// Up to this magnitude the exponential is a normal number.
 const NORMAL: f32 = 86.0;
+
+/// 2^(j/8).
+const ROOTS: [f32; 8] = [
+    1.0,
+    1.090_507_7,
+    1.189_207_1,
+    1.296_839_6,
+    std::f32::consts::SQRT_2,
+    1.542_210_8,
+    1.681_792_9,
+    1.834_008_1,
+];
+
+/// The same without j at the place where [`normal`] adds it.
+const ROOTS_LESS: [u32; 8] = {
+    let (mut less, mut j) = ([0; 8], 0);
+    while j < 8 {
+        less[j] = ROOTS[j].to_bits() - ((j as u32) << 20);
+        j += 1;
+    }
+    less
+};
+
+/// Added to a number, it leaves whole eighths of it.
+const ROUND_EIGHTHS: f32 = ROUND / 8.0;
+
+/// (e^r - 1 - r) / r² on ±0.0433, the constant first: 2.6e-8 of e^r.
+const SHORT: [f32; 2] = [0.500_064_55, 0.166_668_58];
 
 #[derive(Clone, Copy)]
 struct F32x8(__m256);
 
-loops!(F32x8, "avx2,fma,f16c");
+loops!(F32x8, 2, "avx2,fma,f16c");
 
 /// Set where a lane is among the first `count`.
 #[inline(always)]
@@ -84,122 +111,82 @@ impl Register for F32x8 {
         }
     }
     #[inline(always)]
-    unsafe fn exp<const N: usize, const BELOW: bool>(mut x: [Self; N]) -> [Self; N] {
+    unsafe fn inside<const N: usize, const BELOW: bool>(x: &[Self; N]) -> bool {
+        // A comparison with NaN gives the second operand, so that of two no infinity is lost.
+        const { assert!(N <= 2) };
+        let [first, last] = [x[0].0, x[N - 1].0];
         unsafe {
-            let mut most = _mm256_setzero_si256();
-            for x in x {
-                // Magnitudes of numbers have the order of their bits, and NaN is beyond.
-                let magnitude = _mm256_andnot_si256(_mm256_set1_epi32(i32::MIN), _mm256_castps_si256(x.0));
-                most = _mm256_max_epu32(most, magnitude);
-            }
-            let outside = _mm256_cmpgt_epi32(most, _mm256_set1_epi32(NORMAL.to_bits() as i32));
-            if _mm256_testz_si256(outside, outside) == 0 {
-                // A copy: what others can point at stays in memory.
-                let mut all = x;
-                beyond(&mut all);
-                return all;
-            }
-            normal(&mut x);
-            x
+            let outside = if BELOW {
+                _mm256_cmp_ps::<_CMP_NGE_UQ>(_mm256_min_ps(first, last), _mm256_set1_ps(-NORMAL))
+            } else {
+                let sign = _mm256_set1_ps(-0.0);
+                let most = _mm256_max_ps(_mm256_andnot_ps(sign, first), _mm256_andnot_ps(sign, last));
+                _mm256_cmp_ps::<_CMP_NLE_UQ>(most, _mm256_set1_ps(NORMAL))
+            };
+            _mm256_testz_ps(outside, outside) != 0
         }
+    }
+    #[inline(always)]
+    unsafe fn exp<const BELOW: bool>(self) -> Self {
+        unsafe { normal(self) }
+    }
+    #[inline(always)]
+    unsafe fn exp_any(self) -> Self {
+        unsafe { any(self) }
     }
 }
 
-/// e^x in their place, where those are normal numbers.
-///
-/// Each operation is done for all of them before the next: those of one register wait for each
-/// other, and with the next register's behind them exponentials take a third longer.
+/// x as n·ln 2 + r: n in eighths, which are the low bits of what comes first, and e^r - 1.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn normal<const N: usize>(x: &mut [F32x8; N]) {
-    let (scale, round) = (_mm256_set1_ps(std::f32::consts::LOG2_E), _mm256_set1_ps(ROUND));
-    let mut shifted = *x;
-    for k in 0..N {
-        shifted[k].0 = _mm256_fmadd_ps(x[k].0, scale, round);
-    }
-    together(&mut shifted);
-    let mut n = shifted;
-    for k in 0..N {
-        n[k].0 = _mm256_sub_ps(shifted[k].0, round);
-    }
-    for part in [LN2_HIGH, LN2_LOW] {
-        for k in 0..N {
-            x[k].0 = _mm256_fnmadd_ps(n[k].0, _mm256_set1_ps(part), x[k].0);
-        }
-        together(x);
-    }
-    let mut p = [F32x8(_mm256_set1_ps(EXP[0])); N];
-    for c in &EXP[1..] {
-        for k in 0..N {
-            p[k].0 = _mm256_fmadd_ps(p[k].0, x[k].0, _mm256_set1_ps(*c));
-        }
-        together(&mut p);
-    }
-    for k in 0..N {
-        p[k].0 = _mm256_fmadd_ps(p[k].0, _mm256_mul_ps(x[k].0, x[k].0), x[k].0);
-    }
-    together(&mut p);
-    for k in 0..N {
-        let e = _mm256_castps_si256(_mm256_add_ps(_mm256_set1_ps(1.0), p[k].0));
-        // What x was rounded to lies in the low bits.
-        let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted[k].0));
-        x[k].0 = _mm256_castsi256_ps(_mm256_add_epi32(e, power));
-    }
+fn parts(x: __m256) -> (__m256i, __m256) {
+    let round = _mm256_set1_ps(ROUND_EIGHTHS);
+    let shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(std::f32::consts::LOG2_E), round);
+    let n = _mm256_sub_ps(shifted, round);
+    let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_HIGH), x);
+    let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_LOW), r);
+    let p = _mm256_fmadd_ps(_mm256_set1_ps(SHORT[1]), r, _mm256_set1_ps(SHORT[0]));
+    (_mm256_castps_si256(shifted), _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r))
 }
 
-/// Nothing that comes before it of four registers comes after it, nor the other way round: the
-/// compiler would do the operations of one register after those of another.
+/// e^x where that is a normal number, as 2^n times e^r (Tang, "Table-driven implementation of the
+/// exponential function", 1989): the fraction of n picks its power from a register, and its whole
+/// part goes to the exponent, with a fraction that the table lacks.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn together(x: &mut [F32x8]) {
-    if let [F32x8(a), F32x8(b), F32x8(c), F32x8(d)] = x {
-        // SAFETY: no instruction at all.
-        unsafe {
-            asm!(
-                "/* {0} {1} {2} {3} */",
-                inout(ymm_reg) * a,
-                inout(ymm_reg) * b,
-                inout(ymm_reg) * c,
-                inout(ymm_reg) * d,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-    }
+fn normal(F32x8(x): F32x8) -> F32x8 {
+    let (eighths, y) = parts(x);
+    // SAFETY: a table of as many.
+    let roots = unsafe { _mm256_loadu_si256(ROOTS_LESS.as_ptr().cast()) };
+    let root = _mm256_permutevar8x32_epi32(roots, eighths);
+    let power = _mm256_castsi256_ps(_mm256_add_epi32(root, _mm256_slli_epi32::<20>(eighths)));
+    F32x8(_mm256_fmadd_ps(y, power, power))
 }
 
-/// e^x in their place, where some are beyond [`NORMAL`].
+/// e^x of any numbers; where that is normal, the same bits as [`normal`]'s.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn beyond(x: &mut [F32x8]) {
-    let zero = _mm256_set1_ps(EXP_ZERO);
-    for x in x {
-        // What is hidden from a softmax is minus infinity, so zeros come by the thousand.
-        let zeros = _mm256_cmp_ps::<_CMP_LT_OQ>(x.0, zero);
-        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x.0);
-        let others = _mm256_andnot_ps(zeros, magnitude);
-        let inside = _mm256_cmp_ps::<_CMP_LE_OQ>(others, _mm256_set1_ps(NORMAL));
-        if _mm256_movemask_ps(inside) == 0xff {
-            let mut e = [F32x8(_mm256_andnot_ps(zeros, x.0))];
-            normal(&mut e);
-            *x = F32x8(_mm256_andnot_ps(zeros, e[0].0));
-        } else {
-            *x = any(*x);
-        }
-    }
+fn any(F32x8(x): F32x8) -> F32x8 {
+    // Not by way of subnormals, which are slow, and masks make of -inf often.
+    let zeros = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(EXP_ZERO));
+    // The second operand stays where it is NaN.
+    let x = _mm256_min_ps(_mm256_set1_ps(89.0), _mm256_andnot_ps(zeros, x));
+    let (eighths, y) = parts(x);
+    // SAFETY: a table of as many.
+    let root = _mm256_permutevar8x32_ps(unsafe { _mm256_loadu_ps(ROOTS.as_ptr()) }, eighths);
+    // Two factors, so that the result may be subnormal or infinite.
+    let round = _mm256_set1_epi32(ROUND_EIGHTHS.to_bits() as i32);
+    let whole = _mm256_srai_epi32::<3>(_mm256_sub_epi32(eighths, round));
+    let half = _mm256_srai_epi32::<1>(whole);
+    let e = _mm256_mul_ps(_mm256_fmadd_ps(y, root, root), power_of_two(half));
+    let e = _mm256_mul_ps(e, power_of_two(_mm256_sub_epi32(whole, half)));
+    F32x8(_mm256_andnot_ps(zeros, e))
 }
 
-/// e^x of any numbers.
+/// 2^n for -126 <= n <= 127.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn any(F32x8(x): F32x8) -> F32x8 {
-    let mut lanes = [0f32; F32x8::WIDTH];
-    // SAFETY: an array of as many elements, twice.
-    unsafe {
-        _mm256_storeu_ps(lanes.as_mut_ptr(), x);
-        for lane in &mut lanes {
-            *lane = math::exp::<Avx>(*lane);
-        }
-        F32x8(_mm256_loadu_ps(lanes.as_ptr()))
-    }
+fn power_of_two(n: __m256i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127))))
 }

@@ -12,7 +12,7 @@ const WIDTH: usize = 16;
 #[derive(Clone, Copy)]
 struct F32x16(__m512);
 
-loops!(F32x16, "avx512f");
+loops!(F32x16, 4, "avx512f");
 
 /// 2^(j/16).
 const ROOTS: [f32; WIDTH] = [
@@ -133,10 +133,15 @@ impl Register for F32x16 {
         }
     }
     #[inline(always)]
-    unsafe fn exp<const N: usize, const BELOW: bool>(mut x: [Self; N]) -> [Self; N] {
-        for x in &mut x {
-            *x = F32x16(unsafe { if BELOW { exp16_below(x.0) } else { exp16(x.0) } });
-        }
-        x
+    unsafe fn inside<const N: usize, const BELOW: bool>(_: &[Self; N]) -> bool {
+        true
+    }
+    #[inline(always)]
+    unsafe fn exp<const BELOW: bool>(self) -> Self {
+        unsafe { F32x16(if BELOW { exp16_below(self.0) } else { exp16(self.0) }) }
+    }
+    #[inline(always)]
+    unsafe fn exp_any(self) -> Self {
+        unsafe { self.exp::<false>() }
     }
 }

@@ -16,12 +16,17 @@ mod tests;
 use crate::runtime::cpu::micro::MicroFn;
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::late::OverlapFn;
+use crate::runtime::cpu::micro::lines::LinesFn;
 use crate::runtime::cpu::micro::softmax::Weights;
 
 /// The loops of one instruction set, on `f32`.
 pub(super) struct Loops {
     /// `dst = e^a`.
     pub exp: MicroFn,
+    /// The same over short lines.
+    pub exp_lines: LinesFn,
+    /// The same past the caches.
+    pub exp_streamed: MicroFn,
     /// [`Fused::ExpSub`](super::Fused::ExpSub), `b` a scalar.
     pub sub: MicroFn,
     /// [`Fused::ExpSubSum`](super::Fused::ExpSubSum).

@@ -1,15 +1,12 @@
 //! The loops, written once over any vector register.
 //!
 //! Everything here is `inline(always)`: an instruction set's module wraps it in functions that
-//! enable the set's features ([`loops`]).
+//! enable the set's features ([`loops`]). `GROUP` is how many registers they take at a time.
 
 use crate::runtime::cpu::micro::fold::{BLOCK, Sum, foresee_lanes};
 use crate::runtime::cpu::micro::late::Late;
-use crate::runtime::cpu::micro::memory::prefetch_far;
+use crate::runtime::cpu::micro::memory::{prefetch_far, whole_lines};
 use crate::runtime::cpu::micro::softmax::Weights;
-
-/// Registers at a time.
-const GROUP: usize = 4;
 
 /// A vector register of `f32`.
 ///
@@ -43,8 +40,86 @@ pub(super) trait Register: Copy {
     unsafe fn greater(self, other: Self) -> Self;
     /// Zero in the place of minus infinity.
     unsafe fn or_zero(self) -> Self;
-    /// e^x; with `BELOW`, no lane is greater than 0.
-    unsafe fn exp<const N: usize, const BELOW: bool>(x: [Self; N]) -> [Self; N];
+    /// Whether all lanes are where [`Self::exp`] is right; with `BELOW`, none is greater than 0.
+    unsafe fn inside<const N: usize, const BELOW: bool>(x: &[Self; N]) -> bool;
+    /// e^x of what is [`Self::inside`].
+    unsafe fn exp<const BELOW: bool>(self) -> Self;
+    /// e^x of anything, with the same bits where that is inside.
+    unsafe fn exp_any(self) -> Self;
+}
+
+/// Registers of numbers, and what their exponentials are for.
+///
+/// # Safety
+/// As [`Register`]'s methods.
+trait Numbers<R: Register> {
+    /// `N` registers, the first of them `i`.
+    unsafe fn load<const N: usize>(&self, i: usize) -> [R; N];
+    /// Takes the exponentials of `N` registers, the first of them `i`.
+    unsafe fn take<const N: usize>(&mut self, i: usize, e: [R; N]);
+}
+
+/// Takes the exponentials of so many registers.
+///
+/// # Safety
+/// The instruction set's, and that of the numbers' methods.
+#[inline(always)]
+unsafe fn each<R: Register, const GROUP: usize, const BELOW: bool>(
+    numbers: &mut impl Numbers<R>,
+    registers: usize,
+) {
+    let whole = registers - registers % GROUP;
+    // SAFETY: the caller's promise.
+    unsafe {
+        some::<R, GROUP, BELOW>(numbers, 0, whole);
+        some::<R, 1, BELOW>(numbers, whole, registers);
+    }
+}
+
+/// # Safety
+/// As [`each`].
+#[inline(always)]
+unsafe fn some<R: Register, const N: usize, const BELOW: bool>(
+    numbers: &mut impl Numbers<R>,
+    mut i: usize,
+    end: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        loop {
+            // Nothing here is a call: across one, sums and factors would lie in memory.
+            while i < end {
+                let mut x = numbers.load::<N>(i);
+                if !R::inside::<N, BELOW>(&x) {
+                    break;
+                }
+                for x in &mut x {
+                    *x = x.exp::<BELOW>();
+                }
+                numbers.take(i, x);
+                i += N;
+            }
+            if i >= end {
+                return;
+            }
+            let mut x = numbers.load::<N>(i);
+            for x in &mut x {
+                *x = x.exp_any();
+            }
+            numbers.take(i, x);
+            i += N;
+        }
+    }
+}
+
+/// e^x of a register.
+///
+/// # Safety
+/// The instruction set's.
+#[inline(always)]
+unsafe fn one<R: Register, const BELOW: bool>(x: R) -> R {
+    // SAFETY: the caller's promise.
+    unsafe { if R::inside::<1, BELOW>(&[x]) { x.exp::<BELOW>() } else { x.exp_any() } }
 }
 
 /// `dst = e^a`.
@@ -52,9 +127,46 @@ pub(super) trait Register: Copy {
 /// # Safety
 /// The contract of [`super::MicroFn`] and that of [`Register`].
 #[inline(always)]
-pub(super) unsafe fn exp<R: Register>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
+pub(super) unsafe fn exp<R: Register, const GROUP: usize>(
+    dst: *mut u8,
+    [a, ..]: [*const u8; 3],
+    n: usize,
+    next: *const u8,
+) {
+    let mut line = Line::<R, false> { to: dst.cast(), from: a.cast(), shift: None, next };
     // SAFETY: the caller's promise.
-    unsafe { differences::<R>(dst.cast(), a.cast(), None, n, next) }
+    unsafe { line.all::<GROUP>(n) }
+}
+
+/// The same past the caches.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn exp_streamed<R: Register, const GROUP: usize>(
+    dst: *mut u8,
+    [a, ..]: [*const u8; 3],
+    n: usize,
+    next: *const u8,
+) {
+    let (start, end) = whole_lines(dst, n);
+    let at = |i: usize| {
+        let bytes = i * size_of::<f32>();
+        (dst.wrapping_add(bytes), [a.wrapping_add(bytes); 3], next.wrapping_add(bytes))
+    };
+    // SAFETY: the caller's promise, for parts of the line; in the middle lines of the cache.
+    unsafe {
+        if start > 0 {
+            exp::<R, GROUP>(dst, [a; 3], start, next);
+        }
+        let (to, [from, ..], next) = at(start);
+        let mut lines = Line::<R, true> { to: to.cast(), from: from.cast(), shift: None, next };
+        lines.all::<GROUP>(end - start);
+        if end < n {
+            let (to, from, next) = at(end);
+            exp::<R, GROUP>(to, from, n - end, next);
+        }
+    }
 }
 
 /// `dst = e^(a - b)`, `b` a scalar.
@@ -62,79 +174,77 @@ pub(super) unsafe fn exp<R: Register>(dst: *mut u8, [a, ..]: [*const u8; 3], n: 
 /// # Safety
 /// As [`exp`].
 #[inline(always)]
-pub(super) unsafe fn exp_sub<R: Register>(
+pub(super) unsafe fn exp_sub<R: Register, const GROUP: usize>(
     dst: *mut u8,
     [a, b, _]: [*const u8; 3],
     n: usize,
     next: *const u8,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { differences::<R>(dst.cast(), a.cast(), Some(R::splat(b.cast::<f32>().read())), n, next) }
+    unsafe {
+        let shift = Some(R::splat(b.cast::<f32>().read()));
+        let mut line = Line::<R, false> { to: dst.cast(), from: a.cast(), shift, next };
+        line.all::<GROUP>(n);
+    }
 }
 
-/// # Safety
-/// As [`exp`], for `n` elements at both.
-#[inline(always)]
-unsafe fn differences<R: Register>(
-    dst: *mut f32,
-    a: *const f32,
+/// Elements, less a number maybe, whose exponentials are stored; with `STREAM` past the caches, to
+/// whole lines of them.
+struct Line<R, const STREAM: bool> {
+    to: *mut f32,
+    from: *const f32,
     shift: Option<R>,
-    n: usize,
     next: *const u8,
-) {
-    let step = GROUP * R::WIDTH;
-    let whole = n - n % step;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut i = 0;
-        while i < whole {
-            prefetch_far(next.wrapping_add(i * size_of::<f32>()), step * size_of::<f32>());
-            let mut x = load_group::<R>(a.add(i));
-            if let Some(shift) = shift {
-                x = sub_group(x, shift);
+}
+
+impl<R: Register, const STREAM: bool> Line<R, STREAM> {
+    /// Stores so many.
+    ///
+    /// # Safety
+    /// As [`exp`].
+    #[inline(always)]
+    unsafe fn all<const GROUP: usize>(&mut self, n: usize) {
+        let (registers, rest) = (n / R::WIDTH, n % R::WIDTH);
+        // SAFETY: the caller's promise.
+        unsafe {
+            each::<R, GROUP, false>(self, registers);
+            if rest > 0 {
+                let i = registers * R::WIDTH;
+                prefetch_far(self.next.wrapping_add(i * size_of::<f32>()), 1);
+                let x = self.shifted(R::load_first(self.from.add(i), rest));
+                one::<R, false>(x).store_first(self.to.add(i), rest);
             }
-            store_group(R::exp::<GROUP, false>(x), dst.add(i));
-            i += step;
         }
-        while i < n {
-            let count = R::WIDTH.min(n - i);
-            prefetch_far(next.wrapping_add(i * size_of::<f32>()), 1);
-            let mut x = R::load_first(a.add(i), count);
-            if let Some(shift) = shift {
-                x = x.sub(shift);
-            }
-            let [e] = R::exp::<1, false>([x]);
-            e.store_first(dst.add(i), count);
-            i += count;
-        }
+    }
+
+    #[inline(always)]
+    unsafe fn shifted(&self, x: R) -> R {
+        // SAFETY: the caller has the instruction set.
+        self.shift.map_or(x, |shift| unsafe { x.sub(shift) })
     }
 }
 
-#[inline(always)]
-unsafe fn load_group<R: Register>(from: *const f32) -> [R; GROUP] {
-    // SAFETY: the caller vouches for so many elements.
-    unsafe {
-        [
-            R::load(from),
-            R::load(from.add(R::WIDTH)),
-            R::load(from.add(2 * R::WIDTH)),
-            R::load(from.add(3 * R::WIDTH)),
-        ]
+impl<R: Register, const STREAM: bool> Numbers<R> for Line<R, STREAM> {
+    #[inline(always)]
+    unsafe fn load<const N: usize>(&self, i: usize) -> [R; N] {
+        let i = i * R::WIDTH;
+        prefetch_far(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH * size_of::<f32>());
+        // SAFETY: the caller vouches for so many elements.
+        unsafe {
+            let mut x = [R::splat(0.0); N];
+            for k in 0..N {
+                x[k] = self.shifted(R::load(self.from.add(i + k * R::WIDTH)));
+            }
+            x
+        }
     }
-}
 
-#[inline(always)]
-unsafe fn sub_group<R: Register>([a, b, c, d]: [R; GROUP], shift: R) -> [R; GROUP] {
-    // SAFETY: the caller has the instruction set.
-    unsafe { [a.sub(shift), b.sub(shift), c.sub(shift), d.sub(shift)] }
-}
-
-#[inline(always)]
-unsafe fn store_group<R: Register>(x: [R; GROUP], to: *mut f32) {
-    // SAFETY: the caller vouches for so many elements.
-    unsafe {
-        for (k, x) in x.into_iter().enumerate() {
-            x.store(to.add(k * R::WIDTH));
+    #[inline(always)]
+    unsafe fn take<const N: usize>(&mut self, i: usize, e: [R; N]) {
+        for (k, e) in e.into_iter().enumerate() {
+            let to = self.to.wrapping_add((i + k) * R::WIDTH);
+            // SAFETY: as above.
+            unsafe { if STREAM { e.stream(to) } else { e.store(to) } };
         }
     }
 }
@@ -146,7 +256,7 @@ unsafe fn store_group<R: Register>(x: [R; GROUP], to: *mut f32) {
 /// As [`exp`], with `c` a sum state that may be written; and [`Late::store`]'s, if neither
 /// writes what the other reads and the product [fills lines](Late::fills_lines).
 #[inline(always)]
-pub(super) unsafe fn exp_sum<R: Register, const BELOW: bool>(
+pub(super) unsafe fn exp_sum<R: Register, const GROUP: usize, const BELOW: bool>(
     dst: *mut u8,
     [a, b, c]: [*const u8; 3],
     n: usize,
@@ -160,14 +270,17 @@ pub(super) unsafe fn exp_sum<R: Register, const BELOW: bool>(
         let product = late.map(|late| Product { late: *late, factor: R::splat(late.factor) });
         let mut start = 0;
         while start < n {
-            let run = Run {
+            let run = Summed {
                 to: dst.add(start),
                 from: a.add(start),
+                shift,
                 start,
                 n: (n - start).min(BLOCK),
                 next: next.wrapping_add(start * size_of::<f32>()),
+                product,
+                sums: [R::splat(0.0); GROUP],
             };
-            sum.add(f64::from(run.exp_sum::<R, BELOW>(shift, product)));
+            sum.add(f64::from(run.sum::<BELOW>()));
             start += BLOCK;
         }
         if let Some(product) = product {
@@ -203,72 +316,89 @@ impl<R: Register> Product<R> {
     }
 }
 
-/// Elements that are summed in the registers' precision.
-struct Run {
+/// Elements whose exponentials are stored and summed in the registers' precision.
+struct Summed<R, const GROUP: usize> {
     to: *mut f32,
     from: *const f32,
+    shift: R,
     /// Elements of the line before them.
     start: usize,
     n: usize,
     next: *const u8,
+    product: Option<Product<R>>,
+    sums: [R; GROUP],
 }
 
-impl Run {
+impl<R: Register, const GROUP: usize> Summed<R, GROUP> {
+    /// Their sum, once they are taken.
+    ///
     /// # Safety
     /// As [`exp_sum`].
     #[inline(always)]
-    unsafe fn exp_sum<R: Register, const BELOW: bool>(&self, shift: R, product: Option<Product<R>>) -> f32 {
-        let Run { to, from, start, n, next } = *self;
-        let step = GROUP * R::WIDTH;
-        let whole = n - n % step;
+    unsafe fn sum<const BELOW: bool>(mut self) -> f32 {
+        let (registers, rest) = (self.n / R::WIDTH, self.n % R::WIDTH);
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = [R::splat(0.0); GROUP];
-            let mut i = 0;
-            while i < whole {
-                foresee_lanes(next.wrapping_add(i * size_of::<f32>()), step, n);
-                let e = R::exp::<GROUP, BELOW>(sub_group(load_group(from.add(i)), shift));
-                for k in 0..GROUP {
-                    e[k].store(to.add(i + k * R::WIDTH));
-                    sums[k] = sums[k].add(e[k]);
-                    // Between the others' stores: one behind another would fill the queue.
-                    if let Some(product) = &product {
-                        product.store(start + i + k * R::WIDTH);
-                    }
-                }
-                i += step;
+            each::<R, GROUP, BELOW>(&mut self, registers);
+            // A store of a part waits for those before it.
+            if rest > 0 {
+                let i = registers * R::WIDTH;
+                let e = one::<R, BELOW>(R::load_first(self.from.add(i), rest).sub(self.shift));
+                e.store_first(self.to.add(i), rest);
+                self.sums[0] = self.sums[0].add(e.first(rest));
             }
-            for sum in &mut sums {
-                let count = R::WIDTH.min(n - i);
-                if count == 0 {
-                    break;
-                }
-                // A store of a part waits for those before it.
-                if count == R::WIDTH {
-                    let [e] = R::exp::<1, BELOW>([R::load(from.add(i)).sub(shift)]);
-                    e.store(to.add(i));
-                    *sum = sum.add(e);
-                    if let Some(product) = &product {
-                        product.store(start + i);
-                    }
-                } else {
-                    let [e] = R::exp::<1, BELOW>([R::load_first(from.add(i), count).sub(shift)]);
-                    e.store_first(to.add(i), count);
-                    *sum = sum.add(e.first(count));
-                }
-                i += count;
+            across(self.sums)
+        }
+    }
+}
+
+impl<R: Register, const GROUP: usize> Numbers<R> for Summed<R, GROUP> {
+    #[inline(always)]
+    unsafe fn load<const N: usize>(&self, i: usize) -> [R; N] {
+        let i = i * R::WIDTH;
+        foresee_lanes(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH, self.n);
+        // SAFETY: the caller vouches for so many elements.
+        unsafe {
+            let mut x = [self.shift; N];
+            for k in 0..N {
+                x[k] = R::load(self.from.add(i + k * R::WIDTH)).sub(self.shift);
             }
-            across(sums)
+            x
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn take<const N: usize>(&mut self, i: usize, e: [R; N]) {
+        for k in 0..N {
+            let i = (i + k) * R::WIDTH;
+            // SAFETY: as above.
+            unsafe {
+                e[k].store(self.to.add(i));
+                self.sums[k] = self.sums[k].add(e[k]);
+                // Between the others' stores: one behind another would fill the queue.
+                if let Some(product) = &self.product {
+                    product.store(self.start + i);
+                }
+            }
         }
     }
 }
 
 /// The sum of all lanes, halves first.
 #[inline(always)]
-unsafe fn across<R: Register>([a, b, c, d]: [R; GROUP]) -> f32 {
+unsafe fn across<R: Register, const GROUP: usize>(mut sums: [R; GROUP]) -> f32 {
     let mut lanes = [0.0; 16];
+    let mut half = GROUP / 2;
     // SAFETY: no register is wider.
-    unsafe { a.add(c).add(b.add(d)).store(lanes.as_mut_ptr()) };
+    unsafe {
+        while half > 0 {
+            for k in 0..half {
+                sums[k] = sums[k].add(sums[k + half]);
+            }
+            half /= 2;
+        }
+        sums[0].store(lanes.as_mut_ptr());
+    }
     let mut width = R::WIDTH / 2;
     while width > 0 {
         for j in 0..width {
@@ -284,7 +414,7 @@ unsafe fn across<R: Register>([a, b, c, d]: [R; GROUP]) -> f32 {
 /// # Safety
 /// The contract of [`super::super::softmax::weigh`] and that of [`Register`].
 #[inline(always)]
-pub(super) unsafe fn weigh<R: Register>(weights: &Weights) {
+pub(super) unsafe fn weigh<R: Register, const GROUP: usize>(weights: &Weights) {
     let Weights { scores, step, keys, queries, most, sum, left } = *weights;
     let mut first = 0;
     // SAFETY: the caller's promise.
@@ -297,9 +427,10 @@ pub(super) unsafe fn weigh<R: Register>(weights: &Weights) {
                 greatest = R::load(scores.add(key * step)).greater(greatest);
             }
             let shift = greatest.or_zero();
-            let [factor] = R::exp::<1, true>([before.sub(shift)]);
-            let sums = powers(scores, step, keys, shift);
-            R::load(sum.add(first)).mul(factor).add(sums).store(sum.add(first));
+            let factor = one::<R, true>(before.sub(shift));
+            let mut scores = Scores { first: scores, step, shift, sum: R::splat(0.0) };
+            each::<R, GROUP, true>(&mut scores, keys);
+            R::load(sum.add(first)).mul(factor).add(scores.sum).store(sum.add(first));
             greatest.store(most.add(first));
             factor.store(left.add(first));
             first += R::WIDTH;
@@ -307,48 +438,51 @@ pub(super) unsafe fn weigh<R: Register>(weights: &Weights) {
     }
 }
 
-/// Exponentials of what the keys' scores for a register of queries are less than the greatest, in
-/// their place, and their sums.
-///
-/// # Safety
-/// As [`weigh`].
-#[inline(always)]
-unsafe fn powers<R: Register>(scores: *mut f32, step: usize, keys: usize, shift: R) -> R {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut sums = R::splat(0.0);
-        let mut key = 0;
-        while key + GROUP <= keys {
-            let at = [0, 1, 2, 3].map(|k| scores.wrapping_add((key + k) * step));
-            let x = [R::load(at[0]), R::load(at[1]), R::load(at[2]), R::load(at[3])];
-            let e = R::exp::<GROUP, true>(sub_group(x, shift));
-            for k in 0..GROUP {
-                e[k].store(at[k]);
-                sums = sums.add(e[k]);
+/// Scores of a register of queries for some keys, which their exponentials replace.
+struct Scores<R> {
+    first: *mut f32,
+    /// From a key's to the next's.
+    step: usize,
+    shift: R,
+    sum: R,
+}
+
+impl<R: Register> Numbers<R> for Scores<R> {
+    #[inline(always)]
+    unsafe fn load<const N: usize>(&self, key: usize) -> [R; N] {
+        let mut x = [self.shift; N];
+        for k in 0..N {
+            // SAFETY: the caller vouches for so many keys.
+            x[k] = unsafe { R::load(self.first.add((key + k) * self.step)).sub(self.shift) };
+        }
+        x
+    }
+
+    #[inline(always)]
+    unsafe fn take<const N: usize>(&mut self, key: usize, e: [R; N]) {
+        for (k, e) in e.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe {
+                e.store(self.first.add((key + k) * self.step));
+                self.sum = self.sum.add(e);
             }
-            key += GROUP;
         }
-        while key < keys {
-            let at = scores.add(key * step);
-            let [e] = R::exp::<1, true>([R::load(at).sub(shift)]);
-            e.store(at);
-            sums = sums.add(e);
-            key += 1;
-        }
-        sums
     }
 }
 
-/// The loops over a register, as functions with an instruction set's features.
+/// The loops over so many registers at a time, as functions with an instruction set's features.
 macro_rules! loops {
-    ($register:ty, $features:literal) => {
+    ($register:ty, $group:literal, $features:literal) => {
         use $crate::runtime::cpu::micro::exponential::{Loops, Summing, rows};
         use $crate::runtime::cpu::micro::late::Late;
+        use $crate::runtime::cpu::micro::lines::Apart;
         use $crate::runtime::cpu::micro::softmax::Weights;
 
         /// The loops; they need the instruction set.
         pub(super) static LOOPS: Loops = Loops {
             exp,
+            exp_lines,
+            exp_streamed,
             sub,
             sub_sum: Summing { alone: alone::<false>, late: late::<false> },
             below_sum: Summing { alone: alone::<true>, late: late::<true> },
@@ -358,19 +492,34 @@ macro_rules! loops {
         #[target_feature(enable = $features)]
         unsafe fn exp(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
             // SAFETY: the caller's promise, as in all of these.
-            unsafe { rows::exp::<$register>(dst, from, n, next) }
+            unsafe { rows::exp::<$register, $group>(dst, from, n, next) }
+        }
+
+        #[target_feature(enable = $features)]
+        unsafe fn exp_lines(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart) {
+            for line in 0..apart.lines {
+                let from = [from[0].wrapping_add(line * apart.from[0]); 3];
+                // SAFETY: as above.
+                unsafe { rows::exp::<$register, $group>(dst.wrapping_add(line * apart.to), from, n, from[0]) }
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        unsafe fn exp_streamed(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+            // SAFETY: as above.
+            unsafe { rows::exp_streamed::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
         unsafe fn sub(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
             // SAFETY: as above.
-            unsafe { rows::exp_sub::<$register>(dst, from, n, next) }
+            unsafe { rows::exp_sub::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
         unsafe fn alone<const BELOW: bool>(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
             // SAFETY: as above.
-            unsafe { rows::exp_sum::<$register, BELOW>(dst, from, n, next, None) }
+            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, None) }
         }
 
         #[target_feature(enable = $features)]
@@ -382,13 +531,13 @@ macro_rules! loops {
             late: &Late,
         ) {
             // SAFETY: as above.
-            unsafe { rows::exp_sum::<$register, BELOW>(dst, from, n, next, Some(late)) }
+            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, Some(late)) }
         }
 
         #[target_feature(enable = $features)]
         unsafe fn weigh(weights: &Weights) {
             // SAFETY: as above.
-            unsafe { rows::weigh::<$register>(weights) }
+            unsafe { rows::weigh::<$register, $group>(weights) }
         }
     };
 }

@@ -60,8 +60,14 @@ impl Register for Wide {
     unsafe fn or_zero(self) -> Self {
         Wide::of(|j| if self.0[j] == f32::NEG_INFINITY { 0.0 } else { self.0[j] })
     }
-    unsafe fn exp<const N: usize, const BELOW: bool>(x: [Self; N]) -> [Self; N] {
-        x.map(|x| Wide(x.0.map(math::exp::<Base>)))
+    unsafe fn inside<const N: usize, const BELOW: bool>(x: &[Self; N]) -> bool {
+        x.iter().all(|x| x.0.iter().all(|x| x.abs() < 3.0))
+    }
+    unsafe fn exp<const BELOW: bool>(self) -> Self {
+        Wide(self.0.map(math::exp::<Base>))
+    }
+    unsafe fn exp_any(self) -> Self {
+        Wide(self.0.map(math::exp::<Base>))
     }
 }
 
@@ -80,9 +86,9 @@ fn every_element_is_computed_and_summed_once() {
         // SAFETY: lines of `n` elements, and a sum state.
         unsafe {
             let from = [from, by, (&raw mut state).cast_const().cast()];
-            rows::exp_sum::<Wide, true>(sums.as_mut_ptr().cast(), from, n, null(), None);
-            rows::exp::<Wide>(plain.as_mut_ptr().cast(), from, n, null());
-            rows::exp_sub::<Wide>(apart.as_mut_ptr().cast(), from, n, null());
+            rows::exp_sum::<Wide, 4, true>(sums.as_mut_ptr().cast(), from, n, null(), None);
+            rows::exp::<Wide, 4>(plain.as_mut_ptr().cast(), from, n, null());
+            rows::exp_sub::<Wide, 4>(apart.as_mut_ptr().cast(), from, n, null());
         }
         let exp = |x: f32| math::exp::<Base>(x);
         let total: f64 = x.iter().map(|x| f64::from(exp(x - shift))).sum();
@@ -115,7 +121,7 @@ fn every_key_is_weighed_once() {
             left: left.as_mut_ptr(),
         };
         // SAFETY: arrays of so many elements.
-        unsafe { rows::weigh::<Wide>(&weights) };
+        unsafe { rows::weigh::<Wide, 4>(&weights) };
         for q in 0..QUERIES {
             let of = |key: usize| before[key * QUERIES + q];
             let greatest = (0..keys).map(of).fold(-3.0, f32::max);
