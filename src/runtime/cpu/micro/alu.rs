@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::exponential;
-use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, step};
-use crate::runtime::cpu::micro::{Form, MicroFn, math, view, view_mut};
+use crate::runtime::cpu::micro::{Form, MicroFn, math, piecewise, view, view_mut};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
 /// for `Where`), whose `i`-th operand has form `forms[i]`.
@@ -340,13 +340,7 @@ fn exp() -> MicroFn {
 
 /// The error function, by lookups where registers hold the tables.
 fn erf() -> MicroFn {
-    match level() {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => super::piecewise::erf,
-        #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx512 => asking::<ops::Erf, f32>(),
-        Level::Base | Level::Avx2 => asking::<ops::Erf, f32>(),
-    }
+    piecewise::erf().unwrap_or_else(asking::<ops::Erf, f32>)
 }
 
 macro_rules! integer_rows {

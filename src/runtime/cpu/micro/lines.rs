@@ -7,11 +7,11 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::runtime::cpu::micro::alu::{Asking, Binary, Micro, SS, SV, Select, Trig, Unary, VS, VV};
 use crate::runtime::cpu::micro::exponential;
-use crate::runtime::cpu::micro::isa::{Isa, Level, level, versioned};
+use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
-use crate::runtime::cpu::micro::{Form, Streaming, Variants};
+use crate::runtime::cpu::micro::{Form, Streaming, Variants, piecewise};
 
 /// How many lines there are, and how far apart in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variant
         AluOp::Sin => Some(variants::<Trig<ops::Sin>>()),
         AluOp::Cos => Some(variants::<Trig<ops::Cos>>()),
         AluOp::Exp => Some(exp()),
-        AluOp::Erf => (level() != Level::Avx512).then(variants::<Asking<ops::Erf, f32>>),
+        AluOp::Erf => piecewise::erf().is_none().then(variants::<Asking<ops::Erf, f32>>),
         AluOp::Where => choice(forms),
         AluOp::Rem | AluOp::Pow | AluOp::Lt | AluOp::Eq => None,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr => None,

@@ -26,7 +26,6 @@ mod math;
 mod memory;
 mod ops;
 mod pair;
-#[cfg(target_arch = "x86_64")]
 mod piecewise;
 mod reduce;
 mod scan;

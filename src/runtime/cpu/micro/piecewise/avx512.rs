@@ -1,10 +1,10 @@
-//! A function as a polynomial for each of 32 intervals, whose coefficients two registers of
-//! AVX-512 hold: one permutation looks a coefficient up for 16 elements. So a degree of four is
-//! enough where one polynomial, or two and an exponential, take many more operations.
+//! 32 intervals, whose coefficients two registers hold: a degree of four is enough.
 
 use std::arch::x86_64::*;
 
+use crate::runtime::cpu::micro::math::ROUND;
 use crate::runtime::cpu::micro::memory::prefetch_far;
+use crate::runtime::cpu::micro::piecewise::ONE;
 
 /// Intervals, as many as an element's index has values.
 const INTERVALS: usize = 32;
@@ -30,16 +30,10 @@ static ERF: [[f32; INTERVALS]; 5] = [
     ],
 ];
 
-/// Where the error function is 1 to the last bit, in the last interval.
-const ONE: f32 = 3.937;
-
-/// 1.5 * 2^23: what is added to it is rounded to an integer, in the low bits.
-const ROUND: f32 = 12_582_912.0;
-
 /// The error function, within 2.4 ulp.
 ///
 /// # Safety
-/// As [`super::MicroFn`], and the processor has AVX-512 F and DQ.
+/// As [`MicroFn`](crate::runtime::cpu::micro::MicroFn), and the processor has AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
