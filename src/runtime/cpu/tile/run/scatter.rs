@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
+use crate::runtime::cpu::micro::prefetch;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Scatter};
 use crate::runtime::cpu::tile::run::lines::element_of;
@@ -35,6 +36,12 @@ pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
     });
 }
 
+/// Lines after the one at work whose memory is asked for.
+const AHEAD: usize = 2;
+
+/// Bytes of such a line to ask for at most: of a longer one the processor sees the pattern.
+const NEAR: usize = 1024;
+
 /// The axis of most tiles along which points never meet.
 fn widest(program: &Program) -> Option<Loop> {
     let free = program.loops[0].iter().filter(|l| !program.meeting.contains(&l.axis));
@@ -42,7 +49,8 @@ fn widest(program: &Program) -> Option<Loop> {
 }
 
 impl Launch<'_> {
-    /// A tile of a scatter.
+    /// A tile of a scatter. Lines go where no pattern tells, so that what a later one needs is
+    /// asked for.
     #[inline(never)]
     pub fn scatter(&self, frame: &mut Frame, step: &Scatter) {
         let lines = self.lines(frame, step.address, step.class);
@@ -58,6 +66,16 @@ impl Launch<'_> {
             // index in range is a position in the buffer.
             unsafe {
                 if let (0, 1, Some(run)) = (apart, lines.step, step.run) {
+                    if line + AHEAD < lines.lines {
+                        let (later, _) = element_of(step.index_class, step.class, line + AHEAD, lines.len);
+                        let index = index.wrapping_add(later - start).read();
+                        if let Some(at) = position(step, index) {
+                            let first = first + AHEAD as i64 * lines.line_step + at;
+                            let bytes = (lines.len * size).min(NEAR);
+                            prefetch(to.wrapping_offset(first as isize * size as isize), bytes);
+                            prefetch(values.wrapping_add(AHEAD * line_step), bytes);
+                        }
+                    }
                     if let Some(at) = self.target_of(step, index.read()) {
                         let to = to.offset((first + at) as isize * size as isize);
                         run([to; 3], values, lines.len, 0);
@@ -77,12 +95,17 @@ impl Launch<'_> {
 
     /// Where an index leads, if it is in range.
     fn target_of(&self, step: &Scatter, index: i64) -> Option<i64> {
-        if (0..step.extent as i64).contains(&index) {
-            return Some(index * step.stride);
+        let at = position(step, index);
+        if at.is_none() {
+            self.status.record(index, step.extent);
         }
-        self.status.record(index, step.extent);
-        None
+        at
     }
+}
+
+/// Where an index leads, if it is in range.
+fn position(step: &Scatter, index: i64) -> Option<i64> {
+    (0..step.extent as i64).contains(&index).then_some(index * step.stride)
 }
 
 /// The loop of a mode on elements of a type (values in register form).
