@@ -5,7 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::runtime::cpu::micro::exponential::rows::{Register, loops};
+use crate::runtime::cpu::micro::exponential::register::Register;
+use crate::runtime::cpu::micro::exponential::rows::loops;
 use crate::runtime::cpu::micro::math::{EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
 
 /// Up to this magnitude the exponential is a normal number.

@@ -1,6 +1,6 @@
 //! Exponentials by instructions that one instruction set has, and loops over them.
 //!
-//! Such an instruction set brings a [`Register`](rows::Register), which knows the exponential;
+//! Such an instruction set brings a [`Register`](register::Register), which knows the exponential;
 //! [`rows`] has the loops, written once over any register. An exponential has the same bits
 //! whichever of the loops computes it.
 
@@ -8,6 +8,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod register;
 #[cfg(target_arch = "x86_64")]
 mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]

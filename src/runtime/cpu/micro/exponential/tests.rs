@@ -3,7 +3,8 @@
 use std::array::from_fn;
 use std::ptr::null;
 
-use super::rows::{self, Register};
+use super::register::Register;
+use super::rows;
 use crate::runtime::cpu::micro::fold::{Fold, Sum};
 use crate::runtime::cpu::micro::isa::Base;
 use crate::runtime::cpu::micro::math;
@@ -80,7 +81,7 @@ fn every_element_is_computed_and_summed_once() {
     let shift = 0.5f32;
     for n in [0, 1, 15, 16, 17, 63, 64, 65, 127, 160, 4096, 4099, 9000] {
         let x = line(n);
-        let (mut sums, mut plain, mut apart) = (vec![0f32; n + 1], vec![0f32; n + 1], vec![0f32; n + 1]);
+        let [mut sums, mut plain, mut streamed, mut apart] = [0; 4].map(|_| vec![0f32; n + 1]);
         let (from, by) = (x.as_ptr().cast(), (&raw const shift).cast());
         let mut state = Sum::<f32>::EMPTY;
         // SAFETY: lines of `n` elements, and a sum state.
@@ -88,6 +89,7 @@ fn every_element_is_computed_and_summed_once() {
             let from = [from, by, (&raw mut state).cast_const().cast()];
             rows::exp_sum::<Wide, 4, true>(sums.as_mut_ptr().cast(), from, n, null(), None);
             rows::exp::<Wide, 4>(plain.as_mut_ptr().cast(), from, n, null());
+            rows::exp_streamed::<Wide, 4>(streamed.as_mut_ptr().cast(), from, n, null());
             rows::exp_sub::<Wide, 4>(apart.as_mut_ptr().cast(), from, n, null());
         }
         let exp = |x: f32| math::exp::<Base>(x);
@@ -95,12 +97,12 @@ fn every_element_is_computed_and_summed_once() {
         assert!((state.total() - total).abs() <= 1e-6 * total, "{n}: {} {total}", state.total());
         for (i, x) in x.iter().enumerate() {
             assert_eq!(
-                [sums[i], plain[i], apart[i]],
-                [exp(x - shift), exp(*x), exp(x - shift)],
+                [sums[i], plain[i], streamed[i], apart[i]],
+                [exp(x - shift), exp(*x), exp(*x), exp(x - shift)],
                 "{i} of {n}"
             );
         }
-        assert_eq!([sums[n], plain[n], apart[n]], [0.0; 3], "written beyond {n}");
+        assert_eq!([sums[n], plain[n], streamed[n], apart[n]], [0.0; 4], "written beyond {n}");
     }
 }
 

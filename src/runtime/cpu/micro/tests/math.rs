@@ -88,6 +88,32 @@ fn functions_stay_within_two_and_a_half_ulp() {
     });
 }
 
+/// Nor do its bits depend on what lies beside it, even if that takes a way of its own.
+#[test]
+fn exponentials_have_the_same_bits_whatever_lies_beside_them() {
+    let x: Vec<f32> = arguments().into_iter().step_by(37).collect();
+    each_level(|level| {
+        let exp = alu(AluOp::Exp, DType::F32, [Form::V; 3]);
+        let of = |x: &[f32]| {
+            let mut y = vec![0f32; x.len()];
+            // SAFETY: both hold as many elements.
+            unsafe { exp(y.as_mut_ptr().cast(), [x.as_ptr().cast(); 3], x.len(), x.as_ptr().cast()) };
+            y
+        };
+        for beside in [0.0, f32::NEG_INFINITY, f32::NAN, 100.0, -95.0] {
+            let among: Vec<f32> = x.iter().flat_map(|&x| [x, beside, beside]).collect();
+            for (&x, y) in x.iter().zip(of(&among).chunks(3)) {
+                let alone = of(&[x; 1])[0];
+                assert!(
+                    alone.to_bits() == y[0].to_bits() || (alone.is_nan() && y[0].is_nan()),
+                    "{level:?}: of {x:e} beside {beside} {:e}, alone {alone:e}",
+                    y[0]
+                );
+            }
+        }
+    });
+}
+
 /// Whichever loop computes it, an exponential has the same bits.
 #[test]
 fn exponentials_of_differences_have_the_bits_of_exponentials() {
