@@ -38,7 +38,7 @@ pub(super) const LN2_HIGH: f32 = 0.693_359_4; // 9 bits: times any exponent it i
 pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
 
 /// (e^r - 1 - r) / r² on ±0.3467, the highest power first: 1.4e-8 of e^r - 1.
-pub(super) const EXP: [f32; 5] = [0.001_389_822_7, 0.008_366_046, 0.041_666_854, 0.166_665_48, 0.5];
+const EXP: [f32; 5] = [0.001_389_822_7, 0.008_366_046, 0.041_666_854, 0.166_665_48, 0.5];
 /// Below this e^x is 0.
 pub(super) const EXP_ZERO: f32 = -103.98;
 

@@ -7,7 +7,7 @@ use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::isa::{CacheLine, Isa};
 use crate::runtime::cpu::micro::memory::whole_lines;
 
-/// A micro-op on `f32` that computes each element by itself.
+/// A micro-op that computes each element, an `f32`, by itself.
 pub(super) trait Elementwise: Micro {
     /// Bytes from an operand's element to its next; none of a scalar.
     const STEPS: [usize; 3];

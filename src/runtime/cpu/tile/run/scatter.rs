@@ -39,9 +39,6 @@ pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
 /// Lines after the one at work whose memory is asked for.
 const AHEAD: usize = 2;
 
-/// Bytes of such a line to ask for at most: of a longer one the processor sees the pattern.
-const NEAR: usize = 1024;
-
 /// The axis of most tiles along which points never meet.
 fn widest(program: &Program) -> Option<Loop> {
     let free = program.loops[0].iter().filter(|l| !program.meeting.contains(&l.axis));
@@ -68,12 +65,10 @@ impl Launch<'_> {
                 if let (0, 1, Some(run)) = (apart, lines.step, step.run) {
                     if line + AHEAD < lines.lines {
                         let (later, _) = element_of(step.index_class, step.class, line + AHEAD, lines.len);
-                        let index = index.wrapping_add(later - start).read();
-                        if let Some(at) = position(step, index) {
-                            let first = first + AHEAD as i64 * lines.line_step + at;
-                            let bytes = (lines.len * size).min(NEAR);
-                            prefetch(to.wrapping_offset(first as isize * size as isize), bytes);
-                            prefetch(values.wrapping_add(AHEAD * line_step), bytes);
+                        if let Some(at) = position(step, index.wrapping_add(later - start).read()) {
+                            let at = first + AHEAD as i64 * lines.line_step + at;
+                            let from = values.wrapping_add(AHEAD * line_step);
+                            ask_for(to.wrapping_offset(at as isize * size as isize), from, lines.len * size);
                         }
                     }
                     if let Some(at) = self.target_of(step, index.read()) {
@@ -106,6 +101,15 @@ impl Launch<'_> {
 /// Where an index leads, if it is in range.
 fn position(step: &Scatter, index: i64) -> Option<i64> {
     (0..step.extent as i64).contains(&index).then_some(index * step.stride)
+}
+
+/// Asks for a line that is added to, and for what is added.
+fn ask_for(to: *const u8, from: *const u8, bytes: usize) {
+    /// Bytes to ask for at most: of a longer line the processor sees the pattern.
+    const NEAR: usize = 1024;
+    for line in [to, from] {
+        prefetch(line, bytes.min(NEAR));
+    }
 }
 
 /// The loop of a mode on elements of a type (values in register form).
