@@ -45,10 +45,10 @@ pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use late::{Late, OverlapFn, overlapping};
-pub use lines::{Apart, LinesFn, alu_variants};
+pub use lines::{Apart, LinesFn, alu_variants, copy};
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
 pub use memory::{
-    copy, expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
+    expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
 };
 pub use memory::{load_gather, load_strided, store_scatter, store_strided};
 pub use pair::{Side, pair};

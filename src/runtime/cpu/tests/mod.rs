@@ -203,6 +203,26 @@ fn gathered_rows_are_written_in_place() {
     }
 }
 
+/// Rows at equal distances are copied from where they lie, all at once where they are short.
+#[test]
+fn rows_apart_are_copied_straight_to_where_they_belong() {
+    for (cols, every, dtype) in
+        [(48usize, 6, DType::F32), (300, 2, DType::F32), (48, 3, DType::I64), (80, 5, DType::U8)]
+    {
+        let rows = 41usize;
+        let all: Vec<f32> = (0..rows * every * cols).map(|i| (i * 7 % 251) as f32).collect();
+        let table = Tensor::from_vec(all.clone(), [rows, every, cols], ()).to_dtype(dtype);
+        let table = table.realize().expect("a table");
+        let y = Tensor::cat(&[&table.narrow(1, 0, 1), &table.narrow(1, every - 1, 1)], 0);
+        let report = y.plan().expect("a plan");
+        let text = report.kernels[0].source().expect("a text");
+        assert!(text.contains("copy v0") && text.contains(" at out0"), "{text}");
+        let piece = |at: usize| all.chunks(cols).skip(at).step_by(every).flatten().copied();
+        let want: Vec<f32> = piece(0).chain(piece(every - 1)).collect();
+        assert_eq!(y.to_dtype(DType::F32).to_vec::<f32>().expect("values"), want, "{dtype} {cols}");
+    }
+}
+
 /// No loop of its own rounds what a store rounds.
 #[test]
 fn stores_round_to_16_bits_by_themselves() {

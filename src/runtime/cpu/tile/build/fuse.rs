@@ -12,7 +12,7 @@ use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, Operation, OverlapFn, STATE_BYTES, Side};
 use crate::runtime::cpu::tile::analysis::Facts;
-use crate::runtime::cpu::tile::build::Builder;
+use crate::runtime::cpu::tile::build::{Builder, Root};
 use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
 use crate::runtime::cpu::tile::tiling::Tiling;
 
@@ -21,7 +21,8 @@ use crate::runtime::cpu::tile::tiling::Tiling;
 pub struct Patterns {
     /// Whether an expression is computed only inside of others.
     pub absorbed: Vec<bool>,
-    /// Whether a load is used by nothing but operations, or a scatter, which may go line by line.
+    /// Whether a load is used by nothing but operations, a scatter or a store, which may go line
+    /// by line.
     pub operands: Vec<bool>,
     /// What the loop of an expression absorbs.
     loops: Vec<Option<Pattern>>,
@@ -71,7 +72,7 @@ impl Patterns {
 }
 
 /// The patterns of a kernel, of whose values some are wanted as they are.
-pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprId]) -> Patterns {
+pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprId], root: Root) -> Patterns {
     let mut patterns = Patterns::none(kernel);
     for (i, node) in kernel.exprs.iter().enumerate() {
         node.expr.operands(|operand| patterns.users[operand.index()].push(ExprId(i as u32)));
@@ -81,8 +82,9 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
         let all = users.len() == facts.uses[i] as usize && !wanted.contains(&ExprId(i as u32));
         let operand = |user: &ExprId| matches!(kernel.expr(*user), Expr::Alu(..));
         let scattered = kernel.scatter.as_ref().is_some_and(|scatter| scatter.value.index() == i);
-        let only_scattered = scattered && users.is_empty() && facts.uses[i] == 1;
-        patterns.operands[i] = (all || only_scattered)
+        let stored = root == Root::Stores && kernel.stores.iter().any(|store| store.value.index() == i);
+        let only_written = (scattered || stored) && users.is_empty() && facts.uses[i] == 1;
+        patterns.operands[i] = (all || only_written)
             && matches!(kernel.exprs[i].expr, Expr::Load(..))
             && users.iter().all(operand);
     }

@@ -172,7 +172,11 @@ impl Builder<'_> {
         for (number, store) in stores {
             let class = self.tiling.class_of_level(kernel, level, true);
             let slot = self.slot_of(store.value);
-            let from = self.widened(slot, class);
+            // Lines that stay where they lie are copied by an operation like any other.
+            let from = match self.apart.contains_key(&slot) {
+                true => self.apply(&[slot], store.dtype, |_| micro::copy(Lane::of(store.dtype))),
+                false => self.widened(slot, class),
+            };
             let address = self.address(&store.address);
             let (apart, along) = self.steps_of(address, class);
             let in_memory = self.slots[from.0 as usize].place == Place::Memory;

@@ -131,7 +131,7 @@ impl<'k> Builder<'k> {
         if let Some(scatter) = &self.kernel.scatter {
             targets.extend([scatter.index, scatter.value]);
         }
-        self.patterns = fuse::patterns(self.kernel, self.facts, &self.tiling, &targets);
+        self.patterns = fuse::patterns(self.kernel, self.facts, &self.tiling, &targets, root);
         self.body(0, &targets, true, |builder| match root {
             Root::Stores => builder.scatter(),
             Root::Block(value) => builder.to_block(value),
