@@ -69,11 +69,16 @@ impl Affine {
     }
     /// The least and greatest value over the axes' ranges.
     pub fn range(&self, axes: &[Axis]) -> (i64, i64) {
+        self.range_of(|axis| (0, axes[axis.index()].extent as i64 - 1))
+    }
+    /// The least and greatest value where axes have so many first and last positions.
+    pub fn range_of(&self, positions: impl Fn(AxisId) -> (i64, i64)) -> (i64, i64) {
         let (mut low, mut high) = (self.offset, self.offset);
         for &(axis, c) in &self.terms {
-            let reach = c.saturating_mul(axes[axis.index()].extent as i64 - 1);
-            low = low.saturating_add(reach.min(0));
-            high = high.saturating_add(reach.max(0));
+            let (first, last) = positions(axis);
+            let (one, other) = (c.saturating_mul(first), c.saturating_mul(last));
+            low = low.saturating_add(one.min(other));
+            high = high.saturating_add(one.max(other));
         }
         (low, high)
     }

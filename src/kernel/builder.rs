@@ -123,12 +123,12 @@ impl Builder {
         self.alu(op, DType::I64, &[x, number])
     }
 
-    /// Adds `0 <= position < extent` to a guard, where the axes' ranges do
-    /// not prove it. Gives the condition as an expression, or `None` if it
-    /// always holds.
+    /// Adds `0 <= position < extent` to a guard, where neither the axes' ranges nor
+    /// what it holds already prove it. Gives the condition as an expression, or `None`
+    /// if it holds wherever the guard does.
     pub fn require(&mut self, position: &Position, extent: i64, guard: &mut Guard) -> Option<ExprId> {
         if position.computed.is_empty() {
-            let (low, high) = position.affine.range(&self.axes);
+            let (low, high) = position.affine.range_of(|axis| self.positions(axis, guard));
             if low >= 0 && high < extent {
                 return None;
             }
@@ -145,6 +145,15 @@ impl Builder {
         let mask = self.alu(AluOp::And, DType::Bool, &[not_negative, below]);
         guard.masks.push(mask);
         Some(mask)
+    }
+
+    /// The first and last position of an axis that a guard leaves, as far as conditions on it
+    /// alone tell; of a guard that leaves none, all.
+    fn positions(&self, axis: AxisId, guard: &Guard) -> (i64, i64) {
+        let all = (0, self.axes[axis.index()].extent as i64 - 1);
+        let alone = guard.within.iter().filter_map(|within| within.positions(axis));
+        let (first, last) = alone.fold(all, |(first, last), (low, high)| (first.max(low), last.min(high)));
+        if first > last { all } else { (first, last) }
     }
 
     /// The conjunction of conditions; `None` if there is none.

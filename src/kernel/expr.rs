@@ -34,6 +34,21 @@ pub struct Within {
     pub high: i64,
 }
 
+impl Within {
+    /// The first and last position of an axis where the condition holds, which is one on that
+    /// axis alone.
+    pub fn positions(&self, axis: AxisId) -> Option<(i64, i64)> {
+        let &[(of, step)] = &self.value.terms[..] else { return None };
+        let [low, high] =
+            [self.low, self.high.saturating_sub(1)].map(|x| x.saturating_sub(self.value.offset));
+        let (low, high) = if step > 0 { (low, high) } else { (high.saturating_neg(), low.saturating_neg()) };
+        let step = step.saturating_abs();
+        // Rounded up and down.
+        let first = low.saturating_neg().div_euclid(step).saturating_neg();
+        (of == axis).then_some((first, high.div_euclid(step)))
+    }
+}
+
 /// When a load may happen; where it may not, it gives 0 (false) and touches
 /// no memory. The conjunction of all conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -233,5 +248,29 @@ impl Expr {
             Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
             Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, number(*x), *axis),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_on_an_axis_hold_where_counting_finds() {
+        let [axis, other] = [AxisId(1), AxisId(2)];
+        for (offset, step) in (-9..9).flat_map(|offset| [-3, -2, -1, 1, 2, 5].map(|step| (offset, step))) {
+            for (low, high) in [(0, 7), (-4, 3), (2, 3), (i64::MIN, 4), (1, i64::MAX)] {
+                let value = Affine::axis(axis).times(step).plus(&Affine::constant(offset));
+                let within = Within { value, low, high };
+                let (first, last) = within.positions(axis).expect("an axis alone");
+                for i in -30..30 {
+                    let holds = (low..high).contains(&(step * i + offset));
+                    assert_eq!((first..=last).contains(&i), holds, "{within:?} at {i}");
+                }
+                assert_eq!(within.positions(other), None);
+            }
+        }
+        let both = Affine::axis(axis).plus(&Affine::axis(other));
+        assert_eq!(Within { value: both, low: 0, high: 5 }.positions(axis), None);
     }
 }

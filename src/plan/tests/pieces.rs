@@ -36,6 +36,17 @@ fn what_is_joined_is_computed_part_by_part() {
     assert_eq!(cut(&Tensor::cat(&[&pattern(&[2, 99, 16], 1), &pattern(&[2, 1, 16], 2)], 1)), [2]);
 }
 
+/// What follows from one condition is no condition of its own, at which a kernel would be cut.
+#[test]
+fn what_mirrors_a_part_asks_for_it_once() {
+    let x = pattern(&[4, 20, 24], 1);
+    // Nine parts, of which no two of three rows or columns differ in what they are computed from.
+    let reflected = || x.pad(&[3, 3, 2, 2], PadMode::Reflect);
+    assert_eq!(cut(&reflected()), [9]);
+    assert_eq!(largest(&reflected()), (4 * 20 * 24, 1));
+    assert_eq!(cut(&x.pad(&[1, 3], PadMode::Replicate)), [3]);
+}
+
 /// What is flattened before it is joined is at quotients and remainders of positions, which its
 /// piece splits.
 #[test]
@@ -136,8 +147,6 @@ fn what_slides_over_a_border_is_computed_without_it_inside() {
 /// Where there is no room for all parts along both axes, the largest has none of a border's.
 #[test]
 fn the_largest_piece_is_cut_first() {
-    let reflected = pattern(&[2, 4, 24, 24], 1).pad(&[3, 3, 2, 2], PadMode::Reflect);
-    assert_eq!(largest(&reflected), (2 * 4 * 24 * 22, 1));
     let narrow: Vec<Tensor> = (0..4).map(|seed| pattern(&[24, 2], seed)).collect();
     let mut joined: Vec<&Tensor> = narrow.iter().collect();
     let wide = pattern(&[24, 30], 5);
