@@ -15,6 +15,7 @@ pub mod threads;
 pub mod tile;
 mod winograd;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
@@ -190,7 +191,10 @@ impl TileProgram {
     /// Cuts grids of `least` points and more.
     fn new(kernel: &Kernel, least: usize) -> TileProgram {
         let outputs = kernel.stores.len();
-        let pieces = together(pieces(kernel, least));
+        let mut pieces = together(pieces(kernel, least));
+        // Along the rows of the largest hardware foresees memory, which the others, mostly
+        // borders, then find in the cache.
+        pieces.sort_by_key(|piece| Reverse(piece.level_points(0)));
         TileProgram(pieces.iter().map(|piece| tile::compile(piece, outputs)).collect())
     }
 }

@@ -11,7 +11,7 @@ use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
-use crate::runtime::cpu::micro::{Form, Operation, Streaming, Variants, memory, piecewise};
+use crate::runtime::cpu::micro::{Form, Streaming, Variants, piecewise};
 
 /// How many lines there are, and how far apart in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -84,13 +84,6 @@ pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variant
     }
 }
 
-/// A copy of operand `a`, whose lanes are such.
-pub fn copy(lane: Lane) -> Operation {
-    let streaming = Streaming { function: memory::store_nt(), late: false };
-    let variants = (lane.size() == size_of::<u32>()).then_some(Variants { lines: copy_lines, streaming });
-    Operation { function: memory::copy(lane), name: "copy", variants }
-}
-
 /// Of the exponential, those of the instruction set's own where there are some.
 fn exp() -> Variants {
     let Some(loops) = exponential::loops() else { return variants::<Asking<ops::Exp, f32>>() };
@@ -114,14 +107,6 @@ fn binary<O: Map2<f32, Out = f32> + 'static>(forms: [Form; 3]) -> Option<Variant
         (Form::V, Form::S) => Some(variants::<Binary<O, f32, VS>>()),
         (Form::S, Form::V) => Some(variants::<Binary<O, f32, SV>>()),
         (Form::S, Form::S) => None,
-    }
-}
-
-unsafe fn copy_lines(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, apart: &Apart) {
-    for line in 0..apart.lines {
-        let (to, from) = (dst.wrapping_add(line * apart.to), a.wrapping_add(line * apart.from[0]));
-        // SAFETY: the contract of [`LinesFn`].
-        unsafe { to.cast::<u32>().copy_from_nonoverlapping(from.cast(), n) }
     }
 }
 

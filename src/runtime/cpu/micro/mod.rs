@@ -14,6 +14,7 @@
 mod accumulate;
 mod alu;
 mod cast;
+mod copy;
 mod exponential;
 mod fold;
 mod fused;
@@ -40,12 +41,13 @@ pub mod winograd;
 pub use accumulate::{AccumulateFn, Accumulator, RowsFn, accumulate};
 pub use alu::{alu, asks};
 pub use cast::{bitcast, cast};
+pub use copy::{copied, copy_lines};
 pub use fused::{Fused, fused};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use late::{Late, OverlapFn, overlapping};
-pub use lines::{Apart, LinesFn, alu_variants, copy};
+pub use lines::{Apart, LinesFn, alu_variants};
 pub use memory::{ExpandFn, IndexedFn, StridedFn};
 pub use memory::{
     expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,

@@ -194,6 +194,8 @@ pub struct Store {
     pub address: AddressId,
     /// How lines lie.
     pub line: Line<MicroFn>,
+    /// The loop over all lines, where those are short and lie apart.
+    pub short: Option<LinesFn>,
     /// Whether stores should pass the caches by.
     pub stream: bool,
     /// Whether a slot that points at memory means that the values are there already.

@@ -4,10 +4,10 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
-use crate::kernel::{Access, Dynamic, Expr, ExprId};
+use crate::kernel::{self, Access, Dynamic, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Lane};
 use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::build::values::LINE;
+use crate::runtime::cpu::tile::build::values::{LINE, SHORT};
 use crate::runtime::cpu::tile::program::{
     AddressId, Aim, Bound, Class, Gather, Indexed, Line, Load, Place, Scatter, Slot, Step, Store,
 };
@@ -163,37 +163,43 @@ impl Builder<'_> {
         self.tiling.cols.is_some_and(|cols| (cols * beside) as i64 >= apart)
     }
 
+    /// The store of an output, and whether what it stores may lie in memory that another
+    /// writes.
+    fn stored(&mut self, output: usize, store: &kernel::Store) -> (bool, Store) {
+        let class = self.tiling.class_of_level(self.kernel, store.level, true);
+        let slot = self.slot_of(store.value);
+        let (memory, dtype) = ((self.kernel.inputs.len() + output) as u32, store.dtype);
+        let kind = Lane::of(dtype);
+        // Lines that stay where they lie are copied by an operation like any other.
+        let from = match self.apart.contains_key(&slot) {
+            true => self.apply(&[slot], dtype, |_| micro::copied(kind)),
+            false => self.widened(slot, class),
+        };
+        let address = self.address(&store.address);
+        let (apart, along) = self.steps_of(address, class);
+        let in_memory = self.slots[from.0 as usize].place == Place::Memory;
+        // Of pieces, whole lines of the cache alone.
+        let whole = !self.tiling.square || apart % 16 == 0;
+        let stream = self.stream && dtype.size() == 4 && along == 1 && whole && class.cols();
+        let line = match along {
+            1 if stream => Line::Unit(micro::store_nt()),
+            1 => Line::Unit(micro::store(dtype)),
+            _ => Line::Strided(micro::store_strided(dtype)),
+        };
+        let copies = along == 1 && !stream && micro::load(dtype).is_none();
+        let few = class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols <= SHORT);
+        let short = (copies && few).then(|| micro::copy_lines(kind));
+        let (lane, aimed) = (kind.size(), false);
+        (in_memory, Store { from, memory, dtype, lane, class, address, line, short, stream, aimed })
+    }
+
     /// The stores of a level. Those of values that may lie where another
     /// store writes come first, and none is written before them.
     pub(super) fn emit_stores(&mut self, level: u8) {
         let kernel = self.kernel;
         let stores = kernel.stores.iter().enumerate().filter(|(_, store)| store.level == level);
-        let mut emitted: Vec<(bool, Store)> = Vec::new();
-        for (number, store) in stores {
-            let class = self.tiling.class_of_level(kernel, level, true);
-            let slot = self.slot_of(store.value);
-            // Lines that stay where they lie are copied by an operation like any other.
-            let from = match self.apart.contains_key(&slot) {
-                true => self.apply(&[slot], store.dtype, |_| micro::copy(Lane::of(store.dtype))),
-                false => self.widened(slot, class),
-            };
-            let address = self.address(&store.address);
-            let (apart, along) = self.steps_of(address, class);
-            let in_memory = self.slots[from.0 as usize].place == Place::Memory;
-            let memory = (kernel.inputs.len() + number % self.outputs) as u32;
-            // Of pieces, whole lines of the cache alone.
-            let whole = !self.tiling.square || apart % 16 == 0;
-            let stream = self.stream && store.dtype.size() == 4 && along == 1 && whole && class.cols();
-            let line = match along {
-                1 if stream => Line::Unit(micro::store_nt()),
-                1 => Line::Unit(micro::store(store.dtype)),
-                _ => Line::Strided(micro::store_strided(store.dtype)),
-            };
-            let lane = Lane::of(store.dtype).size();
-            let store =
-                Store { from, memory, dtype: store.dtype, lane, class, address, line, stream, aimed: false };
-            emitted.push((in_memory, store));
-        }
+        let mut emitted: Vec<(bool, Store)> =
+            stores.map(|(number, store)| self.stored(number % self.outputs, store)).collect();
         // Pieces beside each other neither read nor write what others write.
         if self.outputs == 1 || emitted.iter().all(|(in_memory, _)| !in_memory) {
             for (_, store) in &emitted {

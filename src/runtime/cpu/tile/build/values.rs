@@ -11,7 +11,7 @@ use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class,
 pub(super) const LINE: usize = 32;
 
 /// Columns up to which calls for each line would cost as much as what those compute.
-const SHORT: usize = 256;
+pub(super) const SHORT: usize = 256;
 
 impl Builder<'_> {
     /// Emits the steps of a value, hoisted as far as it goes.

@@ -1,5 +1,6 @@
 //! Stores.
 
+use crate::runtime::cpu::micro::Apart;
 use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Lines as Steps, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -64,6 +65,12 @@ impl Launch<'_> {
         let lines = self.lines(frame, store.address, store.class);
         let (count, lines_apart) =
             if lines.dense() { (lines.lines * lines.len, 0) } else { (lines.len, lines.lines - 1) };
+        if let Some(function) = store.short.filter(|_| lines_apart > 0) {
+            let to_apart = (lines.line_step as usize).wrapping_mul(store.dtype.size());
+            let apart = Apart { lines: lines.lines, to: to_apart, from: [count * store.lane; 3] };
+            // SAFETY: the program's contract.
+            return unsafe { function(to, [from; 3], count, &apart) };
+        }
         for line in 0..=lines_apart {
             // SAFETY: the program's contract.
             unsafe {
