@@ -40,7 +40,7 @@ fn what_is_joined_is_computed_part_by_part() {
 #[test]
 fn what_mirrors_a_part_asks_for_it_once() {
     let x = pattern(&[4, 20, 24], 1);
-    // Nine parts, of which no two of three rows or columns differ in what they are computed from.
+    // Borders and the inside, along both axes.
     let reflected = || x.pad(&[3, 3, 2, 2], PadMode::Reflect);
     assert_eq!(cut(&reflected()), [9]);
     assert_eq!(largest(&reflected()), (4 * 20 * 24, 1));

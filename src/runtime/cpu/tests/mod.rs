@@ -206,10 +206,14 @@ fn gathered_rows_are_written_in_place() {
 /// Rows at equal distances are copied from where they lie, all at once where they are short.
 #[test]
 fn rows_apart_are_copied_straight_to_where_they_belong() {
-    for (cols, every, dtype) in
-        [(48usize, 6, DType::F32), (300, 2, DType::F32), (48, 3, DType::I64), (80, 5, DType::U8)]
-    {
-        let rows = 41usize;
+    // Rows too long to be copied all at once, short ones, and so many that they pass the caches by.
+    for (rows, cols, every, dtype) in [
+        (41usize, 300usize, 2, DType::F32),
+        (41, 48, 6, DType::F32),
+        (600, 320, 2, DType::F32),
+        (41, 48, 3, DType::I64),
+        (41, 80, 5, DType::U8),
+    ] {
         let all: Vec<f32> = (0..rows * every * cols).map(|i| (i * 7 % 251) as f32).collect();
         let table = Tensor::from_vec(all.clone(), [rows, every, cols], ()).to_dtype(dtype);
         let table = table.realize().expect("a table");
@@ -221,6 +225,16 @@ fn rows_apart_are_copied_straight_to_where_they_belong() {
         let want: Vec<f32> = piece(0).chain(piece(every - 1)).collect();
         assert_eq!(y.to_dtype(DType::F32).to_vec::<f32>().expect("values"), want, "{dtype} {cols}");
     }
+}
+
+/// Borders find in the cache what the largest piece has read.
+#[test]
+fn the_largest_piece_goes_first() {
+    let x = Tensor::from_vec(vec![1.5f32; 8 * 56 * 56], [8, 56, 56], ());
+    let report = x.pad(&[2, 2, 2, 2], 0.0).plan().expect("a plan");
+    let text = report.kernels[0].source().expect("a text");
+    let loads: Vec<bool> = text.split("tile ").skip(1).map(|piece| piece.contains(" load ")).collect();
+    assert!(loads.len() > 1 && loads[0] && loads[1..].iter().all(|load| !load), "{text}");
 }
 
 /// No loop of its own rounds what a store rounds.
