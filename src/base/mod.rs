@@ -7,6 +7,7 @@ pub mod direction;
 pub mod dtype;
 pub mod error;
 pub mod file;
+pub mod in_place;
 mod precision;
 pub mod scalar;
 pub mod shape;

@@ -27,12 +27,21 @@ pub struct Collected {
     graph: OnceCell<Graph>,
 }
 
-/// What is left to do of a collection.
+/// What is left to do of a collection, nodes by their place among those met.
+#[derive(Clone, Copy)]
 enum Visit {
     /// To number a node, unless it has a number.
-    Reach(Arc<Node>),
+    Reach(u32),
     /// To number a node whose operands, so many, are the last ones numbered.
-    Number(Arc<Node>, usize),
+    Number(u32, u32),
+}
+
+/// A node that an edge leads to.
+struct Met {
+    /// Itself, until it is numbered.
+    node: Option<Arc<Node>>,
+    /// Its number, once it has one.
+    number: NodeId,
 }
 
 /// Most nodes that there is room for from the start: a long history may lie
@@ -42,45 +51,82 @@ const MOST_FORESEEN: usize = 256;
 /// Numbers the nodes below `outputs`.
 pub fn collect(outputs: &[Arc<Node>]) -> Collected {
     let deepest = outputs.iter().map(|output| output.depth() as usize + 1).max().unwrap_or(0);
-    let mut collected = Collected::with_capacity(deepest.min(MOST_FORESEEN));
-    let mut numbers: NodeMap<NodeId> = NodeMap::default();
-    numbers.reserve(deepest.min(MOST_FORESEEN));
-    // Each reference counted, lock taken and number looked up is paid for by
-    // every node of every realize, so there are as few as can be.
-    let mut pending: Vec<Visit> = Vec::new();
-    let mut numbered: Vec<NodeId> = Vec::new();
-    for output in outputs {
-        pending.push(Visit::Reach(output.clone()));
-        while let Some(visit) = pending.pop() {
-            match visit {
-                Visit::Reach(node) => match numbers.get(&key(&node)) {
-                    Some(&number) => numbered.push(number),
-                    None => reach(node, &mut pending),
-                },
-                Visit::Number(node, operands) => {
-                    let key = key(&node);
-                    let number = collected.push(node, numbered.drain(numbered.len() - operands..));
-                    numbers.insert(key, number);
-                    numbered.push(number);
-                }
-            }
-        }
-        collected.outputs.append(&mut numbered);
-    }
-    collected
+    let mut collection = Collection::with_capacity(deepest.min(MOST_FORESEEN));
+    outputs.iter().for_each(|output| collection.add_output(output));
+    collection.collected
 }
 
-/// Leaves a node to be numbered after its operands, the first of them first. One
-/// that has a value needs none.
-fn reach(node: Arc<Node>, pending: &mut Vec<Visit>) {
-    let at = pending.len();
-    let operands = node.operands();
-    // Looked at under the lock: a value set meanwhile empties the list.
-    if node.value().is_none() {
-        pending.extend(operands.iter().rev().map(|operand| Visit::Reach(operand.clone())));
+/// A collection on the way. Every realize pays for each edge of its graph here, so an
+/// edge is looked up once, and a reference is counted only for a node not met before.
+struct Collection {
+    collected: Collected,
+    met: Vec<Met>,
+    places: NodeMap<u32>,
+    pending: Vec<Visit>,
+    /// The numbers of operands whose users have none yet.
+    numbered: Vec<NodeId>,
+}
+
+impl Collection {
+    fn with_capacity(nodes: usize) -> Collection {
+        Collection {
+            collected: Collected::with_capacity(nodes),
+            met: Vec::with_capacity(nodes),
+            places: NodeMap::with_capacity_and_hasher(nodes, BuildHasherDefault::default()),
+            pending: Vec::new(),
+            numbered: Vec::new(),
+        }
     }
-    drop(operands);
-    pending.insert(at, Visit::Number(node, pending.len() - at));
+
+    fn add_output(&mut self, output: &Arc<Node>) {
+        let place = self.meet(output);
+        self.pending.push(Visit::Reach(place));
+        while let Some(visit) = self.pending.pop() {
+            match visit {
+                Visit::Reach(place) => self.reach(place),
+                Visit::Number(place, operands) => self.number(place, operands as usize),
+            }
+        }
+        self.collected.outputs.append(&mut self.numbered);
+    }
+
+    /// The place of a node among those met.
+    fn meet(&mut self, node: &Arc<Node>) -> u32 {
+        let met = &mut self.met;
+        *self.places.entry(key(node)).or_insert_with(|| {
+            met.push(Met { node: Some(node.clone()), number: NodeId(0) });
+            met.len() as u32 - 1
+        })
+    }
+
+    /// Leaves a node to be numbered after its operands, the first of them first. One
+    /// that has a value needs none.
+    fn reach(&mut self, place: u32) {
+        let met = &mut self.met[place as usize];
+        let Some(node) = met.node.take() else {
+            self.numbered.push(met.number);
+            return;
+        };
+        let operands = node.operands();
+        // Looked at under the lock: a value set meanwhile empties the list.
+        let needed = if node.value().is_none() { &operands[..] } else { &[] };
+        self.pending.push(Visit::Number(place, needed.len() as u32));
+        for operand in needed.iter().rev() {
+            let place = self.meet(operand);
+            self.pending.push(Visit::Reach(place));
+        }
+        drop(operands);
+        self.met[place as usize].node = Some(node);
+    }
+
+    fn number(&mut self, place: u32, operands: usize) {
+        let met = &mut self.met[place as usize];
+        let Some(node) = met.node.take() else { return };
+        let first = self.numbered.len() - operands;
+        met.number = self.collected.push(node, &self.numbered[first..]);
+        self.numbered.truncate(first);
+        self.numbered.push(met.number);
+    }
 }
 
 impl Collected {
@@ -89,12 +135,12 @@ impl Collected {
         Collected { nodes: Vec::with_capacity(nodes), ends, operands, ..Collected::default() }
     }
 
-    fn push(&mut self, node: Arc<Node>, operands: impl Iterator<Item = NodeId>) -> NodeId {
+    fn push(&mut self, node: Arc<Node>, operands: &[NodeId]) -> NodeId {
         let number = NodeId(self.nodes.len() as u32);
         // A value set since the operands were read makes a leaf all the same.
         match node.value() {
             Some(_) => self.leaves.push(number),
-            None => self.operands.extend(operands),
+            None => self.operands.extend_from_slice(operands),
         }
         self.ends.push(self.operands.len());
         self.nodes.push(node);
@@ -130,10 +176,13 @@ impl Collected {
     /// Each node with its parameter's number, if it is a leaf, and its
     /// operands' numbers.
     pub fn items(&self) -> impl Iterator<Item = (&Arc<Node>, Option<u32>, &[NodeId])> {
-        let mut leaves = (0..).zip(&self.leaves).peekable();
-        (0..).map(NodeId).zip(&self.nodes).map(move |(id, node)| {
-            let leaf = leaves.next_if(|(_, leaf)| **leaf == id);
-            (node, leaf.map(|(parameter, _)| parameter), self.operands(id))
+        let (mut leaves, mut start) = (0, 0);
+        (0..).map(NodeId).zip(&self.nodes).zip(&self.ends).map(move |((id, node), &end)| {
+            let leaf = (self.leaves.get(leaves) == Some(&id)).then_some(leaves as u32);
+            leaves += usize::from(leaf.is_some());
+            let operands = &self.operands[start..end];
+            start = end;
+            (node, leaf, operands)
         })
     }
 

@@ -242,31 +242,47 @@ fn iota(extent: usize, dtype: DType, device: Device) -> Inferred {
 }
 
 fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
-    // Most have operands of one type, which is the result's too.
-    let alike = op != AluOp::Where && operands[1..].iter().all(|ty| *ty == operands[0]);
-    if !alike {
-        same_device(operands)?;
+    if op != AluOp::Where && operands[1..].iter().all(|ty| *ty == operands[0]) {
+        return infer_alike(op, operands[0]);
     }
+    same_device(operands)?;
     let values = if op == AluOp::Where { &operands[1..] } else { operands };
     if op == AluOp::Where && operands[0].dtype != DType::Bool {
         return Err(Mismatch::new("a bool condition", operands[0].dtype.to_string()));
     }
     let dtype = values[0].dtype;
-    if !alike && let Some(other) = values.iter().find(|t| t.dtype != dtype) {
+    if let Some(other) = values.iter().find(|t| t.dtype != dtype) {
         return Err(Mismatch::new("operands of one type", format!("{dtype} and {}", other.dtype)));
     }
-    if !op.accepts().kind(dtype.kind()) {
-        let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
-        let names: Vec<&str> = kinds.iter().filter(|k| op.accepts().kind(k.0)).map(|k| k.1).collect();
-        let article = if names.first() == Some(&"integer") { "an" } else { "a" };
-        return Err(Mismatch::new(format!("{article} {} type", names.join(" or ")), dtype.to_string()));
+    Ok(of_common_shape(operands)?.with_dtype(alu_dtype(op, dtype)?))
+}
+
+/// [`infer`] of a scalar operation, but for [`AluOp::Where`], whose operands all have this type: most do,
+/// and most results have it too.
+///
+/// # Errors
+/// A [`Mismatch`] when the operation does not take elements of this type.
+#[inline]
+pub fn infer_alike(op: AluOp, operand: &Type) -> Inferred {
+    Ok(operand.with_dtype(alu_dtype(op, operand.dtype)?))
+}
+
+/// The type of the elements of a scalar operation's result, from its operands'.
+#[inline]
+fn alu_dtype(op: AluOp, dtype: DType) -> Result<DType, Mismatch> {
+    match op.result() {
+        _ if !op.accepts().kind(dtype.kind()) => Err(refused(op, dtype)),
+        ResultType::Same => Ok(dtype),
+        ResultType::Bool => Ok(DType::Bool),
     }
-    let result = match op.result() {
-        ResultType::Same => dtype,
-        ResultType::Bool => DType::Bool,
-    };
-    let shaped = if alike { operands[0] } else { of_common_shape(operands)? };
-    Ok(shaped.with_dtype(result))
+}
+
+#[cold]
+fn refused(op: AluOp, dtype: DType) -> Mismatch {
+    let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
+    let names: Vec<&str> = kinds.iter().filter(|k| op.accepts().kind(k.0)).map(|k| k.1).collect();
+    let article = if names.first() == Some(&"integer") { "an" } else { "a" };
+    Mismatch::new(format!("{article} {} type", names.join(" or ")), dtype.to_string())
 }
 
 /// An operand of the shape that all extend to.

@@ -29,7 +29,7 @@ pub mod verify;
 pub use alu::AluOp;
 pub use buffer::{Buffer, Layout, Leaf, Reclaim};
 pub use graph::{Graph, GraphNode, NodeId, NodeIds};
-pub use infer::infer;
+pub use infer::{infer, infer_alike};
 pub use monoid::Monoid;
 pub use node::Node;
 pub use op::{

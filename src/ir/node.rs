@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
-use crate::base::Span;
+use crate::base::{Span, in_place};
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
@@ -98,26 +98,49 @@ impl Node {
     /// A node of the type that inference found. It is tracked if gradients
     /// can pass: an operand is, it is floating, and [`tracking`] is on.
     pub fn new(op: Op, ty: Type, operands: Operands, span: Span) -> Arc<Node> {
-        let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
-        let tracked = passes && ty.dtype.is_float() && tracking();
-        let mut node = Node::unshared(op, ty, span, tracked, depth(&operands));
-        node.edges_mut().operands = operands;
-        Arc::new(node)
+        Node::built(op, ty, span, |own| *own = operands)
     }
 
-    // Inlined, so that the node is built where it stays.
+    /// [`Node::new`] of two operands: most nodes are arithmetic.
+    #[inline]
+    pub fn of_two(op: Op, ty: Type, [a, b]: [Arc<Node>; 2], span: Span) -> Arc<Node> {
+        Node::built(op, ty, span, |own| {
+            own.push(a);
+            own.push(b);
+        })
+    }
+
+    // Inlined, so that each part is written where it stays.
     #[inline(always)]
-    fn unshared(op: Op, ty: Type, span: Span, tracked: bool, depth: u32) -> Node {
-        if depth > 0 {
+    fn built(op: Op, ty: Type, span: Span, operands: impl FnOnce(&mut Operands)) -> Arc<Node> {
+        let finish = |node: &mut Node| {
+            let own = &mut node.edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
+            operands(own);
+            let passes = matches!(node.op, Op::Param(..)) || own.iter().any(|o| o.is_tracked());
+            node.tracked = passes && node.ty.dtype.is_float() && tracking();
+            node.depth = depth(own);
+            node.count();
+        };
+        in_place::arc(|| Node::alone(op, ty, span), finish)
+    }
+
+    /// A node without operands and value.
+    #[inline(always)]
+    fn alone(op: Op, ty: Type, span: Span) -> Node {
+        let (parameter, value, edges) = (AtomicBool::new(false), OnceBox::new(), Mutex::default());
+        Node { op, ty, span, depth: 0, tracked: false, parameter, value, edges }
+    }
+
+    /// Counts a node among those to be computed, if it is one.
+    fn count(&self) {
+        if self.depth > 0 {
             lazy::count(1);
         }
-        let (parameter, value, edges) = (AtomicBool::new(false), OnceBox::new(), Mutex::default());
-        Node { op, ty, span, depth, tracked, parameter, value, edges }
     }
 
     /// A node that has its value from the start.
     pub fn leaf(ty: Type, value: Leaf, span: Span) -> Arc<Node> {
-        let mut node = Node::unshared(Op::Leaf(ty.clone()), ty, span, false, 0);
+        let mut node = Node::alone(Op::Leaf(ty.clone()), ty, span);
         node.value = OnceBox::with_value(Box::new(value));
         Arc::new(node)
     }
@@ -138,9 +161,10 @@ impl Node {
     }
 
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
-        let (op, ty) = (self.op.clone(), self.ty.clone());
-        let mut node = Node::unshared(op, ty, self.span, self.tracked, depth(&edges.operands));
+        let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
+        (node.tracked, node.depth) = (self.tracked, depth(&edges.operands));
         *node.edges_mut() = edges;
+        node.count();
         Arc::new(node)
     }
 

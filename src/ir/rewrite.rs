@@ -31,6 +31,11 @@ impl Renumbering {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<NodeId>> + ExactSizeIterator {
         self.0.iter().map(|&id| (id != DROPPED).then_some(id))
     }
+
+    /// The new number of a node; `None` if it is gone.
+    pub fn get(&self, old: NodeId) -> Option<NodeId> {
+        Some(self.0[old.index()]).filter(|&id| id != DROPPED)
+    }
 }
 
 impl FromIterator<Option<NodeId>> for Renumbering {

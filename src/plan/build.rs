@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::base::{Device, DeviceKind, Result, Shape};
+use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::LoopSpec;
-use crate::ir::{Graph, Layout, Op};
+use crate::ir::rewrite::Renumbering;
+use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
 use crate::plan::cache::Lookup;
@@ -31,6 +32,7 @@ pub struct Plan {
     /// the bytes that their steps may take; the newest last.
     pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
     scratch: OnceLock<Vec<(Device, u64)>>,
+    askers: OnceLock<Renumbering>,
 }
 
 /// Bytes that results and values between steps may take, by device.
@@ -72,6 +74,8 @@ pub(crate) enum Run {
         program: Arc<dyn Program>,
         /// Bytes that a launch loads and stores.
         bytes: u64,
+        /// The operation that uses indices, if one does.
+        indexes: Option<NodeId>,
         /// Of the launches that start here and are given to the device together.
         replay: Replay,
     },
@@ -92,7 +96,15 @@ impl Plan {
             compiled: OnceLock::new(),
             fitted: Mutex::default(),
             scratch: OnceLock::new(),
+            askers: OnceLock::new(),
         }
+    }
+
+    /// The user's line that asked for a value of the plan's graph, in the graph that
+    /// the plan was looked up with.
+    pub(crate) fn line(&self, collected: &Collected, id: NodeId) -> Option<Span> {
+        let askers = self.askers.get_or_init(|| self.schedule.askers());
+        askers.get(id).map(|asker| collected.span(asker))
     }
 
     /// The most that any launch takes for itself on each device, in bytes.
@@ -126,7 +138,7 @@ impl Plan {
         let steps = &self.schedule.steps;
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
-            runs.push(run_of(context, step)?);
+            runs.push(run_of(context, &self.schedule.graph, step)?);
         }
         let mut backends: Vec<(Device, Arc<dyn Backend>)> = Vec::new();
         for device in self.devices() {
@@ -314,7 +326,7 @@ pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
     }
 }
 
-fn run_of(context: &Context, step: &Step) -> Result<Run> {
+fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
     match &step.action {
         Action::Transfer { .. } => Ok(Run::Transfer),
         Action::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
@@ -322,7 +334,9 @@ fn run_of(context: &Context, step: &Step) -> Result<Run> {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
-            Ok(Run::Program { program, bytes, replay: Replay::default() })
+            let uses = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
+            let indexes = step.members.iter().find(uses).copied();
+            Ok(Run::Program { program, bytes, indexes, replay: Replay::default() })
         }
     }
 }

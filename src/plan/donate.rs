@@ -33,33 +33,15 @@ impl LeafMemory {
 /// Looks at who holds the leaves of a realize that makes values of all outputs,
 /// which then let go of their operands.
 pub fn leaf_memory(collected: &Collected) -> LeafMemory {
-    let nodes = &collected.nodes;
-    let mut edges = vec![0usize; nodes.len()];
-    collected.all_operands().iter().for_each(|operand| edges[operand.index()] += 1);
-    let (mut is_output, mut is_leaf) = (vec![false; nodes.len()], vec![false; nodes.len()]);
-    collected.outputs.iter().for_each(|output| is_output[output.index()] = true);
-    collected.leaf_ids().iter().for_each(|leaf| is_leaf[leaf.index()] = true);
-    // A node is released if it becomes a value, or if only released nodes
-    // refer to it. Users have higher numbers, so going down settles it.
-    let mut kept_by_user = vec![false; nodes.len()];
-    let mut released = vec![false; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().rev() {
-        // One reference is the collection's own.
-        let kept = kept_by_user[index] || Arc::strong_count(node) > edges[index] + 1;
-        released[index] = if is_leaf[index] { !is_output[index] && !kept } else { is_output[index] || !kept };
-        if !released[index] {
-            let operands = collected.operands(NodeId(index as u32));
-            operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
-        }
-    }
+    let released = released_leaves(collected);
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
     // By buffer: its first leaf, its views among the leaves, those released.
     let mut views: AddressMap<*const Buffer, (u32, usize, usize)> = AddressMap::default();
-    for (number, (leaf, id)) in collected.leaves().zip(collected.leaf_ids()).enumerate() {
+    for ((number, leaf), &released) in (0..).zip(collected.leaves()).zip(&released) {
         let Some(buffer) = buffer(leaf) else { continue };
-        let known = views.entry(buffer).or_insert((number as u32, 0, 0));
+        let known = views.entry(buffer).or_insert((number, 0, 0));
         known.1 += 1;
-        known.2 += usize::from(released[id.index()]);
+        known.2 += usize::from(released);
     }
     let donated = |leaf: &Arc<Node>| {
         let Some(value) = leaf.value() else { return false };
@@ -78,4 +60,33 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
         donated: collected.leaves().map(donated).collect(),
         shared: collected.leaves().map(first).collect(),
     }
+}
+
+/// By leaf: whether nobody can read it once the outputs have values.
+///
+/// A node is released if it becomes a value, or if only released nodes refer to it.
+fn released_leaves(collected: &Collected) -> Vec<bool> {
+    let nodes = &collected.nodes;
+    let mut edges = vec![0u32; nodes.len()];
+    collected.all_operands().iter().for_each(|operand| edges[operand.index()] += 1);
+    // One reference is the collection's own.
+    let kept = |index: usize| Arc::strong_count(&nodes[index]) > edges[index] as usize + 1;
+    if collected.leaf_ids().iter().all(|leaf| kept(leaf.index())) {
+        return vec![false; collected.leaf_ids().len()];
+    }
+    let mut is_output = vec![false; nodes.len()];
+    collected.outputs.iter().for_each(|output| is_output[output.index()] = true);
+    // Users have higher numbers, so going down settles it.
+    let mut kept_by_user = vec![false; nodes.len()];
+    for index in (0..nodes.len()).rev() {
+        if !is_output[index] && (kept_by_user[index] || kept(index)) {
+            let operands = collected.operands(NodeId(index as u32));
+            operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
+        }
+    }
+    let released = |leaf: &NodeId| {
+        let index = leaf.index();
+        !is_output[index] && !kept_by_user[index] && !kept(index)
+    };
+    collected.leaf_ids().iter().map(released).collect()
 }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::base::{Device, Error, Result, Span};
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
+use crate::plan::run::Line;
 use crate::schedule::Action;
 
 thread_local! {
@@ -62,16 +63,16 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
 }
 
 /// Whether this thread may make the transfers of a plan. `line` gives the
-/// user's line of a transfer.
+/// user's lines.
 ///
 /// # Errors
 /// The first that it may not, or that would need data which is nowhere.
-pub(crate) fn may_transfer(plan: &Plan, line: &dyn Fn(crate::ir::NodeId) -> Span) -> Result<()> {
+pub(crate) fn may_transfer(plan: &Plan, line: Line<'_>) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
         let Action::Transfer { from } = step.action else { continue };
         let (output, to) = (step.outputs[0], step.device);
-        let (ty, span) = (graph.ty(output), line(output));
+        let (ty, span) = (graph.ty(output), line(output).unwrap_or(graph.node(output).span));
         if from.is_meta() {
             return Err(Error::NoData { call: "to", shape: ty.shape.clone(), span });
         }
@@ -82,5 +83,5 @@ pub(crate) fn may_transfer(plan: &Plan, line: &dyn Fn(crate::ir::NodeId) -> Span
             may_wait("a transfer", from, span)?;
         }
     }
-    bodies_of(plan).try_for_each(|body| may_transfer(body, &|id| body.schedule.graph.node(id).span))
+    bodies_of(plan).try_for_each(|body| may_transfer(body, &|_| None))
 }

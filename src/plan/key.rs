@@ -172,9 +172,9 @@ impl Writer {
         self.skeleton.numbers.push(word);
     }
 
+    /// One number for both: there are fewer than 32 tags.
     fn tag(&mut self, tag: u8, detail: u64) {
-        self.word(u64::from(tag));
-        self.word(detail);
+        self.word(detail << 5 | u64::from(tag));
     }
 
     fn extents(&mut self, extents: &[usize]) {
@@ -258,7 +258,8 @@ impl Writer {
             }
             Op::Scan(monoid, axis) => self.tag(17, (*monoid as u64) << 8 | u64::from(*axis)),
             Op::Contract(dims) => {
-                self.tag(18, (dims.precision as u64) << 8 | dims.batch.len() as u64);
+                let pairs = (dims.batch.len() as u64) << 8 | dims.contract.len() as u64;
+                self.tag(18, (dims.precision as u64) << 16 | pairs);
                 let pairs = dims.batch.iter().chain(&dims.contract);
                 self.skeleton.numbers.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
             }

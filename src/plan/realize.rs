@@ -1,11 +1,10 @@
 //! `realize`: collect, find or build the plan, run it, record the values.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::base::{Error, Result, Span};
 use crate::ir::collect::{Collected, NodeMap, collect};
-use crate::ir::{Leaf, Node, NodeId, Op, pending};
+use crate::ir::{Leaf, Node, Op, pending};
 use crate::plan::budget::within;
 use crate::plan::build::{Plan, build};
 use crate::plan::cache::Lookup;
@@ -36,12 +35,10 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
     }
     let (plan, values) = {
         let Prepared { plan, collected, scalars } = prepare(&context, &wanted)?;
-        may_transfer(&plan, &|id| transfer_line(&plan, &collected, id))?;
+        let line = |id| plan.line(&collected, id);
+        may_transfer(&plan, &line)?;
         let leaves: Vec<Leaf> = collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
-        let lines = OnceCell::new();
-        let values = run(&context, &plan, &leaves, &scalars, &|id| {
-            lines.get_or_init(|| lines_of(&plan, &collected))[id.index()]
-        })?;
+        let values = run(&context, &plan, &leaves, &scalars, &line)?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;
@@ -52,32 +49,6 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
         assert!(settle_view(node), "a view of what was computed has no value");
     }
     Ok(())
-}
-
-/// For each value of the plan's graph, the user's line that asked for it: the
-/// first, if there are several.
-pub(crate) fn lines_of(plan: &Plan, collected: &Collected) -> Vec<Option<Span>> {
-    let mut lines = vec![None; plan.schedule.graph.nodes.len()];
-    for (node, id) in collected.nodes.iter().zip(plan.schedule.map.iter()).rev() {
-        if let Some(id) = id {
-            lines[id.index()] = Some(node.span());
-        }
-    }
-    for (part, given) in &plan.schedule.parts {
-        lines[part.index()] = Some(collected.span(*given));
-    }
-    for (again, first) in &plan.schedule.again {
-        lines[again.index()] = lines[first.index()];
-    }
-    lines
-}
-
-/// The user's line that asked for a transfer.
-pub(crate) fn transfer_line(plan: &Plan, collected: &Collected, id: NodeId) -> Span {
-    match plan.schedule.transfers.get(&id) {
-        Some(moved) => collected.span(moved.asked),
-        None => plan.schedule.graph.node(id).span,
-    }
 }
 
 /// What a realize computes, and what is there then without being computed.

@@ -239,25 +239,10 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     report
 }
 
-/// For each node of the plan's graph, the user's line. What several lines
-/// ask for counts for the first.
+/// For each node of the plan's graph, the user's line.
 fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
-    let mut spans: Vec<Span> = plan.schedule.graph.nodes.iter().map(|node| node.span).collect();
-    for (node, id) in collected.nodes.iter().zip(plan.schedule.map.iter()).rev() {
-        if let Some(id) = id {
-            spans[id.index()] = node.span();
-        }
-    }
-    for (id, moved) in &plan.schedule.transfers {
-        spans[id.index()] = collected.span(moved.asked);
-    }
-    for (part, given) in &plan.schedule.parts {
-        spans[part.index()] = collected.span(*given);
-    }
-    for (again, first) in &plan.schedule.again {
-        spans[again.index()] = spans[first.index()];
-    }
-    spans
+    let nodes = (0..).map(NodeId).zip(&plan.schedule.graph.nodes);
+    nodes.map(|(id, node)| plan.line(collected, id).unwrap_or(node.span)).collect()
 }
 
 fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64) {

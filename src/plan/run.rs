@@ -173,14 +173,20 @@ impl<'a> Execution<'a> {
     fn step(&self, number: usize, run: &Run) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program { program, bytes, .. } => self.launch(step, program, *bytes),
+            Run::Program { program, bytes, indexes, .. } => self.launch(step, program, *bytes, *indexes),
             Run::Transfer => self.transfer(step),
             Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
 
-    fn launch(&self, step: &Step, program: &Arc<dyn Program>, bytes: u64) -> Result<()> {
-        let Some(bound) = self.bound(step) else { return Ok(()) };
+    fn launch(
+        &self,
+        step: &Step,
+        program: &Arc<dyn Program>,
+        bytes: u64,
+        indexes: Option<NodeId>,
+    ) -> Result<()> {
+        let Some(bound) = self.bound(step, indexes) else { return Ok(()) };
         let clock = debug::clock();
         program.launch(&bound.bindings())?;
         if let Some(start) = clock {
@@ -197,7 +203,7 @@ impl<'a> Execution<'a> {
     }
 
     /// What a step's program works on; `None` if there is nothing to do.
-    fn bound(&self, step: &Step) -> Option<Bound<'_>> {
+    fn bound(&self, step: &Step, indexes: Option<NodeId>) -> Option<Bound<'_>> {
         let graph = &self.plan.schedule.graph;
         if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
             return None;
@@ -208,7 +214,7 @@ impl<'a> Execution<'a> {
             inputs: step.inputs[..count].iter().map(|&id| self.binding(id)).collect(),
             outputs: step.outputs.iter().map(|&id| self.binding(id)).collect(),
             scalars: step.args.iter().map(|&id| self.scalar(id)).collect(),
-            status: IndexStatus::at(self.site(step)),
+            status: IndexStatus::at(indexes.map(|id| self.site(id))),
         })
     }
 
@@ -243,8 +249,8 @@ impl<'a> Execution<'a> {
         let steps = &self.plan.schedule.steps[numbers.clone()];
         let mut bounds = Vec::with_capacity(steps.len());
         for (step, run) in steps.iter().zip(&runs[numbers]) {
-            let Run::Program { program, bytes, .. } = run else { continue };
-            if let Some(bound) = self.bound(step) {
+            let Run::Program { program, bytes, indexes, .. } = run else { continue };
+            if let Some(bound) = self.bound(step, *indexes) {
                 bounds.push((step, program, *bytes, bound));
             }
         }
@@ -261,13 +267,10 @@ impl<'a> Execution<'a> {
         })
     }
 
-    /// The operation of a step that uses indices.
-    fn site(&self, step: &Step) -> Option<IndexSite> {
-        let graph = &self.plan.schedule.graph;
-        let indexes = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
-        let id = step.members.iter().find(indexes).copied()?;
-        let node = graph.node(id);
-        Some(IndexSite { op: node.op.name(), span: (self.line)(id).unwrap_or(node.span) })
+    /// An operation that uses indices, for whoever finds one out of range.
+    fn site(&self, id: NodeId) -> IndexSite {
+        let node = self.plan.schedule.graph.node(id);
+        IndexSite { op: node.op.name(), span: (self.line)(id).unwrap_or(node.span) }
     }
 
     fn check_indices(&self, step: &Step, status: &IndexStatus) -> Result<()> {

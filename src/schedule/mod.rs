@@ -125,6 +125,25 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
 }
 
 impl Schedule {
+    /// For each node of the graph after all rewrites, the node of the graph given whose
+    /// line asked for it: the first, if there are several.
+    pub fn askers(&self) -> Renumbering {
+        let mut askers = vec![None; self.graph.nodes.len()];
+        for (given, id) in self.map.iter().enumerate().rev() {
+            if let Some(id) = id {
+                askers[id.index()] = Some(NodeId(given as u32));
+            }
+        }
+        let transfers = self.transfers.iter().map(|(id, moved)| (id, &moved.asked));
+        for (id, &given) in transfers.chain(&self.parts) {
+            askers[id.index()] = Some(given);
+        }
+        for (again, first) in &self.again {
+            askers[again.index()] = askers[first.index()];
+        }
+        askers.into_iter().collect()
+    }
+
     /// Lets go of memory that is not used, or used twice for the same: plans are kept.
     fn shrink(&mut self) {
         share_kinds(&mut self.graph);

@@ -109,7 +109,7 @@ impl Site {
     }
     /// An operation of two operands, promoted and broadcast.
     pub fn binary(self, op: AluOp, a: impl Operand, b: impl Operand) -> Tensor {
-        operand::elementwise(self.name, self.span, op, vec![a.into_operand(), b.into_operand()])
+        operand::elementwise(self.name, self.span, op, [a.into_operand(), b.into_operand()])
     }
     /// Sum.
     pub fn add(self, a: impl Operand, b: impl Operand) -> Tensor {

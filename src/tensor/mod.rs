@@ -96,8 +96,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use smallvec::SmallVec;
 
 use crate::base::{DType, Device, DeviceKind, Error, OpError, Result, Scalar, Shape, Span, config};
+use crate::ir::infer::Mismatch;
 use crate::ir::node::Operands;
-use crate::ir::{self, Node, Op, Type};
+use crate::ir::{self, AluOp, Node, Op, Type};
 
 pub use axis::{AxisList, IntoAxes};
 pub use operand::Operand;
@@ -209,13 +210,29 @@ impl Tensor {
         };
         match inferred {
             Ok(ty) => Tensor::from_node(Node::new(op, ty, nodes, span)),
-            Err(mismatch) => {
-                let shapes = nodes.iter().map(|node| node.ty().shape.clone());
-                let made = if mismatch.apart { apart::found(&nodes, span) } else { None };
-                let error = OpError::new(name, span, mismatch.expected, made.unwrap_or(mismatch.found));
-                Tensor::invalid(error.with_shapes(shapes))
-            }
+            Err(mismatch) => Tensor::mismatched(name, span, mismatch, &nodes),
         }
+    }
+
+    /// [`Tensor::apply_owned`] of a scalar operation to two tensors of one type.
+    #[inline]
+    fn apply_alike(name: &'static str, span: Span, op: AluOp, [a, b]: [Tensor; 2]) -> Tensor {
+        match (a.repr, b.repr) {
+            (Ok(a), Ok(b)) => match ir::infer_alike(op, a.ty()) {
+                Ok(ty) => Tensor::from_node(Node::of_two(Op::Alu(op), ty, [a, b], span)),
+                Err(mismatch) => Tensor::mismatched(name, span, mismatch, &[a, b]),
+            },
+            (Err(invalid), _) | (_, Err(invalid)) => Tensor { repr: Err(invalid) },
+        }
+    }
+
+    /// An invalid tensor for operands that do not fit a primitive.
+    #[cold]
+    fn mismatched(name: &'static str, span: Span, mismatch: Mismatch, nodes: &[Arc<Node>]) -> Tensor {
+        let shapes = nodes.iter().map(|node| node.ty().shape.clone());
+        let made = if mismatch.apart { apart::found(nodes, span) } else { None };
+        let error = OpError::new(name, span, mismatch.expected, made.unwrap_or(mismatch.found));
+        Tensor::invalid(error.with_shapes(shapes))
     }
 
     /// An invalid tensor for a mistake that `name` finds in its arguments.

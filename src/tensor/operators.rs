@@ -29,8 +29,7 @@ pub(crate) fn mul(span: Span, operands: Pair) -> Tensor {
 
 /// True division: integers become `F32` first.
 pub(crate) fn div(span: Span, operands: Pair) -> Tensor {
-    let dtype = common_dtype(&operands).unwrap_or(DType::F32).to_float();
-    binary("div", span, AluOp::Div, dtype, operands)
+    binary("div", span, |dtype| (AluOp::Div, dtype.to_float()), operands)
 }
 
 /// Remainder with the divisor's sign (PyTorch's `%`); an integer by 0 is 0.
@@ -39,19 +38,33 @@ pub(crate) fn remainder(span: Span, operands: Pair) -> Tensor {
 }
 
 fn arithmetic(name: &'static str, span: Span, op: AluOp, on_bool: Option<AluOp>, operands: Pair) -> Tensor {
-    let dtype = common_dtype(&operands).unwrap_or(DType::F32);
-    let op = if dtype == DType::Bool { on_bool.unwrap_or(op) } else { op };
-    binary(name, span, op, dtype, operands)
+    let on = |dtype| if dtype == DType::Bool { on_bool.unwrap_or(op) } else { op };
+    binary(name, span, |dtype| (on(dtype), dtype), operands)
 }
 
 /// [`elementwise_as`] of two operands, with the common cases first: nothing
-/// to convert, or one plain number.
-fn binary(name: &'static str, span: Span, op: AluOp, dtype: DType, operands: Pair) -> Tensor {
+/// to convert, or one plain number. From the operands' common type `computed` says
+/// what is done, and on which type.
+#[inline]
+fn binary(
+    name: &'static str,
+    span: Span,
+    computed: impl Fn(DType) -> (AluOp, DType),
+    operands: Pair,
+) -> Tensor {
+    let operands = match operands {
+        [OperandValue::Tensor(a), OperandValue::Tensor(b)] if a.ty().is_some() && a.ty() == b.ty() => {
+            let (op, dtype) = computed(a.dtype());
+            if dtype == a.dtype() {
+                return Tensor::apply_alike(name, span, op, [a, b]);
+            }
+            [OperandValue::Tensor(a), OperandValue::Tensor(b)]
+        }
+        operands => operands,
+    };
+    let (op, dtype) = computed(common_dtype(&operands).unwrap_or(DType::F32));
     let number = |value, like: &Tensor| Tensor::constant(value, dtype, like.device(), span);
     let pair = match operands {
-        [OperandValue::Tensor(a), OperandValue::Tensor(b)] if a.dtype() == dtype && a.ty() == b.ty() => {
-            [a, b]
-        }
         [OperandValue::Tensor(a), OperandValue::Scalar(b)] if a.dtype() == dtype => {
             let b = number(b, &a);
             [a, b]
