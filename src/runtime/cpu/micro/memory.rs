@@ -21,14 +21,6 @@ use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
 /// `i < n`; both aligned, and they do not overlap.
 pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize);
 
-/// A gather `fn(dst, base, index, n)` or scatter `fn(base, src, index, n)`
-/// with indices in elements of memory. A scatter writes in order, so the last
-/// of equal indices stays.
-///
-/// # Safety
-/// As [`StridedFn`], with the indices for positions.
-pub type IndexedFn = unsafe fn(dst: *mut u8, src: *const u8, index: *const i64, n: usize);
-
 /// A broadcast to a tile: `fn(dst, src, rows, cols)`, `dst` row-major.
 ///
 /// # Safety
@@ -147,28 +139,6 @@ pub fn store_strided(dtype: DType) -> StridedFn {
     }
 }
 
-/// Memory at given positions to a register.
-pub fn load_gather(dtype: DType) -> IndexedFn {
-    match dtype {
-        DType::Bool | DType::U8 => gather::<u8>,
-        DType::I32 | DType::U32 | DType::F32 => gather::<u32>,
-        DType::I64 | DType::F64 => gather::<u64>,
-        DType::F16 => gather_narrow::<f16>,
-        DType::BF16 => gather_narrow::<bf16>,
-    }
-}
-
-/// A register to memory at given positions.
-pub fn store_scatter(dtype: DType) -> IndexedFn {
-    match dtype {
-        DType::Bool | DType::U8 => scatter::<u8>,
-        DType::I32 | DType::U32 | DType::F32 => scatter::<u32>,
-        DType::I64 | DType::F64 => scatter::<u64>,
-        DType::F16 => scatter::<f16>,
-        DType::BF16 => scatter::<bf16>,
-    }
-}
-
 /// Broadcasts a vector of `rows` elements along the columns of a tile.
 pub fn expand_cols(lane: Lane) -> ExpandFn {
     match lane.size() {
@@ -250,7 +220,7 @@ impl Narrow for bf16 {
 }
 
 /// Elements collected before they are widened.
-const COLLECTED: usize = 64;
+pub(super) const COLLECTED: usize = 64;
 
 unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
     let (src, widen) = (src.cast::<T>(), T::widen_all());
@@ -261,21 +231,6 @@ unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: i
         unsafe {
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset((start + i) as isize * stride).read();
-            }
-            widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
-        }
-    }
-}
-
-unsafe fn gather_narrow<T: Narrow>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
-    let (src, widen) = (src.cast::<T>(), T::widen_all());
-    let mut raw = [T::default(); COLLECTED];
-    for start in (0..n).step_by(COLLECTED) {
-        let raw = &mut raw[..COLLECTED.min(n - start)];
-        // SAFETY: the contract of `IndexedFn`, on a part of its run.
-        unsafe {
-            for (i, raw) in raw.iter_mut().enumerate() {
-                *raw = src.wrapping_offset(index.add(start + i).read() as isize).read();
             }
             widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
         }
@@ -388,26 +343,6 @@ unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, 
         let src: &[T::Register] = view(src, n);
         for (i, &x) in src.iter().enumerate() {
             dst.cast::<T>().offset(i as isize * stride).write(T::narrow(x));
-        }
-    }
-}
-
-unsafe fn gather<T: Stored>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
-    // SAFETY: the contract of `IndexedFn`.
-    unsafe {
-        let (dst, index): (&mut [T::Register], &[i64]) = (view_mut(dst, n), view(index.cast(), n));
-        for (d, &i) in dst.iter_mut().zip(index) {
-            *d = src.cast::<T>().wrapping_offset(i as isize).read().widen();
-        }
-    }
-}
-
-unsafe fn scatter<T: Stored>(dst: *mut u8, src: *const u8, index: *const i64, n: usize) {
-    // SAFETY: the contract of `IndexedFn`.
-    unsafe {
-        let (src, index): (&[T::Register], &[i64]) = (view(src, n), view(index.cast(), n));
-        for (&x, &i) in src.iter().zip(index) {
-            dst.cast::<T>().offset(i as isize).write(T::narrow(x));
         }
     }
 }

@@ -18,6 +18,7 @@ mod copy;
 mod exponential;
 mod fold;
 mod fused;
+mod gather;
 mod half16;
 mod isa;
 mod lane;
@@ -43,16 +44,17 @@ pub use alu::{alu, asks};
 pub use cast::{bitcast, cast};
 pub use copy::{copied, copy_lines};
 pub use fused::{Fused, fused};
+pub use gather::{GatherFn, load_gather};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
 pub use lane::Lane;
 pub use late::{Late, OverlapFn, overlapping};
 pub use lines::{Apart, LinesFn, alu_variants};
-pub use memory::{ExpandFn, IndexedFn, StridedFn};
+pub use memory::{ExpandFn, StridedFn};
 pub use memory::{
     expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
 };
-pub use memory::{load_gather, load_strided, store_scatter, store_strided};
+pub use memory::{load_strided, store_strided};
 pub use pair::{Side, pair};
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
 pub use scan::{ScanFn, Scanner, scan};

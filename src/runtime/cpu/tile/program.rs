@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{
-    AccumulateFn, ExpandFn, IndexedFn, LinesFn, MicroFn, OverlapFn, Streaming, StridedFn, TransposeFn,
+    AccumulateFn, ExpandFn, GatherFn, LinesFn, MicroFn, OverlapFn, Streaming, StridedFn, TransposeFn,
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
@@ -174,7 +174,7 @@ pub struct Gather {
     /// Positions in memory, `I64`, as wide as the result.
     pub positions: Slot,
     /// The loop.
-    pub function: IndexedFn,
+    pub function: GatherFn,
 }
 
 /// A store of a tile or vector.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro;
-use crate::runtime::cpu::tile::program::{BlockStep, Gather, Indexed, Line, Load};
-use crate::runtime::cpu::tile::run::lines::{Lines, element_of};
+use crate::runtime::cpu::tile::program::{BlockStep, Indexed, Line, Load};
+use crate::runtime::cpu::tile::run::lines::Lines;
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
 /// Lines that indices find and that are asked for before they are read.
@@ -100,6 +100,11 @@ impl Launch<'_> {
                 return 0..0;
             }
         }
+        self.within(frame, load, lines, line)
+    }
+
+    /// Where a load's conditions on positions hold along a line.
+    pub(super) fn within(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> Range<usize> {
         if load.bounds.is_empty() {
             return 0..lines.len;
         }
@@ -157,138 +162,12 @@ impl Launch<'_> {
     }
 
     /// An index, clamped where it is checked.
-    fn checked(&self, index: i64, indexed: &Indexed) -> i64 {
+    pub(super) fn checked(&self, index: i64, indexed: &Indexed) -> i64 {
         if !indexed.checked || (0..indexed.extent as i64).contains(&index) {
             return index;
         }
         self.status.record(index, indexed.extent);
         index.clamp(0, indexed.extent.max(1) as i64 - 1)
-    }
-
-    /// A load at positions computed element by element.
-    #[inline(never)]
-    pub fn gather(&self, frame: &mut Frame, gather: &Gather) {
-        let load = &gather.load;
-        let lines = self.lines(frame, load.address, load.class);
-        let memory = self.memory[load.memory as usize];
-        for line in 0..lines.lines {
-            let inside = self.inside_of(frame, &load.bounds, load.class, line);
-            let inside = inside.start..inside.end.min(lines.len);
-            let to = frame.home(load.to).wrapping_add(line * lines.len * load.lane);
-            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * lines.len);
-            // SAFETY: the program's contract: registers are as wide as the
-            // class; positions are inside the buffer where nothing masks them.
-            unsafe {
-                zero(to, 0..inside.start, load.lane);
-                zero(to, inside.end..lines.len, load.lane);
-                if memory.bytes < load.dtype.size() {
-                    zero(to, inside, load.lane);
-                    continue;
-                }
-                let first = frame.offset(load.address) + line as i64 * lines.line_step;
-                let to_inside = to.add(inside.start * load.lane);
-                if let Some((from, index)) = self.one_index(frame, load, &lines, line, inside.clone()) {
-                    (gather.function)(to_inside, self.element(load, first + from), index, inside.len());
-                    continue;
-                }
-                let positions = std::slice::from_raw_parts_mut(positions, lines.len);
-                for j in inside.clone() {
-                    positions[j] = first + j as i64 * lines.step;
-                }
-                self.add_indices(frame, load, (line, lines.len), inside.clone(), positions);
-                let index = positions[inside.clone()].as_ptr();
-                (gather.function)(to_inside, memory.start, index, inside.len());
-                for &(mask, class) in &load.masks {
-                    let (start, step) = element_of(class, load.class, line, lines.len);
-                    for j in inside.clone() {
-                        if frame.slot(mask).add(start + j * step).read() == 0 {
-                            zero(to, j..j + 1, load.lane);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Where one index alone varies along a line, and each of its values is a position from some
-    /// element on: how far that is from the first, and the index.
-    ///
-    /// # Safety
-    /// The program's contract.
-    unsafe fn one_index(
-        &self,
-        frame: &Frame,
-        load: &Load,
-        lines: &Lines,
-        line: usize,
-        inside: Range<usize>,
-    ) -> Option<(i64, *const i64)> {
-        if !load.masks.is_empty() || lines.step != 0 {
-            return None;
-        }
-        let (mut from, mut along) = (0, None);
-        for indexed in &load.indices {
-            let (start, step) = element_of(indexed.class, load.class, line, lines.len);
-            let index = frame.slot(indexed.index).cast::<i64>().wrapping_add(start).cast_const();
-            if step == 0 {
-                // SAFETY: the caller's promise.
-                let index = unsafe { index.read() };
-                (!indexed.checked || (0..indexed.extent as i64).contains(&index)).then_some(())?;
-                from += index * indexed.stride;
-            } else if along.replace((index.wrapping_add(inside.start), indexed)).is_some() {
-                return None;
-            }
-        }
-        let (index, indexed) = along.filter(|(_, indexed)| indexed.stride == 1)?;
-        if indexed.checked {
-            // SAFETY: the caller's promise.
-            let values = unsafe { std::slice::from_raw_parts(index, inside.len()) };
-            let last = indexed.extent as i64 - 1;
-            // Of what lies outside one of the two is negative.
-            let signs = values.iter().fold(0, |signs, &i| signs | i | last.wrapping_sub(i));
-            (signs >= 0).then_some(())?;
-        }
-        Some((from, index))
-    }
-
-    /// Adds the computed parts to the positions along a line. Where a mask
-    /// forbids the load, the position becomes 0, which exists.
-    ///
-    /// # Safety
-    /// The program's contract.
-    unsafe fn add_indices(
-        &self,
-        frame: &Frame,
-        load: &Load,
-        (line, len): (usize, usize),
-        inside: Range<usize>,
-        positions: &mut [i64],
-    ) {
-        let open = |j: usize| {
-            load.masks.iter().all(|&(mask, class)| {
-                let (start, step) = element_of(class, load.class, line, len);
-                // SAFETY: the program's contract.
-                unsafe { frame.slot(mask).add(start + j * step).read() != 0 }
-            })
-        };
-        for indexed in &load.indices {
-            let (start, step) = element_of(indexed.class, load.class, line, len);
-            let index = frame.slot(indexed.index).cast::<i64>();
-            for j in inside.clone() {
-                // SAFETY: the program's contract.
-                let index = unsafe { index.add(start + j * step).read() };
-                if load.masks.is_empty() || open(j) {
-                    positions[j] += self.checked(index, indexed) * indexed.stride;
-                }
-            }
-        }
-        if !load.masks.is_empty() {
-            for j in inside {
-                if !open(j) {
-                    positions[j] = 0;
-                }
-            }
-        }
     }
 
     /// The block that a product hands in.
@@ -346,7 +225,7 @@ unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, in
 
 /// # Safety
 /// The elements lie in a register.
-unsafe fn zero(to: *mut u8, elements: Range<usize>, lane: usize) {
+pub(super) unsafe fn zero(to: *mut u8, elements: Range<usize>, lane: usize) {
     // Mostly there are none, and writing none is a call all the same.
     if !elements.is_empty() {
         // SAFETY: the caller's promise. Zero bytes are 0 and false in every type.

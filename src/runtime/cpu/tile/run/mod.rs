@@ -12,6 +12,7 @@
 //! then writes, each before its value is complete.
 
 pub mod frame;
+mod gather;
 mod lines;
 mod load;
 mod reduce;

@@ -1,0 +1,154 @@
+//! Loads from given positions.
+
+use half::{bf16, f16};
+use std::ptr::null;
+
+use crate::base::DType;
+#[cfg(target_arch = "x86_64")]
+use crate::runtime::cpu::micro::isa::{Level, level};
+use crate::runtime::cpu::micro::memory::{COLLECTED, Narrow, Stored};
+use crate::runtime::cpu::micro::{view, view_mut};
+
+/// A gather `fn(dst, bases, index, n, apart)` of lines of `n` elements, so many bytes apart in the register:
+/// for each line an address of memory, to which the indices, in elements, are the same.
+///
+/// # Safety
+/// The register is valid for as many lines as there are bases, memory at every position;
+/// all aligned, and they do not overlap. What lies between two positions of a line is the input's.
+pub type GatherFn = unsafe fn(dst: *mut u8, bases: &[*const u8], index: *const i64, n: usize, apart: usize);
+
+/// Memory at given positions to a register.
+pub fn load_gather(dtype: DType) -> GatherFn {
+    match dtype {
+        DType::Bool | DType::U8 => gather::<u8>,
+        DType::I32 | DType::U32 | DType::F32 => words(),
+        DType::I64 | DType::F64 => gather::<u64>,
+        DType::F16 => gather_narrow::<f16>,
+        DType::BF16 => gather_narrow::<bf16>,
+    }
+}
+
+/// The loop over 32-bit elements.
+fn words() -> GatherFn {
+    #[cfg(target_arch = "x86_64")]
+    if level() >= Level::Avx2 {
+        return near::gather;
+    }
+    gather::<u32>
+}
+
+unsafe fn gather<T: Stored>(dst: *mut u8, bases: &[*const u8], index: *const i64, n: usize, apart: usize) {
+    for (line, base) in bases.iter().enumerate() {
+        // SAFETY: the contract of `GatherFn`.
+        unsafe {
+            let to: &mut [T::Register] = view_mut(dst.add(line * apart), n);
+            for (d, &i) in to.iter_mut().zip(view::<i64>(index.cast(), n)) {
+                *d = base.cast::<T>().wrapping_offset(i as isize).read().widen();
+            }
+        }
+    }
+}
+
+unsafe fn gather_narrow<T: Narrow>(
+    dst: *mut u8,
+    bases: &[*const u8],
+    index: *const i64,
+    n: usize,
+    apart: usize,
+) {
+    let widen = T::widen_all();
+    let mut raw = [T::default(); COLLECTED];
+    for (line, base) in bases.iter().enumerate() {
+        for start in (0..n).step_by(COLLECTED) {
+            let raw = &mut raw[..COLLECTED.min(n - start)];
+            // SAFETY: the contract of `GatherFn`, on a part of a line.
+            unsafe {
+                for (i, raw) in raw.iter_mut().enumerate() {
+                    let position = index.add(start + i).read() as isize;
+                    *raw = base.cast::<T>().wrapping_offset(position).read();
+                }
+                let to = dst.add(line * apart + start * size_of::<f32>());
+                widen(to, [raw.as_ptr().cast(), null(), null()], raw.len(), null());
+            }
+        }
+    }
+}
+
+/// Positions that mostly lie near each other, as those of an interpolation do: eight within
+/// eight elements are one load of each line, from which each picks its own.
+#[cfg(target_arch = "x86_64")]
+mod near {
+    use std::arch::x86_64::{
+        __m256i, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+        _mm256_or_si256, _mm256_permute4x64_epi64, _mm256_permutevar8x32_ps, _mm256_set1_epi64x,
+        _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_sub_epi64, _mm256_testz_si256,
+    };
+
+    /// Elements that are looked at together.
+    const LANES: usize = 8;
+    /// Elements loaded one by one where such do not lie near each other: others beside them hardly will.
+    const FAR: usize = 4 * LANES;
+
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn gather(
+        dst: *mut u8,
+        bases: &[*const u8],
+        index: *const i64,
+        n: usize,
+        apart: usize,
+    ) {
+        let one_by_one = |at: usize, count: usize| {
+            let to = dst.wrapping_add(at * size_of::<f32>());
+            // SAFETY: the caller's promise, for a part of each line.
+            unsafe { super::gather::<u32>(to, bases, index.add(at), count, apart) }
+        };
+        let Some(last) = n.checked_sub(LANES) else { return one_by_one(0, n) };
+        // SAFETY: the caller's promise.
+        let position = |at: usize| unsafe { index.add(at).read() };
+        let (one, other) = (position(0), position(n - 1));
+        let (low, high) = (one.min(other), one.max(other) - (LANES as i64 - 1));
+        let mut at = 0;
+        while at <= last {
+            let window = position(at).min(position(at + LANES - 1)).min(high);
+            // SAFETY: as many positions.
+            let picks = unsafe { picks(index.add(at), window) };
+            let Some(picks) = picks.filter(|_| window >= low) else {
+                let count = FAR.min(n - at);
+                one_by_one(at, count);
+                at += count;
+                continue;
+            };
+            for (line, base) in bases.iter().enumerate() {
+                // SAFETY: the caller's promise: the window lies between the first position and the last.
+                unsafe {
+                    let elements = _mm256_loadu_ps(base.cast::<f32>().wrapping_offset(window as isize));
+                    let to = dst.add(line * apart).cast::<f32>().add(at);
+                    _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(elements, picks));
+                }
+            }
+            at += LANES;
+        }
+        one_by_one(at, n - at);
+    }
+
+    /// Where positions lie in a window; `None` if one lies elsewhere.
+    ///
+    /// # Safety
+    /// The instruction set, and [`LANES`] positions.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn picks(index: *const i64, window: i64) -> Option<__m256i> {
+        let first = _mm256_set1_epi64x(window);
+        // SAFETY: the caller's promise.
+        let half = |half: usize| unsafe { _mm256_loadu_si256(index.add(half * LANES / 2).cast()) };
+        let (these, those) = (_mm256_sub_epi64(half(0), first), _mm256_sub_epi64(half(1), first));
+        let outside = _mm256_set1_epi64x(!(LANES as i64 - 1));
+        if _mm256_testz_si256(_mm256_or_si256(these, those), outside) == 0 {
+            return None;
+        }
+        let (these, those) = (_mm256_castsi256_ps(these), _mm256_castsi256_ps(those));
+        // The low words of both, whose pairs take turns.
+        let words = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(these, those));
+        Some(_mm256_permute4x64_epi64::<0b11_01_10_00>(words))
+    }
+}

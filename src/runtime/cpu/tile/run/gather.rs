@@ -1,0 +1,180 @@
+//! Loads at positions that are computed element by element.
+
+use std::ops::Range;
+
+use crate::runtime::cpu::tile::program::{Gather, Load};
+use crate::runtime::cpu::tile::run::lines::{Lines, element_of};
+use crate::runtime::cpu::tile::run::load::zero;
+use crate::runtime::cpu::tile::run::{Frame, Launch};
+
+/// Lines that are gathered by one call, at most.
+const TOGETHER: usize = 16;
+
+impl Launch<'_> {
+    /// A load at positions computed element by element.
+    #[inline(never)]
+    pub fn gather(&self, frame: &mut Frame, gather: &Gather) {
+        let load = &gather.load;
+        let lines = self.lines(frame, load.address, load.class);
+        let bytes = self.memory[load.memory as usize].bytes;
+        // SAFETY: the program's contract: registers are as wide as the class;
+        // positions are inside the buffer where nothing masks them.
+        unsafe {
+            if bytes < load.dtype.size() {
+                return zero(frame.home(load.to), 0..lines.lines * lines.len, load.lane);
+            }
+            if !self.gather_together(frame, gather, &lines) {
+                (0..lines.lines).for_each(|line| self.gather_line(frame, gather, &lines, line));
+            }
+        }
+    }
+
+    /// Gathers all lines where one index in common varies along them; gives whether it does.
+    ///
+    /// # Safety
+    /// The program's contract, and a buffer of an element.
+    unsafe fn gather_together(&self, frame: &Frame, gather: &Gather, lines: &Lines) -> bool {
+        let load = &gather.load;
+        if lines.lines == 1 || !load.bounds.is_empty() || !load.masks.is_empty() {
+            return false;
+        }
+        let (first, to) = (frame.offset(load.address), frame.home(load.to));
+        let apart = lines.len * load.lane;
+        let mut bases = [std::ptr::null(); TOGETHER];
+        for start in (0..lines.lines).step_by(TOGETHER) {
+            let bases = &mut bases[..TOGETHER.min(lines.lines - start)];
+            let mut common = None;
+            for (line, base) in (start..).zip(&mut *bases) {
+                // SAFETY: the caller's promise.
+                let found = unsafe { self.one_index(frame, load, lines, line, 0..lines.len) };
+                let Some((from, index)) = found else { return false };
+                if *common.get_or_insert(index) != index {
+                    return false;
+                }
+                *base = self.element(load, first + line as i64 * lines.line_step + from).cast_const();
+            }
+            if let Some(index) = common {
+                // SAFETY: as above.
+                unsafe { (gather.function)(to.add(start * apart), bases, index, lines.len, apart) };
+            }
+        }
+        true
+    }
+
+    /// # Safety
+    /// The program's contract, and a buffer of an element.
+    unsafe fn gather_line(&self, frame: &Frame, gather: &Gather, lines: &Lines, line: usize) {
+        let load = &gather.load;
+        let inside = self.within(frame, load, lines, line);
+        let to = frame.home(load.to).wrapping_add(line * lines.len * load.lane);
+        let first = frame.offset(load.address) + line as i64 * lines.line_step;
+        // SAFETY: the caller's promise.
+        unsafe {
+            zero(to, 0..inside.start, load.lane);
+            zero(to, inside.end..lines.len, load.lane);
+            let to_inside = to.add(inside.start * load.lane);
+            if let Some((from, index)) = self.one_index(frame, load, lines, line, inside.clone()) {
+                let base = self.element(load, first + from).cast_const();
+                return (gather.function)(to_inside, &[base], index, inside.len(), 0);
+            }
+            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * lines.len);
+            let positions = std::slice::from_raw_parts_mut(positions, lines.len);
+            for j in inside.clone() {
+                positions[j] = first + j as i64 * lines.step;
+            }
+            self.add_indices(frame, load, (line, lines.len), inside.clone(), positions);
+            let index = positions[inside.clone()].as_ptr();
+            let start = self.memory[load.memory as usize].start.cast_const();
+            (gather.function)(to_inside, &[start], index, inside.len(), 0);
+            for &(mask, class) in &load.masks {
+                let (start, step) = element_of(class, load.class, line, lines.len);
+                for j in inside.clone() {
+                    if frame.slot(mask).add(start + j * step).read() == 0 {
+                        zero(to, j..j + 1, load.lane);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where one index alone varies along a line, and each of its values is a position from some
+    /// element on: how far that is from the first, and the index.
+    ///
+    /// # Safety
+    /// The program's contract.
+    unsafe fn one_index(
+        &self,
+        frame: &Frame,
+        load: &Load,
+        lines: &Lines,
+        line: usize,
+        inside: Range<usize>,
+    ) -> Option<(i64, *const i64)> {
+        if !load.masks.is_empty() || lines.step != 0 {
+            return None;
+        }
+        let (mut from, mut along) = (0, None);
+        for indexed in &load.indices {
+            let (start, step) = element_of(indexed.class, load.class, line, lines.len);
+            let index = frame.slot(indexed.index).cast::<i64>().wrapping_add(start).cast_const();
+            if step == 0 {
+                // SAFETY: the caller's promise.
+                let index = unsafe { index.read() };
+                (!indexed.checked || (0..indexed.extent as i64).contains(&index)).then_some(())?;
+                from += index * indexed.stride;
+            } else if along.replace((index.wrapping_add(inside.start), indexed)).is_some() {
+                return None;
+            }
+        }
+        let (index, indexed) = along.filter(|(_, indexed)| indexed.stride == 1)?;
+        if indexed.checked {
+            // SAFETY: the caller's promise.
+            let values = unsafe { std::slice::from_raw_parts(index, inside.len()) };
+            let last = indexed.extent as i64 - 1;
+            // Of what lies outside one of the two is negative.
+            let signs = values.iter().fold(0, |signs, &i| signs | i | last.wrapping_sub(i));
+            (signs >= 0).then_some(())?;
+        }
+        Some((from, index))
+    }
+
+    /// Adds the computed parts to the positions along a line. Where a mask
+    /// forbids the load, the position becomes 0, which exists.
+    ///
+    /// # Safety
+    /// The program's contract.
+    unsafe fn add_indices(
+        &self,
+        frame: &Frame,
+        load: &Load,
+        (line, len): (usize, usize),
+        inside: Range<usize>,
+        positions: &mut [i64],
+    ) {
+        let open = |j: usize| {
+            load.masks.iter().all(|&(mask, class)| {
+                let (start, step) = element_of(class, load.class, line, len);
+                // SAFETY: the program's contract.
+                unsafe { frame.slot(mask).add(start + j * step).read() != 0 }
+            })
+        };
+        for indexed in &load.indices {
+            let (start, step) = element_of(indexed.class, load.class, line, len);
+            let index = frame.slot(indexed.index).cast::<i64>();
+            for j in inside.clone() {
+                // SAFETY: the program's contract.
+                let index = unsafe { index.add(start + j * step).read() };
+                if load.masks.is_empty() || open(j) {
+                    positions[j] += self.checked(index, indexed) * indexed.stride;
+                }
+            }
+        }
+        if !load.masks.is_empty() {
+            for j in inside {
+                if !open(j) {
+                    positions[j] = 0;
+                }
+            }
+        }
+    }
+}
