@@ -162,7 +162,10 @@ impl<'a, T: Element> Job<'a, T> {
             if work < 2 * LEAST || !(tall || wide) {
                 return;
             }
-            let across = !self.computes_left() && grid.col_step >= 4 * grid.row_step;
+            // Tasks that share columns copy the same of B, where it is copied, and tasks that
+            // share rows the same of A.
+            let least = if self.right_in_place { 4 * grid.row_step } else { grid.row_step };
+            let across = !self.computes_left() && grid.col_step >= least;
             if wide && (!tall || across) {
                 grid.col_step = even(grid.col_step, grid.col_step.div_ceil(2), columns);
             } else {
@@ -435,5 +438,35 @@ unsafe fn deliver<T: Element>(job: &Job<T>, area: &Area, sum: Sum<T>) {
             unsafe { pack::scatter(job.kernel, sum.ptr, sum.ld, to, strides, extents) };
         }
         Output::Strided { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernels::private::Sealed;
+    use super::*;
+
+    /// The tasks of `m` by `n` over a depth of 784 for two threads: rows and columns of each.
+    fn task_of(m: usize, n: usize) -> [usize; 2] {
+        let (batch, width) = (&|_: usize| 0, n as isize);
+        let ptr = std::ptr::dangling::<f32>();
+        let a = Operand::Strided { ptr, row_stride: 784, depth_stride: 1, batch };
+        let b = Operand::Strided { ptr, row_stride: 1, depth_stride: width, batch };
+        let out = Output::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
+        let problem = Problem { batch: 1, m, n, k: 784, a, b, out };
+        let job = Job::new(&problem, &<f32 as Sealed>::kernels()[0], 2);
+        assert!(!job.shares(), "each task copies for itself");
+        let grid = job.grid(0..1, 0..n, m);
+        [grid.row_step, grid.col_step]
+    }
+
+    #[test]
+    fn tasks_divide_what_is_larger_to_copy() {
+        let copied = |m: usize, n: usize| {
+            let [rows, cols] = task_of(m, n);
+            n.div_ceil(cols) * m + m.div_ceil(rows) * n
+        };
+        // By rows or by columns alone 2,304 or 1,536; and 768 or 1,152.
+        assert_eq!((copied(256, 512), copied(256, 128)), (1536, 768));
     }
 }
