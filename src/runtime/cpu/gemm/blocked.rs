@@ -137,6 +137,16 @@ impl<'a, T: Element> Job<'a, T> {
         even(n, most, self.kernel.columns)
     }
 
+    /// Rows of a task where B is shared, so that nothing is copied again however few they are. Cores are seldom equally
+    /// quick, and with small tasks each does as much as it can.
+    fn shared_rows(&self) -> usize {
+        /// Tasks for each thread.
+        const EACH: usize = 8;
+        /// Rows that are worth reading a panel of B for.
+        const LEAST: usize = 64;
+        self.problem.m.div_ceil(EACH * self.workers).clamp(LEAST, ROWS)
+    }
+
     /// Cuts columns of some batches, and at most `rows` rows at a time.
     fn grid(&self, batches: Range<usize>, cols: Range<usize>, rows: usize) -> Grid {
         let m = self.problem.m;
@@ -230,7 +240,7 @@ unsafe fn run_shared<T: Element>(job: &Job<T>, batch: usize, cols: Range<usize>)
         let shared = Shared { base, layout, start: cols.start };
         // SAFETY: the room holds what is packed; the caller's promise.
         unsafe { pack_shared(job, batch, &cols, &shared) };
-        let grid = job.grid(batch..batch + 1, cols, ROWS);
+        let grid = job.grid(batch..batch + 1, cols, job.shared_rows());
         // SAFETY: the caller's promise.
         job.for_each(&grid, |area| unsafe { task(job, &area, Some(&shared)) });
     });
@@ -446,27 +456,38 @@ mod tests {
     use super::super::kernels::private::Sealed;
     use super::*;
 
-    /// The tasks of `m` by `n` over a depth of 784 for two threads: rows and columns of each.
-    fn task_of(m: usize, n: usize) -> [usize; 2] {
+    /// What is decided about `m` by `n` over a depth of 784 for two threads.
+    fn decided<R>(m: usize, n: usize, ask: impl Fn(&Job<'_, f32>) -> R) -> R {
         let (batch, width) = (&|_: usize| 0, n as isize);
         let ptr = std::ptr::dangling::<f32>();
         let a = Operand::Strided { ptr, row_stride: 784, depth_stride: 1, batch };
         let b = Operand::Strided { ptr, row_stride: 1, depth_stride: width, batch };
         let out = Output::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
         let problem = Problem { batch: 1, m, n, k: 784, a, b, out };
-        let job = Job::new(&problem, &<f32 as Sealed>::kernels()[0], 2);
-        assert!(!job.shares(), "each task copies for itself");
-        let grid = job.grid(0..1, 0..n, m);
-        [grid.row_step, grid.col_step]
+        ask(&Job::new(&problem, &<f32 as Sealed>::kernels()[0], 2))
     }
 
     #[test]
     fn tasks_divide_what_is_larger_to_copy() {
         let copied = |m: usize, n: usize| {
-            let [rows, cols] = task_of(m, n);
-            n.div_ceil(cols) * m + m.div_ceil(rows) * n
+            let grid = decided(m, n, |job| {
+                assert!(!job.shares(), "each task copies for itself");
+                job.grid(0..1, 0..n, m)
+            });
+            n.div_ceil(grid.col_step) * m + m.div_ceil(grid.row_step) * n
         };
         // By rows or by columns alone 2,304 or 1,536; and 768 or 1,152.
         assert_eq!((copied(256, 512), copied(256, 128)), (1536, 768));
+    }
+
+    #[test]
+    fn tasks_that_share_copies_are_small() {
+        for (m, tasks) in [(1024, 15), (512, 7), (257, 4)] {
+            let grid = decided(m, 1024, |job| {
+                assert!(job.shares());
+                job.grid(0..1, 0..1024, job.shared_rows())
+            });
+            assert!(grid.tasks() >= tasks, "{m} rows: {} tasks", grid.tasks());
+        }
     }
 }

@@ -83,6 +83,7 @@ mod near {
         _mm256_or_si256, _mm256_permute4x64_epi64, _mm256_permutevar8x32_ps, _mm256_set1_epi64x,
         _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_sub_epi64, _mm256_testz_si256,
     };
+    use std::ops::RangeInclusive;
 
     /// Elements that are looked at together.
     const LANES: usize = 8;
@@ -106,13 +107,16 @@ mod near {
         // SAFETY: the caller's promise.
         let position = |at: usize| unsafe { index.add(at).read() };
         let (one, other) = (position(0), position(n - 1));
-        let (low, high) = (one.min(other), one.max(other) - (LANES as i64 - 1));
+        let known = one.min(other)..=one.max(other);
         let mut at = 0;
         while at <= last {
-            let window = position(at).min(position(at + LANES - 1)).min(high);
-            // SAFETY: as many positions.
-            let picks = unsafe { picks(index.add(at), window) };
-            let Some(picks) = picks.filter(|_| window >= low) else {
+            let window = window(position(at).min(position(at + LANES - 1)), &known);
+            let picks = match window {
+                // SAFETY: as many positions.
+                Some(window) => unsafe { picks(index.add(at), window) },
+                None => None,
+            };
+            let (Some(window), Some(picks)) = (window, picks) else {
                 let count = FAR.min(n - at);
                 one_by_one(at, count);
                 at += count;
@@ -129,6 +133,13 @@ mod near {
             at += LANES;
         }
         one_by_one(at, n - at);
+    }
+
+    /// Where [`LANES`] elements start that are known to be there, at a position or before; `None` if
+    /// there are none.
+    fn window(position: i64, known: &RangeInclusive<i64>) -> Option<i64> {
+        let start = position.min(known.end() - (LANES as i64 - 1));
+        (start >= *known.start()).then_some(start)
     }
 
     /// Where positions lie in a window; `None` if one lies elsewhere.
@@ -150,5 +161,25 @@ mod near {
         // The low words of both, whose pairs take turns.
         let words = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(these, those));
         Some(_mm256_permute4x64_epi64::<0b11_01_10_00>(words))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn nothing_is_loaded_but_what_lies_between_positions() {
+            let known = -3..=20;
+            for position in -20..40 {
+                let elements = window(position, &known).map(|start| start..=start + 7);
+                let expected = match position {
+                    ..-3 => None,
+                    -3..14 => Some(position..=position + 7),
+                    14.. => Some(13..=20),
+                };
+                assert_eq!(elements, expected, "at {position}");
+            }
+            assert_eq!(window(2, &(0..=6)), None);
+        }
     }
 }
