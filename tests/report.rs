@@ -122,6 +122,19 @@ fn a_device_that_is_not_there_is_planned_for_but_does_not_run() {
 }
 
 #[test]
+fn what_two_lines_ask_for_counts_for_the_first() {
+    with_context(&Context::new(), || {
+        let x = leaf([10], Device::cpu());
+        let one = &x + 1.0;
+        let other = &x + 1.0;
+        let line = line!() - 2;
+        let plan = (one * other).tanh().plan().unwrap();
+        let lines: Vec<u32> = plan.kernels[0].lines.iter().map(|at| at.line()).collect();
+        assert!(lines.contains(&line) && !lines.contains(&(line + 1)), "{line} in {lines:?}");
+    });
+}
+
+#[test]
 fn lines_are_those_of_the_graph_asked_about() {
     with_context(&Context::new(), || {
         let x = leaf([10], Device::cpu());
