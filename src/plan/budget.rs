@@ -211,10 +211,11 @@ fn over_budget(excess: Excess, plan: &Plan, collected: &Collected) -> Error {
 fn alive_at_peak(plan: &Plan, collected: &Collected, device: Device) -> Vec<LiveTensor> {
     let graph = &plan.schedule.graph;
     let memory = &plan.schedule.memory;
+    let lines = plan.lines(collected);
     let named = |id: crate::ir::NodeId, bytes: usize| {
         let node = graph.node(id);
         let (name, shape) = (node.op.name().to_string(), node.ty.shape.clone());
-        let at = Some(plan.line(collected, id).unwrap_or(node.span));
+        let at = Some(lines[id.index()].unwrap_or(node.span));
         LiveTensor { name, shape, bytes: bytes as u64, at }
     };
     let results = memory.results.iter().filter(|r| r.device == device && r.donated.is_none());

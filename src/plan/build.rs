@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::LoopSpec;
-use crate::ir::rewrite::Renumbering;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
@@ -32,7 +31,8 @@ pub struct Plan {
     /// the bytes that their steps may take; the newest last.
     pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
     scratch: OnceLock<Vec<(Device, u64)>>,
-    askers: OnceLock<Renumbering>,
+    /// Whose line asked for what a run may have to name, ascending: plans keep it, so no more than that.
+    named: OnceLock<Vec<(NodeId, NodeId)>>,
 }
 
 /// Bytes that results and values between steps may take, by device.
@@ -96,15 +96,37 @@ impl Plan {
             compiled: OnceLock::new(),
             fitted: Mutex::default(),
             scratch: OnceLock::new(),
-            askers: OnceLock::new(),
+            named: OnceLock::new(),
         }
     }
 
-    /// The user's line that asked for a value of the plan's graph, in the graph that
-    /// the plan was looked up with.
+    /// For each value of the plan's graph, the user's line that asked for it, in the graph
+    /// that the plan was looked up with.
+    pub(crate) fn lines(&self, collected: &Collected) -> Vec<Option<Span>> {
+        self.schedule.askers().iter().map(|asker| asker.map(|asker| collected.span(asker))).collect()
+    }
+
+    /// One of [`Plan::lines`], of a value that has memory of its own, arrives from another device or is
+    /// found by indices.
     pub(crate) fn line(&self, collected: &Collected, id: NodeId) -> Option<Span> {
-        let askers = self.askers.get_or_init(|| self.schedule.askers());
-        askers.get(id).map(|asker| collected.span(asker))
+        let named = self.named.get_or_init(|| self.named());
+        let at = named.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(collected.span(named[at].1))
+    }
+
+    fn named(&self) -> Vec<(NodeId, NodeId)> {
+        let Schedule { graph, steps, memory, .. } = &self.schedule;
+        let results = memory.results.iter().map(|result| result.node);
+        let arrives = |step: &&Step| matches!(step.action, Action::Transfer { .. });
+        let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
+        let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
+        let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
+        let askers = self.schedule.askers();
+        let mut named: Vec<_> = ids.filter_map(|id| Some((id, askers.get(id)?))).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.shrink_to_fit();
+        named
     }
 
     /// The most that any launch takes for itself on each device, in bytes.
@@ -326,6 +348,10 @@ pub(crate) fn capabilities(context: &Context, device: Device) -> Capabilities {
     }
 }
 
+fn uses_indices(op: &Op) -> bool {
+    matches!(op, Op::Gather(_) | Op::Scatter(..))
+}
+
 fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
     match &step.action {
         Action::Transfer { .. } => Ok(Run::Transfer),
@@ -334,8 +360,7 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
-            let uses = |id: &&NodeId| matches!(graph.node(**id).op, Op::Gather(_) | Op::Scatter(..));
-            let indexes = step.members.iter().find(uses).copied();
+            let indexes = step.members.iter().find(|id| uses_indices(&graph.node(**id).op)).copied();
             Ok(Run::Program { program, bytes, indexes, replay: Replay::default() })
         }
     }

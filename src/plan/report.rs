@@ -241,8 +241,8 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
 
 /// For each node of the plan's graph, the user's line.
 fn spans(plan: &Plan, collected: &Collected) -> Vec<Span> {
-    let nodes = (0..).map(NodeId).zip(&plan.schedule.graph.nodes);
-    nodes.map(|(id, node)| plan.line(collected, id).unwrap_or(node.span)).collect()
+    let lines = plan.lines(collected).into_iter().zip(&plan.schedule.graph.nodes);
+    lines.map(|(line, node)| line.unwrap_or(node.span)).collect()
 }
 
 fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64) {
