@@ -18,6 +18,16 @@ pub enum ResultType {
     Bool,
 }
 
+impl ResultType {
+    /// The type, for operands of type `dtype`.
+    pub const fn of(self, dtype: DType) -> DType {
+        match self {
+            ResultType::Same => dtype,
+            ResultType::Bool => DType::Bool,
+        }
+    }
+}
+
 /// Which kinds of operand type a row accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepts {
@@ -37,6 +47,15 @@ impl Accepts {
             Kind::Int => self.int,
             Kind::Float => self.float,
         }
+    }
+
+    /// What is accepted, for people: `"a bool or integer type"`.
+    #[cold]
+    pub fn description(self) -> String {
+        let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
+        let names: Vec<&str> = kinds.iter().filter(|kind| self.kind(kind.0)).map(|kind| kind.1).collect();
+        let article = if names.first() == Some(&"integer") { "an" } else { "a" };
+        format!("{article} {} type", names.join(" or "))
     }
 }
 
@@ -174,10 +193,7 @@ impl AluOp {
     /// The operation on operands of type `dtype`, rounded and wrapped to the
     /// result's type. For `Where`, `dtype` is the values' type.
     pub fn eval(self, dtype: DType, operands: &[Scalar]) -> Scalar {
-        let result = match self.result() {
-            ResultType::Same => dtype,
-            ResultType::Bool => DType::Bool,
-        };
+        let result = self.result().of(dtype);
         if dtype.is_float() {
             let x: smallvec::SmallVec<[f64; 3]> = operands.iter().map(|s| s.as_f64()).collect();
             Scalar::Float(self.eval_float(&x)).cast(result)

@@ -5,8 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Device, Dims, Kind, Shape};
-use crate::ir::alu::{AluOp, ResultType};
+use crate::base::{DType, Device, Dims, Shape};
+use crate::ir::alu::AluOp;
 use crate::ir::op::{ContractDims, LoopSpec, Op, Packing, PadAxis, SliceAxis, WindowAxis};
 use crate::ir::ty::Type;
 
@@ -254,11 +254,11 @@ fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     if let Some(other) = values.iter().find(|t| t.dtype != dtype) {
         return Err(Mismatch::new("operands of one type", format!("{dtype} and {}", other.dtype)));
     }
-    Ok(of_common_shape(operands)?.with_dtype(alu_dtype(op, dtype)?))
+    let result = alu_dtype(op, dtype)?;
+    Ok(of_common_shape(operands)?.with_dtype(result))
 }
 
-/// [`infer`] of a scalar operation, but for [`AluOp::Where`], whose operands all have this type: most do,
-/// and most results have it too.
+/// [`infer`] of a scalar operation, not [`AluOp::Where`], whose operands all have this type, as most do.
 ///
 /// # Errors
 /// A [`Mismatch`] when the operation does not take elements of this type.
@@ -270,19 +270,10 @@ pub fn infer_alike(op: AluOp, operand: &Type) -> Inferred {
 /// The type of the elements of a scalar operation's result, from its operands'.
 #[inline]
 fn alu_dtype(op: AluOp, dtype: DType) -> Result<DType, Mismatch> {
-    match op.result() {
-        _ if !op.accepts().kind(dtype.kind()) => Err(refused(op, dtype)),
-        ResultType::Same => Ok(dtype),
-        ResultType::Bool => Ok(DType::Bool),
+    if op.accepts().kind(dtype.kind()) {
+        return Ok(op.result().of(dtype));
     }
-}
-
-#[cold]
-fn refused(op: AluOp, dtype: DType) -> Mismatch {
-    let kinds = [(Kind::Bool, "bool"), (Kind::Int, "integer"), (Kind::Float, "floating")];
-    let names: Vec<&str> = kinds.iter().filter(|k| op.accepts().kind(k.0)).map(|k| k.1).collect();
-    let article = if names.first() == Some(&"integer") { "an" } else { "a" };
-    Mismatch::new(format!("{article} {} type", names.join(" or ")), dtype.to_string())
+    Err(Mismatch::new(op.accepts().description(), dtype.to_string()))
 }
 
 /// An operand of the shape that all extend to.

@@ -174,6 +174,7 @@ impl Writer {
 
     /// One number for both: there are fewer than 32 tags.
     fn tag(&mut self, tag: u8, detail: u64) {
+        debug_assert!(tag < 32 && detail >> 59 == 0, "{tag} and {detail} are told apart");
         self.word(detail << 5 | u64::from(tag));
     }
 

@@ -4,7 +4,7 @@ use std::ptr::null;
 
 use super::{LENGTHS, Register, Rng, equal, register_type, samples};
 use crate::base::{DType, Scalar};
-use crate::ir::alu::{AluOp, ResultType};
+use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
     Apart, Form, MicroFn, Operation, Side, Variants, alu, alu_variants, bitcast, cast, nt_fence, pair,
@@ -77,7 +77,7 @@ fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng)
     if op == AluOp::Where {
         sources[0] = Register::of(DType::Bool, &samples(DType::Bool, n.max(1), rng));
     }
-    let result = if op.result() == ResultType::Bool { DType::Bool } else { dtype };
+    let result = op.result().of(dtype);
     let mut dst = Register::new(result, n);
     let (before, after) = (dst.get(n), n);
     let micro = alu(op, dtype, forms);
