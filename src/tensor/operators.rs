@@ -175,3 +175,28 @@ impl Not for Tensor {
         Tensor::apply("bitwise_not", Span::caller(), Op::Alu(AluOp::Not), &[&self])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Device;
+
+    /// Operands of one type go another way than those of several.
+    #[test]
+    fn operators_take_and_give_the_types_that_they_do_in_pytorch() {
+        let of = |values: [i32; 2], dtype| Tensor::from_slice(&values, [2], ()).to_dtype(dtype);
+        let pair = |dtype| (of([7, 0], dtype), of([2, 1], dtype));
+        let (a, b) = pair(DType::I32);
+        assert_eq!((&a / &b).to_vec::<f32>().unwrap(), [3.5, 0.0]);
+        assert_eq!((&a / b.to_dtype(DType::I64)).dtype(), DType::F32);
+        assert_eq!((&a - &b).to_vec::<i32>().unwrap(), [5, -1]);
+        let (a, b) = pair(DType::F16);
+        assert_eq!((&a / &b).dtype(), DType::F16);
+        let (a, b) = pair(DType::Bool);
+        assert_eq!((&a + &b).to_vec::<bool>().unwrap(), [true, true]);
+        assert_eq!((&a * &b).to_vec::<bool>().unwrap(), [true, false]);
+        assert!((&a - &b).check().is_err());
+        let apart = Tensor::ones([2], Device::meta());
+        assert!((&apart + Tensor::ones([2], ())).check().is_err());
+    }
+}
