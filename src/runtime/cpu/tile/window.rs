@@ -1,6 +1,6 @@
 //! Blocks of a matrix whose elements are those of one input, moved: the
 //! patches of a convolution, padding, any view that strides per matrix axis do
-//! not describe. Runs along the innermost axis are copied as runs.
+//! not describe. Elements along the innermost axis are copied as runs.
 
 use std::fmt;
 use std::ops::Range;
@@ -66,11 +66,14 @@ struct Condition {
     high: i64,
 }
 
-/// Elements of a line along the innermost axis.
+/// Elements of a line: whole rows along the innermost axis, one after the other along the axis
+/// around it, or a part of one row.
 #[derive(Debug)]
-struct Run {
-    /// The first one's place in the block's line.
+struct Patch {
+    /// The first element's place in the block's line.
     place: usize,
+    rows: usize,
+    /// Elements of a row.
     len: usize,
     values: Values,
 }
@@ -157,9 +160,9 @@ impl Window {
             conditions: self.conditions.iter().map(|condition| condition.start).collect(),
         };
         let start = at(&self.batch, batch, &start);
-        let runs = self.runs(along);
+        let patches = self.patches(along);
         // For few lines finding out takes as long as it saves.
-        let reach = (lines.len() > FEW).then(|| self.reach(&runs));
+        let reach = (lines.len() > FEW).then(|| self.reach(&patches));
         let ahead = self.ahead();
         let mut open: SmallVec<[bool; CONDITIONS]> = SmallVec::from_elem(true, self.conditions.len());
         let mut values = start.clone();
@@ -174,42 +177,54 @@ impl Window {
             if let Some(reach) = &reach {
                 self.find_open(&values, reach, &mut open);
             }
-            for run in &runs {
-                if ahead.distance != 0 && line.is_multiple_of(ahead.every) {
-                    self.prefetch(memory, &values, run, ahead.distance);
-                }
+            if ahead.distance != 0 && line.is_multiple_of(ahead.every) {
+                patches.iter().for_each(|patch| self.prefetch(memory, &values, patch, ahead.distance));
+            }
+            for patch in &patches {
                 // SAFETY: the caller's promise.
-                unsafe { self.run(memory, &values, &open, run, to.wrapping_add(run.place * block.lane)) };
+                unsafe {
+                    self.copy(memory, &values, &open, patch, to.wrapping_add(patch.place * block.lane))
+                };
             }
         }
     }
 
-    /// The runs of some elements of a line; all lines have the same.
-    fn runs(&self, along: Range<usize>) -> SmallVec<[Run; 16]> {
+    /// The patches of some elements of a line; all lines have the same.
+    fn patches(&self, along: Range<usize>) -> SmallVec<[Patch; 8]> {
         let zero = Values { address: 0, conditions: self.conditions.iter().map(|_| 0).collect() };
         let extent = self.along.last().map_or(1, |axis| axis.extent);
-        let mut runs = SmallVec::new();
+        let outer = self.outer();
+        let rows = outer.filter(|_| self.rectangular()).map_or(1, |axis| axis.extent);
+        let mut patches = SmallVec::new();
         let mut next = along.start;
-        // Axes around the innermost: mostly the next position is one along the last of them.
-        let (outer, inner) = match self.along.split_last() {
-            Some((inner, outer)) => (outer, std::slice::from_ref(inner)),
-            None => (&[][..], &[][..]),
-        };
-        let mut row = zero.clone();
         while next < along.end {
-            match outer.last() {
-                Some(axis) if next > along.start && !(next / extent).is_multiple_of(axis.extent) => {
-                    row.add(&axis.step, 1);
-                }
-                _ => row = at(outer, next / extent, &zero),
-            }
-            let len = (extent - next % extent).min(along.end - next);
-            let values =
-                if next.is_multiple_of(extent) { row.clone() } else { at(inner, next % extent, &row) };
-            runs.push(Run { place: next - along.start, len, values });
-            next += len;
+            let (row, rest) = (next / extent, along.end - next);
+            let whole = next.is_multiple_of(extent) && rest >= extent;
+            let (rows, len) = if whole {
+                ((rows - row % rows).min(rest / extent), extent)
+            } else {
+                (1, (extent - next % extent).min(rest))
+            };
+            patches.push(Patch {
+                place: next - along.start,
+                rows,
+                len,
+                values: at(&self.along, next, &zero),
+            });
+            next += rows * len;
         }
-        runs
+        patches
+    }
+
+    /// The axis around the innermost.
+    fn outer(&self) -> Option<&Axis> {
+        self.along.iter().rev().nth(1)
+    }
+
+    /// Whether what holds of a patch is a rectangle: no condition is about both its rows and the
+    /// elements along them.
+    fn rectangular(&self) -> bool {
+        (0..self.conditions.len()).all(|i| self.step(i) == 0 || self.row_step(i) == 0)
     }
 
     /// What to ask for while lines are copied: the same of the outermost axis's next, for as
@@ -225,36 +240,54 @@ impl Window {
         }
     }
 
-    /// Asks for a run so far behind one.
-    fn prefetch(&self, memory: Memory, line: &Values, run: &Run, distance: i64) {
+    /// Asks for a patch so far behind one.
+    fn prefetch(&self, memory: Memory, line: &Values, patch: &Patch, distance: i64) {
         let size = self.dtype.size();
-        let first = line.address + run.values.address + distance;
-        let start = memory.start.wrapping_offset(first as isize * size as isize);
-        micro::prefetch_far(start, run.len * self.stride().unsigned_abs() as usize * size);
+        for row in 0..patch.rows {
+            let first = line.address + patch.values.address + distance + row as i64 * self.pitch();
+            let start = memory.start.wrapping_offset(first as isize * size as isize);
+            micro::prefetch_far(start, patch.len * self.stride().unsigned_abs() as usize * size);
+        }
     }
 
-    /// From an element of a run to the next.
+    /// From an element of a row to the next.
     fn stride(&self) -> i64 {
         self.along.last().map_or(1, |axis| axis.step.address)
     }
 
-    /// What a condition's value grows by from an element of a run to the next.
+    /// From a row of a patch to the next.
+    fn pitch(&self) -> i64 {
+        self.outer().map_or(0, |axis| axis.step.address)
+    }
+
+    /// What a condition's value grows by from an element of a row to the next.
     fn step(&self, condition: usize) -> i64 {
         self.along.last().map_or(0, |axis| axis.step.conditions[condition])
     }
 
-    /// The least and the greatest that runs add to each condition's value.
-    fn reach(&self, runs: &[Run]) -> SmallVec<[(i64, i64); CONDITIONS]> {
-        let mut reach = SmallVec::from_elem((i64::MAX, i64::MIN), self.conditions.len());
-        for run in runs {
-            for (i, (least, greatest)) in reach.iter_mut().enumerate() {
-                let first = run.values.conditions[i];
-                let last = first + self.step(i) * (run.len as i64 - 1);
-                *least = first.min(last).min(*least);
-                *greatest = first.max(last).max(*greatest);
-            }
-        }
-        reach
+    /// The same from a row of a patch to the next.
+    fn row_step(&self, condition: usize) -> i64 {
+        self.outer().map_or(0, |axis| axis.step.conditions[condition])
+    }
+
+    /// The least and the greatest that a condition's value is on a patch, of a line's value.
+    fn bounds(&self, condition: usize, patch: &Patch) -> (i64, i64) {
+        let grows = [
+            self.step(condition) * (patch.len as i64 - 1),
+            self.row_step(condition) * (patch.rows as i64 - 1),
+        ];
+        let first = patch.values.conditions[condition];
+        let reach = |end: fn(i64, i64) -> i64| first + grows.iter().map(|&grown| end(grown, 0)).sum::<i64>();
+        (reach(i64::min), reach(i64::max))
+    }
+
+    /// The least and the greatest that patches add to each condition's value.
+    fn reach(&self, patches: &[Patch]) -> SmallVec<[(i64, i64); CONDITIONS]> {
+        let bounds = |i| {
+            let bounds = patches.iter().map(|patch| self.bounds(i, patch));
+            bounds.fold((i64::MAX, i64::MIN), |(least, most), (low, high)| (least.min(low), most.max(high)))
+        };
+        (0..self.conditions.len()).map(bounds).collect()
     }
 
     /// Which conditions may not hold everywhere on a line; mostly none.
@@ -265,45 +298,65 @@ impl Window {
         }
     }
 
-    /// # Safety
-    /// As [`Window::write`], for a run at `to` and what is open on its line.
-    #[inline]
-    unsafe fn run(&self, memory: Memory, line: &Values, open: &[bool], run: &Run, to: *mut u8) {
-        let mut inside = 0..run.len;
+    /// The rows of a patch and the elements of each where all conditions hold.
+    fn inside(&self, line: &Values, open: &[bool], patch: &Patch) -> [Range<usize>; 2] {
+        let mut inside = [0..patch.rows, 0..patch.len];
         for (i, &Condition { low, high, .. }) in self.conditions.iter().enumerate() {
             if !open[i] {
                 continue;
             }
-            let (first, step) = (line.conditions[i] + run.values.conditions[i], self.step(i));
-            let last = first + step * (run.len as i64 - 1);
-            if first.min(last) >= low && first.max(last) < high {
+            let (least, greatest) = self.bounds(i, patch);
+            if line.conditions[i] + least >= low && line.conditions[i] + greatest < high {
                 continue;
             }
+            let first = line.conditions[i] + patch.values.conditions[i];
+            // It is about one of the two.
+            let (axis, step) = match self.row_step(i) {
+                step if patch.rows > 1 && step != 0 => (0, step),
+                _ => (1, self.step(i)),
+            };
             let held = holds(first, step, low, high);
-            inside = inside.start.max(held.start)..inside.end.min(held.end);
+            inside[axis] = inside[axis].start.max(held.start)..inside[axis].end.min(held.end);
         }
+        inside
+    }
+
+    /// # Safety
+    /// As [`Window::write`], for a patch at `to` and what is open on its line.
+    #[inline]
+    unsafe fn copy(&self, memory: Memory, line: &Values, open: &[bool], patch: &Patch, to: *mut u8) {
+        let [rows, inside] = self.inside(line, open, patch);
         let lane = Lane::of(self.dtype).size();
-        if inside.is_empty() {
+        let row = patch.len * lane;
+        if rows.is_empty() || inside.is_empty() {
             // SAFETY: the caller's promise; zero bytes are 0 in every type.
-            return unsafe { to.write_bytes(0, run.len * lane) };
+            return unsafe { to.write_bytes(0, patch.rows * row) };
         }
-        let step = self.stride();
-        let first = line.address + run.values.address + inside.start as i64 * step;
-        let from = memory.start.wrapping_offset(first as isize * self.dtype.size() as isize).cast_const();
+        let (step, size) = (self.stride(), self.dtype.size() as isize);
+        let first = line.address + patch.values.address + inside.start as i64 * step;
+        let pitch = self.pitch() as isize * size;
+        let from = memory.start.wrapping_offset(first as isize * size).cast_const();
+        let (before, count) = (inside.start * lane, inside.len());
+        let after = row - before - count * lane;
         // SAFETY: the caller's promise.
         unsafe {
-            // Most runs are inside, and even nothing is a call.
-            if inside.start > 0 {
-                to.write_bytes(0, inside.start * lane);
-            }
-            if inside.end < run.len {
-                to.add(inside.end * lane).write_bytes(0, (run.len - inside.end) * lane);
-            }
-            let to = to.add(inside.start * lane);
-            match self.copy {
-                Copying::Bytes => to.copy_from_nonoverlapping(from, inside.len() * lane),
-                Copying::Widen(function) => function(to, [from; 3], inside.len(), from),
-                Copying::Strided(function) => function(to, from, step as isize, inside.len()),
+            to.write_bytes(0, rows.start * row);
+            to.add(rows.end * row).write_bytes(0, (patch.rows - rows.end) * row);
+            for i in rows {
+                let (to, from) = (to.add(i * row), from.wrapping_offset(i as isize * pitch));
+                // Most rows are inside, and even nothing is a call.
+                if before > 0 {
+                    to.write_bytes(0, before);
+                }
+                if after > 0 {
+                    to.add(row - after).write_bytes(0, after);
+                }
+                let to = to.add(before);
+                match self.copy {
+                    Copying::Bytes => to.copy_from_nonoverlapping(from, count * lane),
+                    Copying::Widen(function) => function(to, [from; 3], count, from),
+                    Copying::Strided(function) => function(to, from, step as isize, count),
+                }
             }
         }
     }
@@ -337,5 +390,76 @@ impl fmt::Display for Window {
             writeln!(f, "  if {low} <= {start} + .. < {high}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An extent, and steps of the address and of two conditions' values.
+    fn axis(most: usize) -> impl Strategy<Value = Axis> {
+        (1..=most, -20i64..=20, prop::collection::vec(-1i64..=2, 2)).prop_map(|(extent, address, steps)| {
+            // An address of 1 or 2 apart has loops of its own.
+            let address =
+                if address.abs() > 10 { address.signum() * (address.abs() % 2 + 1) } else { address };
+            Axis { extent, step: Values { address, conditions: steps.into() } }
+        })
+    }
+
+    fn window() -> impl Strategy<Value = Window> {
+        let axes = |most| prop::collection::vec(axis(most), 0..4);
+        let condition = (-4i64..4, -4i64..2, 0i64..9).prop_map(|(start, low, len)| Condition {
+            start,
+            low,
+            high: low + len,
+        });
+        (axes(2), axes(3), axes(6), prop::collection::vec(condition, 2)).prop_map(
+            |(batch, lines, along, conditions)| {
+                let copy = Copying::of(DType::I32, along.last().map_or(1, |axis| axis.step.address));
+                let conditions = conditions.into();
+                Window { input: 0, dtype: DType::I32, batch, lines, along, start: 1000, conditions, copy }
+            },
+        )
+    }
+
+    fn size(axes: &[Axis]) -> usize {
+        axes.iter().map(|axis| axis.extent).product()
+    }
+
+    /// The element at a position, from its address and its conditions alone.
+    fn element(window: &Window, memory: &[i32], [batch, line, along]: [usize; 3]) -> i32 {
+        let conditions = window.conditions.iter().map(|condition| condition.start).collect();
+        let start = Values { address: window.start, conditions };
+        let values = at(&window.along, along, &at(&window.lines, line, &at(&window.batch, batch, &start)));
+        let holds = |(condition, value): (&Condition, &i64)| (condition.low..condition.high).contains(value);
+        let inside = window.conditions.iter().zip(&values.conditions).all(holds);
+        if inside { memory[values.address as usize] } else { 0 }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_hold_what_each_element_is(window in window(), ends in prop::array::uniform4(0.0..1.0)) {
+            let memory: Vec<i32> = (1..=2000).collect();
+            let range = |axes: &[Axis], a: f64, b: f64| {
+                let [a, b] = [a, b].map(|x| (x * size(axes) as f64) as usize);
+                a.min(b)..a.max(b) + 1
+            };
+            let lines = range(&window.lines, ends[0], ends[1]);
+            let along = range(&window.along, ends[2], ends[3]);
+            let batch = size(&window.batch) - 1;
+            let mut block = vec![-1; lines.len() * along.len()];
+            let input = Memory { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
+            let to = Lines { start: block.as_mut_ptr().cast(), line: along.len(), lane: 4 };
+            // SAFETY: no step leads out of the memory; the block has as many elements.
+            unsafe { window.write(input, batch, lines.clone(), along.clone(), to) };
+            let mut expected = Vec::new();
+            for line in lines {
+                expected.extend(along.clone().map(|along| element(&window, &memory, [batch, line, along])));
+            }
+            prop_assert_eq!(block, expected);
+        }
     }
 }
