@@ -128,7 +128,8 @@ fn products_that_differ_in_sizes_only_share_a_pipeline_from_the_first_on() {
     let product = |m: usize, k: usize, n: usize| {
         move |d: Device| (small([m, k], 1, d).matmul(&small([k, n], 2, d)) + small([n], 3, d)).relu()
     };
-    let calls = [product(256, 784, 512), product(192, 256, 640), product(512, 512, 384)];
+    // Extents that are equal in the first only do not count as one.
+    let calls = [product(512, 512, 512), product(256, 784, 512), product(192, 256, 640)];
     let calls: Vec<&dyn Fn(Device) -> Tensor> = calls.iter().map(|call| call as _).collect();
     assert_eq!(compiled(backend, &calls), [1, 1, 1]);
 }
