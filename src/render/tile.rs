@@ -24,6 +24,10 @@ pub const REGISTERS_FOR_WRITTEN_ROWS: usize = 512;
 /// Definitions of rows' values, times lanes and turns, that are written out at most.
 const MOST_WRITTEN: usize = 2048;
 
+/// Operations of rows' values, times lanes and turns, for which drivers take about a quarter
+/// of a second; more subgroups than one share a row to stay below.
+const QUICK: usize = 256;
+
 /// Subgroups that may share a row that is held: more than one meet at barriers.
 const SUBGROUPS: [usize; 3] = [1, 2, 4];
 
@@ -78,18 +82,30 @@ pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
     let mut lanes = Lanes::single(kernel);
     give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
     let (rows, subgroup) = (kernel.level_points(1), target.subgroup as usize);
-    let defined = kernel.exprs.iter().filter(|node| node.level == 1 && !matches!(node.expr, Expr::Index(_)));
-    let definitions = defined.count() * lanes.count[1];
-    let suits = |team: usize| {
-        let step = team * lanes.count[1];
-        let few = |turns: usize| definitions * turns <= MOST_WRITTEN;
-        // Most invocations have something to do in most turns.
-        written(rows.div_ceil(step)).is_some_and(|turns| few(turns) && 4 * rows >= 3 * turns * step)
+    let values = || {
+        let own = kernel.exprs.iter().filter(|node| node.level == 1);
+        own.filter(|node| !matches!(node.expr, Expr::Index(_))).map(|node| &node.expr)
     };
-    let team = SUBGROUPS.map(|count| count * subgroup).into_iter().find(|&team| suits(team))?;
+    let definitions = values().count() * lanes.count[1];
+    let operations = values().map(operations).sum::<usize>() * lanes.count[1];
+    // The turns of a team in most of which most invocations have something to do.
+    let turns = |team: usize| {
+        let step = team * lanes.count[1];
+        let suits = |&turns: &usize| definitions * turns <= MOST_WRITTEN && 4 * rows >= 3 * turns * step;
+        written(rows.div_ceil(step)).filter(suits)
+    };
+    let teams = SUBGROUPS.map(|count| count * subgroup).into_iter();
+    let suited: Vec<(usize, usize)> = teams.filter_map(|team| Some((team, turns(team)?))).collect();
+    let quick = suited.iter().find(|(_, turns)| operations * turns <= QUICK);
+    let &(team, _) = quick.or(suited.last())?;
     let by_four = by_four(kernel, &lanes, target);
     let by_eight = by_eight(kernel, &lanes, target);
     Some(Tiling { lanes, team, blocked: false, workgroup: team as u32, by_four, by_eight })
+}
+
+/// What a value is computed by, about: at least its definition.
+fn operations(value: &Expr) -> usize {
+    if let Expr::Alu(op, _) = value { op.flops().max(1) as usize } else { 1 }
 }
 
 /// Elements of a kernel's rows.

@@ -214,6 +214,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     let point_first = point * 8;
@@ -233,7 +234,7 @@ fn main(
     var s1a_5: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var i1: i32 = 0; i1 < 8; i1 += 1) {
+    for (var i1: i32 = 0; i1 < 8 * one; i1 += 1) {
         let at2 = in0_begun((i0_0 + i1 * 8) >> 3u);
         let eight3 = in0(at2);
         let v0_0 = eight3.low.x;

@@ -350,6 +350,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 128) { return; }
     let over1 = i32((u32(point) / 16u));
@@ -357,7 +358,7 @@ fn main(
     let i2 = point - over1 * 16;
     let v5 = number_f32(0xff800000u /* -inf */);
     var s2a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i3_0 = row;
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;
@@ -411,7 +412,7 @@ fn main(
     }
     let v7 = unrank_f32(s2a);
     var s5a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i3_0 = row;
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;
@@ -474,7 +475,7 @@ fn main(
     }
     let v10 = s5a;
     let v11 = reciprocal_f32(v10);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i3_0 = row;
         let i3_1 = i3_0 + 1;
         let i3_2 = i3_0 + 2;

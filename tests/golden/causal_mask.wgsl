@@ -82,6 +82,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let i0 = point;
@@ -90,7 +91,7 @@ fn main(
     let v3 = (v1 + v2);
     let v6 = number_f32(0x00000000u /* 0.0 */);
     var s1a: i32 = i32(-2139095041);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -144,7 +145,7 @@ fn main(
     }
     let v8 = unrank_f32(s1a);
     var s4a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -207,7 +208,7 @@ fn main(
     }
     let v11 = s4a;
     let v12 = reciprocal_f32(v11);
-    for (var row: i32 = 0; row < 16; row += 8) {
+    for (var row: i32 = 0; row < 16 * one; row += 8) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;

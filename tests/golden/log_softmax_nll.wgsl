@@ -121,6 +121,7 @@ fn main(
 ) {
     fours0 = i32(launch[1].x / 4u);
     start1 = launch[1].y;
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 1) { return; }
     let v1 = i32(-100);
@@ -130,7 +131,7 @@ fn main(
     let v6 = i64(v5);
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 4) {
+    for (var row: i32 = 0; row < 64 * one; row += 4) {
         let i0_0 = row;
         let i0_1 = i0_0 + 1;
         let i0_2 = i0_0 + 2;
@@ -139,7 +140,7 @@ fn main(
         var s3a_1: i32 = i32(-2139095041);
         var s3a_2: i32 = i32(-2139095041);
         var s3a_3: i32 = i32(-2139095041);
-        for (var i1: i32 = 0; i1 < 10; i1 += 1) {
+        for (var i1: i32 = 0; i1 < 10 * one; i1 += 1) {
             let v9_0 = in1(i0_0 * 10 + i1);
             let v9_1 = in1(i0_1 * 10 + i1);
             let v9_2 = in1(i0_2 * 10 + i1);
@@ -157,7 +158,7 @@ fn main(
         var s4a_1: f32 = number_f32(0x00000000u /* 0.0 */);
         var s4a_2: f32 = number_f32(0x00000000u /* 0.0 */);
         var s4a_3: f32 = number_f32(0x00000000u /* 0.0 */);
-        for (var i1: i32 = 0; i1 < 10; i1 += 1) {
+        for (var i1: i32 = 0; i1 < 10 * one; i1 += 1) {
             let v9_0 = in1(i0_0 * 10 + i1);
             let v9_1 = in1(i0_1 * 10 + i1);
             let v9_2 = in1(i0_2 * 10 + i1);

@@ -46,12 +46,13 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 2) { return; }
     let i0 = point;
     let v2 = number_f32(0x40000000u /* 2.0 */);
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 4096; row += 16) {
+    for (var row: i32 = 0; row < 4096 * one; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;

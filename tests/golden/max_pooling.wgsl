@@ -35,6 +35,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     start0 = launch[1].x;
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let point_first = point * 8;
@@ -56,8 +57,8 @@ fn main(
     var s2a_5: i32 = i32(-2139095041);
     var s2a_6: i32 = i32(-2139095041);
     var s2a_7: i32 = i32(-2139095041);
-    for (var i4: i32 = 0; i4 < 2; i4 += 1) {
-        for (var i5: i32 = 0; i5 < 2; i5 += 1) {
+    for (var i4: i32 = 0; i4 < 2 * one; i4 += 1) {
+        for (var i5: i32 = 0; i5 < 2 * one; i5 += 1) {
             let v0_0 = in0(i2 * 32 + i3_0 * 2 + i4 * 16 + i5);
             let v0_1 = in0(i2 * 32 + i3_1 * 2 + i4 * 16 + i5);
             let v0_2 = in0(i2 * 32 + i3_2 * 2 + i4 * 16 + i5);

@@ -40,11 +40,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 100) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 64; row += 16) {
+    for (var row: i32 = 0; row < 64 * one; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;
@@ -406,13 +407,14 @@ fn main(
 ) {
     fours0 = i32(launch[1].x / 4u);
     fours1 = i32(launch[1].y / 4u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 40) { return; }
     let i0 = point;
     let v2 = number_f32(0x40000000u /* 2.0 */);
     var s1a: i32 = i32(0);
     var s1b: i32 = i32(-1);
-    for (var row: i32 = 0; row < 100; row += 4) {
+    for (var row: i32 = 0; row < 100 * one; row += 4) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;

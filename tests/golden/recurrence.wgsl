@@ -83,6 +83,7 @@ fn main(
     fours2 = i32(launch[1].z / 4u);
     let tile = i32((group.y * groups.x + group.x) * 32u + local);
     if (tile >= 4) { return; }
+    let one = i32(min(groups.y, 1u));
     let over1 = i32((u32(tile) / 1u));
     let over2 = i32((u32(over1) / 4u));
     let column = tile - over1 * 1;
@@ -106,7 +107,7 @@ fn main(
     var sum_0_5: f32 = number_f32(0x00000000u /* 0.0 */);
     var sum_0_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var sum_0_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var step: i32 = 0; step < 8; step += 4) {
+    for (var step: i32 = 0; step < 8 * one; step += 4) {
         let i2_0 = step;
         let i2_1 = i2_0 + 1;
         let i2_2 = i2_0 + 2;

@@ -82,6 +82,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
@@ -101,7 +102,7 @@ fn main(
     var s1a_5: i32 = i32(-2139095041);
     var s1a_6: i32 = i32(-2139095041);
     var s1a_7: i32 = i32(-2139095041);
-    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+    for (var i0: i32 = 0; i0 < 64 * one; i0 += 1) {
         let at2 = in0_begun((i0 * 128 + i1_0) >> 3u);
         let eight3 = in0(at2);
         let v0_0 = eight3.low.x;
@@ -137,7 +138,7 @@ fn main(
     var s4a_5: f32 = number_f32(0x00000000u /* 0.0 */);
     var s4a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s4a_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+    for (var i0: i32 = 0; i0 < 64 * one; i0 += 1) {
         let at5 = in0_begun((i0 * 128 + i1_0) >> 3u);
         let eight6 = in0(at5);
         let v0_0 = eight6.low.x;
@@ -189,7 +190,7 @@ fn main(
     let v5_5 = reciprocal_f32(v4_5);
     let v5_6 = reciprocal_f32(v4_6);
     let v5_7 = reciprocal_f32(v4_7);
-    for (var i0: i32 = 0; i0 < 64; i0 += 1) {
+    for (var i0: i32 = 0; i0 < 64 * one; i0 += 1) {
         let at7 = in0_begun((i0 * 128 + i1_0) >> 3u);
         let eight8 = in0(at7);
         let v0_0 = eight8.low.x;

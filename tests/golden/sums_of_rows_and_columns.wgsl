@@ -63,6 +63,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 16) { return; }
     let point_first = point * 8;
@@ -82,7 +83,7 @@ fn main(
     var s1a_5: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_6: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1a_7: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var i1: i32 = 0; i1 < 64; i1 += 1) {
+    for (var i1: i32 = 0; i1 < 64 * one; i1 += 1) {
         let at2 = in0_begun((i0_0 + i1 * 128) >> 3u);
         let eight3 = in0(at2);
         let v0_0 = eight3.low.x;
@@ -181,11 +182,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 16) {
+    for (var row: i32 = 0; row < 128 * one; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;

@@ -54,6 +54,7 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     eights0 = i32(launch[1].x / 8u);
+    let one = i32(min(groups.y, 1u));
     let point = i32((group.y * groups.x + group.x) * 64u + local);
     if (point >= 64) { return; }
     let i0 = point;
@@ -61,7 +62,7 @@ fn main(
     var s1b: f32 = number_f32(0x00000000u /* 0.0 */);
     var s1c: f32 = number_f32(0x00000000u /* 0.0 */);
     var s2a: f32 = number_f32(0x00000000u /* 0.0 */);
-    for (var row: i32 = 0; row < 128; row += 16) {
+    for (var row: i32 = 0; row < 128 * one; row += 16) {
         let i1_0 = row;
         let i1_1 = i1_0 + 1;
         let i1_2 = i1_0 + 2;

@@ -240,12 +240,17 @@ impl Emitter<'_> {
             return 1;
         }
         for &axis in &axes {
-            let extent = self.dialect.position(self.kernel.axes[axis.index()].extent as i64);
-            let end = self.one.map_or(extent.clone(), |one| format!("{extent} * {one}"));
+            let end = self.end(self.kernel.axes[axis.index()].extent);
             let head = self.dialect.for_loop(&format!("i{}", axis.0), "0", &end, 1);
             self.out.open(head);
         }
         axes.len()
+    }
+
+    /// Where a loop over so many ends.
+    pub fn end(&self, extent: usize) -> String {
+        let extent = self.dialect.position(extent as i64);
+        self.one.map_or(extent.clone(), |one| format!("{extent} * {one}"))
     }
 
     /// Lanes along the rows of a level.
@@ -258,12 +263,12 @@ impl Emitter<'_> {
     /// One loop over the rows of level 1 in row-major order, shared by the team.
     fn open_linear(&mut self, level: u8, axes: &[AxisId], lanes: usize) {
         let rows = self.kernel.level_points(level);
-        let end = self.dialect.position(rows as i64);
+        let end = self.end(rows);
         let head = if self.team > 1 && self.blocked {
             let each = rows.div_ceil(self.team).next_multiple_of(lanes);
-            let (each, rows) = (self.dialect.position(each as i64), self.dialect.position(rows as i64));
+            let each = self.dialect.position(each as i64);
             let ends = self.fresh("end");
-            let end = format!("min(lane * {each} + {each}, {rows})");
+            let end = format!("min(lane * {each} + {each}, {end})");
             let line = self.dialect.define(&ends, self.dialect.position_type(), &end);
             self.out.line(line);
             self.dialect.for_loop("row", &format!("lane * {each}"), &ends, lanes)

@@ -52,13 +52,11 @@ impl<'k> PartShader<'k> {
         let tiling = tile::rows(kernel, target)?;
         let dialect = Wgsl { inputs: self.inputs };
         let mut emitter = emitter(&dialect, kernel, &tiling);
-        // Software drivers do not unroll the loops.
+        // Software drivers are kept from unrolling the loops.
         if target.adapter != Adapter::Cpu {
             emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
-        } else if tile::is_small(kernel, target) && kernel.depth() > 0 {
-            // They write out loops that they can count.
-            emitter.out.line("let one = i32(min(groups.y, 1u));");
-            emitter.one = Some("one");
+        } else if kernel.depth() > 0 {
+            keep_loops(&mut emitter);
         }
         self.emit_rows(&tiling, &mut emitter);
         self.finish_rows(&tiling, &emitter)
@@ -208,6 +206,9 @@ impl<'k> PartShader<'k> {
             .out
             .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
         emitter.out.line(format!("if (tile >= {}) {{ return; }}", dialect.position(tiles as i64)));
+        if target.adapter == Adapter::Cpu {
+            keep_loops(&mut emitter);
+        }
         emitter.tile("tile", rows, columns);
         emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
         grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
@@ -294,6 +295,13 @@ fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitte
     emitter
 }
 
+/// Keeps loops as they are: software drivers write out those that they can count, and compile
+/// each turn's accesses for two to ten milliseconds, which no launch gains.
+fn keep_loops(emitter: &mut Emitter<'_>) {
+    emitter.out.line("let one = i32(min(groups.y, 1u));");
+    emitter.one = Some("one");
+}
+
 /// Defines the positions of axes from an index of groups of `lanes` points.
 fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
     if lanes == 1 {
@@ -321,7 +329,7 @@ fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
     }
     let axes = wide(kernel, c.k.iter().copied());
     let steps: usize = axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
-    let head = dialect.for_loop("step", "0", &dialect.position(steps as i64), count[2]);
+    let head = dialect.for_loop("step", "0", &emitter.end(steps), count[2]);
     emitter.out.open(head);
     emitter.positions("step", &axes, count[2]);
     let mark = emitter.mark();
