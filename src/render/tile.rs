@@ -81,26 +81,30 @@ pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
     let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.few_elements)?;
     let mut lanes = Lanes::single(kernel);
     give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
-    let (rows, subgroup) = (kernel.level_points(1), target.subgroup as usize);
-    let values = || {
-        let own = kernel.exprs.iter().filter(|node| node.level == 1);
-        own.filter(|node| !matches!(node.expr, Expr::Index(_))).map(|node| &node.expr)
-    };
-    let definitions = values().count() * lanes.count[1];
-    let operations = values().map(operations).sum::<usize>() * lanes.count[1];
-    // The turns of a team in most of which most invocations have something to do.
-    let turns = |team: usize| {
-        let step = team * lanes.count[1];
-        let suits = |&turns: &usize| definitions * turns <= MOST_WRITTEN && 4 * rows >= 3 * turns * step;
-        written(rows.div_ceil(step)).filter(suits)
-    };
-    let teams = SUBGROUPS.map(|count| count * subgroup).into_iter();
-    let suited: Vec<(usize, usize)> = teams.filter_map(|team| Some((team, turns(team)?))).collect();
-    let quick = suited.iter().find(|(_, turns)| operations * turns <= QUICK);
-    let &(team, _) = quick.or(suited.last())?;
+    let team = holding_team(kernel, target, lanes.count[1])?;
     let by_four = by_four(kernel, &lanes, target);
     let by_eight = by_eight(kernel, &lanes, target);
     Some(Tiling { lanes, team, blocked: false, workgroup: team as u32, by_four, by_eight })
+}
+
+/// The fewest invocations that hold a row so that its text is quickly compiled; else the most
+/// that hold one at all.
+fn holding_team(kernel: &Kernel, target: &Target, lanes: usize) -> Option<usize> {
+    let rows = kernel.level_points(1);
+    let own = kernel.exprs.iter().filter(|node| node.level == 1);
+    let values: Vec<&Expr> = own.map(|node| &node.expr).filter(|x| !matches!(x, Expr::Index(_))).collect();
+    let operations: usize = values.iter().map(|value| operations(value)).sum();
+    // The turns of a team in most of which most invocations have something to do.
+    let turns = |team: usize| {
+        let step = team * lanes;
+        let few = |turns: usize| values.len() * lanes * turns <= MOST_WRITTEN;
+        written(rows.div_ceil(step)).filter(|&turns| few(turns) && 4 * rows >= 3 * turns * step)
+    };
+    let teams = SUBGROUPS.map(|count| count * target.subgroup as usize);
+    let suited: Vec<(usize, usize)> =
+        teams.into_iter().filter_map(|team| Some((team, turns(team)?))).collect();
+    let quick = suited.iter().find(|(_, turns)| operations * lanes * turns <= QUICK);
+    quick.or(suited.last()).map(|(team, _)| *team)
 }
 
 /// What a value is computed by, about: at least its definition.

@@ -153,7 +153,7 @@ impl Window {
         along: Range<usize>,
         block: Lines,
     ) {
-        /// Lines of which each run's conditions are looked at.
+        /// Lines of which each patch's conditions are looked at.
         const FEW: usize = 2;
         let start = Values {
             address: self.start,
