@@ -118,7 +118,7 @@ fn elements(kernel: &Kernel) -> usize {
 }
 
 /// Whether a kernel has so few elements that compiling it takes longer than running it.
-pub fn is_small(kernel: &Kernel, target: &Target) -> bool {
+fn is_small(kernel: &Kernel, target: &Target) -> bool {
     elements(kernel) < target.few_elements
 }
 

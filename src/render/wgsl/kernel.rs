@@ -296,7 +296,7 @@ fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitte
 }
 
 /// Keeps loops as they are: software drivers write out those that they can count, and compile
-/// each turn's accesses for two to ten milliseconds, which no launch gains.
+/// each turn's accesses for two to ten milliseconds, which launches do not win back.
 fn keep_loops(emitter: &mut Emitter<'_>) {
     emitter.out.line("let one = i32(min(groups.y, 1u));");
     emitter.one = Some("one");

@@ -176,11 +176,11 @@ impl Sized {
     /// what is computed from them is the same too. In a text that is compiled once for all
     /// sizes each has its own: whatever is equal here may differ elsewhere.
     pub fn places(&self, lifted: &[bool], others: &[&[i64]]) -> Places {
-        let mut first = HashMap::new();
+        let (mut first, apart) = (HashMap::new(), self.in_words());
         let mut place = |i: usize| {
             let (value, kind) = self.numbers[i];
-            let elsewhere: Vec<i64> = others.iter().map(|numbers| numbers[i]).collect();
-            if self.in_words() { i } else { *first.entry((kind, value, elsewhere)).or_insert(i) }
+            let elsewhere = || others.iter().map(|numbers| numbers[i]).collect::<Vec<i64>>();
+            if apart { i } else { *first.entry((kind, value, elsewhere())).or_insert(i) }
         };
         lifted.iter().enumerate().map(|(i, &lifted)| lifted.then(|| place(i))).collect()
     }
@@ -242,7 +242,8 @@ impl Sized {
 
     /// Which numbers are read from launch words even in the first text of the family.
     pub fn lifted_at_once(&self) -> Vec<bool> {
-        self.may_lift().into_iter().map(|may| self.in_words() && may).collect()
+        let all = self.in_words();
+        self.may_lift().into_iter().map(|may| all && may).collect()
     }
 
     /// Whether the text asks that all its numbers are words.

@@ -401,7 +401,9 @@ mod tests {
 
     /// An extent, and steps of the address and of two conditions' values.
     fn axis(most: usize) -> impl Strategy<Value = Axis> {
-        (1..=most, -20i64..=20, prop::collection::vec(-1i64..=2, 2)).prop_map(|(extent, address, steps)| {
+        // Most conditions are about few axes, as padding's are.
+        let step = || prop_oneof![3 => Just(0i64), 2 => -1i64..=2];
+        (1..=most, -20i64..=20, prop::collection::vec(step(), 2)).prop_map(|(extent, address, steps)| {
             // An address of 1 or 2 apart has loops of its own.
             let address =
                 if address.abs() > 10 { address.signum() * (address.abs() % 2 + 1) } else { address };
@@ -411,7 +413,7 @@ mod tests {
 
     fn window() -> impl Strategy<Value = Window> {
         let axes = |most| prop::collection::vec(axis(most), 0..4);
-        let condition = (-4i64..4, -4i64..2, 0i64..9).prop_map(|(start, low, len)| Condition {
+        let condition = (-2i64..2, -3i64..2, 1i64..7).prop_map(|(start, low, len)| Condition {
             start,
             low,
             high: low + len,
@@ -440,6 +442,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
         #[test]
         fn blocks_hold_what_each_element_is(window in window(), ends in prop::array::uniform4(0.0..1.0)) {
             let memory: Vec<i32> = (1..=2000).collect();
