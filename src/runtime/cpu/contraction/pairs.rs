@@ -12,7 +12,7 @@ use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
-use crate::runtime::cpu::micro::{self, Form, MicroFn};
+use crate::runtime::cpu::micro::{self, Form, MicroFn, OPERANDS};
 use crate::runtime::cpu::tile::product::Lines;
 
 /// Elements that are computed at a time before they become pairs: they stay in the
@@ -143,7 +143,12 @@ impl<'a> Pairs<'a> {
             unsafe {
                 if strides.row() == 1 {
                     let second = if is_last { NOTHING.as_ptr().cast() } else { second.cast::<u8>() };
-                    interleave(false, is_last)(to.cast(), [first.cast(), second, null()], rows, null());
+                    interleave(false, is_last)(
+                        to.cast(),
+                        [first.cast(), second, null(), null()],
+                        rows,
+                        null(),
+                    );
                     continue;
                 }
                 for row in 0..rows as isize {
@@ -169,7 +174,7 @@ impl<'a> Pairs<'a> {
                     let to = fill.to.wrapping_add((row - fill.rows.start) * fill.ld).cast::<bf16>();
                     // SAFETY: the room holds the line, and the block's is its own.
                     unsafe {
-                        round(to.cast(), [from.cast(), null(), null()], depths.len(), null());
+                        round(to.cast(), [from.cast(); OPERANDS], depths.len(), null());
                         pad(to, depths.len());
                     }
                 }
@@ -196,7 +201,7 @@ impl<'a> Pairs<'a> {
                     unsafe {
                         interleave(true, is_last)(
                             to.cast(),
-                            [first.cast(), second.cast(), null()],
+                            [first.cast(), second.cast(), null(), null()],
                             rows,
                             null(),
                         )

@@ -10,7 +10,7 @@ use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, step};
-use crate::runtime::cpu::micro::{Form, MicroFn, math, piecewise, view, view_mut};
+use crate::runtime::cpu::micro::{Form, Forms, MicroFn, OPERANDS, Operands, math, piecewise, view, view_mut};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
 /// for `Where`), whose `i`-th operand has form `forms[i]`.
@@ -22,7 +22,7 @@ use crate::runtime::cpu::micro::{Form, MicroFn, math, piecewise, view, view_mut}
 ///
 /// # Panics
 /// Panics if the row does not accept the type.
-pub fn alu(op: AluOp, dtype: DType, forms: [Form; 3]) -> MicroFn {
+pub fn alu(op: AluOp, dtype: DType, forms: Forms) -> MicroFn {
     assert!(op.accepts().kind(dtype.kind()), "{} does not accept {dtype}", op.name());
     match dtype {
         DType::F16 | DType::BF16 | DType::F32 => float32(op, forms),
@@ -52,7 +52,7 @@ pub fn asks(op: AluOp, dtype: DType) -> bool {
 
 versioned! {
     /// A loop with the signature [`MicroFn`].
-    Micro, micro, base_micro, fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8)
+    Micro, micro, base_micro, fn(dst: *mut u8, from: Operands, n: usize, next: *const u8)
 }
 
 // The forms of two operands: bit 0 is the second's, bit 1 the first's, set
@@ -66,7 +66,7 @@ pub(super) const SS: u8 = 3;
 pub(super) struct Unary<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, T>(dst, a);
@@ -74,7 +74,7 @@ impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
 }
 
 impl<O: Map1<f32, Out = f32>> Elementwise for Unary<O, f32> {
-    const STEPS: [usize; 3] = [step(true), 0, 0];
+    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
 }
 
 // The loops are functions of slices because LLVM then knows, even after
@@ -93,7 +93,7 @@ const REQUEST: usize = 128;
 pub(super) struct Asking<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [O::Out], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
         for (i, (dst, a)) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)).enumerate() {
@@ -104,14 +104,14 @@ impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
 }
 
 impl<O: Map1<f32, Out = f32>> Elementwise for Asking<O, f32> {
-    const STEPS: [usize; 3] = [step(true), 0, 0];
+    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
 }
 
 /// The loop of a binary operation in one of its forms.
 pub(super) struct Binary<O, T, const FORM: u8>(PhantomData<(O, T)>);
 impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let dst: &mut [O::Out] = view_mut(dst, n);
@@ -127,7 +127,7 @@ impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
 }
 
 impl<O: Map2<f32, Out = f32>, const FORM: u8> Elementwise for Binary<O, f32, FORM> {
-    const STEPS: [usize; 3] = [step(FORM & SV == 0), step(FORM & VS == 0), 0];
+    const STEPS: [usize; OPERANDS] = [step(FORM & SV == 0), step(FORM & VS == 0), 0, 0];
 }
 
 #[inline(always)]
@@ -151,7 +151,7 @@ fn map_left<I: Isa, O: Map2<T>, T: Copy>(dst: &mut [O::Out], x: T, b: &[T]) {
     }
 }
 
-fn binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+fn binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: Forms) -> MicroFn {
     match (forms[0], forms[1]) {
         (Form::V, Form::V) => micro::<Binary<O, T, VV>>(),
         (Form::V, Form::S) => micro::<Binary<O, T, VS>>(),
@@ -161,7 +161,7 @@ fn binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn 
 }
 
 /// A binary operation no instruction set vectorises: one version serves all.
-fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: Forms) -> MicroFn {
     match (forms[0], forms[1]) {
         (Form::V, Form::V) => base_micro::<Binary<O, T, VV>>(),
         (Form::V, Form::S) => base_micro::<Binary<O, T, VS>>(),
@@ -188,7 +188,7 @@ fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
 pub(super) struct Trig<O>(PhantomData<O>);
 impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, f32>(dst, a);
@@ -203,14 +203,14 @@ impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
 }
 
 impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Elementwise for Trig<O> {
-    const STEPS: [usize; 3] = [step(true), 0, 0];
+    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
 }
 
 /// The loop of `Where`, on any elements of one size, with a vector condition.
 pub(super) struct Select<T, const FORM: u8>(PhantomData<T>);
 impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let (dst, condition): (&mut [T], &[u8]) = (view_mut(dst, n), view(a, n));
@@ -226,7 +226,7 @@ impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
 }
 
 impl<const FORM: u8> Elementwise for Select<u32, FORM> {
-    const STEPS: [usize; 3] = [size_of::<u8>(), step(FORM & SV == 0), step(FORM & VS == 0)];
+    const STEPS: [usize; OPERANDS] = [size_of::<u8>(), step(FORM & SV == 0), step(FORM & VS == 0), 0];
 }
 
 #[inline(always)]
@@ -247,7 +247,7 @@ fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], form: u8) 
 struct Choose<T, const FORM: u8>(PhantomData<T>);
 impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             let dst: &mut [T] = view_mut(dst, n);
@@ -261,7 +261,7 @@ impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
     }
 }
 
-fn where_of<T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
+fn where_of<T: Copy + 'static>(forms: Forms) -> MicroFn {
     match (forms[0], forms[1], forms[2]) {
         (Form::V, Form::V, Form::V) => micro::<Select<T, VV>>(),
         (Form::V, Form::V, Form::S) => micro::<Select<T, VS>>(),
@@ -276,7 +276,7 @@ fn where_of<T: Copy + 'static>(forms: [Form; 3]) -> MicroFn {
 
 macro_rules! float_rows {
     ($name:ident, $t:ty, $bits:ty, $root:ident, $transcendental:ident, $exp:expr, $sin:expr, $cos:expr, $erf:expr) => {
-        fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
+        fn $name(op: AluOp, forms: Forms) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(forms),
                 AluOp::Sub => binary::<ops::Sub, $t>(forms),
@@ -345,7 +345,7 @@ fn erf() -> MicroFn {
 
 macro_rules! integer_rows {
     ($name:ident, $t:ty, $bits:ty) => {
-        fn $name(op: AluOp, forms: [Form; 3]) -> MicroFn {
+        fn $name(op: AluOp, forms: Forms) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(forms),
                 AluOp::Sub => binary::<ops::Sub, $t>(forms),
@@ -382,6 +382,6 @@ integer_rows!(unsigned32, u32, u32);
 integer_rows!(signed64, i64, u64);
 
 /// Truth values share the bytes' loops, but for their complement.
-fn boolean(op: AluOp, forms: [Form; 3]) -> MicroFn {
+fn boolean(op: AluOp, forms: Forms) -> MicroFn {
     if op == AluOp::Not { unary::<ops::LogicalNot, u8>() } else { unsigned8(op, forms) }
 }

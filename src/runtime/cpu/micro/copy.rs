@@ -4,7 +4,7 @@
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::lines::{Apart, LinesFn, Loop, by_line};
-use crate::runtime::cpu::micro::{Operation, Streaming, Variants, memory};
+use crate::runtime::cpu::micro::{Operands, Operation, Streaming, Variants, memory};
 
 /// A copy of operand `a`, whose lanes are such.
 pub fn copied(lane: Lane) -> Operation {
@@ -28,7 +28,7 @@ pub fn copy_lines(lane: Lane) -> LinesFn {
 struct Lines<const SIZE: usize>;
 impl<const SIZE: usize> Loop for Lines<SIZE> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, apart: &Apart) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, apart: &Apart) {
         let bytes = n * SIZE;
         // SAFETY: the caller's promise; a line has as many bytes as are copied at a time.
         unsafe {
@@ -65,6 +65,7 @@ unsafe fn pieces<const BYTES: usize>(dst: *mut u8, a: *const u8, bytes: usize, a
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::cpu::micro::OPERANDS;
     use crate::runtime::cpu::micro::isa::forced;
 
     #[test]
@@ -75,9 +76,9 @@ mod tests {
                     let (lines, to_apart, from_apart) = (3, (n + 2) * size, (n + 5) * size);
                     let from: Vec<u8> = (0..lines * from_apart).map(|i| (i % 251) as u8).collect();
                     let mut to = vec![255u8; lines * to_apart];
-                    let apart = Apart { lines, to: to_apart, from: [from_apart; 3] };
+                    let apart = Apart { lines, to: to_apart, from: [from_apart; OPERANDS] };
                     // SAFETY: three lines of both, which lie apart.
-                    unsafe { copy_lines(lane)(to.as_mut_ptr(), [from.as_ptr(); 3], n, &apart) }
+                    unsafe { copy_lines(lane)(to.as_mut_ptr(), [from.as_ptr(); OPERANDS], n, &apart) }
                     for (to, from) in to.chunks(to_apart).zip(from.chunks(from_apart)) {
                         assert_eq!(to[..n * size], from[..n * size], "{n} of {size} bytes");
                         assert!(to[n * size..].iter().all(|&byte| byte == 255), "{n} of {size} bytes");

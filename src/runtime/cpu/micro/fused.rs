@@ -12,7 +12,7 @@ use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::Map2;
-use crate::runtime::cpu::micro::{Form, MicroFn, view, view_mut};
+use crate::runtime::cpu::micro::{Form, Forms, MicroFn, Operands, view, view_mut};
 
 /// A superinstruction. "Sum state" is a state of [`super::reduce`] of `Sum`
 /// on the same type, which the caller initialises, merges and finishes.
@@ -50,7 +50,7 @@ impl Fused {
 /// `SqDevSum`, `Dot` and `MulSum`, which `F64` has too.
 /// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum`, `ExpBelowSum` and
 /// `SqDevSum`: `b` a scalar. `Dot`: two vectors.
-pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
+pub fn fused(op: Fused, dtype: DType, forms: Forms) -> Option<MicroFn> {
     if forms[0] != Form::V {
         return None;
     }
@@ -61,7 +61,7 @@ pub fn fused(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<MicroFn> {
     }
 }
 
-fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
+fn single(op: Fused, forms: Forms) -> Option<MicroFn> {
     match op {
         Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
         Fused::ExpSub => {
@@ -75,7 +75,7 @@ fn single(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
     }
 }
 
-fn real<T: Real>(op: Fused, forms: [Form; 3]) -> Option<MicroFn> {
+fn real<T: Real>(op: Fused, forms: Forms) -> Option<MicroFn> {
     match op {
         Fused::SqDevSum if forms[1] == Form::S => Some(micro::<SqDevSum<T>>()),
         Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
@@ -107,7 +107,7 @@ impl Map2<f32> for ExpSub {
 struct ExpSubSum;
 impl Micro for ExpSubSum {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `c` a sum state.
         unsafe {
             let (dst, a, shift): (&mut [f32], &[f32], f32) =
@@ -147,7 +147,7 @@ fn exp_sub_lanes<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, lanes: &mut [f3
 struct SqDevSum<T>(PhantomData<T>);
 impl<T: Real> Micro for SqDevSum<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, shift): (&mut Sum<T>, &[T], T) =
             unsafe { (&mut *dst.cast(), view(a, n), b.cast::<T>().read()) };
@@ -161,7 +161,7 @@ impl<T: Real> Micro for SqDevSum<T> {
 struct Dot<T>(PhantomData<T>);
 impl<T: Real> Micro for Dot<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, b): (&mut Sum<T>, &[T], &[T]) = unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
         for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
@@ -174,7 +174,7 @@ impl<T: Real> Micro for Dot<T> {
 struct MulSum<T, const FORM: u8>(PhantomData<T>);
 impl<T: Real, const FORM: u8> Micro for MulSum<T, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, _]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
             match FORM {

@@ -7,7 +7,7 @@ use crate::base::DType;
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::memory::{COLLECTED, Narrow, Stored};
-use crate::runtime::cpu::micro::{view, view_mut};
+use crate::runtime::cpu::micro::{OPERANDS, view, view_mut};
 
 /// A gather `fn(dst, bases, index, n, apart)` of lines of `n` elements, so many bytes apart in the register:
 /// for each line an address of memory, to which the indices, in elements, are the same.
@@ -68,7 +68,7 @@ unsafe fn gather_narrow<T: Narrow>(
                     *raw = base.cast::<T>().wrapping_offset(position).read();
                 }
                 let to = dst.add(line * apart + start * size_of::<f32>());
-                widen(to, [raw.as_ptr().cast(), null(), null()], raw.len(), null());
+                widen(to, [raw.as_ptr().cast(); OPERANDS], raw.len(), null());
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::fused::{Fused, summing};
 use crate::runtime::cpu::micro::isa::CacheLine;
 use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::{Form, MicroFn};
+use crate::runtime::cpu::micro::{Form, Forms, MicroFn, Operands};
 
 /// The product of a line and a number that is still to be stored past the caches.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Late {
     pub unsafe fn store(&self) {
         let (to, from) = (self.to.cast(), self.from.cast());
         // SAFETY: the caller's promise.
-        unsafe { (self.function)(to, [from, (&raw const self.factor).cast(), from], self.n, from) }
+        unsafe { (self.function)(to, [from, (&raw const self.factor).cast(), from, from], self.n, from) }
     }
 }
 
@@ -48,10 +48,10 @@ impl Late {
 /// # Safety
 /// That of [`MicroFn`] and of [`Late::store`]; neither writes what the other reads or writes, and
 /// the product [fills lines](Late::fills_lines).
-pub type OverlapFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8, late: &Late);
+pub type OverlapFn = unsafe fn(dst: *mut u8, from: Operands, n: usize, next: *const u8, late: &Late);
 
 /// The loop of a superinstruction that stores a late product too, where there is one.
-pub fn overlapping(op: Fused, dtype: DType, forms: [Form; 3]) -> Option<OverlapFn> {
+pub fn overlapping(op: Fused, dtype: DType, forms: Forms) -> Option<OverlapFn> {
     let rows = Lane::of(dtype) == Lane::F32 && forms[..2] == [Form::V, Form::S];
     if rows { summing(op).map(|summing| summing.late) } else { None }
 }

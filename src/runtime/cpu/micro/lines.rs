@@ -11,7 +11,7 @@ use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, streamed};
-use crate::runtime::cpu::micro::{Form, Streaming, Variants, piecewise};
+use crate::runtime::cpu::micro::{Form, Forms, OPERANDS, Operands, Streaming, Variants, piecewise};
 
 /// How many lines there are, and how far apart in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +21,20 @@ pub struct Apart {
     /// From a line of the result to the next.
     pub to: usize,
     /// The same of the operands.
-    pub from: [usize; 3],
+    pub from: [usize; OPERANDS],
 }
 
-/// A micro-op over lines: `fn(dst, [a, b, c], n, apart)`.
+/// A micro-op over lines: `fn(dst, [a, b, c, d], n, apart)`.
 ///
 /// # Safety
 /// That of [`super::MicroFn`] for every line, and no line of `dst` overlaps any line of
 /// an operand.
-pub type LinesFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart);
+pub type LinesFn = unsafe fn(dst: *mut u8, from: Operands, n: usize, apart: &Apart);
 
 versioned! {
     /// A loop with the signature [`LinesFn`].
     Loop, by_line, base_by_line,
-    fn(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart)
+    fn(dst: *mut u8, from: Operands, n: usize, apart: &Apart)
 }
 
 /// A micro-op's loop, line by line.
@@ -49,7 +49,7 @@ pub(super) fn variants<K: Elementwise + 'static>() -> Variants {
 
 /// Other loops of the ALU rows on `F32` and the 16-bit floats' register form, where at least one
 /// operand is a vector.
-pub fn alu_variants(op: AluOp, dtype: DType, forms: [Form; 3]) -> Option<Variants> {
+pub fn alu_variants(op: AluOp, dtype: DType, forms: Forms) -> Option<Variants> {
     if Lane::of(dtype) != Lane::F32 {
         return None;
     }
@@ -91,17 +91,17 @@ fn exp() -> Variants {
     Variants { lines: loops.exp_lines, streaming }
 }
 
-fn choice(forms: [Form; 3]) -> Option<Variants> {
+fn choice(forms: Forms) -> Option<Variants> {
     match forms {
-        [Form::V, Form::V, Form::V] => Some(variants::<Select<u32, VV>>()),
-        [Form::V, Form::V, Form::S] => Some(variants::<Select<u32, VS>>()),
-        [Form::V, Form::S, Form::V] => Some(variants::<Select<u32, SV>>()),
-        [Form::V, Form::S, Form::S] => Some(variants::<Select<u32, SS>>()),
+        [Form::V, Form::V, Form::V, _] => Some(variants::<Select<u32, VV>>()),
+        [Form::V, Form::V, Form::S, _] => Some(variants::<Select<u32, VS>>()),
+        [Form::V, Form::S, Form::V, _] => Some(variants::<Select<u32, SV>>()),
+        [Form::V, Form::S, Form::S, _] => Some(variants::<Select<u32, SS>>()),
         [Form::S, ..] => None,
     }
 }
 
-fn binary<O: Map2<f32, Out = f32> + 'static>(forms: [Form; 3]) -> Option<Variants> {
+fn binary<O: Map2<f32, Out = f32> + 'static>(forms: Forms) -> Option<Variants> {
     match (forms[0], forms[1]) {
         (Form::V, Form::V) => Some(variants::<Binary<O, f32, VV>>()),
         (Form::V, Form::S) => Some(variants::<Binary<O, f32, VS>>()),
@@ -115,7 +115,7 @@ impl<K: Micro> Loop for Lines<K> {
     // The loop along a line stays one whose length is not known: of one with a known length
     // LLVM makes scalars, and gathers those of several lines.
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, mut from: [*const u8; 3], n: usize, apart: &Apart) {
+    unsafe fn run<I: Isa>(dst: *mut u8, mut from: Operands, n: usize, apart: &Apart) {
         let mut to = dst;
         for _ in 0..apart.lines {
             // SAFETY: the caller's promise.

@@ -11,7 +11,7 @@ use crate::runtime::cpu::micro::isa::{CacheLine, Isa, versioned};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::{MicroFn, view, view_mut};
+use crate::runtime::cpu::micro::{MicroFn, OPERANDS, Operands, view, view_mut};
 
 /// A strided load or store: `fn(dst, src, stride, n)`, the stride in elements
 /// of the side in memory.
@@ -232,12 +232,12 @@ unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: i
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset((start + i) as isize * stride).read();
             }
-            widen(dst.add(4 * start), [raw.as_ptr().cast(), null(), null()], raw.len(), null());
+            widen(dst.add(4 * start), [raw.as_ptr().cast(); OPERANDS], raw.len(), null());
         }
     }
 }
 
-unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
     // SAFETY: the contract of `MicroFn`.
     unsafe { dst.cast::<T>().copy_from_nonoverlapping(a.cast(), n) }
 }
@@ -245,7 +245,7 @@ unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize
 struct Fill<T>(PhantomData<T>);
 impl<T: Copy> Micro for Fill<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `a` a scalar.
         unsafe { view_mut::<T>(dst, n).fill(a.cast::<T>().read()) }
     }
@@ -381,7 +381,7 @@ pub(super) fn whole_lines(dst: *mut u8, n: usize) -> (usize, usize) {
 mod stream {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps, _mm512_loadu_ps, _mm512_stream_ps};
 
-    use super::{CacheLine, whole_lines};
+    use super::{CacheLine, Operands, whole_lines};
 
     /// # Safety
     /// `n` elements at both.
@@ -393,7 +393,7 @@ mod stream {
         }
     }
 
-    pub(super) unsafe fn store(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+    pub(super) unsafe fn store(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
         // SAFETY: the contract of `MicroFn`; whole lines lie inside `n`.
         unsafe {
@@ -406,7 +406,7 @@ mod stream {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, _next: *const u8) {
+    pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
         // SAFETY: as above.
         unsafe {

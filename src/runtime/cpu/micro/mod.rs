@@ -29,6 +29,7 @@ mod memory;
 mod ops;
 mod pair;
 mod piecewise;
+mod products;
 mod reduce;
 mod scan;
 mod shifted;
@@ -56,6 +57,7 @@ pub use memory::{
 };
 pub use memory::{load_strided, store_strided};
 pub use pair::{Side, pair};
+pub use products::products;
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
 pub use scan::{ScanFn, Scanner, scan};
 pub use shifted::{WeightedSumFn, weighted_sum};
@@ -71,7 +73,16 @@ pub enum Form {
     S,
 }
 
-/// A micro-op: `fn(dst, [a, b, c], n, next)`.
+/// Operands of a micro-op, at most.
+pub const OPERANDS: usize = 4;
+
+/// Where the operands are.
+pub type Operands = [*const u8; OPERANDS];
+
+/// What they are; of those that an operation does not have, anything.
+pub type Forms = [Form; OPERANDS];
+
+/// A micro-op: `fn(dst, [a, b, c, d], n, next)`.
 ///
 /// # Safety
 /// `dst` is valid for writing `n` result elements, every operand the
@@ -79,7 +90,7 @@ pub enum Form {
 /// aligned for their types; the other operands are ignored and may be null.
 /// `dst` overlaps no operand. A loop that [`asks`] asks for as much memory at `next` as it
 /// reads at `a`, where any address will do.
-pub type MicroFn = unsafe fn(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8);
+pub type MicroFn = unsafe fn(dst: *mut u8, from: Operands, n: usize, next: *const u8);
 
 /// Other loops of a micro-op.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,9 @@ use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::lines::variants;
 use crate::runtime::cpu::micro::ops::{self, Map2};
 use crate::runtime::cpu::micro::streamed::{Elementwise, step};
-use crate::runtime::cpu::micro::{Form, MicroFn, Operation, Variants, view, view_mut};
+use crate::runtime::cpu::micro::{
+    Form, Forms, MicroFn, OPERANDS, Operands, Operation, Variants, view, view_mut,
+};
 
 /// Which operand of the second operation the first one's result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,18 +31,18 @@ pub enum Side {
 /// difference or a product, `second` one of those or a maximum, on the right
 /// side a difference only. Of `a` and `b` at least one is a vector, of a sum's
 /// or product's `a`.
-pub fn pair(first: AluOp, second: AluOp, side: Side, dtype: DType, forms: [Form; 3]) -> Option<Operation> {
+pub fn pair(first: AluOp, second: AluOp, side: Side, dtype: DType, forms: Forms) -> Option<Operation> {
     if Lane::of(dtype) != Lane::F32 {
         return None;
     }
     let (loops, name) = loops_of(first, second, side)?;
     let form = match forms {
-        [Form::V, Form::V, Form::V] => 0,
-        [Form::V, Form::V, Form::S] => 1,
-        [Form::V, Form::S, Form::V] => 2,
-        [Form::V, Form::S, Form::S] => 3,
-        [Form::S, Form::V, Form::V] if first == AluOp::Sub => 4,
-        [Form::S, Form::V, Form::S] if first == AluOp::Sub => 5,
+        [Form::V, Form::V, Form::V, _] => 0,
+        [Form::V, Form::V, Form::S, _] => 1,
+        [Form::V, Form::S, Form::V, _] => 2,
+        [Form::V, Form::S, Form::S, _] => 3,
+        [Form::S, Form::V, Form::V, _] if first == AluOp::Sub => 4,
+        [Form::S, Form::V, Form::S, _] if first == AluOp::Sub => 5,
         [Form::S, ..] => return None,
     };
     let (function, variants) = loops(form);
@@ -103,7 +105,7 @@ impl<O: Map2<f32, Out = f32> + 'static> Op for O {}
 struct Pair<A, B, const RIGHT: bool, const FORM: u8>(PhantomData<(A, B)>);
 impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Micro for Pair<A, B, RIGHT, FORM> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c]: [*const u8; 3], n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, _next: *const u8) {
         if n == 0 {
             return;
         }
@@ -116,7 +118,7 @@ impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Micro for Pair<A, B, RIGHT
 }
 
 impl<A: Op, B: Op, const RIGHT: bool, const FORM: u8> Elementwise for Pair<A, B, RIGHT, FORM> {
-    const STEPS: [usize; 3] = [step(FORM & 4 == 0), step(FORM & 2 == 0), step(FORM & 1 == 0)];
+    const STEPS: [usize; OPERANDS] = [step(FORM & 4 == 0), step(FORM & 2 == 0), step(FORM & 1 == 0), 0];
 }
 
 #[inline(always)]

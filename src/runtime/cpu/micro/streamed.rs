@@ -2,15 +2,15 @@
 
 use std::marker::PhantomData;
 
-use crate::runtime::cpu::micro::MicroFn;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::isa::{CacheLine, Isa};
 use crate::runtime::cpu::micro::memory::whole_lines;
+use crate::runtime::cpu::micro::{MicroFn, OPERANDS, Operands};
 
 /// A micro-op that computes each element, an `f32`, by itself.
 pub(super) trait Elementwise: Micro {
     /// Bytes from an operand's element to its next; none of a scalar.
-    const STEPS: [usize; 3];
+    const STEPS: [usize; OPERANDS];
 }
 
 /// The [step](Elementwise::STEPS) of `f32`, of a vector or a scalar.
@@ -26,7 +26,7 @@ pub(super) fn streamed<K: Elementwise + 'static>() -> MicroFn {
 struct Streamed<K>(PhantomData<K>);
 impl<K: Elementwise> Micro for Streamed<K> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
         let (to, (start, end)) = (dst.cast::<f32>(), whole_lines(dst, n));
         let at = |i: usize| std::array::from_fn(|k| from[k].wrapping_add(i * K::STEPS[k]));
         let ask = |i: usize| next.wrapping_add(i * K::STEPS[0]);

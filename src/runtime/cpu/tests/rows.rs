@@ -219,6 +219,30 @@ fn exponentials_below_one_are_those_of_a_softmax() {
     }
 }
 
+/// The sum or difference of two products is one loop, whatever is a number, and of a product that
+/// is used twice so is either use.
+#[test]
+fn sums_of_two_products_are_one_loop() {
+    let (x, row, column) = (ramp(&[40, 128]), ramp(&[128]), ramp(&[40, 1]));
+    let (a, b) = (x.narrow(1, 0, 64), x.narrow(1, 64, 64));
+    let (cos, sin) = (ramp(&[40, 64]), ramp(&[64]));
+    let turned = [&a * &cos - &b * &sin, &b * &cos + &a * &sin];
+    let square = &x * &row;
+    let cases = [
+        (Tensor::cat(&[&turned[0], &turned[1]], 1), 1, 1),
+        (&x * 0.9 + &row * &column, 0, 1),
+        (&x * &row - &x.exp() * 0.5, 1, 0),
+        (&x.to_dtype(DType::F16) * 0.9 + &row.to_dtype(DType::F16) * &column.to_dtype(DType::F16), 0, 1),
+        ((&square + &x * &column).tanh() + (&square - &x.exp() * &row).tanh(), 1, 1),
+    ];
+    for (y, differences, sums) in cases {
+        let (kernel, text) = kernel(&y);
+        let count = |name: &str| text.matches(name).count();
+        assert_eq!((count("= products_sub"), count("= products_add")), (differences, sums), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}
+
 /// A product that something else follows stays where it is.
 #[test]
 fn products_that_do_not_end_a_row_stay() {

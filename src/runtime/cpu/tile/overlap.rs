@@ -44,7 +44,7 @@ pub fn overlap(program: &mut Program) {
 
 /// A product that can be put off, but for the second place of the line it reads.
 fn late(step: &Step) -> Option<PutOff> {
-    let (streaming, to, [line, number, _]) = match step {
+    let (streaming, to, [line, number, ..]) = match step {
         Step::Lines(lines) if lines.aim.is_none() => {
             (lines.streaming, lines.to.0, lines.from.map(|(slot, _)| slot))
         }

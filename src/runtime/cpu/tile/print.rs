@@ -64,12 +64,12 @@ impl Program {
         let slot = |slot: Slot| self.slot_text(slot);
         match step {
             Step::Micro { name, to, from, asks, .. } => {
-                let from: Vec<String> = from.iter().map(|&from| slot(from)).collect();
+                let from = self.operands(from);
                 let next = match asks {
                     Asks::For(of, _) => format!(", asks for the next {}", slot(*of)),
                     Asks::Never | Asks::Nothing => String::new(),
                 };
-                writeln!(f, "{} = {name} {}{next}", slot(*to), from.join(", "))
+                writeln!(f, "{} = {name} {from}{next}", slot(*to))
             }
             Step::Lines(lines) => {
                 writeln!(f, "{}", self.lines_text(lines))?;
@@ -145,14 +145,22 @@ impl Program {
     }
 
     fn lines_text(&self, lines: &Lines) -> String {
-        let from: Vec<String> = lines.from.iter().map(|from| self.slot_text(from.0)).collect();
+        let from = lines.from.map(|from| from.0);
         let aimed = lines.aim.as_ref().map(|aim| aim.store.memory as usize - self.inputs);
         let at = aimed.map_or(String::new(), |out| format!(" at out{out}"));
         let next = match lines.ahead.filter(|_| lines.asks) {
-            Some(ahead) => format!(", asks for the next {}", from[ahead.operand]),
+            Some(ahead) => format!(", asks for the next {}", self.slot_text(from[ahead.operand])),
             None => String::new(),
         };
-        format!("{} = {} {} by line{at}{next}", self.slot_text(lines.to.0), lines.name, from.join(", "))
+        let (to, from) = (self.slot_text(lines.to.0), self.operands(&from));
+        format!("{to} = {} {from} by line{at}{next}", lines.name)
+    }
+
+    /// The operands of a micro-op; unused ones repeat the first, and so does the last of a square.
+    fn operands(&self, from: &[Slot]) -> String {
+        let used = from.iter().rposition(|slot| *slot != from[0]).unwrap_or(0);
+        let from: Vec<String> = from[..=used].iter().map(|&slot| self.slot_text(slot)).collect();
+        from.join(", ")
     }
 
     fn result(&self, f: &mut fmt::Formatter<'_>, number: u32) -> fmt::Result {

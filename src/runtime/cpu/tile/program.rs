@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Axis, AxisId};
 use crate::runtime::cpu::micro::{
-    AccumulateFn, ExpandFn, GatherFn, LinesFn, MicroFn, OverlapFn, Streaming, StridedFn, TransposeFn,
+    AccumulateFn, ExpandFn, GatherFn, LinesFn, MicroFn, OPERANDS, OverlapFn, Streaming, StridedFn,
+    TransposeFn,
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
@@ -208,7 +209,7 @@ pub struct Aim {
     /// The store.
     pub store: Store,
     /// What that step, and where it matters any after it, reads.
-    pub operands: SmallVec<[Slot; 3]>,
+    pub operands: SmallVec<[Slot; OPERANDS]>,
     /// Whether memory between its lines is left to other kernels.
     pub pieces: bool,
 }
@@ -227,7 +228,7 @@ pub struct Lines {
     /// The destination.
     pub to: (Slot, Advance),
     /// The operands; unused ones repeat the first.
-    pub from: [(Slot, Advance); 3],
+    pub from: [(Slot, Advance); OPERANDS],
     /// Class of what varies along lines, or between them.
     pub class: Class,
     /// What to ask for meanwhile.
@@ -248,7 +249,7 @@ impl Lines {
         function: MicroFn,
         name: &'static str,
         to: (Slot, Advance),
-        from: [(Slot, Advance); 3],
+        from: [(Slot, Advance); OPERANDS],
         class: Class,
     ) -> Lines {
         let (streaming, short, ahead, asks) = (None, None, None, false);
@@ -335,7 +336,7 @@ pub enum Step {
         /// The destination.
         to: Slot,
         /// The operands; unused ones repeat the first.
-        from: [Slot; 3],
+        from: [Slot; OPERANDS],
         /// How many elements.
         class: Class,
         /// What else it asks for.

@@ -51,7 +51,7 @@ fn merged(program: &Program, step: &Step, number: u32) -> Option<Step> {
         Step::Update(one) if *one == number && apart(&[reduction.operand]) => Some(Step::Reduce(number)),
         Step::Lines(lines) if !index => {
             let takes = lines.to.0 == *state || lines.from[2].0 == *state;
-            let [a, b, _] = lines.from.map(|(slot, _)| slot);
+            let [a, b, ..] = lines.from.map(|(slot, _)| slot);
             (takes && apart(&[a, b, lines.to.0])).then(|| {
                 let mut lines = lines.clone();
                 lines.whole = Some(number);

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::micro::{self, Lane, MicroFn, StridedFn};
+use crate::runtime::cpu::micro::{self, Lane, MicroFn, OPERANDS, StridedFn};
 use crate::runtime::cpu::tile::product::Lines;
 use crate::runtime::cpu::tile::run::holds;
 
@@ -354,7 +354,7 @@ impl Window {
                 let to = to.add(before);
                 match self.copy {
                     Copying::Bytes => to.copy_from_nonoverlapping(from, count * lane),
-                    Copying::Widen(function) => function(to, [from; 3], count, from),
+                    Copying::Widen(function) => function(to, [from; OPERANDS], count, from),
                     Copying::Strided(function) => function(to, from, step as isize, count),
                 }
             }

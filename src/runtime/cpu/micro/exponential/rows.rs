@@ -8,6 +8,7 @@ use crate::runtime::cpu::micro::fold::{BLOCK, Sum, foresee_lanes};
 use crate::runtime::cpu::micro::late::Late;
 use crate::runtime::cpu::micro::memory::{prefetch_far, whole_lines};
 use crate::runtime::cpu::micro::softmax::Weights;
+use crate::runtime::cpu::micro::{OPERANDS, Operands};
 
 /// `dst = e^a`.
 ///
@@ -16,7 +17,7 @@ use crate::runtime::cpu::micro::softmax::Weights;
 #[inline(always)]
 pub(super) unsafe fn exp<R: Register, const GROUP: usize>(
     dst: *mut u8,
-    [a, ..]: [*const u8; 3],
+    [a, ..]: Operands,
     n: usize,
     next: *const u8,
 ) {
@@ -32,19 +33,19 @@ pub(super) unsafe fn exp<R: Register, const GROUP: usize>(
 #[inline(always)]
 pub(super) unsafe fn exp_streamed<R: Register, const GROUP: usize>(
     dst: *mut u8,
-    [a, ..]: [*const u8; 3],
+    [a, ..]: Operands,
     n: usize,
     next: *const u8,
 ) {
     let (start, end) = whole_lines(dst, n);
     let at = |i: usize| {
         let bytes = i * size_of::<f32>();
-        (dst.wrapping_add(bytes), [a.wrapping_add(bytes); 3], next.wrapping_add(bytes))
+        (dst.wrapping_add(bytes), [a.wrapping_add(bytes); OPERANDS], next.wrapping_add(bytes))
     };
     // SAFETY: the caller's promise, for parts of the line; in the middle lines of the cache.
     unsafe {
         if start > 0 {
-            exp::<R, GROUP>(dst, [a; 3], start, next);
+            exp::<R, GROUP>(dst, [a; OPERANDS], start, next);
         }
         let (to, [from, ..], next) = at(start);
         let mut lines = Line::<R, true> { to: to.cast(), from: from.cast(), shift: None, next };
@@ -63,7 +64,7 @@ pub(super) unsafe fn exp_streamed<R: Register, const GROUP: usize>(
 #[inline(always)]
 pub(super) unsafe fn exp_sub<R: Register, const GROUP: usize>(
     dst: *mut u8,
-    [a, b, _]: [*const u8; 3],
+    [a, b, ..]: Operands,
     n: usize,
     next: *const u8,
 ) {
@@ -148,7 +149,7 @@ impl<R: Register, const STREAM: bool> Numbers<R> for Line<R, STREAM> {
 #[inline(always)]
 pub(super) unsafe fn exp_sum<R: Register, const GROUP: usize, const BELOW: bool>(
     dst: *mut u8,
-    [a, b, c]: [*const u8; 3],
+    [a, b, c, ..]: Operands,
     n: usize,
     next: *const u8,
     late: Option<&Late>,
@@ -367,6 +368,7 @@ macro_rules! loops {
         use $crate::runtime::cpu::micro::late::Late;
         use $crate::runtime::cpu::micro::lines::Apart;
         use $crate::runtime::cpu::micro::softmax::Weights;
+        use $crate::runtime::cpu::micro::{OPERANDS, Operands};
 
         /// The loops; they need the instruction set.
         pub(super) static LOOPS: Loops = Loops {
@@ -380,34 +382,34 @@ macro_rules! loops {
         };
 
         #[target_feature(enable = $features)]
-        unsafe fn exp(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+        unsafe fn exp(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
             // SAFETY: the caller's promise, as in all of these.
             unsafe { rows::exp::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn exp_lines(dst: *mut u8, from: [*const u8; 3], n: usize, apart: &Apart) {
+        unsafe fn exp_lines(dst: *mut u8, from: Operands, n: usize, apart: &Apart) {
             for line in 0..apart.lines {
-                let from = [from[0].wrapping_add(line * apart.from[0]); 3];
+                let from = [from[0].wrapping_add(line * apart.from[0]); OPERANDS];
                 // SAFETY: as above.
                 unsafe { rows::exp::<$register, $group>(dst.wrapping_add(line * apart.to), from, n, from[0]) }
             }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn exp_streamed(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+        unsafe fn exp_streamed(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
             // SAFETY: as above.
             unsafe { rows::exp_streamed::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn sub(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+        unsafe fn sub(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
             // SAFETY: as above.
             unsafe { rows::exp_sub::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn alone<const BELOW: bool>(dst: *mut u8, from: [*const u8; 3], n: usize, next: *const u8) {
+        unsafe fn alone<const BELOW: bool>(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
             // SAFETY: as above.
             unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, None) }
         }
@@ -415,7 +417,7 @@ macro_rules! loops {
         #[target_feature(enable = $features)]
         unsafe fn late<const BELOW: bool>(
             dst: *mut u8,
-            from: [*const u8; 3],
+            from: Operands,
             n: usize,
             next: *const u8,
             late: &Late,

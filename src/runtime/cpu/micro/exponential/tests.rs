@@ -86,7 +86,7 @@ fn every_element_is_computed_and_summed_once() {
         let mut state = Sum::<f32>::EMPTY;
         // SAFETY: lines of `n` elements, and a sum state.
         unsafe {
-            let from = [from, by, (&raw mut state).cast_const().cast()];
+            let from = [from, by, (&raw mut state).cast_const().cast(), null()];
             rows::exp_sum::<Wide, 4, true>(sums.as_mut_ptr().cast(), from, n, null(), None);
             rows::exp::<Wide, 4>(plain.as_mut_ptr().cast(), from, n, null());
             rows::exp_streamed::<Wide, 4>(streamed.as_mut_ptr().cast(), from, n, null());

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::runtime::cpu::micro::Operands;
 use crate::runtime::cpu::micro::math::ROUND;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::piecewise::ONE;
@@ -31,7 +32,7 @@ static ERF: [[f32; WIDTH]; 8] = [
 /// # Safety
 /// As [`MicroFn`](crate::runtime::cpu::micro::MicroFn), and the processor has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
+pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
     let whole = n / WIDTH * WIDTH;
     // SAFETY: the contract of `MicroFn`; the rest goes by way of an array.

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::runtime::cpu::micro::Operands;
 use crate::runtime::cpu::micro::math::ROUND;
 use crate::runtime::cpu::micro::memory::prefetch_far;
 use crate::runtime::cpu::micro::piecewise::ONE;
@@ -35,7 +36,7 @@ static ERF: [[f32; INTERVALS]; 5] = [
 /// # Safety
 /// As [`MicroFn`](crate::runtime::cpu::micro::MicroFn), and the processor has AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: [*const u8; 3], n: usize, next: *const u8) {
+pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
     let whole = n / 16 * 16;
     // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.

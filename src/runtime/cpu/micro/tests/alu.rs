@@ -7,17 +7,31 @@ use crate::base::{DType, Scalar};
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
-    Apart, Form, MicroFn, Operation, Side, Variants, alu, alu_variants, bitcast, cast, nt_fence, pair,
+    Apart, Form, Forms, MicroFn, OPERANDS, Operands, Operation, Side, Variants, alu, alu_variants, bitcast,
+    cast, nt_fence, pair, products,
 };
 
-const FORMS: [[Form; 3]; 8] = {
+const FORMS: [Forms; 8] = {
     use Form::{S, V};
-    [[V, V, V], [V, V, S], [V, S, V], [V, S, S], [S, V, V], [S, V, S], [S, S, V], [S, S, S]]
+    [
+        [V, V, V, V],
+        [V, V, S, V],
+        [V, S, V, V],
+        [V, S, S, V],
+        [S, V, V, V],
+        [S, V, S, V],
+        [S, S, V, V],
+        [S, S, S, V],
+    ]
 };
 
 /// The scalar an operand gives element `i`.
 fn operand(register: &Register, form: Form, i: usize) -> Scalar {
     register.get(if form == Form::V { i } else { 0 })
+}
+
+fn pointers(x: &[Register; OPERANDS]) -> Operands {
+    std::array::from_fn(|i| x[i].ptr())
 }
 
 /// Rows whose `f32` values are only close to the reference.
@@ -44,18 +58,18 @@ fn close(got: Scalar, want: Scalar) -> bool {
 
 /// A loop over lines, and one that stores past the caches, gives the bits of the one over each
 /// line, and writes nothing else.
-fn check_variants(op: AluOp, dtype: DType, forms: [Form; 3], sources: &[Register; 3], n: usize) {
+fn check_variants(op: AluOp, dtype: DType, forms: Forms, sources: &[Register; OPERANDS], n: usize) {
     let Some(variants) = alu_variants(op, dtype, forms) else { return };
     same_by_lines(alu(op, dtype, forms), variants, forms, sources, n);
 }
 
-fn same_by_lines(one: MicroFn, other: Variants, forms: [Form; 3], x: &[Register; 3], n: usize) {
+fn same_by_lines(one: MicroFn, other: Variants, forms: Forms, x: &[Register; OPERANDS], n: usize) {
     const LINES: usize = 3;
     let line = n / LINES;
     // Lines of the result lie further apart than those of the operands; scalars stay, too.
     let apart = Apart { lines: LINES, to: 4 * (line + 2), from: forms.map(|_| 4 * line) };
     let mut dst = [0; 3].map(|_| Register::new(DType::F32, n + 2 * LINES));
-    let from = [0, 1, 2].map(|k: usize| x[k].ptr());
+    let from = pointers(x);
     // SAFETY: lines that lie in registers of the type, `LINES` of `line` elements each.
     unsafe {
         (other.lines)(dst[0].ptr_mut(), from, line, &apart);
@@ -72,8 +86,8 @@ fn same_by_lines(one: MicroFn, other: Variants, forms: [Form; 3], x: &[Register;
     }
 }
 
-fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng) {
-    let mut sources = [dtype; 3].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
+fn check_alu(op: AluOp, dtype: DType, forms: Forms, n: usize, rng: &mut Rng) {
+    let mut sources = [dtype; OPERANDS].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
     if op == AluOp::Where {
         sources[0] = Register::of(DType::Bool, &samples(DType::Bool, n.max(1), rng));
     }
@@ -83,7 +97,7 @@ fn check_alu(op: AluOp, dtype: DType, forms: [Form; 3], n: usize, rng: &mut Rng)
     let micro = alu(op, dtype, forms);
     check_variants(op, dtype, forms, &sources, n);
     // SAFETY: registers of the types and length asked for.
-    unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| sources[i].ptr()), n, null()) };
+    unsafe { micro(dst.ptr_mut(), pointers(&sources), n, null()) };
     assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
     for i in 0..n {
         let unary = op.arity() == 1;
@@ -123,7 +137,7 @@ fn casts_agree_with_scalars() {
                     let src = Register::of(from, &samples(from, n, &mut rng));
                     let mut dst = Register::new(to, n);
                     // SAFETY: registers of the types and length asked for.
-                    unsafe { cast(from, to)(dst.ptr_mut(), [src.ptr(); 3], n, null()) };
+                    unsafe { cast(from, to)(dst.ptr_mut(), [src.ptr(); OPERANDS], n, null()) };
                     for i in 0..n {
                         let want = reference_cast(src.get(i), to);
                         assert!(
@@ -163,7 +177,7 @@ fn bitcasts_keep_the_bits() {
             let src = Register::of(from, &samples(from, 40, &mut rng));
             let mut dst = Register::new(to, 40);
             // SAFETY: registers of the types and length asked for.
-            unsafe { micro(dst.ptr_mut(), [src.ptr(); 3], 40, null()) };
+            unsafe { micro(dst.ptr_mut(), [src.ptr(); OPERANDS], 40, null()) };
             for i in 0..40 {
                 let want = Scalar::from_bits(src.get(i).to_bits(from), to);
                 assert!(dst.get(i).to_bits(to) == want.to_bits(to), "{from} to {to}");
@@ -182,37 +196,61 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
         for (first, second, forms) in firsts.into_iter().flat_map(|first| {
             seconds.into_iter().flat_map(move |second| FORMS.map(|forms| (first, second, forms)))
         }) {
-            for (side, n) in [Side::Left, Side::Right].into_iter().flat_map(|side| LENGTHS.map(|n| (side, n)))
-            {
-                let Some(Operation { function: micro, name, variants }) =
-                    pair(first, second, side, DType::F32, forms)
-                else {
-                    continue;
-                };
+            for side in [Side::Left, Side::Right] {
+                let Some(pair) = pair(first, second, side, DType::F32, forms) else { continue };
                 found += 1;
-                let x: [Register; 3] = [0; 3].map(|_| {
-                    Register::of(
-                        DType::F32,
-                        &(0..n.max(1))
-                            .map(|_| Scalar::Float(f64::from(rng.unit() as f32)))
-                            .collect::<Vec<_>>(),
-                    )
+                check_superinstruction(&pair, forms, &mut rng, &|[a, b, c, _]| {
+                    let between = rounded(first, a, b);
+                    if side == Side::Left { rounded(second, between, c) } else { rounded(second, c, between) }
                 });
-                same_by_lines(micro, variants.expect("every pair has them"), forms, &x, n);
-                let mut dst = Register::new(DType::F32, n);
-                // SAFETY: registers of the types and length asked for.
-                unsafe { micro(dst.ptr_mut(), [0, 1, 2].map(|i: usize| x[i].ptr()), n, null()) };
-                for i in 0..n {
-                    let [a, b, c] = [0, 1, 2].map(|k| operand(&x[k], forms[k], i).as_f64() as f32);
-                    let eval =
-                        |op: AluOp, x: f32, y: f32| op.eval_float(&[f64::from(x), f64::from(y)]) as f32;
-                    let between = eval(first, a, b);
-                    let want =
-                        if side == Side::Left { eval(second, between, c) } else { eval(second, c, between) };
-                    assert_eq!((dst.get(i).as_f64() as f32).to_bits(), want.to_bits(), "{name} {forms:?}");
-                }
             }
         }
     });
     assert!(found > 0);
+}
+
+#[test]
+fn products_have_the_bits_of_one_operation_after_the_other() {
+    each_level(|_| {
+        let mut rng = Rng(6);
+        for (difference, op) in [(false, AluOp::Add), (true, AluOp::Sub)] {
+            for [b, d] in FORMS[..4].iter().map(|forms| [forms[1], forms[2]]) {
+                let forms = [Form::V, b, Form::V, d];
+                let both = products(difference, DType::F32, forms).expect("loops of every form");
+                check_superinstruction(&both, forms, &mut rng, &|[a, b, c, d]| {
+                    rounded(op, rounded(AluOp::Mul, a, b), rounded(AluOp::Mul, c, d))
+                });
+            }
+        }
+    });
+}
+
+/// An operation's result as an `f32`, which that of wider numbers rounds to once.
+fn rounded(op: AluOp, x: f32, y: f32) -> f32 {
+    op.eval_float(&[f64::from(x), f64::from(y)]) as f32
+}
+
+/// The loops of a superinstruction give the bits of `want`.
+fn check_superinstruction(
+    operation: &Operation,
+    forms: Forms,
+    rng: &mut Rng,
+    want: &dyn Fn([f32; OPERANDS]) -> f32,
+) {
+    let Operation { function, name, variants } = *operation;
+    for n in LENGTHS {
+        let x: [Register; OPERANDS] = [0; OPERANDS].map(|_| {
+            let unit = |_| Scalar::Float(f64::from(rng.unit() as f32));
+            Register::of(DType::F32, &(0..n.max(1)).map(unit).collect::<Vec<_>>())
+        });
+        same_by_lines(function, variants.expect("superinstructions have them"), forms, &x, n);
+        let mut dst = Register::new(DType::F32, n);
+        // SAFETY: registers of the types and length asked for.
+        unsafe { function(dst.ptr_mut(), pointers(&x), n, null()) };
+        for i in 0..n {
+            let own = std::array::from_fn(|k| operand(&x[k], forms[k], i).as_f64() as f32);
+            let got = dst.get(i).as_f64() as f32;
+            assert_eq!(got.to_bits(), want(own).to_bits(), "{name} {forms:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::runtime::cpu::micro::*;
 const LINE: usize = 16;
 
 /// The exponentials of a line and their sum, where `call` computes them.
-fn exponentials(x: &[f32], call: impl FnOnce(*mut u8, [*const u8; 3])) -> (Vec<f32>, f32) {
+fn exponentials(x: &[f32], call: impl FnOnce(*mut u8, Operands)) -> (Vec<f32>, f32) {
     let (mut e, shift, mut sum) = (vec![0f32; x.len()], 1f32, 0f32);
     let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
     let mut state = [0u64; STATE_BYTES / 8];
@@ -20,7 +20,7 @@ fn exponentials(x: &[f32], call: impl FnOnce(*mut u8, [*const u8; 3])) -> (Vec<f
     unsafe {
         let state = state.as_mut_ptr().cast::<u8>();
         (reducer.init)(state);
-        call(e.as_mut_ptr().cast(), [x.as_ptr().cast(), (&raw const shift).cast(), state]);
+        call(e.as_mut_ptr().cast(), [x.as_ptr().cast(), (&raw const shift).cast(), state, null_mut()]);
         (reducer.finish)(state, &[(&raw mut sum).cast(), null_mut(), null_mut()]);
     }
     (e, sum)
@@ -29,7 +29,7 @@ fn exponentials(x: &[f32], call: impl FnOnce(*mut u8, [*const u8; 3])) -> (Vec<f
 /// Both of one loop have the bits that they have by themselves, whichever of the lines is longer.
 #[test]
 fn loops_that_store_a_product_do_what_both_do() {
-    let forms = [Form::V, Form::S, Form::S];
+    let forms = [Form::V, Form::S, Form::S, Form::S];
     let late = alu_variants(AluOp::Mul, DType::F32, forms)
         .map(|variants| variants.streaming)
         .filter(|one| one.late)

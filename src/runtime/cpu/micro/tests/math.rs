@@ -5,7 +5,9 @@ use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::ir::special::erf;
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, Fused, MicroFn, Reduction, STATE_BYTES, alu, fused, reduce};
+use crate::runtime::cpu::micro::{
+    Form, Fused, MicroFn, OPERANDS, Reduction, STATE_BYTES, alu, fused, reduce,
+};
 
 type Reference = fn(f64) -> f64;
 
@@ -56,7 +58,7 @@ fn worst(micro: MicroFn, reference: impl Fn(f64) -> f64) -> (f64, f32) {
     let x = arguments();
     let mut y = vec![0f32; x.len()];
     // SAFETY: both hold as many elements.
-    unsafe { micro(y.as_mut_ptr().cast(), [x.as_ptr().cast(); 3], x.len(), x.as_ptr().cast()) };
+    unsafe { micro(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), x.as_ptr().cast()) };
     let mut worst = (0.0, 0.0);
     for (&x, &y) in x.iter().zip(&y) {
         let error = ulps(y, reference(f64::from(x)));
@@ -81,7 +83,7 @@ fn functions_stay_within_two_and_a_half_ulp() {
     ];
     each_level(|level| {
         for (op, reference) in rows {
-            let (error, x) = worst(alu(op, DType::F32, [Form::V; 3]), reference);
+            let (error, x) = worst(alu(op, DType::F32, [Form::V; OPERANDS]), reference);
             println!("{level:?} {op:?} {error:.3} ulp at {x:e}");
             assert!(error <= 2.5, "{level:?} {op:?} is {error} ulp off at {x:e}");
         }
@@ -93,11 +95,11 @@ fn functions_stay_within_two_and_a_half_ulp() {
 fn exponentials_have_the_same_bits_whatever_lies_beside_them() {
     let x: Vec<f32> = arguments().into_iter().step_by(37).collect();
     each_level(|level| {
-        let exp = alu(AluOp::Exp, DType::F32, [Form::V; 3]);
+        let exp = alu(AluOp::Exp, DType::F32, [Form::V; OPERANDS]);
         let of = |x: &[f32]| {
             let mut y = vec![0f32; x.len()];
             // SAFETY: both hold as many elements.
-            unsafe { exp(y.as_mut_ptr().cast(), [x.as_ptr().cast(); 3], x.len(), x.as_ptr().cast()) };
+            unsafe { exp(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), x.as_ptr().cast()) };
             y
         };
         for beside in [0.0, f32::NEG_INFINITY, f32::NAN, 100.0, -95.0] {
@@ -128,9 +130,9 @@ fn same_exponentials(x: &[f32], summing: Fused) {
     let (zero, n) = (0f32, x.len() - 3);
     let null = std::ptr::null();
     each_level(|level| {
-        let forms = [Form::V, Form::S, Form::S];
+        let forms = [Form::V, Form::S, Form::S, Form::S];
         let (plain, summed) = (fused(Fused::ExpSub, DType::F32, forms), fused(summing, DType::F32, forms));
-        let exp = alu(AluOp::Exp, DType::F32, [Form::V; 3]);
+        let exp = alu(AluOp::Exp, DType::F32, [Form::V; OPERANDS]);
         let sums = reduce(Reduction::Sum, DType::F32).unwrap();
         let mut results = [vec![0f32; n + 1], vec![0f32; n + 1], vec![0f32; n + 1]];
         let [wanted, differences, entering] = results.each_mut().map(|y| y.as_mut_ptr().cast::<u8>());
@@ -138,10 +140,10 @@ fn same_exponentials(x: &[f32], summing: Fused) {
         let mut state = [0u64; STATE_BYTES / 8];
         // SAFETY: all hold `n` elements; the state is the reducer's.
         unsafe {
-            exp(wanted, [x, null, null], n, null);
-            plain.unwrap()(differences, [x, zero, null], n, null);
+            exp(wanted, [x; OPERANDS], n, null);
+            plain.unwrap()(differences, [x, zero, null, null], n, null);
             (sums.init)(state.as_mut_ptr().cast());
-            summed.unwrap()(entering, [x, zero, state.as_ptr().cast()], n, null);
+            summed.unwrap()(entering, [x, zero, state.as_ptr().cast(), null], n, null);
         }
         let [wanted, others @ ..] = &results;
         for other in others {

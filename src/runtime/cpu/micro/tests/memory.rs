@@ -38,11 +38,11 @@ fn sixteen_bit_floats_convert_exactly() {
             unsafe {
                 load(dtype).unwrap()(
                     wide.as_mut_ptr().cast(),
-                    [all.as_ptr().cast(), NULL, NULL],
+                    [all.as_ptr().cast(); OPERANDS],
                     all.len(),
                     NULL,
                 );
-                store(dtype)(back.as_mut_ptr().cast(), [wide.as_ptr().cast(), NULL, NULL], all.len(), NULL);
+                store(dtype)(back.as_mut_ptr().cast(), [wide.as_ptr().cast(); OPERANDS], all.len(), NULL);
             }
             for (&bits, (&x, &again)) in all.iter().zip(wide.iter().zip(&back)) {
                 let want = if dtype == DType::F16 {
@@ -67,7 +67,7 @@ fn narrowing_rounds_to_nearest_even() {
     each_level(|level| {
         for dtype in [DType::F16, DType::BF16] {
             // SAFETY: both hold as many elements.
-            unsafe { store(dtype)(y.as_mut_ptr().cast(), [x.as_ptr().cast(), NULL, NULL], x.len(), NULL) };
+            unsafe { store(dtype)(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), NULL) };
             for (&x, &y) in x.iter().zip(&y) {
                 let (got, want) = match dtype {
                     DType::F16 => (f16::from_bits(y).to_f32(), f16::from_f32(x).to_f32()),
@@ -185,7 +185,7 @@ fn broadcasts_repeat_their_source() {
             let [mut filled, mut by_row, mut by_col] = [0; 3].map(|_| Register::new(dtype, rows * cols));
             // SAFETY: registers of the types and lengths asked for.
             unsafe {
-                fill(lane)(filled.ptr_mut(), [x.ptr(), NULL, NULL], rows * cols, NULL);
+                fill(lane)(filled.ptr_mut(), [x.ptr(); OPERANDS], rows * cols, NULL);
                 expand_rows(lane)(by_row.ptr_mut(), x.ptr(), rows, cols);
                 expand_cols(lane)(by_col.ptr_mut(), x.ptr(), rows, cols);
             }
@@ -208,7 +208,7 @@ fn streaming_stores_copy() {
             // SAFETY: both hold 4-byte elements enough.
             unsafe {
                 let to = y.as_mut_ptr().cast::<u32>().add(offset);
-                store_nt()(to.cast(), [x.as_ptr().cast(), NULL, NULL], n, NULL);
+                store_nt()(to.cast(), [x.as_ptr().cast(); OPERANDS], n, NULL);
             }
             nt_fence();
             let to: &[u32] = bytemuck::cast_slice(&y);

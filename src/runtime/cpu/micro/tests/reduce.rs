@@ -288,7 +288,7 @@ fn summing_superinstructions_agree_with_sums() {
             let [a, b] = [0; 2].map(|_| (0..n).map(|_| rng.unit() as f32).collect::<Vec<f32>>());
             let (shift, mut e) = (0.25f32, vec![0f32; n]);
             let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
-            let form = |second| [Form::V, second, Form::S];
+            let form = |second| [Form::V, second, Form::S, Form::S];
             let run = |call: &mut dyn FnMut(*mut u8)| {
                 let (mut state, mut sum): (State, f32) = Default::default();
                 // SAFETY: a state made by `init`, one `f32` out.
@@ -306,9 +306,9 @@ fn summing_superinstructions_agree_with_sums() {
             // SAFETY: vectors of `n` and a scalar, and the state `run` made.
             let got = unsafe {
                 [
-                    run(&mut |state| exp(e.as_mut_ptr().cast(), [pa, ps, state], n, null())),
-                    run(&mut |state| deviation(state, [pa, ps, null()], n, null())),
-                    run(&mut |state| dot(state, [pa, pb, null()], n, null())),
+                    run(&mut |state| exp(e.as_mut_ptr().cast(), [pa, ps, state, null()], n, null())),
+                    run(&mut |state| deviation(state, [pa, ps, null(), null()], n, null())),
+                    run(&mut |state| dot(state, [pa, pb, null(), null()], n, null())),
                 ]
             };
             let wide = |x: f32| f64::from(x) - 0.25;
@@ -333,11 +333,11 @@ fn products_enter_sums_across_rows() {
             let mut draw = || -> Vec<f32> { (0..n.max(1)).map(|_| rng.unit() as f32 * 4.0 - 2.0).collect() };
             let (a, b, before) = (draw(), draw(), draw());
             for form in [Form::V, Form::S] {
-                let function = fused(Fused::MulSum, DType::F32, [Form::V, form, Form::V]).unwrap();
+                let function = fused(Fused::MulSum, DType::F32, [Form::V, form, Form::V, Form::V]).unwrap();
                 let mut sums = before.clone();
                 let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
                 // SAFETY: vectors of `n`, or a scalar.
-                unsafe { function(sums.as_mut_ptr().cast(), [pa, pb, null()], n, null()) };
+                unsafe { function(sums.as_mut_ptr().cast(), [pa, pb, null(), null()], n, null()) };
                 for i in 0..n {
                     let factor = if form == Form::V { b[i] } else { b[0] };
                     let want = f64::from(a[i]) * f64::from(factor) + f64::from(before[i]);

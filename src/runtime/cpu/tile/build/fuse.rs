@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
-use crate::runtime::cpu::micro::{self, Form, Fused, Lane, MicroFn, Operation, OverlapFn, STATE_BYTES, Side};
+use crate::runtime::cpu::micro::{
+    self, Form, Forms, Fused, Lane, MicroFn, OPERANDS, Operation, OverlapFn, STATE_BYTES, Side,
+};
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::{Builder, Root};
 use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
@@ -34,6 +36,8 @@ pub struct Patterns {
 enum Pattern {
     /// One of an operation's operands, on this side.
     Pair(ExprId, Side),
+    /// Both operands of a sum or a difference, which are products.
+    Products([ExprId; 2]),
     /// The difference that is the argument of an exponential.
     ExpSub(ExprId),
     /// The product of vectors that a sum takes in.
@@ -137,7 +141,9 @@ impl Search<'_> {
                 Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => None,
                 Expr::Accumulator => None,
             };
-            let one = one.filter(|(at, _)| *at != user || patterns.loops[user.index()].is_none())?;
+            let taken = patterns.loops[user.index()].is_some();
+            let one =
+                one.filter(|(at, pattern)| *at != user || !taken || matches!(pattern, Pattern::Products(_)))?;
             if !found.contains(&one) {
                 found.push(one);
             }
@@ -196,8 +202,22 @@ impl Search<'_> {
         let alike = outer.level == own.level
             && self.facts.axes[user.index()] == self.facts.axes[inner.index()]
             && !patterns.absorbed[user.index()];
-        let exists = micro::pair(first, *second, side, outer.dtype, [Form::V; 3]).is_some();
+        if alike && first == AluOp::Mul && self.beside_product(patterns, user, inner) {
+            return Some((user, Pattern::Products([x[0], x[1]])));
+        }
+        let exists = micro::pair(first, *second, side, outer.dtype, [Form::V; OPERANDS]).is_some();
         (alike && exists).then_some((user, Pattern::Pair(inner, side)))
+    }
+
+    /// Whether an operation is a sum or a difference that has absorbed its other operand, a product.
+    fn beside_product(&self, patterns: &Patterns, user: ExprId, inner: ExprId) -> bool {
+        let sums = matches!(self.kernel.expr(user), Expr::Alu(AluOp::Add | AluOp::Sub, _));
+        match patterns.loops[user.index()] {
+            Some(Pattern::Pair(other, _)) if sums && other != inner => {
+                arithmetic(self.kernel, other).is_some_and(|(op, _)| op == AluOp::Mul)
+            }
+            _ => false,
+        }
     }
 
     fn class(&self, id: ExprId) -> Class {
@@ -224,6 +244,7 @@ impl Builder<'_> {
         let dtype = self.kernel.exprs[id.index()].dtype;
         match self.patterns.loops[id.index()]? {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
+            Pattern::Products(operands) => Some(self.products(id, operands, dtype)),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
                 Some(self.apply(&slots, dtype, |forms| {
@@ -249,6 +270,18 @@ impl Builder<'_> {
         self.apply(&slots, dtype, |forms| {
             let found = micro::pair(first, second, side, dtype, forms);
             found.unwrap_or_else(|| panic!("no {} of {} for {forms:?}", second.name(), first.name()))
+        })
+    }
+
+    fn products(&mut self, id: ExprId, operands: [ExprId; 2], dtype: DType) -> Slot {
+        let difference = matches!(self.kernel.expr(id), Expr::Alu(AluOp::Sub, _));
+        let [[a, b], [c, d]] = operands.map(|product| {
+            let factors = self.operands_of(product);
+            self.vector_first(factors)
+        });
+        self.apply(&[a, b, c, d], dtype, |forms| {
+            let found = micro::products(difference, dtype, forms);
+            found.unwrap_or_else(|| panic!("no products of {dtype} for {forms:?}"))
         })
     }
 
@@ -299,7 +332,7 @@ impl Builder<'_> {
             };
         let operands = self.operands_of(inner);
         let second = if op == Fused::Dot { Form::V } else { Form::S };
-        let forms = [Form::V, second, Form::S];
+        let forms = [Form::V, second, Form::S, Form::S];
         let function = superinstruction(op, dtype, forms);
         let overlap = micro::overlapping(op, dtype, forms);
         Some(FusedSum { function, name, overlap, asks: op.asks(), operands, values })
@@ -363,6 +396,6 @@ impl Builder<'_> {
     }
 }
 
-fn superinstruction(op: Fused, dtype: DType, forms: [Form; 3]) -> MicroFn {
+fn superinstruction(op: Fused, dtype: DType, forms: Forms) -> MicroFn {
     micro::fused(op, dtype, forms).unwrap_or_else(|| panic!("no {op:?} of {dtype} for {forms:?}"))
 }

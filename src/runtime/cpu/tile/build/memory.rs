@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{self, Access, Dynamic, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Lane};
+use crate::runtime::cpu::micro::{self, Lane, OPERANDS};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::build::values::{LINE, SHORT};
 use crate::runtime::cpu::tile::program::{
@@ -343,7 +343,7 @@ fn may_read(step: &Step, slot: Slot) -> bool {
 
 /// The slots that a step between loads and stores reads; `None` for steps that
 /// read memory.
-fn reads(step: &Step) -> Option<SmallVec<[Slot; 3]>> {
+fn reads(step: &Step) -> Option<SmallVec<[Slot; OPERANDS]>> {
     match step {
         Step::Micro { from, .. } => Some(SmallVec::from_slice(from)),
         Step::Lines(lines) => Some(lines.from.map(|from| from.0).into()),

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Form, Lane, STATE_BYTES};
+use crate::runtime::cpu::micro::{self, Form, Lane, OPERANDS, STATE_BYTES};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{
     Class, Finish, Place, Reduction, ReductionForm, Scan, ScanForm, Slot, Step,
@@ -88,8 +88,8 @@ impl Builder<'_> {
             Monoid::ArgMax | Monoid::ArgMin => Finish::Index(1),
             Monoid::M2 => Finish::Component(1),
             Monoid::LogSumExp => {
-                let log = micro::alu(AluOp::Log, dtype, [Form::V; 3]);
-                let add = micro::alu(AluOp::Add, dtype, [Form::V; 3]);
+                let log = micro::alu(AluOp::Log, dtype, [Form::V; OPERANDS]);
+                let add = micro::alu(AluOp::Add, dtype, [Form::V; OPERANDS]);
                 let between = self.states(class, &[dtype.compute().size()])[0];
                 Finish::LogSum(log, add, between)
             }

@@ -3,7 +3,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Form, Lane, Operation};
+use crate::runtime::cpu::micro::{self, Form, Forms, Lane, OPERANDS, Operation};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
 
@@ -118,7 +118,7 @@ impl Builder<'_> {
         &mut self,
         slots: &[Slot],
         dtype: DType,
-        operation: impl FnOnce([Form; 3]) -> Operation,
+        operation: impl FnOnce(Forms) -> Operation,
     ) -> Slot {
         let class = self.joint_class(slots);
         if !self.goes_by_line(slots, class) {
@@ -151,9 +151,9 @@ impl Builder<'_> {
     }
 
     /// The lines of some slots, and the forms they have.
-    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); 3], [Form; 3]) {
-        let mut lines = [(slots[0], Advance::Bytes(0)); 3];
-        let mut forms = [Form::V; 3];
+    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); OPERANDS], Forms) {
+        let mut lines = [(slots[0], Advance::Bytes(0)); OPERANDS];
+        let mut forms = [Form::V; OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
             self.read(slot);
             let info = self.slots[slot.0 as usize];
@@ -169,7 +169,7 @@ impl Builder<'_> {
             };
             (lines[i], forms[i]) = ((slot, advance), form);
         }
-        for unused in slots.len()..3 {
+        for unused in slots.len()..OPERANDS {
             lines[unused] = lines[0];
         }
         (lines, forms)
@@ -180,7 +180,7 @@ impl Builder<'_> {
         &mut self,
         function: micro::MicroFn,
         name: &'static str,
-        from: [Slot; 3],
+        from: [Slot; OPERANDS],
         class: Class,
         dtype: DType,
     ) -> Slot {
@@ -199,9 +199,9 @@ impl Builder<'_> {
 
     /// Operands of a micro-op over a class: scalars stay scalars, vectors of
     /// rows or columns are spread over the tile.
-    pub(super) fn operands(&mut self, slots: &[Slot], class: Class) -> ([Slot; 3], [Form; 3]) {
-        let mut from = [slots[0]; 3];
-        let mut forms = [Form::V; 3];
+    pub(super) fn operands(&mut self, slots: &[Slot], class: Class) -> ([Slot; OPERANDS], Forms) {
+        let mut from = [slots[0]; OPERANDS];
+        let mut forms = [Form::V; OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
             let own = self.slots[slot.0 as usize].class;
             if own == Class::SCALAR && class != Class::SCALAR {
@@ -210,7 +210,7 @@ impl Builder<'_> {
                 from[i] = self.widened(slot, class);
             }
         }
-        for unused in slots.len()..3 {
+        for unused in slots.len()..OPERANDS {
             from[unused] = from[0];
         }
         (from, forms)
@@ -229,7 +229,7 @@ impl Builder<'_> {
         }
         let lane = Lane::of(info.dtype);
         let to = if info.class == Class::SCALAR {
-            self.micro(micro::fill(lane), "fill", [slot; 3], class, info.dtype)
+            self.micro(micro::fill(lane), "fill", [slot; OPERANDS], class, info.dtype)
         } else {
             self.read(slot);
             let function =
@@ -255,7 +255,7 @@ impl Builder<'_> {
             return slot;
         }
         let class = self.slots[slot.0 as usize].class;
-        self.micro(micro::cast(from, to), cast_name(to), [slot; 3], class, to)
+        self.micro(micro::cast(from, to), cast_name(to), [slot; OPERANDS], class, to)
     }
 
     fn bitcast(&mut self, x: ExprId, to: DType) -> Slot {
@@ -266,12 +266,12 @@ impl Builder<'_> {
             return slot;
         }
         if let Some(function) = micro::bitcast(from, to) {
-            return self.micro(function, "bitcast", [slot; 3], class, to);
+            return self.micro(function, "bitcast", [slot; OPERANDS], class, to);
         }
         // A 16-bit float has its bits only in memory form.
         let load = micro::load(to).unwrap_or_else(|| panic!("no bitcast from {from} to {to}"));
-        let stored = self.micro(micro::store(from), "store", [slot; 3], class, from);
-        self.micro(load, "load", [stored; 3], class, to)
+        let stored = self.micro(micro::store(from), "store", [slot; OPERANDS], class, from);
+        self.micro(load, "load", [stored; OPERANDS], class, to)
     }
 
     fn from_block(&mut self, class: Class, dtype: DType) -> Slot {

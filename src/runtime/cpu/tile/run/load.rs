@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro;
+use crate::runtime::cpu::micro::{self, OPERANDS};
 use crate::runtime::cpu::tile::program::{BlockStep, Indexed, Line, Load};
 use crate::runtime::cpu::tile::run::lines::Lines;
 use crate::runtime::cpu::tile::run::{Frame, Launch};
@@ -127,7 +127,7 @@ impl Launch<'_> {
             match load.line {
                 Line::Unit(Some(function)) if lines.dense() => {
                     let count = lines.lines * lines.len;
-                    function(to, [from; 3], count, from);
+                    function(to, [from; OPERANDS], count, from);
                     if load.ahead != 0 {
                         // What follows this step works in the cache, and memory rests.
                         let size = load.dtype.size();
@@ -214,7 +214,7 @@ unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, in
         let from = from.wrapping_offset(inside.start as isize * lines.step as isize * size as isize);
         match load.line {
             Line::Unit(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
-            Line::Unit(Some(function)) => function(to, [from; 3], inside.len(), from),
+            Line::Unit(Some(function)) => function(to, [from; OPERANDS], inside.len(), from),
             Line::Strided(function) => function(to, from, lines.step as isize, inside.len()),
             Line::Transposed(_) => {
                 micro::load_strided(load.dtype)(to, from, lines.step as isize, inside.len());

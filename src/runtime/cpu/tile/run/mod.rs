@@ -25,7 +25,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
-use crate::runtime::cpu::micro::{self, Late, MicroFn, Streaming};
+use crate::runtime::cpu::micro::{self, Late, MicroFn, Operands, Streaming};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
     Ahead, Asks, Body, Class, Lines, Loops, Program, PutOff, Sharing, Slot, Step, units,
@@ -299,7 +299,7 @@ fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<Streami
 /// # Safety
 /// The contract of the micro-op.
 #[inline]
-unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: [*const u8; 3], cols: usize) {
+unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: Operands, cols: usize) {
     let Ahead { operand, after, bytes } = lines.ahead.unwrap_or_default();
     let next = from[operand].wrapping_add(after);
     // SAFETY: the caller's promise.

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro;
-use crate::runtime::cpu::micro::STATE_BYTES;
+use crate::runtime::cpu::micro::{self, OPERANDS, STATE_BYTES};
 use crate::runtime::cpu::tile::program::{
     Ahead, Body, Class, Finish, Line, Lines, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot,
     Step,
@@ -339,8 +338,8 @@ unsafe fn finish_vertical(
             }
             Finish::LogSum(log, add, between) => {
                 let between = frame.slot(between);
-                log(between, [from[1].cast_const(); 3], count, from[1]);
-                add(to, [from[0].cast_const(), between, between], count, between);
+                log(between, [from[1].cast_const(); OPERANDS], count, from[1]);
+                add(to, [from[0].cast_const(), between, between, between], count, between);
             }
         }
     }

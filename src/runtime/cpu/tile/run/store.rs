@@ -1,6 +1,6 @@
 //! Stores.
 
-use crate::runtime::cpu::micro::Apart;
+use crate::runtime::cpu::micro::{Apart, OPERANDS};
 use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Lines as Steps, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -25,7 +25,7 @@ impl Launch<'_> {
         &self,
         frame: &mut Frame,
         lines: &Steps,
-        from_on: [usize; 3],
+        from_on: [usize; OPERANDS],
         on: usize,
     ) -> (*mut u8, usize) {
         let Some(aim) = &lines.aim else { return (frame.slot(lines.to.0), on) };
@@ -67,9 +67,9 @@ impl Launch<'_> {
             if lines.dense() { (lines.lines * lines.len, 0) } else { (lines.len, lines.lines - 1) };
         if let Some(function) = store.short.filter(|_| lines_apart > 0) {
             let to_apart = (lines.line_step as usize).wrapping_mul(store.dtype.size());
-            let apart = Apart { lines: lines.lines, to: to_apart, from: [count * store.lane; 3] };
+            let apart = Apart { lines: lines.lines, to: to_apart, from: [count * store.lane; OPERANDS] };
             // SAFETY: the program's contract.
-            return unsafe { function(to, [from; 3], count, &apart) };
+            return unsafe { function(to, [from; OPERANDS], count, &apart) };
         }
         for line in 0..=lines_apart {
             // SAFETY: the program's contract.
@@ -77,7 +77,7 @@ impl Launch<'_> {
                 let from = from.add(line * lines.len * store.lane);
                 let to = to.offset(line as isize * lines.line_step as isize * store.dtype.size() as isize);
                 match store.line {
-                    Line::Unit(function) => function(to, [from; 3], count, from),
+                    Line::Unit(function) => function(to, [from; OPERANDS], count, from),
                     Line::Strided(function) => function(to, from, lines.step as isize, count),
                     Line::Transposed(_) => panic!("stores do not transpose"),
                 }
