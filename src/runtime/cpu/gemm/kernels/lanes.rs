@@ -93,8 +93,7 @@ unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(ti
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         for r in 0..R {
-            L::prefetch(tile.c.offset(r as isize * c_row));
-            L::prefetch(tile.c.offset(r as isize * c_row).wrapping_add((V - 1) * L::COUNT));
+            foresee_row::<L>(tile.c.offset(r as isize * c_row), V * L::COUNT);
         }
         let (mut a, mut b) = (tile.a, tile.b);
         for _ in 0..tile.depth {
@@ -117,6 +116,20 @@ unsafe fn tile_of<L: Lanes, const R: usize, const V: usize, const FULL: bool>(ti
             let c = tile.c.offset(r as isize * c_row);
             write_row(c, &sums[r], last, tile.accumulate);
         }
+    }
+}
+
+/// Asks for every line of the cache in which a row of C lies.
+#[inline(always)]
+unsafe fn foresee_row<L: Lanes>(row: *const L::Element, columns: usize) {
+    const LINE: usize = 64;
+    // SAFETY: the caller has the instruction set.
+    unsafe {
+        for column in (0..columns).step_by(LINE / size_of::<L::Element>()) {
+            L::prefetch(row.wrapping_add(column));
+        }
+        // Rows begin anywhere in a line.
+        L::prefetch(row.wrapping_add(columns - 1));
     }
 }
 
