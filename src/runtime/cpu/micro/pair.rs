@@ -94,12 +94,13 @@ fn by_form<A: Op, B: Op, const RIGHT: bool>(form: u8) -> (MicroFn, Variants) {
     }
 }
 
-fn both<P: Elementwise + 'static>() -> (MicroFn, Variants) {
+/// The loop over a line, and the others.
+pub(super) fn both<P: Elementwise + 'static>() -> (MicroFn, Variants) {
     (micro::<P>(), variants::<P>())
 }
 
 /// An operation on two `f32`.
-trait Op: Map2<f32, Out = f32> + 'static {}
+pub(super) trait Op: Map2<f32, Out = f32> + 'static {}
 impl<O: Map2<f32, Out = f32> + 'static> Op for O {}
 
 struct Pair<A, B, const RIGHT: bool, const FORM: u8>(PhantomData<(A, B)>);

@@ -4,11 +4,11 @@
 use std::marker::PhantomData;
 
 use crate::base::DType;
-use crate::runtime::cpu::micro::alu::{Micro, micro};
+use crate::runtime::cpu::micro::alu::Micro;
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::lines::variants;
-use crate::runtime::cpu::micro::ops::{self, Map2};
+use crate::runtime::cpu::micro::ops;
+use crate::runtime::cpu::micro::pair::{Op, both};
 use crate::runtime::cpu::micro::streamed::{Elementwise, step};
 use crate::runtime::cpu::micro::{Form, Forms, MicroFn, OPERANDS, Operands, Operation, Variants};
 use crate::runtime::cpu::micro::{view, view_mut};
@@ -37,7 +37,7 @@ pub fn products(difference: bool, dtype: DType, forms: Forms) -> Option<Operatio
 }
 
 /// The loops of a form: 2 if `b` is a scalar, 1 if `d` is, and their sum.
-fn by_form<O: Map2<f32, Out = f32> + 'static>(form: u8) -> (MicroFn, Variants) {
+fn by_form<O: Op>(form: u8) -> (MicroFn, Variants) {
     match form {
         0 => both::<Products<O, 0>>(),
         1 => both::<Products<O, 1>>(),
@@ -46,12 +46,8 @@ fn by_form<O: Map2<f32, Out = f32> + 'static>(form: u8) -> (MicroFn, Variants) {
     }
 }
 
-fn both<P: Elementwise + 'static>() -> (MicroFn, Variants) {
-    (micro::<P>(), variants::<P>())
-}
-
 struct Products<O, const FORM: u8>(PhantomData<O>);
-impl<O: Map2<f32, Out = f32>, const FORM: u8> Micro for Products<O, FORM> {
+impl<O: Op, const FORM: u8> Micro for Products<O, FORM> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, d]: Operands, n: usize, _next: *const u8) {
         if n == 0 {
@@ -60,23 +56,18 @@ impl<O: Map2<f32, Out = f32>, const FORM: u8> Micro for Products<O, FORM> {
         let [b_len, d_len] = [2, 1].map(|scalar| if FORM & scalar == 0 { n } else { 1 });
         // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
         unsafe {
-            let (x, y): ([&[f32]; 2], [&[f32]; 2]) =
-                ([view(a, n), view(b, b_len)], [view(c, n), view(d, d_len)]);
-            zip::<I, O, FORM>(view_mut(dst, n), x, y);
+            let (first, second) = ([view(a, n), view(b, b_len)], [view(c, n), view(d, d_len)]);
+            zip::<I, O, FORM>(view_mut(dst, n), first, second);
         }
     }
 }
 
-impl<O: Map2<f32, Out = f32>, const FORM: u8> Elementwise for Products<O, FORM> {
+impl<O: Op, const FORM: u8> Elementwise for Products<O, FORM> {
     const STEPS: [usize; OPERANDS] = [step(true), step(FORM & 2 == 0), step(true), step(FORM & 1 == 0)];
 }
 
 #[inline(always)]
-fn zip<I: Isa, O: Map2<f32, Out = f32>, const FORM: u8>(
-    dst: &mut [f32],
-    [a, b]: [&[f32]; 2],
-    [c, d]: [&[f32]; 2],
-) {
+fn zip<I: Isa, O: Op, const FORM: u8>(dst: &mut [f32], [a, b]: [&[f32]; 2], [c, d]: [&[f32]; 2]) {
     let n = dst.len();
     let (a, c) = (&a[..n], &c[..n]);
     let b = &b[..if FORM & 2 == 0 { n } else { 1 }];
