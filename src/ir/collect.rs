@@ -30,19 +30,21 @@ pub struct Collected {
 /// What is left to do of a collection, nodes by their place among those met.
 #[derive(Clone, Copy)]
 enum Visit {
-    /// To number a node, unless it has a number.
+    /// To number a node after its operands, unless it has a number.
     Reach(u32),
-    /// To number a node whose operands, so many, are the last ones numbered.
-    Number(u32, u32),
+    /// To number a node whose operands have numbers.
+    Number(u32),
 }
 
-/// A node that an edge leads to.
+/// What is known of a node that has been met.
 struct Met {
-    /// Itself, until it is numbered.
-    node: Option<Arc<Node>>,
-    /// Its number, once it has one.
+    /// Its number, or [`NO_NUMBER`].
     number: NodeId,
+    /// Where the places of its operands begin and end, once it is reached.
+    operands: (u32, u32),
 }
+
+const NO_NUMBER: NodeId = NodeId(u32::MAX);
 
 /// Most nodes that there is room for from the start: a long history may lie
 /// below a node that is computed from few.
@@ -52,99 +54,130 @@ const MOST_FORESEEN: usize = 256;
 pub fn collect(outputs: &[Arc<Node>]) -> Collected {
     let deepest = outputs.iter().map(|output| output.depth() as usize + 1).max().unwrap_or(0);
     let mut collection = Collection::with_capacity(deepest.min(MOST_FORESEEN));
-    outputs.iter().for_each(|output| collection.add_output(output));
-    collection.collected
+    let outputs = outputs.iter().map(|output| collection.add_output(output)).collect();
+    collection.finish(outputs)
 }
 
-/// A collection on the way. Every realize pays for each edge of its graph here, so an
-/// edge is looked up once, and a reference is counted only for a node not met before.
+/// A collection on the way. Every realize pays for each edge of its graph here, so an edge is
+/// looked up only where another may lead to the same node, and the lists are of small numbers.
 struct Collection {
-    collected: Collected,
+    /// The nodes that have been met.
+    nodes: Vec<Option<Arc<Node>>>,
     met: Vec<Met>,
+    /// The places of those that several edges may lead to.
     places: NodeMap<u32>,
+    /// The places of operands, as their users were reached.
+    operands: Vec<u32>,
     pending: Vec<Visit>,
-    /// The numbers of operands whose users have none yet.
-    numbered: Vec<NodeId>,
+    /// The places of the nodes by number.
+    order: Vec<u32>,
 }
 
 impl Collection {
     fn with_capacity(nodes: usize) -> Collection {
         Collection {
-            collected: Collected::with_capacity(nodes),
+            nodes: Vec::with_capacity(nodes),
             met: Vec::with_capacity(nodes),
-            places: NodeMap::with_capacity_and_hasher(nodes, BuildHasherDefault::default()),
-            pending: Vec::new(),
-            numbered: Vec::new(),
+            places: NodeMap::default(),
+            operands: Vec::with_capacity(2 * nodes),
+            pending: Vec::with_capacity(2 * nodes),
+            order: Vec::with_capacity(nodes),
         }
     }
 
-    fn add_output(&mut self, output: &Arc<Node>) {
+    /// Numbers an output and what is below it; returns its number.
+    fn add_output(&mut self, output: &Arc<Node>) -> NodeId {
         let place = self.meet(output);
         self.pending.push(Visit::Reach(place));
         while let Some(visit) = self.pending.pop() {
             match visit {
-                Visit::Reach(place) => self.reach(place),
-                Visit::Number(place, operands) => self.number(place, operands as usize),
+                Visit::Reach(place) if self.met[place as usize].number == NO_NUMBER => self.reach(place),
+                Visit::Reach(_) => {}
+                Visit::Number(place) => self.number(place),
             }
         }
-        self.collected.outputs.append(&mut self.numbered);
+        self.met[place as usize].number
     }
 
-    /// The place of a node among those met.
+    /// The place of a node that an edge, or the caller's list, leads to.
+    #[inline]
     fn meet(&mut self, node: &Arc<Node>) -> u32 {
-        let met = &mut self.met;
-        *self.places.entry(key(node)).or_insert_with(|| {
-            met.push(Met { node: Some(node.clone()), number: NodeId(0) });
+        let (nodes, met) = (&mut self.nodes, &mut self.met);
+        let mut add = || {
+            nodes.push(Some(node.clone()));
+            met.push(Met { number: NO_NUMBER, operands: (0, 0) });
             met.len() as u32 - 1
-        })
+        };
+        // Another edge would hold it too.
+        let alone = Arc::strong_count(node) == 1;
+        if alone { add() } else { *self.places.entry(key(node)).or_insert_with(add) }
     }
 
     /// Leaves a node to be numbered after its operands, the first of them first. One
     /// that has a value needs none.
     fn reach(&mut self, place: u32) {
-        let met = &mut self.met[place as usize];
-        let Some(node) = met.node.take() else {
-            self.numbered.push(met.number);
-            return;
-        };
+        // Not in the list while that grows.
+        let Some(node) = self.nodes[place as usize].take() else { return };
+        let first = self.operands.len();
         let operands = node.operands();
         // Looked at under the lock: a value set meanwhile empties the list.
-        let needed = if node.value().is_none() { &operands[..] } else { &[] };
-        self.pending.push(Visit::Number(place, needed.len() as u32));
-        for operand in needed.iter().rev() {
-            let place = self.meet(operand);
-            self.pending.push(Visit::Reach(place));
+        if node.value().is_none() {
+            for operand in operands.iter() {
+                let place = self.meet(operand);
+                self.operands.push(place);
+            }
         }
         drop(operands);
-        self.met[place as usize].node = Some(node);
+        self.nodes[place as usize] = Some(node);
+        if first == self.operands.len() {
+            return self.number(place);
+        }
+        self.met[place as usize].operands = (first as u32, self.operands.len() as u32);
+        self.pending.push(Visit::Number(place));
+        self.pending.extend(self.operands[first..].iter().rev().map(|&operand| Visit::Reach(operand)));
     }
 
-    fn number(&mut self, place: u32, operands: usize) {
-        let met = &mut self.met[place as usize];
-        let Some(node) = met.node.take() else { return };
-        let first = self.numbered.len() - operands;
-        met.number = self.collected.push(node, &self.numbered[first..]);
-        self.numbered.truncate(first);
-        self.numbered.push(met.number);
+    #[inline]
+    fn number(&mut self, place: u32) {
+        self.met[place as usize].number = NodeId(self.order.len() as u32);
+        self.order.push(place);
+    }
+
+    /// The nodes in order.
+    fn finish(mut self, outputs: Vec<NodeId>) -> Collected {
+        let mut collected = Collected::with_capacity(self.order.len(), self.operands.len());
+        for place in self.order {
+            let (first, end) = self.met[place as usize].operands;
+            let operands = &self.operands[first as usize..end as usize];
+            let operands = operands.iter().map(|&operand| self.met[operand as usize].number);
+            if let Some(node) = self.nodes[place as usize].take() {
+                collected.push(node, operands);
+            }
+        }
+        collected.outputs = outputs;
+        collected
     }
 }
 
 impl Collected {
-    fn with_capacity(nodes: usize) -> Collected {
-        let (ends, operands) = (Vec::with_capacity(nodes), Vec::with_capacity(2 * nodes));
-        Collected { nodes: Vec::with_capacity(nodes), ends, operands, ..Collected::default() }
+    fn with_capacity(nodes: usize, operands: usize) -> Collected {
+        Collected {
+            nodes: Vec::with_capacity(nodes),
+            ends: Vec::with_capacity(nodes),
+            operands: Vec::with_capacity(operands),
+            ..Collected::default()
+        }
     }
 
-    fn push(&mut self, node: Arc<Node>, operands: &[NodeId]) -> NodeId {
-        let number = NodeId(self.nodes.len() as u32);
+    #[inline]
+    fn push(&mut self, node: Arc<Node>, operands: impl Iterator<Item = NodeId>) {
         // A value set since the operands were read makes a leaf all the same.
         match node.value() {
-            Some(_) => self.leaves.push(number),
-            None => self.operands.extend_from_slice(operands),
+            Some(_) => self.leaves.push(NodeId(self.nodes.len() as u32)),
+            None => self.operands.extend(operands),
         }
         self.ends.push(self.operands.len());
         self.nodes.push(node);
-        number
     }
 
     /// The leaves, in the order of their parameters.
@@ -241,5 +274,51 @@ impl Hasher for AddressHasher {
     fn write_u64(&mut self, address: u64) {
         let mixed = (self.0 ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{DType, Device};
+    use crate::ir::alu::AluOp;
+    use crate::ir::ty::Type;
+
+    fn node(op: Op, operands: &[&Arc<Node>]) -> Arc<Node> {
+        let ty = Type::scalar(DType::F32, Device::cpu());
+        Node::new(op, ty, operands.iter().map(|&operand| operand.clone()).collect(), Span::caller())
+    }
+
+    fn number(value: f64) -> Arc<Node> {
+        node(Op::Const(value.into(), DType::F32, Device::cpu()), &[])
+    }
+
+    fn numbers(collected: &Collected) -> Vec<Vec<u32>> {
+        let ids = (0..collected.nodes.len() as u32).map(NodeId);
+        ids.map(|id| collected.operands(id).iter().map(|operand| operand.0).collect()).collect()
+    }
+
+    #[test]
+    fn operands_come_first_in_the_order_they_are_read() {
+        let (a, b) = (number(1.0), number(2.0));
+        let difference = node(Op::Alu(AluOp::Sub), &[&b, &a]);
+        let product = node(Op::Alu(AluOp::Mul), &[&a, &difference]);
+        let collected = collect(&[product.clone(), difference.clone(), product]);
+        // a, b, b - a, a (b - a).
+        assert_eq!(numbers(&collected), [vec![], vec![], vec![1, 0], vec![0, 2]]);
+        assert_eq!(collected.outputs, [NodeId(3), NodeId(2), NodeId(3)]);
+        assert!(Arc::ptr_eq(&collected.nodes[2], &difference));
+    }
+
+    #[test]
+    fn who_else_holds_a_node_does_not_show() {
+        let sum = || node(Op::Alu(AluOp::Add), &[&number(1.0), &number(2.0)]);
+        let top = |sum: &Arc<Node>| node(Op::Alu(AluOp::Mul), &[sum, &node(Op::Alu(AluOp::Neg), &[sum])]);
+        let held = sum();
+        let twice = node(Op::Alu(AluOp::Add), &[&held, &held]);
+        assert_eq!(numbers(&collect(&[twice])), [vec![], vec![], vec![0, 1], vec![2, 2]]);
+        let (held, let_go) = (collect(&[top(&held)]), collect(&[top(&sum())]));
+        assert_eq!(numbers(&held), numbers(&let_go));
+        assert_eq!(numbers(&held), [vec![], vec![], vec![0, 1], vec![2], vec![2, 3]]);
     }
 }

@@ -75,6 +75,7 @@ thread_local! {
 }
 
 /// Whether nodes built on this thread remember how gradients pass them.
+#[inline]
 pub fn tracking() -> bool {
     TRACKING.get()
 }

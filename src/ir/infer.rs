@@ -243,7 +243,7 @@ fn iota(extent: usize, dtype: DType, device: Device) -> Inferred {
 
 fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     if op != AluOp::Where && operands[1..].iter().all(|ty| *ty == operands[0]) {
-        return infer_alike(op, operands[0]);
+        return infer_alike(op, operands[0]).map(|other| other.unwrap_or_else(|| operands[0].clone()));
     }
     same_device(operands)?;
     let values = if op == AluOp::Where { &operands[1..] } else { operands };
@@ -258,22 +258,26 @@ fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     Ok(of_common_shape(operands)?.with_dtype(result))
 }
 
-/// [`infer`] of a scalar operation, not [`AluOp::Where`], whose operands all have this type, as most do.
+/// [`infer`] of a scalar operation, not [`AluOp::Where`], whose operands all have this type, as most do:
+/// none is this type once more.
 ///
 /// # Errors
 /// A [`Mismatch`] when the operation does not take elements of this type.
 #[inline]
-pub fn infer_alike(op: AluOp, operand: &Type) -> Inferred {
-    Ok(operand.with_dtype(alu_dtype(op, operand.dtype)?))
+pub fn infer_alike(op: AluOp, operand: &Type) -> Result<Option<Type>, Mismatch> {
+    let dtype = alu_dtype(op, operand.dtype)?;
+    Ok((dtype != operand.dtype).then(|| operand.with_dtype(dtype)))
 }
 
 /// The type of the elements of a scalar operation's result, from its operands'.
 #[inline]
 fn alu_dtype(op: AluOp, dtype: DType) -> Result<DType, Mismatch> {
-    if op.accepts().kind(dtype.kind()) {
-        return Ok(op.result().of(dtype));
-    }
-    Err(Mismatch::new(op.accepts().description(), dtype.to_string()))
+    if op.accepts().kind(dtype.kind()) { Ok(op.result().of(dtype)) } else { Err(not_taken(op, dtype)) }
+}
+
+#[cold]
+fn not_taken(op: AluOp, dtype: DType) -> Mismatch {
+    Mismatch::new(op.accepts().description(), dtype.to_string())
 }
 
 /// An operand of the shape that all extend to.

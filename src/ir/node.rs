@@ -1,5 +1,6 @@
 //! Persistent graph nodes, as users build them.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
-use crate::base::{Span, in_place};
+use crate::base::Span;
+use crate::base::shelf::Shelf;
+use crate::base::sole::Sole;
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
@@ -41,6 +44,13 @@ pub struct Node {
 /// allocator gives out again as it is, where larger ones are joined and split.
 const LARGEST: usize = 120;
 const _: () = assert!(size_of::<Node>() + 2 * size_of::<usize>() <= LARGEST);
+
+/// Places of nodes that a thread keeps for its next ones: 120 KiB.
+const KEPT: usize = 1024;
+
+thread_local! {
+    static SHELF: Shelf<Node> = const { Shelf::new(KEPT) };
+}
 
 /// What lies below a node.
 #[derive(Debug, Default)]
@@ -98,30 +108,56 @@ impl Node {
     /// A node of the type that inference found. It is tracked if gradients
     /// can pass: an operand is, it is floating, and [`tracking`] is on.
     pub fn new(op: Op, ty: Type, operands: Operands, span: Span) -> Arc<Node> {
-        Node::built(op, ty, span, |own| *own = operands)
+        let mut node = Node::begin(op, Cow::Owned(ty), span);
+        node.edges_mut().operands = operands;
+        node.finish();
+        node.share()
     }
 
-    /// [`Node::new`] of two operands: most nodes are arithmetic.
+    /// [`Node::new`] of two operands, of the type given or else that of the first: most nodes are arithmetic.
     #[inline]
-    pub fn of_two(op: Op, ty: Type, [a, b]: [Arc<Node>; 2], span: Span) -> Arc<Node> {
-        Node::built(op, ty, span, |own| {
-            own.push(a);
-            own.push(b);
-        })
+    pub fn of_two(op: Op, ty: Option<Type>, [a, b]: [Arc<Node>; 2], span: Span) -> Arc<Node> {
+        let ty = ty.map_or_else(|| Cow::Borrowed(a.ty()), Cow::Owned);
+        let mut node = Node::begin(op, ty, span);
+        let operands = &mut node.edges_mut().operands;
+        operands.push(a);
+        operands.push(b);
+        node.finish();
+        node.share()
     }
 
+    /// A node without operands, in the place of one that was let go of if there is any.
     // Inlined, so that each part is written where it stays.
     #[inline(always)]
-    fn built(op: Op, ty: Type, span: Span, operands: impl FnOnce(&mut Operands)) -> Arc<Node> {
-        let finish = |node: &mut Node| {
-            let own = &mut node.edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
-            operands(own);
-            let passes = matches!(node.op, Op::Param(..)) || own.iter().any(|o| o.is_tracked());
-            node.tracked = passes && node.ty.dtype.is_float() && tracking();
-            node.depth = depth(own);
-            node.count();
+    fn begin(op: Op, ty: Cow<Type>, span: Span) -> Sole<Node> {
+        let Ok(Some(mut node)) = SHELF.try_with(Shelf::take) else {
+            return Sole::new(|| Node::alone(op, ty.into_owned(), span));
         };
-        in_place::arc(|| Node::alone(op, ty, span), finish)
+        (node.op, node.span) = (op, span);
+        match ty {
+            Cow::Borrowed(ty) => node.ty.become_same(ty),
+            Cow::Owned(ty) => node.ty = ty,
+        }
+        node
+    }
+
+    /// Finds out what follows from a new node's operands.
+    #[inline(always)]
+    fn finish(&mut self) {
+        let Node { op, ty, depth, tracked, edges, .. } = self;
+        let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
+        let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
+        *tracked = passes && ty.dtype.is_float() && tracking();
+        *depth = longest(operands);
+        self.count();
+    }
+
+    /// Leaves the place of a node to a later one: without what holds memory, but for its type.
+    fn shelve(mut node: Sole<Node>) {
+        let Node { op, parameter, value, .. } = &mut *node;
+        (*op, *parameter, *value) = (Op::After, AtomicBool::new(false), OnceBox::new());
+        // A thread that is ending drops nodes too: then it is dropped.
+        let _ = SHELF.try_with(|shelf| shelf.put(node));
     }
 
     /// A node without operands and value.
@@ -162,7 +198,7 @@ impl Node {
 
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
-        (node.tracked, node.depth) = (self.tracked, depth(&edges.operands));
+        (node.tracked, node.depth) = (self.tracked, longest(&edges.operands));
         *node.edges_mut() = edges;
         node.count();
         Arc::new(node)
@@ -274,7 +310,7 @@ impl Node {
 
 /// Length of the longest path down from a node of these operands; none only for sources.
 #[inline]
-fn depth(operands: &[Arc<Node>]) -> u32 {
+fn longest(operands: &[Arc<Node>]) -> u32 {
     operands.iter().map(|operand| operand.depth + 1).max().unwrap_or(0)
 }
 
@@ -324,13 +360,93 @@ fn release_history(history: Option<History>, pending: &mut Pending) {
 /// Drops nodes without recursion, so that a graph's depth is not bounded by
 /// the stack.
 fn drop_all(mut pending: Pending) {
-    while let Some(mut node) = pending.pop() {
-        // Emptied where it is, not to be moved for nothing. One that is held
-        // weakly, or by another thread as yet, has to be.
-        if let Some(last) = Arc::get_mut(&mut node) {
-            last.edges_mut().release(&mut pending);
-        } else if let Some(mut last) = Arc::into_inner(node) {
-            last.edges_mut().release(&mut pending);
+    while let Some(node) = pending.pop() {
+        match Sole::of(node) {
+            Ok(mut last) => {
+                last.edges_mut().release(&mut pending);
+                Node::shelve(last);
+            }
+            // Held weakly, or by another thread as yet.
+            Err(node) => {
+                if let Some(mut last) = Arc::into_inner(node) {
+                    last.edges_mut().release(&mut pending);
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{DType, Device};
+    use crate::ir::alu::AluOp;
+    use crate::ir::buffer::{Buffer, Layout, Reclaim};
+
+    fn ty() -> Type {
+        Type::new([2], DType::F32, Device::cpu())
+    }
+
+    fn sum(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
+        Node::of_two(Op::Alu(AluOp::Add), None, [a.clone(), b.clone()], Span::caller())
+    }
+
+    fn memory(owner: &Arc<Taken>) -> Leaf {
+        let buffer = Buffer::new(Device::cpu(), 8, 0, owner.clone());
+        Leaf { buffer: Arc::new(buffer), layout: Layout::contiguous(&ty().shape) }
+    }
+
+    #[derive(Default)]
+    struct Taken(AtomicBool);
+
+    impl Reclaim for Taken {
+        fn reclaim(&self, _: u64, _: usize) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_kept_keeps_no_memory() {
+        let owner = Arc::new(Taken::default());
+        let leaf = Node::leaf(ty(), memory(&owner), Span::caller());
+        let top = sum(&leaf, &leaf);
+        drop(leaf);
+        drop(top);
+        assert!(owner.0.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn a_node_in_the_place_of_another_is_new() {
+        let owner = Arc::new(Taken::default());
+        let below = Node::new(Op::Param(0, ty()), ty(), Operands::new(), Span::caller());
+        below.set_grad_cell(Arc::default());
+        let top = sum(&below, &below);
+        let place = Arc::as_ptr(&below);
+        below.set_value(memory(&owner));
+        assert!(top.is_tracked());
+        drop(below);
+        drop(top);
+        let (a, b) = (Node::leaf(ty(), memory(&owner), Span::caller()), Device::meta());
+        let node = Node::of_two(Op::After, Some(Type::scalar(DType::I64, b)), [a.clone(), a], Span::caller());
+        assert_eq!(Arc::as_ptr(&node), place);
+        assert_eq!((node.ty().dtype, node.depth()), (DType::I64, 1));
+        assert!(node.value().is_none() && node.grad_cell().is_none() && !node.is_tracked());
+        assert_eq!((node.operands().len(), node.history().len()), (2, 0));
+    }
+
+    #[test]
+    fn a_node_that_is_held_weakly_leaves_no_place() {
+        let below = sum(&Node::leaf(ty(), memory(&Arc::default()), Span::caller()), &sum_of_none());
+        let weak = Arc::downgrade(&below);
+        let top = sum(&below, &below);
+        drop(below);
+        drop(top);
+        assert!(weak.upgrade().is_none());
+        let next: Vec<_> = (0..4).map(|_| sum_of_none()).collect();
+        assert!(next.iter().all(|node| Arc::as_ptr(node) != weak.as_ptr()));
+    }
+
+    fn sum_of_none() -> Arc<Node> {
+        Node::new(Op::Const(0.0.into(), DType::F32, Device::cpu()), ty(), Operands::new(), Span::caller())
     }
 }

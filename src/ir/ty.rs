@@ -67,6 +67,14 @@ impl Type {
     pub fn with_device(&self, device: Device) -> Type {
         if device == self.device { self.clone() } else { Type::new(&self.shape, self.dtype, device) }
     }
+    /// Makes this the other type, which nodes that follow each other hold between them mostly:
+    /// then there is nothing to count.
+    #[inline]
+    pub fn become_same(&mut self, other: &Type) {
+        if !self.is(other) {
+            *self = other.clone();
+        }
+    }
     /// Whether two types are held in one place, and so equal.
     pub fn is(&self, other: &Type) -> bool {
         self.0.is(&other.0)

@@ -1,0 +1,93 @@
+//! Values that several may come to hold, while one alone does.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A value in a place for several holders, of whom there is one as yet: it may be written to
+/// without looking how many there are, which takes the processor longer than to write.
+#[derive(Debug)]
+pub struct Sole<T>(Arc<T>);
+
+impl<T> Sole<T> {
+    /// A value made once there is memory for it. `Arc::new` makes it before, so that it is put
+    /// together in one place and copied to another, in larger parts than it was written in: the
+    /// processor then has to wait for what was written, every time.
+    #[inline(always)]
+    pub fn new(make: impl FnOnce() -> T) -> Sole<T> {
+        let place = Arc::<T>::new_uninit();
+        // SAFETY: the place is for such a value, and nobody else has it.
+        unsafe { Arc::as_ptr(&place).cast_mut().cast::<T>().write(make()) };
+        // SAFETY: the value has been written. If `make` panics, the place is dropped as it is, without one.
+        Sole(unsafe { place.assume_init() })
+    }
+
+    /// A value that is held here alone, not even weakly elsewhere.
+    ///
+    /// # Errors
+    /// The value, if it is held elsewhere.
+    #[inline]
+    pub fn of(mut held: Arc<T>) -> Result<Sole<T>, Arc<T>> {
+        if Arc::get_mut(&mut held).is_some() { Ok(Sole(held)) } else { Err(held) }
+    }
+
+    /// The value, for others to hold too.
+    #[inline]
+    pub fn share(self) -> Arc<T> {
+        self.0
+    }
+}
+
+impl<T> Deref for Sole<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Sole<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: nobody else has held the value since it was made, or since `Sole::of` looked, and
+        // the `Arc` is not given to anybody while this is.
+        unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_made_in_place_is_held_and_dropped_once() {
+        let part = Arc::new(());
+        let mut parts = Sole::new(|| vec![part.clone()]);
+        parts.push(part.clone());
+        let whole = parts.share();
+        let other = whole.clone();
+        assert_eq!((Arc::strong_count(&whole), Arc::strong_count(&part)), (2, 3));
+        drop(whole);
+        assert_eq!((other.len(), Arc::strong_count(&part)), (2, 3));
+        drop(other);
+        assert_eq!(Arc::strong_count(&part), 1);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_made_leaves_nothing() {
+        let made = std::panic::catch_unwind(|| Sole::new(|| -> Arc<()> { panic!("not made") }));
+        assert!(made.is_err());
+    }
+
+    #[test]
+    fn a_value_that_is_held_elsewhere_is_given_back() {
+        let held = Arc::new(1);
+        let other = held.clone();
+        let held = Sole::of(held).unwrap_err();
+        drop(other);
+        let weak = Arc::downgrade(&held);
+        let held = Sole::of(held).unwrap_err();
+        drop(weak);
+        let mut sole = Sole::of(held).unwrap();
+        *sole += 1;
+        assert_eq!(*sole.share(), 2);
+    }
+}
