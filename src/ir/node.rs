@@ -114,10 +114,11 @@ impl Node {
         node.share()
     }
 
-    /// [`Node::new`] of two operands, of the type given or else that of the first: most nodes are arithmetic.
+    /// [`Node::new`] of two operands, of the type given or else that of the one with axes: most nodes are
+    /// arithmetic.
     #[inline]
     pub fn of_two(op: Op, ty: Option<Type>, [a, b]: [Arc<Node>; 2], span: Span) -> Arc<Node> {
-        let ty = ty.map_or_else(|| Cow::Borrowed(a.ty()), Cow::Owned);
+        let ty = ty.map_or_else(|| Cow::Borrowed(a.ty().or_with_axes(b.ty())), Cow::Owned);
         let mut node = Node::begin(op, ty, span);
         let operands = &mut node.edges_mut().operands;
         operands.push(a);

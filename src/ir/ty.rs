@@ -75,6 +75,11 @@ impl Type {
             *self = other.clone();
         }
     }
+    /// This type, or the other where this is a single element's.
+    #[inline]
+    pub fn or_with_axes<'a>(&'a self, other: &'a Type) -> &'a Type {
+        if self.shape.rank() == 0 { other } else { self }
+    }
     /// Whether two types are held in one place, and so equal.
     pub fn is(&self, other: &Type) -> bool {
         self.0.is(&other.0)

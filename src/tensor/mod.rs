@@ -214,14 +214,22 @@ impl Tensor {
         }
     }
 
-    /// [`Tensor::apply_owned`] of a scalar operation to two tensors of one type.
+    /// [`Tensor::apply_owned`] of a scalar operation to two tensors of one type, or to a tensor and a number of
+    /// its type.
     #[inline]
     fn apply_alike(name: &'static str, span: Span, op: AluOp, [a, b]: [Tensor; 2]) -> Tensor {
         match (a.repr, b.repr) {
-            (Ok(a), Ok(b)) => match ir::infer_alike(op, a.ty()) {
-                Ok(ty) => Tensor::from_node(Node::of_two(Op::Alu(op), ty, [a, b], span)),
-                Err(mismatch) => Tensor::mismatched(name, span, mismatch, &[a, b]),
-            },
+            (Ok(a), Ok(b)) => {
+                let inferred = ir::infer_alike(op, a.ty().or_with_axes(b.ty()));
+                debug_assert_eq!(
+                    inferred.clone().map(|ty| ty.unwrap_or_else(|| a.ty().or_with_axes(b.ty()).clone())),
+                    ir::infer(&Op::Alu(op), &[a.ty(), b.ty()])
+                );
+                match inferred {
+                    Ok(ty) => Tensor::from_node(Node::of_two(Op::Alu(op), ty, [a, b], span)),
+                    Err(mismatch) => Tensor::mismatched(name, span, mismatch, &[a, b]),
+                }
+            }
             (Err(invalid), _) | (_, Err(invalid)) => Tensor { repr: Err(invalid) },
         }
     }

@@ -72,7 +72,7 @@ fn binary(
         [OperandValue::Scalar(a), OperandValue::Tensor(b)] if b.dtype() == dtype => [number(a, &b), b],
         operands => return elementwise_as(name, span, op, dtype, operands),
     };
-    Tensor::apply_owned(name, span, Op::Alu(op), pair)
+    Tensor::apply_alike(name, span, op, pair)
 }
 
 macro_rules! binary_operator {
