@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use crate::base::sole::Sole;
 
-/// Places that wait for a value: to take one and to put it back needs no instruction that other
-/// threads see, where the C library's allocator, that of a program with several, needs five.
+/// Places that wait for a value. To take one and to put it back needs no locked instruction; the C
+/// library's allocator takes about five in a program of several threads.
 #[derive(Debug)]
 pub struct Shelf<T> {
     places: RefCell<Vec<Sole<T>>>,
