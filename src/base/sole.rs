@@ -55,6 +55,9 @@ impl<T> DerefMut for Sole<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::panic::{catch_unwind, resume_unwind};
+
     use super::*;
 
     #[test]
@@ -71,10 +74,24 @@ mod tests {
         assert_eq!(Arc::strong_count(&part), 1);
     }
 
+    thread_local! {
+        static DROPPED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    struct Told;
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            DROPPED.set(true);
+        }
+    }
+
     #[test]
-    fn a_value_that_cannot_be_made_leaves_nothing() {
-        let made = std::panic::catch_unwind(|| Sole::new(|| -> Arc<()> { panic!("not made") }));
-        assert!(made.is_err());
+    fn a_value_that_cannot_be_made_is_not_dropped() {
+        let made = catch_unwind(|| Sole::new(|| -> Told { resume_unwind(Box::new(())) }));
+        assert!(made.is_err() && !DROPPED.get());
+        drop(Sole::new(|| Told));
+        assert!(DROPPED.get());
     }
 
     #[test]
@@ -86,8 +103,10 @@ mod tests {
         let weak = Arc::downgrade(&held);
         let held = Sole::of(held).unwrap_err();
         drop(weak);
-        let mut sole = Sole::of(held).unwrap();
-        *sole += 1;
-        assert_eq!(*sole.share(), 2);
+        let last = Sole::of(held).map(|mut sole| {
+            *sole += 1;
+            sole.share()
+        });
+        assert_eq!(last, Ok(Arc::new(2)));
     }
 }

@@ -7,29 +7,12 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Dims, Shape};
 use crate::ir::alu::AluOp;
+use crate::ir::mismatch::Mismatch;
 use crate::ir::op::{ContractDims, LoopSpec, Op, Packing, PadAxis, SliceAxis, WindowAxis};
 use crate::ir::ty::Type;
 
 /// What operations of several tensors ask of them.
 pub const ON_ONE_DEVICE: &str = "all tensors on the same device";
-
-/// A type rule that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// What the rule asks for.
-    pub expected: String,
-    /// What the operands are.
-    pub found: String,
-    /// Whether the operands are on different devices.
-    pub apart: bool,
-}
-
-impl Mismatch {
-    /// A mismatch from its two halves.
-    pub fn new(expected: impl Into<String>, found: impl Into<String>) -> Mismatch {
-        Mismatch { expected: expected.into(), found: found.into(), apart: false }
-    }
-}
 
 type Inferred = Result<Type, Mismatch>;
 
@@ -243,7 +226,7 @@ fn iota(extent: usize, dtype: DType, device: Device) -> Inferred {
 
 fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     if op != AluOp::Where && operands[1..].iter().all(|ty| *ty == operands[0]) {
-        return infer_alike(op, operands[0]).map(|other| other.unwrap_or_else(|| operands[0].clone()));
+        return Ok(operands[0].with_dtype(alu_dtype(op, operands[0].dtype)?));
     }
     same_device(operands)?;
     let values = if op == AluOp::Where { &operands[1..] } else { operands };
@@ -258,8 +241,8 @@ fn alu(op: AluOp, operands: &[&Type]) -> Inferred {
     Ok(of_common_shape(operands)?.with_dtype(result))
 }
 
-/// [`infer`] of a scalar operation, not [`AluOp::Where`], whose operands all have this type, as most do:
-/// none is this type once more.
+/// [`infer`] of a scalar operation, not [`AluOp::Where`], whose operands all have this type, as most do, or
+/// are single elements of it: none is this type once more.
 ///
 /// # Errors
 /// A [`Mismatch`] when the operation does not take elements of this type.

@@ -14,6 +14,7 @@ pub mod history;
 pub mod infer;
 pub mod lazy;
 pub mod lift;
+pub mod mismatch;
 pub mod monoid;
 pub mod node;
 pub mod op;

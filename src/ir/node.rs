@@ -388,6 +388,10 @@ mod tests {
         Type::new([2], DType::F32, Device::cpu())
     }
 
+    fn number() -> Arc<Node> {
+        Node::new(Op::Const(0.0.into(), DType::F32, Device::cpu()), ty(), Operands::new(), Span::caller())
+    }
+
     fn sum(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
         Node::of_two(Op::Alu(AluOp::Add), None, [a.clone(), b.clone()], Span::caller())
     }
@@ -427,8 +431,9 @@ mod tests {
         assert!(top.is_tracked());
         drop(below);
         drop(top);
-        let (a, b) = (Node::leaf(ty(), memory(&owner), Span::caller()), Device::meta());
-        let node = Node::of_two(Op::After, Some(Type::scalar(DType::I64, b)), [a.clone(), a], Span::caller());
+        let leaf = Node::leaf(ty(), memory(&owner), Span::caller());
+        let other = Type::scalar(DType::I64, Device::cpu());
+        let node = Node::of_two(Op::After, Some(other), [leaf.clone(), leaf], Span::caller());
         assert_eq!(Arc::as_ptr(&node), place);
         assert_eq!((node.ty().dtype, node.depth()), (DType::I64, 1));
         assert!(node.value().is_none() && node.grad_cell().is_none() && !node.is_tracked());
@@ -437,17 +442,13 @@ mod tests {
 
     #[test]
     fn a_node_that_is_held_weakly_leaves_no_place() {
-        let below = sum(&Node::leaf(ty(), memory(&Arc::default()), Span::caller()), &sum_of_none());
+        let below = sum(&Node::leaf(ty(), memory(&Arc::default()), Span::caller()), &number());
         let weak = Arc::downgrade(&below);
         let top = sum(&below, &below);
         drop(below);
         drop(top);
         assert!(weak.upgrade().is_none());
-        let next: Vec<_> = (0..4).map(|_| sum_of_none()).collect();
+        let next: Vec<_> = (0..4).map(|_| number()).collect();
         assert!(next.iter().all(|node| Arc::as_ptr(node) != weak.as_ptr()));
-    }
-
-    fn sum_of_none() -> Arc<Node> {
-        Node::new(Op::Const(0.0.into(), DType::F32, Device::cpu()), ty(), Operands::new(), Span::caller())
     }
 }

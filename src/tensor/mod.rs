@@ -96,7 +96,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use smallvec::SmallVec;
 
 use crate::base::{DType, Device, DeviceKind, Error, OpError, Result, Scalar, Shape, Span, config};
-use crate::ir::infer::Mismatch;
+use crate::ir::mismatch::Mismatch;
 use crate::ir::node::Operands;
 use crate::ir::{self, AluOp, Node, Op, Type};
 
@@ -220,9 +220,10 @@ impl Tensor {
     fn apply_alike(name: &'static str, span: Span, op: AluOp, [a, b]: [Tensor; 2]) -> Tensor {
         match (a.repr, b.repr) {
             (Ok(a), Ok(b)) => {
-                let inferred = ir::infer_alike(op, a.ty().or_with_axes(b.ty()));
+                let like = a.ty().or_with_axes(b.ty());
+                let inferred = ir::infer_alike(op, like);
                 debug_assert_eq!(
-                    inferred.clone().map(|ty| ty.unwrap_or_else(|| a.ty().or_with_axes(b.ty()).clone())),
+                    inferred.clone().map(|other| other.unwrap_or_else(|| like.clone())),
                     ir::infer(&Op::Alu(op), &[a.ty(), b.ty()])
                 );
                 match inferred {
