@@ -199,4 +199,11 @@ mod tests {
         let apart = Tensor::ones([2], Device::meta());
         assert!((&apart + Tensor::ones([2], ())).check().is_err());
     }
+
+    #[test]
+    fn a_number_on_either_side_leaves_the_shape() {
+        let x = Tensor::ones([2, 3], ());
+        assert_eq!((2.0 - &x).shape(), x.shape());
+        assert_eq!((&x - 2.0).shape(), x.shape());
+    }
 }
