@@ -65,6 +65,7 @@ SHAPES = {
     "f1_cross_entropy_256x50257": [(256, 50257)],
     "g1_group_norm_8x64x56x56": [(8, 64, 56, 56), (64,), (64,)],
     "g2_rms_swiglu_512x512x1024": [(512, 512), (512,), (512, 1024), (512, 1024)],
+    "g3_group_norm_silu_16x256x64x64": [(16, 256, 64, 64), (256,), (256,)],
     "h1_rotary_4x8x512x64": [(4, 8, 512, 64), (512, 32), (512, 32)],
     "i1_topk_256x10000": [(256, 10000)],
     "i2_cumsum_1024x4096": [(1024, 4096)],
@@ -122,6 +123,7 @@ def torch_items():
         "f1": lambda x: F.cross_entropy(x, torch.arange(256) * 191),
         "g1": lambda x, g, b: F.group_norm(x, 8, g, b),
         "g2": swiglu,
+        "g3": lambda x, g, b: F.silu(F.group_norm(x, 32, g, b)),
         "h1": rotary,
         "i1": lambda x: torch.topk(x, 10)[0],
         "i2": lambda x: torch.cumsum(x, 1),
@@ -145,8 +147,8 @@ def jax_items():
         mean = x.mean(-1, keepdims=True)
         return (x - mean) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * g + b
 
-    def group_norm(x, g, b):
-        y = x.reshape(8, 8, -1)
+    def group_norm(x, g, b, groups):
+        y = x.reshape(x.shape[0], groups, -1)
         mean, var = y.mean(-1, keepdims=True), y.var(-1, keepdims=True)
         y = ((y - mean) * jax.lax.rsqrt(var + 1e-5)).reshape(x.shape)
         return y * g[None, :, None, None] + b[None, :, None, None]
@@ -203,8 +205,9 @@ def jax_items():
         "e2": lambda x: jax.nn.softmax(x, -1),
         "e3": lambda a, b: a @ b,
         "f1": cross_entropy,
-        "g1": group_norm,
+        "g1": lambda x, g, b: group_norm(x, g, b, 8),
         "g2": swiglu,
+        "g3": lambda x, g, b: jax.nn.silu(group_norm(x, g, b, 32)),
         "h1": rotary,
         "i1": lambda x: jax.lax.top_k(x, 10)[0],
         "i2": lambda x: jnp.cumsum(x, 1),

@@ -73,6 +73,9 @@ const ITEMS: &[Item] = &[
         let y = x[0].rms_norm([512], NormOpts::default().weight(&x[1]).eps(1e-6));
         y.matmul(&x[2]).silu() * y.matmul(&x[3])
     }),
+    Item("g3_group_norm_silu_16x256x64x64", &[&[16, 256, 64, 64], &[256], &[256]], F32, |x| {
+        x[0].group_norm(32, NormOpts::default().weight(&x[1]).bias(&x[2])).silu()
+    }),
     Item("h1_rotary_4x8x512x64", &[&[4, 8, 512, 64], &[512, 32], &[512, 32]], F32, |x| {
         let (even, odd) = (x[0].narrow(-1, 0, 32), x[0].narrow(-1, 32, 32));
         Tensor::cat(&[&even * &x[1] - &odd * &x[2], &odd * &x[1] + &even * &x[2]], -1)

@@ -8,7 +8,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
-use crate::kernel::index::Position;
+use crate::kernel::index::{Position, Positions};
 use crate::kernel::nest::{Axis, Input};
 
 /// One dimension of the iteration space, made of one axis or, once split,
@@ -17,11 +17,17 @@ use crate::kernel::nest::{Axis, Input};
 pub struct Dim {
     /// Number of positions.
     pub extent: usize,
-    /// The level, once decided: dimensions of the main store wait for the
-    /// first reduction to say which of them are rows.
-    pub level: Option<u8>,
     /// The axes, outermost first; none if the extent is 1.
     pub axes: SmallVec<[AxisId; 2]>,
+}
+
+/// An axis that would have to be split, the inner part of this extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsplit {
+    /// The axis.
+    pub axis: AxisId,
+    /// The extent of its inner part.
+    pub inner: usize,
 }
 
 /// How dimensions are split: per dimension, extents outermost first.
@@ -32,6 +38,9 @@ pub type Splits = HashMap<usize, Vec<usize>>;
 pub struct Builder {
     /// Axes; their levels are filled in by [`Builder::finish_levels`].
     pub axes: Vec<Axis>,
+    /// The axes' levels, once decided: those of the main store wait for the first reduction to
+    /// say which of them are rows.
+    pub levels: Vec<Option<u8>>,
     /// Dimensions, in order of creation.
     pub dims: Vec<Dim>,
     /// Expressions, operands first.
@@ -50,8 +59,9 @@ impl Builder {
         for &part in parts.iter().filter(|&&part| part != 1) {
             axes.push(AxisId(self.axes.len() as u16));
             self.axes.push(Axis { extent: part, level: 0 });
+            self.levels.push(level);
         }
-        self.dims.push(Dim { extent, level, axes });
+        self.dims.push(Dim { extent, axes });
         self.dims.len() - 1
     }
 
@@ -162,16 +172,88 @@ impl Builder {
         Some(rest.iter().fold(first, |all, &c| self.alu(AluOp::And, DType::Bool, &[all, c])))
     }
 
-    /// Gives every axis and expression its level, now that all dimensions
-    /// have theirs (level 0 where none was decided).
-    pub fn finish_levels(&mut self) {
-        for dim in &self.dims {
-            for axis in &dim.axes {
-                self.axes[axis.index()].level = dim.level.unwrap_or(0);
+    /// The axes of a level, or of none yet, in order.
+    pub fn axes_at(&self, level: Option<u8>) -> impl Iterator<Item = AxisId> {
+        let levels = self.levels.iter().enumerate();
+        levels.filter(move |(_, own)| **own == level).map(|(i, _)| AxisId(i as u16))
+    }
+
+    /// The positions along extents over which some axes run in row-major order; `None` where they
+    /// do not run over as many, or cannot once an axis is split.
+    ///
+    /// # Errors
+    /// [`Unsplit`] where an axis belongs to two extents.
+    pub fn along(&self, axes: &[AxisId], extents: &[usize]) -> Result<Option<Positions>, Unsplit> {
+        let mut axes = axes.iter().map(|&axis| (axis, self.axes[axis.index()].extent));
+        let points = axes.clone().map(|(_, own)| own).fold(1, usize::saturating_mul);
+        if points != extents.iter().copied().fold(1, usize::saturating_mul) {
+            return Ok(None);
+        }
+        let mut positions = Positions::new();
+        for &extent in extents {
+            let (mut position, mut rest) = (Affine::default(), extent);
+            while rest != 1 {
+                let Some((axis, own)) = axes.next() else { return Ok(None) };
+                rest = match own {
+                    _ if own == rest => 1,
+                    _ if own > rest && own.is_multiple_of(rest) => {
+                        return Err(Unsplit { axis, inner: own / rest });
+                    }
+                    _ if rest.is_multiple_of(own) => rest / own,
+                    _ => return Ok(None),
+                };
+                position = position.plus(&Affine::axis(axis).times(rest as i64));
             }
+            positions.push(position.into());
+        }
+        Ok(Some(positions))
+    }
+
+    /// Gives every axis and expression its level, now that all axes have theirs (level 0 where
+    /// none was decided).
+    pub fn finish_levels(&mut self) {
+        for (axis, level) in self.axes.iter_mut().zip(&self.levels) {
+            axis.level = level.unwrap_or(0);
         }
         for i in 0..self.exprs.len() {
             self.exprs[i].level = self.exprs[i].level_among(&self.exprs, &self.axes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Positions by what the axes, of these extents, are multiplied by.
+    fn along(axes: &[usize], extents: &[usize]) -> Result<Option<Vec<Vec<i64>>>, Unsplit> {
+        let mut builder = Builder::default();
+        for &extent in axes {
+            builder.axes.push(Axis { extent, level: 0 });
+        }
+        let ids: Vec<AxisId> = (0..axes.len()).map(|i| AxisId(i as u16)).collect();
+        let strides = |position: &Position| position.affine.terms.iter().map(|term| term.1).collect();
+        Ok(builder.along(&ids, extents)?.map(|found| found.iter().map(strides).collect()))
+    }
+
+    #[test]
+    fn axes_run_along_extents_that_join_them() {
+        assert_eq!(along(&[8, 56, 7], &[3136]), Ok(Some(vec![vec![392, 7, 1]])));
+        assert_eq!(along(&[8, 56, 7], &[1, 448, 7]), Ok(Some(vec![vec![], vec![56, 1], vec![1]])));
+        assert_eq!(along(&[], &[1, 1]), Ok(Some(vec![vec![], vec![]])));
+        assert_eq!(along(&[3, 0], &[3, 0]), Ok(Some(vec![vec![1], vec![1]])));
+    }
+
+    #[test]
+    fn an_axis_of_two_extents_is_to_be_split() {
+        assert_eq!(along(&[8, 56], &[56, 8]), Err(Unsplit { axis: AxisId(1), inner: 8 }));
+        assert_eq!(along(&[12], &[2, 6]), Err(Unsplit { axis: AxisId(0), inner: 6 }));
+    }
+
+    #[test]
+    fn axes_do_not_run_along_other_extents() {
+        for (axes, extents) in [(&[2, 5][..], &[5, 2][..]), (&[4], &[5]), (&[4], &[4, 2]), (&[2, 2], &[2])] {
+            assert_eq!(along(axes, extents), Ok(None), "{axes:?} {extents:?}");
         }
     }
 }

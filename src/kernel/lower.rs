@@ -18,7 +18,7 @@ use crate::base::{DType, Scalar, Shape, Shared};
 use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
-use crate::kernel::builder::{Builder, Splits};
+use crate::kernel::builder::{Builder, Splits, Unsplit};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
 use crate::kernel::index::{Positions, complete, linear};
 use crate::kernel::nest::{Attention, Contraction, Input, Kernel, ScatterStore, Store};
@@ -81,6 +81,12 @@ pub(crate) enum Stop {
 impl From<Blocker> for Stop {
     fn from(blocker: Blocker) -> Stop {
         Stop::Blocked(blocker)
+    }
+}
+
+impl From<Unsplit> for Stop {
+    fn from(Unsplit { axis, inner }: Unsplit) -> Stop {
+        Stop::Split(axis, inner)
     }
 }
 
@@ -222,30 +228,16 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         if let Some((positions, value)) = self.met.get(&root) {
             return Ok((positions.clone(), *value));
         }
-        let shape = self.shape(root).clone();
-        let wide = |dims: &[usize], b: &Builder| -> Vec<usize> {
-            dims.iter().copied().filter(|&dim| b.dims[dim].extent != 1).collect()
-        };
-        let all = wide(&self.root_dims, &self.builder);
-        let grid: Vec<usize> =
-            all.iter().copied().filter(|&dim| self.builder.dims[dim].level.unwrap_or(0) == 0).collect();
-        let extents: Vec<usize> = shape.iter().copied().filter(|&extent| extent != 1).collect();
-        let matches = |dims: &[usize]| {
-            dims.iter().map(|&dim| self.builder.dims[dim].extent).eq(extents.iter().copied())
-        };
-        let dims = match (matches(&all), matches(&grid)) {
-            (true, _) => all,
-            (false, true) => grid,
-            (false, false) => {
-                return Err(Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape))).into());
-            }
-        };
-        let mut dims = dims.into_iter();
-        let mut positions = Positions::new();
-        for &extent in shape.iter() {
-            let dim = if extent == 1 { None } else { dims.next() };
-            positions.push(dim.map(|dim| self.builder.position(dim)).unwrap_or_default());
+        let shape = self.shape(root);
+        let mut axes: Vec<AxisId> =
+            self.root_dims.iter().flat_map(|&dim| self.builder.dims[dim].axes.clone()).collect();
+        let mut positions = self.builder.along(&axes, shape)?;
+        if positions.is_none() {
+            axes.retain(|axis| self.builder.levels[axis.index()].unwrap_or(0) == 0);
+            positions = self.builder.along(&axes, shape)?;
         }
+        let different = || Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape.clone())));
+        let positions = positions.ok_or_else(different)?;
         let value = self.compute(root, &positions, 0)?;
         Ok((positions, value))
     }

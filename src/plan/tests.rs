@@ -79,6 +79,36 @@ fn mean_and_deviations_of_one_input_are_one_kernel() {
     assert_eq!(agrees(&[&mean, &m2]), 1);
 }
 
+/// Each the deviations from means over other axes than the result has.
+#[test]
+fn rows_are_the_axes_that_a_reduction_joins_or_splits() {
+    let deviations = |shape: &[usize], split: &[usize], kept: &[usize]| {
+        let s = site();
+        let x = pattern(shape, 1);
+        let axes: Vec<usize> = (0..split.len()).filter(|&axis| split[axis] != kept[axis]).collect();
+        let mean = s.mean_keepdim(&s.reshape(&x, split), &axes);
+        let wide = s.sub(s.reshape(&x, split), &mean);
+        agrees(&[&(s.reshape(&wide, shape) * pattern(&shape[1..], 2))])
+    };
+    // Channels in groups, as a group's elements or as channels of elements.
+    assert_eq!(deviations(&[4, 6, 3, 5], &[4, 2, 45], &[4, 2, 1]), 1);
+    assert_eq!(deviations(&[4, 6, 3, 5], &[4, 2, 3, 15], &[4, 2, 1, 1]), 1);
+    // An axis that belongs to two.
+    assert_eq!(deviations(&[8, 12], &[8, 3, 4], &[8, 1, 1]), 1);
+    assert_eq!(deviations(&[8, 10, 6], &[8, 5, 12], &[8, 1, 1]), 1);
+    // Axes that divide nowhere.
+    assert_eq!(deviations(&[4, 2, 5], &[4, 5, 2], &[4, 1, 1]), 2);
+}
+
+#[test]
+fn results_of_one_input_in_several_shapes_are_one_kernel() {
+    let s = site();
+    let x = pattern(&[6, 8], 1);
+    let flat = s.reshape(&x, &[48]);
+    let apart = s.reshape(&x, &[2, 3, 8]);
+    assert_eq!(agrees(&[&(&x * 2.0), &(&flat + 1.0), &(&apart * &apart)]), 1);
+}
+
 #[test]
 fn matmul_takes_bias_activation_and_residual() {
     let s = site();

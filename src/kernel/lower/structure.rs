@@ -28,8 +28,8 @@ pub struct Rows {
 
 impl Lowerer<'_, '_> {
     /// The rows for a reduction read at `at` over axes of these extents:
-    /// dimensions that are rows already, dimensions of the main store that
-    /// the reduction does not depend on, or new ones.
+    /// axes that are rows already, axes of the main store that the
+    /// reduction does not depend on, or new ones.
     ///
     /// What the guard depends on counts as depended on too: the rows must
     /// not be the axes that say where the result is wanted.
@@ -45,59 +45,44 @@ impl Lowerer<'_, '_> {
             return Err(Blocker::Contraction.into());
         }
         self.in_rows = true;
-        let mut used = self.used_dims(name, at)?;
-        self.guard_dims(guard, &mut used);
-        let level = used.iter().filter_map(|&dim| self.builder.dims[dim].level).max().unwrap_or(0);
-        let wide: Vec<usize> = extents.iter().copied().filter(|&extent| extent != 1).collect();
-        let at_level = |this: &Self, level: Option<u8>| -> Vec<usize> {
-            let dims = (0..this.builder.dims.len()).filter(|&dim| this.builder.dims[dim].extent != 1);
-            dims.filter(|&dim| this.builder.dims[dim].level == level).collect()
-        };
-        let mut dims = at_level(self, Some(level + 1));
-        if dims.is_empty() && level == 0 {
-            dims = at_level(self, None).into_iter().filter(|dim| !used.contains(dim)).collect();
+        let mut used = self.used_axes(name, at)?;
+        self.guard_axes(guard, &mut used);
+        let level = used.iter().filter_map(|axis| self.builder.levels[axis.index()]).max().unwrap_or(0);
+        let mut axes: Vec<AxisId> = self.builder.axes_at(Some(level + 1)).collect();
+        if axes.is_empty() && level == 0 {
+            axes = self.builder.axes_at(None).filter(|axis| !used.contains(axis)).collect();
         }
-        if dims.is_empty() {
+        if axes.is_empty() {
             if level + 1 > MAX_LEVEL {
                 return Err(Blocker::TooDeep.into());
             }
-            dims = wide.iter().map(|&e| self.builder.dim(e, Some(level + 1), self.splits)).collect();
+            for &extent in extents {
+                let dim = self.builder.dim(extent, Some(level + 1), self.splits);
+                axes.extend(&self.builder.dims[dim].axes);
+            }
         }
-        let found: Vec<usize> = dims.iter().map(|&dim| self.builder.dims[dim].extent).collect();
-        if found != wide {
+        let Some(positions) = self.builder.along(&axes, extents)? else {
+            let found: Vec<usize> = axes.iter().map(|axis| self.builder.axes[axis.index()].extent).collect();
+            let wide: Vec<usize> = extents.iter().copied().filter(|&extent| extent != 1).collect();
             return Err(Blocker::DifferentRows(Box::new((Shape::new(&found), Shape::new(&wide)))).into());
-        }
-        self.decide(&dims, level + 1);
+        };
+        self.decide(&axes, level + 1);
         self.no_repetition(id, name, level)?;
-        let mut dims = dims.into_iter();
-        let wide = |extent: &usize| if *extent == 1 { None } else { dims.next() };
-        let dims: Vec<Option<usize>> = extents.iter().map(wide).collect();
-        let position = |dim: &Option<usize>| dim.map(|d| self.builder.position(d)).unwrap_or_default();
-        Ok(Rows { level, positions: dims.iter().map(position).collect() })
+        Ok(Rows { level, positions })
     }
 
-    /// The dimensions that positions depend on.
-    fn used_dims(&self, name: &'static str, at: &Positions) -> Lowered<Vec<usize>> {
-        let mut used = Vec::new();
-        for position in at {
-            if !position.computed.is_empty() {
-                return Err(Blocker::DynamicIndex(name).into());
-            }
-            for &(axis, _) in &position.affine.terms {
-                let dim = self.builder.dim_of(axis).0;
-                if !used.contains(&dim) {
-                    used.push(dim);
-                }
-            }
+    /// The axes that positions depend on.
+    fn used_axes(&self, name: &'static str, at: &Positions) -> Lowered<Vec<AxisId>> {
+        if at.iter().any(|position| !position.computed.is_empty()) {
+            return Err(Blocker::DynamicIndex(name).into());
         }
-        Ok(used)
+        Ok(at.iter().flat_map(|position| position.affine.terms.iter().map(|term| term.0)).collect())
     }
 
-    /// Adds the dimensions that a guard depends on.
-    fn guard_dims(&self, guard: usize, used: &mut Vec<usize>) {
+    /// Adds the axes that a guard depends on.
+    fn guard_axes(&self, guard: usize, axes: &mut Vec<AxisId>) {
         let guard = &self.guards[guard];
-        let mut axes: Vec<AxisId> =
-            guard.within.iter().flat_map(|within| within.value.terms.iter().map(|term| term.0)).collect();
+        axes.extend(guard.within.iter().flat_map(|within| within.value.terms.iter().map(|term| term.0)));
         let mut pending: Vec<ExprId> = guard.masks.to_vec();
         while let Some(id) = pending.pop() {
             match self.expr(id) {
@@ -120,29 +105,24 @@ impl Lowerer<'_, '_> {
             }
             self.expr(id).operands(|operand| pending.push(operand));
         }
+    }
+
+    /// These axes have this level; undecided others are the grid.
+    pub(crate) fn decide(&mut self, axes: &[AxisId], level: u8) {
         for axis in axes {
-            let dim = self.builder.dim_of(axis).0;
-            if !used.contains(&dim) {
-                used.push(dim);
-            }
+            self.builder.levels[axis.index()] = Some(level);
+        }
+        for own in &mut self.builder.levels {
+            own.get_or_insert(0);
         }
     }
 
-    /// These dimensions have this level; undecided others are the grid.
-    pub(crate) fn decide(&mut self, dims: &[usize], level: u8) {
-        for &dim in dims {
-            self.builder.dims[dim].level = Some(level);
-        }
-        for dim in &mut self.builder.dims {
-            dim.level.get_or_insert(0);
-        }
-    }
-
-    /// A value of this level is computed at every point of the dimensions
+    /// A value of this level is computed at every point of the axes
     /// down to it: more points than elements would be waste.
     fn no_repetition(&self, id: NodeId, name: &'static str, level: u8) -> Lowered<()> {
-        let dims = self.builder.dims.iter().filter(|dim| dim.level.is_some_and(|l| l <= level));
-        let points: usize = dims.map(|dim| dim.extent).fold(1, usize::saturating_mul);
+        let levels = self.builder.levels.iter().zip(&self.builder.axes);
+        let axes = levels.filter(|(own, _)| own.is_some_and(|own| own <= level));
+        let points: usize = axes.map(|(_, axis)| axis.extent).fold(1, usize::saturating_mul);
         let elements = self.shape(id).numel();
         // Padding around a reduction reads a few positions outside it.
         if elements > 0 && points > elements + elements / 4 {
@@ -270,7 +250,7 @@ impl Lowerer<'_, '_> {
     /// Whether a contraction, or attention, may be the kernel's: it fills the
     /// grid alone, and is no reduction's operand, of no axes either.
     pub(crate) fn may_fill_grid(&self, id: NodeId, guard: usize) -> Lowered<()> {
-        let decided = self.in_rows || self.builder.dims.iter().any(|dim| dim.level.is_some());
+        let decided = self.in_rows || self.builder.levels.iter().any(Option::is_some);
         let other = self.contraction_node.is_some_and(|node| node != id);
         if other || self.in_operand || decided || guard != 0 {
             return Err(Blocker::Contraction.into());

@@ -31,6 +31,27 @@ fn exponentials_of_rows_ask_for_the_next_row() {
     assert!(matches!(asks[..], [one] if one.contains("exp_below_sum")), "{text}");
 }
 
+/// A pass over rows of several lines is one loop where lines follow each other in all that it
+/// reads; what holds a line in a register goes tile by tile.
+#[test]
+fn passes_that_tell_no_lines_apart_are_one_loop() {
+    let (x, weight) = (ramp(&[2, 8, 24, 40]), ramp(&[8, 1, 1]));
+    let deviations = |x: &Tensor| {
+        let split = x.reshape([2, 2, 4 * 24 * 40]);
+        (&split - split.mean(-1).unsqueeze(-1)).reshape([2, 8, 24, 40])
+    };
+    for (x, whole) in [(x.clone(), true), (x.exp(), false)] {
+        let (kernel, text) = kernel(&(deviations(&x) * &weight));
+        let (_, passes) = text.split_once("pass").expect("a pass");
+        let (sum, product) = passes.split_once("pass").expect("another");
+        assert_eq!(sum.contains("in 0..3840 by 3840"), whole, "{text}");
+        assert!(sum.contains("in 0..3840 by"), "{text}");
+        assert!(product.contains("in 0..4\n") && !product.contains("in 0..3840"), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+        assert_eq!(wrong(&kernel, Some(0)), None, "{text}");
+    }
+}
+
 /// What all rows have in common is found once, before the first.
 #[test]
 fn vectors_that_stay_are_loaded_before_the_rows() {

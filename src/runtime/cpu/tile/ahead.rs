@@ -1,7 +1,7 @@
 //! Which steps ask for what the next tile reads.
 
 use crate::kernel::AxisId;
-use crate::runtime::cpu::tile::program::{Class, Line, Load, Program, ReductionForm, Slot, Step};
+use crate::runtime::cpu::tile::program::{Body, Class, Line, Load, Program, ReductionForm, Slot, Step};
 
 /// A part of what the next tile will read of an operand, to be asked for while
 /// a line of this one is at work: memory has nothing to do meanwhile, and
@@ -36,14 +36,55 @@ pub fn foresee_along(program: &mut Program) {
     let cols = program.tile.1;
     let Program { bodies, addresses, row, .. } = program;
     let Some(body) = bodies.last_mut().filter(|_| row.is_none()) else { return };
+    ask(body, |load| {
+        let along = addresses[load.address.0 as usize].steps[col.index()] == 1;
+        along.then(|| cols * load.dtype.size())
+    });
+}
+
+/// Bytes of a row at most that the second-level cache keeps from one pass over it to the next.
+const KEPT: usize = 256 << 10;
+
+/// Lets costly operations of the last pass over rows that no tile holds ask for the next row
+/// where the cache keeps rows from pass to pass, and else for what follows in this one.
+pub fn foresee_passes(program: &mut Program) {
+    let Some(&down) = program.loops[0].iter().rev().find(|l| l.count() > 1) else { return };
+    let last = program.bodies.last().and_then(|root| {
+        root.steps.iter().rev().find_map(|step| match step {
+            Step::Nest { body, .. } => Some(*body as usize),
+            _ => None,
+        })
+    });
+    let along = |&body: &usize| {
+        let columns = program.loops[1].iter().any(|l| Some(l.axis) == program.col);
+        program.bodies[body].level == 1 && columns && program.row.is_none()
+    };
+    let (Some(last), Some(col)) = (last.filter(along), program.col) else { return };
+    let points: usize = program.loops[1].iter().map(|l| l.end - l.start).product();
+    let cols = program.tile.1;
+    let Program { bodies, addresses, .. } = program;
+    ask(&mut bodies[last], |load| {
+        let steps = &addresses[load.address.0 as usize].steps;
+        let size = load.dtype.size();
+        let next = steps[down.axis.index()] * down.chunk as i64;
+        let along = steps[col.index()] == 1;
+        if points.saturating_mul(size) > KEPT {
+            return along.then(|| cols * size);
+        }
+        (along && next >= points as i64).then(|| next as usize * size)
+    });
+}
+
+/// Lets each costly operation of a body ask for one of its inputs, so many bytes after what is at
+/// work.
+fn ask(body: &mut Body, after: impl Fn(&Load) -> Option<usize>) {
     let mut next = Vec::new();
     for step in &mut body.steps {
         match step {
             Step::Load(load)
                 if load.plain() && load.class.cols() && matches!(load.line, Line::Unit(None)) =>
             {
-                let along = addresses[load.address.0 as usize].steps[col.index()] == 1;
-                next.extend(along.then_some(Asks::For(load.to, cols * load.dtype.size())));
+                next.extend(after(load).map(|bytes| Asks::For(load.to, bytes)));
             }
             Step::Micro { asks, .. } if *asks == Asks::Nothing && !next.is_empty() => {
                 *asks = next.remove(0);
@@ -200,5 +241,39 @@ fn readers(program: &mut Program, slot: Slot, covered: bool, visit: &mut dyn FnM
         if let Some(reader) = found.filter(|reader| reader.ahead.is_none()) {
             visit(reader);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::cpu::tile::compile;
+    use crate::tensor::Tensor;
+    use crate::tensor::norm::NormOpts;
+
+    /// What the costly operations of a kernel's passes ask for, in bytes after what is at work.
+    fn asked(y: &Tensor) -> Vec<usize> {
+        let report = y.plan().expect("a plan");
+        let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
+        let asks = |step: &Step| match step {
+            Step::Micro { asks: Asks::For(_, bytes), .. } => Some(*bytes),
+            _ => None,
+        };
+        program.bodies.iter().flat_map(|body| &body.steps).filter_map(asks).collect()
+    }
+
+    #[test]
+    fn the_last_pass_over_rows_asks_for_the_next_row_if_caches_keep_it() {
+        let norm = |shape: [usize; 4], groups| {
+            let input =
+                |shape: &[usize]| Tensor::from_vec(vec![1f32; shape.iter().product()], shape.to_vec(), ());
+            let weight = input(&shape[1..2]);
+            input(&shape).group_norm(groups, NormOpts::default().weight(&weight)).silu()
+        };
+        assert_eq!(asked(&norm([4, 8, 32, 32], 2)), [4 * 4 * 32 * 32]);
+        // Rows of half a megabyte, by tiles.
+        assert!(matches!(asked(&norm([4, 8, 256, 128], 2))[..], [bytes] if bytes < 16 << 10));
+        // No row follows the only one.
+        assert!(asked(&norm([1, 8, 32, 32], 1)).is_empty());
     }
 }

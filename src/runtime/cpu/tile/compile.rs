@@ -10,7 +10,7 @@ use crate::runtime::cpu::tile::division::multiplied;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
 use crate::runtime::cpu::tile::stages::staged;
 use crate::runtime::cpu::tile::tiling::{self, Tiling};
-use crate::runtime::cpu::tile::{ahead, flatten, moves, overlap, registers, space, whole};
+use crate::runtime::cpu::tile::{ahead, collapse, flatten, moves, overlap, registers, space, whole};
 
 /// Bytes of registers that should be in use at once: half of a first-level cache.
 const REGISTERS: usize = 24 << 10;
@@ -99,11 +99,13 @@ pub fn assemble(kernel: &Kernel, outputs: usize, facts: &Facts, tiling: Tiling, 
         ahead::foresee_pieces(&mut program);
     } else {
         ahead::foresee_along(&mut program);
+        ahead::foresee_passes(&mut program);
         ahead::foresee_converted(&mut program);
         ahead::foresee_strided(&mut program);
     }
     whole::merge(&mut program);
     program.sharing = sharing(kernel, &program);
+    collapse::collapse(&mut program);
     program
 }
 

@@ -21,6 +21,7 @@ mod ahead;
 mod analysis;
 mod build;
 mod class;
+mod collapse;
 mod compile;
 mod division;
 mod flatten;

@@ -88,7 +88,7 @@ fn pointed(program: &Program, steps: &[Step]) -> Vec<Slot> {
 }
 
 /// Whether a load does nothing but point at memory.
-fn points(program: &Program, load: &Load) -> bool {
+pub fn points(program: &Program, load: &Load) -> bool {
     load.plain()
         && !load.aimed
         && matches!(load.line, Line::Unit(None))

@@ -32,7 +32,7 @@ impl fmt::Display for Program {
 
 impl Program {
     fn body(&self, f: &mut fmt::Formatter<'_>, body: &Body, depth: usize) -> fmt::Result {
-        let loops = &self.loops[body.level as usize];
+        let loops = body.loops.as_ref().unwrap_or(&self.loops[body.level as usize]);
         let hoisted = |count: usize| body.hoisted.iter().filter(move |(loops, _)| *loops == count);
         for (count, l) in loops.iter().enumerate() {
             for (_, steps) in hoisted(count) {

@@ -421,6 +421,8 @@ pub enum Step {
 pub struct Body {
     /// The level.
     pub level: u8,
+    /// Its loops, where they are others than the level's.
+    pub loops: Option<Loops>,
     /// The addresses its steps use.
     pub addresses: SmallVec<[AddressId; 8]>,
     /// Steps that depend on no more than the first so many loops, each list

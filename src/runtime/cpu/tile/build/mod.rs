@@ -287,7 +287,7 @@ impl<'k> Builder<'k> {
         open.hoisted.sort_by_key(|(loops, _)| *loops);
         let addresses = open.addresses.iter().map(|(_, id)| *id).collect();
         let (level, hoisted, steps) = (open.level, open.hoisted, open.steps);
-        let body = Body { level, addresses, hoisted, moves: SmallVec::new(), steps };
+        let body = Body { level, loops: None, addresses, hoisted, moves: SmallVec::new(), steps };
         self.bodies.push(body);
         (self.bodies.len() as u32 - 1, open.reductions, open.scans)
     }

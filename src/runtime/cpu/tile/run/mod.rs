@@ -111,6 +111,11 @@ impl<'a> Launch<'a> {
         units(&self.loops[level as usize])
     }
 
+    /// The loops of a body.
+    pub fn loops_of(&self, body: &'a Body) -> &'a Loops {
+        body.loops.as_ref().unwrap_or(&self.loops[body.level as usize])
+    }
+
     /// The body of level 0.
     pub fn root(&self) -> &'a Body {
         self.program.bodies.last().expect("a program has a body for level 0")
@@ -121,7 +126,7 @@ impl<'a> Launch<'a> {
         if points.is_empty() {
             return;
         }
-        let loops = &self.loops[body.level as usize];
+        let loops = self.loops_of(body);
         if let Some((load, number)) = self.rows_taken(body, loops) {
             return self.take_rows(frame, body, load, number, points);
         }
@@ -259,7 +264,7 @@ impl<'a> Launch<'a> {
     #[inline(never)]
     fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
         let body = &self.program.bodies[body as usize];
-        let points = self.units(body.level);
+        let points = units(self.loops_of(body));
         self.begin_pass(frame, reductions, scans);
         match frame.shared.filter(|&rows| body.level == 1 && points > rows) {
             Some(rows) => self.share(frame, body, reductions, points, rows),

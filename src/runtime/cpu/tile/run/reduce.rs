@@ -177,7 +177,7 @@ impl Launch<'_> {
 
     /// Takes the rows of some points of a body in.
     pub fn take_rows(&self, frame: &mut Frame, body: &Body, load: &Load, number: u32, points: Range<usize>) {
-        let loops = &self.loops[body.level as usize];
+        let loops = self.loops_of(body);
         let reduction = self.reduction(number);
         let ReductionForm::Vertical { accumulator, states, totals, components, .. } = &reduction.form else {
             return;
