@@ -73,8 +73,17 @@ pub struct Schedule {
     /// computed first.
     pub again: HashMap<NodeId, NodeId>,
     /// Of each value that is computed in chunks to fit a budget, by the nodes of
-    /// the chunks: the node of the graph given.
-    pub parts: HashMap<NodeId, NodeId>,
+    /// the chunks.
+    pub parts: HashMap<NodeId, Part>,
+}
+
+/// What a node of a chunk is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The node of the graph given; of what is in a composite's body, the composite.
+    pub given: NodeId,
+    /// Which of the values that are made for it.
+    pub value: usize,
 }
 
 /// Runs the passes, in order:
@@ -134,8 +143,8 @@ impl Schedule {
                 askers[id.index()] = Some(NodeId(given as u32));
             }
         }
-        let transfers = self.transfers.iter().map(|(id, moved)| (id, &moved.asked));
-        for (id, &given) in transfers.chain(&self.parts) {
+        let transfers = self.transfers.iter().map(|(id, moved)| (id, moved.asked));
+        for (id, given) in transfers.chain(self.parts.iter().map(|(id, part)| (id, part.given))) {
             askers[id.index()] = Some(given);
         }
         for (again, first) in &self.again {

@@ -1,6 +1,6 @@
 //! What a plan computes in chunks, one after the other in the same memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::base::{Shape, Span};
 use crate::ir::{Graph, NodeId};
@@ -25,10 +25,15 @@ pub struct InChunks {
 /// Values of which steps store several parts.
 pub(super) fn in_chunks(plan: &Plan, built: &Graph) -> Vec<InChunks> {
     let schedule = &plan.schedule;
-    let mut chunks: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut parts: HashMap<(NodeId, usize), usize> = HashMap::new();
     let stored = schedule.steps.iter().flat_map(|step| &step.outputs);
-    for &given in stored.filter_map(|id| schedule.parts.get(id)) {
-        *chunks.entry(given).or_default() += 1;
+    for part in stored.filter_map(|id| schedule.parts.get(id)) {
+        *parts.entry((part.given, part.value)).or_default() += 1;
+    }
+    let mut chunks: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for ((given, _), count) in parts {
+        let most = chunks.entry(given).or_default();
+        *most = count.max(*most);
     }
     let report = |(given, chunks): (NodeId, usize)| {
         let node = built.node(given);

@@ -25,7 +25,7 @@ use crate::base::Device;
 use crate::ir::NodeId;
 use crate::schedule::budget::taken;
 use crate::schedule::memory::{self, Params};
-use crate::schedule::{Environment, Schedule, check, debug_check, place, search};
+use crate::schedule::{Environment, Part, Schedule, check, debug_check, place, search};
 
 use region::{Region, divisor};
 
@@ -177,9 +177,12 @@ impl Task<'_> {
         let (graph, placed) = place::place(&rewritten.graph, self.environment.layouts);
         let now = |id: NodeId| rewritten.map[id.index()].map(|id| placed[id.index()]);
         let origins = origins(schedule);
-        let part = |(new, old): (&NodeId, &NodeId)| Some((placed[new.index()], *origins.get(old)?));
-        let mut parts: HashMap<NodeId, NodeId> = rewritten.parts.iter().filter_map(part).collect();
-        parts.extend(schedule.parts.iter().filter_map(|(&old, &given)| Some((now(old)?, given))));
+        let first = schedule.parts.values().map(|part| part.value + 1).max().unwrap_or(0);
+        let part = |(new, old): (&NodeId, &NodeId)| {
+            Some((placed[new.index()], Part { given: *origins.get(old)?, value: first + old.index() }))
+        };
+        let mut parts: HashMap<NodeId, Part> = rewritten.parts.iter().filter_map(part).collect();
+        parts.extend(schedule.parts.iter().filter_map(|(&old, &part)| Some((now(old)?, part))));
         let (steps, refusals) = search(&graph, self.environment, self.params);
         debug_check(&graph, || check::check_steps(&graph, &steps));
         let several = |device: Device| (self.environment.capabilities)(device).several_in_place;
@@ -205,11 +208,19 @@ impl Task<'_> {
 }
 
 /// By node of a schedule, the first node of the graph given that it is, or is
-/// a part of.
+/// a part of. What a composite's body has come to is a part of it.
 fn origins(schedule: &Schedule) -> HashMap<NodeId, NodeId> {
-    let mut origins = schedule.parts.clone();
+    let mut origins: HashMap<NodeId, NodeId> =
+        schedule.parts.iter().map(|(&id, part)| (id, part.given)).collect();
     for (given, id) in schedule.map.iter().enumerate().rev() {
         origins.extend(id.map(|id| (id, NodeId(given as u32))));
+    }
+    // Users come after what they use.
+    for (number, node) in schedule.graph.nodes.iter().enumerate().rev() {
+        let Some(&origin) = origins.get(&NodeId(number as u32)) else { continue };
+        for &operand in &node.operands {
+            origins.entry(operand).or_insert(origin);
+        }
     }
     origins
 }
