@@ -178,8 +178,8 @@ impl Builder {
         levels.filter(move |(_, own)| **own == level).map(|(i, _)| AxisId(i as u16))
     }
 
-    /// The positions along extents over which some axes run in row-major order; `None` where they
-    /// do not run over as many, or cannot once an axis is split.
+    /// The positions along extents over which some axes run in row-major order; `None` where
+    /// these are other numbers of points, or an extent ends where no split of an axis does.
     ///
     /// # Errors
     /// [`Unsplit`] where an axis belongs to two extents.
