@@ -15,8 +15,6 @@ use crate::kernel::nest::{Axis, Input};
 /// several.
 #[derive(Clone, Debug)]
 pub struct Dim {
-    /// Number of positions.
-    pub extent: usize,
     /// The axes, outermost first; none if the extent is 1.
     pub axes: SmallVec<[AxisId; 2]>,
 }
@@ -61,7 +59,7 @@ impl Builder {
             self.axes.push(Axis { extent: part, level: 0 });
             self.levels.push(level);
         }
-        self.dims.push(Dim { extent, axes });
+        self.dims.push(Dim { axes });
         self.dims.len() - 1
     }
 

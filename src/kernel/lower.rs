@@ -3,7 +3,7 @@
 //! Lowering starts at the values to store and walks down, carrying the
 //! position of the element wanted along every axis of the node at hand.
 //! Movement rewrites positions; scalar operations become expressions; a
-//! reduction decides which dimensions are rows. What does not fit is a
+//! reduction decides which axes are rows. What does not fit is a
 //! [`Blocker`]: fusion is lowering that succeeds.
 //!
 //! Reshapes divide positions. Where a division is not affine because an axis
