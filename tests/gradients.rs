@@ -104,6 +104,7 @@ fn scalar_operations() {
         ("erf", |x| x.erf()),
         ("floor", |x| x.floor() + x),
         ("trunc", |x| x.trunc() * x),
+        ("round", |x| x.round() * x),
         ("tan", |x| x.tan()),
         ("sigmoid", |x| x.sigmoid()),
         ("gelu", |x| x.gelu()),

@@ -153,6 +153,8 @@ alu_table! {
     Floor "floor" 1 FLOAT Same, float |x| x[0].floor(), int |x| x[0];
     /// The operand without its fraction.
     Trunc "trunc" 1 FLOAT Same, float |x| x[0].trunc(), int |x| x[0];
+    /// The nearest integer, halves to the even one.
+    Round "round" 1 FLOAT Same, float |x| x[0].round_ties_even(), int |x| x[0];
     /// Whether the first is below the second.
     Lt "lt" 2 ANY Bool, float |x| f64::from(u8::from(x[0] < x[1])), int |x| i64::from(x[0] < x[1]);
     /// Whether the two are equal (NaN never, `-0` and `+0` always).
@@ -223,7 +225,7 @@ impl AluOp {
         match self {
             AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs => 1,
             AluOp::Lt | AluOp::Eq | AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not => 1,
-            AluOp::Shl | AluOp::Shr | AluOp::Where | AluOp::Floor | AluOp::Trunc => 1,
+            AluOp::Shl | AluOp::Shr | AluOp::Where | AluOp::Floor | AluOp::Trunc | AluOp::Round => 1,
             AluOp::Div | AluOp::Recip | AluOp::Sqrt | AluOp::Rem => 4,
             AluOp::Exp | AluOp::Exp2 | AluOp::Log | AluOp::Log2 => 10,
             AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf => 16,

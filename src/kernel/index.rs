@@ -1,6 +1,8 @@
 //! Positions along a node's axes while lowering: affine in the kernel's axes,
 //! with computed parts where they cannot be.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::base::Shape;
@@ -19,6 +21,19 @@ pub struct Computed {
     pub extent: usize,
     /// Whether it comes from data, and so may be out of range.
     pub checked: bool,
+    /// Of what it is a digit, if a number was taken apart for it.
+    pub digit: Option<Digit>,
+}
+
+/// A number's digit: the number over `divisor`, modulo the digit's extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Digit {
+    /// The number.
+    pub number: Arc<Position>,
+    /// The product of the extents after the digit's.
+    pub divisor: i64,
+    /// The product of all digits' extents.
+    pub count: i64,
 }
 
 /// A position along one axis of a node.
@@ -62,6 +77,12 @@ impl Position {
         sum.computed.extend(other.computed.iter().cloned());
         sum
     }
+    /// The digit that it is, with its extent.
+    fn digit(&self) -> Option<(&Digit, i64)> {
+        let [part] = &self.computed[..] else { return None };
+        let alone = part.factor == 1 && self.affine == Affine::default();
+        part.digit.as_ref().filter(|_| alone).map(|digit| (digit, part.extent as i64))
+    }
     /// `self + offset`.
     #[must_use]
     pub fn offset(&self, offset: i64) -> Position {
@@ -76,6 +97,42 @@ pub fn linear(positions: &[Position], shape: &Shape) -> Position {
     let strides = shape.strides();
     let terms = positions.iter().zip(&strides).map(|(p, &s)| p.times(s));
     terms.fold(Position::default(), |sum, term| sum.plus(&term))
+}
+
+/// Positions and their strides; where memory holds what all digits of a number count one after
+/// the other, the number itself.
+pub fn rejoined(at: &Positions, strides: &[i64]) -> SmallVec<[(Position, i64); 4]> {
+    let mut parts = SmallVec::new();
+    let mut end = at.len();
+    while end > 0 {
+        let stride = strides[end - 1];
+        match digits(&at[..end], strides) {
+            Some((number, start)) => (parts.push((number.clone(), stride)), end = start),
+            None => (parts.push((at[end - 1].clone(), stride)), end -= 1),
+        };
+    }
+    parts
+}
+
+/// The number whose digits end these positions, and where they start.
+fn digits<'a>(at: &'a [Position], strides: &[i64]) -> Option<(&'a Position, usize)> {
+    let (Digit { number, count, .. }, _) = at.last()?.digit()?;
+    let mut reached = 1;
+    for (i, position) in at.iter().enumerate().rev() {
+        if let Some((digit, extent)) = position.digit() {
+            let next = digit.number == *number && digit.divisor == reached;
+            if !next || strides[i] != reached * strides[at.len() - 1] {
+                return None;
+            }
+            reached *= extent;
+        } else if *position != Position::default() {
+            return None;
+        }
+        if reached == *count {
+            return Some((number, i));
+        }
+    }
+    None
 }
 
 /// What became of a division.

@@ -20,7 +20,7 @@ use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{Builder, Splits, Unsplit};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
-use crate::kernel::index::{Positions, complete, linear};
+use crate::kernel::index::{Positions, complete, linear, rejoined};
 use crate::kernel::nest::{Attention, Contraction, Input, Kernel, ScatterStore, Store};
 use crate::kernel::ranges::unchecked;
 
@@ -416,7 +416,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             }
         };
         let mut access = Access { affine: Affine::constant(layout.offset), ..Access::default() };
-        for (position, &stride) in at.iter().zip(&layout.strides) {
+        for (position, stride) in rejoined(at, &layout.strides) {
             access.affine = access.affine.plus(&position.affine.times(stride));
             for part in &position.computed {
                 access.dynamic.push(Dynamic {

@@ -56,7 +56,7 @@ fn of_call(kernel: &Kernel, node: &ExprNode, level: u8) -> u64 {
         AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::Div | AluOp::Rem | AluOp::Pow => 0,
         AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs | AluOp::Recip | AluOp::Sqrt => 0,
         AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log | AluOp::Sin | AluOp::Cos => 0,
-        AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Lt | AluOp::Eq => 0,
+        AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round | AluOp::Lt | AluOp::Eq => 0,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr | AluOp::Where => 0,
     }
 }

@@ -137,7 +137,7 @@ impl Axis<'_> {
         let site = self.site;
         let position = self.position(coordinate);
         match self.opts.mode {
-            SampleMode::Nearest => vec![Tap { at: round(site, &self.inside(&position)), weight: None }],
+            SampleMode::Nearest => vec![Tap { at: site.unary(AluOp::Round, &self.inside(&position)), weight: None }],
             SampleMode::Bilinear => {
                 let position = self.inside(&position);
                 let below = site.unary(AluOp::Floor, &position);
@@ -194,14 +194,6 @@ impl Axis<'_> {
         let rest = site.binary(AluOp::Rem, distance, 2.0 * span);
         site.add(site.min(&rest, site.sub(2.0 * span, &rest)), low)
     }
-}
-
-/// To the nearest whole number, halves to the even one.
-fn round(site: Site, x: &Tensor) -> Tensor {
-    let up = site.unary(AluOp::Floor, &site.add(x, 0.5));
-    let half = site.eq(site.sub(&up, x), 0.5);
-    let odd = site.eq(site.binary(AluOp::Rem, site.unary(AluOp::Abs, &up), 2.0), 1.0);
-    site.sub(&up, site.cast(&site.and(half, odd), x.dtype()))
 }
 
 /// The image, with its spatial axes as one.

@@ -124,20 +124,6 @@ fn whole(site: Site, x: &Tensor, body: impl FnOnce(&Term) -> Term) -> Tensor {
     }
 }
 
-impl Term {
-    /// To the nearest integer, halves to the even one; keeps the sign of 0.
-    pub(crate) fn round(&self) -> Term {
-        let whole = self.trunc();
-        let rest = self - &whole;
-        let half = rest.abs().eq(0.5);
-        let pair = &whole * 0.5;
-        let odd = pair.ne(pair.trunc());
-        let away = rest.abs().gt(0.5).or(half.and(odd));
-        // Twice a rest of at least one half truncates to 1 with its sign.
-        self.choose(&away, &whole + (&rest + &rest).trunc(), &whole)
-    }
-}
-
 fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
     formula(site, operands, |[a, b]| {
         let rest = a.rem(&b);

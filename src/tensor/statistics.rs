@@ -228,7 +228,7 @@ fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &Quantil
         Interpolation::Lower => (floor.clone(), floor, fraction),
         Interpolation::Higher => (ceil.clone(), ceil, fraction),
         Interpolation::Nearest => {
-            let nearest = nearest_even(site, &floor, &fraction, &half);
+            let nearest = site.alu(AluOp::Round, &[&rank]);
             (nearest.clone(), nearest, fraction)
         }
     };
@@ -254,16 +254,6 @@ fn between(site: Site, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
     let down = site.alu(AluOp::Sub, &[high, &site.alu(AluOp::Mul, &[&rest, &apart])]);
     let near = site.alu(AluOp::Lt, &[weight, &site.constant_like(Scalar::Float(0.5), weight)]);
     site.choose(&near, &up, &down)
-}
-
-/// The integer nearest to `floor + fraction`, the even one halfway.
-fn nearest_even(site: Site, floor: &Tensor, fraction: &Tensor, half: &Tensor) -> Tensor {
-    let one = site.constant_like(1, floor);
-    let up = site.alu(AluOp::Lt, &[half, fraction]);
-    let odd = site.alu(AluOp::Rem, &[floor, &site.constant_like(2, floor)]);
-    let tie = site.alu(AluOp::Eq, &[half, fraction]);
-    let up = site.alu(AluOp::Or, &[&up, &site.alu(AluOp::And, &[&tie, &site.alu(AluOp::Eq, &[&odd, &one])])]);
-    site.choose(&up, &site.alu(AluOp::Add, &[floor, &one]), floor)
 }
 
 #[cfg(test)]

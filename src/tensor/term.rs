@@ -248,6 +248,8 @@ rows! {
     floor Floor;
     /// Without the fraction.
     trunc Trunc;
+    /// The nearest integer, halves to the even one.
+    round Round;
     /// Complement.
     not Not;
 }

@@ -193,7 +193,7 @@ pub fn required(mode: Mode, special: bool) -> Vec<String> {
     }
     names.extend((mode == Mode::Smooth).then(|| "attention".to_string()));
     let float_only = |op: &AluOp| !op.accepts().int && !op.accepts().bool;
-    let exact = [AluOp::Floor, AluOp::Trunc];
+    let exact = [AluOp::Floor, AluOp::Trunc, AluOp::Round];
     let drawn = |op: &&AluOp| mode == Mode::Smooth || !float_only(op) || exact.contains(op);
     names.extend(AluOp::ALL.iter().filter(drawn).map(|op| op.name().to_string()));
     let drawn = |monoid: &&Monoid| mode == Mode::Smooth || !matches!(monoid, Monoid::M2 | Monoid::LogSumExp);

@@ -291,7 +291,7 @@ impl Construction {
         let choices: &[AluOp] = match (a.dtype().kind(), self.mode) {
             (TypeKind::Bool, _) => &[AluOp::Not],
             (TypeKind::Int, _) => &[AluOp::Neg, AluOp::Abs, AluOp::Not],
-            (TypeKind::Float, Mode::Exact) => &[AluOp::Neg, AluOp::Abs, AluOp::Floor, AluOp::Trunc],
+            (TypeKind::Float, Mode::Exact) => &[AluOp::Neg, AluOp::Abs, AluOp::Floor, AluOp::Trunc, AluOp::Round],
             (TypeKind::Float, Mode::Smooth) => SMOOTH_UNARY,
         };
         let op = choices[usize::from(with[0]) % choices.len()];
@@ -373,6 +373,7 @@ const SMOOTH_UNARY: &[AluOp] = &[
     AluOp::Erf,
     AluOp::Floor,
     AluOp::Trunc,
+    AluOp::Round,
 ];
 const EXACT_BINARY: &[AluOp] = &[AluOp::Add, AluOp::Sub, AluOp::Mul, AluOp::Max, AluOp::Min];
 const SMOOTH_BINARY: &[AluOp] =

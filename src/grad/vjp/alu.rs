@@ -68,7 +68,7 @@ fn slope_times(op: AluOp, p: &Pull, i: usize) -> Option<Tensor> {
         }
         AluOp::Where if i == 1 => s.select(&x[0], g, zero(), g.dtype()),
         AluOp::Where if i == 2 => s.select(&x[0], zero(), g, g.dtype()),
-        AluOp::Floor | AluOp::Trunc | AluOp::Lt | AluOp::Eq | AluOp::Where => return None,
+        AluOp::Floor | AluOp::Trunc | AluOp::Round | AluOp::Lt | AluOp::Eq | AluOp::Where => return None,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr => return None,
     })
 }

@@ -1,10 +1,12 @@
 //! Movement: positions in the result become positions in the operand.
 
+use std::sync::Arc;
+
 use crate::base::{DType, Scalar, Shape};
 use crate::ir::op::{PadAxis, WindowAxis};
 use crate::ir::{AluOp, Monoid, NodeId, Op};
 use crate::kernel::expr::ExprId;
-use crate::kernel::index::{Computed, Divided, Position, Positions, divide, linear};
+use crate::kernel::index::{Computed, Digit, Divided, Position, Positions, divide, linear};
 use crate::kernel::lower::{Lowered, Lowerer, Stop};
 
 /// The operand's positions, for movement that only rearranges.
@@ -99,13 +101,18 @@ impl Lowerer<'_, '_> {
 
     /// Positions along axes of these extents, from a row-major number.
     fn take_apart(&mut self, number: &Position, extents: &Shape, moved: &mut Positions) -> Lowered<()> {
+        let (whole, count) = (Arc::new(number.clone()), extents.numel() as i64);
         for (&extent, &stride) in extents.iter().zip(&extents.strides()) {
             let position = if extent == 1 {
                 Position::default()
             } else if extents.iter().filter(|&&e| e != 1).count() == 1 {
                 number.clone()
             } else {
-                self.quotient(number, stride, extent)?
+                let mut digit = self.quotient(number, stride, extent)?;
+                for part in &mut digit.computed {
+                    part.digit = Some(Digit { number: whole.clone(), divisor: stride, count });
+                }
+                digit
             };
             moved.push(position);
         }
@@ -237,7 +244,7 @@ impl Lowerer<'_, '_> {
 
 /// A position that an expression gives.
 pub fn computed(index: ExprId, extent: usize, checked: bool) -> Position {
-    let part = Computed { index, factor: 1, extent, checked };
+    let part = Computed { index, factor: 1, extent, checked, digit: None };
     Position { computed: smallvec::smallvec![part], ..Position::default() }
 }
 

@@ -329,6 +329,7 @@ fn boolean(op: AluOp, x: &[String]) -> String {
         | AluOp::Erf
         | AluOp::Floor
         | AluOp::Trunc
+        | AluOp::Round
         | AluOp::Shl
         | AluOp::Shr => panic!("{} of truth values", op.name()),
     }
@@ -363,7 +364,8 @@ fn byte(op: AluOp, x: &[String]) -> String {
         | AluOp::Tanh
         | AluOp::Erf
         | AluOp::Floor
-        | AluOp::Trunc => integer(op, x),
+        | AluOp::Trunc
+        | AluOp::Round => integer(op, x),
     }
 }
 
@@ -401,7 +403,8 @@ fn integer(op: AluOp, x: &[String]) -> String {
         | AluOp::Tanh
         | AluOp::Erf
         | AluOp::Floor
-        | AluOp::Trunc => panic!("{} of integers", op.name()),
+        | AluOp::Trunc
+        | AluOp::Round => panic!("{} of integers", op.name()),
     }
 }
 
@@ -432,6 +435,7 @@ fn float(op: AluOp, x: &[String], suffix: &str, one: &str) -> String {
         AluOp::Erf => call("erf"),
         AluOp::Floor => call("floor"),
         AluOp::Trunc => call("trunc"),
+        AluOp::Round => call("rint"),
         AluOp::Lt => infix("<"),
         AluOp::Eq => infix("=="),
         AluOp::Where => format!("({} ? {} : {})", x[0], x[1], x[2]),

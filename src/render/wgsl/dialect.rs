@@ -254,6 +254,7 @@ fn boolean(op: AluOp, x: &[String]) -> String {
         | AluOp::Erf
         | AluOp::Floor
         | AluOp::Trunc
+        | AluOp::Round
         | AluOp::Shl
         | AluOp::Shr => panic!("{} of truth values", op.name()),
     }
@@ -289,7 +290,8 @@ fn byte(op: AluOp, x: &[String]) -> String {
         | AluOp::Tanh
         | AluOp::Erf
         | AluOp::Floor
-        | AluOp::Trunc => integer(op, DType::U32, x),
+        | AluOp::Trunc
+        | AluOp::Round => integer(op, DType::U32, x),
     }
 }
 
@@ -331,7 +333,8 @@ fn integer(op: AluOp, dtype: DType, x: &[String]) -> String {
         | AluOp::Tanh
         | AluOp::Erf
         | AluOp::Floor
-        | AluOp::Trunc => panic!("{} of integers", op.name()),
+        | AluOp::Trunc
+        | AluOp::Round => panic!("{} of integers", op.name()),
     }
 }
 
@@ -360,6 +363,7 @@ fn float(op: AluOp, dtype: DType, x: &[String]) -> String {
         AluOp::Erf => call("erf"),
         AluOp::Floor => call("floor"),
         AluOp::Trunc => call("trunc"),
+        AluOp::Round => call("round"),
         AluOp::Lt => call("less"),
         AluOp::Eq => call("equal"),
         AluOp::Where => format!("select({}, {}, {})", x[2], x[1], x[0]),

@@ -59,6 +59,10 @@ fn trunc_f32(x: f32) -> f32 {
     return opaque_f32(trunc(x));
 }
 
+fn round_f32(x: f32) -> f32 {
+    return opaque_f32(round(x));
+}
+
 // An integer ordered as the numbers are, both zeros 0; NaN is beyond infinity.
 fn ordinal_f32(x: f32) -> i32 {
     let bits = bitcast<i32>(x);

@@ -130,6 +130,16 @@ fn trunc_f64(x: f64) -> f64 {
     return number_f64(select(bits & ~low, bits & 0x8000000000000000lu, exponent < 0));
 }
 
+// Halves to the even number.
+fn round_f64(x: f64) -> f64 {
+    let t = trunc_f64(x);
+    let rest = magnitude_f64(subtract_f64(x, t));
+    let odd = !equal_f64(trunc_f64(multiply_f64(t, 0.5lf)), multiply_f64(t, 0.5lf));
+    let away = less_f64(0.5lf, rest) || (odd && equal_f64(rest, 0.5lf));
+    let one = bitcast<f64>(0x3ff0000000000000lu | (bitcast<u64>(x) & 0x8000000000000000lu));
+    return select(t, add_f64(t, one), away);
+}
+
 fn floor_f64(x: f64) -> f64 {
     let t = trunc_f64(x);
     return select(t, subtract_f64(t, 1.0lf), less_f64(x, t));

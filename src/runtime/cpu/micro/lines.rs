@@ -68,6 +68,7 @@ pub fn alu_variants(op: AluOp, dtype: DType, forms: Forms) -> Option<Variants> {
         AluOp::Abs => Some(variants::<Unary<ops::Abs, f32>>()),
         AluOp::Floor => Some(variants::<Unary<ops::Floor, f32>>()),
         AluOp::Trunc => Some(variants::<Unary<ops::Trunc, f32>>()),
+        AluOp::Round => Some(variants::<Unary<ops::Round, f32>>()),
         AluOp::Recip => Some(variants::<Asking<ops::Recip, f32>>()),
         AluOp::Sqrt => Some(variants::<Asking<ops::Sqrt, f32>>()),
         AluOp::Exp2 => Some(variants::<Asking<ops::Exp2, f32>>()),

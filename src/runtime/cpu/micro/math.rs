@@ -263,6 +263,18 @@ pub(super) fn trunc<I: Isa>(x: f32) -> f32 {
     if small { whole.copysign(x) } else { x }
 }
 
+/// The nearest integer, halves to the even one.
+#[inline(always)]
+pub(super) fn round<I: Isa>(x: f32) -> f32 {
+    if I::ROUND {
+        return x.round_ties_even();
+    }
+    // From 2^23 on all numbers are whole; a sum that is no less is rounded to whole ones.
+    let size = x.abs();
+    let whole = (size + 8_388_608.0) - 8_388_608.0;
+    if size < 8_388_608.0 { whole.copysign(x) } else { x }
+}
+
 /// The largest integer not above the operand.
 #[inline(always)]
 pub(super) fn floor<I: Isa>(x: f32) -> f32 {

@@ -14,6 +14,7 @@
 mod accumulate;
 mod alu;
 mod cast;
+mod choice;
 mod copy;
 mod exponential;
 mod fold;
@@ -43,6 +44,7 @@ pub mod winograd;
 pub use accumulate::{AccumulateFn, Accumulator, RowsFn, accumulate};
 pub use alu::{alu, asks};
 pub use cast::{bitcast, cast};
+pub use choice::choice;
 pub use copy::{copied, copy_lines};
 pub use fused::{Fused, fused};
 pub use gather::{GatherFn, load_gather};

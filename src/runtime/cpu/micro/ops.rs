@@ -139,6 +139,7 @@ unary! {
     Sqrt: f32, f64; |x| x.sqrt();
     Floor: f32; |x| math::floor::<I>(x);
     Trunc: f32; |x| math::trunc::<I>(x);
+    Round: f32; |x| math::round::<I>(x);
     Exp: f32; |x| math::exp::<I>(x);
     Exp2: f32; |x| math::exp2::<I>(x);
     Log: f32; |x| math::log::<I>(x);
@@ -153,6 +154,7 @@ macro_rules! double {
 double! {
     Floor |x| x.floor();
     Trunc |x| x.trunc();
+    Round |x| x.round_ties_even();
     Exp |x| x.exp();
     Exp2 |x| x.exp2();
     Log |x| x.ln();

@@ -264,6 +264,29 @@ fn sums_of_two_products_are_one_loop() {
     }
 }
 
+/// A comparison that nothing but choices asks for is made by their loops, in any form; one that is
+/// stored, that a third uses or that is of a row alone stays by itself.
+#[test]
+fn choices_by_a_comparison_are_one_loop() {
+    let (x, row, column) = (ramp(&[40, 128]), ramp(&[128]), ramp(&[40, 1]));
+    let (low, lower) = (x.lt(0.25), row.lt(&column));
+    let cases = [
+        (x.clamp(-0.5, 0.75), 2, 0),
+        (x.gt(&row).select(&x * 2.0, &column), 1, 0),
+        (lower.select(&x, 3.0) + lower.select(1.0, &x), 2, 0),
+        (x.to_dtype(DType::F16).eq(&row.to_dtype(DType::F16)).select(0.0, &x), 1, 0),
+        (low.select(&x, 1.0) + low.select(2.0, &x) * low.to_dtype(DType::F32), 0, 2),
+        (row.lt(0.0).select(0.0, &x), 0, 1),
+        ((&x * 100.0).to_dtype(DType::I32).lt(7).select(&x, &row), 0, 1),
+    ];
+    for (y, joined, alone) in cases {
+        let (kernel, text) = kernel(&y);
+        let count = |name: &str| text.matches(name).count();
+        assert_eq!((count("= where_lt") + count("= where_eq"), count("= where ")), (joined, alone), "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}
+
 /// A product that something else follows stays where it is.
 #[test]
 fn products_that_do_not_end_a_row_stay() {

@@ -29,6 +29,11 @@ const ACROSS: usize = 16;
 /// Columns of such a tile at most: it is in the second-level cache.
 const LONG_ACROSS: usize = 4096;
 
+/// Operations that are the same in all rows of a tile at least, where there are rows for their
+/// sake; and so many of those at most.
+const FEW: u64 = 8;
+const REPEATED: usize = 16;
+
 /// Side of a tile that transposes.
 const TRANSPOSED: usize = 64;
 
@@ -86,7 +91,7 @@ pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
     };
     let col = kernel.level_axes(level).last();
     let mut tiling = Tiling::of(col, level);
-    choose_rows(kernel, &mut tiling);
+    choose_rows(kernel, facts, &mut tiling);
     let several_passes = level > 0 && several_passes(kernel, facts, level);
     let only = kernel.level_axes(level).count() == 1;
     let extent = col.map_or(1, |col| extent(kernel, col));
@@ -186,9 +191,9 @@ fn across(kernel: &Kernel, level: u8, row: AxisId) -> bool {
     loads.any(|node| matches!(&node.expr, Expr::Load(_, a) if a.affine.coefficient(row) == 1))
 }
 
-/// Adds an axis of rows where columns are few, or where a load is contiguous
-/// along another axis than the columns.
-fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
+/// Adds an axis of rows where columns are few, where a load is contiguous along another axis than
+/// the columns, or where much is the same in all rows.
+fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
     let Some(col) = tiling.col else { return };
     let cols = extent(kernel, col);
     let level = tiling.level;
@@ -214,6 +219,12 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
         tiling.square = true;
         return;
     }
+    if let Some(row) = repeated(kernel, facts, col) {
+        tiling.row = Some(row);
+        tiling.rows = REPEATED.min(extent(kernel, row));
+        tiling.cols = Some((SHORT / tiling.rows).min(cols));
+        return;
+    }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
     if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
@@ -221,6 +232,33 @@ fn choose_rows(kernel: &Kernel, tiling: &mut Tiling) {
             if shares_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
+    }
+}
+
+/// The axis along which the most is the same that columns compute, where that is at least half of
+/// what they compute.
+fn repeated(kernel: &Kernel, facts: &Facts, col: AxisId) -> Option<AxisId> {
+    if kernel.depth() > 0 || kernel.scatter.is_some() {
+        return None;
+    }
+    let work = |counts: &dyn Fn(AxisSet) -> bool| -> u64 {
+        let counted = kernel.exprs.iter().zip(&facts.axes).filter(|(_, axes)| counts(**axes));
+        counted.map(|(node, _)| operations(&node.expr)).sum()
+    };
+    let all = work(&|axes| axes & bit(col) != 0);
+    let of = |row: AxisId| work(&|axes| axes & bit(col) != 0 && axes & bit(row) == 0);
+    let rows = kernel.level_axes(0).filter(|&axis| axis != col && extent(kernel, axis) > 1);
+    let (row, same) = rows.map(|row| (row, of(row))).max_by_key(|&(_, same)| same)?;
+    (same >= FEW && 2 * same >= all).then_some(row)
+}
+
+/// What an expression takes, in scalar operations, besides memory.
+fn operations(expr: &Expr) -> u64 {
+    match expr {
+        Expr::Alu(op, _) => op.flops(),
+        Expr::Index(_) | Expr::Inside(_) | Expr::Cast(_) | Expr::Bitcast(_) => 1,
+        Expr::Const(_) | Expr::Arg(_) | Expr::Load(..) | Expr::Accumulator => 0,
+        Expr::Reduce(..) | Expr::Scan(..) => 0,
     }
 }
 

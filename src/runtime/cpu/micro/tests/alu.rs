@@ -8,7 +8,7 @@ use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
     Apart, Form, Forms, MicroFn, OPERANDS, Operands, Operation, Side, Variants, alu, alu_variants, bitcast,
-    cast, nt_fence, pair, products,
+    cast, choice, nt_fence, pair, products,
 };
 
 const FORMS: [Forms; 8] = {
@@ -225,6 +225,22 @@ fn products_have_the_bits_of_one_operation_after_the_other() {
     });
 }
 
+#[test]
+fn choices_by_a_comparison_are_those_of_the_comparison_alone() {
+    each_level(|_| {
+        let mut rng = Rng(7);
+        for op in [AluOp::Lt, AluOp::Eq] {
+            for (compared, values) in (0..3).flat_map(|i| (0..4).map(move |j| (FORMS[2 * i], FORMS[j]))) {
+                let forms = [compared[0], compared[1], values[1], values[2]];
+                let both = choice(op, DType::F32, forms).expect("loops of every form");
+                check_superinstruction(&both, forms, &mut rng, &|[a, b, c, d]| {
+                    if op.eval_float(&[f64::from(a), f64::from(b)]) != 0.0 { c } else { d }
+                });
+            }
+        }
+    });
+}
+
 /// An operation's result as an `f32`, which that of wider numbers rounds to once.
 fn rounded(op: AluOp, x: f32, y: f32) -> f32 {
     op.eval_float(&[f64::from(x), f64::from(y)]) as f32
@@ -240,8 +256,10 @@ fn check_superinstruction(
     let Operation { function, name, variants } = *operation;
     for n in LENGTHS {
         let x: [Register; OPERANDS] = [0; OPERANDS].map(|_| {
-            let unit = |_| Scalar::Float(f64::from(rng.unit() as f32));
-            Register::of(DType::F32, &(0..n.max(1)).map(unit).collect::<Vec<_>>())
+            // Of two operands some elements are equal.
+            let mut unit = || if rng.unit() < 0.3 { 0.5 } else { f64::from(rng.unit() as f32) };
+            let values: Vec<Scalar> = (0..n.max(1)).map(|_| Scalar::Float(unit())).collect();
+            Register::of(DType::F32, &values)
         });
         same_by_lines(function, variants.expect("superinstructions have them"), forms, &x, n);
         let mut dst = Register::new(DType::F32, n);

@@ -38,6 +38,8 @@ enum Pattern {
     Pair(ExprId, Side),
     /// Both operands of a sum or a difference, which are products.
     Products([ExprId; 2]),
+    /// The comparison that a choice is made by.
+    Choice(ExprId),
     /// The difference that is the argument of an exponential.
     ExpSub(ExprId),
     /// The product of vectors that a sum takes in.
@@ -119,7 +121,7 @@ struct Search<'k> {
 impl Search<'_> {
     /// The loops that would absorb an operation, if all its users can.
     fn absorbing(&self, patterns: &Patterns, inner: ExprId) -> Option<SmallVec<[(ExprId, Pattern); 2]>> {
-        let (op, [a, b]) = arithmetic(self.kernel, inner)?;
+        let (op, [a, b]) = absorbable(self.kernel, inner)?;
         let users = &patterns.users[inner.index()];
         let free = patterns.loops[inner.index()].is_none() && self.class(inner).cols();
         // Stores and the like are uses without users.
@@ -136,6 +138,7 @@ impl Search<'_> {
                 Expr::Alu(AluOp::Mul, x) if op == AluOp::Sub && x[0] == inner && x[1] == inner => {
                     self.squares(patterns, user, inner, [a, b])
                 }
+                Expr::Alu(AluOp::Where, x) if x[0] == inner => self.choice(user, inner, op),
                 Expr::Alu(..) => self.pair(patterns, user, inner, op),
                 Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => None,
                 Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => None,
@@ -198,15 +201,25 @@ impl Search<'_> {
             (false, true) => Side::Right,
             _ => return None,
         };
-        let (outer, own) = (&self.kernel.exprs[user.index()], &self.kernel.exprs[inner.index()]);
-        let alike = outer.level == own.level
-            && self.facts.axes[user.index()] == self.facts.axes[inner.index()]
-            && !patterns.absorbed[user.index()];
+        let outer = &self.kernel.exprs[user.index()];
+        let alike = self.alike(user, inner) && !patterns.absorbed[user.index()];
         if alike && first == AluOp::Mul && self.beside_product(patterns, user, inner) {
             return Some((user, Pattern::Products([x[0], x[1]])));
         }
         let exists = micro::pair(first, *second, side, outer.dtype, [Form::V; OPERANDS]).is_some();
         (alike && exists).then_some((user, Pattern::Pair(inner, side)))
+    }
+
+    fn choice(&self, user: ExprId, inner: ExprId, comparison: AluOp) -> Option<(ExprId, Pattern)> {
+        let dtype = self.kernel.exprs[user.index()].dtype;
+        let exists = micro::choice(comparison, dtype, [Form::V; OPERANDS]).is_some();
+        (self.alike(user, inner) && exists).then_some((user, Pattern::Choice(inner)))
+    }
+
+    /// Whether a loop over an operation's elements is one over another's.
+    fn alike(&self, user: ExprId, inner: ExprId) -> bool {
+        self.kernel.exprs[user.index()].level == self.kernel.exprs[inner.index()].level
+            && self.facts.axes[user.index()] == self.facts.axes[inner.index()]
     }
 
     /// Whether an operation is a sum or a difference that has absorbed its other operand, a product.
@@ -238,6 +251,23 @@ fn arithmetic(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
     }
 }
 
+/// The operation and operands of a comparison of floats that a choice may make.
+fn comparison(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
+    match kernel.expr(id) {
+        Expr::Alu(op @ (AluOp::Lt | AluOp::Eq), x)
+            if Lane::of(kernel.exprs[x[0].index()].dtype) == Lane::F32 =>
+        {
+            Some((*op, [x[0], x[1]]))
+        }
+        _ => None,
+    }
+}
+
+/// The operation and operands of what a loop may absorb.
+fn absorbable(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
+    arithmetic(kernel, id).or_else(|| comparison(kernel, id))
+}
+
 impl Builder<'_> {
     /// A value as a superinstruction, if it is one.
     pub(super) fn fused(&mut self, id: ExprId) -> Option<Slot> {
@@ -245,6 +275,7 @@ impl Builder<'_> {
         match self.patterns.loops[id.index()]? {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
             Pattern::Products(operands) => Some(self.products(id, operands, dtype)),
+            Pattern::Choice(inner) => Some(self.choice(id, inner, dtype)),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
                 Some(self.apply(&slots, dtype, |forms| {
@@ -285,6 +316,17 @@ impl Builder<'_> {
         })
     }
 
+    fn choice(&mut self, id: ExprId, inner: ExprId, dtype: DType) -> Slot {
+        let Expr::Alu(_, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
+        let (op, _) = absorbable(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        let [a, b] = self.operands_of(inner);
+        let slots = [a, b, self.slot_of(x[1]), self.slot_of(x[2])];
+        self.apply(&slots, dtype, |forms| {
+            let found = micro::choice(op, dtype, forms);
+            found.unwrap_or_else(|| panic!("no choice by {} for {forms:?}", op.name()))
+        })
+    }
+
     /// The operands of a sum or product, that with columns before one without.
     fn vector_first(&self, [a, b]: [Slot; 2]) -> [Slot; 2] {
         let vector = |slot: Slot| self.slots[slot.0 as usize].class.cols();
@@ -293,7 +335,7 @@ impl Builder<'_> {
 
     /// Where the operands of an absorbed operation are.
     fn operands_of(&mut self, inner: ExprId) -> [Slot; 2] {
-        let (_, x) = arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        let (_, x) = absorbable(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
         x.map(|x| self.slot_of(x))
     }
 

@@ -41,13 +41,17 @@ impl Launch<'_> {
         let (first, to) = (frame.offset(load.address), frame.home(load.to));
         let apart = lines.len * load.lane;
         let mut bases = [std::ptr::null(); TOGETHER];
+        let alike = load.indices.iter().all(|indexed| !indexed.class.rows());
+        let mut known = None;
         for start in (0..lines.lines).step_by(TOGETHER) {
             let bases = &mut bases[..TOGETHER.min(lines.lines - start)];
             let mut common = None;
             for (line, base) in (start..).zip(&mut *bases) {
-                // SAFETY: the caller's promise.
-                let found = unsafe { self.one_index(frame, load, lines, line, 0..lines.len) };
-                let Some((from, index)) = found else { return false };
+                if known.is_none() || !alike {
+                    // SAFETY: the caller's promise.
+                    known = unsafe { self.one_index(frame, load, lines, line, 0..lines.len) };
+                }
+                let Some((from, index)) = known else { return false };
                 if *common.get_or_insert(index) != index {
                     return false;
                 }
