@@ -192,7 +192,9 @@ fn arithmetic(op: AluOp, x: &[Range; 3]) -> Range {
         // Shifts depend on the width; the others' ranges are wide.
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Shl | AluOp::Shr | AluOp::Pow => None,
         AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => None,
-        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round => None,
+        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round => {
+            None
+        }
     }
 }
 

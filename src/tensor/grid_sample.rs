@@ -137,7 +137,9 @@ impl Axis<'_> {
         let site = self.site;
         let position = self.position(coordinate);
         match self.opts.mode {
-            SampleMode::Nearest => vec![Tap { at: site.unary(AluOp::Round, &self.inside(&position)), weight: None }],
+            SampleMode::Nearest => {
+                vec![Tap { at: site.unary(AluOp::Round, &self.inside(&position)), weight: None }]
+            }
             SampleMode::Bilinear => {
                 let position = self.inside(&position);
                 let below = site.unary(AluOp::Floor, &position);

@@ -291,7 +291,9 @@ impl Construction {
         let choices: &[AluOp] = match (a.dtype().kind(), self.mode) {
             (TypeKind::Bool, _) => &[AluOp::Not],
             (TypeKind::Int, _) => &[AluOp::Neg, AluOp::Abs, AluOp::Not],
-            (TypeKind::Float, Mode::Exact) => &[AluOp::Neg, AluOp::Abs, AluOp::Floor, AluOp::Trunc, AluOp::Round],
+            (TypeKind::Float, Mode::Exact) => {
+                &[AluOp::Neg, AluOp::Abs, AluOp::Floor, AluOp::Trunc, AluOp::Round]
+            }
             (TypeKind::Float, Mode::Smooth) => SMOOTH_UNARY,
         };
         let op = choices[usize::from(with[0]) % choices.len()];

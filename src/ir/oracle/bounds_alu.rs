@@ -159,7 +159,9 @@ fn power(x: &[f64], errors: &[f64], y: f64) -> f64 {
 fn rounding(op: AluOp, x: &[f64], dtype: DType) -> (f64, f64) {
     let unit = unit(dtype.compute());
     match op {
-        AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs | AluOp::Floor | AluOp::Trunc | AluOp::Round => (0.0, 0.0),
+        AluOp::Max | AluOp::Min | AluOp::Neg | AluOp::Abs | AluOp::Floor | AluOp::Trunc | AluOp::Round => {
+            (0.0, 0.0)
+        }
         AluOp::Where | AluOp::Lt | AluOp::Eq | AluOp::And | AluOp::Or | AluOp::Xor => (0.0, 0.0),
         AluOp::Not | AluOp::Shl | AluOp::Shr => (0.0, 0.0),
         AluOp::Add | AluOp::Sub | AluOp::Mul => (1.0, 0.0),

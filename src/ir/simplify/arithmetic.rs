@@ -210,7 +210,9 @@ fn reassociate(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
         AluOp::Max | AluOp::Min | AluOp::And | AluOp::Or | AluOp::Xor => true,
         AluOp::Sub | AluOp::Div | AluOp::Rem | AluOp::Pow | AluOp::Neg | AluOp::Abs | AluOp::Recip => false,
         AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log | AluOp::Sin | AluOp::Cos => false,
-        AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round | AluOp::Lt | AluOp::Eq => false,
+        AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round | AluOp::Lt | AluOp::Eq => {
+            false
+        }
         AluOp::Not | AluOp::Shl | AluOp::Shr | AluOp::Where => false,
     };
     if !associative {
@@ -277,7 +279,13 @@ fn never_negative(b: &Builder, id: NodeId, depth: u32) -> bool {
             AluOp::Max => operands.iter().any(|&o| never_negative(b, o, depth - 1)),
             AluOp::Where => operands[1..].iter().all(|&o| never_negative(b, o, depth - 1)),
             AluOp::Sub | AluOp::Rem | AluOp::Pow | AluOp::Neg | AluOp::Log2 | AluOp::Log => false,
-            AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round => false,
+            AluOp::Sin
+            | AluOp::Cos
+            | AluOp::Tanh
+            | AluOp::Erf
+            | AluOp::Floor
+            | AluOp::Trunc
+            | AluOp::Round => false,
             AluOp::Lt | AluOp::Eq | AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not => false,
             AluOp::Shl | AluOp::Shr => false,
         };

@@ -42,7 +42,14 @@ pub fn asks(op: AluOp, dtype: DType) -> bool {
         AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => true,
         AluOp::Tanh | AluOp::Erf => true,
         AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::Div | AluOp::Rem | AluOp::Max | AluOp::Min => false,
-        AluOp::Pow | AluOp::Neg | AluOp::Abs | AluOp::Floor | AluOp::Trunc | AluOp::Round | AluOp::Lt | AluOp::Eq => false,
+        AluOp::Pow
+        | AluOp::Neg
+        | AluOp::Abs
+        | AluOp::Floor
+        | AluOp::Trunc
+        | AluOp::Round
+        | AluOp::Lt
+        | AluOp::Eq => false,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr | AluOp::Where => false,
         // Those out of range are computed once more.
         AluOp::Sin | AluOp::Cos => false,
@@ -370,7 +377,13 @@ macro_rules! integer_rows {
                 AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => {
                     unreachable!("{} on integers", op.name())
                 }
-                AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf | AluOp::Floor | AluOp::Trunc | AluOp::Round => {
+                AluOp::Sin
+                | AluOp::Cos
+                | AluOp::Tanh
+                | AluOp::Erf
+                | AluOp::Floor
+                | AluOp::Trunc
+                | AluOp::Round => {
                     unreachable!("{} on integers", op.name())
                 }
             }

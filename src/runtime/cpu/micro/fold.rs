@@ -8,6 +8,7 @@ use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::memory::{prefetch, prefetch_far};
+use crate::runtime::cpu::micro::sums;
 
 /// The state of a reduction over elements of type `T`.
 pub(super) trait Fold<T>: Copy + 'static {
@@ -150,19 +151,26 @@ pub(super) trait Accumulate: Number {
     fn widen(self) -> Self::Wide;
     /// Rounds.
     fn narrow(wide: Self::Wide) -> Self;
+    /// The sum of a block.
+    #[inline(always)]
+    fn sum<I: Isa>(x: &[Self]) -> Self {
+        fold_lanes(x, Self::ZERO, Self::plus, Self::plus)
+    }
 }
 macro_rules! accumulate {
-    ($($t:ty => $wide:ty),*) => {$(
+    ($($t:ty => $wide:ty $(, $sum:expr)?;)*) => {$(
         impl Accumulate for $t {
             type Wide = $wide;
             #[inline(always)]
             fn widen(self) -> $wide { self as $wide }
             #[inline(always)]
             fn narrow(wide: $wide) -> $t { wide as $t }
+            $(#[inline(always)]
+            fn sum<I: Isa>(x: &[$t]) -> $t { $sum(x) })?
         }
     )*};
 }
-accumulate!(u8 => u8, i32 => i32, u32 => u32, i64 => i64, f32 => f64, f64 => f64);
+accumulate!(u8 => u8; i32 => i32; u32 => u32; i64 => i64; f32 => f64, sums::sum::<I>; f64 => f64;);
 
 /// A sum: blocks in the lanes' own precision, their total compensated by
 /// Knuth's two-sum in the wide type, where integers have no error to compensate.
@@ -196,7 +204,7 @@ impl<T: Accumulate> Fold<T> for Sum<T> {
     #[inline(always)]
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         for block in x.chunks(BLOCK) {
-            self.add(fold_lanes(block, T::ZERO, T::plus, T::plus).widen());
+            self.add(T::sum::<I>(block).widen());
         }
     }
     #[inline(always)]
@@ -361,13 +369,24 @@ pub(super) trait Real: Accumulate<Wide = f64> {
     fn exp<I: Isa>(self) -> Self;
     /// `self·b + c`, fused where that is fast.
     fn mul_add<I: Isa>(self, b: Self, c: Self) -> Self;
+    /// The sum of `(x - shift)²` over a block.
+    #[inline(always)]
+    fn squares<I: Isa>(x: &[Self], shift: Self) -> Self {
+        let square = |sum: Self, x: Self| x.minus(shift).mul_add::<I>(x.minus(shift), sum);
+        fold_lanes(x, Self::ZERO, square, Self::plus)
+    }
+    /// The sum of the products of two blocks.
+    #[inline(always)]
+    fn dot<I: Isa>(x: &[Self], y: &[Self]) -> Self {
+        fold_pairs(x, y, Self::ZERO, |sum: Self, x: Self, y: Self| x.mul_add::<I>(y, sum), Self::plus)
+    }
     /// Magnitude.
     fn abs(self) -> Self;
     /// Negation.
     fn opposite(self) -> Self;
 }
 macro_rules! real {
-    ($($t:ty, $exp:expr, $fma:expr;)*) => {$(
+    ($($t:ty, $exp:expr, $fma:expr $(, $squares:expr, $dot:expr)?;)*) => {$(
         impl Real for $t {
             #[inline(always)]
             fn from_f64(x: f64) -> $t { x as $t }
@@ -379,10 +398,14 @@ macro_rules! real {
             fn abs(self) -> $t { <$t>::abs(self) }
             #[inline(always)]
             fn opposite(self) -> $t { -self }
+            $(#[inline(always)]
+            fn squares<I: Isa>(x: &[$t], shift: $t) -> $t { $squares(x, shift) }
+            #[inline(always)]
+            fn dot<I: Isa>(x: &[$t], y: &[$t]) -> $t { $dot(x, y) })?
         }
     )*};
 }
 real! {
-    f32, math::exp::<I>, math::fma::<I>;
+    f32, math::exp::<I>, math::fma::<I>, sums::squares::<I>, sums::dot::<I>;
     f64, f64::exp, math::fma64::<I>;
 }

@@ -5,9 +5,7 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
 use crate::runtime::cpu::micro::exponential::{self, Summing};
-use crate::runtime::cpu::micro::fold::{
-    BLOCK, LANES, Real, Sum, fold_lanes, fold_pairs, foresee_lanes, join_lanes,
-};
+use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, foresee_lanes, join_lanes};
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::math;
@@ -152,8 +150,7 @@ impl<T: Real> Micro for SqDevSum<T> {
         let (sum, a, shift): (&mut Sum<T>, &[T], T) =
             unsafe { (&mut *dst.cast(), view(a, n), b.cast::<T>().read()) };
         for block in a.chunks(BLOCK) {
-            let square = |sum: T, x: T| x.minus(shift).mul_add::<I>(x.minus(shift), sum);
-            sum.add(fold_lanes(block, T::ZERO, square, T::plus).widen());
+            sum.add(T::squares::<I>(block, shift).widen());
         }
     }
 }
@@ -165,8 +162,7 @@ impl<T: Real> Micro for Dot<T> {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, b): (&mut Sum<T>, &[T], &[T]) = unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
         for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
-            let product = |sum: T, x: T, y: T| x.mul_add::<I>(y, sum);
-            sum.add(fold_pairs(a, b, T::ZERO, product, T::plus).widen());
+            sum.add(T::dot::<I>(a, b).widen());
         }
     }
 }

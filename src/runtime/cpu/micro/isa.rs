@@ -53,6 +53,8 @@ pub(super) trait Isa {
     const FMA: bool;
     /// Whether rounding a float to an integral float is one instruction.
     const ROUND: bool;
+    /// Whether there are AVX2 and FMA.
+    const AVX2: bool;
     /// Stores a line past the caches, where the machine can.
     ///
     /// # Safety
@@ -74,6 +76,7 @@ pub(super) struct Base;
 impl Isa for Base {
     const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
     const ROUND: bool = cfg!(any(not(target_arch = "x86_64"), target_feature = "sse4.1"));
+    const AVX2: bool = false;
     #[inline(always)]
     unsafe fn stream(to: *mut f32, line: &CacheLine) {
         let from = line.0.as_ptr();
@@ -96,6 +99,7 @@ pub(super) struct Avx;
 impl Isa for Avx {
     const FMA: bool = true;
     const ROUND: bool = true;
+    const AVX2: bool = true;
     #[inline(always)]
     unsafe fn stream(to: *mut f32, line: &CacheLine) {
         let from = line.0.as_ptr();

@@ -37,6 +37,7 @@ mod shifted;
 mod short;
 pub mod softmax;
 mod streamed;
+mod sums;
 mod transpose;
 mod tuple;
 pub mod winograd;

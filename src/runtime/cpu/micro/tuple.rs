@@ -88,7 +88,7 @@ impl<T: Real> Fold<T> for Moments<T> {
     fn extend<I: Isa>(&mut self, x: &[T], _base: i64) {
         for block in x.chunks(BLOCK) {
             let n = block.len() as f64;
-            let mean = T::from_f64(fold_lanes(block, T::ZERO, T::plus, T::plus).widen() / n);
+            let mean = T::from_f64(T::sum::<I>(block).widen() / n);
             let (first, second) = two_lanes(block, (T::ZERO, T::ZERO), |(first, second), x| {
                 let d = x.minus(mean);
                 (first.plus(d), d.mul_add::<I>(d, second))
