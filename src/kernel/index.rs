@@ -111,6 +111,7 @@ pub fn rejoined(at: &Positions, strides: &[i64]) -> SmallVec<[(Position, i64); 4
             None => (parts.push((at[end - 1].clone(), stride)), end -= 1),
         };
     }
+    parts.reverse();
     parts
 }
 

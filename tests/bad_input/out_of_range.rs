@@ -64,6 +64,7 @@ fn indices_computed_on_the_device() {
     at_run_time(here!(n.embedding(&x)), 3, 3);
     at_run_time(here!(x.scatter(0, &n.reshape([1, 1]), 1.0)), 3, 3);
     at_run_time(here!(x.i(&n)), 3, 3);
+    at_run_time(here!(x.take(&(&n + 4))), 7, 6);
     let target = ints([0, 2, 1]);
     at_run_time(here!(x.nll_loss(&target, Default::default())), 2, 2);
     assert_eq!(x.index_select(0, &(n - 1)).to_vec::<f32>().unwrap(), [4.5, 5.5]);

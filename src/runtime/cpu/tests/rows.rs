@@ -370,3 +370,41 @@ fn positions_in_rows_are_computed_once() {
         assert_eq!(wrong(&kernel, None), None, "{text}");
     }
 }
+
+/// Where most of what columns compute is the same in all rows, several rows have it in common.
+#[test]
+fn positions_that_rows_share_are_found_for_several() {
+    let x = ramp(&[60, 1500]);
+    let turned = (Tensor::arange(0, 1500, 1, x.device()) * 7).remainder(1500).expand([60, 1500]);
+    let row = ramp(&[1500]);
+    let polynomial = (&row * 2.0 + 1.0) * &row - 3.0;
+    for (y, several) in [
+        (x.gather(1, &turned), true),
+        (&x * &polynomial, true),
+        ((&x * &polynomial).tanh(), false),
+        (&x * &row + &row * 2.0, false),
+    ] {
+        let (kernel, text) = kernel(&y);
+        assert_eq!(text.contains(" of i0 x i1"), several, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}
+
+/// A number that a reshape takes apart is whole again where memory holds its digits in a row.
+#[test]
+fn indices_of_joined_axes_are_not_taken_apart() {
+    let index = (Tensor::arange(0, 600, 1, Device::cpu()) * 77).remainder(2040);
+    let across = ramp(&[34, 60]).realize().expect("a tensor").t();
+    for (x, indices) in [
+        (ramp(&[12, 34, 5]), 1),
+        (ramp(&[12, 1, 170]), 1),
+        (ramp(&[12, 34, 5]).tanh(), 1),
+        (across, 2),
+        (ramp(&[12, 34, 10]).realize().expect("a tensor").narrow(2, 5, 5), 3),
+    ] {
+        let (kernel, text) = kernel(&x.take(&index));
+        let gather = text.lines().find(|line| line.contains("= gather")).expect("a gather");
+        assert_eq!(gather.matches("[c] * ").count(), indices, "{text}");
+        assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}

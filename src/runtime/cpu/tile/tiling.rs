@@ -31,7 +31,7 @@ const LONG_ACROSS: usize = 4096;
 
 /// Operations that are the same in all rows of a tile at least, where there are rows for their
 /// sake; and so many of those at most.
-const FEW: u64 = 8;
+const FEW: u64 = 4;
 const REPEATED: usize = 16;
 
 /// Side of a tile that transposes.
