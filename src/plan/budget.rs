@@ -153,9 +153,7 @@ pub(crate) fn within(
     }
 }
 
-/// The plan changed until it is within the budgets, or needs as little more as
-/// was found: by computing values again if that is enough, since it changes no
-/// bit; else in chunks, and what those leave computed again.
+/// The plan changed until it is within the budgets, or needs as little as any was found to.
 fn fitting(
     context: &Context,
     plan: &Plan,
@@ -163,10 +161,34 @@ fn fitting(
     memory: &LeafMemory,
     targets: &[(Device, u64)],
 ) -> Plan {
-    let over = |plan: &Plan| -> u64 {
-        let excesses = excesses(&needs(context, plan, collected));
-        excesses.iter().map(|excess| excess.needed - excess.budget).sum()
-    };
+    let over = |plan: &Plan| over(context, plan, collected);
+    let found = fitted(context, plan, collected, memory, targets);
+    if over(&found) == 0 || targets.iter().all(|(_, target)| *target == 0) {
+        return found;
+    }
+    // The search takes other ways for other targets: that for none finds what errors name.
+    let none: Vec<(Device, u64)> = targets.iter().map(|(device, _)| (*device, 0)).collect();
+    let least = fitted(context, plan, collected, memory, &none);
+    if over(&least) < over(&found) { least } else { found }
+}
+
+/// By how many bytes a plan is over the budgets, on all devices.
+fn over(context: &Context, plan: &Plan, collected: &Collected) -> u64 {
+    let excesses = excesses(&needs(context, plan, collected));
+    excesses.iter().map(|excess| excess.needed - excess.budget).sum()
+}
+
+/// The plan changed until it meets targets, or needs as little more as
+/// was found: by computing values again if that is enough, since it changes no
+/// bit; else in chunks, and what those leave computed again.
+fn fitted(
+    context: &Context,
+    plan: &Plan,
+    collected: &Collected,
+    memory: &LeafMemory,
+    targets: &[(Device, u64)],
+) -> Plan {
+    let over = |plan: &Plan| over(context, plan, collected);
     let again = refit(context, plan, memory, targets);
     if over(&again) == 0 {
         return again;

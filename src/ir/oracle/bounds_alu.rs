@@ -83,8 +83,8 @@ fn passed(op: AluOp, x: &[f64], errors: &[f64], y: f64) -> f64 {
     match op {
         AluOp::Add | AluOp::Sub | AluOp::Neg | AluOp::Abs => sum(errors),
         AluOp::Max | AluOp::Min => errors.iter().fold(0.0, |a, &b| f64::max(a, b)),
-        // Of infinity, both are NaN.
-        AluOp::Sin | AluOp::Cos if errors[0] == f64::INFINITY => f64::INFINITY,
+        // Of infinity, sine and cosine are NaN; of what has no bound, which may be NaN, all four.
+        AluOp::Sin | AluOp::Cos | AluOp::Tanh | AluOp::Erf if errors[0] == f64::INFINITY => f64::INFINITY,
         AluOp::Sin | AluOp::Cos => sum(errors).min(2.0),
         // The sign of an exact zero below a quotient is up to the device.
         AluOp::Recip if x[0].abs() <= errors[0] => f64::INFINITY,

@@ -376,13 +376,13 @@ fn positions_in_rows_are_computed_once() {
 fn positions_that_rows_share_are_found_for_several() {
     let x = ramp(&[60, 1500]);
     let turned = (Tensor::arange(0, 1500, 1, x.device()) * 7).remainder(1500).expand([60, 1500]);
-    let row = ramp(&[1500]);
-    let polynomial = (&row * 2.0 + 1.0) * &row - 3.0;
+    let (row, other) = (ramp(&[1500]), ramp(&[1500]));
+    let polynomial = (&row * &other + &row) * &other - &row;
     for (y, several) in [
         (x.gather(1, &turned), true),
         (&x * &polynomial, true),
         ((&x * &polynomial).tanh(), false),
-        (&x * &row + &row * 2.0, false),
+        (&x * &row + &other, false),
     ] {
         let (kernel, text) = kernel(&y);
         assert_eq!(text.contains(" of i0 x i1"), several, "{text}");
