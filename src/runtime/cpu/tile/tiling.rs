@@ -219,12 +219,6 @@ fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
         tiling.square = true;
         return;
     }
-    if let Some(row) = repeated(kernel, facts, col) {
-        tiling.row = Some(row);
-        tiling.rows = REPEATED.min(extent(kernel, row));
-        tiling.cols = Some((SHORT / tiling.rows).min(cols));
-        return;
-    }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
     if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
@@ -232,6 +226,12 @@ fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
             if shares_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
+    } else if cols > 0
+        && let Some(row) = repeated(kernel, facts, col)
+    {
+        tiling.row = Some(row);
+        tiling.rows = REPEATED.min(extent(kernel, row));
+        tiling.cols = Some((SHORT / tiling.rows).min(cols));
     }
 }
 
