@@ -276,7 +276,7 @@ fn choices_by_a_comparison_are_one_loop() {
         (x.clamp(-0.5, 0.75), 2, 0),
         (x.gt(&row).select(&x * 2.0, &column), 1, 0),
         (lower.select(&x, 3.0) + lower.select(1.0, &x), 2, 0),
-        (x.to_dtype(DType::F16).eq(&row.to_dtype(DType::F16)).select(0.0, &x), 1, 0),
+        (x.to_dtype(DType::F16).eq(row.to_dtype(DType::F16)).select(0.0, &x), 1, 0),
         (low.select(&x, 1.0) + low.select(2.0, &x) * low.to_dtype(DType::F32), 0, 2),
         (row.lt(0.0).select(0.0, &x), 0, 1),
         ((&x * 100.0).to_dtype(DType::I32).lt(7).select(&x, &row), 0, 1),
