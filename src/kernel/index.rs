@@ -101,14 +101,14 @@ pub fn linear(positions: &[Position], shape: &Shape) -> Position {
 
 /// Positions and their strides; where memory holds what all digits of a number count one after
 /// the other, the number itself.
-pub fn rejoined(at: &Positions, strides: &[i64]) -> SmallVec<[(Position, i64); 4]> {
+pub fn rejoined<'a>(at: &'a Positions, strides: &[i64]) -> SmallVec<[(&'a Position, i64); 4]> {
     let mut parts = SmallVec::new();
     let mut end = at.len();
     while end > 0 {
         let stride = strides[end - 1];
         match digits(&at[..end], strides) {
-            Some((number, start)) => (parts.push((number.clone(), stride)), end = start),
-            None => (parts.push((at[end - 1].clone(), stride)), end -= 1),
+            Some((number, start)) => (parts.push((number, stride)), end = start),
+            None => (parts.push((&at[end - 1], stride)), end -= 1),
         };
     }
     parts.reverse();

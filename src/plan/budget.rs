@@ -162,13 +162,13 @@ fn fitting(
     targets: &[(Device, u64)],
 ) -> Plan {
     let over = |plan: &Plan| over(context, plan, collected);
-    let found = fitted(context, plan, collected, memory, targets);
+    let found = meeting(context, plan, collected, memory, targets);
     if over(&found) == 0 || targets.iter().all(|(_, target)| *target == 0) {
         return found;
     }
     // The search takes other ways for other targets: that for none finds what errors name.
     let none: Vec<(Device, u64)> = targets.iter().map(|(device, _)| (*device, 0)).collect();
-    let least = fitted(context, plan, collected, memory, &none);
+    let least = meeting(context, plan, collected, memory, &none);
     if over(&least) < over(&found) { least } else { found }
 }
 
@@ -181,7 +181,7 @@ fn over(context: &Context, plan: &Plan, collected: &Collected) -> u64 {
 /// The plan changed until it meets targets, or needs as little more as
 /// was found: by computing values again if that is enough, since it changes no
 /// bit; else in chunks, and what those leave computed again.
-fn fitted(
+fn meeting(
     context: &Context,
     plan: &Plan,
     collected: &Collected,

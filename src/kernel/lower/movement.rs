@@ -101,7 +101,7 @@ impl Lowerer<'_, '_> {
 
     /// Positions along axes of these extents, from a row-major number.
     fn take_apart(&mut self, number: &Position, extents: &Shape, moved: &mut Positions) -> Lowered<()> {
-        let (whole, count) = (Arc::new(number.clone()), extents.numel() as i64);
+        let (mut whole, count) = (None, extents.numel() as i64);
         for (&extent, &stride) in extents.iter().zip(&extents.strides()) {
             let position = if extent == 1 {
                 Position::default()
@@ -110,7 +110,8 @@ impl Lowerer<'_, '_> {
             } else {
                 let mut digit = self.quotient(number, stride, extent)?;
                 for part in &mut digit.computed {
-                    part.digit = Some(Digit { number: whole.clone(), divisor: stride, count });
+                    let number = whole.get_or_insert_with(|| Arc::new(number.clone())).clone();
+                    part.digit = Some(Digit { number, divisor: stride, count });
                 }
                 digit
             };

@@ -29,9 +29,10 @@ const ACROSS: usize = 16;
 /// Columns of such a tile at most: it is in the second-level cache.
 const LONG_ACROSS: usize = 4096;
 
-/// Operations that are the same in all rows of a tile at least, where there are rows for their
-/// sake; and so many of those at most.
+/// Operations at least that a tile has several rows to share.
 const FEW: u64 = 4;
+
+/// Rows of such a tile at most.
 const REPEATED: usize = 16;
 
 /// Side of a tile that transposes.

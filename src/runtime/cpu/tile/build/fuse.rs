@@ -121,7 +121,7 @@ struct Search<'k> {
 impl Search<'_> {
     /// The loops that would absorb an operation, if all its users can.
     fn absorbing(&self, patterns: &Patterns, inner: ExprId) -> Option<SmallVec<[(ExprId, Pattern); 2]>> {
-        let (op, [a, b]) = absorbable(self.kernel, inner)?;
+        let (op, [a, b]) = arithmetic(self.kernel, inner).or_else(|| comparison(self.kernel, inner))?;
         let users = &patterns.users[inner.index()];
         let free = patterns.loops[inner.index()].is_none() && self.class(inner).cols();
         // Stores and the like are uses without users.
@@ -263,11 +263,6 @@ fn comparison(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
     }
 }
 
-/// The operation and operands of what a loop may absorb.
-fn absorbable(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
-    arithmetic(kernel, id).or_else(|| comparison(kernel, id))
-}
-
 impl Builder<'_> {
     /// A value as a superinstruction, if it is one.
     pub(super) fn fused(&mut self, id: ExprId) -> Option<Slot> {
@@ -318,9 +313,9 @@ impl Builder<'_> {
 
     fn choice(&mut self, id: ExprId, inner: ExprId, dtype: DType) -> Slot {
         let Expr::Alu(_, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
-        let (op, _) = absorbable(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
-        let [a, b] = self.operands_of(inner);
-        let slots = [a, b, self.slot_of(x[1]), self.slot_of(x[2])];
+        let (op, [a, b]) =
+            comparison(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        let slots = [a, b, x[1], x[2]].map(|x| self.slot_of(x));
         self.apply(&slots, dtype, |forms| {
             let found = micro::choice(op, dtype, forms);
             found.unwrap_or_else(|| panic!("no choice by {} for {forms:?}", op.name()))
@@ -335,7 +330,7 @@ impl Builder<'_> {
 
     /// Where the operands of an absorbed operation are.
     fn operands_of(&mut self, inner: ExprId) -> [Slot; 2] {
-        let (_, x) = absorbable(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
+        let (_, x) = arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
         x.map(|x| self.slot_of(x))
     }
 
