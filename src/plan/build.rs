@@ -1,6 +1,7 @@
 //! From a graph to a plan: scheduled, and compiled once it runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::base::{Device, DeviceKind, Result, Shape, Span};
@@ -158,6 +159,7 @@ impl Plan {
             return Ok(compiled);
         }
         let steps = &self.schedule.steps;
+        compile_side_by_side(context, steps);
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
             runs.push(run_of(context, &self.schedule.graph, step)?);
@@ -364,6 +366,31 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
             Ok(Run::Program { program, bytes, indexes, replay: Replay::default() })
         }
     }
+}
+
+/// Compiles the works of devices whose compilers serve several threads. What one of them
+/// says against a work it says again when the work's turn comes.
+fn compile_side_by_side(context: &Context, steps: &[Step]) {
+    let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_side_by_side());
+    let launches = steps.iter().filter_map(|step| match &step.action {
+        Action::Launch(work) if suits(step.device) => Some((step.device, work)),
+        Action::Launch(_) | Action::Transfer { .. } | Action::Repeat(_) => None,
+    });
+    let works: Vec<(Device, &Arc<Work>)> = launches.collect::<HashSet<_>>().into_iter().collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(works.len());
+    if threads < 2 {
+        return;
+    }
+    let next = AtomicUsize::new(0);
+    let compile = || {
+        while let Some((device, work)) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
+            _ = program(context, *device, work);
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| _ = scope.spawn(compile));
+        compile();
+    });
 }
 
 /// The compiled work, from the cache if an equal one is there.

@@ -262,7 +262,9 @@ impl Context {
         if let Some(known) = lock(&self.programs).get(&key) {
             return Ok(known);
         }
-        let (program, compiled) = lock(&self.programs).keep(key, compile()?);
+        // Not within the call below, whose lock others that compile would wait for.
+        let program = compile()?;
+        let (program, compiled) = lock(&self.programs).keep(key, program);
         add(&self.counts.kernels_compiled, compiled);
         Ok(program)
     }

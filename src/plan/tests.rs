@@ -10,6 +10,7 @@ use crate::tensor::control;
 use crate::tensor::testing::{i64s, pattern};
 
 mod attention;
+mod compile;
 mod liveness;
 mod pieces;
 

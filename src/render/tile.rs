@@ -31,6 +31,9 @@ const QUICK: usize = 256;
 /// Subgroups that may share a row that is held: more than one meet at barriers.
 const SUBGROUPS: [usize; 3] = [1, 2, 4];
 
+/// Invocations that keep a GPU's memory busy without sharing their rows.
+const COALESCED: usize = 1 << 12;
+
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
@@ -166,6 +169,13 @@ fn innermost(kernel: &Kernel, level: u8) -> Option<AxisId> {
     kernel.level_axes(level).filter(|axis| kernel.axes[axis.index()].extent != 1).last()
 }
 
+/// Whether a GPU's neighbouring invocations read neighbours in memory only where they have
+/// neighbouring points: what shares the rows of one would read pieces of many lines.
+pub fn is_across(kernel: &Kernel, target: &Target) -> bool {
+    let runs = |level| innermost(kernel, level).is_some_and(|axis| is_neighbourly(kernel, axis));
+    target.adapter != Adapter::Cpu && runs(0) && !runs(1)
+}
+
 /// Whether some load or store runs along an axis through memory.
 fn is_neighbourly(kernel: &Kernel, axis: AxisId) -> bool {
     along(kernel, axis).next().is_some()
@@ -194,7 +204,8 @@ fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Resul
     }
     let most = rows.div_ceil(lanes.count[1]).next_power_of_two().min(target.max_workgroup as usize);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
-    let mut team = if scans { 1 } else { wanted_team(target, points, rows, lanes.count[1]).min(most) };
+    let alone = scans || points >= COALESCED && is_across(kernel, target);
+    let mut team = if alone { 1 } else { wanted_team(target, points, rows, lanes.count[1]).min(most) };
     let iterations =
         |team: usize| iterations::of_invocation(kernel, rows.div_ceil(team * lanes.count[1]), all);
     while !scans && team < most && iterations(team) > target.max_iterations {

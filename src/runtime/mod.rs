@@ -266,6 +266,11 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     /// # Errors
     /// What the compiler said.
     fn compile(&self, work: &Work) -> Result<Arc<dyn Program>>;
+    /// Whether several threads that compile at once are sooner done than one, and programs
+    /// are the same.
+    fn compiles_side_by_side(&self) -> bool {
+        false
+    }
     /// Whether launches of a program may be given to the device together with
     /// others', by [`Backend::launch_all`].
     fn replays(&self, program: &dyn Program) -> bool {

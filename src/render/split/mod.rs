@@ -249,6 +249,7 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let axes: Vec<AxisId> = kernel.level_axes(1).collect();
     let parts = match tile::rows(kernel, target) {
+        Ok(_) if tile::is_across(kernel, target) => for_coalescing(points, rows)?,
         Ok(_) => wanted(points, rows, target).or_else(|| for_locality(kernel, target))?,
         // Pieces of half of what the driver carries out.
         Err(_) => {
@@ -257,6 +258,16 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
         }
     };
     Cut::new(kernel, &axes, parts)
+}
+
+/// The parts in which rows are cut where neighbouring points are neighbours in memory, so
+/// that a GPU's invocations are many and need not share the rows of a point; `None` where
+/// what they read is little, or parts would be few.
+fn for_coalescing(points: usize, rows: usize) -> Option<usize> {
+    const INVOCATIONS: usize = 1 << 17;
+    const ROWS: usize = 32;
+    let parts = (INVOCATIONS * MOST_LANES / points.max(1)).min(rows / ROWS);
+    (points.saturating_mul(rows) >= 1 << 18 && parts >= 8).then_some(parts)
 }
 
 /// The parts in which rows that lie pages apart are cut on a host's processor,

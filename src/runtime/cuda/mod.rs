@@ -29,6 +29,7 @@ mod tests;
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::base::tuning::chooses_by_timing;
 use crate::base::{Device, Result};
 use crate::ir::Buffer;
 use crate::kernel::Work;
@@ -63,8 +64,7 @@ pub fn is_present() -> bool {
 pub fn capabilities(processors: usize) -> Capabilities {
     Capabilities {
         max_bindings: 128,
-        // A multiprocessor holds 2048 threads at once.
-        workers: processors * 2048,
+        workers: processors,
         row_bytes: 32 << 10,
         attention: Some(render::cuda::attention::RANGE),
         missing: &[],
@@ -185,6 +185,10 @@ impl Backend for CudaBackend {
             return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
         }
         tune::program(&gpu, &reports, work, &self.target)
+    }
+    fn compiles_side_by_side(&self) -> bool {
+        // Ways are timed one by one.
+        !chooses_by_timing(false)
     }
     fn describe(&self) -> String {
         let info = &self.gpu.driver.info;

@@ -79,10 +79,11 @@ impl WgpuBackend {
             // The bits of 64-bit floats are 64-bit integers.
             (false, _) => &[DType::I64, DType::F64],
         };
+        // How many compute units a GPU has, wgpu does not say.
         let (workers, row_bytes) = match gpu.target.adapter {
             Adapter::Cpu => (std::thread::available_parallelism().map_or(1, usize::from), 128 << 10),
-            Adapter::Integrated => (256, 32 << 10),
-            Adapter::Discrete => (2048, 32 << 10),
+            Adapter::Integrated => (16, 32 << 10),
+            Adapter::Discrete => (128, 32 << 10),
         };
         let reports = Arc::new(Reports::new(&gpu.device));
         let attention = attention::range(&gpu.target);
