@@ -102,7 +102,7 @@ KILN_FUNCTION void attention(
         const f32 part = Extents::MASKED && all == 0.0f ? 0.0f : 1.0f / all;
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) {
-            const i32 column = S::along(c);
+            const i32 column = S::template column<Block::WIDTH>(c);
             const f32 x = Extents::LOG_SUM ? most[i] + logarithm(all) : sums[i][c] * part;
             if (row < Extents::ROWS && column < Extents::WIDTH) store(batch, row, column, x);
         }

@@ -110,7 +110,7 @@ KILN_FUNCTION void attention_backward(
         const i32 row = first + S::row(i);
 #pragma unroll
         for (i32 c = 0; c < Block::OWN; c++) {
-            const i32 column = S::along(c);
+            const i32 column = S::template column<Block::WIDTH>(c);
             const f32 x = Extents::OF_VALUES ? sums[i][c] : sums[i][c] * scale;
             if (row < OWN && column < Extents::WIDTH) store(batch, row, column, x);
         }

@@ -20,12 +20,16 @@ constexpr i32 ATTENTION_STEP = 16;
 struct AttentionExact {
     typedef f32 Stored;
     static constexpr i32 ROWS = 4, OTHERS = 8, SHARERS = 8, COLUMNS_AT_A_TIME = 8;
-    // Columns more than there are, for threads to meet in different banks.
-    static constexpr i32 MORE = 1, MORE_VALUES = 0;
+    // Columns more than there are, for threads that read fours to meet in different banks.
+    static constexpr i32 MORE = 4, MORE_VALUES = 0;
     KILN_FUNCTION f32 stored(f32 x) { return x; }
-    // A thread's rows, and its others or columns.
-    KILN_FUNCTION i32 row(i32 i) { return threadIdx.x / SHARERS * ROWS + i; }
+    // A thread's rows, its others, and its columns of so many: by fours where all have some.
+    KILN_FUNCTION i32 row(i32 i) { return i * (ATTENTION_HEIGHT / ROWS) + threadIdx.x / SHARERS; }
     KILN_FUNCTION i32 along(i32 j) { return j * SHARERS + threadIdx.x % SHARERS; }
+    template <i32 WIDTH>
+    KILN_FUNCTION i32 column(i32 c) {
+        return WIDTH % (4 * SHARERS) == 0 ? (c / 4 * SHARERS + threadIdx.x % SHARERS) * 4 + c % 4 : along(c);
+    }
 };
 
 // Products on tensor cores (mma.sync) of 16-bit floats: a warp has 16 own rows.
@@ -36,6 +40,8 @@ struct AttentionTensor {
     static constexpr i32 MORE = 8, MORE_VALUES = 8;
     KILN_FUNCTION i32 row(i32 i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i * 8; }
     KILN_FUNCTION i32 along(i32 j) { return j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2; }
+    template <i32 WIDTH>
+    KILN_FUNCTION i32 column(i32 c) { return along(c); }
 };
 struct AttentionF16 : AttentionTensor {
     KILN_FUNCTION u16 stored(f32 x) { return narrow_f16(x); }
@@ -85,6 +91,15 @@ KILN_FUNCTION void attention_multiply(const u16 (&rows)[ATTENTION_HEIGHT][LINE],
     }
 }
 
+// Four neighbours from a multiple of four on.
+KILN_FUNCTION void attention_four(f32 (&x)[4], const f32* from) {
+    const four<f32> all = *(const four<f32>*)from;
+    x[0] = all.x;
+    x[1] = all.y;
+    x[2] = all.z;
+    x[3] = all.w;
+}
+
 // Products of a block's own rows, `DEPTH` wide, with others. The functions give 0
 // beyond the last row.
 template <i32 DEPTH, class Block, class Own, class Others>
@@ -103,16 +118,31 @@ KILN_FUNCTION void attention_products(
 #pragma unroll
         for (i32 j = 0; j < S::OTHERS; j++) products[i][j] = 0.0f;
     }
+    // What comes next is read while what is there is multiplied.
+    constexpr i32 EACH = MOST * STEP / ATTENTION_THREADS;
+    static_assert(MOST * STEP % ATTENTION_THREADS == 0, "as many for each");
+    typename S::Stored own_next[EACH], others_next[EACH];
+    const auto fetch = [&](i32 depth) {
+#pragma unroll
+        for (i32 i = 0; i < EACH; i++) {
+            const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = depth + n % STEP;
+            if (HEIGHT == MOST || row < HEIGHT) own_next[i] = S::stored(d < DEPTH ? load_own(row, d) : 0.0f);
+            if (SIDE == MOST || row < SIDE) others_next[i] = S::stored(d < DEPTH ? load_others(row, d) : 0.0f);
+        }
+    };
+    fetch(0);
     for (i32 depth = 0; depth < DEPTH; depth += STEP) {
         // What was there has been read.
         __syncthreads();
-        for (i32 n = threadIdx.x; n < MOST * STEP; n += ATTENTION_THREADS) {
-            const i32 row = n / STEP, d = n % STEP;
-            if (HEIGHT == MOST || row < HEIGHT) block.own[row][d] = S::stored(depth + d < DEPTH ? load_own(row, depth + d) : 0.0f);
-            if (SIDE == MOST || row < SIDE) block.others[row][d] = S::stored(depth + d < DEPTH ? load_others(row, depth + d) : 0.0f);
+#pragma unroll
+        for (i32 i = 0; i < EACH; i++) {
+            const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = n % STEP;
+            if (HEIGHT == MOST || row < HEIGHT) block.own[row][d] = own_next[i];
+            if (SIDE == MOST || row < SIDE) block.others[row][d] = others_next[i];
         }
         // All of it is there.
         __syncthreads();
+        if (depth + STEP < DEPTH) fetch(depth + STEP);
         if constexpr (sizeof(typename S::Stored) == 2) {
             const i32 lane = threadIdx.x % 32;
             const auto take = [&](u32 (&x)[4], i32 other) {
@@ -120,17 +150,16 @@ KILN_FUNCTION void attention_products(
             };
             attention_multiply<S>(block.own, 0, take, products);
         } else {
-#pragma unroll UNROLLED
-            for (i32 d = 0; d < STEP; d++) {
-                f32 x[S::ROWS], y[S::OTHERS];
+#pragma unroll(UNROLLED / 4)
+            for (i32 d = 0; d < STEP; d += 4) {
+                f32 x[S::ROWS][4], y[4];
 #pragma unroll
-                for (i32 i = 0; i < S::ROWS; i++) x[i] = block.own[S::row(i)][d];
+                for (i32 i = 0; i < S::ROWS; i++) attention_four(x[i], &block.own[S::row(i)][d]);
 #pragma unroll
-                for (i32 j = 0; j < S::OTHERS; j++) y[j] = block.others[S::along(j)][d];
+                for (i32 j = 0; j < S::OTHERS; j++) {
+                    attention_four(y, &block.others[S::along(j)][d]);
 #pragma unroll
-                for (i32 i = 0; i < S::ROWS; i++) {
-#pragma unroll
-                    for (i32 j = 0; j < S::OTHERS; j++) products[i][j] = multiply_add(x[i], y[j], products[i][j]);
+                    for (i32 n = 0; n < 4 * S::ROWS; n++) products[n / 4][j] = multiply_add(x[n / 4][n % 4], y[n % 4], products[n / 4][j]);
                 }
             }
         }
@@ -143,15 +172,27 @@ template <class Block, class Value>
 KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&sums)[Block::Shares::ROWS][Block::OWN]) {
     typedef typename Block::Shares S;
     constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
+    constexpr i32 VALUES = STEP * Block::WIDTH, EACH = (VALUES + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+    typename S::Stored next[EACH];
+    const auto fetch = [&](i32 step) {
+#pragma unroll
+        for (i32 i = 0; i < EACH; i++) {
+            const i32 n = i * ATTENTION_THREADS + threadIdx.x;
+            if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) next[i] = S::stored(load_value(step + n / Block::WIDTH, n % Block::WIDTH));
+        }
+    };
+    fetch(0);
     for (i32 step = 0; step < SIDE; step += STEP) {
         // Weights are there, and values have been read.
         __syncthreads();
-        for (i32 n = threadIdx.x; n < STEP * Block::WIDTH; n += ATTENTION_THREADS) {
-            const i32 t = n / Block::WIDTH, column = n % Block::WIDTH;
-            block.values[t][column] = S::stored(load_value(step + t, column));
+#pragma unroll
+        for (i32 i = 0; i < EACH; i++) {
+            const i32 n = i * ATTENTION_THREADS + threadIdx.x;
+            if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) block.values[n / Block::WIDTH][n % Block::WIDTH] = next[i];
         }
         // All values are there.
         __syncthreads();
+        if (step + STEP < SIDE) fetch(step + STEP);
         if constexpr (sizeof(typename S::Stored) == 2) {
             const i32 lane = threadIdx.x % 32;
             const auto take = [&](u32 (&x)[4], i32 column) {
@@ -159,16 +200,26 @@ KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&su
             };
             attention_multiply<S>(block.weights, step, take, sums);
         } else {
-#pragma unroll 4
-            for (i32 t = 0; t < STEP; t++) {
-                f32 w[S::ROWS];
+            constexpr i32 FOUR = Block::WIDTH % (4 * S::SHARERS) == 0 ? 4 : 1;
+#pragma unroll 1
+            for (i32 t = 0; t < STEP; t += 4) {
+                f32 w[S::ROWS][4];
 #pragma unroll
-                for (i32 i = 0; i < S::ROWS; i++) w[i] = block.weights[S::row(i)][step + t];
+                for (i32 i = 0; i < S::ROWS; i++) attention_four(w[i], &block.weights[S::row(i)][step + t]);
 #pragma unroll
-                for (i32 c = 0; c < Block::OWN; c++) {
-                    const f32 v = block.values[t][S::along(c)];
+                for (i32 u = 0; u < 4; u++) {
 #pragma unroll
-                    for (i32 i = 0; i < S::ROWS; i++) sums[i][c] = multiply_add(w[i], v, sums[i][c]);
+                    for (i32 c = 0; c < Block::OWN; c += FOUR) {
+                        f32 v[4];
+                        const f32* const from = &block.values[t + u][S::template column<Block::WIDTH>(c)];
+                        if constexpr (FOUR == 4) attention_four(v, from);
+                        else v[0] = *from;
+#pragma unroll
+                        for (i32 n = 0; n < FOUR * S::ROWS; n++) {
+                            f32& sum = sums[n / FOUR][c + n % FOUR];
+                            sum = multiply_add(w[n / FOUR][u], v[n % FOUR], sum);
+                        }
+                    }
                 }
             }
         }

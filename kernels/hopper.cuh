@@ -109,4 +109,19 @@ KILN_WGMMA(wgmma_f16, "f16", 256, KILN_128_NAMES, "%128, %129, adds, 1, 1, %130,
 KILN_WGMMA(wgmma_bf16, "bf16", 64, KILN_32_NAMES, "%32, %33, adds, 1, 1, %34, %35", KILN_32_SUMS(0))
 KILN_WGMMA(wgmma_bf16, "bf16", 128, KILN_64_NAMES, "%64, %65, adds, 1, 1, %66, %67", KILN_32_SUMS(0), KILN_32_SUMS(8))
 KILN_WGMMA(wgmma_bf16, "bf16", 256, KILN_128_NAMES, "%128, %129, adds, 1, 1, %130, %131", KILN_32_SUMS(0), KILN_32_SUMS(8), KILN_32_SUMS(16), KILN_32_SUMS(24))
+
+// The same with the first operand's words in registers, as mma.sync takes them of each warp's
+// 16 rows; c = a * b where it does not add.
+#define KILN_WGMMA_HELD(name, type, n, names, operands, adds, ...)                                 \
+    template <bool B_TURNED, bool ADDS>                                                            \
+    KILN_FUNCTION void name(f32 (&c)[n / 8][4], const u32 (&a)[4], u64 b) {                        \
+        asm volatile("{ .reg .pred adds; setp.ne.u32 adds, " adds ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type \
+                     "." type " {" names "}, " operands "; }"                                      \
+                     : __VA_ARGS__                                                                 \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((i32)B_TURNED), "n"((i32)ADDS)); \
+    }
+KILN_WGMMA_HELD(wgmma_held_f16, "f16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
+KILN_WGMMA_HELD(wgmma_held_f16, "f16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
+KILN_WGMMA_HELD(wgmma_held_bf16, "bf16", 64, KILN_32_NAMES, "{%32, %33, %34, %35}, %36, adds, 1, 1, %37", "%38", KILN_32_SUMS(0))
+KILN_WGMMA_HELD(wgmma_held_bf16, "bf16", 128, KILN_64_NAMES, "{%64, %65, %66, %67}, %68, adds, 1, 1, %69", "%70", KILN_32_SUMS(0), KILN_32_SUMS(8))
 #endif

@@ -34,6 +34,26 @@ KILN_FUNCTION u16 narrow_bf16(f32 x) {
     return half;
 }
 
+// Two at once, the first in the low half.
+KILN_FUNCTION u32 narrow_f16x2(f32 x, f32 y) {
+    u32 halves;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(y), "f"(x));
+    return halves;
+}
+
+KILN_FUNCTION u32 narrow_bf16x2(f32 x, f32 y) {
+    u32 halves;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(y), "f"(x));
+    return halves;
+}
+
+// 2 to that power, with an error of two units in the last place; subnormal ones are 0.
+KILN_FUNCTION f32 power_of_two(f32 x) {
+    f32 y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // The larger; NaN if either is, and +0 above -0.
 KILN_FUNCTION f32 maximum(f32 x, f32 y) {
     f32 z;

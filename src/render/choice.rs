@@ -1,7 +1,7 @@
 //! What a template leaves open: of several sizes that suit a kernel, in which it runs.
 
 use crate::render::cuda::tiles;
-use crate::render::{attention, product};
+use crate::render::{attention, cuda, product};
 
 /// One of the ways in which a template computes a kernel. Each template lists those that
 /// suit a kernel on a device, the one expected to be fastest first.
@@ -13,7 +13,6 @@ pub enum Choice {
     CudaProduct(tiles::Tile),
     /// The block of an attention in WGSL.
     Attention(attention::Block),
-    /// The rows of what is computed that a block of threads has, of an attention or one of
-    /// its gradients in CUDA C.
-    CudaAttention(usize),
+    /// The block of an attention, or of one of its gradients, in CUDA C.
+    CudaAttention(cuda::attention::Block),
 }

@@ -62,6 +62,8 @@ void cuda_sim_copy_piece(void* to, const void* map, void* word, int element, int
 // order of threads says.
 typedef float (*Number)(unsigned word, int i);
 void cuda_sim_wgmma(float* sums, unsigned columns, uint64_t a, uint64_t b, bool a_turned, bool b_turned, Number number);
+// The same with the first operand's words in registers, which may not change before.
+void cuda_sim_wgmma_held(float* sums, unsigned columns, const unsigned* a, uint64_t b, bool b_turned, bool adds, Number number);
 void cuda_sim_wgmma_commit();
 void cuda_sim_wgmma_wait(unsigned pending);
 }
@@ -191,6 +193,9 @@ static inline unsigned short narrow_bf16(float x) {
     if (x != x) return 0x7fff;
     return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
+static inline unsigned narrow_f16x2(float x, float y) { return narrow_f16(x) | (unsigned)narrow_f16(y) << 16; }
+static inline unsigned narrow_bf16x2(float x, float y) { return narrow_bf16(x) | (unsigned)narrow_bf16(y) << 16; }
+static inline float power_of_two(float x) { return exp2f(x); }
 
 // Tensor cores and asynchronous copies, as the prelude wraps them.
 static inline float number_f16(unsigned word, int i) { return widen_f16((unsigned short)(word >> 16 * i)); }
@@ -240,6 +245,14 @@ static inline void wgmma_f16(float (&c)[WIDE][4], unsigned long long a, unsigned
 template <bool A_TURNED, bool B_TURNED, int WIDE>
 static inline void wgmma_bf16(float (&c)[WIDE][4], unsigned long long a, unsigned long long b) {
     cuda_sim::cuda_sim_wgmma(&c[0][0], WIDE * 8, a, b, A_TURNED, B_TURNED, number_bf16);
+}
+template <bool B_TURNED, bool ADDS, int WIDE>
+static inline void wgmma_held_f16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
+    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TURNED, ADDS, number_f16);
+}
+template <bool B_TURNED, bool ADDS, int WIDE>
+static inline void wgmma_held_bf16(float (&c)[WIDE][4], const unsigned (&a)[4], unsigned long long b) {
+    cuda_sim::cuda_sim_wgmma_held(&c[0][0], WIDE * 8, a, b, B_TURNED, ADDS, number_bf16);
 }
 
 extern "C" {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <utility>
@@ -78,6 +79,11 @@ struct Product {
     uint64_t operands[2];
     bool turned[2];
     Number number;
+    // Whether it adds to the sums, or takes their place.
+    bool adds;
+    // Words of the first operand in registers: this thread's, and what all lanes had.
+    const unsigned* held = nullptr;
+    std::vector<std::array<unsigned, 4>> words = {};
 };
 
 struct Fiber {
@@ -204,12 +210,25 @@ float element(const Product& product, int which, unsigned line, unsigned depth) 
 // This thread's sums of a product.
 void make(const Product& product) {
     const unsigned lane = current->number % 32, warp = current->number % 128 / 32;
+    const bool is_held = product.held != nullptr;
+    if (is_held && memcmp(product.held, &product.words[lane], 16))
+        snprintf(error, sizeof error, "thread %u changed an operand in registers before its product was made", current->number);
+    const auto first = [&](unsigned row, unsigned depth) {
+        if (!is_held) return element(product, 0, warp * 16 + row, depth);
+        return product.number(product.words[row % 8 * 4 + depth % 8 / 2][row / 8 + depth / 8 * 2], depth % 2);
+    };
     for (unsigned i = 0; i < product.columns / 2 && !error[0]; i++) {
-        const unsigned row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        for (unsigned depth = 0; depth < 16; depth++)
-            product.sums[i] += element(product, 0, row, depth) * element(product, 1, column, depth);
+        const unsigned row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (!product.adds) product.sums[i] = 0;
+        for (unsigned depth = 0; depth < 16; depth++) product.sums[i] += first(row, depth) * element(product, 1, column, depth);
     }
     if (error[0]) pause();
+}
+
+// Makes a product now or when its group is waited for, as the order of threads says.
+void begin(Product product) {
+    if (running_order % 2 == 0) return make(product);
+    current->products.push_back(std::move(product));
 }
 
 bool run_block(const Launch& launch, unsigned block, const std::vector<unsigned>& order) {
@@ -373,9 +392,21 @@ void cuda_sim_wgmma(float* sums, unsigned columns, uint64_t a, uint64_t b, bool 
     cuda_sim_exchange(~0u, own, sizeof own, all, "wgmma");
     for (auto& other : all)
         if (other[0] != a || other[1] != b) snprintf(error, sizeof error, "lanes multiply different operands");
-    const Product product = {sums, columns, {a, b}, {a_turned, b_turned}, number};
-    if (running_order % 2 == 0) return make(product);
-    current->products.push_back(product);
+    begin({sums, columns, {a, b}, {a_turned, b_turned}, number, true});
+}
+
+void cuda_sim_wgmma_held(float* sums, unsigned columns, const unsigned* a, uint64_t b, bool b_turned, bool adds, Number number) {
+    struct Own {
+        uint64_t b;
+        std::array<unsigned, 4> a;
+    } own = {b, {a[0], a[1], a[2], a[3]}}, all[32];
+    cuda_sim_exchange(~0u, &own, sizeof own, all, "wgmma");
+    Product product = {sums, columns, {0, b}, {false, b_turned}, number, adds, a};
+    for (const Own& other : all) {
+        if (other.b != b) snprintf(error, sizeof error, "lanes multiply different operands");
+        product.words.push_back(other.a);
+    }
+    begin(std::move(product));
 }
 
 void cuda_sim_wgmma_commit() {

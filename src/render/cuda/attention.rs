@@ -1,11 +1,13 @@
-//! Attention by templates: `kernels/attention.cuh` computes it, or the logarithms of its
-//! sums, `kernels/attention_backward.cuh` its gradients, on what a function in front of
-//! them says.
+//! Attention by templates: `kernels/attention.cuh` (`kernels/attention_tensor.cuh` for
+//! 16-bit floats, [`tensor`]) computes it, or the logarithms of its sums,
+//! `kernels/attention_backward.cuh` its gradients, on what a function in front of them says.
 //!
 //! Before the function stand the extents; it defines, as lambdas, what an element of each
 //! operand is, what becomes of a score where there is a
 //! mask, and what of an element of the result. So operands may be any loads and
 //! arithmetic, and the rest of a fused kernel follows the result.
+
+mod tensor;
 
 use std::fmt::Write;
 
@@ -19,19 +21,38 @@ use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::choice::Choice;
 use crate::render::cuda::dialect::Cuda;
-use crate::render::cuda::kernel::{is_wide, reports};
+use crate::render::cuda::kernel::{is_wide, of_launch, reports};
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
 use crate::render::target::Target;
 
-const BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
+const BY_BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
 const FORWARD: &str = include_str!("../../../kernels/attention.cuh");
 const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 
-/// Own rows of a block, the number expected to be fastest first: an estimate. What is
-/// read of others serves twice as many; or there are more blocks, where rows are few.
-const HEIGHTS: [usize; 3] = [64, 128, 32];
+/// A block of threads, and how it multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// Rows of what is computed that it has.
+    pub height: usize,
+    /// Whether groups of four warps multiply (wgmma).
+    pub by_groups: bool,
+}
+
+impl Block {
+    const fn of_warps(height: usize) -> Block {
+        Block { height, by_groups: false }
+    }
+    const fn of_groups(height: usize) -> Block {
+        Block { height, by_groups: true }
+    }
+}
+
+/// What suits attentions of any size, the block expected to be fastest first: an estimate.
+/// What is read of others serves twice as many rows; or there are more blocks, where rows are
+/// few.
+const BLOCKS: [Block; 3] = [Block::of_warps(64), Block::of_warps(128), Block::of_warps(32)];
 /// Others that it looks at together; as the templates say.
 const SIDE: usize = 64;
 /// Columns, and others, in shared memory at a time; as the templates say.
@@ -43,22 +64,30 @@ const RESIDENT: usize = 256;
 /// What the template is used for.
 pub const RANGE: Range = Range {
     // A quarter of a block's queries; for fewer, products by themselves waste less.
-    least_rows: HEIGHTS[0] / 4,
+    least_rows: BLOCKS[0].height / 4,
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
     backward: true,
 };
 
-/// The own rows of a block that suit an attention, the number expected to be fastest first.
-pub(super) fn suitable(kernel: &Kernel, a: &Attention, target: &Target) -> Vec<usize> {
-    let (extents, shares) = (Extents::of(kernel, a), Shares::of(kernel, a));
+/// The blocks that suit an attention, the one expected to be fastest first.
+pub(super) fn suitable(kernel: &Kernel, a: &Attention, target: &Target) -> Vec<Block> {
+    let (extents, way) = (Extents::of(kernel, a), Way::of(kernel, a));
     let own = own_rows(a, &extents);
-    let most = target.nvidia.map_or(0, |nvidia| nvidia.shared_bytes());
-    let fits = |height: usize| shares.shared_bytes(extents.width, height) + sums_bytes(height) <= most;
-    let suits = |height: usize| fits(height) && (height < HEIGHTS[0] || own > HEIGHTS[0]);
-    let [first, others @ ..] = HEIGHTS;
-    std::iter::once(first).chain(others.into_iter().filter(|&height| suits(height))).collect()
+    let Some(nvidia) = target.nvidia else { return vec![BLOCKS[0]] };
+    let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &nvidia) } else { Vec::new() };
+    let fits = |block: Block| {
+        way.shared_bytes(a, &extents, block) + sums_bytes(block.height) <= nvidia.shared_bytes()
+    };
+    let [first, others @ ..] = BLOCKS;
+    let others = others.into_iter().chain(groups);
+    let suits = |block: &Block| fits(*block) && (block.height < first.height || own > first.height);
+    let mut all: Vec<Block> = std::iter::once(first).chain(others.filter(suits)).collect();
+    if way.is_tensor() {
+        all.sort_by_key(|&block| tensor::rank(a, &extents, block, &nvidia));
+    }
+    all
 }
 
 /// Rows of what is computed.
@@ -79,26 +108,50 @@ pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass
     let kernel = &part.kernel;
     let extents = Extents::of(kernel, a);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let shares = Shares::of(kernel, a);
-    let height = target.chosen(&suitable(kernel, a, target), Choice::CudaAttention).unwrap_or(HEIGHTS[0]);
-    let shared_bytes = shares.shared_bytes(extents.width, height);
-    let body = Body { kernel, a, dialect: &dialect, shared_bytes };
+    let way = Way::of(kernel, a);
+    let block = target.chosen(&suitable(kernel, a, target), Choice::CudaAttention).unwrap_or(BLOCKS[0]);
+    let body = Body { part, a, dialect: &dialect, target };
+    let (own, threads) = (own_rows(a, &extents), way.threads(block));
+    let groups = (extents.batch * own.div_ceil(block.height)) as u64;
+    let (template, written) = match way {
+        Way::Tensor(name) => (tensor::template(block), body.by_tensor_cores(name, &extents, block)),
+        Way::Block(shares) => (by_block(a, block), body.by_block(shares, &extents, block)),
+    };
     let parameters = Parameters::of(part, reports(kernel));
-    let threads = 2 * height;
-    let bounds = format!("{threads}, {}", RESIDENT / threads);
-    let source = format!("constexpr i32 ATTENTION_HEIGHT = {height};\n")
-        + template(BLOCK)
+    let bounds = format!("{threads}, {}", (way.resident(block) / threads).max(1));
+    let source = template
+        + &sizes(a, &extents, &written)
+        + &function(&kernel.name, &parameters, kernel.args, bounds, &written.body);
+    let shared_bytes = way.shared_bytes(a, &extents, block) as u32;
+    let mut pass = Pass { shared_bytes, ..pass(source, parameters, threads as u32, groups) };
+    pass.fours = of_launch(part, &written.fours);
+    pass.pieces = of_launch(part, &written.pieces);
+    Ok(pass)
+}
+
+/// What stands before an attention by a block's shared memory.
+fn by_block(a: &Attention, block: Block) -> String {
+    format!("constexpr i32 ATTENTION_HEIGHT = {};\n", block.height)
+        + template(BY_BLOCK)
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
-        + &sizes(a, &extents, shares)
-        + &function(&kernel.name, &parameters, kernel.args, bounds, &body.text());
-    let groups = (extents.batch * own_rows(a, &extents).div_ceil(height)) as u64;
-    let shared_bytes = shared_bytes as u32;
-    Ok(Pass { shared_bytes, ..pass(source, parameters, threads as u32, groups) })
+}
+
+/// What is written for a template.
+struct Written {
+    /// How it multiplies; as it says.
+    shares: &'static str,
+    /// Its constants besides the sizes.
+    conditions: Vec<(&'static str, bool)>,
+    /// The function's body.
+    body: String,
+    /// The kernel's inputs that are read by fours, and those that are copied by pieces.
+    fours: Vec<bool>,
+    pieces: Vec<bool>,
 }
 
 /// The constants that the template is written in.
-fn sizes(a: &Attention, extents: &Extents, shares: Shares) -> String {
-    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", shares.name);
+fn sizes(a: &Attention, extents: &Extents, written: &Written) -> String {
+    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", written.shares);
     let numbers = [
         ("ROWS", extents.rows),
         ("KEYS", extents.keys),
@@ -117,13 +170,60 @@ fn sizes(a: &Attention, extents: &Extents, shares: Shares) -> String {
         ("BY_QUERY", a.part.by_query()),
         ("OF_VALUES", a.part == AttentionPart::ValueGradient),
     ];
-    for (name, value) in conditions {
+    for (name, value) in conditions.iter().chain(&written.conditions) {
         let _ = writeln!(text, "    static constexpr bool {name} = {value};");
     }
     text + "};\n"
 }
 
-/// How the templates multiply; as they say.
+/// By which template.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// `kernels/attention_tensor.cuh`, for a type that it names so.
+    Tensor(&'static str),
+    /// `kernels/attention_block.cuh`.
+    Block(Shares),
+}
+
+impl Way {
+    fn of(kernel: &Kernel, a: &Attention) -> Way {
+        let shares = Shares::of(kernel, a);
+        match shares.size {
+            2 if !a.part.is_gradient() => Way::Tensor(shares.name),
+            _ => Way::Block(shares),
+        }
+    }
+
+    fn is_tensor(self) -> bool {
+        matches!(self, Way::Tensor(_))
+    }
+
+    /// Bytes of a block's shared memory.
+    fn shared_bytes(self, a: &Attention, extents: &Extents, block: Block) -> usize {
+        match self {
+            Way::Tensor(_) => tensor::shared_bytes(a, extents, block),
+            Way::Block(shares) => shares.shared_bytes(extents.width, block.height),
+        }
+    }
+
+    /// Threads of a block.
+    fn threads(self, block: Block) -> usize {
+        match self {
+            Way::Tensor(_) => tensor::threads(block),
+            Way::Block(_) => 2 * block.height,
+        }
+    }
+
+    /// Threads of a multiprocessor, at least.
+    fn resident(self, block: Block) -> usize {
+        match self {
+            Way::Tensor(_) => tensor::resident(block),
+            Way::Block(_) => RESIDENT,
+        }
+    }
+}
+
+/// How the templates for blocks multiply; as they say.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
     name: &'static str,
@@ -144,7 +244,7 @@ impl Shares {
         match (are(DType::F16), are(DType::BF16)) {
             (true, _) => tensor("AttentionF16"),
             (_, true) => tensor("AttentionBF16"),
-            (false, false) => Shares { name: "AttentionExact", size: 4, more: [1, 0], columns: 8 },
+            (false, false) => Shares { name: "AttentionExact", size: 4, more: [4, 0], columns: 8 },
         }
     }
 
@@ -160,22 +260,32 @@ type Side<'a> = (&'a str, &'a [AxisId]);
 
 /// A function's body, to be written.
 struct Body<'a> {
-    kernel: &'a Kernel,
+    part: &'a Part,
     a: &'a Attention,
     dialect: &'a Cuda,
-    shared_bytes: usize,
+    target: &'a Target,
 }
 
 impl Body<'_> {
-    fn text(&self) -> String {
+    fn kernel(&self) -> &Kernel {
+        &self.part.kernel
+    }
+
+    /// Rows and keys: attentions that are summed lie side by side.
+    fn lines(&self) -> [Vec<AxisId>; 2] {
+        let a = self.a;
+        let all = |others: bool, axes: &[AxisId]| [if others { &a.summed[..] } else { &[] }, axes].concat();
+        [all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys)]
+    }
+
+    fn by_block(&self, shares: Shares, extents: &Extents, block: Block) -> Written {
         let (a, mut text) = (self.a, String::new());
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
-        let _ = writeln!(text, "    static_assert(sizeof(Block) == {}, \"as launched\");", self.shared_bytes);
+        let bytes = shares.shared_bytes(extents.width, block.height);
+        let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
         text += "    Block& block = *(Block*)shared;\n";
-        // Attentions that are summed lie side by side.
-        let all = |others: bool, axes: &[AxisId]| [if others { &a.summed[..] } else { &[] }, axes].concat();
-        let (rows, keys) = (all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys));
+        let [rows, keys] = self.lines();
         let (rows, keys) = (("row", &rows[..]), ("key", &keys[..]));
         let (depth, column) = (("depth", &a.depth[..]), ("column", &a.columns[..]));
         text += &self.operand("load_q", &[rows, depth], Some(a.q));
@@ -190,25 +300,35 @@ impl Body<'_> {
         }
         text += &self.masked(rows, keys);
         text += &self.store(if a.part.by_query() { rows } else { keys });
-        let scale = (f64::from_bits(a.scale) as f32).to_bits();
+        let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
+        text += &self.call(name, functions);
+        Written {
+            shares: shares.name,
+            conditions: Vec::new(),
+            body: text,
+            fours: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    fn call(&self, name: &str, functions: &str) -> String {
+        let scale = (f64::from_bits(self.a.scale) as f32).to_bits();
         let scale = self.dialect.constant(DType::F32, u64::from(scale));
         let place = self.dialect.position_type();
-        let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
-        let _ = writeln!(text, "    {name}<Extents, {place}>(block, {scale}, {functions}, masked, store);");
-        text
+        format!("    {name}<Extents, {place}>(block, {scale}, {functions}, masked, store);\n")
     }
 
     /// An emitter that knows positions along some axes, and a function's head.
     fn begin(&self, name: &str, sides: &[Side<'_>], more: &str) -> (Emitter<'_>, String) {
-        let mut emitter = Emitter::new(self.dialect, self.kernel, Lanes::single(self.kernel));
-        emitter.by_four = (vec![false; self.kernel.inputs.len()], vec![false; self.kernel.stores.len()]);
+        let mut emitter = Emitter::new(self.dialect, self.kernel(), Lanes::single(self.kernel()));
+        emitter.by_four = (vec![false; self.kernel().inputs.len()], vec![false; self.kernel().stores.len()]);
         emitter.out = Writer::inside(2);
         let place = self.dialect.position_type();
         let mut list = format!("{place} batch");
-        emitter.positions("batch", &wide(self.kernel, self.a.batch.iter().copied()), 1);
+        emitter.positions("batch", &wide(self.kernel(), self.a.batch.iter().copied()), 1);
         for (side, axes) in sides {
             let _ = write!(list, ", {place} {side}");
-            emitter.positions(side, &wide(self.kernel, axes.iter().copied()), 1);
+            emitter.positions(side, &wide(self.kernel(), axes.iter().copied()), 1);
         }
         (emitter, format!("    const auto {name} = [&]({list}{more})"))
     }
@@ -231,7 +351,7 @@ impl Body<'_> {
             emitter.define_all(&[mask]);
             let value = emitter.name(mask, Lane::default());
             let nowhere = self.dialect.constant(DType::F32, u64::from(f32::NEG_INFINITY.to_bits()));
-            match self.kernel.exprs[mask.index()].dtype == DType::Bool {
+            match self.kernel().exprs[mask.index()].dtype == DType::Bool {
                 true => format!("({value} ? x : {nowhere})"),
                 false => format!("(x + {value})"),
             }
@@ -242,15 +362,15 @@ impl Body<'_> {
     /// Stores what becomes of an element of the result.
     fn store(&self, own: Side<'_>) -> String {
         let (mut emitter, head) = self.begin("store", &[own, ("column", &self.a.width)], ", f32 x");
-        let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
-        for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
+        let exprs = (0..self.kernel().exprs.len() as u32).map(ExprId);
+        for id in exprs.filter(|id| *self.kernel().expr(*id) == Expr::Accumulator) {
             let name = emitter.name(id, Lane::default());
             emitter.out.line(self.dialect.define(&name, "f32", "x"));
             emitter.assume(id);
         }
-        let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
+        let values: Vec<ExprId> = self.kernel().stores.iter().map(|store| store.value).collect();
         emitter.define_all(&values);
-        (0..self.kernel.stores.len()).for_each(|store| emitter.store(store, &|_| None));
+        (0..self.kernel().stores.len()).for_each(|store| emitter.store(store, &|_| None));
         format!("{head} {{\n{}    }};\n", emitter.out.text())
     }
 }

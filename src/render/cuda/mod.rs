@@ -3,6 +3,7 @@
 //! - [`attention`]: attention by a template.
 //! - [`dialect`]: how it spells things.
 //! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`piece`]: operands of templates that are copied as they are.
 //! - [`plain`]: products that a library computes too.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
 //! - [`scan`]: scans of long rows by a template.
@@ -17,6 +18,7 @@
 pub mod attention;
 pub mod dialect;
 pub mod kernel;
+pub mod piece;
 pub mod plain;
 pub mod product;
 pub mod scan;
@@ -29,7 +31,7 @@ use crate::render::choice::Choice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::oriented;
 use crate::render::shader::{Memory, Pass, Shader, Slot, Unsupported};
-use crate::render::split::{Part, Split};
+use crate::render::split::{self, Part, Split};
 use crate::render::target::Target;
 
 /// The name of a pass's function.
@@ -60,8 +62,10 @@ pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsup
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let whole = Part::whole(coalesce(kernel));
-    let Split { parts, scratch } = product::split(whole, target);
+    let Split { parts, scratch } = match kernel.contraction {
+        Some(_) => product::split(Part::whole(coalesce(kernel)), target),
+        None => split::split(kernel, target),
+    };
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         let pass = match (&part.kernel.attention, &part.kernel.contraction, &part.kernel.scatter) {

@@ -11,14 +11,14 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
-use crate::render::c_like::emit::Lane;
 use crate::render::c_like::hook::{self, Around, Hook, Side};
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::choice::Choice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
-use crate::render::cuda::tiles::{Factor, InParts, Tile, suitable, unwidened};
+use crate::render::cuda::piece::Copied;
+use crate::render::cuda::tiles::{Factor, InParts, Tile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
 use crate::render::shader::{Described, Pass, Unsupported};
@@ -165,14 +165,6 @@ struct Operand<'a> {
     described: Option<Described>,
 }
 
-/// An input that is copied as it is.
-#[derive(Clone, Copy)]
-struct Copied {
-    slot: u32,
-    /// The load, in the hook's kernel.
-    load: ExprId,
-}
-
 impl<'a> Product<'a> {
     fn rows(&self) -> Side<'a> {
         Side { parameter: "row", axes: &self.c.m, group: ROWS, extent: self.extents.m }
@@ -248,24 +240,10 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// The input that a value is, if its elements can be copied by pieces of 16
-    /// bytes along a side.
+    /// The input that a value is, if a tile takes its elements by pieces along a side.
     fn copied(&self, kernel: &Kernel, value: ExprId, along: Side<'_>) -> Option<Copied> {
         let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = *self.tile else { return None };
-        let load = unwidened(kernel, value);
-        let Expr::Load(slot, access) = kernel.expr(load) else { return None };
-        let dtype = kernel.inputs[*slot as usize].dtype;
-        let piece = 16 / dtype.size() as i64;
-        let axis = *wide(kernel, along.axes.iter().copied()).last()?;
-        let terms = access.affine.terms.iter();
-        let whole = kernel.axes[axis.index()].extent as i64 % piece == 0
-            && access.affine.offset % piece == 0
-            && access.affine.coefficient(axis) == 1
-            && terms.filter(|term| term.0 != axis).all(|term| term.1 % piece == 0);
-        let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
-        let plain = access.dynamic.is_empty() && access.guard.masks.is_empty();
-        (self.target.alignment >= 4 && dtype == factor.dtype() && whole && same && plain)
-            .then_some(Copied { slot: *slot, load })
+        Copied::of(kernel, value, along.axes, factor.dtype(), self.target)
     }
 
     /// What follows the sum.
@@ -307,7 +285,6 @@ impl<'a> Product<'a> {
     /// Where a piece begins, and whether it counts.
     fn piece(&self, operand: &Operand<'_>, copied: Copied, around: &Around<'_>) -> String {
         let kernel = operand.hook.kernel();
-        let Expr::Load(_, access) = kernel.expr(copied.load) else { panic!("no load is copied") };
         let [high, across] = self.tile.size();
         let unit = |side: &Side<'_>| match side.group {
             DEPTHS => self.tile.step(),
@@ -315,19 +292,13 @@ impl<'a> Product<'a> {
             _ => across,
         };
         let ends = operand.sides.iter().filter(|side| !side.extent.is_multiple_of(unit(side)));
-        let mut inside: Vec<String> =
-            ends.map(|side| format!("{} < {}", side.parameter, side.extent)).collect();
+        let inside: Vec<String> = ends.map(|side| format!("{} < {}", side.parameter, side.extent)).collect();
         let mut emitter = Emitter::new(self.dialect, kernel, Lanes::single(kernel));
         emitter.out = Writer::inside(2);
         let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
         emitter.positions("batch", &axes(around.batch), 1);
         operand.sides.iter().for_each(|side| emitter.positions(side.parameter, &axes(side.axes), 1));
-        let lane = Lane::default();
-        inside.extend(emitter.open(&access.guard, lane));
-        let condition = if inside.is_empty() { "true".into() } else { inside.join(" && ") };
-        emitter.out.line(format!("is_inside = {condition};"));
-        let address = emitter.affine(&access.affine, lane);
-        emitter.out.line(format!("return in{} + (is_inside ? {address} : 0);", copied.slot));
+        copied.begin(&mut emitter, kernel, inside);
         emitter.out.text().into()
     }
 

@@ -9,7 +9,8 @@ use crate::ir::Buffer;
 use crate::kernel::Work;
 use crate::kernel::lower::attention::Range;
 use crate::plan::context::{Context, with_context};
-use crate::render::cuda::attention::RANGE;
+use crate::render::cuda::attention::{Block, RANGE};
+use crate::render::target::Nvidia;
 use crate::render::{Choice, Target, cuda};
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
@@ -40,6 +41,50 @@ const LONG: &[(&str, Attended)] = &[
         y.to_dtype(DType::F32)
     }),
 ];
+
+/// Wide enough for groups of warps, in their types, over several blocks of theirs.
+const WIDE: &[(&str, Attended)] = &[
+    ("causal, in groups", |d| {
+        let [q, k, v] = [1, 2, 3].map(|seed| numbers([1, 2, 300, 128], seed, d).to_dtype(DType::BF16));
+        q.scaled_dot_product_attention(&k, &v, opts().causal(true)).to_dtype(DType::F32)
+    }),
+    ("shared heads, hidden, of odd widths, in groups", |d| {
+        let (q, k) = (numbers([1, 4, 150, 40], 1, d), numbers([1, 2, 205, 40], 2, d));
+        let v = (numbers([1, 2, 205, 72], 3, d) * 2.0).to_dtype(DType::F16);
+        let mask = numbers([150, 205], 4, d).gt(0.0);
+        let opts = opts().mask(&mask).enable_gqa(true);
+        let (q, k) = (q.to_dtype(DType::F16), k.to_dtype(DType::F16));
+        q.scaled_dot_product_attention(&k, &v, opts).to_dtype(DType::F32)
+    }),
+    ("few keys, in groups", |d| {
+        let (q, k) = (numbers([2, 130, 64], 1, d), numbers([2, 20, 64], 2, d));
+        let v = numbers([2, 20, 64], 3, d).to_dtype(DType::BF16);
+        q.to_dtype(DType::BF16)
+            .scaled_dot_product_attention(&k.to_dtype(DType::BF16), &v, opts())
+            .to_dtype(DType::F32)
+    }),
+];
+
+/// A device that multiplies by groups of warps, if one is there or the simulated one is.
+fn grouped(height: usize) -> Option<CudaBackend> {
+    let mut backend = device()?;
+    let nvidia = backend.target.nvidia?;
+    if nvidia.capability.0 != 9 && !backend.describe().contains("simulated") {
+        return None;
+    }
+    backend.capabilities.attention = Some(ANY);
+    backend.target.nvidia = Some(Nvidia { capability: (9, 0), ..nvidia });
+    backend.target.choice = Some(Choice::CudaAttention(Block { height, by_groups: true }));
+    Some(backend)
+}
+
+#[test]
+fn attention_by_groups_agrees_with_the_interpreter() {
+    for height in [64, 128] {
+        let Some(backend) = grouped(height) else { return };
+        cases::agree(Arc::new(backend), "multiply<true, true>(sums", WIDE, 8e-3);
+    }
+}
 
 fn agree(template: &str, cases: &[(&str, Attended)], tolerance: f64) {
     let Some(mut backend) = device() else { return };
@@ -89,7 +134,7 @@ fn blocks_of_every_height_agree_with_the_interpreter() {
         for height in [128, 32] {
             let Some(mut backend) = device() else { return };
             backend.capabilities.attention = Some(ANY);
-            backend.target.choice = Some(Choice::CudaAttention(height));
+            backend.target.choice = Some(Choice::CudaAttention(Block { height, by_groups: false }));
             cases::gradients_agree(Arc::new(backend), dtype, &OVER_BLOCKS[1..], tolerance);
         }
     }
@@ -188,6 +233,33 @@ const BUGS: &[(&str, &str, &str)] = &[
     ("a query looks ahead", "place > row", "place > row + 1"),
     ("a row too many", "(row < Extents::ROWS && column", "(row <= Extents::ROWS && column"),
     ("a wrong key", "block.others[S::along(j)]", "block.others[j * S::SHARERS]"),
+    ("a wrong one of four columns", "* 4 + c % 4 : along", "* 4 + c % 4 / 2 : along"),
+    (
+        "keys are read before they are there",
+        "// Keys are there for all, and values (or queries, where they were) have been read.\n        __syncthreads();",
+        "",
+    ),
+    (
+        "keys are overwritten while others read them",
+        "// Values are there for all, and keys have been read.\n        __syncthreads();",
+        "",
+    ),
+    ("queries are read before they are there", "// Queries are there for all.\n        __syncthreads();", ""),
+    (
+        "values are overwritten while others read them, at the end",
+        "// Values have been read: their place is for results.\n    __syncthreads();",
+        "",
+    ),
+    ("sums are read before they are there", "// The warp's sums are there.\n        __syncwarp();", ""),
+    ("nobody waits for copies", "cp_async_wait<0>();\n        // Keys", "// Keys"),
+    ("a key that is not asked about", "key + SIDE > top + 1)", "key + SIDE > top + 32)"),
+    ("a key that is not there counts", "key + SIDE <= Extents::KEYS &&", "key < Extents::KEYS &&"),
+    (
+        "values of another column",
+        "n * 8 + lane / 16 * 8));\n                const u32 b",
+        "n * 8));\n                const u32 b",
+    ),
+    ("powers in another order", "words[i / 4][i % 4]", "words[i / 4][i % 4 ^ 1]"),
     ("a wrong place of a matrix", "lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]", "lane % 16][lane / 16 * 8]"),
     ("half of the sharers are not asked", "by < S::SHARERS;", "by < S::SHARERS / 2;"),
     ("a gradient of what is ahead", "own > it % EACH", "own > it % EACH + 1"),
@@ -202,18 +274,71 @@ const BUGS: &[(&str, &str, &str)] = &[
     ("shares that do not add to one", "gradients[i][j] - slopes[n]", "gradients[i][j]"),
 ];
 
+/// The same for groups of warps.
+const BUGS_OF_GROUPS: &[(&str, &str, &str)] = &[
+    (
+        "a tile is overwritten while others multiply it",
+        "multiplied by all.\n        __syncthreads();\n        if (tile + 1",
+        "multiplied by all.\n        if (tile + 1",
+    ),
+    (
+        "the last values are multiplied before they are there",
+        "// The last values are there for all.\n    __syncthreads();",
+        "",
+    ),
+    (
+        "the last values are not waited for",
+        "cp_async_wait<0>();\n    fence_async();\n    // The last",
+        "fence_async();\n    // The last",
+    ),
+    ("copies are not visible to groups", "        fence_async();\n", ""),
+    (
+        "queries are overwritten while others read them",
+        "// Queries have been read.\n    __syncthreads();",
+        "",
+    ),
+    ("scores are read before they are there", "wgmma_wait<1>(scores);", ""),
+    (
+        "powers change while they are multiplied",
+        "wgmma_wait<0>(sums);\n        attention_shrink",
+        "attention_shrink",
+    ),
+    (
+        "sums are stored while groups add to them",
+        "start_sums(tiles - 1);\n    wgmma_wait<0>(sums);",
+        "start_sums(tiles - 1);",
+    ),
+    ("results overwrite what others multiply", "their place is for results.\n    __syncthreads();", ""),
+    ("keys of another depth", "+ d % ATTENTION_LINE;", "+ d / 2 % ATTENTION_LINE;"),
+    ("values of other keys", "t * 16 * ATTENTION_LINE;", "t * 8 * ATTENTION_LINE;"),
+    ("a wrong distance between columns", "wgmma_operand(from, SIDE * 128", "wgmma_operand(from, SIDE * 64"),
+    ("a tile too few", "tile = 1; tile < tiles;", "tile = 1; tile + 1 < tiles;"),
+];
+
+/// Attention that suits groups of warps.
+fn wide(name: Device) -> Vec<Work> {
+    let [q, k, v] = [([2, 200, 72], 1), ([2, 210, 72], 2), ([2, 210, 128], 3)].map(|(shape, seed)| {
+        let x = numbers(shape, seed, name).to_dtype(DType::BF16);
+        x.realize().expect("a leaf");
+        x
+    });
+    let y = q.scaled_dot_product_attention(&k, &v, opts().causal(true));
+    let report = y.plan().expect("a plan");
+    report.kernels.iter().map(|kernel| kernel.work().clone()).collect()
+}
+
 /// Attention of operands of a type, and its gradients.
 fn parts(dtype: DType, name: Device) -> Vec<Work> {
     // Fewer keys than queries, so that the end of both matters.
     let operands =
-        [numbers([2, 70, 20], 1, name), numbers([2, 66, 20], 2, name), numbers([2, 66, 12], 3, name)];
+        [numbers([2, 70, 20], 1, name), numbers([2, 66, 20], 2, name), numbers([2, 66, 32], 3, name)];
     let [q, k, v] = operands.map(|x| {
         let x = x.to_dtype(dtype);
         x.realize().expect("a leaf");
         x.requires_grad()
     });
     let y = q.scaled_dot_product_attention(&k, &v, opts().causal(true));
-    let g = numbers([2, 70, 12], 4, name).to_dtype(dtype);
+    let g = numbers([2, 70, 32], 4, name).to_dtype(dtype);
     g.realize().expect("a leaf");
     let mut all = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
     all.push(y);
@@ -226,7 +351,7 @@ fn parts(dtype: DType, name: Device) -> Vec<Work> {
 fn outcome(backend: &CudaBackend, work: &Work, rewrite: &dyn Fn(&str) -> String) -> Vec<Scalar> {
     let Work::Kernel(kernel) = work else { panic!("attention is a kernel") };
     let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
-    let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.gpu.target(), rewrite);
+    let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.target.clone(), rewrite);
     let inputs: Vec<Buffer> = (kernel.inputs.iter())
         .map(|input| {
             let value = |i: usize| Scalar::Float(((i * 37 + i / 11 * 53) % 101) as f64 / 50.0 - 1.0);
@@ -247,11 +372,16 @@ fn the_text_agrees_with_the_template() {
     context.install(Arc::new(installed));
     let works = with_context(&context, || [parts(DType::F32, name), parts(DType::BF16, name)].concat());
     assert_eq!(works.len(), 10);
-    let bug = BUGS.iter().find(|(title, ..)| *title == wanted);
+    let wide = with_context(&context, || wide(name));
+    assert_eq!(wide.len(), 1);
+    let bug = BUGS.iter().chain(BUGS_OF_GROUPS).find(|(title, ..)| *title == wanted);
     let rewritten = std::cell::Cell::new(bug.is_none());
-    for work in &works {
-        let want = outcome(&backend, work, &str::to_string);
-        let have = outcome(&backend, work, &|source| {
+    let grouped = grouped(128).expect("it was there");
+    let works = works.iter().map(|work| (&backend, work)).chain(wide.iter().map(|work| (&grouped, work)));
+    let of_groups = BUGS_OF_GROUPS.iter().any(|(title, ..)| *title == wanted);
+    for (backend, work) in works.skip(if of_groups { 10 } else { 0 }) {
+        let want = outcome(backend, work, &str::to_string);
+        let have = outcome(backend, work, &|source| {
             let Some((_, from, to)) = bug else { return source.to_string() };
             rewritten.set(rewritten.get() | source.contains(from));
             source.replace(from, to)
@@ -268,7 +398,8 @@ fn planted_bugs_are_found() {
     if !backend.describe().contains("simulated") {
         return println!("skipped: a GPU need not notice");
     }
-    for title in std::iter::once("none").chain(BUGS.iter().map(|(title, ..)| *title)) {
+    let bugs = BUGS.iter().chain(BUGS_OF_GROUPS).map(|(title, ..)| *title);
+    for title in std::iter::once("none").chain(bugs) {
         // In a process of its own, since a failure of the device is its last.
         let mut run = std::process::Command::new(std::env::current_exe().expect("this program"));
         run.args(["--exact", "runtime::cuda::tests::attention::the_text_agrees_with_the_template"]);

@@ -1,0 +1,60 @@
+//! Operands of templates whose elements are copied to shared memory as they are, by pieces
+//! of 16 bytes.
+
+use crate::base::DType;
+use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::{Emitter, wide};
+use crate::render::cuda::tiles::unwidened;
+use crate::render::target::Target;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 16;
+
+/// An input that is copied as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    /// Its place among the kernel's inputs.
+    pub slot: u32,
+    /// The load of it.
+    pub load: ExprId,
+}
+
+impl Copied {
+    /// The input that a value is, if its elements are of a type and whole pieces of it are
+    /// neighbours along some axes, all of a piece there or none.
+    pub fn of(
+        kernel: &Kernel,
+        value: ExprId,
+        along: &[AxisId],
+        wanted: DType,
+        target: &Target,
+    ) -> Option<Copied> {
+        let load = unwidened(kernel, value);
+        let Expr::Load(slot, access) = kernel.expr(load) else { return None };
+        let dtype = kernel.inputs[*slot as usize].dtype;
+        let piece = (PIECE_BYTES / dtype.size()) as i64;
+        let axis = *wide(kernel, along.iter().copied()).last()?;
+        let terms = access.affine.terms.iter();
+        let whole = kernel.axes[axis.index()].extent as i64 % piece == 0
+            && access.affine.offset % piece == 0
+            && access.affine.coefficient(axis) == 1
+            && terms.filter(|term| term.0 != axis).all(|term| term.1 % piece == 0);
+        let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
+        let plain = access.dynamic.is_empty() && access.guard.masks.is_empty();
+        (target.alignment >= 4 && dtype == wanted && whole && same && plain)
+            .then_some(Copied { slot: *slot, load })
+    }
+
+    /// Lines of a function that sets `is_inside` and returns where the piece begins whose
+    /// position an emitter knows: it counts where all conditions hold, these and the load's.
+    pub fn begin(&self, emitter: &mut Emitter<'_>, kernel: &Kernel, mut conditions: Vec<String>) {
+        let Expr::Load(_, access) = kernel.expr(self.load) else { panic!("no load is copied") };
+        let lane = Lane::default();
+        conditions.extend(emitter.open(&access.guard, lane));
+        let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
+        emitter.out.line(format!("is_inside = {condition};"));
+        let address = emitter.affine(&access.affine, lane);
+        emitter.out.line(format!("return in{} + (is_inside ? {address} : 0);", self.slot));
+    }
+}
