@@ -6,15 +6,16 @@
 #   benches/gpu.sh run FOLDER     on the GPU's: tests, fuzz, corpus, benchmarks beside
 #                                 torch and torch.compile where there is torch; prints
 #                                 the rows for RESULTS.md, and of work that fills the
-#                                 device (benches/large.rs) what it must reach
+#                                 device (benches/large.rs) what it must reach; the same
+#                                 checks through Vulkan where its loader is there
 #
 # `run` needs the driver and NVRTC (libnvrtc of the CUDA toolkit, on LD_LIBRARY_PATH
-# or below /usr/local/cuda), and this repository's files. KILN_FUZZ_CASES, BUDGET_S and
-# ITEMS make it shorter; TINY=1 takes sizes for a simulated device, ONLY=large that work
-# alone.
+# or below /usr/local/cuda), and this repository's files. KILN_FUZZ_CASES, BUDGET_S,
+# ITEMS and KILN_CORPUS_EVERY make it shorter; TINY=1 takes sizes for a simulated device,
+# ONLY=large that work alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,15s/^# \{0,1\}//p' benches/gpu.sh >&2; exit 2; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' benches/gpu.sh >&2; exit 2; }
 [ $# -eq 2 ] || usage
 folder="$2"
 
@@ -64,6 +65,14 @@ run() {
     check "precision" "$programs/precision"
     check "fuzz" env KILN_FUZZ_DEVICE=cuda:0 KILN_FUZZ_CASES="${KILN_FUZZ_CASES:-300}" "$programs/fuzz" agree
     check "corpus" env KILN_CORPUS_DEVICE=cuda:0 "$programs/corpus"
+    if ldconfig -p | grep -q libvulkan; then
+        check "kernels through Vulkan" env XDG_RUNTIME_DIR=/tmp "$programs/kiln" runtime::wgpu
+        check "fuzz through Vulkan" env KILN_FUZZ_DEVICE=wgpu KILN_FUZZ_CASES="${KILN_FUZZ_CASES:-300}" "$programs/fuzz" agree
+        check "corpus through Vulkan" env KILN_CORPUS_DEVICE=wgpu "$programs/corpus"
+        check "benchmarks through Vulkan" "$programs/peers" --device wgpu
+    else
+        echo "skipped: no Vulkan loader"
+    fi
     local lines
     lines="$programs/lines"
     check "benchmarks: kiln" bench "$lines" "$programs/peers" --device cuda
