@@ -53,6 +53,7 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
     let bindings = shader.bind(&fours)?;
     let source = module(&Parts {
         title: &kernel.name,
+        adapter: shader.target.adapter,
         inputs: shader.inputs,
         arguments: kernel.args,
         bindings: &bindings,

@@ -163,6 +163,7 @@ impl<'k> PartShader<'k> {
         }
         let source = module(&Parts {
             title: &kernel.name,
+            adapter: self.target.adapter,
             inputs: self.inputs,
             arguments: kernel.args,
             bindings: &bindings,

@@ -32,7 +32,7 @@ use crate::render::scan::Shared;
 use crate::render::shader::{Shader, Unsupported, block_words};
 use crate::render::split::draft::needed;
 use crate::render::split::{self, Split};
-use crate::render::target::Target;
+use crate::render::target::{Adapter, Target};
 use crate::render::wgsl::memory::Bindings;
 
 /// The shaders of a generated kernel.
@@ -140,6 +140,7 @@ pub fn check_type(dtype: DType, target: &Target) -> Result<(), Unsupported> {
 struct Parts<'a> {
     /// A comment line at the top.
     title: &'a str,
+    adapter: Adapter,
     inputs: usize,
     arguments: usize,
     bindings: &'a Bindings,
@@ -180,7 +181,7 @@ fn module(parts: &Parts<'_>) -> String {
         "// {}\n@group(0) @binding(0) var<uniform> launch: array<vec4<u32>, {}>;\n{}{own}",
         parts.title.replace('\n', " "),
         sized::blocks(blocks, parts.sizes_in_words),
-        prelude::needed(&own)
+        prelude::needed(&own, parts.adapter)
     )
 }
 

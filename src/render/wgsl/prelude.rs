@@ -1,31 +1,50 @@
-//! The functions that kernels call: those of `prelude.wgsl` that a text needs.
+//! The functions that kernels call: those of `prelude.wgsl` and `prelude64.wgsl` that a text
+//! needs, with GPUs' own in `prelude_gpu.wgsl`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The library, each function under its name.
-static LIBRARY: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    let mut found = Vec::new();
-    for text in [include_str!("prelude.wgsl"), include_str!("prelude64.wgsl")] {
-        // A function, with the comment before it, ends at a brace of its own.
-        let mut rest = text;
-        while let Some(end) = rest.find("\n}\n") {
-            let (own, after) = rest.split_at(end + 3);
-            if let Some(start) = own.find("fn ") {
-                let name = own[start + 3..].split('(').next().unwrap_or_default();
-                found.push((name, own[start..].trim_start()));
-            }
-            rest = after;
-        }
-    }
-    found
+use crate::render::target::Adapter;
+
+/// Functions, each under its name.
+type Library = Vec<(&'static str, &'static str)>;
+
+/// What software drivers get.
+static SOFTWARE: LazyLock<Library> = LazyLock::new(|| {
+    [include_str!("prelude.wgsl"), include_str!("prelude64.wgsl")].into_iter().flat_map(functions).collect()
 });
 
-/// The functions that a text calls, and those that they call, in the
+/// What GPUs get: the same, but for functions that those need otherwise.
+static GPUS: LazyLock<Library> = LazyLock::new(|| {
+    let own: HashMap<_, _> = functions(include_str!("prelude_gpu.wgsl")).into_iter().collect();
+    SOFTWARE.iter().map(|(name, text)| (*name, own.get(name).copied().unwrap_or(text))).collect()
+});
+
+/// The functions of a text.
+fn functions(text: &'static str) -> Library {
+    let mut found = Vec::new();
+    // A function, with the comment before it, ends at a brace of its own.
+    let mut rest = text;
+    while let Some(end) = rest.find("\n}\n") {
+        let (own, after) = rest.split_at(end + 3);
+        if let Some(start) = own.find("fn ") {
+            let name = own[start + 3..].split('(').next().unwrap_or_default();
+            found.push((name, own[start..].trim_start()));
+        }
+        rest = after;
+    }
+    found
+}
+
+/// The functions that a text calls on an adapter, and those that they call, in the
 /// library's order.
-pub fn needed(text: &str) -> String {
-    let places: HashMap<&str, usize> = LIBRARY.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
-    let mut wanted = vec![false; LIBRARY.len()];
+pub fn needed(text: &str, adapter: Adapter) -> String {
+    let library: &Library = match adapter {
+        Adapter::Cpu => &SOFTWARE,
+        Adapter::Discrete | Adapter::Integrated => &GPUS,
+    };
+    let places: HashMap<&str, usize> = library.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
+    let mut wanted = vec![false; library.len()];
     let mut pending = vec![text];
     while let Some(text) = pending.pop() {
         for name in calls(text) {
@@ -33,11 +52,11 @@ pub fn needed(text: &str) -> String {
                 && !wanted[place]
             {
                 wanted[place] = true;
-                pending.push(body(LIBRARY[place].1));
+                pending.push(body(library[place].1));
             }
         }
     }
-    LIBRARY.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|((_, text), _)| *text).collect()
+    library.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|((_, text), _)| *text).collect()
 }
 
 /// A function's text after its name.
@@ -59,9 +78,25 @@ mod tests {
 
     #[test]
     fn only_what_is_called_comes_along() {
-        let text = needed("let x = maximum_f32(a, b);");
+        let text = needed("let x = maximum_f32(a, b);", Adapter::Cpu);
         assert!(text.contains("fn maximum_f32(") && text.contains("fn rank_max_f32("), "{text}");
         assert!(!text.contains("fn exp_f32("), "{text}");
-        assert_eq!(needed("let x = a + b;"), "");
+        assert_eq!(needed("let x = a + b;", Adapter::Cpu), "");
+    }
+
+    #[test]
+    fn gpus_have_functions_of_their_own_in_the_places_of_others() {
+        let own = functions(include_str!("prelude_gpu.wgsl"));
+        for (name, text) in &own {
+            let place = |library: &Library| library.iter().position(|(other, _)| other == name);
+            assert!(place(&SOFTWARE).is_some() && place(&SOFTWARE) == place(&GPUS), "{name}");
+            let call = format!("{name}(");
+            assert!(needed(&call, Adapter::Integrated).contains(text), "{name}");
+            assert!(!needed(&call, Adapter::Cpu).contains(text), "{name}");
+        }
+        // What only they call comes along too, before them.
+        let text = needed("divide_f32(a, b)", Adapter::Discrete);
+        let opaque = text.find("fn opaque_f32(").expect("a hidden divisor");
+        assert!(opaque < text.find("fn divide_f32(").expect("a quotient"), "{text}");
     }
 }

@@ -345,8 +345,10 @@ fn two_sum_f32(x: f32, y: f32) -> vec2<f32> {
 
 // log2 of a positive finite number, as the sum of two.
 fn log2_pair_f32(x: f32) -> vec2<f32> {
-    let tiny = bitcast<u32>(x) < 0x800000u;
-    let bits = bitcast<i32>(select(x, x * 33554432.0, tiny));
+    // A number below 2^-126 is its bits times 2^-149: multiplied it might be 0.
+    let own = bitcast<i32>(x);
+    let tiny = own < 0x800000;
+    let bits = bitcast<i32>(select(x, f32(own), tiny));
     let exponent = (bits - 0x3f3504f3) >> 23u;
     let m = bitcast<f32>(bits - (exponent << 23u));
     // s = (m - 1) / (m + 1) as a pair; ln m = 2 (s + s^3/3 + s^5/5 + ...).
@@ -361,7 +363,7 @@ fn log2_pair_f32(x: f32) -> vec2<f32> {
     // 2 / ln 2 as a pair.
     let lead = two_product_f32(s, 2.8853900);
     let low = lead.y + s * 3.851926e-8 + opaque_f32(t + tail) * 2.8853900;
-    let whole = f32(exponent) - select(0.0, 25.0, tiny);
+    let whole = f32(exponent) - select(0.0, 149.0, tiny);
     let first = two_sum_f32(whole, lead.x);
     let second = two_sum_f32(first.x, opaque_f32(low));
     return vec2<f32>(second.x, opaque_f32(second.y + first.y));

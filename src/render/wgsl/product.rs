@@ -62,6 +62,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
     let source = enabled
         + &module(&Parts {
             title: &kernel.name,
+            adapter: shader.target.adapter,
             inputs: shader.inputs,
             arguments: kernel.args,
             bindings: &bindings,

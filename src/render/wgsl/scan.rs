@@ -51,6 +51,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
     let bindings = shader.bind(&fours)?;
     let source = module(&Parts {
         title: &kernel.name,
+        adapter: shader.target.adapter,
         inputs: shader.inputs,
         arguments: kernel.args,
         bindings: &bindings,

@@ -82,6 +82,7 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
     }
     let source = module(&Parts {
         title: "sort",
+        adapter: target.adapter,
         inputs: 1,
         arguments: 0,
         bindings: &bindings,

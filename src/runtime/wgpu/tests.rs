@@ -6,6 +6,7 @@ mod copies;
 mod matrices;
 mod memory;
 mod products;
+mod quotients;
 mod rows;
 mod scans;
 mod sorts;
@@ -40,6 +41,11 @@ pub fn device() -> Option<WgpuBackend> {
             None
         }
     }
+}
+
+/// Whether an adapter is a software driver, whatever a test takes it for.
+fn is_software(backend: &WgpuBackend) -> bool {
+    backend.gpu().info.device_type == wgpu::DeviceType::Cpu
 }
 
 /// What a kernel leaves on the adapter; `None` if it lacks a type.
