@@ -44,7 +44,9 @@ pub fn program(
     work: &Work,
     plain: &Target,
 ) -> Result<Arc<dyn Program>> {
-    let ways = Ways { gpu, reports, work, plain, library: LibraryProgram::of(gpu, work) };
+    // A template's way that was named is taken.
+    let library = plain.choice.is_none().then(|| LibraryProgram::of(gpu, work)).flatten();
+    let ways = Ways { gpu, reports, work, plain, library };
     if let Some(way) = ways.fastest() {
         return ways.program(Some(way));
     }
