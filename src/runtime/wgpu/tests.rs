@@ -17,8 +17,8 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 
 use crate::base::{DType, Device, Error, Scalar};
-use crate::ir::Buffer;
-use crate::kernel::{Kernel, Work};
+use crate::ir::{Buffer, Monoid};
+use crate::kernel::{Expr, ExprNode, Kernel, Work};
 use crate::plan::context::{Context, with_context};
 use crate::render::{Adapter, Target};
 use crate::runtime::cpu::tests::random::Case;
@@ -48,6 +48,12 @@ fn is_software(backend: &WgpuBackend) -> bool {
     backend.gpu().info.device_type == wgpu::DeviceType::Cpu
 }
 
+/// Text of the templates that compute in registers, which software drivers run; elsewhere,
+/// where other templates do, what any text holds.
+fn in_registers(backend: Option<&WgpuBackend>) -> &'static str {
+    if backend.is_none_or(is_software) { "subgroupBroadcast" } else { "" }
+}
+
 /// What a kernel leaves on the adapter; `None` if it lacks a type.
 fn run_there(
     backend: &WgpuBackend,
@@ -59,6 +65,11 @@ fn run_there(
         Ok(program) => program,
         Err(Error::Kernel { message, .. })
             if message.contains(", which ") || message.contains(" buffers, more than ") =>
+        {
+            return None;
+        }
+        Err(Error::Kernel { message, .. })
+            if message.contains(" iterations of ") && is_dear(backend, kernel) =>
         {
             return None;
         }
@@ -106,6 +117,16 @@ fn run_there(
     Some(Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index })
 }
 
+/// Whether a kernel takes more iterations in any pieces than a cramped device carries out, 300:
+/// pieces have two rows at least, of which this scan takes 161 each, and on GPUs four lanes of
+/// the reduction take 257.
+fn is_dear(backend: &WgpuBackend, kernel: &Kernel) -> bool {
+    let has_lanes = backend.gpu().target.adapter != Adapter::Cpu;
+    let is_scan = |node: &ExprNode| matches!(node.expr, Expr::Scan(Monoid::LogSumExp, ..));
+    let is_sum = |node: &ExprNode| has_lanes && matches!(node.expr, Expr::Reduce(Monoid::LogSumExp, _));
+    kernel.exprs.iter().any(|node| node.dtype == DType::F64 && (is_scan(node) || is_sum(node)))
+}
+
 /// The first difference between the reference and the adapter.
 fn difference(backend: &WgpuBackend, case: &Case) -> Option<String> {
     let inputs: Vec<Buffer> = case.data.iter().map(|(dtype, values)| buffer(values, *dtype)).collect();
@@ -141,15 +162,29 @@ fn check(backend: Option<WgpuBackend>, case: &Case) -> Result<(), TestCaseError>
 
 /// A device of its own with less of everything, so that kernels meet limits:
 /// small bindings, few workgroups a dimension, few iterations.
+fn with_less(adapter: Option<Adapter>) -> Option<Arc<Gpu>> {
+    device()?;
+    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let own = Arc::get_mut(&mut gpu).expect("the only handle");
+    if let Some(adapter) = adapter {
+        (own.target.adapter, own.target.few_elements, own.times_choices) = (adapter, 0, false);
+    }
+    let target = own.target.clone();
+    // GPUs have a workgroup for each point where rows are long.
+    let max_groups = if target.adapter == Adapter::Cpu { 40 } else { 400 };
+    own.target = Target { max_binding: 64 << 10, max_groups, max_iterations: 300, ..target };
+    Some(gpu)
+}
+
+/// Such a device, of the adapter's own class.
 fn cramped() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
-        device()?;
-        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
-        let own = Arc::get_mut(&mut gpu).expect("the only handle");
-        let target = own.target.clone();
-        own.target = Target { max_binding: 64 << 10, max_groups: 40, max_iterations: 300, ..target };
-        Some(gpu)
-    });
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| with_less(None));
+    GPU.clone().map(WgpuBackend::of)
+}
+
+/// Such a device, taken for a GPU.
+fn cramped_gpu() -> Option<WgpuBackend> {
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| with_less(Some(Adapter::Discrete)));
     GPU.clone().map(WgpuBackend::of)
 }
 
@@ -222,6 +257,11 @@ proptest! {
     #[test]
     fn a_cramped_device_runs_rows_all_the_same(numbers in numbers()) {
         check(cramped(), &Case::rows(numbers))?;
+    }
+
+    #[test]
+    fn a_cramped_gpu_runs_rows_all_the_same(numbers in numbers()) {
+        check(cramped_gpu(), &Case::rows(numbers))?;
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{device, eager, taken_for_a_gpu, timing_tiles};
+use super::{device, eager, in_registers, taken_for_a_gpu, timing_tiles};
 use crate::base::{DType, Device};
 use crate::plan::context::{Context, with_context};
 use crate::render::Adapter;
@@ -93,7 +93,9 @@ pub fn agree(backend: Option<WgpuBackend>, products: &[(&str, Product)], templat
 
 #[test]
 fn products_in_registers_agree_with_the_cpu() {
-    agree(eager(), PRODUCTS, "subgroupBroadcast");
+    let backend = eager();
+    let template = in_registers(backend.as_ref());
+    agree(backend, PRODUCTS, template);
 }
 
 #[test]
@@ -103,7 +105,9 @@ fn products_in_shared_memory_agree_with_the_cpu() {
 
 #[test]
 fn products_with_the_tile_found_fastest_agree_with_the_cpu() {
-    agree(timing_tiles(), &PRODUCTS[2..10], "subgroupBroadcast");
+    let backend = timing_tiles();
+    let template = in_registers(backend.as_ref());
+    agree(backend, &PRODUCTS[2..10], template);
 }
 
 /// Pipelines compiled after each of some calls on an adapter.
