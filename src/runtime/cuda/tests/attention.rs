@@ -175,6 +175,28 @@ fn attention_compiles_without_spills_in_blocks_of_every_height() {
     });
 }
 
+#[test]
+fn attention_by_groups_compiles_without_spills() {
+    where_attention_is_planned(|| {
+        for (title, attended) in WIDE {
+            let report = attended(Device::null()).plan().expect("a plan");
+            for height in [64, 128] {
+                let choice = Choice::CudaAttention(Block { height, by_groups: true });
+                let target = Target { choice: Some(choice), ..Target::nvidia((9, 0), 132) };
+                let works = report.kernels.iter().map(|kernel| kernel.work());
+                for work in works.filter(|work| work.kernel().is_some_and(|it| it.attention.is_some())) {
+                    assert!(
+                        cuda::choices(work.kernel().expect("it is"), &target).contains(&choice),
+                        "{title}"
+                    );
+                    let compiled = compiler::compiles_on(work, &target, "90a");
+                    compiled.unwrap_or_else(|error| panic!("{title}, {height}: {error}"));
+                }
+            }
+        }
+    });
+}
+
 /// Gradients on tensor cores, too.
 const NARROW: [&str; 6] = ["even", "odd", "wide", "causal over blocks", "causal, shared heads", "hidden"];
 

@@ -44,11 +44,14 @@ pub fn compiles(work: &Work) -> Result<(), String> {
 
 /// The same in the text for a target.
 pub fn compiles_for(work: &Work, target: &Target) -> Result<(), String> {
+    GENERATIONS.iter().try_for_each(|arch| compiles_on(work, target, arch))
+}
+
+/// The same for one generation.
+pub fn compiles_on(work: &Work, target: &Target, arch: &str) -> Result<(), String> {
     let shader = cuda::render_work(work, target).map_err(|reason| reason.to_string())?;
-    for pass in shader.iter().flat_map(|shader| &shader.passes) {
-        GENERATIONS.iter().try_for_each(|arch| machine_code(&pass.source, arch))?;
-    }
-    Ok(())
+    let mut passes = shader.iter().flat_map(|shader| &shader.passes);
+    passes.try_for_each(|pass| machine_code(&pass.source, arch))
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
