@@ -1,5 +1,5 @@
 //! Attention by templates: `kernels/attention.cuh` (`kernels/attention_tensor.cuh` for
-//! 16-bit floats, [`tensor`]) computes it, or the logarithms of its sums,
+//! 16-bit floats, `tensor`) computes it, or the logarithms of its sums,
 //! `kernels/attention_backward.cuh` its gradients, on what a function in front of them says.
 //!
 //! Before the function stand the extents; it defines, as lambdas, what an element of each
