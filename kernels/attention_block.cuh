@@ -15,6 +15,9 @@ constexpr i32 ATTENTION_SIDE = 64;
 static_assert(ATTENTION_HEIGHT % 16 == 0 && ATTENTION_THREADS >= ATTENTION_SIDE, "whole warps");
 // Columns of rows, and others to be summed, that are in shared memory at a time.
 constexpr i32 ATTENTION_STEP = 16;
+// Whether what comes next is read while what is there is multiplied: few threads would have
+// too much of it for their registers.
+constexpr bool ATTENTION_AHEAD = ATTENTION_HEIGHT >= 64;
 
 // Products of 32-bit floats: four own rows with eight others.
 struct AttentionExact {
@@ -118,31 +121,32 @@ KILN_FUNCTION void attention_products(
 #pragma unroll
         for (i32 j = 0; j < S::OTHERS; j++) products[i][j] = 0.0f;
     }
-    // What comes next is read while what is there is multiplied.
-    constexpr i32 EACH = MOST * STEP / ATTENTION_THREADS;
+    constexpr i32 EACH = MOST * STEP / ATTENTION_THREADS, AT_ONCE = ATTENTION_AHEAD ? EACH : 1;
     static_assert(MOST * STEP % ATTENTION_THREADS == 0, "as many for each");
     typename S::Stored own_next[EACH], others_next[EACH];
+    const auto fetch_one = [&](i32 depth, i32 i, auto& own, auto& other) {
+        const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = depth + n % STEP;
+        if (HEIGHT == MOST || row < HEIGHT) own = S::stored(d < DEPTH ? load_own(row, d) : 0.0f);
+        if (SIDE == MOST || row < SIDE) other = S::stored(d < DEPTH ? load_others(row, d) : 0.0f);
+    };
     const auto fetch = [&](i32 depth) {
 #pragma unroll
-        for (i32 i = 0; i < EACH; i++) {
-            const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = depth + n % STEP;
-            if (HEIGHT == MOST || row < HEIGHT) own_next[i] = S::stored(d < DEPTH ? load_own(row, d) : 0.0f);
-            if (SIDE == MOST || row < SIDE) others_next[i] = S::stored(d < DEPTH ? load_others(row, d) : 0.0f);
-        }
+        for (i32 i = 0; i < EACH; i++) fetch_one(depth, i, own_next[i], others_next[i]);
     };
-    fetch(0);
+    if (ATTENTION_AHEAD) fetch(0);
     for (i32 depth = 0; depth < DEPTH; depth += STEP) {
         // What was there has been read.
         __syncthreads();
-#pragma unroll
+#pragma unroll AT_ONCE
         for (i32 i = 0; i < EACH; i++) {
             const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = n % STEP;
-            if (HEIGHT == MOST || row < HEIGHT) block.own[row][d] = own_next[i];
-            if (SIDE == MOST || row < SIDE) block.others[row][d] = others_next[i];
+            if constexpr (!ATTENTION_AHEAD) fetch_one(depth, i, own_next[0], others_next[0]);
+            if (HEIGHT == MOST || row < HEIGHT) block.own[row][d] = own_next[ATTENTION_AHEAD ? i : 0];
+            if (SIDE == MOST || row < SIDE) block.others[row][d] = others_next[ATTENTION_AHEAD ? i : 0];
         }
         // All of it is there.
         __syncthreads();
-        if (depth + STEP < DEPTH) fetch(depth + STEP);
+        if (ATTENTION_AHEAD && depth + STEP < DEPTH) fetch(depth + STEP);
         if constexpr (sizeof(typename S::Stored) == 2) {
             const i32 lane = threadIdx.x % 32;
             const auto take = [&](u32 (&x)[4], i32 other) {
@@ -173,26 +177,29 @@ KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&su
     typedef typename Block::Shares S;
     constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
     constexpr i32 VALUES = STEP * Block::WIDTH, EACH = (VALUES + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+    constexpr i32 AT_ONCE = ATTENTION_AHEAD ? EACH : 1;
     typename S::Stored next[EACH];
+    const auto fetch_one = [&](i32 step, i32 i, auto& value) {
+        const i32 n = i * ATTENTION_THREADS + threadIdx.x;
+        if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) value = S::stored(load_value(step + n / Block::WIDTH, n % Block::WIDTH));
+    };
     const auto fetch = [&](i32 step) {
 #pragma unroll
-        for (i32 i = 0; i < EACH; i++) {
-            const i32 n = i * ATTENTION_THREADS + threadIdx.x;
-            if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) next[i] = S::stored(load_value(step + n / Block::WIDTH, n % Block::WIDTH));
-        }
+        for (i32 i = 0; i < EACH; i++) fetch_one(step, i, next[i]);
     };
-    fetch(0);
+    if (ATTENTION_AHEAD) fetch(0);
     for (i32 step = 0; step < SIDE; step += STEP) {
         // Weights are there, and values have been read.
         __syncthreads();
-#pragma unroll
+#pragma unroll AT_ONCE
         for (i32 i = 0; i < EACH; i++) {
             const i32 n = i * ATTENTION_THREADS + threadIdx.x;
-            if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) block.values[n / Block::WIDTH][n % Block::WIDTH] = next[i];
+            if constexpr (!ATTENTION_AHEAD) fetch_one(step, i, next[0]);
+            if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) block.values[n / Block::WIDTH][n % Block::WIDTH] = next[ATTENTION_AHEAD ? i : 0];
         }
         // All values are there.
         __syncthreads();
-        if (step + STEP < SIDE) fetch(step + STEP);
+        if (ATTENTION_AHEAD && step + STEP < SIDE) fetch(step + STEP);
         if constexpr (sizeof(typename S::Stored) == 2) {
             const i32 lane = threadIdx.x % 32;
             const auto take = [&](u32 (&x)[4], i32 column) {

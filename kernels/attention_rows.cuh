@@ -12,7 +12,7 @@ static_assert(ATTENTION_HEIGHT % ATTENTION_PART == 0 && ATTENTION_PART % 16 == 0
 constexpr i32 ATTENTION_PIECE = 8;
 // Pieces of a thread that are written out: more share what addresses have in common, and
 // take registers from sums.
-constexpr i32 ATTENTION_AT_ONCE = ATTENTION_BY_GROUPS ? 8 : 1;
+constexpr i32 ATTENTION_AT_ONCE = ATTENTION_BY_GROUPS ? 4 : 1;
 
 // Where a piece of a line lies: lines have one piece more, so that rows that a warp reads
 // together are in different banks.
