@@ -78,10 +78,7 @@ fn works_of_a_plan_are_compiled_side_by_side() {
     context.install(meeting.clone());
     with_context(&context, || {
         let x = Tensor::zeros([64, 64], Device::null());
-        // Two kernels, and the second once more.
-        let y = x.sum(0);
-        let all = [x.matmul(&x), y.clone(), x.sum(0)];
-        crate::realize(&all.iter().collect::<Vec<_>>()).expect("it runs");
+        crate::realize(&[&x.matmul(&x), &x.sum(0)]).expect("it runs");
     });
     assert_eq!(*meeting.compiling.lock().expect("no panic before"), (0, 2));
 }

@@ -42,6 +42,21 @@ fn device() -> Option<CudaBackend> {
     }
 }
 
+/// A sum over the first axis is made in parts, by threads that have their columns for
+/// themselves: a block that shared them would read pieces of many lines.
+#[test]
+fn sums_across_memory_read_whole_lines() {
+    let x = crate::Tensor::zeros([1024, 1024], Device::null());
+    x.realize().expect("a leaf");
+    for (axis, passes) in [(0, 2), (1, 1)] {
+        let report = x.sum(axis).plan().expect("a plan");
+        let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a text");
+        let shader = shader.expect("no work of a user's");
+        assert_eq!(shader.passes.len(), passes, "over axis {axis}");
+        assert_eq!(shader.passes[0].source.contains("lane_above"), axis == 1, "over axis {axis}");
+    }
+}
+
 /// The tiles among ways to compute a kernel.
 fn tiles(choices: &[Choice]) -> impl Iterator<Item = Tile> {
     choices.iter().filter_map(|choice| match *choice {

@@ -189,16 +189,20 @@ fn cramped_gpu() -> Option<WgpuBackend> {
 /// A device of its own that is taken for a GPU, so that kernels are those
 /// that a GPU runs.
 fn taken_for_a_gpu() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
-        device()?;
-        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
-        let own = Arc::get_mut(&mut gpu).expect("the only handle");
-        own.target.adapter = Adapter::Discrete;
-        own.target.few_elements = 0;
-        own.times_choices = false;
-        Some(gpu)
-    });
+    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| as_a_gpu(|_| {}));
     GPU.clone().map(WgpuBackend::of)
+}
+
+/// The same anew, and changed.
+fn as_a_gpu(change: impl FnOnce(&mut Gpu)) -> Option<Arc<Gpu>> {
+    device()?;
+    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let own = Arc::get_mut(&mut gpu).expect("the only handle");
+    own.target.adapter = Adapter::Discrete;
+    own.target.few_elements = 0;
+    own.times_choices = false;
+    change(own);
+    Some(gpu)
 }
 
 /// A device of its own on which no kernel is too small for lanes and tiles.

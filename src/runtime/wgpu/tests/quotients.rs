@@ -3,25 +3,16 @@
 
 use std::sync::Arc;
 
-use super::{device, is_software};
-use crate::base::{DType, Device};
+use super::{as_a_gpu, is_software};
+use crate::base::DType;
 use crate::plan::context::{Context, with_context};
-use crate::render::Adapter;
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
 use crate::tensor::Tensor;
 
 /// A device of its own that is taken for a GPU, with its shaders' texts rewritten.
 fn dividing(rewrite: Option<fn(&str) -> String>) -> Option<WgpuBackend> {
-    device()?;
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
-    let own = Arc::get_mut(&mut gpu).expect("the only handle");
-    own.target.adapter = Adapter::Discrete;
-    own.target.few_elements = 0;
-    own.times_choices = false;
-    own.rewrite = rewrite;
-    Some(WgpuBackend::of(gpu))
+    as_a_gpu(|own| own.rewrite = rewrite).map(WgpuBackend::of)
 }
 
 /// Division by a product with the reciprocal, which is a unit too small and makes zeros of
