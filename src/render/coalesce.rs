@@ -4,7 +4,7 @@
 //! first axis and by 1 along the second is a kernel of `[128]`: no division
 //! recovers positions, and vectors find longer rows.
 
-use crate::kernel::{Affine, Axis, AxisId, Expr, Kernel, Within};
+use crate::kernel::{Affine, Axis, AxisId, Expr, Kernel};
 
 /// The same kernel with as few axes as its addresses allow.
 #[must_use]
@@ -50,24 +50,7 @@ fn joins(kernel: &Kernel, outer: AxisId, inner: AxisId) -> bool {
 
 /// Visits every affine combination of axes in a kernel.
 fn each(kernel: &Kernel, visit: &mut dyn FnMut(&Affine)) {
-    for node in &kernel.exprs {
-        match &node.expr {
-            Expr::Index(affine) => visit(affine),
-            Expr::Inside(within) => visit(&within.value),
-            Expr::Load(_, access) => {
-                visit(&access.affine);
-                access.guard.within.iter().for_each(|within: &Within| visit(&within.value));
-            }
-            Expr::Const(_)
-            | Expr::Arg(_)
-            | Expr::Alu(..)
-            | Expr::Cast(_)
-            | Expr::Bitcast(_)
-            | Expr::Reduce(..)
-            | Expr::Scan(..)
-            | Expr::Accumulator => {}
-        }
-    }
+    kernel.exprs.iter().for_each(|node| node.expr.affines(&mut *visit));
     kernel.stores.iter().for_each(|store| visit(&store.address));
     kernel.scatter.iter().for_each(|scatter| visit(&scatter.address));
 }

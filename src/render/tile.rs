@@ -61,8 +61,10 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let stream = |axis: Option<AxisId>| Some((axis?, streamed_lanes(kernel, target, axis?)?));
     match (stream(inner), stream(outer)) {
         (Some((axis, count)), _) => give_lanes(&mut lanes, 1, axis, count),
-        (None, Some((axis, count))) => give_lanes(&mut lanes, 0, axis, count),
-        (None, None) => {}
+        (None, Some((axis, count))) if !shares_few_points(kernel, target) => {
+            give_lanes(&mut lanes, 0, axis, count);
+        }
+        (None, Some(_) | None) => {}
     }
     let points = kernel.level_points(0) / lanes.count[0];
     let team = team(kernel, target, points, &lanes)?;
@@ -70,6 +72,15 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
     let by_eight = by_eight(kernel, &lanes, target);
     Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four, by_eight })
+}
+
+/// Whether a GPU's workgroups share the rows of points that are too few for several to each.
+fn shares_few_points(kernel: &Kernel, target: &Target) -> bool {
+    const MANY: usize = 1 << 12;
+    target.adapter != Adapter::Cpu
+        && kernel.depth() > 0
+        && kernel.level_points(0) < MANY
+        && !is_across(kernel, target)
 }
 
 /// The layout in which subgroups share rows, few enough for each invocation to hold its own

@@ -75,6 +75,15 @@ inline T exchange(unsigned mask, T value, unsigned from, const char* site) {
     return all[from & 31];
 }
 
+// A bit for each lane whose condition holds.
+inline unsigned vote(unsigned mask, bool holds, const char* site) {
+    bool all[32];
+    cuda_sim_exchange(mask, &holds, sizeof holds, all, site);
+    unsigned bits = 0;
+    for (int lane = 0; lane < 32; lane++) bits |= (mask >> lane & 1u & all[lane]) << lane;
+    return bits;
+}
+
 // Four 8 by 8 matrices whose rows the lanes name.
 inline void take_matrices(unsigned (&x)[4], const void* row, bool transposed, const char* site) {
     const unsigned char* rows[32];
@@ -161,6 +170,8 @@ using cuda_sim::position_in_block;
 #define __syncwarp() ((void)cuda_sim::exchange(~0u, 0, 0, CUDA_SIM_SITE))
 #define KILN_SHARED(name) unsigned char* const name = cuda_sim::cuda_sim_shared()
 #define __shfl_sync(mask, x, lane) cuda_sim::exchange(mask, x, lane, CUDA_SIM_SITE)
+#define __ballot_sync(mask, holds) cuda_sim::vote(mask, holds, CUDA_SIM_SITE)
+#define __ffs(x) __builtin_ffs((int)(x))
 #define __shfl_down_sync(mask, x, by) \
     cuda_sim::exchange(mask, x, cuda_sim::cuda_sim_lane() + (by) > 31 ? cuda_sim::cuda_sim_lane() \
                                                                         : cuda_sim::cuda_sim_lane() + (by), CUDA_SIM_SITE)

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::ir::{AluOp, ScatterMode};
-use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel, ScatterStore};
+use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::emit::Lane;
-use crate::render::c_like::{Dialect, Emitter, wide};
+use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
@@ -63,7 +62,7 @@ pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
     Ok(wide)
 }
 
-fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
+pub(super) fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
     let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
     emitter.team = tiling.team;
     emitter.blocked = tiling.blocked;
@@ -77,13 +76,13 @@ fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitte
 }
 
 /// The number of an invocation among all.
-fn invocation(dialect: &Cuda, workgroup: u32) -> String {
+pub(super) fn invocation(dialect: &Cuda, workgroup: u32) -> String {
     let block = if dialect.wide { "(i64)blockIdx.x" } else { "blockIdx.x" };
     format!("{block} * {workgroup} + threadIdx.x")
 }
 
 /// Defines an index; invocations beyond its end have nothing to do.
-fn start(emitter: &mut Emitter<'_>, name: &str, value: &str, end: usize) {
+pub(super) fn start(emitter: &mut Emitter<'_>, name: &str, value: &str, end: usize) {
     let ty = emitter.dialect.position_type();
     let line = emitter.dialect.define(name, ty, value);
     emitter.out.line(line);
@@ -111,7 +110,7 @@ pub(super) fn reports(kernel: &Kernel) -> bool {
 }
 
 /// Puts a pass together around an emitted body.
-fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
+pub(super) fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
     let kernel = &part.kernel;
     let parameters = Parameters::of(part, reports(kernel));
     let mut body = String::new();
@@ -209,61 +208,4 @@ fn finish_product(emitter: &mut Emitter<'_>, dtype: DType) {
 /// The places in a tile.
 fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
     (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
-}
-
-/// A scatter: updates that may meet are made by one invocation, in order.
-pub fn scatter(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
-    let kernel = &part.kernel;
-    let mut tiling = tile::rows(kernel, target)?;
-    tiling.lanes = crate::render::c_like::Lanes::single(kernel);
-    tiling.team = 1;
-    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
-    tiling.by_eight = tiling.by_four.clone();
-    let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    let updates: usize = scatter.axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
-    let points = kernel.level_points(0) / updates.max(1);
-    start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
-    let axes = wide(kernel, kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)));
-    emitter.positions("point", &axes, 1);
-    let meeting = wide(kernel, scatter.axes.iter().copied());
-    for axis in &meeting {
-        let extent = kernel.axes[axis.index()].extent.to_string();
-        emitter.out.open(dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1));
-    }
-    update(&mut emitter, &dialect, scatter);
-    meeting.iter().for_each(|_| emitter.out.close());
-    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(part, &tiling, &emitter, groups))
-}
-
-fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore) {
-    emitter.define_all(&[scatter.index, scatter.value]);
-    let lane = Lane::default();
-    let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
-    emitter.out.open(format!("if ({index} < 0 || {index} >= {})", scatter.extent));
-    let of = emitter.kernel.exprs[scatter.index.index()].dtype;
-    emitter.out.line(dialect.report(&index, of, scatter.extent));
-    emitter.out.close();
-    emitter.out.open("else");
-    let stride = dialect.position(scatter.stride);
-    let base = emitter.affine(&scatter.address, lane);
-    let at = format!("{base} + {} * {stride}", dialect.narrow(&index));
-    emitter.out.line(dialect.define("target", dialect.position_type(), &at));
-    let op = match scatter.mode {
-        ScatterMode::Set => None,
-        ScatterMode::Add => Some(AluOp::Add),
-        ScatterMode::Mul => Some(AluOp::Mul),
-        ScatterMode::Max => Some(AluOp::Max),
-        ScatterMode::Min => Some(AluOp::Min),
-    };
-    let merged = match op {
-        None => value,
-        Some(op) => {
-            let dtype: DType = scatter.dtype.compute();
-            dialect.alu(op, dtype, &[dialect.element(0, "target"), value])
-        }
-    };
-    emitter.out.line(dialect.store(0, "target", &merged));
-    emitter.out.close();
 }

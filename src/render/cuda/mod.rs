@@ -2,11 +2,12 @@
 //!
 //! - [`attention`]: attention by a template.
 //! - [`dialect`]: how it spells things.
-//! - [`kernel`]: kernels without and with a contraction, scatters.
+//! - [`kernel`]: kernels without and with a contraction.
 //! - [`piece`]: operands of templates that are copied as they are.
 //! - [`plain`]: products that a library computes too.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
 //! - [`scan`]: scans of long rows by a template.
+//! - [`mod@scatter`]: scatters.
 //! - [`tiles`]: which templates, in what sizes.
 //! - [`mod@sort`]: sorting permutations, by a template.
 //!
@@ -22,6 +23,7 @@ pub mod piece;
 pub mod plain;
 pub mod product;
 pub mod scan;
+pub mod scatter;
 pub mod sort;
 pub mod tiles;
 
@@ -71,7 +73,7 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         let pass = match (&part.kernel.attention, &part.kernel.contraction, &part.kernel.scatter) {
             (Some(a), _, _) => attention::render(part, a, target)?,
             (None, Some(c), _) => product::render(part, c, target)?,
-            (None, None, Some(scatter)) => kernel::scatter(part, scatter, target)?,
+            (None, None, Some(scatter)) => scatter::render(part, scatter, target)?,
             (None, None, None) => match scan::shared(&part.kernel, target) {
                 Some(shared) => scan::render(part, &shared, target)?,
                 None => kernel::rows(part, target)?,

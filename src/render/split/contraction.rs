@@ -60,7 +60,7 @@ fn of_piece(part: &Part, c: &Contraction, cut: &Cut, piece: &Piece, block: Memor
     let mut list = |axes: &[AxisId]| axes.iter().map(|&axis| draft.keep_at(axis, 0)).collect::<Vec<_>>();
     let (own, m, n) = (list(&c.batch), list(&c.m), list(&c.n));
     batch.extend(own);
-    let k = draft.keep_rows(cut, piece);
+    let k = draft.keep_rows(cut, piece, 1);
     let points = kernel.level_points(0);
     let address = number.times(points as i64).plus(&draft.point(0));
     let (a, b) = (draft.copy(c.a), draft.copy(c.b));

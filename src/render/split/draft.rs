@@ -3,7 +3,9 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::builder::Builder;
-use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, Guard, Input, Kernel, Store, Within};
+use crate::kernel::{
+    Access, Affine, Axis, AxisId, Expr, ExprId, Guard, Input, Kernel, ScatterStore, Store, Within,
+};
 use crate::render::shader::Memory;
 use crate::render::split::{Cut, Part, Piece};
 
@@ -101,11 +103,11 @@ impl<'k> Draft<'k> {
         (outer.times(cut.each() as i64).plus(&number).plus(&Affine::constant(piece.first as i64)), points)
     }
 
-    /// The rows of a piece, after [`Draft::keep_piece`].
-    pub fn keep_rows(&mut self, cut: &Cut, piece: &Piece) -> Vec<AxisId> {
-        let (row, position) = self.axis(piece.length, 1);
+    /// The rows of a piece, after [`Draft::keep_piece`], as axes of this level.
+    pub fn keep_rows(&mut self, cut: &Cut, piece: &Piece, level: u8) -> Vec<AxisId> {
+        let (row, position) = self.axis(piece.length, level);
         self.axes[cut.axis.index()] = self.axes[cut.axis.index()].plus(&position);
-        let inner = cut.inner.iter().map(|&axis| self.keep_at(axis, 1));
+        let inner = cut.inner.iter().map(|&axis| self.keep_at(axis, level));
         std::iter::once(row).chain(inner.collect::<Vec<_>>()).collect()
     }
 
@@ -248,6 +250,14 @@ impl<'k> Draft<'k> {
             self.stores.push(Store { value, level, address, ..store.clone() });
             self.outputs.push(from.outputs[number]);
         }
+    }
+
+    /// The part that scatters to some memory.
+    pub fn scatter(self, scatter: ScatterStore, to: Memory) -> Part {
+        let mut part = self.finish();
+        part.kernel.scatter = Some(scatter.into());
+        part.outputs = vec![to];
+        part
     }
 
     /// The part.

@@ -9,6 +9,8 @@
 //!   from what comes before it.
 //! - [`contraction`]: the contracted axis is cut into pieces whose products
 //!   are summed.
+//! - [`scatter`]: the updates are cut into parts that change copies of their own,
+//!   which are combined.
 //! - [`fission`]: any other kernel has its reductions and scans computed one
 //!   by one, each by one of the forms above.
 //!
@@ -20,6 +22,7 @@ pub mod draft;
 pub mod fission;
 pub mod reduction;
 pub mod scan;
+pub mod scatter;
 
 use crate::kernel::{AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::render::coalesce::coalesce;
@@ -76,10 +79,15 @@ impl Split {
         let part = Part { kernel: narrow(&coalesce(&part.kernel)), ..part };
         let kernel = &part.kernel;
         // Attention keeps to the limits or is no kernel: `render::attention`.
-        let whole = kernel.scatter.is_some() || kernel.attention.is_some();
         // Rows of rows of nothing are rows.
-        if whole || kernel.points(kernel.depth().min(1)) == 0 {
+        if kernel.attention.is_some() || kernel.points(kernel.depth().min(1)) == 0 {
             return self.parts.push(part);
+        }
+        if let Some(scatter) = &kernel.scatter {
+            return match scatter::cut(kernel, scatter, target) {
+                Some(cut) => scatter::split(self, &part, scatter, &cut, target),
+                None => self.parts.push(part),
+            };
         }
         if kernel.contraction.is_some() {
             return match contraction::cut(kernel, target) {
@@ -96,7 +104,10 @@ impl Split {
                 Some(cut) => scan::split(self, &part, scan, &cut, target),
                 None => self.parts.push(part),
             },
-            Form::Points | Form::Nested if tile::rows(kernel, target).is_ok() => self.parts.push(part),
+            Form::Points if tile::rows(kernel, target).is_ok() => self.parts.push(part),
+            Form::Nested if tile::rows(kernel, target).is_ok() && !is_starved(kernel, target) => {
+                self.parts.push(part);
+            }
             Form::Points | Form::Nested => fission::split(self, &part, target),
         }
     }
@@ -258,6 +269,13 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
         }
     };
     Cut::new(kernel, &axes, parts)
+}
+
+/// Whether the points of a kernel are few and what lies inside them is much, so that its
+/// loops keep more of the device busy one by one.
+fn is_starved(kernel: &Kernel, target: &Target) -> bool {
+    let points = kernel.level_points(0).max(1);
+    wanted(points, kernel.points(kernel.depth()) / points, target).is_some()
 }
 
 /// The parts in which rows are cut where neighbouring points are neighbours in memory, so

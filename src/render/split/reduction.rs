@@ -71,7 +71,7 @@ fn of_piece(part: &Part, cut: &Cut, piece: &Piece, loops: &[ExprId], blocks: &[V
     let mut draft = Draft::new(part, 0);
     let (number, _) = draft.keep_piece(cut, piece);
     draft.keep_levels(0);
-    draft.keep_rows(cut, piece);
+    draft.keep_rows(cut, piece, 1);
     let points = part.kernel.level_points(0);
     let address = number.times(points as i64).plus(&draft.point(0));
     for (&id, blocks) in loops.iter().zip(blocks) {

@@ -28,7 +28,7 @@ pub fn split(split: &mut Split, part: &Part, scan: ExprId, cut: &Cut, target: &T
         let mut draft = Draft::new(part, 0);
         let (number, _) = draft.keep_piece(cut, piece);
         draft.keep_levels(0);
-        draft.keep_rows(cut, piece);
+        draft.keep_rows(cut, piece, 1);
         let x = draft.copy(x);
         let value = draft.builder.expr(Expr::Reduce(monoid, x), of, 0);
         let address = number.times(points as i64).plus(&draft.point(0));
@@ -70,7 +70,7 @@ fn again(part: &Part, scan: (Monoid, ExprId), cut: &Cut, piece: &Piece, blocks: 
     let mut draft = Draft::new(part, 0);
     let (number, _) = draft.keep_piece(cut, piece);
     draft.keep_levels(0);
-    let rows = draft.keep_rows(cut, piece);
+    let rows = draft.keep_rows(cut, piece, 1);
     let Expr::Scan(_, x, _) = *kernel.expr(id) else { panic!("%{} is no scan", id.0) };
     let x = draft.copy(x);
     let own = draft.builder.expr(Expr::Scan(monoid, x, rows[0]), dtype, 1);

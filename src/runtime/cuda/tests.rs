@@ -9,6 +9,7 @@ mod graphs;
 mod planted;
 mod products;
 mod scans;
+mod scatters;
 
 use std::sync::Arc;
 

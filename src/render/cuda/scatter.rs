@@ -1,0 +1,227 @@
+//! Scatters. Updates of one element are made in their order, so that results repeat
+//! bitwise, without a word from one invocation to another: either one invocation makes
+//! all that may meet, or warps own the positions along the scattered axis. A warp looks
+//! at 32 indices at a time and makes the updates that fall to it one after the other, its
+//! lanes side by side where the points differ that one index is for.
+
+use crate::base::DType;
+use crate::ir::{AluOp, ScatterMode};
+use crate::kernel::{AxisId, ExprId, Kernel, ScatterStore};
+use crate::render::c_like::emit::Lane;
+use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::cuda::dialect::Cuda;
+use crate::render::cuda::kernel::{WARP, emitter, finish, invocation, is_wide, start};
+use crate::render::shader::{Pass, Unsupported};
+use crate::render::split::Part;
+use crate::render::split::draft::needed;
+use crate::render::target::Target;
+use crate::render::tile::{self, Tiling};
+
+/// Indices that a lane looks at before the updates of any are made: reads that wait together.
+const AHEAD: usize = 4;
+
+/// The pass of a scatter.
+///
+/// # Errors
+/// What the device lacks.
+pub fn render(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let mut tiling = tile::rows(kernel, target)?;
+    tiling.lanes = Lanes::single(kernel);
+    tiling.team = 1;
+    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
+    tiling.by_eight = tiling.by_four.clone();
+    match Shares::new(kernel, scatter, target) {
+        Some(shares) => by_warps(part, scatter, &tiling, &shares),
+        None => by_invocations(part, scatter, &tiling),
+    }
+}
+
+fn size(kernel: &Kernel, axes: &[AxisId]) -> usize {
+    axes.iter().map(|axis| kernel.axes[axis.index()].extent).product()
+}
+
+/// The axes along which updates may meet, and the others.
+fn axes(kernel: &Kernel, scatter: &ScatterStore) -> (Vec<AxisId>, Vec<AxisId>) {
+    wide(kernel, kernel.level_axes(0)).into_iter().partition(|axis| scatter.axes.contains(axis))
+}
+
+/// One invocation for each point of the axes along which updates do not meet.
+fn by_invocations(part: &Part, scatter: &ScatterStore, tiling: &Tiling) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let mut emitter = emitter(&dialect, kernel, tiling);
+    let (meeting, apart) = axes(kernel, scatter);
+    let points = size(kernel, &apart);
+    start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
+    emitter.positions("point", &apart, 1);
+    for axis in &meeting {
+        let extent = kernel.axes[axis.index()].extent.to_string();
+        emitter.out.open(dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1));
+    }
+    emitter.define_all(&[scatter.index]);
+    let index = emitter.name(scatter.index, Lane::default());
+    report(&mut emitter, &dialect, scatter, &index, None);
+    emitter.out.open("else");
+    update(&mut emitter, &dialect, scatter, &index);
+    emitter.out.close();
+    meeting.iter().for_each(|_| emitter.out.close());
+    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
+    Ok(finish(part, tiling, &emitter, groups))
+}
+
+/// What falls to a warp.
+struct Shares {
+    /// Axes along which updates may meet.
+    meeting: Vec<AxisId>,
+    /// Other axes that the index depends on: a warp is at one position of each.
+    batch: Vec<AxisId>,
+    /// Axes that it does not depend on: a warp's lanes are at 32 of their positions.
+    columns: Vec<AxisId>,
+    /// Warps that share a column's positions along the scattered axis.
+    owners: usize,
+}
+
+impl Shares {
+    /// `None` where invocations are many, or their updates few.
+    fn new(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Option<Shares> {
+        const LEAST_UPDATES: usize = WARP / 2;
+        const INVOCATIONS: usize = 1 << 10;
+        const WARPS: usize = 32;
+        let processors = target.nvidia.map_or(1, |nvidia| nvidia.processors);
+        let (meeting, apart) = axes(kernel, scatter);
+        let busy = size(kernel, &apart) >= processors * INVOCATIONS;
+        if busy || size(kernel, &meeting) < LEAST_UPDATES {
+            return None;
+        }
+        let decides = behind(kernel, scatter.index);
+        let (batch, columns): (Vec<AxisId>, Vec<AxisId>) =
+            apart.into_iter().partition(|axis| decides[axis.index()]);
+        let warps = size(kernel, &batch) * size(kernel, &columns).div_ceil(WARP);
+        let owners = (processors * WARPS / warps.max(1)).clamp(1, scatter.extent.max(1));
+        Some(Shares { meeting, batch, columns, owners })
+    }
+}
+
+/// Which axes a value depends on.
+fn behind(kernel: &Kernel, id: ExprId) -> Vec<bool> {
+    let mut seen = vec![false; kernel.axes.len()];
+    for id in needed(kernel, &[id], |_| false) {
+        kernel.expr(id).affines(|affine| affine.terms.iter().for_each(|(axis, _)| seen[axis.index()] = true));
+    }
+    seen
+}
+
+fn by_warps(
+    part: &Part,
+    scatter: &ScatterStore,
+    tiling: &Tiling,
+    shares: &Shares,
+) -> Result<Pass, Unsupported> {
+    let kernel = &part.kernel;
+    let dialect = Cuda::of(kernel, is_wide(kernel)?);
+    let mut emitter = emitter(&dialect, kernel, tiling);
+    let (columns, owners) = (size(kernel, &shares.columns), shares.owners);
+    let groups = columns.div_ceil(WARP);
+    let warps = size(kernel, &shares.batch) * owners * groups;
+    let position = |value: usize| dialect.position(value as i64);
+    let ty = dialect.position_type();
+    let warp = format!("({}) / {WARP}", invocation(&dialect, tiling.workgroup));
+    start(&mut emitter, "warp", &warp, warps);
+    emitter.out.line(format!("const i32 lane = threadIdx.x % {WARP};"));
+    for (name, value) in [
+        ("batch", format!("warp / {}", position(owners * groups))),
+        ("owner", format!("warp / {} % {}", position(groups), position(owners))),
+        ("column", format!("warp % {} * {WARP} + lane", position(groups))),
+        ("low", format!("owner * {}", position(scatter.extent.div_ceil(owners)))),
+    ] {
+        emitter.out.line(dialect.define(name, ty, &value));
+    }
+    emitter.positions("batch", &shares.batch, 1);
+    emitter.positions("column", &shares.columns, 1);
+    let updates = size(kernel, &shares.meeting);
+    emitter.out.open(dialect.for_loop("first", "0", &position(updates), WARP * AHEAD));
+    look(&mut emitter, &dialect, scatter, shares);
+    emitter.out.line("#pragma unroll");
+    emitter.out.open(format!("for (i32 ahead = 0; ahead < {AHEAD}; ahead++)"));
+    emitter.out.line("u32 left = __ballot_sync(~0u, own[ahead] >= 0);");
+    emitter.out.open("while (left != 0)");
+    emitter.out.line("const u32 next = __ffs(left) - 1;");
+    emitter.out.line("left &= left - 1;");
+    emitter.out.line(dialect.define("index", ty, "__shfl_sync(~0u, own[ahead], next)"));
+    emitter.out.line(dialect.define("update", ty, &format!("first + ahead * {WARP} + (i32)next")));
+    emitter.out.open(format!("if (column < {})", position(columns)));
+    emitter.positions("update", &shares.meeting, 1);
+    update(&mut emitter, &dialect, scatter, "index");
+    (0..4).for_each(|_| emitter.out.close());
+    let blocks = (warps as u64 * WARP as u64).div_ceil(u64::from(tiling.workgroup));
+    Ok(finish(part, tiling, &emitter, blocks))
+}
+
+/// The indices of some updates that fall to a warp, in `own`; -1 for others.
+fn look(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, shares: &Shares) {
+    let kernel = emitter.kernel;
+    let width = dialect.position(scatter.extent.div_ceil(shares.owners) as i64);
+    let updates = dialect.position(size(kernel, &shares.meeting) as i64);
+    let ty = dialect.position_type();
+    emitter.out.line(dialect.array("own", ty, AHEAD));
+    emitter.out.line("#pragma unroll");
+    emitter.out.open(format!("for (i32 ahead = 0; ahead < {AHEAD}; ahead++)"));
+    emitter.out.line(dialect.define("update", ty, &format!("first + ahead * {WARP} + lane")));
+    emitter.out.line("own[ahead] = -1;");
+    emitter.out.open(format!("if (update < {updates})"));
+    emitter.positions("update", &shares.meeting, 1);
+    let mark = emitter.mark();
+    emitter.define_all(&[scatter.index]);
+    let index = emitter.name(scatter.index, Lane::default());
+    // By one of the warps that look at it.
+    report(emitter, dialect, scatter, &index, Some("owner == 0 && column == lane"));
+    let index = dialect.narrow(&index);
+    emitter.out.open(format!("else if ({index} >= low && {index} < low + {width})"));
+    emitter.out.line(format!("own[ahead] = {index};"));
+    emitter.forget(mark);
+    (0..3).for_each(|_| emitter.out.close());
+}
+
+/// A branch for indices out of range, which are reported, where a condition holds.
+fn report(
+    emitter: &mut Emitter<'_>,
+    dialect: &Cuda,
+    scatter: &ScatterStore,
+    index: &str,
+    when: Option<&str>,
+) {
+    let dtype = emitter.kernel.exprs[scatter.index.index()].dtype;
+    emitter.out.open(format!("if ({index} < 0 || {index} >= {})", scatter.extent));
+    let report = dialect.report(index, dtype, scatter.extent);
+    emitter.out.line(when.map_or(report.clone(), |when| format!("if ({when}) {report}")));
+    emitter.out.close();
+}
+
+/// Makes one update, at an index in range.
+fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, index: &str) {
+    let mark = emitter.mark();
+    emitter.define_all(&[scatter.value]);
+    let lane = Lane::default();
+    let value = emitter.name(scatter.value, lane);
+    let stride = dialect.position(scatter.stride);
+    let base = emitter.affine(&scatter.address, lane);
+    let at = format!("{base} + {} * {stride}", dialect.narrow(index));
+    emitter.out.line(dialect.define("target", dialect.position_type(), &at));
+    let op = match scatter.mode {
+        ScatterMode::Set => None,
+        ScatterMode::Add => Some(AluOp::Add),
+        ScatterMode::Mul => Some(AluOp::Mul),
+        ScatterMode::Max => Some(AluOp::Max),
+        ScatterMode::Min => Some(AluOp::Min),
+    };
+    let merged = match op {
+        None => value,
+        Some(op) => {
+            let dtype: DType = scatter.dtype.compute();
+            dialect.alu(op, dtype, &[dialect.element(0, "target"), value])
+        }
+    };
+    emitter.out.line(dialect.store(0, "target", &merged));
+    emitter.forget(mark);
+}
