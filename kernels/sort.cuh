@@ -2,7 +2,9 @@
 // (Batcher 1968). Keys are unsigned integers that sort as the elements do; the place
 // decides ties, which makes the network stable. A line is padded to a power of two with
 // keys above all. A block sorts or merges a stretch of neighbours in memory that it
-// shares; what lies further apart meets in the device's memory, a launch a stage.
+// shares; what lies further apart meets in the device's memory, a launch a stage. Where
+// few places are wanted, each stretch keeps but its first few entries, launch after launch,
+// until one stretch has all that are left of a line.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 typedef u32 Key;
@@ -12,8 +14,10 @@ constexpr i32 STRETCH = 256, STRETCH_RUNS = 8;
 // The extents: of a line, of one with what pads it, and what power of two that is.
 constexpr Place LINES = 3, LENGTH = 3701, PADDED = 4096;
 constexpr i32 RUNS = 12;
-// How many of the sorted elements are wanted.
+// How many of the sorted elements are wanted, and how many entries a stretch keeps
+// where they are few, a power of two.
 constexpr Place COUNT = 3701;
+constexpr i32 KEPT = STRETCH;
 struct Sort {
     Key* keys;
     u32* places;
@@ -27,7 +31,7 @@ struct Sort {
 };
 // TEMPLATE
 
-constexpr i32 THREADS = STRETCH / 2;
+constexpr i32 PAIRS = STRETCH / 2, THREADS = PAIRS < 512 ? PAIRS : 512;
 
 // A stretch of a network.
 struct Shared {
@@ -42,11 +46,11 @@ KILN_FUNCTION T lower(T number, T distance) {
 }
 
 // Exchanges two entries that are in the wrong order; which that is depends on where
-// they are in runs of `2 << run`.
+// they are in runs of `2 << run`, among so many that are sorted.
 template <class T>
-KILN_FUNCTION void exchange(Key* keys, u32* places, T low, T distance, Place at, i32 run) {
+KILN_FUNCTION void exchange(Key* keys, u32* places, T low, T distance, Place at, i32 run, Place sorted) {
     const T high = low + distance;
-    const bool descends = (at & (PADDED - 1) & ((Place)2 << run)) != 0;
+    const bool descends = (at & (sorted - 1) & ((Place)2 << run)) != 0;
     const Key a = keys[low], b = keys[high];
     const u32 p = places[low], q = places[high];
     if ((a > b || (a == b && p > q)) == descends) return;
@@ -56,6 +60,20 @@ KILN_FUNCTION void exchange(Key* keys, u32* places, T low, T distance, Place at,
     places[high] = p;
 }
 
+// The stages of runs from one to another, those within a stretch.
+KILN_FUNCTION void merge(Shared& block, Place first, i32 run, i32 last, Place sorted) {
+    for (; run <= last; run++) {
+        for (i32 distance = run < STRETCH_RUNS ? 1 << run : PAIRS; distance > 0; distance /= 2) {
+            __syncthreads();
+            for (i32 pair = threadIdx.x; pair < PAIRS; pair += THREADS) {
+                const i32 low = lower(pair, distance);
+                exchange(block.keys, block.places, low, distance, first + low, run, sorted);
+            }
+        }
+    }
+    __syncthreads();
+}
+
 // An entry as a network starts with it; above all beyond the end of its line.
 KILN_FUNCTION void start(const Sort& own, Shared& block, i32 at, Place entry) {
     const Place line = entry / PADDED, position = entry % PADDED;
@@ -63,15 +81,49 @@ KILN_FUNCTION void start(const Sort& own, Shared& block, i32 at, Place entry) {
     block.places[at] = (u32)position;
 }
 
-KILN_FUNCTION void finish(const Sort& own, const Shared& block, i32 at, Place entry) {
-    const Place line = entry / PADDED, position = entry % PADDED;
+// Where a sorted entry goes, of lines with so many.
+KILN_FUNCTION void finish(const Sort& own, const Shared& block, i32 at, Place entry, Place padded) {
+    const Place line = entry / padded, position = entry % padded;
     if (line < LINES && position < COUNT) own.store_place(line, position, block.places[at]);
+}
+
+// The few first entries of every stretch.
+KILN_FUNCTION void select(const Sort& own) {
+    __shared__ Shared block;
+    // What a launch leaves is behind what it reads, or before it.
+    constexpr Place BEHIND = LINES * (PADDED / STRETCH) * KEPT;
+    const i32 launch = own.number();
+    Place padded = PADDED;
+    for (i32 before = 0; before < launch; before++) padded = padded / STRETCH * KEPT;
+    const Place from = launch % 2 == 0 ? BEHIND : 0, to = BEHIND - from;
+    const Place first = (Place)blockIdx.x * STRETCH;
+    if (first >= LINES * padded) return;
+    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
+        const bool is_inside = first + at < LINES * padded;
+        if (launch == 0) {
+            start(own, block, at, first + at);
+        } else {
+            block.keys[at] = is_inside ? own.keys[from + first + at] : ~(Key)0;
+            block.places[at] = is_inside ? own.places[from + first + at] : ~0u;
+        }
+    }
+    const Place sorted = padded < STRETCH ? padded : STRETCH;
+    i32 runs = 0;
+    while ((Place)1 << runs < sorted) runs++;
+    merge(block, first, 0, runs - 1, sorted);
+    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
+        if (padded <= STRETCH) {
+            finish(own, block, at, first + at, padded);
+        } else if (at < KEPT) {
+            own.keys[to + (Place)blockIdx.x * KEPT + at] = block.keys[at];
+            own.places[to + (Place)blockIdx.x * KEPT + at] = block.places[at];
+        }
+    }
 }
 
 KILN_FUNCTION void sort(const Sort& own) {
     __shared__ Shared block;
     const Place first = (Place)blockIdx.x * STRETCH;
-    const i32 thread = threadIdx.x;
     // Launch 0 has all runs of a stretch. Of a longer run, each stage between
     // stretches is a launch, and all those within them are one.
     i32 stage = own.number() - 1, run = STRETCH_RUNS;
@@ -81,10 +133,14 @@ KILN_FUNCTION void sort(const Sort& own) {
         run += 1;
     }
     if (!starts && stage <= run - STRETCH_RUNS) {
-        const Place distance = (Place)1 << (run - stage), low = lower((Place)blockIdx.x * THREADS + thread, distance);
-        return exchange(own.keys, own.places, low, distance, low, run);
+        const Place distance = (Place)1 << (run - stage);
+        for (i32 pair = threadIdx.x; pair < PAIRS; pair += THREADS) {
+            const Place low = lower((Place)blockIdx.x * PAIRS + pair, distance);
+            exchange(own.keys, own.places, low, distance, low, run, PADDED);
+        }
+        return;
     }
-    for (i32 at = thread; at < STRETCH; at += THREADS) {
+    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
         if (starts) {
             start(own, block, at, first + at);
         } else {
@@ -93,17 +149,10 @@ KILN_FUNCTION void sort(const Sort& own) {
         }
     }
     const i32 last = starts ? minimum(STRETCH_RUNS, RUNS) - 1 : run;
-    for (run = starts ? 0 : run; run <= last; run++) {
-        for (i32 distance = run < STRETCH_RUNS ? 1 << run : THREADS; distance > 0; distance /= 2) {
-            __syncthreads();
-            const i32 low = lower(thread, distance);
-            exchange(block.keys, block.places, low, distance, first + low, run);
-        }
-    }
-    __syncthreads();
-    for (i32 at = thread; at < STRETCH; at += THREADS) {
+    merge(block, first, starts ? 0 : run, last, PADDED);
+    for (i32 at = threadIdx.x; at < STRETCH; at += THREADS) {
         if (last == RUNS - 1) {
-            finish(own, block, at, first + at);
+            finish(own, block, at, first + at, PADDED);
         } else {
             own.keys[first + at] = block.keys[at];
             own.places[first + at] = block.places[at];

@@ -13,7 +13,11 @@ use crate::render::shader::{Memory, Shader, Unsupported};
 const TEMPLATE: &str = include_str!("../../../kernels/sort.cuh");
 
 /// Elements that a block sorts, at most and at least.
-const STRETCH: [usize; 2] = [1024, 64];
+const STRETCH: [usize; 2] = [4096, 64];
+/// Elements that it sorts where a sort keeps few of them: its threads have a pair each.
+const STRETCH_OF_FEW: usize = 1024;
+/// Threads of a block, at most.
+const THREADS: usize = 512;
 
 /// The extents of a sort.
 struct Sizes {
@@ -23,6 +27,8 @@ struct Sizes {
     lines: usize,
     /// Elements that a block sorts in memory that it shares.
     stretch: usize,
+    /// Those that it keeps.
+    kept: usize,
     /// The type of keys, and its bytes.
     key: (&'static str, usize),
     /// The type of positions.
@@ -42,9 +48,13 @@ impl Sizes {
         let total = lines * padded;
         let key = if sort.dtype.size() == 8 { ("u64", 8) } else { ("u32", 4) };
         let inner = sort.inner().max(1);
+        let few = sort.count.next_power_of_two();
+        let selects = few <= STRETCH_OF_FEW / 8 && padded > STRETCH_OF_FEW;
+        let most = if selects { STRETCH_OF_FEW } else { most };
         let stretch = total.next_power_of_two().clamp(least, most);
+        let kept = if selects { few } else { stretch };
         let place = if total > i32::MAX as usize - most { "i64" } else { "i32" };
-        Ok(Sizes { length, padded, inner, lines, stretch, key, place })
+        Ok(Sizes { length, padded, inner, lines, stretch, kept, key, place })
     }
 
     /// All elements, with those that lines are padded with.
@@ -52,9 +62,28 @@ impl Sizes {
         self.lines * self.padded
     }
 
+    /// Whether stretches keep but their first entries.
+    fn selects(&self) -> bool {
+        self.kept < self.stretch
+    }
+
+    /// Entries between launches.
+    fn entries(&self) -> usize {
+        if !self.selects() {
+            return self.total();
+        }
+        let first = self.lines * self.padded / self.stretch * self.kept;
+        2 * first
+    }
+
     /// Launches: one for what blocks sort by themselves, and for each longer run one a
-    /// stage between blocks and one for those within.
+    /// stage between blocks and one for those within; of few entries, one each time that
+    /// stretches keep theirs.
     fn launches(&self) -> u32 {
+        if self.selects() {
+            let left = |&padded: &usize| (padded > self.stretch).then(|| padded / self.stretch * self.kept);
+            return std::iter::successors(Some(self.padded), left).count() as u32;
+        }
         let longer = self.padded.div_ceil(self.stretch).trailing_zeros();
         1 + longer * (longer + 3) / 2
     }
@@ -71,8 +100,9 @@ pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
     parameters.pointer(Memory::Scratch(1), "u32", "places");
     parameters.input(0, sort.dtype);
     parameters.output(0, DType::I64);
-    let threads = sizes.stretch as u32 / 2;
-    let body = format!("    sort(Sort{{{}}});\n", parameters.names(0).join(", "));
+    let threads = (sizes.stretch / 2).min(THREADS) as u32;
+    let way = if sizes.selects() { "select" } else { "sort" };
+    let body = format!("    {way}(Sort{{{}}});\n", parameters.names(0).join(", "));
     let source = header(sort, &sizes, &parameters)
         + template(TEMPLATE)
         + &function("sort", &parameters, 0, threads, &body);
@@ -81,19 +111,20 @@ pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
     let mut scratch = vec![0; 2];
     if launches > 1 {
         (pass.chunk, pass.chunks_end) = (1, launches);
-        scratch = vec![sizes.key.1 * sizes.total(), 4 * sizes.total()];
+        scratch = vec![sizes.key.1 * sizes.entries(), 4 * sizes.entries()];
     }
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch })
 }
 
 /// What stands before the template.
 fn header(sort: &Sort, sizes: &Sizes, parameters: &Parameters) -> String {
-    let Sizes { length, padded, inner, lines, stretch, key: (key, _), place } = *sizes;
+    let Sizes { length, padded, inner, lines, stretch, kept, key: (key, _), place } = *sizes;
     let mut text = format!("typedef {key} Key;\ntypedef {place} Place;\n");
     let (runs, all) = (stretch.trailing_zeros(), padded.trailing_zeros());
     let _ = writeln!(text, "constexpr i32 STRETCH = {stretch}, STRETCH_RUNS = {runs}, RUNS = {all};");
     let _ = writeln!(text, "constexpr Place LINES = {lines}, LENGTH = {length}, PADDED = {padded};");
     let _ = writeln!(text, "constexpr Place COUNT = {};", sort.count);
+    let _ = writeln!(text, "constexpr i32 KEPT = {kept};");
     text += "struct Sort {\n";
     text += &parameters.fields(0);
     text += &method("i32", "number", "", "        return (i32)first;\n");
