@@ -107,7 +107,9 @@ impl Dialect for Wgsl {
             DType::F32 => match from {
                 DType::Bool => format!("truth_f32({x})"),
                 DType::F16 | DType::BF16 | DType::F32 => x.into(),
-                DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F64 => format!("f32({x})"),
+                // Compilers know positions, and would drop a product with one that is zero.
+                DType::U8 | DType::I32 | DType::U32 | DType::I64 => format!("opaque_f32(f32({x}))"),
+                DType::F64 => format!("f32({x})"),
             },
             DType::F64 => match from {
                 DType::Bool => format!("truth_f64({x})"),

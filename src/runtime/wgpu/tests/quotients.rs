@@ -1,4 +1,4 @@
-//! Quotients, logarithms and powers as GPUs compute them, on an adapter and on one whose division is
+//! Quotients, products, logarithms and powers as GPUs compute them, on an adapter and on one whose division is
 //! as rough as a GPU's may be.
 
 use std::sync::Arc;
@@ -129,6 +129,27 @@ fn what_is_divided_by_itself_is_not_always_one() {
         }
         for have in all {
             assert!(have[..4].iter().all(|y| y.is_nan()) && have[4..] == [1.0, 1.0], "{have:?}");
+        }
+    });
+}
+
+/// A compiler that sees that a position is zero drops the product with it.
+#[test]
+fn an_infinity_times_a_position_that_is_zero_is_no_number() {
+    let Some(backend) = dividing(None) else { return };
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    with_context(&context, || {
+        let infinities = Tensor::from_vec(vec![f32::INFINITY; 3], [3, 1], name);
+        // One position that is 0, and one of two that is.
+        for count in [1, 2] {
+            let positions = Tensor::arange(0, count, 1, name).to_dtype(DType::F32);
+            let have = (&infinities * positions).to_vec::<f32>().expect("products");
+            let is_right = |(at, y): (usize, &f32)| match at as i64 % count {
+                0 => y.is_nan(),
+                _ => *y == f32::INFINITY,
+            };
+            assert!(have.iter().enumerate().all(is_right), "{have:?}");
         }
     });
 }
