@@ -33,7 +33,7 @@ build() {
     mkdir -p "$folder/programs"
     {
         cargo test --no-run --message-format=json --lib --test faults --test fuzz --test corpus --test precision
-        cargo bench --no-run --message-format=json --bench peers --bench large
+        cargo bench --no-run --message-format=json --bench peers --bench large --bench survey
     } | executables | while read -r name path; do
         strip -o "$folder/programs/$name" "$path"
     done
@@ -80,6 +80,7 @@ run() {
     if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         check "benchmarks: torch" bench "$lines" python3 benches/peers_torch.py cuda eager
         check "benchmarks: torch.compile" bench "$lines" python3 benches/peers_torch.py cuda compile
+        check "survey: what is furthest behind torch" python3 benches/survey.py "$programs/survey" --device cuda --large
     else
         echo "skipped: no torch with CUDA, so nothing to compare with"
     fi

@@ -14,8 +14,8 @@ use std::time::Instant;
 use clap::Parser;
 use kiln::prelude::*;
 use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
+use support::item::{self, Item, gradient};
 use support::report;
-use support::spec::{Input, input};
 
 /// Runs work of other shapes.
 #[derive(Parser)]
@@ -27,10 +27,6 @@ struct Arguments {
     #[arg(long, hide = true)]
     bench: bool,
 }
-
-/// A piece of work: its name, its inputs by shape, the type they have, and
-/// what is computed.
-struct Item(&'static str, &'static [&'static [usize]], DType, fn(&[Tensor]) -> Tensor);
 
 use DType::{BF16, F16, F32};
 
@@ -114,15 +110,6 @@ const ITEMS: &[Item] = &[
     }),
 ];
 
-/// The gradient of the mean square of `call`'s result, in one row.
-fn gradient(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
-    let x: Vec<Tensor> = x.iter().map(|x| x.detach().requires_grad()).collect();
-    let loss = call(&x).square().mean(..);
-    let gradients = kiln::grad(&loss, &x.iter().collect::<Vec<_>>());
-    let rows: Vec<Tensor> = gradients.iter().map(|g| g.reshape([g.numel()])).collect();
-    Tensor::cat(&rows.iter().collect::<Vec<_>>(), 0)
-}
-
 fn main() -> ExitCode {
     let device = Arguments::parse().device;
     let start = Instant::now();
@@ -131,32 +118,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let init_ms = start.elapsed().as_secs_f64() * 1e3;
-    ITEMS.iter().filter(|item| report::wanted(item.0)).for_each(|item| run(device, item));
+    ITEMS.iter().filter(|item| report::wanted(item.0)).for_each(|item| item::run(device, item));
     report::process_line(&device.to_string(), init_ms);
     ExitCode::SUCCESS
-}
-
-/// The n-th input of an item.
-fn leaf(shape: &'static [usize], number: usize, dtype: DType, device: Device) -> Tensor {
-    let values = Input::values(&input(shape, number as u32 + 1, 1.0, 0.0));
-    let tensor = Tensor::from_vec(values, shape, device).to_dtype(dtype);
-    // On the device before anything is timed.
-    tensor.realize().cloned().unwrap_or(tensor)
-}
-
-fn run(device: Device, Item(name, shapes, dtype, call): &Item) {
-    let inputs: Vec<Tensor> =
-        shapes.iter().enumerate().map(|(number, shape)| leaf(shape, number, *dtype, device)).collect();
-    let mut sums = (f64::NAN, f64::NAN);
-    let timing = report::time(
-        || {
-            let result = call(&inputs);
-            if let Err(error) = result.realize().and_then(|_| device.synchronize()) {
-                eprintln!("{name}: {error}");
-            }
-            result
-        },
-        |result| sums = result.to_dtype(F32).to_vec().map_or(sums, |values| report::sums(&values)),
-    );
-    report::line(&device.to_string(), name, &timing, sums);
 }

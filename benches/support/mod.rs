@@ -2,5 +2,6 @@
 // Each benchmark uses a part of it.
 #![allow(dead_code)]
 
+pub mod item;
 pub mod report;
 pub mod spec;

@@ -7,7 +7,7 @@
 //! - [`plain`]: products that a library computes too.
 //! - [`mod@product`]: contractions by templates, in parts of their depth.
 //! - [`scan`]: scans of long rows by a template.
-//! - [`mod@scatter`]: scatters.
+//! - [`mod@scatter`]: updates by index.
 //! - [`tiles`]: which templates, in what sizes.
 //! - [`mod@sort`]: sorting permutations, by a template.
 //!

@@ -61,7 +61,7 @@ fn the_last_update_stays_where_every_point_has_its_own_index() {
         }
     }
     let base = Tensor::full([ELEMENTS, COLUMNS], -1.0, Device::cuda(0));
-    let have = base.scatter(0, &on_device(index, &[ROWS, COLUMNS]), &on_device(x, &[ROWS, COLUMNS]));
+    let have = base.scatter(0, &on_device(index, &[ROWS, COLUMNS]), on_device(x, &[ROWS, COLUMNS]));
     assert_eq!(have.to_vec::<f32>().expect("values"), want);
 }
 

@@ -1,0 +1,52 @@
+//! Pieces of work by name: what each computes on inputs of which shapes, and how it is timed.
+
+use kiln::prelude::*;
+
+use super::report;
+use super::spec::{Input, input};
+
+/// A piece of work: its name, its inputs by shape, the type they have, and
+/// what is computed.
+pub struct Item(pub &'static str, pub &'static [&'static [usize]], pub DType, pub fn(&[Tensor]) -> Tensor);
+
+/// The gradient of the mean square of `call`'s result by all inputs, in one row.
+pub fn gradient(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
+    let x: Vec<Tensor> = x.iter().map(|x| x.detach().requires_grad()).collect();
+    let loss = call(&x).square().mean(..);
+    let gradients = kiln::grad(&loss, &x.iter().collect::<Vec<_>>());
+    let rows: Vec<Tensor> = gradients.iter().map(|g| g.reshape([g.numel()])).collect();
+    Tensor::cat(&rows.iter().collect::<Vec<_>>(), 0)
+}
+
+/// The gradient of `call`'s result, one number, by the first input.
+pub fn gradient_of_the_first(x: &[Tensor], call: impl Fn(&[Tensor]) -> Tensor) -> Tensor {
+    let mut x: Vec<Tensor> = x.to_vec();
+    x[0] = x[0].detach().requires_grad();
+    kiln::grad(&call(&x), &[&x[0]])[0].clone()
+}
+
+/// The n-th input of an item.
+fn leaf(shape: &'static [usize], number: usize, dtype: DType, device: Device) -> Tensor {
+    let values = Input::values(&input(shape, number as u32 + 1, 1.0, 0.0));
+    let tensor = Tensor::from_vec(values, shape, device).to_dtype(dtype);
+    // On the device before anything is timed.
+    tensor.realize().cloned().unwrap_or(tensor)
+}
+
+/// Times an item, and prints its line.
+pub fn run(device: Device, Item(name, shapes, dtype, call): &Item) {
+    let inputs: Vec<Tensor> =
+        shapes.iter().enumerate().map(|(number, shape)| leaf(shape, number, *dtype, device)).collect();
+    let mut sums = (f64::NAN, f64::NAN);
+    let timing = report::time(
+        || {
+            let result = call(&inputs);
+            if let Err(error) = result.realize().and_then(|_| device.synchronize()) {
+                eprintln!("{name}: {error}");
+            }
+            result
+        },
+        |result| sums = result.to_dtype(DType::F32).to_vec().map_or(sums, |values| report::sums(&values)),
+    );
+    report::line(&device.to_string(), name, &timing, sums);
+}
