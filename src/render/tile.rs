@@ -32,7 +32,7 @@ const QUICK: usize = 256;
 const SUBGROUPS: [usize; 3] = [1, 2, 4];
 
 /// Invocations that keep a GPU's memory busy without sharing their rows.
-const COALESCED: usize = 1 << 12;
+pub(in crate::render) const COALESCED: usize = 1 << 12;
 
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,10 +181,13 @@ fn innermost(kernel: &Kernel, level: u8) -> Option<AxisId> {
 }
 
 /// Whether a GPU's neighbouring invocations read neighbours in memory only where they have
-/// neighbouring points: what shares the rows of one would read pieces of many lines.
+/// neighbouring points: what shares the rows of one would read pieces of many lines. Of what
+/// has an element for each row of each point: what is the same for all points is little.
 pub fn is_across(kernel: &Kernel, target: &Target) -> bool {
-    let runs = |level| innermost(kernel, level).is_some_and(|axis| is_neighbourly(kernel, axis));
-    target.adapter != Adapter::Cpu && runs(0) && !runs(1)
+    let (Some(outer), Some(inner)) = (innermost(kernel, 0), innermost(kernel, 1)) else { return false };
+    let runs =
+        |axis, other| accesses(kernel).any(|(x, _)| x.coefficient(axis) == 1 && x.coefficient(other) != 0);
+    target.adapter != Adapter::Cpu && runs(outer, inner) && !runs(inner, outer)
 }
 
 /// Whether some load or store runs along an axis through memory.
@@ -199,11 +202,15 @@ fn moves_halves(kernel: &Kernel, axis: AxisId) -> bool {
 
 /// Types of what loads and stores move that run along an axis through memory.
 fn along(kernel: &Kernel, axis: AxisId) -> impl Iterator<Item = DType> {
+    let runs = accesses(kernel).filter(move |(address, _)| address.coefficient(axis) == 1);
+    runs.map(|(_, dtype)| dtype)
+}
+
+/// Addresses of loads and stores, with the types that they move.
+fn accesses(kernel: &Kernel) -> impl Iterator<Item = (&Affine, DType)> {
     let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
     let loads = loads.map(|(slot, access)| (&access.affine, kernel.inputs[slot as usize].dtype));
-    let stores = kernel.stores.iter().map(|store| (&store.address, store.dtype));
-    let runs = move |address: &Affine| address.coefficient(axis) == 1;
-    loads.chain(stores).filter(move |(address, _)| runs(address)).map(|(_, dtype)| dtype)
+    loads.chain(kernel.stores.iter().map(|store| (&store.address, store.dtype)))
 }
 
 /// How many invocations share the rows of a point.

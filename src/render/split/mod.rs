@@ -272,10 +272,13 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
 }
 
 /// Whether the points of a kernel are few and what lies inside them is much, so that its
-/// loops keep more of the device busy one by one.
+/// loops keep more of the device busy one by one: in parts, or with points that read
+/// neighbours where rows do not.
 fn is_starved(kernel: &Kernel, target: &Target) -> bool {
-    let points = kernel.level_points(0).max(1);
-    wanted(points, kernel.points(kernel.depth()) / points, target).is_some()
+    let (points, rows) = (kernel.level_points(0).max(1), kernel.level_points(1));
+    let across = points < tile::COALESCED && tile::is_across(kernel, target);
+    let rows_apart = across && for_coalescing(points, rows).is_some();
+    rows_apart || wanted(points, kernel.points(kernel.depth()) / points, target).is_some()
 }
 
 /// The parts in which rows are cut where neighbouring points are neighbours in memory, so

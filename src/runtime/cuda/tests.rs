@@ -58,6 +58,32 @@ fn sums_across_memory_read_whole_lines() {
     }
 }
 
+/// Sums over the first axis beside what is stored for each of its positions: they are made
+/// apart, though numbers that all columns share lie along the rows.
+#[test]
+fn sums_across_memory_beside_stores_are_made_apart() {
+    let build = |device| {
+        let x: Vec<f32> = (0..1024 * 256).map(|i| (i % 13) as f32 - 6.0).collect();
+        let x = crate::Tensor::from_vec(x, [1024, 256], device);
+        let means: Vec<f32> = (0..1024).map(|i| (i % 7) as f32).collect();
+        let means = crate::Tensor::from_vec(means, [1024, 1], device);
+        [&x, &means].map(|leaf| leaf.realize().expect("a leaf"));
+        let y = (x - means) * 0.5;
+        [y.sum(0), y]
+    };
+    let [sum, y] = build(Device::null());
+    let report = crate::tensor::plan::plan(&[&sum, &y]).expect("a plan");
+    let work = report.kernels.last().expect("a kernel").work();
+    let shader = cuda::render_work(work, &Target::cuda()).expect("a text").expect("no work of a user's");
+    let most = shader.passes.iter().map(|pass| pass.groups * u64::from(pass.workgroup)).max();
+    assert!(shader.passes.len() > 1 && most >= Some(1024 * 256 / 4), "{} passes", shader.passes.len());
+    if device().is_none() {
+        return;
+    }
+    let values = |device| build(device).map(|x| x.to_vec::<f32>().expect("values"));
+    assert_eq!(values(Device::cuda(0)), values(Device::cpu()));
+}
+
 /// The tiles among ways to compute a kernel.
 fn tiles(choices: &[Choice]) -> impl Iterator<Item = Tile> {
     choices.iter().filter_map(|choice| match *choice {
