@@ -1,11 +1,12 @@
-//! Operands of templates whose elements are copied to shared memory as they are, by pieces
-//! of 16 bytes.
+//! How operands of templates lie in memory; those whose elements are copied to shared memory
+//! as they are, by pieces of 16 bytes.
 
 use crate::base::DType;
-use crate::kernel::{AxisId, Expr, ExprId, Kernel};
+use crate::kernel::{Access, AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::tiles::unwidened;
+use crate::render::split::draft::needed;
 use crate::render::target::Target;
 
 /// Bytes of a piece.
@@ -57,4 +58,24 @@ impl Copied {
         let address = emitter.affine(&access.affine, lane);
         emitter.out.line(format!("return in{} + (is_inside ? {address} : 0);", self.slot));
     }
+}
+
+/// What a value loads: types, and where.
+pub fn loads(kernel: &Kernel, value: ExprId) -> impl Iterator<Item = (DType, &Access)> {
+    let behind = needed(kernel, &[value], |_| false).into_iter();
+    let load = |id: ExprId| kernel.expr(id).load();
+    behind.filter_map(load).map(|(slot, access)| (kernel.inputs[slot as usize].dtype, access))
+}
+
+/// Whether an operand's neighbours in memory are neighbours along the depth rather than across
+/// it: those of a window over an image are along both, three of them and a line.
+pub fn is_along_depth(kernel: &Kernel, value: ExprId, depth: &[AxisId], across: &[AxisId]) -> bool {
+    let run = |axes: &[AxisId]| {
+        let last = wide(kernel, axes.iter().copied()).last().copied();
+        let runs =
+            |axis: &AxisId| loads(kernel, value).any(|(_, access)| access.affine.coefficient(*axis) == 1);
+        last.filter(runs).map_or(0, |axis| kernel.axes[axis.index()].extent)
+    };
+    let across = run(across);
+    across == 0 || run(depth) > across
 }

@@ -17,7 +17,7 @@ use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::choice::Choice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
-use crate::render::cuda::piece::Copied;
+use crate::render::cuda::piece::{Copied, is_along_depth};
 use crate::render::cuda::tiles::{Factor, InParts, Tile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
@@ -188,7 +188,7 @@ impl<'a> Product<'a> {
         let (along_depth, copied) = match (copied(depth), copied(across)) {
             (Some(load), _) => (true, Some(load)),
             (None, Some(load)) => (false, Some(load)),
-            (None, None) => (!runs_along(hook.kernel(), across), None),
+            (None, None) => (is_along_depth(hook.kernel(), value, depth.axes, across.axes), None),
         };
         let [along, line] = if along_depth { [depth, across] } else { [across, depth] };
         let described = copied.and_then(|copied| self.described(hook.kernel(), copied, along, line));
@@ -356,11 +356,4 @@ impl<'a> Product<'a> {
         let _ = writeln!(text, "KILN_FUNCTION u32 stored(f32 x) {{ return {}(x); }}", factor.rounding());
         text
     }
-}
-
-/// Whether a load runs through memory along a side.
-fn runs_along(kernel: &Kernel, side: Side<'_>) -> bool {
-    let Some(&axis) = wide(kernel, side.axes.iter().copied()).last() else { return false };
-    let mut loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
-    loads.any(|(_, access)| access.affine.coefficient(axis) == 1)
 }

@@ -198,15 +198,26 @@ impl Cut {
     /// Cuts rows into about so many parts, of two rows or more and of lengths that
     /// vectors divide; `None` if there are not enough rows for two parts.
     pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<Cut> {
-        Cut::by(kernel, axes, parts, |exact| if exact > 64 { exact / 4 * 4 } else { exact })
+        Cut::by(kernel, axes, parts, |exact, _| if exact > 64 { exact / 4 * 4 } else { exact })
     }
 
-    /// The same, but of lengths that a unit divides.
+    /// The same, but of parts whose rows a unit divides, where they need not be more than twice
+    /// as long for that.
     pub fn in_units(kernel: &Kernel, axes: &[AxisId], parts: usize, unit: usize) -> Option<Cut> {
-        Cut::by(kernel, axes, parts, |exact| exact.next_multiple_of(unit))
+        Cut::by(kernel, axes, parts, |exact, inner| {
+            let whole = exact.next_multiple_of(unit / common_divisor(unit, inner));
+            if whole > 2 * exact { exact } else { whole }
+        })
     }
 
-    fn by(kernel: &Kernel, axes: &[AxisId], parts: usize, length: impl Fn(usize) -> usize) -> Option<Cut> {
+    /// The same, of a length along the axis that is cut which follows from the exact one and
+    /// from the positions of the axes inside it.
+    fn by(
+        kernel: &Kernel,
+        axes: &[AxisId],
+        parts: usize,
+        length: impl Fn(usize, usize) -> usize,
+    ) -> Option<Cut> {
         let extent = |axis: &AxisId| kernel.axes[axis.index()].extent;
         let wide: Vec<AxisId> = axes.iter().copied().filter(|axis| extent(axis) > 1).collect();
         let product = |axes: &[AxisId]| axes.iter().map(extent).product::<usize>();
@@ -215,7 +226,8 @@ impl Cut {
         let at = (0..wide.len()).find(|&at| product(&wide[..=at]) >= parts)?;
         let (outer, inner) = (&wide[..at], &wide[at + 1..]);
         let whole = extent(&wide[at]);
-        let pieces = pieces(whole, length(whole.div_ceil(parts.div_ceil(product(outer)))).min(whole));
+        let exact = whole.div_ceil(parts.div_ceil(product(outer)));
+        let pieces = pieces(whole, length(exact, product(inner)).min(whole));
         (product(outer) * count(&pieces) > 1).then(|| Cut {
             outer: outer.to_vec(),
             axis: wide[at],
@@ -240,6 +252,10 @@ impl Cut {
     pub fn rows(&self, piece: &Piece) -> usize {
         piece.length * self.inner_rows
     }
+}
+
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 fn count(pieces: &[Piece]) -> usize {

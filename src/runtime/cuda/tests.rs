@@ -84,6 +84,33 @@ fn sums_across_memory_beside_stores_are_made_apart() {
     assert_eq!(values(Device::cuda(0)), values(Device::cpu()));
 }
 
+/// A convolution's gradient by its filters reads images along their lines: a window's lines are
+/// of three elements, and threads that took one each would read as many pieces of memory. The
+/// results are few and the sums long, so these are in parts, of whole images or lines.
+#[test]
+fn gradients_by_filters_read_lines_of_images() {
+    let leaf = |dims: [usize; 4], dtype: DType| {
+        let x = crate::Tensor::zeros(dims, Device::null()).to_dtype(dtype);
+        x.realize().expect("a leaf");
+        x
+    };
+    for dtype in [DType::F32, DType::BF16] {
+        let filters = leaf([64, 64, 3, 3], dtype).requires_grad();
+        let opts = crate::tensor::conv::ConvOpts::default().padding(1);
+        let loss = leaf([4, 64, 28, 28], dtype).conv2d(&filters, None, opts).square().sum(..);
+        let gradient = crate::grad(&loss, &[&filters])[0].clone();
+        let report = gradient.plan().expect("a plan");
+        let works = report.kernels.iter().map(|kernel| kernel.work());
+        let shaders =
+            works.map(|work| cuda::render_work(work, &Target::nvidia((9, 0), 132)).expect("a text"));
+        let texts: Vec<String> =
+            shaders.flatten().flat_map(|shader| shader.passes).map(|pass| pass.source).collect();
+        // The convolution itself comes first.
+        let last = texts.iter().rfind(|text| text.contains("B_ALONG_DEPTH")).expect("a product");
+        assert!(last.contains("B_ALONG_DEPTH = true") && !last.contains("BATCHES = 1,"), "{last}");
+    }
+}
+
 /// The tiles among ways to compute a kernel.
 fn tiles(choices: &[Choice]) -> impl Iterator<Item = Tile> {
     choices.iter().filter_map(|choice| match *choice {
