@@ -9,6 +9,7 @@
 //! - [`scan`]: scans of long rows by a template.
 //! - [`mod@scatter`]: updates by index.
 //! - [`tiles`]: which templates, in what sizes.
+//! - [`skinny`]: products of few rows.
 //! - [`mod@sort`]: sorting permutations, by a template.
 //!
 //! A pass's text is one `__global__` function, [`ENTRY`]. It takes a pointer
@@ -24,6 +25,7 @@ pub mod plain;
 pub mod product;
 pub mod scan;
 pub mod scatter;
+pub mod skinny;
 pub mod sort;
 pub mod tiles;
 
@@ -64,9 +66,10 @@ pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsup
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
 pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let Split { parts, scratch } = match kernel.contraction {
-        Some(_) => product::split(Part::whole(coalesce(kernel)), target),
-        None => split::split(kernel, target),
+    let Split { parts, scratch } = match (&kernel.contraction, product::as_sums(kernel)) {
+        (None, _) => split::split(kernel, target),
+        (Some(_), Some(sums)) => split::split(&sums, target),
+        (Some(_), None) => product::split(Part::whole(coalesce(kernel)), target),
     };
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
@@ -91,6 +94,7 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
 pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
     let kernel = &coalesce(kernel);
     match (&kernel.contraction, &kernel.attention) {
+        (Some(_), _) if product::as_sums(kernel).is_some() => Vec::new(),
         (Some(c), _) => {
             let ways = tiles::suitable(kernel, &oriented(kernel, c), target);
             ways.into_iter().map(|way| Choice::CudaProduct(way.tile)).collect()

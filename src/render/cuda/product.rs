@@ -10,6 +10,7 @@
 use std::fmt::Write;
 
 use crate::base::DType;
+use crate::kernel::contraction::as_reduction;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::hook::{self, Around, Hook, Side};
 use crate::render::c_like::writer::Writer;
@@ -18,7 +19,7 @@ use crate::render::choice::Choice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::piece::{Copied, is_along_depth};
-use crate::render::cuda::tiles::{Factor, InParts, Tile, suitable};
+use crate::render::cuda::tiles::{Factor, InParts, LEAST_DEPTH, Tile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
 use crate::render::shader::{Described, Pass, Unsupported};
@@ -32,6 +33,15 @@ const DEPTHS: u8 = 2;
 
 /// Bytes of a line in shared memory that groups of warps read.
 const LINE_BYTES: usize = 128;
+
+/// A product as sums over its depth, where blocks have nothing to share: of one row, and so
+/// little depth that a thread has all of it (a convolution of each channel by itself).
+pub fn as_sums(kernel: &Kernel) -> Option<Kernel> {
+    let c = oriented(kernel, kernel.contraction.as_ref()?);
+    let Extents { m, k, .. } = Extents::of(kernel, &c);
+    let floats = matches!(c.dtype, DType::F32 | DType::F64);
+    if m == 1 && (1..LEAST_DEPTH).contains(&k) && floats { as_reduction(kernel) } else { None }
+}
 
 /// The tile that is taken.
 fn chosen(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<InParts> {
@@ -68,6 +78,7 @@ pub fn render(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Uns
 fn template(tile: &Tile) -> String {
     match tile {
         Tile::Simt { .. } => hook::template(include_str!("../../../kernels/product_simt.cuh")).into(),
+        Tile::Skinny { .. } => hook::template(include_str!("../../../kernels/product_skinny.cuh")).into(),
         Tile::Mma { .. } => {
             STAGES.to_string() + hook::template(include_str!("../../../kernels/product_mma.cuh"))
         }
@@ -134,6 +145,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
 fn bounds(tile: &Tile) -> String {
     match (tile, tile.threads()) {
         (Tile::Mma { .. } | Tile::Wgmma { .. }, threads @ ..=128) => format!("{threads}, {}", 256 / threads),
+        (Tile::Skinny { .. }, threads) => format!("{threads}, {}", tile.sharers()),
         (_, threads) => threads.to_string(),
     }
 }
@@ -319,6 +331,9 @@ impl<'a> Product<'a> {
             Tile::Simt { row_fours, column_fours, .. } => {
                 let _ =
                     writeln!(text, "constexpr i32 ROW_FOURS = {row_fours}, COLUMN_FOURS = {column_fours};");
+            }
+            Tile::Skinny { turns, .. } => {
+                let _ = writeln!(text, "constexpr i32 DEEP = {}, TURNS = {turns};", self.tile.deep());
             }
             Tile::Mma { factor, part_rows, part_columns, stages, .. } => {
                 let _ =

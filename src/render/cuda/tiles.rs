@@ -3,6 +3,7 @@
 
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Expr, ExprId, Kernel};
+use crate::render::cuda::skinny;
 use crate::render::product::{Extents, FEWEST, MOST_AFTER, after};
 use crate::render::target::{Nvidia, Target};
 
@@ -95,6 +96,17 @@ pub enum Tile {
         /// Bytes of an element.
         size: usize,
     },
+    /// `kernels/product_skinny.cuh`: few rows, for which the other matrix is read once.
+    Skinny {
+        /// Rows of the tile, each of which a thread multiplies by what it reads.
+        rows: usize,
+        /// Columns of the tile.
+        columns: usize,
+        /// Fours of depths that a thread takes at a time.
+        turns: usize,
+        /// Bytes of an element.
+        size: usize,
+    },
     /// `kernels/product_mma.cuh`: tensor cores.
     Mma {
         /// What they multiply.
@@ -126,6 +138,8 @@ pub enum Tile {
 
 /// Depths of one step of [`Tile::Simt`].
 const SIMT_STEP: usize = 16;
+/// Threads of a block of [`Tile::Skinny`].
+const SKINNY_THREADS: usize = 256;
 /// Bytes along the depth of one step of [`Tile::Mma`].
 const MMA_STEP_BYTES: usize = 64;
 
@@ -191,9 +205,11 @@ const SIMT: &[([usize; 2], [usize; 2], u64)] = &[
 
 /// A tile, with how fast it is.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    tile: Tile,
-    rate: u64,
+pub(super) struct Candidate {
+    /// The tile.
+    pub tile: Tile,
+    /// Multiplications that a multiprocessor does in a nanosecond.
+    pub rate: u64,
 }
 
 /// How a product is computed.
@@ -210,6 +226,7 @@ impl Tile {
     pub fn size(&self) -> [usize; 2] {
         match *self {
             Tile::Simt { rows, columns, .. }
+            | Tile::Skinny { rows, columns, .. }
             | Tile::Mma { rows, columns, .. }
             | Tile::Wgmma { rows, columns, .. } => [rows, columns],
         }
@@ -218,8 +235,31 @@ impl Tile {
     pub fn step(&self) -> usize {
         match *self {
             Tile::Simt { .. } => SIMT_STEP,
+            Tile::Skinny { turns, .. } => self.deep() * turns * 4,
             Tile::Mma { factor, .. } => MMA_STEP_BYTES / factor.dtype().size(),
             Tile::Wgmma { factor, .. } => WGMMA_STEP_BYTES / factor.dtype().size(),
+        }
+    }
+    /// Steps until a pipeline is full.
+    fn fill(&self) -> usize {
+        match self {
+            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 4,
+            Tile::Skinny { .. } => 1,
+        }
+    }
+    /// Blocks that share a multiprocessor: of few rows two if registers last, so that some read
+    /// while others multiply.
+    pub fn sharers(&self) -> usize {
+        match *self {
+            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 1,
+            Tile::Skinny { size, .. } => 8 / size,
+        }
+    }
+    /// Threads of a block that share its columns, and so take parts of the depth.
+    pub fn deep(&self) -> usize {
+        match *self {
+            Tile::Skinny { columns, .. } => SKINNY_THREADS / (columns / 4),
+            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 1,
         }
     }
     /// Threads of a block.
@@ -228,6 +268,7 @@ impl Tile {
             Tile::Simt { rows, columns, row_fours, column_fours, .. } => {
                 (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
             }
+            Tile::Skinny { .. } => SKINNY_THREADS as u32,
             Tile::Mma { rows, columns, part_rows, part_columns, .. } => {
                 (32 * (rows / part_rows) * (columns / part_columns)) as u32
             }
@@ -238,6 +279,8 @@ impl Tile {
     pub fn shared_bytes(&self) -> usize {
         match *self {
             Tile::Simt { rows, columns, size, .. } => 2 * SIMT_STEP * (rows + columns) * size,
+            // Two steps of the rows; then what half of the threads summed.
+            Tile::Skinny { rows, size, .. } => (2 * self.step()).max(2 * SKINNY_THREADS) * rows * size,
             Tile::Mma { rows, columns, part_columns, stages, .. } => {
                 self.staged_bytes(stages * (rows + columns) * MMA_STEP_BYTES, part_columns)
             }
@@ -255,6 +298,7 @@ impl Tile {
     fn copies(&self) -> usize {
         match *self {
             Tile::Simt { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            Tile::Skinny { .. } => 4,
             Tile::Mma { part_rows, .. } => 4 * (part_rows / 16),
             Tile::Wgmma { columns, .. } => 4 * (columns / 64),
         }
@@ -271,9 +315,8 @@ impl Tile {
 /// or of numbers that no template multiplies.
 pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<InParts> {
     let (extents, Some(nvidia)) = (Extents::of(kernel, c), target.nvidia) else { return Vec::new() };
-    let most = i32::MAX as usize - 4096;
-    let small = extents.m * extents.n < FEWEST || extents.k == 0;
-    if small || [extents.m, extents.n, extents.k].iter().any(|&extent| extent > most) {
+    let reach = 1..=i32::MAX as usize - 4096;
+    if [extents.m, extents.n, extents.k].iter().any(|extent| !reach.contains(extent)) {
         return Vec::new();
     }
     let after = after(kernel);
@@ -282,11 +325,16 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<InPart
             && candidate.tile.groups(&extents) <= i32::MAX as u64
             && after * candidate.tile.copies() as u64 <= MOST_AFTER
     };
-    let candidates = candidates(kernel, c, &nvidia).into_iter().filter(fits);
-    let mut choices: Vec<(u64, InParts)> =
-        candidates.map(|candidate| fastest(&candidate, &extents, &nvidia)).collect();
-    choices.sort_by_key(|&(cost, _)| cost);
-    choices.into_iter().map(|(_, choice)| choice).collect()
+    let ways = |candidates: Vec<Candidate>| {
+        let candidates = candidates.into_iter().filter(fits);
+        let mut ways: Vec<(u64, InParts)> =
+            candidates.map(|candidate| fastest(&candidate, &extents, &nvidia)).collect();
+        ways.sort_by_key(|&(cost, _)| cost);
+        ways.into_iter().map(|(_, way)| way)
+    };
+    let is_small = extents.m * extents.n < FEWEST;
+    let others = if is_small { Vec::new() } else { candidates(kernel, c, &nvidia) };
+    ways(skinny::candidates(kernel, c, target)).chain(ways(others)).collect()
 }
 
 /// The tiles for what a product multiplies, on a device.
@@ -323,7 +371,7 @@ fn ordinary(dtype: DType) -> Vec<Candidate> {
 }
 
 /// Depths of a part, at least.
-const LEAST_DEPTH: usize = 256;
+pub const LEAST_DEPTH: usize = 256;
 
 /// A tile with the parts that make it fastest.
 fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, InParts) {
@@ -339,20 +387,23 @@ fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, I
     best
 }
 
+/// Bytes that memory moves in a nanosecond.
+pub const BYTES_MOVED: u64 = 2000;
+/// Nanoseconds that a launch takes.
+pub const LAUNCH: u64 = 3000;
+
 /// Nanoseconds that a product takes, about: whole tiles on each multiprocessor, and
 /// the sum of the parts.
 fn cost(candidate: &Candidate, extents: &Extents, parts: usize, nvidia: &Nvidia) -> u64 {
-    // Steps until the pipeline is full; bytes that memory moves in a nanosecond; a launch.
-    const FILL: usize = 4;
-    const BYTES: u64 = 2000;
-    const LAUNCH: u64 = 3000;
     let tile = &candidate.tile;
     let [rows, columns] = tile.size();
-    let each = (tile.groups(extents) * parts as u64).div_ceil(nvidia.processors as u64);
-    let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + FILL * tile.step();
-    let product = each * (rows * columns * depth) as u64 / candidate.rate;
+    let sharers = tile.sharers();
+    let takers = (nvidia.processors * sharers) as u64;
+    let each = (tile.groups(extents) * parts as u64).div_ceil(takers);
+    let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + tile.fill() * tile.step();
+    let product = each * (sharers * rows * columns * depth) as u64 / candidate.rate;
     let moved = 8 * (parts * extents.batch * extents.m * extents.n) as u64;
-    if parts == 1 { product } else { product + moved / BYTES + LAUNCH }
+    if parts == 1 { product } else { product + moved / BYTES_MOVED + LAUNCH }
 }
 
 #[cfg(test)]

@@ -194,6 +194,28 @@ fn tiles_of_tensor_cores_compile_without_spills() {
 }
 
 #[test]
+fn tiles_of_few_rows_compile_without_spills() {
+    if !is_there() {
+        return;
+    }
+    let few = [
+        product(DType::F32, [1, 4096, 4096]),
+        product(DType::F32, [16, 4096, 4096]),
+        product(DType::F64, [8, 4096, 4096]),
+        product(DType::BF16, [3, 4096, 4096]),
+        // Of few columns, which take the place of rows, the other matrix lies along the depth.
+        product(DType::F32, [4096, 4096, 7]),
+        product(DType::F32, [4096, 4096, 1]),
+    ];
+    for arch in GENERATIONS {
+        for kernel in &few {
+            let sizes = compiled_tiles(kernel, arch);
+            assert!(sizes[0][0] <= 16 && sizes.len() > 2, "sm_{arch}: {sizes:?}");
+        }
+    }
+}
+
+#[test]
 fn tiles_of_rounded_32_bit_floats_compile_without_spills() {
     if !is_there() {
         return;

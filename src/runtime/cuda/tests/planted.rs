@@ -82,6 +82,27 @@ const BUGS_OF_THREADS: &[Bug] = &[
     ("a depth too many", "depth + 0 < 328", "depth + 0 <= 328"),
 ];
 
+/// The same in the text for few rows.
+const BUGS_OF_FEW_ROWS: &[Bug] = &[
+    ("rows are multiplied before they are there", "row, depth);\n        __syncthreads();", "row, depth);"),
+    ("rows are overwritten while others multiply them", "shared + step % 2 * STAGE", "shared"),
+    ("sums are written where others multiply", "half /= 2) {\n        __syncthreads();", "half /= 2) {"),
+    (
+        "sums are added before they are there",
+        "        __syncthreads();\n        if (deep < half)",
+        "        if (deep < half)",
+    ),
+    (
+        "sums are stored before they are there",
+        "    __syncthreads();\n#pragma unroll 1\n    for (i32 i",
+        "    for (i32 i",
+    ),
+    ("half of the sums are left out", "half > 0; half /= 2", "half > 1; half /= 2"),
+    ("depths of another turn", "stage + turn * DEEP + deep", "stage + deep"),
+    ("a row too many in the result", "to_row < M", "to_row <= M"),
+    ("a depth beyond the last", "depth + 0 < 328", "depth + 0 <= 328"),
+];
+
 /// The texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Text {
@@ -89,14 +110,16 @@ enum Text {
     Groups,
     Described,
     Threads,
+    Skinny,
 }
 
 /// Texts, what names them as they are, what is planted in them.
-const TEXTS: [(Text, &str, &[Bug]); 4] = [
+const TEXTS: [(Text, &str, &[Bug]); 5] = [
     (Text::Warps, "nothing, of warps", BUGS),
     (Text::Groups, "nothing, of groups", BUGS_OF_GROUPS),
     (Text::Described, "nothing, of descriptions", BUGS_OF_DESCRIPTIONS),
     (Text::Threads, "nothing, of threads", BUGS_OF_THREADS),
+    (Text::Skinny, "nothing, of few rows", BUGS_OF_FEW_ROWS),
 ];
 
 fn leaf(dims: [usize; 3], dtype: DType, device: crate::base::Device) -> Tensor {
@@ -114,6 +137,7 @@ fn target_for(kernel: &Kernel, text: Text) -> Target {
         Tile::Wgmma { columns, .. } => is_grouped && *columns == 128,
         Tile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
         Tile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
+        Tile::Skinny { .. } => text == Text::Skinny && tile.size()[1] == 32,
     };
     let tile = tiles(&choices).find(is_wanted);
     assert!(tile.is_some(), "{choices:?}");
@@ -132,12 +156,13 @@ fn the_text_agrees_with_the_reference() {
     };
     let (text, _, bugs) = TEXTS.iter().find(is_here).expect("a text");
     let bug = bugs.iter().find(|(title, ..)| *title == wanted);
-    let dtype = if *text == Text::Threads { DType::F32 } else { DType::BF16 };
+    let dtype = if let Text::Threads | Text::Skinny = text { DType::F32 } else { DType::BF16 };
+    let rows = if *text == Text::Skinny { 12 } else { 40 };
     let context = Context::new();
     let name = backend.device();
     context.install(std::sync::Arc::new(backend));
     let work = with_context(&context, || {
-        let product = leaf([2, 40, 328], dtype, name).matmul(&leaf([2, 328, 72], dtype, name));
+        let product = leaf([2, rows, 328], dtype, name).matmul(&leaf([2, 328, 72], dtype, name));
         product.to_dtype(DType::F32).plan().expect("a plan").kernels[0].work().clone()
     });
     let Work::Kernel(kernel) = &work else { panic!("a product is a kernel") };

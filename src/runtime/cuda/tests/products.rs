@@ -41,6 +41,7 @@ const TURNED: &[&str] =
     &["A_IS_COPIED = true", "B_IS_COPIED = true", "A_ALONG_DEPTH = false", "B_ALONG_DEPTH = true"];
 const COMPUTED: &[&str] = &["A_IS_COPIED = false", "B_IS_COPIED = false"];
 const BY_MAP: &[&str] = &["A_BY_MAP = true", "B_BY_MAP = true"];
+const SKINNY: &[&str] = &["gather_sums("];
 const SHARED: &[&str] = &["typedef four<Element> Four"];
 
 /// Products of 16-bit floats.
@@ -106,7 +107,7 @@ const OTHERS: &[Case] = &[
     ("batched", SHARED, |d| {
         small([3, 33, 20], 1, DType::F32, d).matmul(&small([3, 20, 65], 2, DType::F32, d))
     }),
-    ("one row", SHARED, |d| small([1, 100], 1, DType::F32, d).matmul(&small([100, 300], 2, DType::F32, d))),
+    ("two rows", SHARED, |d| small([2, 100], 1, DType::F32, d).matmul(&small([100, 300], 2, DType::F32, d))),
     ("result turned", SHARED, |d| {
         let product = small([40, 30], 1, DType::F32, d).matmul(&small([30, 50], 2, DType::F32, d));
         product.t() + small([50, 40], 3, DType::F32, d)
@@ -124,6 +125,45 @@ const OTHERS: &[Case] = &[
         x.conv2d(&w, Some(&small([7], 3, DType::F32, d)), opts)
     }),
     ("deep", SHARED, |d| small([8, 40_000], 1, DType::F32, d).matmul(&small([40_000, 32], 2, DType::F32, d))),
+];
+
+/// Products of few rows or columns, of which the other matrix is read once.
+const FEW: &[Case] = &[
+    ("one row", SKINNY, |d| small([1, 600], 1, DType::F32, d).matmul(&small([600, 100], 2, DType::F32, d))),
+    ("one column", SKINNY, |d| small([100, 600], 1, DType::F32, d).mv(&small([600], 2, DType::F32, d))),
+    ("odd", SKINNY, |d| small([3, 529], 1, DType::F32, d).matmul(&small([529, 45], 2, DType::F32, d))),
+    ("sixteen rows", SKINNY, |d| {
+        small([16, 512], 1, DType::F32, d).matmul(&small([512, 96], 2, DType::F32, d))
+    }),
+    ("turned", SKINNY, |d| {
+        small([300, 13], 1, DType::F32, d).t().matmul(&small([96, 300], 2, DType::F32, d).t())
+    }),
+    ("casts", SKINNY, |d| {
+        let brain = |x: Tensor| x.to_dtype(DType::BF16);
+        brain(small([9, 300], 1, DType::F32, d)).matmul(&brain(small([300, 64], 2, DType::F32, d)))
+    }),
+    ("64-bit floats", SKINNY, |d| {
+        small([6, 300], 1, DType::F64, d).matmul(&small([300, 41], 2, DType::F64, d))
+    }),
+    ("integers", SKINNY, |d| small([7, 257], 1, DType::I64, d).matmul(&small([257, 36], 2, DType::I64, d))),
+    ("batched", SKINNY, |d| {
+        small([3, 2, 300], 1, DType::F32, d).matmul(&small([3, 300, 36], 2, DType::F32, d))
+    }),
+    ("bias and residual", SKINNY, |d| {
+        let sum = small([4, 256], 1, DType::F32, d).matmul(&small([256, 72], 2, DType::F32, d));
+        (sum + small([72], 3, DType::F32, d)).relu() + small([4, 72], 4, DType::F32, d)
+    }),
+    ("halves", SKINNY, |d| half([1, 512], 1, d).matmul(&half([512, 64], 2, d))),
+    ("halves, turned", SKINNY, |d| brain([2, 512], 1, d).matmul(&brain([64, 512], 2, d).t())),
+    ("masked operand", SKINNY, |d| {
+        small([5, 320], 1, DType::F32, d).matmul(&small([320, 320], 2, DType::F32, d).tril(0))
+    }),
+    ("in parts", SKINNY, |d| {
+        small([2, 20_001], 1, DType::F32, d).matmul(&small([20_001, 24], 2, DType::F32, d))
+    }),
+    ("one element", SKINNY, |d| {
+        small([1, 5000], 1, DType::F32, d).matmul(&small([5000, 1], 2, DType::F32, d))
+    }),
 ];
 
 /// Holds products on the device against the CPU's, each by one of the tiles that are
@@ -177,6 +217,10 @@ fn is_wgmma(tile: &Tile) -> bool {
     matches!(tile, Tile::Wgmma { .. })
 }
 
+fn is_skinny(tile: &Tile) -> bool {
+    matches!(tile, Tile::Skinny { .. })
+}
+
 fn is_simt(tile: &Tile) -> bool {
     matches!(tile, Tile::Simt { .. })
 }
@@ -220,6 +264,44 @@ fn products_in_parts_of_their_depth_agree_with_the_cpu() {
 #[test]
 fn other_products_agree_with_the_cpu() {
     agree((12, 0), OTHERS, is_simt, |_| true);
+}
+
+#[test]
+fn products_of_few_rows_agree_with_the_cpu() {
+    agree((8, 0), FEW, is_skinny, |_| true);
+}
+
+/// Products of one row and little depth, which are sums of each element's own.
+const SUMS: &[Case] = &[
+    ("a convolution of each channel", &[], |d| {
+        let opts = ConvOpts::default().padding(1).groups(6);
+        small([2, 6, 10, 12], 1, DType::F32, d).conv2d(&small([6, 1, 3, 3], 2, DType::F32, d), None, opts)
+    }),
+    ("the same of halves", &[], |d| {
+        let opts = ConvOpts::default().padding(1).groups(5);
+        brain([2, 5, 9, 7], 1, d).conv2d(&brain([5, 1, 3, 3], 2, d), None, opts).relu()
+    }),
+    ("a matrix by a vector", &[], |d| {
+        small([100, 40], 1, DType::F32, d).mv(&small([40], 2, DType::F32, d)) + small([100], 3, DType::F32, d)
+    }),
+    ("a vector by a matrix", &[], |d| half([1, 90], 1, d).matmul(&half([90, 70], 2, d))),
+];
+
+#[test]
+fn products_without_anything_to_share_are_sums() {
+    let Some(backend) = device() else { return };
+    let (name, context) = (backend.device(), Context::new());
+    context.install(Arc::new(backend));
+    for (title, _, product) in SUMS {
+        let values = |device| product(device).to_dtype(DType::F32).to_vec::<f32>().expect(title);
+        let want = values(Device::cpu());
+        with_context(&context, || {
+            let report = product(name).plan().expect("a plan");
+            let sources = report.kernels.iter().map(|kernel| kernel.source().expect("a text"));
+            assert!(sources.into_iter().all(|source| !source.contains("struct Product")), "{title}");
+            assert_eq!(values(name), want, "{title}");
+        });
+    }
 }
 
 /// Real numbers: the error of a sum of rounded products is that of the sum alone.

@@ -1,0 +1,46 @@
+//! Products of few rows, which are as fast as the other matrix is read: the tiles of
+//! `kernels/product_skinny.cuh`.
+
+use crate::base::DType;
+use crate::kernel::{Contraction, Kernel};
+use crate::render::cuda::piece::{Copied, is_along_depth, loads};
+use crate::render::cuda::tiles::{Candidate, Factor, LEAST_DEPTH, Tile};
+use crate::render::product::Extents;
+use crate::render::target::Target;
+
+/// Rows for which a product is as fast as the other matrix is read.
+const FEW_ROWS: usize = 16;
+
+/// Bytes that a multiprocessor reads in a nanosecond.
+const BYTES_READ: u64 = 40;
+
+/// The tiles of few rows. Tensor cores read a matrix of 16-bit floats as fast if it is
+/// copied as it is, and have less to do with rows that half fill them.
+pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Candidate> {
+    let extents = Extents::of(kernel, c);
+    let (rows, size) = (extents.m.next_power_of_two(), c.dtype.compute().size().max(4));
+    let is_copied = |dtype: DType| {
+        [&c.k, &c.n].into_iter().any(|axes| Copied::of(kernel, c.b, axes, dtype, target).is_some())
+    };
+    let by_tensor_cores = Factor::of(kernel, c)
+        .is_some_and(|factor| rows > 4 && factor.dtype().size() == 2 && is_copied(factor.dtype()));
+    if rows * size > 4 * FEW_ROWS || extents.k < LEAST_DEPTH || c.dtype == DType::Bool || by_tensor_cores {
+        return Vec::new();
+    }
+    let along_depth = is_along_depth(kernel, c.b, &c.k, &c.n);
+    // Fewer columns than 32 that are neighbours in memory are less than a line of the cache.
+    let widths: &[usize] = if along_depth { &[4, 8, 16, 32] } else { &[16, 32, 64] };
+    let bytes = loads(kernel, c.b).map(|(dtype, _)| dtype.size()).max().unwrap_or(4);
+    // As much under way as registers allow.
+    let turns = match rows * size {
+        ..=16 => 4,
+        33.. if along_depth => 1,
+        _ => 2,
+    };
+    let candidate = |&columns: &usize| {
+        let tile = Tile::Skinny { rows, columns, turns, size };
+        let read = BYTES_READ / if along_depth || columns >= 32 { 1 } else { 2 } / bytes as u64;
+        Candidate { tile, rate: (read * rows as u64).min(400 / size as u64) }
+    };
+    widths.iter().map(candidate).collect()
+}
