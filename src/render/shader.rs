@@ -51,8 +51,8 @@ pub struct Pass {
 /// that a launch gets (CUDA's tensor maps).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Which of the launch's inputs.
-    pub input: usize,
+    /// Where they are.
+    pub memory: Memory,
     /// Bytes before the first element.
     pub start: usize,
     /// Elements of a line, lines of a matrix, matrices.

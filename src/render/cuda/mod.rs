@@ -10,6 +10,7 @@
 //! - [`mod@scatter`]: updates by index.
 //! - [`tiles`]: which templates, in what sizes.
 //! - [`skinny`]: products of few rows.
+//! - [`stored`]: operands that are computed before a product.
 //! - [`mod@sort`]: sorting permutations, by a template.
 //!
 //! A pass's text is one `__global__` function, [`ENTRY`]. It takes a pointer
@@ -27,6 +28,7 @@ pub mod scan;
 pub mod scatter;
 pub mod skinny;
 pub mod sort;
+pub mod stored;
 pub mod tiles;
 
 use crate::base::DType;

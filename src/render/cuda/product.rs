@@ -19,11 +19,12 @@ use crate::render::choice::Choice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::piece::{Copied, is_along_depth};
+use crate::render::cuda::stored;
 use crate::render::cuda::tiles::{Factor, InParts, LEAST_DEPTH, Tile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{Extents, oriented};
 use crate::render::shader::{Described, Pass, Unsupported};
-use crate::render::split::{Cut, Part, Split, contraction};
+use crate::render::split::{Cut, Part, Split, contraction, operand};
 use crate::render::target::Target;
 
 /// The lane groups: rows, columns, depths.
@@ -48,17 +49,23 @@ fn chosen(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<InParts> 
     target.chosen(&suitable(kernel, c, target), |way| Choice::CudaProduct(way.tile))
 }
 
-/// A kernel in the parts of its depth that suit its product, and their sum.
+/// A kernel after those that store its operands where that is worth it, in the parts of its
+/// depth that suit its product, and their sum.
 pub fn split(whole: Part, target: &Target) -> Split {
-    let one = |whole: Part| Split { parts: vec![whole], scratch: Vec::new() };
-    let Some(c) = &whole.kernel.contraction else { return one(whole) };
-    let c = oriented(&whole.kernel, c);
-    let Some(InParts { tile, parts: parts @ 2.. }) = chosen(&whole.kernel, &c, target) else {
-        return one(whole);
-    };
-    let Some(cut) = Cut::in_units(&whole.kernel, &c.k, parts, tile.step()) else { return one(whole) };
     let mut split = Split::default();
-    contraction::split(&mut split, &whole, &cut, target);
+    let way = |part: &Part| {
+        let turned = oriented(&part.kernel, part.kernel.contraction.as_ref()?);
+        Some((chosen(&part.kernel, &turned, target)?, turned))
+    };
+    let stored = way(&whole).map_or(Vec::new(), |(way, c)| stored::wanted(&whole.kernel, &c, &way, target));
+    let whole = if stored.is_empty() { whole } else { operand::split(&mut split, &whole, &stored, target) };
+    let cut = way(&whole)
+        .filter(|(way, _)| way.parts > 1)
+        .and_then(|(InParts { tile, parts }, c)| Cut::in_units(&whole.kernel, &c.k, parts, tile.step()));
+    match cut {
+        Some(cut) => contraction::split(&mut split, &whole, &cut, target),
+        None => split.parts.push(whole),
+    }
     split
 }
 
@@ -244,7 +251,7 @@ impl<'a> Product<'a> {
         };
         let describes = self.target.nvidia.is_some_and(|nvidia| nvidia.describes);
         (fits && describes).then_some(Described {
-            input: self.part.inputs[*slot as usize].input()?,
+            memory: self.part.inputs[*slot as usize],
             start: usize::try_from(access.affine.offset).ok()? * size,
             extents: [along.extent, across.extent, batch.map_or(1, |axis| kernel.axes[axis.index()].extent)],
             strides: [lines * size, matrices * size],

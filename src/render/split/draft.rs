@@ -213,6 +213,13 @@ impl<'k> Draft<'k> {
         self.builder.expr(Expr::loaded(slot, access, guard), dtype, 0)
     }
 
+    /// The same where the block holds elements of that type itself.
+    pub fn load_as(&mut self, dtype: DType, block: Memory, numel: usize, affine: Affine) -> ExprId {
+        let slot = self.input(block, Input { dtype, numel });
+        let access = Access { affine, ..Access::default() };
+        self.builder.expr(Expr::loaded(slot, access, Guard::default()), dtype, 0)
+    }
+
     /// A value's type.
     pub fn dtype(&self, id: ExprId) -> DType {
         self.builder.exprs[id.index()].dtype
@@ -238,6 +245,12 @@ impl<'k> Draft<'k> {
     pub fn store(&mut self, block: Memory, value: ExprId, level: u8, address: Affine, numel: usize) {
         let dtype = self.dtype(value).compute();
         self.stores.push(Store { dtype, value, level, address, numel });
+        self.outputs.push(block);
+    }
+
+    /// The same to a block of elements of a type, at every point.
+    pub fn store_as(&mut self, dtype: DType, block: Memory, value: ExprId, address: Affine, numel: usize) {
+        self.stores.push(Store { dtype, value, level: 0, address, numel });
         self.outputs.push(block);
     }
 

@@ -11,6 +11,7 @@
 //!   are summed.
 //! - [`scatter`]: the updates are cut into parts that change copies of their own,
 //!   which are combined.
+//! - [`operand`]: what a contraction multiplies is computed before.
 //! - [`fission`]: any other kernel has its reductions and scans computed one
 //!   by one, each by one of the forms above.
 //!
@@ -20,6 +21,7 @@
 pub mod contraction;
 pub mod draft;
 pub mod fission;
+pub mod operand;
 pub mod reduction;
 pub mod scan;
 pub mod scatter;

@@ -93,22 +93,23 @@ impl CudaProgram {
         let at = |binding: &Binding<'_>| binding.buffer.handle + binding.offset as u64;
         let mut number = 0;
         let mut parameters: Vec<u64> = Vec::new();
+        let address = |memory: Memory| match memory {
+            Memory::Status => self.reports.pointer(),
+            Memory::Input(slot) => at(&bindings.inputs[slot]),
+            Memory::Output(slot) => at(&bindings.outputs[slot]),
+            Memory::Scratch(slot) => scratch[slot],
+        };
         for slot in &pass.slots {
-            parameters.push(match slot.memory {
-                Memory::Status => {
-                    number = self.reports.site(bindings.status.site());
-                    self.reports.pointer()
-                }
-                Memory::Input(slot) => at(&bindings.inputs[slot]),
-                Memory::Output(slot) => at(&bindings.outputs[slot]),
-                Memory::Scratch(slot) => scratch[slot],
-            });
+            if slot.memory == Memory::Status {
+                number = self.reports.site(bindings.status.site());
+            }
+            parameters.push(address(slot.memory));
         }
         let first = parameters.len() + 1;
         parameters.extend([u64::from(number), 0]);
         parameters.extend_from_slice(bindings.scalars);
         let maps = pass.described.iter().map(|described| {
-            let map = self.gpu.driver.tensor_map(at(&bindings.inputs[described.input]), described);
+            let map = self.gpu.driver.tensor_map(address(described.memory), described);
             map.map_err(|failure| self.gpu.error(name, failure))
         });
         let maps = maps.collect::<Result<Vec<_>>>()?;

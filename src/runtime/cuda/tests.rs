@@ -86,6 +86,29 @@ fn sums_across_memory_beside_stores_are_made_apart() {
     assert_eq!(values(Device::cuda(0)), values(Device::cpu()));
 }
 
+/// Casts of a large product's operands are stored, so that tensor cores' tiles are copied from
+/// memory; those of a small product are not, nor what is read once.
+#[test]
+fn casts_before_large_products_are_stored() {
+    let passes = |m: usize, size: usize| {
+        let leaf = |dims: [usize; 2]| {
+            let x = crate::Tensor::zeros(dims, Device::null());
+            x.realize().expect("a leaf");
+            x.to_dtype(DType::BF16)
+        };
+        let report = leaf([m, size]).matmul(&leaf([size, size])).plan().expect("a plan");
+        let target = Target::nvidia((9, 0), 132);
+        let shader = cuda::render_work(report.kernels[0].work(), &target).expect("a text");
+        shader.expect("no work of a user's").passes
+    };
+    let large = passes(4096, 4096);
+    assert_eq!(large.len(), 3);
+    assert!(large[2].source.contains("A_BY_MAP = true") && large[2].source.contains("B_BY_MAP = true"));
+    assert_eq!(passes(96, 96).len(), 1);
+    let skinny = passes(4, 4096);
+    assert!(skinny.iter().all(|pass| !pass.source.contains("_BY_MAP")), "each element is read once");
+}
+
 /// A convolution's gradient by its filters reads images along their lines: a window's lines are
 /// of three elements, and threads that took one each would read as many pieces of memory. The
 /// results are few and the sums long, so these are in parts, of whole images or lines.

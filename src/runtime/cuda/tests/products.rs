@@ -166,6 +166,26 @@ const FEW: &[Case] = &[
     }),
 ];
 
+/// Large products of operands that are computed, and so are stored before.
+const STORED: &[Case] = &[
+    ("casts", COPIED, |d| {
+        let brain = |x: Tensor| x.to_dtype(DType::BF16);
+        brain(small([256, 512], 1, DType::F32, d)).matmul(&brain(small([512, 256], 2, DType::F32, d)))
+    }),
+    ("turned", TURNED, |d| {
+        let half = |x: Tensor| x.to_dtype(DType::F16).t();
+        half(small([512, 256], 1, DType::F32, d)).matmul(&half(small([250, 512], 2, DType::F32, d)))
+    }),
+    ("batched, and the second for all", COPIED, |d| {
+        let b = small([512, 264], 2, DType::F32, d).to_dtype(DType::BF16).reshape([1, 512, 264]);
+        brain([3, 130, 512], 1, d).matmul(&b.expand([3, 512, 264]))
+    }),
+    ("one of them, with an epilogue, in parts", COPIED, |d| {
+        let sum = (brain([64, 8192], 1, d) * 2.0).matmul(&brain([8192, 72], 2, d));
+        (sum + brain([72], 3, d)).relu()
+    }),
+];
+
 /// Holds products on the device against the CPU's, each by one of the tiles that are
 /// wanted and suit it, another for each; their texts must be as they should be.
 fn agree(capability: (u32, u32), cases: &[Case], wanted: fn(&Tile) -> bool, is_right: fn(&str) -> bool) {
@@ -243,7 +263,8 @@ const DESCRIBED: &[Case] = &[
     ("many steps", BY_MAP, |d| half([300, 1000], 1, d).matmul(&half([1000, 264], 2, d))),
     ("batched", BY_MAP, |d| half([3, 33, 24], 1, d).matmul(&half([3, 24, 64], 2, d))),
     ("one operand", &["A_BY_MAP = false", "B_BY_MAP = true"], |d| {
-        (half([40, 640], 1, d).relu() * 2.0).matmul(&half([640, 72], 2, d))
+        // More elements than it is computed from, so it is not stored before.
+        (half([40, 1], 1, d) + half([640], 3, d)).matmul(&half([640, 72], 2, d))
     }),
     ("view of a leaf", BY_MAP, |d| brain([90, 480], 1, d).i((3..70, 8..424)).matmul(&brain([416, 72], 2, d))),
     ("bias", BY_MAP, |d| brain([64, 400], 1, d).matmul(&brain([400, 48], 2, d)) + brain([48], 3, d)),
@@ -269,6 +290,13 @@ fn other_products_agree_with_the_cpu() {
 #[test]
 fn products_of_few_rows_agree_with_the_cpu() {
     agree((8, 0), FEW, is_skinny, |_| true);
+}
+
+#[test]
+fn products_of_stored_operands_agree_with_the_cpu() {
+    let is_stored: fn(&str) -> bool = |source| source.matches("__global__").count() > 1;
+    agree((8, 0), STORED, is_mma, is_stored);
+    agree((9, 0), STORED, is_wgmma, is_stored);
 }
 
 /// Products of one row and little depth, which are sums of each element's own.

@@ -1,0 +1,99 @@
+//! Which operands of products on tensor cores are computed once and stored, by a kernel of
+//! their own: what is in memory as tensor cores take it is copied to shared memory as it is,
+//! anything else goes through registers in every block that reads it.
+
+use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
+use crate::render::c_like::wide;
+use crate::render::cuda::piece::is_along_depth;
+use crate::render::cuda::tiles::{self, Factor, InParts, Tile, unwidened};
+use crate::render::product::Extents;
+use crate::render::split::draft::needed;
+use crate::render::split::operand::Stored;
+use crate::render::target::{Nvidia, Target};
+
+/// Elements of an operand that the blocks of a multiprocessor compute in a nanosecond:
+/// casts on an H200.
+const COMPUTED: u64 = 7;
+/// Neighbours that are copied together.
+const PIECE: usize = 8;
+
+/// The operands of a kernel's product that are worth it, by the way that the product takes.
+pub fn wanted(kernel: &Kernel, turned: &Contraction, way: &InParts, target: &Target) -> Vec<Stored> {
+    let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = way.tile else { return Vec::new() };
+    let Some(nvidia) = target.nvidia.filter(|_| factor.dtype().size() == 2 && target.alignment >= PIECE)
+    else {
+        return Vec::new();
+    };
+    let [rows, columns] = way.tile.size();
+    let operands = [(turned.a, &turned.m, rows), (turned.b, &turned.n, columns)];
+    let stored = operands.into_iter().filter_map(|(operand, across, lines)| {
+        let stored = as_matrix(kernel, turned, factor, operand, across)?;
+        pays(kernel, turned, way, &stored, lines, &nvidia).then_some(stored)
+    });
+    stored.collect()
+}
+
+/// An operand as a matrix in memory, if it is computed, of every pair of its positions, from
+/// no fewer elements: a window has more than what it is a window of.
+fn as_matrix(
+    kernel: &Kernel,
+    c: &Contraction,
+    factor: Factor,
+    operand: ExprId,
+    across: &[AxisId],
+) -> Option<Stored> {
+    let value = unwidened(kernel, operand);
+    let dtype = factor.dtype();
+    if matches!(kernel.expr(value), Expr::Load(..)) && kernel.exprs[value.index()].dtype == dtype {
+        return None;
+    }
+    let varies = axes_of(kernel, value);
+    let batch = wide(kernel, c.batch.iter().copied()).into_iter().filter(|axis| varies.contains(axis));
+    let (across, depth) = (wide(kernel, across.iter().copied()), wide(kernel, c.k.iter().copied()));
+    let along_depth = is_along_depth(kernel, value, &depth, &across);
+    let [lines, along] = if along_depth { [&across, &depth] } else { [&depth, &across] };
+    let whole = size(kernel, along).is_multiple_of(PIECE);
+    let axes: Vec<AxisId> = batch.chain(lines.iter().copied()).chain(along.iter().copied()).collect();
+    let dense = axes.iter().all(|axis| varies.contains(axis)) && size(kernel, &axes) <= read(kernel, value).0;
+    (whole && dense).then_some(Stored { value, axes, dtype })
+}
+
+/// Whether computing an operand in every block takes longer than storing it: `lines` are
+/// those of a tile.
+fn pays(
+    kernel: &Kernel,
+    c: &Contraction,
+    way: &InParts,
+    stored: &Stored,
+    lines: usize,
+    nvidia: &Nvidia,
+) -> bool {
+    let extents = Extents::of(kernel, c);
+    let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(nvidia.processors as u64);
+    let computed = blocks * (lines * extents.k / way.parts) as u64;
+    let moved = size(kernel, &stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
+    computed / COMPUTED > moved as u64 / tiles::BYTES_MOVED + tiles::LAUNCH
+}
+
+fn size(kernel: &Kernel, axes: &[AxisId]) -> usize {
+    axes.iter().map(|axis| kernel.axes[axis.index()].extent).product()
+}
+
+/// Elements and bytes of what a value is computed from.
+fn read(kernel: &Kernel, value: ExprId) -> (usize, usize) {
+    let loads = needed(kernel, &[value], |_| false).into_iter().filter_map(|id| kernel.expr(id).load());
+    let mut slots: Vec<u32> = loads.map(|(slot, _)| slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots.into_iter().fold((0, 0), |(elements, bytes), slot| {
+        let input = &kernel.inputs[slot as usize];
+        (elements + input.numel, bytes + input.numel * input.dtype.size())
+    })
+}
+
+/// The axes along which a value varies.
+fn axes_of(kernel: &Kernel, value: ExprId) -> Vec<AxisId> {
+    let behind = needed(kernel, &[value], |_| false);
+    let positions = behind.iter().flat_map(|&id| kernel.expr(id).positions());
+    positions.flat_map(|affine| affine.terms.iter().map(|term| term.0)).collect()
+}
