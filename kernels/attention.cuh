@@ -80,7 +80,7 @@ KILN_FUNCTION void attention(
 #pragma unroll
             for (i32 j = 0; j < S::OTHERS; j++) {
                 const f32 power = exponential(scores[i][j] - largest);
-                block.weights[S::row(i)][S::along(j)] = S::stored(power);
+                block.weights[S::row(i)][S::along(j)] = power;
                 total[i] = total[i] + power;
             }
         }

@@ -93,7 +93,7 @@ KILN_FUNCTION void attention_backward(
                 if (seen) x = masked(batch, row, key, x);
                 f32 share = exponential(x - log_sums[n]);
                 if (!Extents::OF_VALUES) share = share * (gradients[i][j] - slopes[n]);
-                block.weights[S::row(i)][among] = S::stored(seen ? share : 0.0f);
+                block.weights[S::row(i)][among] = seen ? share : 0.0f;
             }
         }
         attention_add(

@@ -19,13 +19,9 @@ constexpr i32 ATTENTION_STEP = 16;
 // too much of it for their registers.
 constexpr bool ATTENTION_AHEAD = ATTENTION_HEIGHT >= 64;
 
-// Products of 32-bit floats: four own rows with eight others.
+// Four own rows with eight others.
 struct AttentionExact {
-    typedef f32 Stored;
-    static constexpr i32 ROWS = 4, OTHERS = 8, SHARERS = 8, COLUMNS_AT_A_TIME = 8;
-    // Columns more than there are, for threads that read fours to meet in different banks.
-    static constexpr i32 MORE = 4, MORE_VALUES = 0;
-    KILN_FUNCTION f32 stored(f32 x) { return x; }
+    static constexpr i32 ROWS = 4, OTHERS = 8, SHARERS = 8;
     // A thread's rows, its others, and its columns of so many: by fours where all have some.
     KILN_FUNCTION i32 row(i32 i) { return i * (ATTENTION_HEIGHT / ROWS) + threadIdx.x / SHARERS; }
     KILN_FUNCTION i32 along(i32 j) { return j * SHARERS + threadIdx.x % SHARERS; }
@@ -35,64 +31,20 @@ struct AttentionExact {
     }
 };
 
-// Products on tensor cores (mma.sync) of 16-bit floats: a warp has 16 own rows.
-struct AttentionTensor {
-    typedef u16 Stored;
-    static constexpr i32 ROWS = 2, OTHERS = 16, SHARERS = 4, COLUMNS_AT_A_TIME = 16;
-    // Lines of whole 16 bytes.
-    static constexpr i32 MORE = 8, MORE_VALUES = 8;
-    KILN_FUNCTION i32 row(i32 i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i * 8; }
-    KILN_FUNCTION i32 along(i32 j) { return j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2; }
-    template <i32 WIDTH>
-    KILN_FUNCTION i32 column(i32 c) { return along(c); }
-};
-struct AttentionF16 : AttentionTensor {
-    KILN_FUNCTION u16 stored(f32 x) { return narrow_f16(x); }
-    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
-};
-struct AttentionBF16 : AttentionTensor {
-    KILN_FUNCTION u16 stored(f32 x) { return narrow_bf16(x); }
-    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
-};
-
 // What a block has in shared memory, for results so wide.
 template <class S, i32 COLUMNS>
 struct AttentionBlock {
     typedef S Shares;
-    typedef typename S::Stored Stored;
-    static constexpr i32 WIDTH = (COLUMNS + S::COLUMNS_AT_A_TIME - 1) / S::COLUMNS_AT_A_TIME * S::COLUMNS_AT_A_TIME;
+    static constexpr i32 WIDTH = (COLUMNS + S::SHARERS - 1) / S::SHARERS * S::SHARERS;
     // Columns of a thread.
     static constexpr i32 OWN = WIDTH / S::SHARERS;
-    alignas(16) Stored own[ATTENTION_HEIGHT][ATTENTION_STEP + S::MORE];
-    alignas(16) Stored others[ATTENTION_SIDE][ATTENTION_STEP + S::MORE];
-    alignas(16) Stored weights[ATTENTION_HEIGHT][ATTENTION_SIDE + S::MORE];
-    alignas(16) Stored values[ATTENTION_STEP][WIDTH + S::MORE_VALUES];
+    // Columns more than there are, for threads that read fours to meet in different banks.
+    static constexpr i32 MORE = 4;
+    alignas(16) f32 own[ATTENTION_HEIGHT][ATTENTION_STEP + MORE];
+    alignas(16) f32 others[ATTENTION_SIDE][ATTENTION_STEP + MORE];
+    alignas(16) f32 weights[ATTENTION_HEIGHT][ATTENTION_SIDE + MORE];
+    alignas(16) f32 values[ATTENTION_STEP][WIDTH];
 };
-
-// Adds products of a warp's 16 rows, STEP of their columns from `left` on in shared
-// memory, with the columns of matrices that `take` gives by 16.
-template <class S, i32 COUNT, i32 LINE, class Take>
-KILN_FUNCTION void attention_multiply(const u16 (&rows)[ATTENTION_HEIGHT][LINE], i32 left, const Take& take, f32 (&sums)[2][COUNT]) {
-    const i32 lane = threadIdx.x % 32;
-    u32 a[4];
-    ldmatrix(a, &rows[threadIdx.x / 32 * 16 + lane % 16][left + lane / 16 * 8]);
-#pragma unroll
-    for (i32 n = 0; n < COUNT; n += 4) {
-        u32 x[4];
-        take(x, n * 4);
-#pragma unroll
-        for (i32 half = 0; half < 2; half++) {
-            const i32 j = n + half * 2;
-            const u32 b[2] = {x[half * 2], x[half * 2 + 1]};
-            f32 c[4] = {sums[0][j], sums[0][j + 1], sums[1][j], sums[1][j + 1]};
-            S::multiply(c, a, b);
-            sums[0][j] = c[0];
-            sums[0][j + 1] = c[1];
-            sums[1][j] = c[2];
-            sums[1][j + 1] = c[3];
-        }
-    }
-}
 
 // Four neighbours from a multiple of four on.
 KILN_FUNCTION void attention_four(f32 (&x)[4], const f32* from) {
@@ -123,11 +75,11 @@ KILN_FUNCTION void attention_products(
     }
     constexpr i32 EACH = MOST * STEP / ATTENTION_THREADS, AT_ONCE = ATTENTION_AHEAD ? EACH : 1;
     static_assert(MOST * STEP % ATTENTION_THREADS == 0, "as many for each");
-    typename S::Stored own_next[EACH], others_next[EACH];
+    f32 own_next[EACH], others_next[EACH];
     const auto fetch_one = [&](i32 depth, i32 i, auto& own, auto& other) {
         const i32 n = i * ATTENTION_THREADS + threadIdx.x, row = n / STEP, d = depth + n % STEP;
-        if (HEIGHT == MOST || row < HEIGHT) own = S::stored(d < DEPTH ? load_own(row, d) : 0.0f);
-        if (SIDE == MOST || row < SIDE) other = S::stored(d < DEPTH ? load_others(row, d) : 0.0f);
+        if (HEIGHT == MOST || row < HEIGHT) own = d < DEPTH ? load_own(row, d) : 0.0f;
+        if (SIDE == MOST || row < SIDE) other = d < DEPTH ? load_others(row, d) : 0.0f;
     };
     const auto fetch = [&](i32 depth) {
 #pragma unroll
@@ -147,24 +99,16 @@ KILN_FUNCTION void attention_products(
         // All of it is there.
         __syncthreads();
         if (ATTENTION_AHEAD && depth + STEP < DEPTH) fetch(depth + STEP);
-        if constexpr (sizeof(typename S::Stored) == 2) {
-            const i32 lane = threadIdx.x % 32;
-            const auto take = [&](u32 (&x)[4], i32 other) {
-                ldmatrix(x, &block.others[other + lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]);
-            };
-            attention_multiply<S>(block.own, 0, take, products);
-        } else {
 #pragma unroll(UNROLLED / 4)
-            for (i32 d = 0; d < STEP; d += 4) {
-                f32 x[S::ROWS][4], y[4];
+        for (i32 d = 0; d < STEP; d += 4) {
+            f32 x[S::ROWS][4], y[4];
 #pragma unroll
-                for (i32 i = 0; i < S::ROWS; i++) attention_four(x[i], &block.own[S::row(i)][d]);
+            for (i32 i = 0; i < S::ROWS; i++) attention_four(x[i], &block.own[S::row(i)][d]);
 #pragma unroll
-                for (i32 j = 0; j < S::OTHERS; j++) {
-                    attention_four(y, &block.others[S::along(j)][d]);
+            for (i32 j = 0; j < S::OTHERS; j++) {
+                attention_four(y, &block.others[S::along(j)][d]);
 #pragma unroll
-                    for (i32 n = 0; n < 4 * S::ROWS; n++) products[n / 4][j] = multiply_add(x[n / 4][n % 4], y[n % 4], products[n / 4][j]);
-                }
+                for (i32 n = 0; n < 4 * S::ROWS; n++) products[n / 4][j] = multiply_add(x[n / 4][n % 4], y[n % 4], products[n / 4][j]);
             }
         }
     }
@@ -178,10 +122,10 @@ KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&su
     constexpr i32 SIDE = ATTENTION_SIDE, STEP = ATTENTION_STEP;
     constexpr i32 VALUES = STEP * Block::WIDTH, EACH = (VALUES + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
     constexpr i32 AT_ONCE = ATTENTION_AHEAD ? EACH : 1;
-    typename S::Stored next[EACH];
+    f32 next[EACH];
     const auto fetch_one = [&](i32 step, i32 i, auto& value) {
         const i32 n = i * ATTENTION_THREADS + threadIdx.x;
-        if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) value = S::stored(load_value(step + n / Block::WIDTH, n % Block::WIDTH));
+        if (VALUES % ATTENTION_THREADS == 0 || n < VALUES) value = load_value(step + n / Block::WIDTH, n % Block::WIDTH);
     };
     const auto fetch = [&](i32 step) {
 #pragma unroll
@@ -200,32 +144,24 @@ KILN_FUNCTION void attention_add(Block& block, const Value& load_value, f32 (&su
         // All values are there.
         __syncthreads();
         if (ATTENTION_AHEAD && step + STEP < SIDE) fetch(step + STEP);
-        if constexpr (sizeof(typename S::Stored) == 2) {
-            const i32 lane = threadIdx.x % 32;
-            const auto take = [&](u32 (&x)[4], i32 column) {
-                ldmatrix_trans(x, &block.values[lane % 16][column + lane / 16 * 8]);
-            };
-            attention_multiply<S>(block.weights, step, take, sums);
-        } else {
-            constexpr i32 FOUR = Block::WIDTH % (4 * S::SHARERS) == 0 ? 4 : 1;
+        constexpr i32 FOUR = Block::WIDTH % (4 * S::SHARERS) == 0 ? 4 : 1;
 #pragma unroll 1
-            for (i32 t = 0; t < STEP; t += 4) {
-                f32 w[S::ROWS][4];
+        for (i32 t = 0; t < STEP; t += 4) {
+            f32 w[S::ROWS][4];
 #pragma unroll
-                for (i32 i = 0; i < S::ROWS; i++) attention_four(w[i], &block.weights[S::row(i)][step + t]);
+            for (i32 i = 0; i < S::ROWS; i++) attention_four(w[i], &block.weights[S::row(i)][step + t]);
 #pragma unroll
-                for (i32 u = 0; u < 4; u++) {
+            for (i32 u = 0; u < 4; u++) {
 #pragma unroll
-                    for (i32 c = 0; c < Block::OWN; c += FOUR) {
-                        f32 v[4];
-                        const f32* const from = &block.values[t + u][S::template column<Block::WIDTH>(c)];
-                        if constexpr (FOUR == 4) attention_four(v, from);
-                        else v[0] = *from;
+                for (i32 c = 0; c < Block::OWN; c += FOUR) {
+                    f32 v[4];
+                    const f32* const from = &block.values[t + u][S::template column<Block::WIDTH>(c)];
+                    if constexpr (FOUR == 4) attention_four(v, from);
+                    else v[0] = *from;
 #pragma unroll
-                        for (i32 n = 0; n < FOUR * S::ROWS; n++) {
-                            f32& sum = sums[n / FOUR][c + n % FOUR];
-                            sum = multiply_add(w[n / FOUR][u], v[n % FOUR], sum);
-                        }
+                    for (i32 n = 0; n < FOUR * S::ROWS; n++) {
+                        f32& sum = sums[n / FOUR][c + n % FOUR];
+                        sum = multiply_add(w[n / FOUR][u], v[n % FOUR], sum);
                     }
                 }
             }

@@ -143,20 +143,41 @@ struct AttentionBand {
     static constexpr i32 ELEMENTS = ATTENTION_THREADS / 32 * 16 * STRIDE * 2;
 };
 
-// Stores the results of 16 rows, by way of shared memory that nobody else uses any more, so
-// that neighbours in memory are stored together.
-template <class Extents, i32 WIDE, class Place, class Store>
-KILN_FUNCTION void attention_store(const f32 (&sums)[WIDE][4], const AttentionRows& rows, void* block, Place batch, i32 top, const Store& store) {
-    constexpr i32 STRIP = AttentionBand<WIDE * 8>::STRIP, STRIDE = AttentionBand<WIDE * 8>::STRIDE;
-    const i32 lane = threadIdx.x % 32;
-    f32* const band = (f32*)block + threadIdx.x / 32 * 16 * STRIDE;
-    f32 part[2];
+// What sums are multiplied by for the powers to be shares.
+template <class Extents>
+KILN_FUNCTION void attention_parts(f32 (&part)[2], const AttentionRows& rows) {
 #pragma unroll
     for (i32 r = 0; r < 2; r++) {
         const f32 all = attention_sum(rows.total[r]);
         // Where only a mask leaves nothing to look at, the result is zero.
         part[r] = Extents::MASKED && all == 0.0f ? 0.0f : 1.0f / all;
     }
+}
+
+// Stores the logarithms of the sums of 16 rows' powers, where only these are wanted: each is
+// the one column of its row.
+template <class Extents, class Place, class Store>
+KILN_FUNCTION void attention_store_log_sums(const AttentionRows& rows, Place batch, i32 top, const Store& store) {
+    const i32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (i32 r = 0; r < 2; r++) {
+        const i32 row = top + lane / 4 + r * 8;
+        const f32 x[4] = {rows.most[r] + logarithm(attention_sum(rows.total[r])), 0.0f, 0.0f, 0.0f};
+        if (lane % 4 == 0 && row < Extents::ROWS) store(batch, row, 0, x);
+    }
+}
+
+// Rows of what is computed.
+template <class Extents>
+constexpr i32 ATTENTION_OWN = Extents::BY_QUERY ? Extents::ROWS : Extents::KEYS;
+
+// Stores the sums of 16 rows, each times its part, by way of shared memory that nobody else
+// uses any more, so that neighbours in memory are stored together.
+template <class Extents, i32 WIDE, class Place, class Store>
+KILN_FUNCTION void attention_store(const f32 (&sums)[WIDE][4], const f32 (&part)[2], void* block, Place batch, i32 top, const Store& store) {
+    constexpr i32 STRIP = AttentionBand<WIDE * 8>::STRIP, STRIDE = AttentionBand<WIDE * 8>::STRIDE;
+    const i32 lane = threadIdx.x % 32;
+    f32* const band = (f32*)block + threadIdx.x / 32 * 16 * STRIDE;
 #pragma unroll
     for (i32 strip = 0; strip < WIDE * 8; strip += STRIP) {
 #pragma unroll
@@ -177,20 +198,20 @@ KILN_FUNCTION void attention_store(const f32 (&sums)[WIDE][4], const AttentionRo
             const four<f32> x = *(const four<f32>*)(band + down * STRIDE + along);
             const f32 fours[4] = {x.x, x.y, x.z, x.w};
             const i32 row = top + down, column = strip + along;
-            if (row < Extents::ROWS && column < Extents::WIDTH) store(batch, row, column, fours);
+            if (row < ATTENTION_OWN<Extents> && column < Extents::WIDTH) store(batch, row, column, fours);
         }
         __syncwarp();
     }
 }
 
-// A block's place: its batch and first query. Neighbours share the keys and values of a
-// batch; those that look at more keys begin earlier.
+// A block's place: its batch and first own row. Neighbours share what a batch's blocks go
+// through; those that go through more begin earlier.
 template <class Extents, class Place>
 KILN_FUNCTION i32 attention_place(Place& batch) {
-    constexpr i32 TILES = (Extents::ROWS + ATTENTION_HEIGHT - 1) / ATTENTION_HEIGHT;
+    constexpr i32 TILES = (ATTENTION_OWN<Extents> + ATTENTION_HEIGHT - 1) / ATTENTION_HEIGHT;
     batch = blockIdx.x / TILES;
     const i32 tile = blockIdx.x % TILES;
-    return (Extents::CAUSAL ? TILES - 1 - tile : tile) * ATTENTION_HEIGHT;
+    return (Extents::CAUSAL && Extents::BY_QUERY ? TILES - 1 - tile : tile) * ATTENTION_HEIGHT;
 }
 
 // Keys that a block looks at: no query looks beyond the last one's own place.

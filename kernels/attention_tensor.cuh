@@ -7,23 +7,13 @@
 // (`attention_rows.cuh`).
 //
 // What it computes on is the caller's: `Extents` has the sizes as constants, the functions
-// give operands and take results. Where only the logarithms of the sums of powers are
-// wanted, each is the one column of its row.
+// give operands and take results.
 
 // Everything above `// TEMPLATE` is an example: kiln puts its own in its place.
 // Queries of a block and of a warp.
 constexpr i32 ATTENTION_HEIGHT = 64, ATTENTION_PART = 16;
 constexpr bool ATTENTION_BY_GROUPS = false;
 // TEMPLATE
-
-struct AttentionF16 {
-    KILN_FUNCTION u32 pair(f32 x, f32 y) { return narrow_f16x2(x, y); }
-    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_f16(c, a, b); }
-};
-struct AttentionBF16 {
-    KILN_FUNCTION u32 pair(f32 x, f32 y) { return narrow_bf16x2(x, y); }
-    KILN_FUNCTION void multiply(f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) { mma_bf16(c, a, b); }
-};
 
 // How a block's shared memory is divided.
 template <class Extents>
@@ -160,14 +150,11 @@ KILN_FUNCTION void attention(u16* block, f32 scale, const Q& from_q, const K& fr
     for (i32 h = 0; h < HIGH; h++) {
         const i32 top = first + own + h * 16;
         if constexpr (Extents::LOG_SUM) {
-#pragma unroll
-            for (i32 r = 0; r < 2; r++) {
-                const i32 row = top + lane / 4 + r * 8;
-                const f32 x[4] = {rows[h].most[r] + logarithm(attention_sum(rows[h].total[r])), 0.0f, 0.0f, 0.0f};
-                if (lane % 4 == 0 && row < Extents::ROWS) store(batch, row, 0, x);
-            }
+            attention_store_log_sums<Extents>(rows[h], batch, top, store);
         } else {
-            attention_store<Extents>(sums[h], rows[h], block, batch, top, store);
+            f32 part[2];
+            attention_parts<Extents>(part, rows[h]);
+            attention_store<Extents>(sums[h], part, block, batch, top, store);
         }
     }
 }

@@ -10,42 +10,19 @@ constexpr i32 ATTENTION_HEIGHT = 64, ATTENTION_PART = 16;
 constexpr bool ATTENTION_BY_GROUPS = true;
 // TEMPLATE
 
-static_assert(ATTENTION_PART == 16 && ATTENTION_THREADS % 128 == 0, "whole groups");
-
-struct AttentionF16 {
-    KILN_FUNCTION u32 pair(f32 x, f32 y) { return narrow_f16x2(x, y); }
-    template <bool TURNED, bool ADDS, i32 WIDE>
-    KILN_FUNCTION void multiply(f32 (&c)[WIDE][4], const u32 (&a)[4], u64 b) { wgmma_held_f16<TURNED, ADDS>(c, a, b); }
-};
-struct AttentionBF16 {
-    KILN_FUNCTION u32 pair(f32 x, f32 y) { return narrow_bf16x2(x, y); }
-    template <bool TURNED, bool ADDS, i32 WIDE>
-    KILN_FUNCTION void multiply(f32 (&c)[WIDE][4], const u32 (&a)[4], u64 b) { wgmma_held_bf16<TURNED, ADDS>(c, a, b); }
-};
-
-// Elements of a line of 128 bytes, and bytes of eight such lines.
-constexpr i32 ATTENTION_LINE = 64;
-constexpr u32 ATTENTION_EIGHT = 1024;
-
-// Where a piece of a tile's line lies: blocks of lines of 128 bytes.
-struct AttentionBlocks {
-    KILN_FUNCTION i32 at(i32 line, i32 along) {
-        const i32 piece = along / ATTENTION_PIECE;
-        return ((piece / 8 * ATTENTION_SIDE + line) * 8 + (piece % 8 ^ line % 8)) * ATTENTION_PIECE;
-    }
-};
-
 // How a block's shared memory is divided.
 template <class Extents>
 struct AttentionParts {
-    static constexpr i32 DEPTH = (Extents::DEPTH + 63) / 64 * 64, WIDTH = (Extents::WIDTH + 63) / 64 * 64;
+    typedef AttentionTile<Extents::DEPTH> Keys;
+    typedef AttentionTile<Extents::WIDTH> Values;
+    static constexpr i32 DEPTH = Keys::LENGTH, WIDTH = Values::LENGTH;
     static constexpr i32 STAGES = 2;
-    static constexpr i32 KEY_STAGE = ATTENTION_SIDE * DEPTH, VALUE_STAGE = ATTENTION_SIDE * WIDTH;
+    static constexpr i32 KEY_STAGE = Keys::ELEMENTS, VALUE_STAGE = Values::ELEMENTS;
     // Queries are where values come later.
     typedef AttentionLines<DEPTH> Lines;
-    static constexpr i32 QUERIES = ATTENTION_HEIGHT * Lines::LINE, VALUES = STAGES * VALUE_STAGE;
+    static constexpr i32 QUERIES = ATTENTION_HEIGHT * Lines::LINE, VALUES = Extents::LOG_SUM ? 0 : STAGES * VALUE_STAGE;
     static constexpr i32 ALL = STAGES * KEY_STAGE + (VALUES < QUERIES ? QUERIES : VALUES);
-    static constexpr i32 RESULTS = AttentionBand<WIDTH>::ELEMENTS;
+    static constexpr i32 RESULTS = Extents::LOG_SUM ? 0 : AttentionBand<WIDTH>::ELEMENTS;
     static constexpr i32 ELEMENTS = RESULTS < ALL ? ALL : RESULTS;
 };
 
@@ -92,7 +69,7 @@ KILN_FUNCTION void attention(u16* block, f32 scale, const Q& from_q, const K& fr
     // Queries have been read.
     __syncthreads();
     if (tiles > 1) bring_keys(1);
-    bring_values(0);
+    if constexpr (!Extents::LOG_SUM) bring_values(0);
     cp_async_commit();
 
     f32 sums[WIDTH / 8][4];
@@ -103,28 +80,8 @@ KILN_FUNCTION void attention(u16* block, f32 scale, const Q& from_q, const K& fr
 
     f32 scores[SIDE / 8][4];
     u32 powers[SIDE / 16][4];
-    // Starts the products of the group's queries with a tile's keys.
-    const auto start_scores = [&](i32 tile) {
-        wgmma_fence();
-#pragma unroll
-        for (i32 d = 0; d < DEPTH; d += 16) {
-            const u16* const from = key_stage(tile) + d / ATTENTION_LINE * SIDE * ATTENTION_LINE + d % ATTENTION_LINE;
-            const u64 other = wgmma_operand(from, 16, ATTENTION_EIGHT);
-            if (d == 0) S::template multiply<false, false>(scores, held[0], other);
-            else S::template multiply<false, true>(scores, held[d / 16], other);
-        }
-        wgmma_commit();
-    };
-    // Starts the products of a tile's powers with its values.
-    const auto start_sums = [&](i32 tile) {
-        wgmma_fence();
-#pragma unroll
-        for (i32 t = 0; t < SIDE / 16; t++) {
-            const u16* const from = value_stage(tile) + t * 16 * ATTENTION_LINE;
-            S::template multiply<true, true>(sums, powers[t], wgmma_operand(from, SIDE * 128, ATTENTION_EIGHT));
-        }
-        wgmma_commit();
-    };
+    const auto start_scores = [&](i32 tile) { attention_start_products<S, typename Parts::Keys>(scores, held, key_stage(tile)); };
+    const auto start_sums = [&](i32 tile) { attention_start_sums<S, typename Parts::Values>(sums, powers, value_stage(tile)); };
     start_scores(0);
     wgmma_wait<0>(scores);
     attention_powers<Extents>(scores, rows, batch, first + own, 0, scale, masked);
@@ -137,18 +94,20 @@ KILN_FUNCTION void attention(u16* block, f32 scale, const Q& from_q, const K& fr
         // the values before, have been multiplied by all.
         __syncthreads();
         if (tile + 1 < tiles) bring_keys(tile + 1);
-        bring_values(tile);
+        if constexpr (!Extents::LOG_SUM) bring_values(tile);
         cp_async_commit();
         start_scores(tile);
-        start_sums(tile - 1);
+        if constexpr (!Extents::LOG_SUM) start_sums(tile - 1);
         // Scores are there.
-        wgmma_wait<1>(scores);
+        wgmma_wait<Extents::LOG_SUM ? 0 : 1>(scores);
         attention_powers<Extents>(scores, rows, batch, first + own, tile * SIDE, scale, masked);
+        if constexpr (Extents::LOG_SUM) continue;
         // The last powers are multiplied.
         wgmma_wait<0>(sums);
         attention_shrink(sums, rows);
         attention_pack<S>(powers, scores);
     }
+    if constexpr (Extents::LOG_SUM) return attention_store_log_sums<Extents>(rows, batch, first + own, store);
     cp_async_wait<0>();
     fence_async();
     // The last values are there for all.
@@ -157,5 +116,7 @@ KILN_FUNCTION void attention(u16* block, f32 scale, const Q& from_q, const K& fr
     wgmma_wait<0>(sums);
     // Values have been multiplied by all: their place is for results.
     __syncthreads();
-    attention_store<Extents>(sums, rows, block, batch, first + own, store);
+    f32 part[2];
+    attention_parts<Extents>(part, rows);
+    attention_store<Extents>(sums, part, block, batch, first + own, store);
 }

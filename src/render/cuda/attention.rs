@@ -1,6 +1,6 @@
-//! Attention by templates: `kernels/attention.cuh` (`kernels/attention_tensor.cuh` for
-//! 16-bit floats, `tensor`) computes it, or the logarithms of its sums,
-//! `kernels/attention_backward.cuh` its gradients, on what a function in front of them says.
+//! Attention by templates: `kernels/attention.cuh` computes it, or the logarithms of its
+//! sums, `kernels/attention_backward.cuh` its gradients, and those for 16-bit floats
+//! (`tensor`) either, on what a function in front of them says.
 //!
 //! Before the function stand the extents; it defines, as lambdas, what an element of each
 //! operand is, what becomes of a score where there is a
@@ -95,9 +95,10 @@ fn own_rows(a: &Attention, extents: &Extents) -> usize {
     if a.part.by_query() { extents.rows } else { extents.keys }
 }
 
-/// Bytes of what gradients have of their queries, besides a block's shared memory.
+/// Bytes of what gradients have of their queries, besides a block's shared memory: of a tile
+/// and the next one, or of own ones.
 fn sums_bytes(height: usize) -> usize {
-    2 * 4 * height.max(SIDE)
+    2 * 4 * height.max(2 * SIDE)
 }
 
 /// A part of an attention as a pass.
@@ -111,14 +112,14 @@ pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass
     let way = Way::of(kernel, a);
     let block = target.chosen(&suitable(kernel, a, target), Choice::CudaAttention).unwrap_or(BLOCKS[0]);
     let body = Body { part, a, dialect: &dialect, target };
-    let (own, threads) = (own_rows(a, &extents), way.threads(block));
+    let (own, threads) = (own_rows(a, &extents), way.threads(a, block));
     let groups = (extents.batch * own.div_ceil(block.height)) as u64;
     let (template, written) = match way {
-        Way::Tensor(name) => (tensor::template(block), body.by_tensor_cores(name, &extents, block)),
-        Way::Block(shares) => (by_block(a, block), body.by_block(shares, &extents, block)),
+        Way::Tensor(name) => (tensor::template(a, block), body.by_tensor_cores(name, &extents, block)),
+        Way::Exact => (by_block(a, block), body.by_block(&extents, block)),
     };
     let parameters = Parameters::of(part, reports(kernel));
-    let bounds = format!("{threads}, {}", (way.resident(block) / threads).max(1));
+    let bounds = format!("{threads}, {}", (way.resident(a, block) / threads).max(1));
     let source = template
         + &sizes(a, &extents, &written)
         + &function(&kernel.name, &parameters, kernel.args, bounds, &written.body);
@@ -179,18 +180,21 @@ fn sizes(a: &Attention, extents: &Extents, written: &Written) -> String {
 /// By which template.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// `kernels/attention_tensor.cuh`, for a type that it names so.
+    /// On tensor cores, for a type that templates name so.
     Tensor(&'static str),
     /// `kernels/attention_block.cuh`.
-    Block(Shares),
+    Exact,
 }
 
 impl Way {
+    /// On tensor cores what is 16-bit floats, exactly all else.
     fn of(kernel: &Kernel, a: &Attention) -> Way {
-        let shares = Shares::of(kernel, a);
-        match shares.size {
-            2 if !a.part.is_gradient() => Way::Tensor(shares.name),
-            _ => Way::Block(shares),
+        let factors = [Some(a.q), Some(a.k), a.v, a.g];
+        let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
+        match (are(DType::F16), are(DType::BF16)) {
+            (true, _) => Way::Tensor("AttentionF16"),
+            (_, true) => Way::Tensor("AttentionBF16"),
+            (false, false) => Way::Exact,
         }
     }
 
@@ -202,57 +206,33 @@ impl Way {
     fn shared_bytes(self, a: &Attention, extents: &Extents, block: Block) -> usize {
         match self {
             Way::Tensor(_) => tensor::shared_bytes(a, extents, block),
-            Way::Block(shares) => shares.shared_bytes(extents.width, block.height),
+            Way::Exact => exact_bytes(extents.width, block.height),
         }
     }
 
     /// Threads of a block.
-    fn threads(self, block: Block) -> usize {
+    fn threads(self, a: &Attention, block: Block) -> usize {
         match self {
-            Way::Tensor(_) => tensor::threads(block),
-            Way::Block(_) => 2 * block.height,
+            Way::Tensor(_) => tensor::threads(a, block),
+            Way::Exact => 2 * block.height,
         }
     }
 
     /// Threads of a multiprocessor, at least.
-    fn resident(self, block: Block) -> usize {
+    fn resident(self, a: &Attention, block: Block) -> usize {
         match self {
-            Way::Tensor(_) => tensor::resident(block),
-            Way::Block(_) => RESIDENT,
+            Way::Tensor(_) => tensor::resident(a, block),
+            Way::Exact => RESIDENT,
         }
     }
 }
 
-/// How the templates for blocks multiply; as they say.
-#[derive(Clone, Copy, Debug)]
-struct Shares {
-    name: &'static str,
-    /// Bytes of a number in shared memory.
-    size: usize,
-    /// Columns that lines of rows have more than they need, and those of values.
-    more: [usize; 2],
-    /// What lines of values are a multiple of.
-    columns: usize,
-}
-
-impl Shares {
-    /// On tensor cores what is 16-bit floats, exactly all else.
-    fn of(kernel: &Kernel, a: &Attention) -> Shares {
-        let factors = [Some(a.q), Some(a.k), a.v, a.g];
-        let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
-        let tensor = |name| Shares { name, size: 2, more: [8, 8], columns: 16 };
-        match (are(DType::F16), are(DType::BF16)) {
-            (true, _) => tensor("AttentionF16"),
-            (_, true) => tensor("AttentionBF16"),
-            (false, false) => Shares { name: "AttentionExact", size: 4, more: [4, 0], columns: 8 },
-        }
-    }
-
-    /// Bytes of a block's shared memory, for results so wide and so many own rows.
-    fn shared_bytes(&self, width: usize, height: usize) -> usize {
-        let lines = (height + SIDE) * (STEP + self.more[0]) + height * (SIDE + self.more[0]);
-        self.size * (lines + STEP * (width.next_multiple_of(self.columns) + self.more[1]))
-    }
+/// Bytes of the shared memory of a block that multiplies exactly, for results so wide and so
+/// many own rows; as the template says.
+fn exact_bytes(width: usize, height: usize) -> usize {
+    let more = 4;
+    let lines = (height + SIDE) * (STEP + more) + height * (SIDE + more);
+    4 * (lines + STEP * width.next_multiple_of(8))
 }
 
 /// A parameter, and the axes along which it says the position.
@@ -278,11 +258,11 @@ impl Body<'_> {
         [all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys)]
     }
 
-    fn by_block(&self, shares: Shares, extents: &Extents, block: Block) -> Written {
+    fn by_block(&self, extents: &Extents, block: Block) -> Written {
         let (a, mut text) = (self.a, String::new());
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
-        let bytes = shares.shared_bytes(extents.width, block.height);
+        let bytes = exact_bytes(extents.width, block.height);
         let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
         text += "    Block& block = *(Block*)shared;\n";
         let [rows, keys] = self.lines();
@@ -303,7 +283,7 @@ impl Body<'_> {
         let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
         text += &self.call(name, functions);
         Written {
-            shares: shares.name,
+            shares: "AttentionExact",
             conditions: Vec::new(),
             body: text,
             fours: Vec::new(),

@@ -1,9 +1,10 @@
 //! The templates for 16-bit floats on tensor cores: `kernels/attention_tensor.cuh` by warps,
-//! `kernels/attention_wgmma.cuh` by groups of four of them.
+//! `kernels/attention_wgmma.cuh` by groups of four of them; of gradients
+//! `kernels/attention_backward_tensor.cuh` by either.
 
 use std::fmt::Write;
 
-use crate::kernel::{Attention, AttentionPart, ExprId};
+use crate::kernel::{Attention, AttentionPart, AxisId, ExprId};
 use crate::render::attention::Extents;
 use crate::render::c_like::Dialect;
 use crate::render::c_like::hook::{Around, Hook, Side, template as after_mark};
@@ -14,8 +15,11 @@ use crate::render::cuda::product::HOPPER;
 use crate::render::target::Nvidia;
 
 const ROWS: &str = include_str!("../../../../kernels/attention_rows.cuh");
-const BY_WARPS: &str = include_str!("../../../../kernels/attention_tensor.cuh");
-const BY_GROUPS: &str = include_str!("../../../../kernels/attention_wgmma.cuh");
+const BY_WARPS: &str = include_str!("../../../../kernels/attention_by_warps.cuh");
+const BY_GROUPS: &str = include_str!("../../../../kernels/attention_by_groups.cuh");
+const OF_WARPS: &str = include_str!("../../../../kernels/attention_tensor.cuh");
+const OF_GROUPS: &str = include_str!("../../../../kernels/attention_wgmma.cuh");
+const BACKWARD: &str = include_str!("../../../../kernels/attention_backward_tensor.cuh");
 
 /// Rows and columns of the matrices that are multiplied.
 const MATRIX: usize = 16;
@@ -29,73 +33,103 @@ const TALL: usize = 128;
 /// Tiles of keys, and of values, that groups have in shared memory.
 const STAGES: usize = 2;
 
-fn is_tall(block: Block) -> bool {
-    !block.by_groups && block.height == TALL
+fn is_tall(a: &Attention, block: Block) -> bool {
+    !a.part.is_gradient() && !block.by_groups && block.height == TALL
 }
 
-/// Queries of a warp.
-fn part(block: Block) -> usize {
-    if is_tall(block) { 2 * MATRIX } else { MATRIX }
+/// Own rows of a warp.
+fn part(a: &Attention, block: Block) -> usize {
+    if is_tall(a, block) { 2 * MATRIX } else { MATRIX }
 }
 
 /// Threads of a block.
-pub(super) fn threads(block: Block) -> usize {
-    block.height / part(block) * 32
+pub(super) fn threads(a: &Attention, block: Block) -> usize {
+    block.height / part(a, block) * 32
 }
 
 /// Threads of a multiprocessor, at least: so many have registers for what they hold.
-pub(super) fn resident(block: Block) -> usize {
-    if block.by_groups || block.height == TALL { 256 } else { 384 }
+pub(super) fn resident(a: &Attention, block: Block) -> usize {
+    match a.part {
+        AttentionPart::LogSum if block.by_groups => 512,
+        _ if a.part.is_gradient() || block.by_groups || block.height == TALL => 256,
+        _ => 384,
+    }
 }
 
 /// The blocks of groups of warps that suit an attention.
 pub(super) fn of_groups(a: &Attention, extents: &Extents, nvidia: &Nvidia) -> Vec<Block> {
-    let wide = [extents.depth, extents.width].iter().all(|extent| *extent > STRIP / 2);
-    let suits = nvidia.capability == (9, 0) && a.part == AttentionPart::Result && wide;
+    let has_values = a.part != AttentionPart::LogSum;
+    let is_wide = |extent: usize| extent > STRIP / 2;
+    let suits =
+        nvidia.capability == (9, 0) && is_wide(extents.depth) && (!has_values || is_wide(extents.columns));
     if suits { vec![Block::of_groups(64), Block::of_groups(128)] } else { Vec::new() }
 }
 
 /// How many ways are expected to be faster. Groups are, each in a block of its own, so that
-/// one multiplies while others make powers; and tall blocks, where there are two for each
-/// multiprocessor, and room for them.
+/// one multiplies while others make powers; but two of them share the tiles of wide gradients,
+/// of which there would be more to bring than the second-level cache gives (on an H200 128
+/// columns took 0.8 of the time, 64 columns 1.4 times as long). So are tall blocks, where there
+/// are two for each multiprocessor, and room for them.
 pub(super) fn rank(a: &Attention, extents: &Extents, block: Block, nvidia: &Nvidia) -> usize {
     let blocks = extents.batch * own_rows(a, extents).div_ceil(block.height);
     let room = 2 * shared_bytes(a, extents, block) <= nvidia.shared_bytes();
+    let is_wide_gradient = a.part.is_gradient() && extents.depth.max(extents.columns) > STRIP;
     match block {
-        Block { by_groups: true, height: 64 } if blocks >= nvidia.processors => 0,
-        _ if is_tall(block) && blocks >= 2 * nvidia.processors && room => 1,
-        Block { by_groups: false, height: 64 } => 2,
-        _ => 3,
+        Block { by_groups: true, height: 128 } if is_wide_gradient && blocks >= nvidia.processors => 0,
+        Block { by_groups: true, height: 64 } if blocks >= nvidia.processors => 1,
+        _ if is_tall(a, block) && blocks >= 2 * nvidia.processors && room => 2,
+        Block { by_groups: false, height: 64 } => 3,
+        _ => 4,
     }
 }
 
 /// Bytes of a block's shared memory; as the templates say.
 pub(super) fn shared_bytes(a: &Attention, extents: &Extents, block: Block) -> usize {
+    if a.part.is_gradient() {
+        return shared_bytes_of_gradient(a, extents, block);
+    }
     let whole = if block.by_groups { STRIP } else { MATRIX };
     let [depth, width] = [extents.depth, extents.width].map(|extent| extent.next_multiple_of(whole));
     let has_values = usize::from(a.part != AttentionPart::LogSum);
     let queries = block.height * (depth + PIECE);
     let (keys, values) = match block.by_groups {
-        true => (STAGES * SIDE * depth, STAGES * SIDE * width),
+        true => (STAGES * SIDE * depth, has_values * STAGES * SIDE * width),
         false => (SIDE * (depth + PIECE), has_values * SIDE * (width + PIECE)),
     };
-    let others = if is_tall(block) { queries + values } else { queries.max(values) };
-    let results = has_values * threads(block) / 32 * MATRIX * (width.min(STRIP) + 8) * 2;
-    2 * (keys + others).max(results)
+    let others = if is_tall(a, block) { queries + values } else { queries.max(values) };
+    2 * (keys + others).max(has_values * result_elements(a, width, block))
+}
+
+/// Elements of a block's shared memory by which results so wide leave.
+fn result_elements(a: &Attention, width: usize, block: Block) -> usize {
+    threads(a, block) / 32 * MATRIX * (width.min(STRIP) + 8) * 2
+}
+
+/// Two tiles of others of both kinds, of groups one more of what is summed, and own rows where
+/// but the first of them come.
+fn shared_bytes_of_gradient(a: &Attention, extents: &Extents, block: Block) -> usize {
+    let (whole, more) = if block.by_groups { (STRIP, 0) } else { (MATRIX, PIECE) };
+    let [depth, columns] = [extents.depth, extents.columns].map(|extent| extent.next_multiple_of(whole));
+    let [deep, wide] = [depth, columns].map(|length| SIDE * (length + more));
+    let of_values = a.part == AttentionPart::ValueGradient;
+    let (width, summed) = if of_values { (columns, wide) } else { (depth, deep) };
+    let others = deep + wide + if block.by_groups { summed } else { 0 };
+    let own = block.height * (depth + PIECE + if of_values { 0 } else { columns + PIECE });
+    2 * (deep + wide + others.max(own)).max(result_elements(a, width, block))
 }
 
 /// What stands before an attention in such blocks.
-pub(super) fn template(block: Block) -> String {
-    let (height, part) = (block.height, part(block));
+pub(super) fn template(a: &Attention, block: Block) -> String {
+    let (height, part) = (block.height, part(a, block));
     let sizes = format!(
         "constexpr i32 ATTENTION_HEIGHT = {height}, ATTENTION_PART = {part};\n\
          constexpr bool ATTENTION_BY_GROUPS = {};\n",
         block.by_groups
     );
-    match block.by_groups {
-        true => [HOPPER, &sizes, ROWS, after_mark(BY_GROUPS)].concat(),
-        false => [&sizes, ROWS, after_mark(BY_WARPS)].concat(),
-    }
+    let (before, by, own) =
+        if block.by_groups { (HOPPER, BY_GROUPS, OF_GROUPS) } else { ("", BY_WARPS, OF_WARPS) };
+    let own = if a.part.is_gradient() { BACKWARD } else { own };
+    [before, &sizes, ROWS, by, after_mark(own)].concat()
 }
 
 impl Body<'_> {
@@ -110,26 +144,40 @@ impl Body<'_> {
         );
         let mut pieces = vec![false; kernel.inputs.len()];
         let mut conditions = Vec::new();
+        let [rows, keys] = self.lines();
+        let (rows, keys) = (("row", &rows[..]), ("key", &keys[..]));
+        let (depth, column) = (("depth", &a.depth[..]), ("column", &a.columns[..]));
+        let is_gradient = a.part.is_gradient();
         let operands = [
-            ("Q_IS_COPIED", "from_q", [("row", &a.rows[..]), ("depth", &a.depth[..])], Some(a.q)),
-            ("K_IS_COPIED", "from_k", [("key", &a.keys[..]), ("depth", &a.depth[..])], Some(a.k)),
-            ("V_IS_COPIED", "from_v", [("key", &a.keys[..]), ("column", &a.columns[..])], a.v),
+            ("Q_IS_COPIED", "from_q", [rows, depth], Some(a.q)),
+            ("K_IS_COPIED", "from_k", [keys, depth], Some(a.k)),
+            ("V_IS_COPIED", "from_v", [keys, column], a.v),
+            ("G_IS_COPIED", "from_g", [rows, column], a.g),
         ];
-        for (condition, name, sides, value) in operands {
+        for (condition, name, sides, value) in &operands[..if is_gradient { 4 } else { 3 }] {
             let copied = value.and_then(|value| {
                 Copied::of(kernel, value, sides[1].1, kernel.exprs[value.index()].dtype, self.target)
             });
-            conditions.push((condition, copied.is_some()));
+            conditions.push((*condition, copied.is_some()));
             text += &match copied {
-                Some(copied) => self.piece(name, &sides, copied),
-                None => self.operand(name, &sides, value),
+                Some(copied) => self.piece(name, sides, copied),
+                None => self.operand(name, sides, *value),
             };
             copied.iter().for_each(|copied| pieces[copied.slot as usize] = true);
         }
-        text += &self.masked(("row", &a.rows), ("key", &a.keys));
+        if is_gradient {
+            text += &self.operand("load_log_sum", &[rows], a.log_sum);
+            text += &self.operand("load_product", &[rows], a.product);
+        }
+        text += &self.masked(rows, keys);
         let (store, fours) = self.store_fours(extents);
         text += &store;
-        text += &self.call("attention", "from_q, from_k, from_v");
+        text += &match is_gradient {
+            true => {
+                self.call("attention_backward", "from_q, from_k, from_v, from_g, load_log_sum, load_product")
+            }
+            false => self.call("attention", "from_q, from_k, from_v"),
+        };
         Written { shares, conditions, body: text, fours, pieces }
     }
 
@@ -146,7 +194,8 @@ impl Body<'_> {
     fn store_fours(&self, extents: &Extents) -> (String, Vec<bool>) {
         let (a, kernel) = (self.a, self.kernel());
         let columns = Side { parameter: "column", axes: &a.width, group: 1, extent: extents.width };
-        let rows = Side { parameter: "row", axes: &a.rows, group: 0, extent: extents.rows };
+        let own: &[AxisId] = if a.part.by_query() { &a.rows } else { &a.keys };
+        let rows = Side { parameter: "row", axes: own, group: 0, extent: own_rows(a, extents) };
         let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
         let hook = Hook::new(kernel, &values, [columns, columns], self.target);
         let fours = Hook::fours(&[&hook]);

@@ -1,24 +1,26 @@
 //! Attention by the template against the interpreter of its body, and through
 //! NVIDIA's compiler.
 
+mod planted;
+
 use std::sync::Arc;
 
-use super::{compiler, device, run_there};
-use crate::base::{DType, Device, Scalar};
-use crate::ir::Buffer;
+use super::{compiler, device};
+use crate::base::{DType, Device};
 use crate::kernel::Work;
 use crate::kernel::lower::attention::Range;
 use crate::plan::context::{Context, with_context};
 use crate::render::cuda::attention::{Block, RANGE};
 use crate::render::target::Nvidia;
 use crate::render::{Choice, Target, cuda};
+use crate::runtime::Backend;
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
     self as cases, Attended, BACKWARD, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
 };
 use crate::runtime::cuda::CudaBackend;
 use crate::runtime::null::{CAPABILITIES, NullBackend};
-use crate::runtime::{Backend, cpu::tests::buffer, cuda::program::CudaProgram};
+use crate::tensor::Tensor;
 
 /// A call of the template.
 const TEMPLATE: &str = "attention<Extents, i32>(block";
@@ -65,6 +67,9 @@ const WIDE: &[(&str, Attended)] = &[
     }),
 ];
 
+/// Kernels that groups compute of an attention and its gradients.
+const PARTS_BY_GROUPS: usize = 5;
+
 /// A device that multiplies by groups of warps, if one is there or the simulated one is.
 fn grouped(height: usize) -> Option<CudaBackend> {
     let mut backend = device()?;
@@ -82,7 +87,30 @@ fn grouped(height: usize) -> Option<CudaBackend> {
 fn attention_by_groups_agrees_with_the_interpreter() {
     for height in [64, 128] {
         let Some(backend) = grouped(height) else { return };
-        cases::agree(Arc::new(backend), "multiply<true, true>(sums", WIDE, 8e-3);
+        cases::agree(Arc::new(backend), "ATTENTION_BY_GROUPS = true", WIDE, 8e-3);
+    }
+}
+
+/// Gradients wide enough for groups of warps, over several blocks of theirs.
+const WIDE_BACKWARD: &[cases::Backward] = &[
+    ("causal, in groups", |d| cases::heads([1, 2], [200, 200, 128, 128], d), |_| opts().causal(true)),
+    (
+        "causal, shared heads, of odd widths, in groups",
+        |d| [numbers([1, 4, 150, 40], 1, d), numbers([1, 2, 205, 40], 2, d), numbers([1, 2, 205, 72], 3, d)],
+        |_| opts().causal(true).enable_gqa(true),
+    ),
+    (
+        "few keys, hidden, in groups",
+        |d| cases::heads([2, 1], [200, 20, 64, 128], d),
+        |d| opts().mask(&numbers([200, 20], 4, d).gt(0.0)),
+    ),
+];
+
+#[test]
+fn gradients_by_groups_agree_with_the_interpreter() {
+    for (height, dtype) in [(64, DType::BF16), (128, DType::F16)] {
+        let Some(backend) = grouped(height) else { return };
+        cases::gradients_agree(Arc::new(backend), dtype, WIDE_BACKWARD, 2e-2);
     }
 }
 
@@ -175,23 +203,33 @@ fn attention_compiles_without_spills_in_blocks_of_every_height() {
     });
 }
 
+/// Compiles what of a plan is attention for groups of warps: so many kernels.
+fn compile_by_groups(title: &str, results: &[Tensor], height: usize) -> usize {
+    let choice = Choice::CudaAttention(Block { height, by_groups: true });
+    let target = Target { choice: Some(choice), ..Target::nvidia((9, 0), 132) };
+    let report = crate::plan(&results.iter().collect::<Vec<_>>()).expect("a plan");
+    let is_by_groups = |work: &&Work| {
+        let attention = work.kernel().filter(|kernel| kernel.attention.is_some());
+        attention.is_some_and(|kernel| cuda::choices(kernel, &target).contains(&choice))
+    };
+    let works: Vec<&Work> = report.kernels.iter().map(|kernel| kernel.work()).filter(is_by_groups).collect();
+    for work in &works {
+        let compiled = compiler::compiles_on(work, &target, "90a");
+        compiled.unwrap_or_else(|error| panic!("{title}, {height}: {error}"));
+    }
+    works.len()
+}
+
 #[test]
 fn attention_by_groups_compiles_without_spills() {
     where_attention_is_planned(|| {
-        for (title, attended) in WIDE {
-            let report = attended(Device::null()).plan().expect("a plan");
-            for height in [64, 128] {
-                let choice = Choice::CudaAttention(Block { height, by_groups: true });
-                let target = Target { choice: Some(choice), ..Target::nvidia((9, 0), 132) };
-                let works = report.kernels.iter().map(|kernel| kernel.work());
-                for work in works.filter(|work| work.kernel().is_some_and(|it| it.attention.is_some())) {
-                    assert!(
-                        cuda::choices(work.kernel().expect("it is"), &target).contains(&choice),
-                        "{title}"
-                    );
-                    let compiled = compiler::compiles_on(work, &target, "90a");
-                    compiled.unwrap_or_else(|error| panic!("{title}, {height}: {error}"));
-                }
+        for height in [64, 128] {
+            for (title, attended) in WIDE {
+                assert_eq!(compile_by_groups(title, &[attended(Device::null())], height), 1, "{title}");
+            }
+            for case in WIDE_BACKWARD {
+                let all = cases::backward(case, DType::BF16, Device::null());
+                assert_eq!(compile_by_groups(case.0, &all, height), PARTS_BY_GROUPS, "{}", case.0);
             }
         }
     });
@@ -232,205 +270,4 @@ fn attention_compiles_without_spills() {
             }
         }
     });
-}
-
-/// Names the bug that a process of its own plants.
-const VARIABLE: &str = "KILN_PLANTED_IN_ATTENTION";
-
-/// What is wrong, what the templates say, what they say instead.
-const BUGS: &[(&str, &str, &str)] = &[
-    (
-        "rows are overwritten while others read them",
-        "// What was there has been read.\n        __syncthreads();",
-        "",
-    ),
-    ("rows are read before they are there", "// All of it is there.\n        __syncthreads();", ""),
-    (
-        "values are overwritten while others read them",
-        "// Weights are there, and values have been read.\n        __syncthreads();",
-        "",
-    ),
-    ("values are read before they are there", "// All values are there.\n        __syncthreads();", ""),
-    ("a key too many", "place < Extents::KEYS && row", "place <= Extents::KEYS && row"),
-    ("a query looks ahead", "place > row", "place > row + 1"),
-    ("a row too many", "(row < Extents::ROWS && column", "(row <= Extents::ROWS && column"),
-    ("a wrong key", "block.others[S::along(j)]", "block.others[j * S::SHARERS]"),
-    ("a wrong one of four columns", "* 4 + c % 4 : along", "* 4 + c % 4 / 2 : along"),
-    (
-        "keys are read before they are there",
-        "// Keys are there for all, and values (or queries, where they were) have been read.\n        __syncthreads();",
-        "",
-    ),
-    (
-        "keys are overwritten while others read them",
-        "// Values are there for all, and keys have been read.\n        __syncthreads();",
-        "",
-    ),
-    ("queries are read before they are there", "// Queries are there for all.\n        __syncthreads();", ""),
-    (
-        "values are overwritten while others read them, at the end",
-        "// Values have been read: their place is for results.\n    __syncthreads();",
-        "",
-    ),
-    ("sums are read before they are there", "// The warp's sums are there.\n        __syncwarp();", ""),
-    ("nobody waits for copies", "cp_async_wait<0>();\n        // Keys", "// Keys"),
-    ("a key that is not asked about", "key + SIDE > top + 1)", "key + SIDE > top + 32)"),
-    ("a key that is not there counts", "key + SIDE <= Extents::KEYS &&", "key < Extents::KEYS &&"),
-    (
-        "values of another column",
-        "n * 8 + lane / 16 * 8));\n                const u32 b",
-        "n * 8));\n                const u32 b",
-    ),
-    ("powers in another order", "words[i / 4][i % 4]", "words[i / 4][i % 4 ^ 1]"),
-    ("a wrong place of a matrix", "lane % 8 + lane / 16 * 8][lane / 8 % 2 * 8]", "lane % 16][lane / 16 * 8]"),
-    ("half of the sharers are not asked", "by < S::SHARERS;", "by < S::SHARERS / 2;"),
-    ("a gradient of what is ahead", "own > it % EACH", "own > it % EACH + 1"),
-    ("a block of queries is left out", "least_key > last_row", "least_key + SIDE > last_row"),
-    ("another query's sum", "log_sums[n]", "log_sums[among]"),
-    ("a gradient's row too many", "(row < OWN && column", "(row <= OWN && column"),
-    (
-        "the first query has no sum",
-        "inside ? load_log_sum(batch, query)",
-        "query > 0 ? load_log_sum(batch, query)",
-    ),
-    ("shares that do not add to one", "gradients[i][j] - slopes[n]", "gradients[i][j]"),
-];
-
-/// The same for groups of warps.
-const BUGS_OF_GROUPS: &[(&str, &str, &str)] = &[
-    (
-        "a tile is overwritten while others multiply it",
-        "multiplied by all.\n        __syncthreads();\n        if (tile + 1",
-        "multiplied by all.\n        if (tile + 1",
-    ),
-    (
-        "the last values are multiplied before they are there",
-        "// The last values are there for all.\n    __syncthreads();",
-        "",
-    ),
-    (
-        "the last values are not waited for",
-        "cp_async_wait<0>();\n    fence_async();\n    // The last",
-        "fence_async();\n    // The last",
-    ),
-    ("copies are not visible to groups", "        fence_async();\n", ""),
-    (
-        "queries are overwritten while others read them",
-        "// Queries have been read.\n    __syncthreads();",
-        "",
-    ),
-    ("scores are read before they are there", "wgmma_wait<1>(scores);", ""),
-    (
-        "powers change while they are multiplied",
-        "wgmma_wait<0>(sums);\n        attention_shrink",
-        "attention_shrink",
-    ),
-    (
-        "sums are stored while groups add to them",
-        "start_sums(tiles - 1);\n    wgmma_wait<0>(sums);",
-        "start_sums(tiles - 1);",
-    ),
-    ("results overwrite what others multiply", "their place is for results.\n    __syncthreads();", ""),
-    ("keys of another depth", "+ d % ATTENTION_LINE;", "+ d / 2 % ATTENTION_LINE;"),
-    ("values of other keys", "t * 16 * ATTENTION_LINE;", "t * 8 * ATTENTION_LINE;"),
-    ("a wrong distance between columns", "wgmma_operand(from, SIDE * 128", "wgmma_operand(from, SIDE * 64"),
-    ("a tile too few", "tile = 1; tile < tiles;", "tile = 1; tile + 1 < tiles;"),
-];
-
-/// Attention that suits groups of warps: of three tiles of keys, so that results would be
-/// written where the last one's values are.
-fn wide(name: Device) -> Vec<Work> {
-    let [q, k, v] = [([2, 200, 72], 1), ([2, 150, 72], 2), ([2, 150, 128], 3)].map(|(shape, seed)| {
-        let x = numbers(shape, seed, name).to_dtype(DType::BF16);
-        x.realize().expect("a leaf");
-        x
-    });
-    let y = q.scaled_dot_product_attention(&k, &v, opts());
-    let report = y.plan().expect("a plan");
-    report.kernels.iter().map(|kernel| kernel.work().clone()).collect()
-}
-
-/// Attention of operands of a type, and its gradients.
-fn parts(dtype: DType, name: Device) -> Vec<Work> {
-    // Fewer keys than queries, so that the end of both matters.
-    let operands =
-        [numbers([2, 70, 24], 1, name), numbers([2, 66, 24], 2, name), numbers([2, 66, 32], 3, name)];
-    let [q, k, v] = operands.map(|x| {
-        let x = x.to_dtype(dtype);
-        x.realize().expect("a leaf");
-        x.requires_grad()
-    });
-    let y = q.scaled_dot_product_attention(&k, &v, opts().causal(true));
-    let g = numbers([2, 70, 32], 4, name).to_dtype(dtype);
-    g.realize().expect("a leaf");
-    let mut all = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
-    all.push(y);
-    let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
-    let is_part = |work: &&Work| work.kernel().is_some_and(|kernel| kernel.attention.is_some());
-    report.kernels.iter().map(|kernel| kernel.work()).filter(is_part).cloned().collect()
-}
-
-/// What a part gives on the device, in the template's text or another.
-fn outcome(backend: &CudaBackend, work: &Work, rewrite: &dyn Fn(&str) -> String) -> Vec<Scalar> {
-    let Work::Kernel(kernel) = work else { panic!("attention is a kernel") };
-    let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
-    let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.target.clone(), rewrite);
-    let inputs: Vec<Buffer> = (kernel.inputs.iter())
-        .map(|input| {
-            let value = |i: usize| Scalar::Float(((i * 37 + i / 11 * 53) % 101) as f64 / 50.0 - 1.0);
-            buffer(&(0..input.numel).map(value).collect::<Vec<_>>(), input.dtype)
-        })
-        .collect();
-    let program = program.expect("a text that compiles");
-    run_there(backend, &program, kernel, &inputs, None).expect("a launch").outputs.remove(0)
-}
-
-/// Attention in the templates' text, and in that with the bug that the environment
-/// names.
-#[test]
-fn the_text_agrees_with_the_template() {
-    let Ok(wanted) = std::env::var(VARIABLE) else { return };
-    let (Some(backend), Some(installed)) = (device(), device()) else { return };
-    let (context, name) = (Context::new(), backend.device());
-    context.install(Arc::new(installed));
-    let works = with_context(&context, || [parts(DType::F32, name), parts(DType::BF16, name)].concat());
-    assert_eq!(works.len(), 10);
-    let wide = with_context(&context, || wide(name));
-    assert_eq!(wide.len(), 1);
-    let bug = BUGS.iter().chain(BUGS_OF_GROUPS).find(|(title, ..)| *title == wanted);
-    let rewritten = std::cell::Cell::new(bug.is_none());
-    let grouped = grouped(128).expect("it was there");
-    let works = works.iter().map(|work| (&backend, work)).chain(wide.iter().map(|work| (&grouped, work)));
-    let of_groups = BUGS_OF_GROUPS.iter().any(|(title, ..)| *title == wanted);
-    for (backend, work) in works.skip(if of_groups { 10 } else { 0 }) {
-        let want = outcome(backend, work, &str::to_string);
-        let have = outcome(backend, work, &|source| {
-            let Some((_, from, to)) = bug else { return source.to_string() };
-            rewritten.set(rewritten.get() | source.contains(from));
-            source.replace(from, to)
-        });
-        let same = |(want, have): (&Scalar, &Scalar)| want.as_f64() == have.as_f64();
-        assert!(want.iter().zip(&have).all(same), "another attention");
-    }
-    assert!(rewritten.get(), "no text has what {wanted} replaces");
-}
-
-#[test]
-fn planted_bugs_are_found() {
-    let Some(backend) = device() else { return };
-    if !backend.describe().contains("simulated") {
-        return println!("skipped: a GPU need not notice");
-    }
-    let bugs = BUGS.iter().chain(BUGS_OF_GROUPS).map(|(title, ..)| *title);
-    for title in std::iter::once("none").chain(bugs) {
-        // In a process of its own, since a failure of the device is its last.
-        let mut run = std::process::Command::new(std::env::current_exe().expect("this program"));
-        run.args(["--exact", "runtime::cuda::tests::attention::the_text_agrees_with_the_template"]);
-        let run = run.arg("--nocapture").env(VARIABLE, title).output().expect("this program");
-        let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
-        assert!(text.contains("running 1 test"), "{text}");
-        assert_eq!(run.status.success(), title == "none", "{title}:\n{text}");
-        let found = ["simulated device:", "another attention"];
-        assert!(title == "none" || found.iter().any(|it| text.contains(it)), "{title}:\n{text}");
-    }
 }
