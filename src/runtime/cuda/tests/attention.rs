@@ -67,8 +67,9 @@ const WIDE: &[(&str, Attended)] = &[
     }),
 ];
 
-/// Kernels that groups compute of an attention and its gradients.
-const PARTS_BY_GROUPS: usize = 5;
+/// Kernels that groups compute of an attention and its gradients: of few keys none that has
+/// these for rows.
+const PARTS_BY_GROUPS: [usize; 3] = [5, 5, 3];
 
 /// A device that multiplies by groups of warps, if one is there or the simulated one is.
 fn grouped(height: usize) -> Option<CudaBackend> {
@@ -227,9 +228,9 @@ fn attention_by_groups_compiles_without_spills() {
             for (title, attended) in WIDE {
                 assert_eq!(compile_by_groups(title, &[attended(Device::null())], height), 1, "{title}");
             }
-            for case in WIDE_BACKWARD {
+            for (case, parts) in WIDE_BACKWARD.iter().zip(PARTS_BY_GROUPS) {
                 let all = cases::backward(case, DType::BF16, Device::null());
-                assert_eq!(compile_by_groups(case.0, &all, height), PARTS_BY_GROUPS, "{}", case.0);
+                assert_eq!(compile_by_groups(case.0, &all, height), parts, "{}", case.0);
             }
         }
     });
