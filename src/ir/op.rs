@@ -75,7 +75,8 @@ pub struct ContractDims {
 }
 
 /// How a scatter combines an update with what is there. Updates of one
-/// element are applied in index order, so every mode is deterministic.
+/// element are applied in index order, or where it matters for rounding alone
+/// in an order of the device's that is always the same: every mode is deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ScatterMode {
@@ -89,6 +90,19 @@ pub enum ScatterMode {
     Max,
     /// Keep the smaller.
     Min,
+}
+
+impl ScatterMode {
+    /// The operation that combines; `None` overwrites.
+    pub fn op(self) -> Option<AluOp> {
+        match self {
+            ScatterMode::Set => None,
+            ScatterMode::Add => Some(AluOp::Add),
+            ScatterMode::Mul => Some(AluOp::Mul),
+            ScatterMode::Max => Some(AluOp::Max),
+            ScatterMode::Min => Some(AluOp::Min),
+        }
+    }
 }
 
 /// Where tensors lie that share one piece of memory.

@@ -221,26 +221,6 @@ impl Expr {
         }
     }
 
-    /// Visits the affine combinations of axes in this operation itself.
-    pub fn affines(&self, mut visit: impl FnMut(&Affine)) {
-        match self {
-            Expr::Index(affine) => visit(affine),
-            Expr::Inside(within) => visit(&within.value),
-            Expr::Load(_, access) => {
-                visit(&access.affine);
-                access.guard.within.iter().for_each(|within| visit(&within.value));
-            }
-            Expr::Const(_)
-            | Expr::Arg(_)
-            | Expr::Alu(..)
-            | Expr::Cast(_)
-            | Expr::Bitcast(_)
-            | Expr::Reduce(..)
-            | Expr::Scan(..)
-            | Expr::Accumulator => {}
-        }
-    }
-
     /// The same with other operands and other positions.
     #[must_use]
     pub fn mapped(&self, number: impl Fn(ExprId) -> ExprId, affine: impl Fn(&Affine) -> Affine) -> Expr {

@@ -264,6 +264,10 @@ impl Kernel {
     pub fn level_points(&self, level: u8) -> usize {
         self.axes.iter().filter(|axis| axis.level == level).map(|axis| axis.extent).product()
     }
+    /// Number of points of some axes.
+    pub fn points_of(&self, axes: &[AxisId]) -> usize {
+        axes.iter().map(|axis| self.axes[axis.index()].extent).product()
+    }
     /// Number of points of all axes up to a level.
     pub fn points(&self, level: u8) -> usize {
         (0..=level).map(|l| self.level_points(l)).product()

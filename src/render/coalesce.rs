@@ -50,7 +50,7 @@ fn joins(kernel: &Kernel, outer: AxisId, inner: AxisId) -> bool {
 
 /// Visits every affine combination of axes in a kernel.
 fn each(kernel: &Kernel, visit: &mut dyn FnMut(&Affine)) {
-    kernel.exprs.iter().for_each(|node| node.expr.affines(&mut *visit));
+    kernel.exprs.iter().flat_map(|node| node.expr.positions()).for_each(&mut *visit);
     kernel.stores.iter().for_each(|store| visit(&store.address));
     kernel.scatter.iter().for_each(|scatter| visit(&scatter.address));
 }

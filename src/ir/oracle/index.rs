@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use crate::base::{DType, Error, Result, Shape, Span};
-use crate::ir::alu::AluOp;
 use crate::ir::op::ScatterMode;
 use crate::ir::oracle::movement::positions;
 use crate::ir::oracle::value::{Data, Value, wrap};
@@ -45,7 +44,7 @@ pub(super) fn scatter(axis: u8, mode: ScatterMode, span: Span, operands: &[&Valu
         (Data::Float(base_data), Data::Float(updates)) => {
             let mut result = base_data.clone();
             for (&to, &update) in to.iter().zip(updates) {
-                result[to] = combining(mode).map_or(update, |op| op.eval_float(&[result[to], update]));
+                result[to] = mode.op().map_or(update, |op| op.eval_float(&[result[to], update]));
             }
             Data::Float(result)
         }
@@ -55,19 +54,8 @@ pub(super) fn scatter(axis: u8, mode: ScatterMode, span: Span, operands: &[&Valu
     })
 }
 
-/// The operation that combines; `None` overwrites.
-fn combining(mode: ScatterMode) -> Option<AluOp> {
-    match mode {
-        ScatterMode::Set => None,
-        ScatterMode::Add => Some(AluOp::Add),
-        ScatterMode::Mul => Some(AluOp::Mul),
-        ScatterMode::Max => Some(AluOp::Max),
-        ScatterMode::Min => Some(AluOp::Min),
-    }
-}
-
 fn combine_int(mode: ScatterMode, there: i64, update: i64, dtype: DType) -> i64 {
-    combining(mode).map_or(update, |op| wrap(op.eval_int(&[there, update]), dtype))
+    mode.op().map_or(update, |op| wrap(op.eval_int(&[there, update]), dtype))
 }
 
 /// The first positions of the stable sorting permutation along an axis; NaN is

@@ -5,15 +5,14 @@
 //! lanes side by side where the points differ that one index is for.
 
 use crate::base::DType;
-use crate::ir::{AluOp, ScatterMode};
-use crate::kernel::{AxisId, ExprId, Kernel, ScatterStore};
+use crate::kernel::{AxisId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{WARP, emitter, finish, invocation, is_wide, start};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
-use crate::render::split::draft::needed;
+use crate::render::split::draft::axes_of;
 use crate::render::target::Target;
 use crate::render::tile::{self, Tiling};
 
@@ -37,10 +36,6 @@ pub fn render(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<Pa
     }
 }
 
-fn size(kernel: &Kernel, axes: &[AxisId]) -> usize {
-    axes.iter().map(|axis| kernel.axes[axis.index()].extent).product()
-}
-
 /// The axes along which updates may meet, and the others.
 fn axes(kernel: &Kernel, scatter: &ScatterStore) -> (Vec<AxisId>, Vec<AxisId>) {
     wide(kernel, kernel.level_axes(0)).into_iter().partition(|axis| scatter.axes.contains(axis))
@@ -52,7 +47,7 @@ fn by_invocations(part: &Part, scatter: &ScatterStore, tiling: &Tiling) -> Resul
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let mut emitter = emitter(&dialect, kernel, tiling);
     let (meeting, apart) = axes(kernel, scatter);
-    let points = size(kernel, &apart);
+    let points = kernel.points_of(&apart);
     start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
     emitter.positions("point", &apart, 1);
     for axis in &meeting {
@@ -90,26 +85,17 @@ impl Shares {
         const WARPS: usize = 32;
         let processors = target.nvidia.map_or(1, |nvidia| nvidia.processors);
         let (meeting, apart) = axes(kernel, scatter);
-        let busy = size(kernel, &apart) >= processors * INVOCATIONS;
-        if busy || size(kernel, &meeting) < LEAST_UPDATES {
+        let busy = kernel.points_of(&apart) >= processors * INVOCATIONS;
+        if busy || kernel.points_of(&meeting) < LEAST_UPDATES {
             return None;
         }
-        let decides = behind(kernel, scatter.index);
+        let decides = axes_of(kernel, scatter.index);
         let (batch, columns): (Vec<AxisId>, Vec<AxisId>) =
-            apart.into_iter().partition(|axis| decides[axis.index()]);
-        let warps = size(kernel, &batch) * size(kernel, &columns).div_ceil(WARP);
+            apart.into_iter().partition(|axis| decides.contains(axis));
+        let warps = kernel.points_of(&batch) * kernel.points_of(&columns).div_ceil(WARP);
         let owners = (processors * WARPS / warps.max(1)).clamp(1, scatter.extent.max(1));
         Some(Shares { meeting, batch, columns, owners })
     }
-}
-
-/// Which axes a value depends on.
-fn behind(kernel: &Kernel, id: ExprId) -> Vec<bool> {
-    let mut seen = vec![false; kernel.axes.len()];
-    for id in needed(kernel, &[id], |_| false) {
-        kernel.expr(id).affines(|affine| affine.terms.iter().for_each(|(axis, _)| seen[axis.index()] = true));
-    }
-    seen
 }
 
 fn by_warps(
@@ -121,9 +107,9 @@ fn by_warps(
     let kernel = &part.kernel;
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let mut emitter = emitter(&dialect, kernel, tiling);
-    let (columns, owners) = (size(kernel, &shares.columns), shares.owners);
+    let (columns, owners) = (kernel.points_of(&shares.columns), shares.owners);
     let groups = columns.div_ceil(WARP);
-    let warps = size(kernel, &shares.batch) * owners * groups;
+    let warps = kernel.points_of(&shares.batch) * owners * groups;
     let position = |value: usize| dialect.position(value as i64);
     let ty = dialect.position_type();
     let warp = format!("({}) / {WARP}", invocation(&dialect, tiling.workgroup));
@@ -139,7 +125,7 @@ fn by_warps(
     }
     emitter.positions("batch", &shares.batch, 1);
     emitter.positions("column", &shares.columns, 1);
-    let updates = size(kernel, &shares.meeting);
+    let updates = kernel.points_of(&shares.meeting);
     emitter.out.open(dialect.for_loop("first", "0", &position(updates), WARP * AHEAD));
     look(&mut emitter, &dialect, scatter, shares);
     emitter.out.line("#pragma unroll");
@@ -162,7 +148,7 @@ fn by_warps(
 fn look(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, shares: &Shares) {
     let kernel = emitter.kernel;
     let width = dialect.position(scatter.extent.div_ceil(shares.owners) as i64);
-    let updates = dialect.position(size(kernel, &shares.meeting) as i64);
+    let updates = dialect.position(kernel.points_of(&shares.meeting) as i64);
     let ty = dialect.position_type();
     emitter.out.line(dialect.array("own", ty, AHEAD));
     emitter.out.line("#pragma unroll");
@@ -208,14 +194,7 @@ fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, ind
     let base = emitter.affine(&scatter.address, lane);
     let at = format!("{base} + {} * {stride}", dialect.narrow(index));
     emitter.out.line(dialect.define("target", dialect.position_type(), &at));
-    let op = match scatter.mode {
-        ScatterMode::Set => None,
-        ScatterMode::Add => Some(AluOp::Add),
-        ScatterMode::Mul => Some(AluOp::Mul),
-        ScatterMode::Max => Some(AluOp::Max),
-        ScatterMode::Min => Some(AluOp::Min),
-    };
-    let merged = match op {
+    let merged = match scatter.mode.op() {
         None => value,
         Some(op) => {
             let dtype: DType = scatter.dtype.compute();

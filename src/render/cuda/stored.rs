@@ -7,7 +7,7 @@ use crate::render::c_like::wide;
 use crate::render::cuda::piece::is_along_depth;
 use crate::render::cuda::tiles::{self, Factor, InParts, Tile, unwidened};
 use crate::render::product::Extents;
-use crate::render::split::draft::needed;
+use crate::render::split::draft::{axes_of, needed};
 use crate::render::split::operand::Stored;
 use crate::render::target::{Nvidia, Target};
 
@@ -52,9 +52,10 @@ fn as_matrix(
     let (across, depth) = (wide(kernel, across.iter().copied()), wide(kernel, c.k.iter().copied()));
     let along_depth = is_along_depth(kernel, value, &depth, &across);
     let [lines, along] = if along_depth { [&across, &depth] } else { [&depth, &across] };
-    let whole = size(kernel, along).is_multiple_of(PIECE);
+    let whole = kernel.points_of(along).is_multiple_of(PIECE);
     let axes: Vec<AxisId> = batch.chain(lines.iter().copied()).chain(along.iter().copied()).collect();
-    let dense = axes.iter().all(|axis| varies.contains(axis)) && size(kernel, &axes) <= read(kernel, value).0;
+    let dense =
+        axes.iter().all(|axis| varies.contains(axis)) && kernel.points_of(&axes) <= read(kernel, value).0;
     (whole && dense).then_some(Stored { value, axes, dtype })
 }
 
@@ -71,12 +72,8 @@ fn pays(
     let extents = Extents::of(kernel, c);
     let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(nvidia.processors as u64);
     let computed = blocks * (lines * extents.k / way.parts) as u64;
-    let moved = size(kernel, &stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
+    let moved = kernel.points_of(&stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
     computed / COMPUTED > moved as u64 / tiles::BYTES_MOVED + tiles::LAUNCH
-}
-
-fn size(kernel: &Kernel, axes: &[AxisId]) -> usize {
-    axes.iter().map(|axis| kernel.axes[axis.index()].extent).product()
 }
 
 /// Elements and bytes of what a value is computed from.
@@ -89,11 +86,4 @@ fn read(kernel: &Kernel, value: ExprId) -> (usize, usize) {
         let input = &kernel.inputs[slot as usize];
         (elements + input.numel, bytes + input.numel * input.dtype.size())
     })
-}
-
-/// The axes along which a value varies.
-fn axes_of(kernel: &Kernel, value: ExprId) -> Vec<AxisId> {
-    let behind = needed(kernel, &[value], |_| false);
-    let positions = behind.iter().flat_map(|&id| kernel.expr(id).positions());
-    positions.flat_map(|affine| affine.terms.iter().map(|term| term.0)).collect()
 }

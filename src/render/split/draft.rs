@@ -23,6 +23,13 @@ pub fn needed(kernel: &Kernel, targets: &[ExprId], leaf: impl Fn(ExprId) -> bool
     (0..wanted.len()).filter(|&i| wanted[i]).map(|i| ExprId(i as u32)).collect()
 }
 
+/// The axes along which a value varies.
+pub fn axes_of(kernel: &Kernel, value: ExprId) -> Vec<AxisId> {
+    let behind = needed(kernel, &[value], |_| false);
+    let positions = behind.iter().flat_map(|&id| kernel.expr(id).positions());
+    positions.flat_map(|affine| affine.terms.iter().map(|term| term.0)).collect()
+}
+
 /// A part under construction.
 pub struct Draft<'k> {
     from: &'k Part,

@@ -20,7 +20,7 @@ pub struct Stored {
 
 impl Stored {
     fn numel(&self, part: &Part) -> usize {
-        self.axes.iter().map(|axis| part.kernel.axes[axis.index()].extent).product()
+        part.kernel.points_of(&self.axes)
     }
 }
 

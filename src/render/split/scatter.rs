@@ -31,7 +31,7 @@ pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Option<C
     if target.adapter == Adapter::Cpu || monoid(scatter.mode).is_none() {
         return None;
     }
-    let updates: usize = scatter.axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+    let updates = kernel.points_of(&scatter.axes);
     let copies = 2 * kernel.level_points(0) / scatter.numel.max(1);
     let parts = (updates / UPDATES).min(copies).min(PARTS);
     let bytes = (parts * scatter.numel * scatter.dtype.compute().size()) as u64;

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Dialect, Emitter, wide};
@@ -390,14 +389,7 @@ fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     let base: &Affine = &scatter.address;
     let stride = crate::render::c_like::emit::position(scatter.stride);
     emitter.out.line(format!("let target_at = {} + inside * {stride};", emitter.affine(base, lane)));
-    let op = match scatter.mode {
-        ScatterMode::Set => None,
-        ScatterMode::Add => Some(AluOp::Add),
-        ScatterMode::Mul => Some(AluOp::Mul),
-        ScatterMode::Max => Some(AluOp::Max),
-        ScatterMode::Min => Some(AluOp::Min),
-    };
-    let merged = match op {
+    let merged = match scatter.mode.op() {
         None => value,
         Some(op) => {
             let dtype: DType = scatter.dtype.compute();

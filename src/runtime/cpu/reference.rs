@@ -324,13 +324,5 @@ fn finish(monoid: Monoid, from: DType, to: DType, state: State) -> Scalar {
 
 /// What a scatter leaves where `old` was.
 fn merge(mode: ScatterMode, dtype: DType, old: Scalar, value: Scalar) -> Scalar {
-    use crate::ir::AluOp;
-    let op = match mode {
-        ScatterMode::Set => return value,
-        ScatterMode::Add => AluOp::Add,
-        ScatterMode::Mul => AluOp::Mul,
-        ScatterMode::Max => AluOp::Max,
-        ScatterMode::Min => AluOp::Min,
-    };
-    op.eval(dtype.compute(), &[old, value])
+    mode.op().map_or(value, |op| op.eval(dtype.compute(), &[old, value]))
 }
