@@ -1,7 +1,7 @@
 //! Kernels of any form: each reduction and scan by itself, its result in
 //! memory, then the stores.
 
-use crate::kernel::{Expr, ExprId};
+use crate::kernel::{AxisId, Expr, ExprId};
 use crate::render::shader::Memory;
 use crate::render::split::draft::Draft;
 use crate::render::split::{Part, Split, loops};
@@ -32,9 +32,21 @@ pub fn split(split: &mut Split, part: &Part, target: &Target) {
     levels.dedup();
     for level in levels.into_iter().rev() {
         let mut draft = Draft::new(part, level);
-        draft.keep_levels(level);
+        as_stored(part, level).into_iter().for_each(|axis| _ = draft.keep_at(axis, 0));
         stored.iter().for_each(|&(id, block)| draft.find(id, block));
         draft.copy_stores(level);
         split.add(draft.finish(), target);
     }
+}
+
+/// The axes up to a level, those last along which its first store runs through memory.
+fn as_stored(part: &Part, level: u8) -> Vec<AxisId> {
+    let kernel = &part.kernel;
+    let mut axes: Vec<AxisId> = (0..=level).flat_map(|level| kernel.level_axes(level)).collect();
+    let step = |axis: AxisId| {
+        let store = kernel.stores.iter().find(|store| store.level == level);
+        store.map_or(0, |store| store.address.coefficient(axis).abs())
+    };
+    axes.sort_by_key(|&axis| std::cmp::Reverse(step(axis)));
+    axes
 }

@@ -19,6 +19,7 @@ use crate::base::{DType, Device, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::{Expr, ExprId, ExprNode, Kernel, Work};
 use crate::render::cuda::tiles::Tile;
+use crate::render::shader::Pass;
 use crate::render::{Choice, Target, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
@@ -77,8 +78,10 @@ fn sums_across_memory_beside_stores_are_made_apart() {
     let report = crate::tensor::plan::plan(&[&sum, &y]).expect("a plan");
     let work = report.kernels.last().expect("a kernel").work();
     let shader = cuda::render_work(work, &Target::cuda()).expect("a text").expect("no work of a user's");
-    let most = shader.passes.iter().map(|pass| pass.groups * u64::from(pass.workgroup)).max();
-    assert!(shader.passes.len() > 1 && most >= Some(1024 * 256 / 4), "{} passes", shader.passes.len());
+    let invocations = |pass: &&Pass| pass.groups * u64::from(pass.workgroup);
+    let stores = shader.passes.iter().max_by_key(invocations).expect("passes");
+    assert!(shader.passes.len() > 1 && invocations(&stores) >= 1024 * 256 / 4, "{}", stores.source);
+    assert!(stores.source.contains("store4<"), "pieces of lines are stored: {}", stores.source);
     if device().is_none() {
         return;
     }
