@@ -5,7 +5,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::monoid::State;
 use crate::ir::{Monoid, ScatterMode};
-use crate::kernel::{Access, Affine, Expr, Guard, Kernel, ScatterStore};
+use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
 use crate::render::shader::Memory;
 use crate::render::split::draft::Draft;
 use crate::render::split::{Cut, Part, Piece, Split};
@@ -95,8 +95,8 @@ fn combined(part: &Part, scatter: &ScatterStore, monoid: Monoid, cut: &Cut, bloc
     let mut draft = Draft::new(part, 0);
     let (_, element) = draft.axis(numel, 0);
     let (_, copy) = draft.axis(cut.parts(), 1);
-    let access = Access { affine: copy.times(numel as i64).plus(&element), ..Access::default() };
-    let x = draft.load(blocks[0], dtype, cut.parts() * numel, access, Guard::default());
+    let affine = copy.times(numel as i64).plus(&element);
+    let x = draft.load_as(dtype, blocks[0], cut.parts() * numel, affine);
     let value = draft.builder.expr(Expr::Reduce(monoid, x), dtype, 0);
     draft.store(blocks[1], value, 0, element, numel);
     draft.finish()
@@ -107,8 +107,7 @@ fn with_the_elements(part: &Part, scatter: &ScatterStore, block: Memory) -> Part
     let (numel, dtype) = (scatter.numel, scatter.dtype.compute());
     let mut draft = Draft::new(part, 0);
     let (_, element) = draft.axis(numel, 0);
-    let access = Access { affine: element.clone(), ..Access::default() };
-    let value = draft.load(block, dtype, numel, access, Guard::default());
+    let value = draft.load_as(dtype, block, numel, element.clone());
     let index = draft.builder.expr(Expr::Index(element.into()), DType::I64, 0);
     let scattered = ScatterStore {
         index,
