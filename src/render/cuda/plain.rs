@@ -176,3 +176,30 @@ impl<'k> Source<'k> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tensor;
+    use crate::base::Device;
+    use crate::kernel::Work;
+
+    #[test]
+    fn flat_matrices_go_to_the_library_if_their_floats_have_16_bits() {
+        let is_worth_a_call = |rows: usize, dtype: DType| {
+            let leaf = |dims: [usize; 2]| {
+                let x = Tensor::zeros(dims, Device::null()).to_dtype(dtype);
+                x.realize().expect("a leaf");
+                x
+            };
+            let report = leaf([rows, 4096]).matmul(&leaf([4096, 4096])).plan().expect("a plan");
+            let Work::Kernel(kernel) = report.kernels[0].work() else { panic!("a kernel") };
+            Plain::of(kernel).expect("a plain product").is_worth_a_call()
+        };
+        for (rows, dtype, wanted) in
+            [(8, DType::BF16, true), (7, DType::BF16, false), (63, DType::F32, false), (64, DType::F32, true)]
+        {
+            assert_eq!(is_worth_a_call(rows, dtype), wanted, "{rows} rows of {dtype}");
+        }
+    }
+}
