@@ -4,18 +4,23 @@
 //! goes where it belongs if that is all there is to do, else through a tile
 //! program, block by block, while it is in cache.
 
+pub mod differences;
 mod pairs;
+mod terms;
 
 use std::fmt::Write;
 use std::ops::Range;
 
 use pairs::{Pairs, in_pairs};
+use terms::Terms;
 
 use crate::base::{DType, Shared};
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
-use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Output, Pair, Problem};
+use crate::runtime::cpu::gemm::{
+    self, AbsoluteDifference, Fill, Operand, Order, Output, Pair, Problem, SquaredDifference,
+};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
 use crate::runtime::cpu::tile::space::{Group, regroup, taken};
@@ -26,8 +31,7 @@ use crate::runtime::cpu::tile::window::Window;
 pub struct Product {
     name: String,
     dtype: DType,
-    /// Whether bfloat16 are multiplied as they are.
-    in_pairs: bool,
+    terms: Terms,
     batch: usize,
     m: usize,
     n: usize,
@@ -109,6 +113,12 @@ pub fn sums(kernel: &Kernel) -> Option<Kernel> {
 
 /// The program of a kernel with a contraction.
 pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
+    let terms = if in_pairs(kernel, contraction) { Terms::PairsOfProducts } else { Terms::Products };
+    compile_terms(kernel, contraction, terms)
+}
+
+/// The program of a kernel with a contraction that sums these.
+pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: Terms) -> Product {
     let points =
         |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
     let (mut a, mut b) = (contraction.a, contraction.b);
@@ -123,13 +133,12 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
     if contiguous(rows) && !contiguous(cols) {
         (a, b, rows, cols) = (b, a, cols, rows);
     }
-    let in_pairs = in_pairs(kernel, contraction);
     let Contraction { batch, k, .. } = contraction;
-    let dtype = if in_pairs { DType::BF16 } else { contraction.dtype };
+    let dtype = if terms == Terms::PairsOfProducts { DType::BF16 } else { contraction.dtype };
     Product {
         name: kernel.name.to_string(),
         dtype: contraction.dtype,
-        in_pairs,
+        terms,
         batch: points(&contraction.batch),
         m: points(rows),
         n: points(cols),
@@ -304,8 +313,16 @@ pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> T
 impl Product {
     /// Runs the product.
     pub fn launch(&self, bindings: &Bindings<'_>) {
+        match self.terms {
+            Terms::Products => self.run_products(bindings),
+            Terms::PairsOfProducts => self.run_pairs(bindings),
+            Terms::SquaredDifferences => self.run::<SquaredDifference>(bindings),
+            Terms::AbsoluteDifferences => self.run::<AbsoluteDifference>(bindings),
+        }
+    }
+
+    fn run_products(&self, bindings: &Bindings<'_>) {
         match self.dtype {
-            DType::F32 | DType::F16 | DType::BF16 if self.in_pairs => self.run_pairs(bindings),
             DType::F32 | DType::F16 | DType::BF16 => self.run::<f32>(bindings),
             DType::F64 => self.run::<f64>(bindings),
             DType::I64 => self.run::<i64>(bindings),
@@ -365,9 +382,8 @@ impl Product {
 
     /// The program as text.
     pub fn source(&self) -> String {
-        let Product { name, dtype, batch, m, n, k, .. } = self;
-        let pairs = if self.in_pairs { " of pairs of bf16" } else { "" };
-        let mut text = format!("product {name}: {dtype}{pairs}, {batch} x ({m} x {k} x {n})\n");
+        let Product { name, dtype, terms, batch, m, n, k, .. } = self;
+        let mut text = format!("product {name}: {dtype}{terms}, {batch} x ({m} x {k} x {n})\n");
         for (operand, side) in [("a", &self.a), ("b", &self.b)] {
             let _ = write!(text, "{operand}: {}", side.source());
         }

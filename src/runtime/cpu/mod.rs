@@ -115,7 +115,7 @@ impl Backend for CpuBackend {
             Work::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
                 (Some(product), _) => compile_product(kernel, product),
                 (None, Some(attention)) => Arc::new(Attention::new(kernel, attention)),
-                (None, None) => Arc::new(TileProgram::new(kernel, PIECES)),
+                (None, None) => compile_loops(kernel),
             },
             Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
             Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
@@ -177,6 +177,16 @@ fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
     match Winograd::of(kernel, product) {
         Some(convolution) => Arc::new(convolution),
         None => Arc::new(ProductProgram(contraction::compile(kernel, product))),
+    }
+}
+
+/// The program of a kernel without a contraction.
+fn compile_loops(kernel: &Kernel) -> Arc<dyn Program> {
+    match contraction::differences::of(kernel) {
+        Some((kernel, contraction, terms)) => {
+            Arc::new(ProductProgram(contraction::compile_terms(&kernel, &contraction, terms)))
+        }
+        None => Arc::new(TileProgram::new(kernel, PIECES)),
     }
 }
 

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 pub use grid::even;
 use kernels::Kernel;
-pub use kernels::{Element, Pair, multiplies_pairs};
+pub use kernels::{AbsoluteDifference, Element, Pair, SquaredDifference, multiplies_pairs};
 
 /// A matrix of `rows` by `depth` for each batch; the depth is summed over.
 ///

@@ -41,6 +41,24 @@ impl PartialOrd for Pair {
     }
 }
 
+impl Sample for SquaredDifference {
+    fn of(value: i64) -> Self {
+        SquaredDifference(value as f32)
+    }
+    fn poison() -> Self {
+        SquaredDifference(f32::NAN)
+    }
+}
+
+impl Sample for AbsoluteDifference {
+    fn of(value: i64) -> Self {
+        AbsoluteDifference(value as f32)
+    }
+    fn poison() -> Self {
+        AbsoluteDifference(f32::NAN)
+    }
+}
+
 impl Sample for Pair {
     fn of(value: i64) -> Pair {
         let [first, second] = [value, (5 * value + 1) % 7].map(|x| half::bf16::from_f32(x as f32));
@@ -274,6 +292,8 @@ fn odd_shapes() {
     check_all::<f32>(&shapes());
     check_all::<f64>(&shapes());
     check_all::<Pair>(&shapes());
+    check_all::<SquaredDifference>(&shapes());
+    check_all::<AbsoluteDifference>(&shapes());
     check_all::<i32>(&shapes());
     check_all::<u32>(&shapes());
     check_all::<i64>(&shapes());
@@ -295,6 +315,8 @@ fn strides() {
     check_all::<f32>(&cases);
     check_all::<f64>(&cases);
     check_all::<Pair>(&cases);
+    check_all::<SquaredDifference>(&cases);
+    check_all::<AbsoluteDifference>(&cases);
     check_all::<i32>(&cases);
 }
 
@@ -324,6 +346,8 @@ fn functions_for_operands_and_output() {
     }
     check_all::<f32>(&cases);
     check_all::<Pair>(&cases);
+    check_all::<SquaredDifference>(&cases);
+    check_all::<AbsoluteDifference>(&cases);
     check_all::<i64>(&cases);
 }
 
@@ -346,6 +370,8 @@ fn large() {
     check_all::<f32>(&cases);
     check_all::<f64>(&cases[..3]);
     check_all::<Pair>(&cases);
+    check_all::<SquaredDifference>(&cases);
+    check_all::<AbsoluteDifference>(&cases);
 }
 
 /// Values whose sums round, from a generator of Marsaglia's xorshift kind.

@@ -4,6 +4,7 @@
 pub(in crate::runtime) mod attention;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(in crate::runtime) mod choices;
+mod differences;
 mod pairs;
 pub(in crate::runtime) mod random;
 mod rows;

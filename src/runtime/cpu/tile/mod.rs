@@ -18,7 +18,7 @@
 //! gives values places in scratch memory, `run` interprets.
 
 mod ahead;
-mod analysis;
+pub mod analysis;
 mod build;
 mod class;
 mod collapse;

@@ -2,14 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
 use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
-
-#[derive(Clone, Copy)]
-struct F32x8(__m256);
-
-#[derive(Clone, Copy)]
-struct F64x4(__m256d);
+use super::{AbsoluteDifference, Kernel, SquaredDifference};
 
 /// Eight set lanes and eight clear ones: a mask of n lanes starts at 8 - n.
 static MASK_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -29,9 +23,15 @@ unsafe fn mask_64(count: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(MASK_64.as_ptr().add(4 - count).cast()) }
 }
 
+/// The register type of an element: how many there are, what intrinsics call them, the mask of
+/// some, and what adds a product to a sum.
 macro_rules! lanes {
-    ($name:ident, $element:ty, $count:literal, $mask:ident, $zero:ident, $splat:ident, $load:ident,
-     $load_mask:ident, $store:ident, $store_mask:ident, $multiply_add:ident, $add:ident) => {
+    ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ident, $zero:ident, $splat:ident,
+     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
+     |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
+        #[derive(Clone, Copy)]
+        struct $name($register);
+
         // SAFETY (of every block below): the caller has AVX2 and FMA and
         // vouches for the elements; masked-out lanes are not accessed.
         impl Lanes for $name {
@@ -45,27 +45,28 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn splat(from: *const $element) -> Self {
-                unsafe { $name($splat(*from)) }
+                unsafe { $name($splat(*from.cast::<$bits>())) }
             }
             #[inline(always)]
             unsafe fn load(from: *const $element) -> Self {
-                unsafe { $name($load(from)) }
+                unsafe { $name($load(from.cast())) }
             }
             #[inline(always)]
             unsafe fn load_first(from: *const $element, count: usize) -> Self {
-                unsafe { $name($load_mask(from, $mask(count))) }
+                unsafe { $name($load_mask(from.cast(), $mask(count))) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $element) {
-                unsafe { $store(to, self.0) }
+                unsafe { $store(to.cast(), self.0) }
             }
             #[inline(always)]
             unsafe fn store_first(self, to: *mut $element, count: usize) {
-                unsafe { $store_mask(to, $mask(count), self.0) }
+                unsafe { $store_mask(to.cast(), $mask(count), self.0) }
             }
             #[inline(always)]
             unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
-                unsafe { $name($multiply_add(self.0, x.0, y.0)) }
+                let ($a, $x, $y) = (self.0, x.0, y.0);
+                unsafe { $name($multiply_add) }
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
@@ -79,23 +80,57 @@ macro_rules! lanes {
     };
 }
 
+/// [`lanes`] of 32-bit floats.
+macro_rules! lanes_of_f32 {
+    ($name:ident, $element:ty, |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
+        lanes!(
+            $name(__m256),
+            $element as f32,
+            8,
+            mask_32,
+            _mm256_setzero_ps,
+            _mm256_set1_ps,
+            _mm256_loadu_ps,
+            _mm256_maskload_ps,
+            _mm256_storeu_ps,
+            _mm256_maskstore_ps,
+            _mm256_add_ps,
+            |$a, $x, $y| $multiply_add
+        );
+    };
+}
+
+/// [`lanes`] of 32-bit integers.
+macro_rules! lanes_of_i32 {
+    ($name:ident, $element:ty) => {
+        lanes!(
+            $name(__m256i),
+            $element as i32,
+            8,
+            mask_32,
+            _mm256_setzero_si256,
+            _mm256_set1_epi32,
+            _mm256_loadu_si256,
+            _mm256_maskload_epi32,
+            _mm256_storeu_si256,
+            _mm256_maskstore_epi32,
+            _mm256_add_epi32,
+            |a, x, y| _mm256_add_epi32(_mm256_mullo_epi32(a, x), y)
+        );
+    };
+}
+
+lanes_of_f32!(F32x8, f32, |a, x, y| _mm256_fmadd_ps(a, x, y));
+lanes_of_f32!(Squares, SquaredDifference, |a, x, y| {
+    let difference = _mm256_sub_ps(a, x);
+    _mm256_fmadd_ps(difference, difference, y)
+});
+lanes_of_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
+    _mm256_add_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), _mm256_sub_ps(a, x)), y)
+});
 lanes!(
-    F32x8,
-    f32,
-    8,
-    mask_32,
-    _mm256_setzero_ps,
-    _mm256_set1_ps,
-    _mm256_loadu_ps,
-    _mm256_maskload_ps,
-    _mm256_storeu_ps,
-    _mm256_maskstore_ps,
-    _mm256_fmadd_ps,
-    _mm256_add_ps
-);
-lanes!(
-    F64x4,
-    f64,
+    F64x4(__m256d),
+    f64 as f64,
     4,
     mask_64,
     _mm256_setzero_pd,
@@ -104,9 +139,11 @@ lanes!(
     _mm256_maskload_pd,
     _mm256_storeu_pd,
     _mm256_maskstore_pd,
-    _mm256_fmadd_pd,
-    _mm256_add_pd
+    _mm256_add_pd,
+    |a, x, y| _mm256_fmadd_pd(a, x, y)
 );
+lanes_of_i32!(I32x8, i32);
+lanes_of_i32!(U32x8, u32);
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
@@ -161,15 +198,37 @@ pub(super) fn f32() -> Option<Kernel<f32>> {
     kernel!(F32x8, transpose_8x8)
 }
 
+/// The kernel for squared differences, where the processor has AVX2 and FMA.
+pub(super) fn squared_differences() -> Option<Kernel<SquaredDifference>> {
+    kernel!(Squares, transpose_8x8)
+}
+
+/// The kernel for absolute differences, where the processor has AVX2 and FMA.
+pub(super) fn absolute_differences() -> Option<Kernel<AbsoluteDifference>> {
+    kernel!(Magnitudes, transpose_8x8)
+}
+
+/// The kernel for `i32`, where the processor has AVX2 and FMA.
+pub(super) fn i32() -> Option<Kernel<i32>> {
+    kernel!(I32x8, transpose_8x8)
+}
+
+/// The kernel for `u32`, where the processor has AVX2 and FMA.
+pub(super) fn u32() -> Option<Kernel<u32>> {
+    kernel!(U32x8, transpose_8x8)
+}
+
 /// The kernel for `f64`, where the processor has AVX2 and FMA.
 pub(super) fn f64() -> Option<Kernel<f64>> {
     kernel!(F64x4, transpose_4x4)
 }
 
-/// Transposes 8 by 8 elements: pairs, then 64 bits within each half, then the
+/// Transposes 8 by 8 elements of 32 bits: pairs, then 64 bits within each half, then the
 /// halves.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn transpose_8x8(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
+unsafe fn transpose_8x8<T>(from: *const T, row: isize, to: *mut T, to_row: isize) {
+    const { assert!(size_of::<T>() == size_of::<f32>()) };
+    let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
     // SAFETY: the caller vouches for both blocks.
     unsafe {
         let mut x = [_mm256_setzero_ps(); 8];

@@ -2,18 +2,18 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
 use super::lanes::{self, Axpy, Copying, Dot, Lanes, Tile};
+use super::{AbsoluteDifference, Kernel, SquaredDifference};
 
-#[derive(Clone, Copy)]
-struct F32x16(__m512);
-
-#[derive(Clone, Copy)]
-struct F64x8(__m512d);
-
+/// The register type of an element: how many there are, their mask, what intrinsics call them,
+/// and what adds a product to a sum.
 macro_rules! lanes {
-    ($name:ident, $element:ty, $count:literal, $mask:ty, $zero:ident, $splat:ident, $load:ident,
-     $load_mask:ident, $store:ident, $store_mask:ident, $multiply_add:ident, $add:ident) => {
+    ($name:ident($register:ty), $element:ty as $bits:ty, $count:literal, $mask:ty, $zero:ident, $splat:ident,
+     $load:ident, $load_mask:ident, $store:ident, $store_mask:ident, $add:ident,
+     |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
+        #[derive(Clone, Copy)]
+        struct $name($register);
+
         // SAFETY (of every block below): the caller has AVX-512F and vouches
         // for the elements; masked-out lanes are not accessed.
         impl Lanes for $name {
@@ -27,27 +27,28 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn splat(from: *const $element) -> Self {
-                unsafe { $name($splat(*from)) }
+                unsafe { $name($splat(*from.cast::<$bits>())) }
             }
             #[inline(always)]
             unsafe fn load(from: *const $element) -> Self {
-                unsafe { $name($load(from)) }
+                unsafe { $name($load(from.cast())) }
             }
             #[inline(always)]
             unsafe fn load_first(from: *const $element, count: usize) -> Self {
-                unsafe { $name($load_mask(((1u32 << count) - 1) as $mask, from)) }
+                unsafe { $name($load_mask(((1u32 << count) - 1) as $mask, from.cast())) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $element) {
-                unsafe { $store(to, self.0) }
+                unsafe { $store(to.cast(), self.0) }
             }
             #[inline(always)]
             unsafe fn store_first(self, to: *mut $element, count: usize) {
-                unsafe { $store_mask(to, ((1u32 << count) - 1) as $mask, self.0) }
+                unsafe { $store_mask(to.cast(), ((1u32 << count) - 1) as $mask, self.0) }
             }
             #[inline(always)]
             unsafe fn multiply_add(self, x: Self, y: Self) -> Self {
-                unsafe { $name($multiply_add(self.0, x.0, y.0)) }
+                let ($a, $x, $y) = (self.0, x.0, y.0);
+                unsafe { $name($multiply_add) }
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
@@ -61,23 +62,57 @@ macro_rules! lanes {
     };
 }
 
+/// [`lanes`] of 32-bit floats.
+macro_rules! lanes_of_f32 {
+    ($name:ident, $element:ty, |$a:ident, $x:ident, $y:ident| $multiply_add:expr) => {
+        lanes!(
+            $name(__m512),
+            $element as f32,
+            16,
+            __mmask16,
+            _mm512_setzero_ps,
+            _mm512_set1_ps,
+            _mm512_loadu_ps,
+            _mm512_maskz_loadu_ps,
+            _mm512_storeu_ps,
+            _mm512_mask_storeu_ps,
+            _mm512_add_ps,
+            |$a, $x, $y| $multiply_add
+        );
+    };
+}
+
+/// [`lanes`] of 32-bit integers.
+macro_rules! lanes_of_i32 {
+    ($name:ident, $element:ty) => {
+        lanes!(
+            $name(__m512i),
+            $element as i32,
+            16,
+            __mmask16,
+            _mm512_setzero_si512,
+            _mm512_set1_epi32,
+            _mm512_loadu_epi32,
+            _mm512_maskz_loadu_epi32,
+            _mm512_storeu_epi32,
+            _mm512_mask_storeu_epi32,
+            _mm512_add_epi32,
+            |a, x, y| _mm512_add_epi32(_mm512_mullo_epi32(a, x), y)
+        );
+    };
+}
+
+lanes_of_f32!(F32x16, f32, |a, x, y| _mm512_fmadd_ps(a, x, y));
+lanes_of_f32!(Squares, SquaredDifference, |a, x, y| {
+    let difference = _mm512_sub_ps(a, x);
+    _mm512_fmadd_ps(difference, difference, y)
+});
+lanes_of_f32!(Magnitudes, AbsoluteDifference, |a, x, y| {
+    _mm512_add_ps(_mm512_abs_ps(_mm512_sub_ps(a, x)), y)
+});
 lanes!(
-    F32x16,
-    f32,
-    16,
-    __mmask16,
-    _mm512_setzero_ps,
-    _mm512_set1_ps,
-    _mm512_loadu_ps,
-    _mm512_maskz_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_mask_storeu_ps,
-    _mm512_fmadd_ps,
-    _mm512_add_ps
-);
-lanes!(
-    F64x8,
-    f64,
+    F64x8(__m512d),
+    f64 as f64,
     8,
     __mmask8,
     _mm512_setzero_pd,
@@ -86,9 +121,11 @@ lanes!(
     _mm512_maskz_loadu_pd,
     _mm512_storeu_pd,
     _mm512_mask_storeu_pd,
-    _mm512_fmadd_pd,
-    _mm512_add_pd
+    _mm512_add_pd,
+    |a, x, y| _mm512_fmadd_pd(a, x, y)
 );
+lanes_of_i32!(I32x16, i32);
+lanes_of_i32!(U32x16, u32);
 
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<L: Lanes, const R: usize, const V: usize>(tile: &Tile<L::Element>) {
@@ -142,20 +179,49 @@ macro_rules! kernel {
 }
 pub(super) use kernel;
 
+/// [`kernel`], where the processor has AVX-512F.
+macro_rules! available {
+    ($lanes:ty, $transpose:expr) => {
+        is_x86_feature_detected!("avx512f").then_some(kernel!("avx512", $lanes, $transpose))
+    };
+}
+
 /// The kernel for `f32`, where the processor has AVX-512F.
 pub(super) fn f32() -> Option<Kernel<f32>> {
-    is_x86_feature_detected!("avx512f").then_some(kernel!("avx512", F32x16, transpose_16x16))
+    available!(F32x16, transpose_16x16)
+}
+
+/// The kernel for squared differences, where the processor has AVX-512F.
+pub(super) fn squared_differences() -> Option<Kernel<SquaredDifference>> {
+    available!(Squares, transpose_16x16)
+}
+
+/// The kernel for absolute differences, where the processor has AVX-512F.
+pub(super) fn absolute_differences() -> Option<Kernel<AbsoluteDifference>> {
+    available!(Magnitudes, transpose_16x16)
+}
+
+/// The kernel for `i32`, where the processor has AVX-512F.
+pub(super) fn i32() -> Option<Kernel<i32>> {
+    available!(I32x16, transpose_16x16)
+}
+
+/// The kernel for `u32`, where the processor has AVX-512F.
+pub(super) fn u32() -> Option<Kernel<u32>> {
+    available!(U32x16, transpose_16x16)
 }
 
 /// The kernel for `f64`, where the processor has AVX-512F.
 pub(super) fn f64() -> Option<Kernel<f64>> {
-    is_x86_feature_detected!("avx512f").then_some(kernel!("avx512", F64x8, transpose_8x8))
+    available!(F64x8, transpose_8x8)
 }
 
-/// Transposes 16 by 16 elements: pairs, then quads of 64 bits within each 128,
+/// Transposes 16 by 16 elements of 32 bits: pairs, then quads of 64 bits within each 128,
 /// then the 128-bit quarters across registers.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn transpose_16x16(from: *const f32, row: isize, to: *mut f32, to_row: isize) {
+pub(super) unsafe fn transpose_16x16<T>(from: *const T, row: isize, to: *mut T, to_row: isize) {
+    const { assert!(size_of::<T>() == size_of::<f32>()) };
+    let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
     // SAFETY: the caller vouches for both blocks.
     unsafe {
         let mut x = [_mm512_setzero_ps(); 16];

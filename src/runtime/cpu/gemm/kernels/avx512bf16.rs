@@ -85,14 +85,8 @@ unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
     unsafe { lanes::copy::<L>(copying) }
 }
 
-#[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn transpose(from: *const Pair, row: isize, to: *mut Pair, to_row: isize) {
-    // SAFETY: the caller vouches for both blocks; a pair is as large as a float.
-    unsafe { transpose_16x16(from.cast(), row, to.cast(), to_row) }
-}
-
 /// The kernel for pairs, where the processor has AVX-512 BF16.
 pub(super) fn pairs() -> Option<Kernel<Pair>> {
     let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
-    has.then_some(kernel!("avx512bf16", Pairs, transpose))
+    has.then_some(kernel!("avx512bf16", Pairs, transpose_16x16))
 }

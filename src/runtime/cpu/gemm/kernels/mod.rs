@@ -7,12 +7,14 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512bf16;
+mod difference;
 mod lanes;
 mod pair;
 mod portable;
 
 use std::sync::OnceLock;
 
+pub use difference::{AbsoluteDifference, SquaredDifference};
 pub(super) use lanes::{Axpy, Copying, Dot, Tile};
 pub use pair::Pair;
 
@@ -62,7 +64,8 @@ impl<T: Copy> Kernel<T> {
 
 /// A type of matrix elements; integers wrap.
 ///
-/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64`, `u8` and [`Pair`].
+/// Sealed: implemented for `f32`, `f64`, `i32`, `u32`, `i64`, `u8`, [`Pair`],
+/// [`SquaredDifference`] and [`AbsoluteDifference`].
 pub trait Element: Copy + Send + Sync + 'static + private::Sealed {
     /// The additive identity.
     const ZERO: Self;
@@ -119,67 +122,73 @@ macro_rules! element {
 /// to the maths library is slower than a tile can bear.
 const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
-#[cfg(target_arch = "x86_64")]
+/// The kernels of an instruction set that only one architecture has.
+macro_rules! x86 {
+    ($kernels:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        let kernels = $kernels;
+        #[cfg(not(target_arch = "x86_64"))]
+        let kernels = None;
+        kernels
+    }};
+}
+
 element!(
     f32,
     0.0,
     |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
     |a, x| a + x,
-    [avx512::f32(), avx2::f32(), Some(portable::kernel::<f32, 4>())]
+    [x86!(avx512::f32()), x86!(avx2::f32()), Some(portable::kernel::<f32, 4>())]
 );
-#[cfg(target_arch = "x86_64")]
+element!(
+    SquaredDifference,
+    SquaredDifference(0.0),
+    SquaredDifference::multiply_add,
+    |a, x| SquaredDifference(a.0 + x.0),
+    [
+        x86!(avx512::squared_differences()),
+        x86!(avx2::squared_differences()),
+        Some(portable::kernel::<SquaredDifference, 4>())
+    ]
+);
+element!(
+    AbsoluteDifference,
+    AbsoluteDifference(0.0),
+    AbsoluteDifference::multiply_add,
+    |a, x| AbsoluteDifference(a.0 + x.0),
+    [
+        x86!(avx512::absolute_differences()),
+        x86!(avx2::absolute_differences()),
+        Some(portable::kernel::<AbsoluteDifference, 4>())
+    ]
+);
 element!(
     f64,
     0.0,
     |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
     |a, x| a + x,
-    [avx512::f64(), avx2::f64(), Some(portable::kernel::<f64, 2>())]
+    [x86!(avx512::f64()), x86!(avx2::f64()), Some(portable::kernel::<f64, 2>())]
 );
-#[cfg(not(target_arch = "x86_64"))]
-element!(
-    f32,
-    0.0,
-    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
-    |a, x| a + x,
-    [Some(portable::kernel::<f32, 4>())]
-);
-#[cfg(not(target_arch = "x86_64"))]
-element!(
-    f64,
-    0.0,
-    |a, x, y| if FUSED { a.mul_add(x, y) } else { a * x + y },
-    |a, x| a + x,
-    [Some(portable::kernel::<f64, 2>())]
-);
-#[cfg(target_arch = "x86_64")]
 element!(
     Pair,
     Pair::ZERO,
     Pair::multiply_add,
     |a, x| Pair::of_sum(a.sum() + x.sum()),
-    [avx512bf16::pairs(), Some(portable::kernel::<Pair, 4>())]
-);
-#[cfg(not(target_arch = "x86_64"))]
-element!(
-    Pair,
-    Pair::ZERO,
-    Pair::multiply_add,
-    |a, x| Pair::of_sum(a.sum() + x.sum()),
-    [Some(portable::kernel::<Pair, 4>())]
+    [x86!(avx512bf16::pairs()), Some(portable::kernel::<Pair, 4>())]
 );
 element!(
     i32,
     0,
     |a, x, y| a.wrapping_mul(x).wrapping_add(y),
     |a, x| a.wrapping_add(x),
-    [Some(portable::kernel::<i32, 4>())]
+    [x86!(avx512::i32()), x86!(avx2::i32()), Some(portable::kernel::<i32, 4>())]
 );
 element!(
     u32,
     0,
     |a, x, y| a.wrapping_mul(x).wrapping_add(y),
     |a, x| a.wrapping_add(x),
-    [Some(portable::kernel::<u32, 4>())]
+    [x86!(avx512::u32()), x86!(avx2::u32()), Some(portable::kernel::<u32, 4>())]
 );
 element!(
     i64,
