@@ -199,6 +199,10 @@ def torch_items():
         "wm": lambda x,a,b: F.gelu(x@a)@b,
         "wn": lambda a,b: (a.bfloat16()@b.bfloat16()).float(),
         "wo": lambda a,b: ((a*100.0).int()@(b*100.0).int()).float(),
+        "wp": lambda x: torch.linalg.inv(x+torch.eye(512)*32.0),
+        "wq": lambda x,y: torch.linalg.solve_triangular((x+torch.eye(512)*32.0).tril(),y,upper=False),
+        "wr": gradient_of_the_first(lambda x,y: torch.linalg.solve(x+torch.eye(256)*32.0,y).sum()),
+        "ws": gradient(lambda x: torch.linalg.slogdet(x+torch.eye(256)*32.0)[1]),
         # Work that fills a GPU.
         "z01": (lambda *x: gradient(lambda q,k,v: F.scaled_dot_product_attention(q,k,v,is_causal=True))(*[y.bfloat16() for y in x]).float()),
         "z02": gradient(lambda q,k,v: F.scaled_dot_product_attention(q,k,v)),

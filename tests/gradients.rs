@@ -2,6 +2,7 @@
 //! `grad`, `backward` and `no_grad`.
 
 use kiln::prelude::*;
+use kiln::tensor::solve::SolveTriangularOpts;
 use kiln::{GradOpts, custom_grad, fori_loop, grad, grad_with, no_grad, scan};
 
 type Function<'a> = &'a dyn Fn(&[Tensor]) -> Tensor;
@@ -186,6 +187,40 @@ fn reductions_and_scans() {
     };
     let cumprod = |x: &[Tensor]| x[0].cumprod(1);
     assert_close("cumprod with zeros", &gradient(&cumprod), &differences(&cumprod, &zeros, 0));
+}
+
+/// Well-conditioned matrices, and what is solved with them.
+fn systems(n: usize, k: usize) -> [Tensor; 2] {
+    let ridge = Tensor::eye(n, n, ()).to_dtype(DType::F64) * (n as f64);
+    [smooth(&[2, n, n], 1).sin() + ridge, smooth(&[2, n, k], 2).sin()]
+}
+
+#[test]
+fn systems_factors_and_determinants() {
+    let both = systems(3, 2);
+    let one = &both[..1];
+    check("solve", &both, &|x| x[0].solve(&x[1]));
+    check("inv", one, &|x| x[0].inv());
+    check("det", one, &|x| x[0].det());
+    check("slogdet", one, &|x| x[0].slogdet().1);
+    for (upper, left, unit) in [(false, true, false), (true, true, true), (true, false, false)] {
+        let opts = || SolveTriangularOpts::default().upper(upper).left(left).unitriangular(unit);
+        let right = |x: &Tensor| if left { x.clone() } else { x.transpose(1, 2) };
+        check("solve_triangular", &both, &|x| x[0].solve_triangular(&right(&x[1]), opts()));
+    }
+    // Differences in one element leave no symmetric matrix, but its factor is that of one.
+    let symmetric = |x: &Tensor| x.matmul(&x.transpose(1, 2));
+    check("cholesky", one, &|x| symmetric(&x[0]).cholesky(false));
+    check("cholesky, upper", one, &|x| symmetric(&x[0]).cholesky(true));
+    // Of several blocks, the last of which is not whole; one number for each matrix decides.
+    let [a, b] = systems(37, 1);
+    let few = [positive(&[2, 1, 1], 3)];
+    let solved = |x: &[Tensor]| (&a + &x[0]).solve(&(&b * &x[0])).sum(1);
+    check("solve of 37", &few, &solved);
+    check("slogdet of 37", &few, &|x| (&a * &x[0]).slogdet().1);
+    check("factor of 37", &few, &|x| symmetric(&(&a * &x[0])).cholesky(false).sum([1, 2]));
+    let opts = || SolveTriangularOpts::default().upper(true);
+    check("triangle of 37", &few, &|x| (&a * &x[0]).solve_triangular(&b, opts()).sum(1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use kiln::prelude::*;
 
-use crate::support::item::Item;
+use crate::support::item::{Item, gradient, gradient_of_the_first};
 
 use DType::{BF16, F32, F64, I32};
 
@@ -41,5 +41,18 @@ pub const ITEMS: &[Item] = &[
     }),
     Item("wo_int_matmul", &[&[256, 256], &[256, 256]], F32, |x| {
         (&x[0] * 100.0).to_dtype(I32).matmul(&(&x[1] * 100.0).to_dtype(I32)).to_dtype(F32)
+    }),
+    Item("wp_inv_512", &[&[512, 512]], F32, |x| (&x[0] + Tensor::eye(512, 512, x[0].device()) * 32.0).inv()),
+    Item("wq_triangular_512", &[&[512, 512], &[512, 512]], F32, |x| {
+        let lower = &x[0] + Tensor::eye(512, 512, x[0].device()) * 32.0;
+        lower.solve_triangular(&x[1], Default::default())
+    }),
+    Item("wr_grad_solve", &[&[256, 256], &[256, 16]], F32, |x| {
+        gradient_of_the_first(x, |x| {
+            (&x[0] + Tensor::eye(256, 256, x[0].device()) * 32.0).solve(&x[1]).sum(..)
+        })
+    }),
+    Item("ws_grad_slogdet", &[&[256, 256]], F32, |x| {
+        gradient(x, |x| (&x[0] + Tensor::eye(256, 256, x[0].device()) * 32.0).slogdet().1)
     }),
 ];

@@ -324,7 +324,7 @@ fn matrix_power(site: Site, x: &Tensor, power: i64) -> Checked<Tensor> {
         let eye = site.cast(&site.eq(index(0), index(1)), x.dtype());
         return Ok(site.expand(&eye, &x.shape()));
     }
-    let mut square = if power < 0 { crate::tensor::solve::inverse(site, x)? } else { x.clone() };
+    let mut square = if power < 0 { crate::tensor::solve::inv(site, x)? } else { x.clone() };
     let mut left = power.unsigned_abs();
     let mut result: Option<Tensor> = None;
     loop {

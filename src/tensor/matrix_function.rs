@@ -3,11 +3,12 @@
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
+use crate::tensor::blocked;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::loop_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::rule::with_rule;
-use crate::tensor::solve::{line, square_floats};
+use crate::tensor::solve::{square_floats, triangular_solutions};
 
 impl Tensor {
     /// The triangular factor `l` of positive definite symmetric matrices
@@ -27,31 +28,32 @@ impl Tensor {
     }
 }
 
-/// Cholesky-Crout: one column of the factor per step, from those before it.
 fn cholesky(site: Site, x: &Tensor, upper: bool) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, x)?;
+    if n == 0 {
+        return Ok(x.clone());
+    }
     let rank = wide.rank();
-    let turn = |x: &Tensor| site.transpose(x, rank - 2, rank - 1);
-    let lower = if upper { turn(&wide) } else { wide };
-    // One triangle is read, but both are the matrix: they share the gradient.
-    let lower = with_rule(lower.clone(), &[&lower], move |_, _, g| {
-        vec![Some(site.mul(site.add(g, site.transpose(g, rank - 2, rank - 1)), 0.5))]
-    });
-    let dtype = lower.dtype();
-    let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, x.device());
-    let zeros = site.expand(&site.scalar(0.0, dtype, x.device()), &lower.shape());
-    let factor = loop_at(site, n, &[zeros], |j, carries| {
-        let factor = &carries[0];
-        let known = matmul(site, factor, &turn(&line(site, factor, rank - 2, j)));
-        let rest = site.sub(line(site, &lower, rank - 1, j), known);
-        let root = site.unary(AluOp::Sqrt, &line(site, &rest, rank - 2, j));
-        let below = site.unary(AluOp::Not, &site.lt(index(rank - 2), j));
-        let column = site.select(&below, site.div(rest, root), 0.0, dtype);
-        let here = site.eq(index(rank - 1), j);
-        vec![site.select(&here, column, factor, dtype)]
-    });
-    let factor = if upper { turn(&factor[0]) } else { factor[0].clone() };
-    Ok(site.cast(&factor, x.dtype()))
+    let turned = move |x: &Tensor| site.transpose(x, rank - 2, rank - 1);
+    let lower = if upper { turned(&wide) } else { wide };
+    let factor = blocked::cholesky(site, &lower);
+    let factor = with_rule(factor, &[&lower], move |_, l, g| vec![Some(symmetric_gradient(site, l, g))]);
+    Ok(site.cast(&if upper { turned(&factor) } else { factor }, x.dtype()))
+}
+
+/// The gradient of symmetric matrices from that of their factors `l`, in both triangles:
+/// `l^-T p l^-1`, where `p` is the lower triangle of `l^T g`, mirrored, halved
+/// (Murray, "Differentiation of the Cholesky decomposition", 2016).
+fn symmetric_gradient(site: Site, l: &Tensor, g: &Tensor) -> Tensor {
+    let (n, rank) = (l.shape()[l.rank() - 1], l.rank());
+    let turned = |x: &Tensor| site.transpose(x, rank - 2, rank - 1);
+    let [row, column] = [2, 1].map(|back| site.iota_along(n, rank - back, rank, DType::I64, l.device()));
+    let p = matmul(site, &turned(l), g);
+    let p = site.mul(site.select(&site.lt(row, column), turned(&p), &p, p.dtype()), 0.5);
+    let upper = turned(l);
+    // Both factors by solving from the left, as p is symmetric.
+    let half = triangular_solutions(site, &upper, &p, true, false);
+    triangular_solutions(site, &upper, &turned(&half), true, false)
 }
 
 /// Squarings at most; scales norms up to half of 2^32 at least.

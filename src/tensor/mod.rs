@@ -11,6 +11,7 @@ pub mod attention;
 pub mod axis;
 pub mod bessel;
 pub mod bits;
+mod blocked;
 pub mod cast;
 pub mod ceilings;
 pub mod compare;

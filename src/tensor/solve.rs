@@ -1,14 +1,16 @@
-//! Linear systems and determinants, by loops inside the graph: shapes are
-//! static, so the number of steps is the order of the matrix. A singular
-//! matrix gives infinities or NaN, not an error.
+//! Linear systems and determinants, by loops inside the graph
+//! ([`crate::tensor::blocked`]). A singular matrix gives infinities or NaN, not
+//! an error.
 
 use crate::base::{DType, Shape};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
+use crate::tensor::blocked::{eliminate, substitute};
 use crate::tensor::compose::{Checked, Site, finish};
-use crate::tensor::control::loop_at;
 use crate::tensor::linalg::expect_square;
+use crate::tensor::matmul::matmul;
 use crate::tensor::options::options;
+use crate::tensor::rule::with_rule;
 
 options! {
     /// Options of [`Tensor::solve_triangular`].
@@ -23,7 +25,7 @@ options! {
 }
 
 impl Tensor {
-    /// Determinants of square matrices `[.., n, n]`.
+    /// Determinants of square matrices `[.., n, n]`. The gradient of a singular matrix's is NaN.
     #[track_caller]
     pub fn det(&self) -> Tensor {
         let site = Site::here("det");
@@ -45,7 +47,7 @@ impl Tensor {
     #[track_caller]
     pub fn inv(&self) -> Tensor {
         let site = Site::here("inv");
-        finish(inverse(site, self))
+        finish(inv(site, self))
     }
 
     /// The solutions `x` of `self @ x = other` for square matrices
@@ -73,123 +75,84 @@ pub(crate) fn square_floats(site: Site, x: &Tensor) -> Checked<(Tensor, usize)> 
     Ok((site.cast(x, x.dtype().compute()), n))
 }
 
-/// `0, 1, ..` down the rows, or along the columns, of matrices of `rank`.
-fn rows(site: Site, n: usize, rank: usize, like: &Tensor) -> Tensor {
-    site.iota_along(n, rank - 2, rank, DType::I64, like.device())
+/// The sum of numbers of each matrix, or their product, `[..]` from `[blocks, .., width]`.
+fn combined(site: Site, monoid: Monoid, x: &Tensor) -> Tensor {
+    site.reduce(monoid, x, &[0, x.rank() - 1])
 }
 
-/// One row, or one column, of matrices, at a position that is the same for
-/// all or one for each.
-pub(crate) fn line(site: Site, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
-    let mut dims = x.shape().to_vec();
-    dims[axis] = 1;
-    let at = if at.rank() == 0 {
-        at.clone()
-    } else {
-        site.unsqueeze(&site.unsqueeze(at, at.rank()), at.rank() + 1)
-    };
-    site.gather(x, axis, &site.expand(&at, &dims))
-}
-
-/// One step of Gauss-Jordan elimination with partial pivoting: the pivot's
-/// row comes to place `i` and its column becomes that of the identity.
-struct Step {
-    matrix: Tensor,
-    /// The pivot, `[.., 1, 1]`.
-    pivot: Tensor,
-    /// Whether rows were exchanged, `[.., 1, 1]`.
-    swapped: Tensor,
-}
-
-fn eliminate(site: Site, matrix: &Tensor, i: &Tensor, n: usize) -> Step {
-    let (rank, dtype) = (matrix.rank(), matrix.dtype());
-    let (row_axis, column_axis) = (rank - 2, rank - 1);
-    let row = rows(site, n, rank, matrix);
-    let column = line(site, matrix, column_axis, i);
-    let magnitude = site.unary(AluOp::Abs, &column);
-    let candidates = site.select(&site.lt(&row, i), -1.0, magnitude, dtype);
-    let best = site.reduce_keepdim(Monoid::ArgMax, &candidates, &[row_axis]);
-    let batch = &best.shape()[..rank - 2];
-    let best_row = line(site, matrix, row_axis, &site.reshape(&best, batch));
-    let this_row = line(site, matrix, row_axis, i);
-    let (at_i, at_best) = (site.eq(&row, i), site.eq(&row, &best));
-    let pivot = line(site, &best_row, column_axis, i);
-    let scaled = site.div(&best_row, &pivot);
-    // What each row holds in the pivot's column after the exchange.
-    let factor = site.select(&at_best, line(site, &this_row, column_axis, i), &column, dtype);
-    let exchanged = site.select(&at_best, &this_row, matrix, dtype);
-    let reduced = site.sub(exchanged, site.mul(factor, &scaled));
-    let swapped = site.unary(AluOp::Not, &site.eq(&best, i));
-    Step { matrix: site.select(&at_i, scaled, reduced, dtype), pivot, swapped }
-}
-
-fn ones(site: Site, dims: &[usize], like: &Tensor) -> Tensor {
-    site.expand(&site.scalar(1.0, like.dtype(), like.device()), dims)
-}
-
-/// -1 where rows were exchanged, else 1.
-fn parity(site: Site, step: &Step) -> Tensor {
-    site.select(&step.swapped, -1.0, 1.0, step.matrix.dtype())
-}
-
-fn without_matrix(site: Site, x: &Tensor, y: &Tensor) -> Tensor {
-    site.reshape(x, &y.shape()[..y.rank() - 2])
+/// The pivots of matrices, and whether one of them is zero.
+fn pivots(site: Site, x: &Tensor) -> (Tensor, Tensor) {
+    let nothing = site.slice(x, x.rank() - 1, 0, 0, 1);
+    let pivots = eliminate(site, x, &nothing).pivots;
+    let zeros = site.cast(&site.eq(&pivots, 0.0), DType::I32);
+    let singular = site.lt(0i64, combined(site, Monoid::Max, &zeros));
+    (pivots, singular)
 }
 
 fn det(site: Site, x: &Tensor) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, x)?;
-    let dims = [&wide.shape()[..wide.rank() - 2], &[1, 1]].concat();
-    let carries = [wide.clone(), ones(site, &dims, &wide)];
-    let out = loop_at(site, n, &carries, |i, carries| {
-        let step = eliminate(site, &carries[0], i, n);
-        let signed = site.mul(&step.pivot, parity(site, &step));
-        // A column without a pivot leaves zeros over zeros in the matrix.
-        let singular = site.eq(&step.pivot, 0.0);
-        let matrix = site.select(&singular, &carries[0], &step.matrix, wide.dtype());
-        vec![matrix, site.mul(&carries[1], signed)]
-    });
-    Ok(site.cast(&without_matrix(site, &out[1], x), x.dtype()))
+    if n == 0 {
+        let ones = site.scalar(1.0, x.dtype(), x.device());
+        return Ok(site.expand(&ones, &x.shape()[..x.rank() - 2]));
+    }
+    let (pivots, singular) = pivots(site, &wide);
+    let product = combined(site, Monoid::Prod, &pivots);
+    let det = site.select(&singular, 0.0, product, wide.dtype());
+    // Jacobi's formula.
+    let det = with_rule(det, &[&wide], move |x, y, g| vec![Some(cofactors(site, &x[0], &site.mul(g, y)))]);
+    Ok(site.cast(&det, x.dtype()))
+}
+
+/// The transposed inverses of matrices times a number each.
+fn cofactors(site: Site, x: &Tensor, factor: &Tensor) -> Tensor {
+    let rank = x.rank();
+    let factor = site.unsqueeze(&site.unsqueeze(factor, rank - 2), rank - 1);
+    site.mul(site.transpose(&inverse(site, x), rank - 2, rank - 1), factor)
 }
 
 fn slogdet(site: Site, x: &Tensor) -> Checked<(Tensor, Tensor)> {
     let (wide, n) = square_floats(site, x)?;
-    let dims = [&wide.shape()[..wide.rank() - 2], &[1, 1]].concat();
-    let one = ones(site, &dims, &wide);
-    let carries = [wide.clone(), one.clone(), site.mul(&one, 0.0)];
-    let out = loop_at(site, n, &carries, |i, carries| {
-        let step = eliminate(site, &carries[0], i, n);
-        let negative = site.select(&site.lt(&step.pivot, 0.0), -1.0, 1.0, wide.dtype());
-        let singular = site.eq(&step.pivot, 0.0);
-        let sign = site.select(&singular, 0.0, site.mul(negative, parity(site, &step)), wide.dtype());
-        let log = site.unary(AluOp::Log, &site.unary(AluOp::Abs, &step.pivot));
-        let matrix = site.select(&singular, &carries[0], &step.matrix, wide.dtype());
-        vec![matrix, site.mul(&carries[1], sign), site.add(&carries[2], log)]
-    });
-    let result = |t: &Tensor| site.cast(&without_matrix(site, t, x), x.dtype());
-    Ok((result(&out[1]), result(&out[2])))
+    if n == 0 {
+        let number = |value: f64| site.scalar(value, x.dtype(), x.device());
+        let spread = |value: f64| site.expand(&number(value), &x.shape()[..x.rank() - 2]);
+        return Ok((spread(1.0), spread(0.0)));
+    }
+    let (pivots, singular) = pivots(site, &wide);
+    let negative = site.select(&site.lt(&pivots, 0.0), -1.0, 1.0, wide.dtype());
+    let sign = site.select(&singular, 0.0, combined(site, Monoid::Prod, &negative), wide.dtype());
+    let logs = site.unary(AluOp::Log, &site.unary(AluOp::Abs, &pivots));
+    let log = combined(site, Monoid::Sum, &logs);
+    let log = site.select(&singular, f64::NEG_INFINITY, log, wide.dtype());
+    let log = with_rule(log, &[&wide], move |x, _, g| vec![Some(cofactors(site, &x[0], g))]);
+    Ok((site.cast(&sign, x.dtype()), site.cast(&log, x.dtype())))
+}
+
+/// The inverses of square matrices, in the type arithmetic is carried out in.
+fn inverse(site: Site, x: &Tensor) -> Tensor {
+    let (n, rank) = (x.shape()[x.rank() - 1], x.rank());
+    let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, x.device());
+    let identity = site.cast(&site.eq(index(rank - 2), index(rank - 1)), x.dtype());
+    solutions(site, x, &site.expand(&identity, &x.shape()))
 }
 
 /// The inverses of square matrices.
-pub(crate) fn inverse(site: Site, x: &Tensor) -> Checked<Tensor> {
-    let (wide, n) = square_floats(site, x)?;
-    let column = site.iota_along(n, wide.rank() - 1, wide.rank(), DType::I64, wide.device());
-    let identity = site.cast(&site.eq(rows(site, n, wide.rank(), &wide), column), wide.dtype());
-    let y = eliminate_all(site, &wide, &site.expand(&identity, &wide.shape()), n);
-    Ok(site.cast(&y, x.dtype()))
+pub(crate) fn inv(site: Site, x: &Tensor) -> Checked<Tensor> {
+    let (wide, _) = square_floats(site, x)?;
+    Ok(site.cast(&inverse(site, &wide), x.dtype()))
 }
 
-/// The solutions for right-hand sides `[.., n, k]`: what elimination makes of
-/// them. Both sides are carried apart, as joining them would copy.
-fn eliminate_all(site: Site, a: &Tensor, b: &Tensor, n: usize) -> Tensor {
-    let (rank, k) = (a.rank(), b.shape()[b.rank() - 1]);
-    let widened = |x: &Tensor, before: usize, after: usize| {
-        let mut pads = vec![crate::ir::PadAxis::default(); rank];
-        pads[rank - 1] = crate::ir::PadAxis { lo: before as i64, hi: after as i64, interior: 0 };
-        site.pad(x, pads, 0.0)
-    };
-    let joined = site.add(widened(a, 0, k), widened(b, n, 0));
-    let out = loop_at(site, n, &[joined], |i, carries| vec![eliminate(site, &carries[0], i, n).matrix]);
-    site.slice(&out[0], rank - 1, n, n + k, 1)
+/// The solutions for right-hand sides `[.., n, k]` of the matrices' batch.
+fn solutions(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
+    let turned = move |x: &Tensor| site.transpose(x, x.rank() - 2, x.rank() - 1);
+    if b.numel() == 0 {
+        return b.clone();
+    }
+    let x = eliminate(site, a, b).solutions;
+    with_rule(x, &[a, b], move |inputs, x, g| {
+        let right = solutions(site, &turned(&inputs[0]), g);
+        let matrix = site.unary(AluOp::Neg, &matmul(site, &right, &turned(x)));
+        vec![Some(matrix), Some(right)]
+    })
 }
 
 fn broadcast_batches(site: Site, a: &Tensor, b: &Tensor) -> Checked<(Tensor, Tensor)> {
@@ -218,7 +181,7 @@ fn solve(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     let fits = right.rank() >= 2 && right.shape()[right.rank() - 2] == n;
     site.require(fits, &[a, b], || (format!("right-hand sides of {n} rows"), b.shape().to_string()))?;
     let (wide, right) = broadcast_batches(site, &wide, &right)?;
-    let x = eliminate_all(site, &wide, &right, n);
+    let x = solutions(site, &wide, &right);
     site.valid(&[&x])?;
     let x = if vector { site.squeeze(&x, x.rank() - 1) } else { x };
     Ok(site.cast(&x, a.dtype()))
@@ -238,26 +201,36 @@ fn solve_triangular(site: Site, a: &Tensor, b: &Tensor, opts: &SolveTriangularOp
     let (wide, right, upper) =
         if opts.left { (wide, right, opts.upper) } else { (turn(&wide), turn(&right), !opts.upper) };
     let (wide, right) = broadcast_batches(site, &wide, &right)?;
-    let x = substitute(site, &wide, &right, n, upper, opts.unitriangular);
+    let x = triangular_solutions(site, &wide, &right, upper, opts.unitriangular);
     site.valid(&[&x])?;
     Ok(site.cast(&if opts.left { x } else { turn(&x) }, a.dtype()))
 }
 
-/// Forward substitution, for upper triangles backward. What is not solved yet
-/// is 0, so that each row is multiplied whole.
-fn substitute(site: Site, a: &Tensor, b: &Tensor, n: usize, upper: bool, unit: bool) -> Tensor {
-    let rank = b.rank();
-    let zeros = site.expand(&site.scalar(0.0, b.dtype(), b.device()), &b.shape());
-    let solved = loop_at(site, n, &[zeros], |step, carries| {
-        let i = if upper { site.sub(n as i64 - 1, step) } else { step.clone() };
-        let row = line(site, a, rank - 2, &i);
-        let known = crate::tensor::matmul::matmul(site, &row, &carries[0]);
-        let rest = site.sub(line(site, b, rank - 2, &i), known);
-        let value = if unit { rest } else { site.div(rest, line(site, &row, rank - 1, &i)) };
-        let here = site.eq(rows(site, n, rank, b), &i);
-        vec![site.select(&here, value, &carries[0], b.dtype())]
-    });
-    solved[0].clone()
+/// The solutions for right-hand sides `[.., n, k]` of the triangles' batch.
+pub(crate) fn triangular_solutions(site: Site, a: &Tensor, b: &Tensor, upper: bool, unit: bool) -> Tensor {
+    if b.numel() == 0 {
+        return b.clone();
+    }
+    let (rows, columns) = (a.rank() - 2, a.rank() - 1);
+    // An upper triangle, upside down and mirrored, is a lower one.
+    let flipped = |x: &Tensor, axes: &[usize]| if upper { site.flip(x, axes) } else { x.clone() };
+    let (lower, right) = (flipped(a, &[rows, columns]), flipped(b, &[rows]));
+    let x = flipped(&substitute(site, &lower, &right, unit), &[rows]);
+    with_rule(x, &[a, b], move |inputs, x, g| {
+        let turned = |x: &Tensor| site.transpose(x, rows, columns);
+        let right = triangular_solutions(site, &turned(&inputs[0]), g, !upper, unit);
+        let matrix = site.unary(AluOp::Neg, &matmul(site, &right, &turned(x)));
+        vec![Some(triangle(site, &matrix, upper, unit)), Some(right)]
+    })
+}
+
+/// A triangle of matrices, with the diagonal or (`strict`) without, and zeros.
+fn triangle(site: Site, x: &Tensor, upper: bool, strict: bool) -> Tensor {
+    let (n, rank) = (x.shape()[x.rank() - 1], x.rank());
+    let [row, column] = [2, 1].map(|back| site.iota_along(n, rank - back, rank, DType::I64, x.device()));
+    let (first, second) = if upper { (column, row) } else { (row, column) };
+    let outside = if strict { site.lt(first, site.add(second, 1i64)) } else { site.lt(first, second) };
+    site.select(&outside, 0.0, x, x.dtype())
 }
 
 #[cfg(test)]
@@ -330,6 +303,89 @@ mod tests {
             let x = f32s(&[2, 3, 3], &shifted).solve_triangular(&b, opts);
             let back = if left { clean.matmul(&x) } else { x.matmul(&clean) };
             assert_close(&back, &[2, 3, 3], &values(&b));
+        }
+    }
+
+    /// Several blocks, the last of which is completed, in matrices that need exchanges of rows
+    /// within blocks and between them.
+    #[test]
+    fn orders_of_several_blocks() {
+        for n in [33usize, 64, 70] {
+            // Rows of a well-conditioned matrix, out of order.
+            let entry = |p: usize| {
+                let (i, j) = (p / n % n, p % n);
+                let noise = ((p * 7919 % 1009) as f64 / 1009.0 - 0.5) / 2.0;
+                if (i * 17 + 5) % n == j { n as f64 / 3.0 + noise } else { noise }
+            };
+            let values_of = |count: usize| (0..count * n * n).map(entry).collect::<Vec<f64>>();
+            let x = f32s(&[2, n, n], &values_of(2));
+            let b = pattern(&[2, n, 3], 5);
+            assert_close(&x.matmul(&x.solve(&b)), &[2, n, 3], &values(&b));
+            let identity: Vec<f64> =
+                (0..2 * n * n).map(|p| if p / n % n == p % n { 1.0 } else { 0.0 }).collect();
+            assert_close(&x.matmul(&x.inv()), &[2, n, n], &identity);
+            let (sign, log) = x.slogdet();
+            let (signs, logs) = unblocked(&values_of(2), n);
+            assert_close(&sign, &[2], &signs);
+            assert_close(&log, &[2], &logs);
+            let lower = x.tril(0) + Tensor::eye(n, n, ()) * (n as f64);
+            let y = lower.solve_triangular(&b, SolveTriangularOpts::default());
+            assert_close(&lower.matmul(&y), &[2, n, 3], &values(&b));
+            let spd = x.matmul(&Site::here("t").transpose(&x, 1, 2));
+            let factor = spd.cholesky(false);
+            let back = factor.matmul(&Site::here("t").transpose(&factor, 1, 2));
+            let scale = 9.0 / (n * n) as f64;
+            let scaled: Vec<f64> = values(&spd).iter().map(|v| v * scale).collect();
+            assert_close(&(back * scale), &[2, n, n], &scaled);
+        }
+    }
+
+    /// Signs of determinants and logarithms of their magnitudes, by elimination of one column
+    /// after the other.
+    fn unblocked(values: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
+        let one = |m: &[f64]| {
+            let mut m = m.to_vec();
+            let (mut sign, mut log) = (1.0, 0.0);
+            for i in 0..n {
+                let best = (i..n).max_by(|&a, &b| m[a * n + i].abs().total_cmp(&m[b * n + i].abs())).unwrap();
+                if best != i {
+                    (0..n).for_each(|j| m.swap(i * n + j, best * n + j));
+                    sign = -sign;
+                }
+                let pivot = m[i * n + i];
+                sign *= pivot.signum();
+                log += pivot.abs().ln();
+                for r in i + 1..n {
+                    let factor = m[r * n + i] / pivot;
+                    (i..n).for_each(|j| m[r * n + j] -= factor * m[i * n + j]);
+                }
+            }
+            (sign, log)
+        };
+        values.chunks(n * n).map(one).unzip()
+    }
+
+    #[test]
+    fn what_has_no_inverse_is_not_finite() {
+        let singular = f32s(&[2, 2], &[1.0, 2.0, 2.0, 4.0]);
+        assert!(values(&singular.inv()).iter().any(|v| !v.is_finite()));
+        let (sign, log) = singular.slogdet();
+        assert_eq!((values(&sign), values(&log)), (vec![0.0], vec![f64::NEG_INFINITY]));
+        // Nothing is read above the diagonal, and nothing of order 0 fails.
+        let triangle = f32s(&[2, 2], &[2.0, f64::NAN, 1.0, 4.0]);
+        let b = f32s(&[2, 1], &[2.0, 9.0]);
+        let opts = SolveTriangularOpts::default;
+        assert_close(&triangle.solve_triangular(&b, opts()), &[2, 1], &[1.0, 2.0]);
+        assert_close(&triangle.cholesky(false).narrow(0, 0, 1), &[1, 2], &[2f64.sqrt(), 0.0]);
+        let (empty, nothing) = (f32s(&[0, 0], &[]), f32s(&[0, 3], &[]));
+        for y in [
+            empty.solve(&nothing),
+            empty.solve_triangular(&nothing, opts()),
+            empty.cholesky(true),
+            empty.inv(),
+            triangle.tril(0).solve(&f32s(&[2, 0], &[])),
+        ] {
+            assert!(values(&y).is_empty());
         }
     }
 

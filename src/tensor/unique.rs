@@ -6,13 +6,13 @@ use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
 use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::blocked::line;
 use crate::tensor::compose::Site;
 use crate::tensor::control::loop_at;
 use crate::tensor::filter::{Marks, with_data};
 use crate::tensor::lane::one_lane;
 use crate::tensor::movement::move_axis;
 use crate::tensor::site::without;
-use crate::tensor::solve::line;
 use crate::tensor::sort::order;
 
 /// Distinct elements, or distinct slices along an axis.
