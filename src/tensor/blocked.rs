@@ -55,7 +55,7 @@ impl Blocks {
         }
         let (row, column) =
             (self.along(self.order(), self.rank - 2, x), self.along(self.order(), self.rank - 1, x));
-        let ones = self.site.and(&self.site.eq(&row, column), self.site.lt(self.n as i64 - 1, &row));
+        let ones = self.site.and(self.site.eq(&row, column), self.site.lt(self.n as i64 - 1, &row));
         let wide = self.padded(&self.completed_rows(x), self.rank - 1, 0, self.order() - self.n);
         self.site.select(&ones, 1.0, wide, x.dtype())
     }
@@ -63,12 +63,6 @@ impl Blocks {
     /// Positions along an axis of matrices.
     fn along(&self, extent: usize, axis: usize, like: &Tensor) -> Tensor {
         self.site.iota_along(extent, axis, self.rank, DType::I64, like.device())
-    }
-
-    /// The identity of the blocks' width.
-    fn identity(&self, like: &Tensor) -> Tensor {
-        let [row, column] = [2, 1].map(|back| self.along(self.width, self.rank - back, like));
-        self.site.cast(&self.site.eq(row, column), like.dtype())
     }
 
     /// The rows or columns of a block, `[width]`.
@@ -122,6 +116,58 @@ impl Blocks {
     }
 }
 
+/// How the panels of a batch lie while a loop goes over them: `[batch, first, second]`, or with
+/// the batch innermost where it is much longer, since what a step does to lines of a few elements
+/// is mostly beginning them.
+struct Panels {
+    site: Site,
+    /// The axes before the last two.
+    batch: Vec<usize>,
+    innermost: bool,
+    first: usize,
+    second: usize,
+}
+
+impl Panels {
+    fn new(site: Site, panel: &Tensor) -> Panels {
+        let shape = panel.shape();
+        let (batch, matrix) = shape.split_at(panel.rank() - 2);
+        let innermost = batch.iter().product::<usize>() >= 4 * matrix[1];
+        let first = usize::from(!innermost);
+        Panels { site, batch: batch.to_vec(), innermost, first, second: first + 1 }
+    }
+
+    /// Panels `[.., first, second]` as they are to lie.
+    fn enter(&self, x: &Tensor) -> Tensor {
+        let shape = x.shape();
+        let (_, matrix) = shape.split_at(x.rank() - 2);
+        let flat = self.site.reshape(x, &[&[self.batch.iter().product()], matrix].concat());
+        if self.innermost { self.site.permute(&flat, &[1, 2, 0]) } else { flat }
+    }
+
+    /// Panels as they were.
+    fn leave(&self, x: &Tensor) -> Tensor {
+        let flat = if self.innermost { self.site.permute(x, &[2, 0, 1]) } else { x.clone() };
+        self.site.reshape(&flat, &[&self.batch[..], &flat.shape()[1..]].concat())
+    }
+
+    /// What all rows read, if each matrix reads elsewhere: found once, not for every row.
+    fn found(&self, x: Tensor) -> Tensor {
+        if self.innermost { self.site.apply(Op::Copy(x.device()), &[&x]) } else { x }
+    }
+
+    /// Positions along an axis.
+    fn along(&self, axis: usize, extent: usize, like: &Tensor) -> Tensor {
+        self.site.iota_along(extent, axis, 3, DType::I64, like.device())
+    }
+
+    /// Identities of some width.
+    fn identity(&self, width: usize, like: &Tensor) -> Tensor {
+        let [row, column] = [self.first, self.second].map(|axis| self.along(axis, width, like));
+        self.site.expand(&self.site.cast(&self.site.eq(row, column), like.dtype()), &like.shape())
+    }
+}
+
 /// One row, or one column, of matrices, at a position that is the same for
 /// all, or one for each as `[.., 1, 1]`.
 pub(super) fn line(site: Site, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
@@ -140,11 +186,17 @@ pub(super) struct Eliminated {
 }
 
 /// Gauss-Jordan elimination with partial pivoting, of matrices `[.., n, n]` and right-hand
-/// sides `[.., n, k]`. Singular matrices give infinities or NaN.
+/// sides `[.., n, k]`. Singular matrices give infinities or NaN. A block that is all there is needs no
+/// other.
 pub(super) fn eliminate(site: Site, matrix: &Tensor, right: &Tensor) -> Eliminated {
     let blocks = Blocks::new(site, matrix);
     let (rank, order, k) = (blocks.rank, blocks.order(), right.shape()[right.rank() - 1]);
     let (rows, columns) = (rank - 2, rank - 1);
+    if blocks.count == 1 {
+        let panel = eliminate_panel(&blocks, matrix, &site.scalar(0i64, DType::I64, matrix.device()));
+        let solutions = matmul(site, &panel.inverse, &panel.exchanged(site, right));
+        return Eliminated { solutions, pivots: site.unsqueeze(&panel.pivots, 0) };
+    }
     // Joined, as each step does to both sides the same.
     let left = blocks.padded(&blocks.completed(matrix), columns, 0, k);
     let joined = site.add(left, blocks.padded(&blocks.completed_rows(right), columns, order, 0));
@@ -152,7 +204,7 @@ pub(super) fn eliminate(site: Site, matrix: &Tensor, right: &Tensor) -> Eliminat
         let (matrix, block) = (&carries[0], &slices[0]);
         let at = blocks.positions(block);
         let panel = eliminate_panel(&blocks, &site.take(matrix, columns, &at), block);
-        let exchanged = site.gather(matrix, rows, &site.expand(&panel.order, &matrix.shape()));
+        let exchanged = panel.exchanged(site, matrix);
         let product = matmul(site, &panel.inverse, &blocks.taken(&exchanged, rows, &at));
         let inside = site.eq(site.div(blocks.along(order, rows, matrix), blocks.width as i64), block);
         let others = site.select(&inside, 0.0, exchanged, matrix.dtype());
@@ -175,17 +227,24 @@ struct Panel {
     pivots: Tensor,
 }
 
+impl Panel {
+    /// Matrices' rows in the order that the pivots are in.
+    fn exchanged(&self, site: Site, x: &Tensor) -> Tensor {
+        site.gather(x, x.rank() - 2, &site.expand(&self.order, &x.shape()))
+    }
+}
+
 /// Eliminates a block's columns in place: each gives way to that of the inverse. They lie
 /// transposed, so that what a step does to all rows are few and long lines; two more say where
 /// each row comes from, and which pivot it had, so that a step writes one tensor.
 fn eliminate_panel(blocks: &Blocks, panel: &Tensor, block: &Tensor) -> Panel {
     let (site, rank, dtype, width) = (blocks.site, blocks.rank, panel.dtype(), blocks.width);
-    let (columns, rows) = (rank - 2, rank - 1);
-    let row = blocks.along(blocks.order(), rows, panel);
-    let column = blocks.along(width + 2, columns, panel);
-    let turned = site.transpose(panel, columns, rows);
-    let start =
-        site.select(&site.lt(&column, width as i64), blocks.padded(&turned, columns, 0, 2), &row, dtype);
+    let turned = site.transpose(panel, rank - 2, rank - 1);
+    let panels = Panels::new(site, &turned);
+    let (columns, rows) = (panels.first, panels.second);
+    let (row, column) = (panels.along(rows, blocks.order(), panel), panels.along(columns, width + 2, panel));
+    let wider = panels.enter(&blocks.padded(&turned, rank - 2, 0, 2));
+    let start = site.select(&site.lt(&column, width as i64), wider, &row, dtype);
     let panel = loop_at(site, width, &[start], |step, carries| {
         let panel = &carries[0];
         let i = site.add(site.mul(block, width as i64), step);
@@ -193,7 +252,7 @@ fn eliminate_panel(blocks: &Blocks, panel: &Tensor, block: &Tensor) -> Panel {
         let candidates = site.select(&site.lt(&row, &i), -1.0, magnitudes, dtype);
         let best = site.reduce_keepdim(Monoid::ArgMax, &candidates, &[rows]);
         let at_i = site.eq(&row, &i);
-        let [this, that] = [&i, &best].map(|at| line(site, panel, rows, at));
+        let (this, that) = (line(site, panel, rows, &i), panels.found(line(site, panel, rows, &best)));
         let others = site.select(&site.eq(&row, &best), this, panel, dtype);
         let exchanged = site.select(&at_i, &that, others, dtype);
         let pivot = line(site, &that, columns, step);
@@ -207,12 +266,13 @@ fn eliminate_panel(blocks: &Blocks, panel: &Tensor, block: &Tensor) -> Panel {
         let noted = site.select(&met, signed, exchanged, dtype);
         vec![site.select(&site.lt(&column, width as i64), reduced, noted, dtype)]
     });
-    let lines = |first: usize, last: usize| site.slice(&panel[0], columns, first, last, 1);
-    let pivots = site.take(&lines(width + 1, width + 2), rows, &blocks.positions(block));
+    let panel = site.transpose(&panels.leave(&panel[0]), rank - 2, rank - 1);
+    let noted = |first: usize, last: usize| site.slice(&panel, rank - 1, first, last, 1);
+    let pivots = site.take(&noted(width + 1, width + 2), rank - 2, &blocks.positions(block));
     Panel {
-        inverse: site.transpose(&lines(0, width), columns, rows),
-        order: site.cast(&site.transpose(&lines(width, width + 1), columns, rows), DType::I64),
-        pivots: site.squeeze(&pivots, columns),
+        inverse: noted(0, width),
+        order: site.cast(&noted(width, width + 1), DType::I64),
+        pivots: site.squeeze(&pivots, rank - 1),
     }
 }
 
@@ -249,14 +309,16 @@ fn invert(blocks: &Blocks, lower: &Tensor) -> Tensor {
     let numbers = site.iota_along(count, axis - 2, axis + 2, DType::I64, lower.device());
     let dims = [&shape[..axis], &[1, width]].concat();
     let diagonal = site.squeeze(&site.gather(&apart, axis, &site.expand(&numbers, &dims)), axis);
-    let start = site.expand(&blocks.identity(lower), &diagonal.shape());
-    let row = site.iota_along(width, axis - 1, axis + 1, DType::I64, lower.device());
-    let inverted = loop_at(site, width, &[start], |step, carries| {
-        let column = line(site, &diagonal, axis, step);
-        let solved = site.div(line(site, &carries[0], axis - 1, step), line(site, &column, axis - 1, step));
+    let panels = Panels::new(site, &diagonal);
+    let diagonal = panels.enter(&diagonal);
+    let (rows, columns) = (panels.first, panels.second);
+    let row = panels.along(rows, width, lower);
+    let inverted = loop_at(site, width, &[panels.identity(width, &diagonal)], |step, carries| {
+        let column = line(site, &diagonal, columns, step);
+        let solved = site.div(line(site, &carries[0], rows, step), line(site, &column, rows, step));
         vec![forward(site, &carries[0], &row, step, &column, &solved)]
     });
-    inverted[0].clone()
+    panels.leave(&inverted[0])
 }
 
 /// One step of forward substitution: a row is solved, and goes from those below by a column's
@@ -276,19 +338,24 @@ pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
     let [row, column] = [rows, columns].map(|axis| blocks.along(blocks.n, axis, matrix));
     let lower = blocks.completed(&site.select(&site.lt(row, column), 0.0, matrix, dtype));
     let turned = |x: &Tensor| site.transpose(x, rows, columns);
-    // Both transposed, so that a block's columns are rows.
-    let upper = blocks.split(&turned(&lower));
+    // A block's columns of the factor, transposed as all of it is here, from what is left of them.
+    let panel = |rest: &Tensor, block: &Tensor| {
+        let at = blocks.positions(block);
+        let inverse = invert_factor(&blocks, &turned(&site.take(rest, columns, &at)));
+        let above = site.lt(blocks.along(order, columns, matrix), site.unsqueeze(&at, 1));
+        site.select(&above, 0.0, matmul(site, &inverse, rest), dtype)
+    };
+    let upper = turned(&lower);
+    if blocks.count == 1 {
+        return turned(&panel(&upper, &site.scalar(0i64, DType::I64, matrix.device())));
+    }
+    let upper = blocks.split(&upper);
     let walked = [blocks.numbers(&lower), blocks.walked(&upper)];
     let (factor, _) = scan_at(site, &[site.zeros_like(&upper)], &walked, false, |carries, slices| {
-        let at = blocks.positions(&slices[0]);
-        let known = blocks.joined(&carries[0]);
-        let share = matmul(site, &turned(&blocks.taken(&known, columns, &at)), &known);
-        let rest = site.sub(&slices[1], share);
-        let inverse = invert_factor(&blocks, &turned(&site.take(&rest, columns, &at)));
-        let at = site.unsqueeze(&at, 1);
-        let above = site.lt(blocks.along(order, columns, matrix), at);
-        let panel = site.select(&above, 0.0, matmul(site, &inverse, &rest), dtype);
-        (vec![blocks.replaced(&carries[0], &slices[0], &panel)], Vec::new())
+        let (block, known) = (&slices[0], blocks.joined(&carries[0]));
+        let others = turned(&blocks.taken(&known, columns, &blocks.positions(block)));
+        let rest = site.sub(&slices[1], matmul(site, &others, &known));
+        (vec![blocks.replaced(&carries[0], block, &panel(&rest, block))], Vec::new())
     });
     let factor = turned(&blocks.joined(&factor[0]));
     site.slice(&blocks.rows(&factor), columns, 0, blocks.n, 1)
@@ -297,17 +364,19 @@ pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
 /// The inverses of the factors of a block on the diagonal: what elimination makes of the
 /// identity beside it.
 fn invert_factor(blocks: &Blocks, block: &Tensor) -> Tensor {
-    let (site, rank) = (blocks.site, blocks.rank);
-    let row = blocks.along(blocks.width, rank - 2, block);
-    let start = site.expand(&blocks.identity(block), &block.shape());
-    let carries = loop_at(site, blocks.width, &[block.clone(), start], |step, carries| {
+    let (site, width) = (blocks.site, blocks.width);
+    let panels = Panels::new(site, block);
+    let (block, rows, columns) = (panels.enter(block), panels.first, panels.second);
+    let row = panels.along(rows, width, &block);
+    let start = [block.clone(), panels.identity(width, &block)];
+    let carries = loop_at(site, width, &start, |step, carries| {
         let [block, inverse] = [&carries[0], &carries[1]];
-        let column = line(site, block, rank - 1, step);
-        let root = site.unary(AluOp::Sqrt, &line(site, &column, rank - 2, step));
+        let column = line(site, block, columns, step);
+        let root = site.unary(AluOp::Sqrt, &line(site, &column, rows, step));
         let factor = site.div(&column, &root);
-        let rest = site.sub(block, site.mul(&factor, site.transpose(&factor, rank - 2, rank - 1)));
-        let solved = site.div(line(site, inverse, rank - 2, step), &root);
+        let rest = site.sub(block, site.mul(&factor, site.transpose(&factor, rows, columns)));
+        let solved = site.div(line(site, inverse, rows, step), &root);
         vec![rest, forward(site, inverse, &row, step, &factor, &solved)]
     });
-    carries[1].clone()
+    panels.leave(&carries[1])
 }

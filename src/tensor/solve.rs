@@ -307,10 +307,10 @@ mod tests {
     }
 
     /// Several blocks, the last of which is completed, in matrices that need exchanges of rows
-    /// within blocks and between them.
+    /// within blocks and between them; few matrices, and many.
     #[test]
     fn orders_of_several_blocks() {
-        for n in [33usize, 64, 70] {
+        for (m, n) in [(2usize, 1usize), (2, 33), (2, 64), (2, 70), (40, 3), (140, 35)] {
             // Rows of a well-conditioned matrix, out of order.
             let entry = |p: usize| {
                 let (i, j) = (p / n % n, p % n);
@@ -318,25 +318,25 @@ mod tests {
                 if (i * 17 + 5) % n == j { n as f64 / 3.0 + noise } else { noise }
             };
             let values_of = |count: usize| (0..count * n * n).map(entry).collect::<Vec<f64>>();
-            let x = f32s(&[2, n, n], &values_of(2));
-            let b = pattern(&[2, n, 3], 5);
-            assert_close(&x.matmul(&x.solve(&b)), &[2, n, 3], &values(&b));
+            let x = f32s(&[m, n, n], &values_of(m));
+            let b = pattern(&[m, n, 3], 5);
+            assert_close(&x.matmul(&x.solve(&b)), &[m, n, 3], &values(&b));
             let identity: Vec<f64> =
-                (0..2 * n * n).map(|p| if p / n % n == p % n { 1.0 } else { 0.0 }).collect();
-            assert_close(&x.matmul(&x.inv()), &[2, n, n], &identity);
+                (0..m * n * n).map(|p| if p / n % n == p % n { 1.0 } else { 0.0 }).collect();
+            assert_close(&x.matmul(&x.inv()), &[m, n, n], &identity);
             let (sign, log) = x.slogdet();
-            let (signs, logs) = unblocked(&values_of(2), n);
-            assert_close(&sign, &[2], &signs);
-            assert_close(&log, &[2], &logs);
+            let (signs, logs) = unblocked(&values_of(m), n);
+            assert_close(&sign, &[m], &signs);
+            assert_close(&log, &[m], &logs);
             let lower = x.tril(0) + Tensor::eye(n, n, ()) * (n as f64);
             let y = lower.solve_triangular(&b, SolveTriangularOpts::default());
-            assert_close(&lower.matmul(&y), &[2, n, 3], &values(&b));
+            assert_close(&lower.matmul(&y), &[m, n, 3], &values(&b));
             let spd = x.matmul(&Site::here("t").transpose(&x, 1, 2));
             let factor = spd.cholesky(false);
             let back = factor.matmul(&Site::here("t").transpose(&factor, 1, 2));
             let scale = 9.0 / (n * n) as f64;
             let scaled: Vec<f64> = values(&spd).iter().map(|v| v * scale).collect();
-            assert_close(&(back * scale), &[2, n, n], &scaled);
+            assert_close(&(back * scale), &[m, n, n], &scaled);
         }
     }
 
