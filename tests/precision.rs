@@ -34,6 +34,20 @@ fn sum_of_64(number: f32, device: Device) -> Vec<f32> {
     full(number, [16, 64]).matmul(&full(1.0, [64, 16])).to_vec().expect("a product")
 }
 
+/// Products within linear algebra are as exact as they can be, whatever is wanted of others.
+fn systems_are_solved_exactly() {
+    let a = small([70, 70], 1, Device::cpu());
+    let lower = a.tril(0);
+    for y in [a.solve(&lower), a.det(), lower.solve_triangular(&a, Default::default()), a.cholesky(false)] {
+        let report = y.plan().expect("a plan");
+        let kernels = report.kernels.iter().filter_map(|kernel| kernel.work().kernel());
+        let products: Vec<Precision> = kernels
+            .filter_map(|kernel| kernel.contraction.as_ref().map(|product| product.precision))
+            .collect();
+        assert!(!products.is_empty() && products.iter().all(|&p| p == Precision::Highest), "{products:?}");
+    }
+}
+
 #[test]
 fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
     assert_eq!(float32_matmul_precision(), Precision::Highest);
@@ -53,6 +67,7 @@ fn the_setting_says_how_exactly_32_bit_floats_are_multiplied() {
     ];
     for (precision, call, [tf32, bf16]) in settings {
         set_float32_matmul_precision(precision);
+        systems_are_solved_exactly();
         // The CPU multiplies exactly in any case.
         assert_eq!(sum_of_64(beyond_bf16, Device::cpu()), [64.0 * beyond_bf16; 256]);
         let Some(device) = device else { continue };

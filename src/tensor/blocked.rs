@@ -4,12 +4,12 @@
 //!
 //! Everything here is in the type arithmetic is carried out in, of one batch of matrices.
 
-use crate::base::DType;
+use crate::base::{DType, Precision};
 use crate::ir::{AluOp, Monoid, Op, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::{Site, precision};
 use crate::tensor::control::{loop_at, scan_at};
-use crate::tensor::matmul::matmul;
+use crate::tensor::diagonal::lower_triangle;
 
 /// Columns of a block, at most.
 const BLOCK: usize = 32;
@@ -176,6 +176,14 @@ pub(super) fn line(site: Site, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
     site.gather(x, axis, &site.expand(at, &dims))
 }
 
+/// The product of matrices of one batch, of which no factor is rounded: what is solved is as exact as its
+/// type, whatever is wanted of other products.
+fn product(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
+    let rank = a.rank();
+    let batch: Vec<(usize, usize)> = (0..rank - 2).map(|i| (i, i)).collect();
+    site.contract_as(a, b, &batch, &[(rank - 1, rank - 2)], precision(a.dtype()).min(Precision::Highest))
+}
+
 /// What elimination makes of a system.
 pub(super) struct Eliminated {
     /// The solutions `[.., n, k]`.
@@ -194,7 +202,7 @@ pub(super) fn eliminate(site: Site, matrix: &Tensor, right: &Tensor) -> Eliminat
     let (rows, columns) = (rank - 2, rank - 1);
     if blocks.count == 1 {
         let panel = eliminate_panel(&blocks, matrix, &site.scalar(0i64, DType::I64, matrix.device()));
-        let solutions = matmul(site, &panel.inverse, &panel.exchanged(site, right));
+        let solutions = product(site, &panel.inverse, &panel.exchanged(site, right));
         return Eliminated { solutions, pivots: site.unsqueeze(&panel.pivots, 0) };
     }
     // Joined, as each step does to both sides the same.
@@ -205,10 +213,10 @@ pub(super) fn eliminate(site: Site, matrix: &Tensor, right: &Tensor) -> Eliminat
         let at = blocks.positions(block);
         let panel = eliminate_panel(&blocks, &site.take(matrix, columns, &at), block);
         let exchanged = panel.exchanged(site, matrix);
-        let product = matmul(site, &panel.inverse, &blocks.taken(&exchanged, rows, &at));
+        let products = product(site, &panel.inverse, &blocks.taken(&exchanged, rows, &at));
         let inside = site.eq(site.div(blocks.along(order, rows, matrix), blocks.width as i64), block);
         let others = site.select(&inside, 0.0, exchanged, matrix.dtype());
-        (vec![site.add(others, product)], vec![panel.pivots])
+        (vec![site.add(others, products)], vec![panel.pivots])
     });
     Eliminated {
         solutions: blocks.rows(&site.slice(&carries[0], columns, order, order + k, 1)),
@@ -282,8 +290,8 @@ pub(super) fn substitute(site: Site, lower: &Tensor, right: &Tensor, unit: bool)
     let blocks = Blocks::new(site, lower);
     let (rank, dtype) = (blocks.rank, lower.dtype());
     let [row, column] = [2, 1].map(|back| blocks.along(blocks.n, rank - back, lower));
-    let lower = site.select(&site.lt(&row, &column), 0.0, lower, dtype);
-    let lower = if unit { site.select(&site.eq(&row, &column), 1.0, lower, dtype) } else { lower };
+    let lower = lower_triangle(site, lower, 0);
+    let lower = if unit { site.select(&site.eq(row, column), 1.0, lower, dtype) } else { lower };
     let lower = blocks.split(&blocks.completed(&lower));
     let inverses = invert(&blocks, &lower);
     let right = blocks.split(&blocks.completed_rows(right));
@@ -292,8 +300,8 @@ pub(super) fn substitute(site: Site, lower: &Tensor, right: &Tensor, unit: bool)
     let walked = [&[blocks.numbers(&lower)], &blockwise[..]].concat();
     let (solved, _) = scan_at(site, &[zeros], &walked, false, |carries, slices| {
         let [block, lower, inverse, right] = [0, 1, 2, 3].map(|i| &slices[i]);
-        let rest = site.sub(right, matmul(site, lower, &blocks.joined(&carries[0])));
-        let solved = matmul(site, inverse, &rest);
+        let rest = site.sub(right, product(site, lower, &blocks.joined(&carries[0])));
+        let solved = product(site, inverse, &rest);
         (vec![blocks.replaced(&carries[0], block, &solved)], Vec::new())
     });
     blocks.rows(&blocks.joined(&solved[0]))
@@ -335,15 +343,14 @@ pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
     let blocks = Blocks::new(site, matrix);
     let (rank, order, dtype) = (blocks.rank, blocks.order(), matrix.dtype());
     let (rows, columns) = (rank - 2, rank - 1);
-    let [row, column] = [rows, columns].map(|axis| blocks.along(blocks.n, axis, matrix));
-    let lower = blocks.completed(&site.select(&site.lt(row, column), 0.0, matrix, dtype));
+    let lower = blocks.completed(&lower_triangle(site, matrix, 0));
     let turned = |x: &Tensor| site.transpose(x, rows, columns);
     // A block's columns of the factor, transposed as all of it is here, from what is left of them.
     let panel = |rest: &Tensor, block: &Tensor| {
         let at = blocks.positions(block);
         let inverse = invert_factor(&blocks, &turned(&site.take(rest, columns, &at)));
         let above = site.lt(blocks.along(order, columns, matrix), site.unsqueeze(&at, 1));
-        site.select(&above, 0.0, matmul(site, &inverse, rest), dtype)
+        site.select(&above, 0.0, product(site, &inverse, rest), dtype)
     };
     let upper = turned(&lower);
     if blocks.count == 1 {
@@ -354,7 +361,7 @@ pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
     let (factor, _) = scan_at(site, &[site.zeros_like(&upper)], &walked, false, |carries, slices| {
         let (block, known) = (&slices[0], blocks.joined(&carries[0]));
         let others = turned(&blocks.taken(&known, columns, &blocks.positions(block)));
-        let rest = site.sub(&slices[1], matmul(site, &others, &known));
+        let rest = site.sub(&slices[1], product(site, &others, &known));
         (vec![blocks.replaced(&carries[0], block, &panel(&rest, block))], Vec::new())
     });
     let factor = turned(&blocks.joined(&factor[0]));

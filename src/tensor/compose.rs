@@ -303,11 +303,22 @@ impl Site {
         batch: &[(usize, usize)],
         contract: &[(usize, usize)],
     ) -> Tensor {
+        self.contract_as(a, b, batch, contract, precision(a.dtype()))
+    }
+    /// A batched contraction that is so exact whatever the process wants.
+    pub fn contract_as(
+        self,
+        a: &Tensor,
+        b: &Tensor,
+        batch: &[(usize, usize)],
+        contract: &[(usize, usize)],
+        precision: Precision,
+    ) -> Tensor {
         let narrow = |&(i, j): &(usize, usize)| (i as u8, j as u8);
         let dims = ContractDims {
             batch: batch.iter().map(narrow).collect(),
             contract: contract.iter().map(narrow).collect(),
-            precision: precision(a.dtype()),
+            precision,
         };
         self.apply(Op::Contract(Box::new(dims)), &[a, b])
     }

@@ -78,8 +78,8 @@ impl Tensor {
     pub fn tril(&self, offset: i64) -> Tensor {
         let site = Site::here("tril");
         site.build(&[self], || {
-            let (below, zero) = triangle(site, self, offset.saturating_add(1))?;
-            Ok(site.choose(&below, self, &zero))
+            expect_matrices(site, self)?;
+            Ok(lower_triangle(site, self, offset))
         })
     }
 
@@ -89,20 +89,33 @@ impl Tensor {
     pub fn triu(&self, offset: i64) -> Tensor {
         let site = Site::here("triu");
         site.build(&[self], || {
-            let (below, zero) = triangle(site, self, offset)?;
-            Ok(site.choose(&below, &zero, self))
+            expect_matrices(site, self)?;
+            Ok(upper_triangle(site, self, offset))
         })
     }
 }
 
-/// Where the column is before the row plus `offset`, and a zero.
-fn triangle(site: Site, x: &Tensor, offset: i64) -> Result<(Tensor, Tensor)> {
+fn expect_matrices(site: Site, x: &Tensor) -> Result<()> {
     let rank = x.rank();
-    if rank < 2 {
-        return Err(site.fault("rank 2 or more", format!("rank {rank}"), &[x]));
-    }
-    let below = diagonal_mask(site, &x.shape(), (rank - 2, rank - 1), AluOp::Lt, offset, x.device());
-    Ok((below, site.constant_like(0, x)))
+    if rank < 2 { Err(site.fault("rank 2 or more", format!("rank {rank}"), &[x])) } else { Ok(()) }
+}
+
+/// [`Tensor::tril`] of matrices.
+pub(crate) fn lower_triangle(site: Site, x: &Tensor, offset: i64) -> Tensor {
+    let below = before(site, x, offset.saturating_add(1));
+    site.choose(&below, x, &site.constant_like(0, x))
+}
+
+/// [`Tensor::triu`] of matrices.
+pub(crate) fn upper_triangle(site: Site, x: &Tensor, offset: i64) -> Tensor {
+    let below = before(site, x, offset);
+    site.choose(&below, &site.constant_like(0, x), x)
+}
+
+/// Where the column is before the row plus `offset`.
+fn before(site: Site, x: &Tensor, offset: i64) -> Tensor {
+    let rank = x.rank();
+    diagonal_mask(site, &x.shape(), (rank - 2, rank - 1), AluOp::Lt, offset, x.device())
 }
 
 /// The two axes of `opts`, counted in `x`.

@@ -6,6 +6,7 @@ use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::blocked::{eliminate, substitute};
 use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::diagonal::{lower_triangle, upper_triangle};
 use crate::tensor::linalg::expect_square;
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::options;
@@ -219,17 +220,14 @@ pub(crate) fn triangular_solutions(site: Site, a: &Tensor, b: &Tensor, upper: bo
         let turned = |x: &Tensor| site.transpose(x, rows, columns);
         let right = triangular_solutions(site, &turned(&inputs[0]), g, !upper, unit);
         let matrix = site.unary(AluOp::Neg, &matmul(site, &right, &turned(x)));
-        vec![Some(triangle(site, &matrix, upper, unit)), Some(right)]
+        let strict = i64::from(unit);
+        let matrix = if upper {
+            upper_triangle(site, &matrix, strict)
+        } else {
+            lower_triangle(site, &matrix, -strict)
+        };
+        vec![Some(matrix), Some(right)]
     })
-}
-
-/// A triangle of matrices, with the diagonal or (`strict`) without, and zeros.
-fn triangle(site: Site, x: &Tensor, upper: bool, strict: bool) -> Tensor {
-    let (n, rank) = (x.shape()[x.rank() - 1], x.rank());
-    let [row, column] = [2, 1].map(|back| site.iota_along(n, rank - back, rank, DType::I64, x.device()));
-    let (first, second) = if upper { (column, row) } else { (row, column) };
-    let outside = if strict { site.lt(first, site.add(second, 1i64)) } else { site.lt(first, second) };
-    site.select(&outside, 0.0, x, x.dtype())
 }
 
 #[cfg(test)]

@@ -101,8 +101,7 @@ pub(super) const SHALLOW: usize = 64;
 /// itself, say.
 pub fn sums(kernel: &Kernel) -> Option<Kernel> {
     let product = kernel.contraction.as_ref()?;
-    let points =
-        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let points = |axes: &[AxisId]| kernel.points_of(axes);
     let vectors = points(&product.m).min(points(&product.n)) == 1;
     // No axis, no rows to sum over.
     let depth = points(&product.k);
@@ -119,8 +118,7 @@ pub fn compile(kernel: &Kernel, contraction: &Contraction) -> Product {
 
 /// The program of a kernel with a contraction that sums these.
 pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: Terms) -> Product {
-    let points =
-        |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+    let points = |axes: &[AxisId]| kernel.points_of(axes);
     let (mut a, mut b) = (contraction.a, contraction.b);
     let (mut rows, mut cols) = (&contraction.m, &contraction.n);
     // Blocks of the result are row-major: let rows be what the main store is

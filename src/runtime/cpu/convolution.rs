@@ -107,8 +107,7 @@ impl Convolution<'_> {
 
     /// How much there is of everything.
     pub fn extents(&self, kernel: &Kernel, contraction: &Contraction) -> Extents {
-        let points =
-            |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
+        let points = |axes: &[AxisId]| kernel.points_of(axes);
         let [rows, cols] = self.place.map(|axis| kernel.axes[axis.index()].extent);
         let window = self.window.map(|axis| kernel.axes[axis.index()].extent);
         Extents {

@@ -68,7 +68,7 @@ impl Attention {
     /// The program of a kernel whose attention is the result of this part.
     pub fn new(kernel: &Kernel, attention: &kernel::Attention) -> Attention {
         let kernel::Attention { batch, rows, keys, depth, columns, width, .. } = attention;
-        let points = |axes: &[AxisId]| axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
+        let points = |axes: &[AxisId]| kernel.points_of(axes);
         // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);
         Attention {

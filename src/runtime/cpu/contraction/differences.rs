@@ -12,7 +12,7 @@ const ROWS: usize = 8;
 /// Elements of a row from which on it is.
 const DEPTH: usize = 4;
 
-/// A kernel whose one reduction sums such terms, as a contraction of them.
+/// A kernel whose one reduction sums such terms, with a contraction of them in its place.
 pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, Terms)> {
     let plain = kernel.contraction.is_none() && kernel.attention.is_none() && kernel.scatter.is_none();
     let flat = kernel.depth() == 1 && kernel.stores.iter().all(|store| store.level == 0);
@@ -28,7 +28,6 @@ pub fn of(kernel: &Kernel) -> Option<(Kernel, Contraction, Terms)> {
     }
     let mut summed = kernel.clone();
     summed.exprs[at.index()].expr = Expr::Accumulator;
-    summed.contraction = Some(contraction.clone().into());
     Some((summed, contraction, terms))
 }
 

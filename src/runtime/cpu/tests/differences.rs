@@ -1,25 +1,8 @@
 //! Sums of functions of differences, which the loops of products compute.
 
-use super::{difference, ramp, values};
+use super::{kernel, ramp, wrong};
 use crate::base::DType;
-use crate::kernel::Kernel;
-use crate::plan::context::{Context, with_context};
 use crate::tensor::Tensor;
-
-/// The only kernel of a tensor's plan, and its text.
-fn kernel(y: &Tensor) -> (Kernel, String) {
-    let report = with_context(&Context::new(), || y.plan()).expect("a plan");
-    assert_eq!(report.kernels.len(), 1, "{report}");
-    let kernel = report.kernels[0].work().kernel().expect("a kernel").clone();
-    (kernel, report.kernels[0].source().expect("a text").to_string())
-}
-
-/// The device's results are the reference's.
-#[track_caller]
-fn agrees(kernel: &Kernel) {
-    let inputs: Vec<_> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
-    assert_eq!(difference(kernel, &inputs, None, 1e-5), None);
-}
 
 /// Distances of all pairs, by the sums and what follows them.
 #[test]
@@ -36,8 +19,19 @@ fn distances_share_their_rows() {
     ] {
         let (kernel, text) = kernel(&y);
         assert!(text.contains(&format!("of {terms} differences")), "{text}");
-        agrees(&kernel);
+        assert_eq!(wrong(&kernel, None), None, "{text}");
     }
+}
+
+/// A result may lie where what it is combined with was.
+#[test]
+fn distances_are_written_over_what_follows_reads() {
+    let (a, b) = (ramp(&[40, 21]), ramp(&[50, 21]));
+    let y = a.cdist(&b, 1.0) * ramp(&[40, 50]);
+    let (kernel, text) = kernel(&y);
+    let read = kernel.inputs.iter().position(|input| input.numel == 40 * 50).expect("an input");
+    assert!(text.contains("differences"), "{text}");
+    assert_eq!(wrong(&kernel, Some(read as u32)), None, "{text}");
 }
 
 /// Other sums, and distances that share too little, are what they were.
@@ -59,6 +53,6 @@ fn other_sums_are_loops() {
     ] {
         let (kernel, text) = kernel(&y);
         assert!(!text.contains("differences"), "{text}");
-        agrees(&kernel);
+        assert_eq!(wrong(&kernel, None), None, "{text}");
     }
 }

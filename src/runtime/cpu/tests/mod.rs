@@ -14,6 +14,7 @@ use crate::base::{DType, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::ranges::unchecked;
 use crate::kernel::{Kernel, Work};
+use crate::plan::context::{Context, with_context};
 use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
 use crate::tensor::Tensor;
@@ -315,6 +316,20 @@ fn ramp(shape: &[usize]) -> Tensor {
 fn values(numel: usize, dtype: DType) -> Buffer {
     let values = (0..numel).map(|i| Scalar::Float((i * 31 % 997) as f64 / 64.0));
     buffer(&values.collect::<Vec<_>>(), dtype)
+}
+
+/// The only kernel of a tensor's plan, and its text.
+fn kernel(y: &Tensor) -> (Kernel, String) {
+    // In a context of its own, where no number has been another one yet and become an argument.
+    let report = with_context(&Context::new(), || y.plan()).expect("a plan");
+    let kernel = report.kernels[0].work().kernel().expect("a kernel").clone();
+    (kernel, report.kernels[0].source().expect("a text").to_string())
+}
+
+/// How a kernel's results differ from the reference's, if they do.
+fn wrong(kernel: &Kernel, overwritten: Option<u32>) -> Option<String> {
+    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
+    difference(kernel, &inputs, overwritten, 1e-5)
 }
 
 /// Rows that enter reductions across them in blocks of many, some of them at once.

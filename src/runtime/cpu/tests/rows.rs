@@ -1,29 +1,13 @@
 //! Kernels whose tiles are whole rows.
 
-use super::{difference, ramp, values};
+use super::{difference, kernel, ramp, values, wrong};
 use crate::base::{DType, Device};
 use crate::ir::Buffer;
-use crate::kernel::Kernel;
-use crate::plan::context::{Context, with_context};
 use crate::runtime::cpu::micro::{Level, level};
 use crate::tensor::Tensor;
 use crate::tensor::interpolate::{InterpolateMode, InterpolateOpts};
 use crate::tensor::norm::NormOpts;
 use crate::tensor::rounding::Rounding;
-
-/// The only kernel of a tensor's plan, and its text.
-fn kernel(y: &Tensor) -> (Kernel, String) {
-    // In a context of its own, where no number has been another one yet and become an argument.
-    let report = with_context(&Context::new(), || y.plan()).expect("a plan");
-    let kernel = report.kernels[0].work().kernel().expect("a kernel").clone();
-    (kernel, report.kernels[0].source().expect("a text").to_string())
-}
-
-/// How a kernel's results differ from the reference's, if they do.
-fn wrong(kernel: &Kernel, overwritten: Option<u32>) -> Option<String> {
-    let inputs: Vec<Buffer> = kernel.inputs.iter().map(|input| values(input.numel, input.dtype)).collect();
-    difference(kernel, &inputs, overwritten, 1e-5)
-}
 
 /// The exponentials of a softmax ask for the whole of the next row, and nothing else does.
 #[test]
