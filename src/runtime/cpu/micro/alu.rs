@@ -8,9 +8,9 @@ use crate::runtime::cpu::micro::exponential;
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::lane::Lane;
 use crate::runtime::cpu::micro::memory::prefetch_far;
-use crate::runtime::cpu::micro::ops::{self, Map1, Map2};
+use crate::runtime::cpu::micro::ops::{self, Angle, Map1, Map2, Periodic};
 use crate::runtime::cpu::micro::streamed::{Elementwise, step};
-use crate::runtime::cpu::micro::{Form, Forms, MicroFn, OPERANDS, Operands, math, piecewise, view, view_mut};
+use crate::runtime::cpu::micro::{Form, Forms, MicroFn, OPERANDS, Operands, piecewise, view, view_mut};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
 /// for `Where`), whose `i`-th operand has form `forms[i]`.
@@ -186,30 +186,25 @@ fn asking<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
     micro::<Asking<O, T>>()
 }
 
-fn slow_unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
-    base_micro::<Unary<O, T>>()
-}
-
-/// Sine and cosine of `f32`: the vector loop, then the few elements beyond
-/// its range again in `f64`.
-pub(super) struct Trig<O>(PhantomData<O>);
-impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Micro for Trig<O> {
+/// Sine and cosine: the vector loop, then the few elements beyond its range again.
+pub(super) struct Trig<O, T>(PhantomData<(O, T)>);
+impl<O: Map1<T, Out = T> + Periodic, T: Angle> Micro for Trig<O, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
-        let (dst, a): (&mut [f32], &[f32]) = unsafe { (view_mut(dst, n), view(a, n)) };
-        map::<I, O, f32>(dst, a);
-        if a.iter().fold(false, |far, x| far | (x.abs() > math::TRIG_LIMIT)) {
+        let (dst, a): (&mut [T], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
+        map::<I, O, T>(dst, a);
+        if a.iter().fold(false, |far, x| far | x.is_far()) {
             for (d, &x) in dst.iter_mut().zip(a) {
-                if x.abs() > math::TRIG_LIMIT {
-                    *d = <O as Map1<f64>>::map::<I>(f64::from(x)) as f32;
+                if x.is_far() {
+                    *d = x.by(O::far);
                 }
             }
         }
     }
 }
 
-impl<O: Map1<f32, Out = f32> + Map1<f64, Out = f64>> Elementwise for Trig<O> {
+impl<O: Map1<f32, Out = f32> + Periodic> Elementwise for Trig<O, f32> {
     const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
 }
 
@@ -282,7 +277,7 @@ fn where_of<T: Copy + 'static>(forms: Forms) -> MicroFn {
 }
 
 macro_rules! float_rows {
-    ($name:ident, $t:ty, $bits:ty, $root:ident, $transcendental:ident, $exp:expr, $sin:expr, $cos:expr, $erf:expr) => {
+    ($name:ident, $t:ty, $bits:ty, $unary:ident, $pow:ident, $exp:expr, $erf:expr) => {
         fn $name(op: AluOp, forms: Forms) -> MicroFn {
             match op {
                 AluOp::Add => binary::<ops::Add, $t>(forms),
@@ -292,18 +287,18 @@ macro_rules! float_rows {
                 AluOp::Rem => slow_binary::<ops::Rem, $t>(forms),
                 AluOp::Max => binary::<ops::Max, $t>(forms),
                 AluOp::Min => binary::<ops::Min, $t>(forms),
-                AluOp::Pow => slow_binary::<ops::Pow, $t>(forms),
+                AluOp::Pow => $pow::<ops::Pow, $t>(forms),
                 AluOp::Neg => unary::<ops::Neg, $t>(),
                 AluOp::Abs => unary::<ops::Abs, $t>(),
-                AluOp::Recip => $root::<ops::Recip, $t>(),
-                AluOp::Sqrt => $root::<ops::Sqrt, $t>(),
-                AluOp::Exp2 => $transcendental::<ops::Exp2, $t>(),
-                AluOp::Log2 => $transcendental::<ops::Log2, $t>(),
+                AluOp::Recip => $unary::<ops::Recip, $t>(),
+                AluOp::Sqrt => $unary::<ops::Sqrt, $t>(),
+                AluOp::Exp2 => $unary::<ops::Exp2, $t>(),
+                AluOp::Log2 => $unary::<ops::Log2, $t>(),
                 AluOp::Exp => $exp,
-                AluOp::Log => $transcendental::<ops::Log, $t>(),
-                AluOp::Sin => $sin,
-                AluOp::Cos => $cos,
-                AluOp::Tanh => $transcendental::<ops::Tanh, $t>(),
+                AluOp::Log => $unary::<ops::Log, $t>(),
+                AluOp::Sin => micro::<Trig<ops::Sin, $t>>(),
+                AluOp::Cos => micro::<Trig<ops::Cos, $t>>(),
+                AluOp::Tanh => $unary::<ops::Tanh, $t>(),
                 AluOp::Erf => $erf,
                 AluOp::Floor => unary::<ops::Floor, $t>(),
                 AluOp::Trunc => unary::<ops::Trunc, $t>(),
@@ -318,28 +313,8 @@ macro_rules! float_rows {
         }
     };
 }
-float_rows!(
-    float32,
-    f32,
-    u32,
-    asking,
-    asking,
-    exp(),
-    micro::<Trig<ops::Sin>>(),
-    micro::<Trig<ops::Cos>>(),
-    erf()
-);
-float_rows!(
-    float64,
-    f64,
-    u64,
-    unary,
-    slow_unary,
-    slow_unary::<ops::Exp, f64>(),
-    slow_unary::<ops::Sin, f64>(),
-    slow_unary::<ops::Cos, f64>(),
-    slow_unary::<ops::Erf, f64>()
-);
+float_rows!(float32, f32, u32, asking, binary, exp(), erf());
+float_rows!(float64, f64, u64, unary, slow_binary, unary::<ops::Exp, f64>(), unary::<ops::Erf, f64>());
 
 /// The exponential, by a loop of the instruction set's own where there is one.
 fn exp() -> MicroFn {

@@ -6,7 +6,7 @@
 
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
-use crate::runtime::cpu::micro::math;
+use crate::runtime::cpu::micro::{math, math64};
 use crate::runtime::cpu::micro::memory::{prefetch, prefetch_far};
 use crate::runtime::cpu::micro::sums;
 
@@ -407,5 +407,5 @@ macro_rules! real {
 }
 real! {
     f32, math::exp::<I>, math::fma::<I>, sums::squares::<I>, sums::dot::<I>;
-    f64, f64::exp, math::fma64::<I>;
+    f64, math64::exp::<I>, math64::fma::<I>;
 }

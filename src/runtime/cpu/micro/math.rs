@@ -8,16 +8,11 @@
 //! the low bits, so no float is ever converted to an integer out of range.
 
 use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::math64;
 
 /// `a·b + c`, in one rounding where the instruction set can.
 #[inline(always)]
 pub(super) fn fma<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
-    if I::FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// As [`fma`].
-#[inline(always)]
-pub(super) fn fma64<I: Isa>(a: f64, b: f64, c: f64) -> f64 {
     if I::FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -214,9 +209,9 @@ fn quadrant<I: Isa>(x: f32) -> (f32, i32) {
     const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
     const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
     let x = f64::from(x);
-    let shifted = fma64::<I>(x, std::f64::consts::FRAC_2_PI, ROUND64);
+    let shifted = math64::fma::<I>(x, std::f64::consts::FRAC_2_PI, ROUND64);
     let n = shifted - ROUND64;
-    let r = fma64::<I>(n, -HALF_PI_LOW, fma64::<I>(n, -HALF_PI_HIGH, x));
+    let r = math64::fma::<I>(n, -HALF_PI_LOW, math64::fma::<I>(n, -HALF_PI_HIGH, x));
     (r as f32, shifted.to_bits() as i32)
 }
 
@@ -283,4 +278,20 @@ pub(super) fn floor<I: Isa>(x: f32) -> f32 {
     }
     let whole = trunc::<I>(x);
     if whole > x { whole - 1.0 } else { whole }
+}
+
+/// `x` to the power of `y`, as 2^(y·log2 |x|) in `f64`, with the sign and the exceptions of C's `pow`.
+#[inline(always)]
+pub(super) fn pow<I: Isa>(x: f32, y: f32) -> f32 {
+    let (size, exponent) = (f64::from(x).abs(), f64::from(y));
+    let t = exponent * math64::log2_short::<I>(size);
+    let t = if t > 300.0 { 300.0 } else { t };
+    let power = math64::exp2_short::<I>(if t < -300.0 { -300.0 } else { t }) as f32;
+    let half = y * 0.5;
+    let whole = trunc::<I>(y) == y;
+    let odd = whole & (trunc::<I>(half) != half);
+    let power = if odd { power.copysign(x) } else { power };
+    let power = if (x < 0.0) & !whole & (x > f32::NEG_INFINITY) { f32::NAN } else { power };
+    let one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (y.abs() == f32::INFINITY));
+    if one { 1.0 } else { power }
 }

@@ -26,6 +26,7 @@ mod lane;
 mod late;
 mod lines;
 mod math;
+mod math64;
 mod memory;
 mod ops;
 mod pair;

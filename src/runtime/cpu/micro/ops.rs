@@ -4,7 +4,7 @@
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
-use crate::runtime::cpu::micro::math;
+use crate::runtime::cpu::micro::{math, math64};
 
 /// An operation on one element.
 pub(super) trait Map1<T> {
@@ -128,10 +128,11 @@ macro_rules! float {
         unary!(@impl Abs, $t, x, x.abs());
         binary!(@impl Div, $t, $t, x, y, x / y);
         binary!(@impl Rem, $t, $t, x, y, x % y);
-        binary!(@impl Pow, $t, $t, x, y, x.powf(y));
     )*};
 }
 float!(f32 f64);
+binary!(@impl Pow, f32, f32, x, y, math::pow::<I>(x, y));
+binary!(@impl Pow, f64, f64, x, y, x.powf(y));
 
 unary! {
     LogicalNot: u8; |x| u8::from(x == 0);
@@ -155,21 +156,62 @@ double! {
     Floor |x| x.floor();
     Trunc |x| x.trunc();
     Round |x| x.round_ties_even();
-    Exp |x| x.exp();
-    Exp2 |x| x.exp2();
-    Log |x| x.ln();
-    Log2 |x| x.log2();
-    Tanh |x| x.tanh();
-    Erf |x| crate::ir::special::erf(x);
+    Exp |x| math64::exp::<I>(x);
+    Exp2 |x| math64::exp2::<I>(x);
+    Log |x| math64::log::<I>(x);
+    Log2 |x| math64::log2::<I>(x);
+    Tanh |x| math64::tanh::<I>(x);
+    Erf |x| math64::erf::<I>(x);
 }
 
-/// Sine.
+/// Sine, within the range that vectors reduce.
 pub(super) struct Sin;
-/// Cosine.
+/// Cosine, within the range that vectors reduce.
 pub(super) struct Cos;
-double! {
-    Sin |x| x.sin();
-    Cos |x| x.cos();
-}
 unary!(@impl Sin, f32, x, math::sin::<I>(x));
 unary!(@impl Cos, f32, x, math::cos::<I>(x));
+double! {
+    Sin |x| math64::sin::<I>(x);
+    Cos |x| math64::cos::<I>(x);
+}
+
+/// A function of angles that vectors compute within a range.
+pub(super) trait Periodic {
+    /// The function of any angle.
+    fn far(x: f64) -> f64;
+}
+impl Periodic for Sin {
+    fn far(x: f64) -> f64 {
+        x.sin()
+    }
+}
+impl Periodic for Cos {
+    fn far(x: f64) -> f64 {
+        x.cos()
+    }
+}
+
+/// A type of angles.
+pub(super) trait Angle: Copy {
+    /// Whether vectors do not reduce it.
+    fn is_far(self) -> bool;
+    /// A function's value, rounded to the type.
+    fn by(self, function: fn(f64) -> f64) -> Self;
+}
+macro_rules! angle {
+    ($($t:ty, $limit:expr;)*) => {$(
+        impl Angle for $t {
+            #[inline(always)]
+            fn is_far(self) -> bool {
+                self.abs() > $limit
+            }
+            fn by(self, function: fn(f64) -> f64) -> Self {
+                function(f64::from(self)) as $t
+            }
+        }
+    )*};
+}
+angle! {
+    f32, math::TRIG_LIMIT;
+    f64, math64::TRIG_LIMIT;
+}

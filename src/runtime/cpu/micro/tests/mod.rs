@@ -4,6 +4,7 @@
 mod alu;
 mod late;
 mod math;
+mod math64;
 mod memory;
 mod reduce;
 mod scan;
