@@ -50,9 +50,7 @@ impl<const SIZE: usize> Loop for Lines<SIZE> {
 #[inline(always)]
 unsafe fn pieces<const BYTES: usize>(dst: *mut u8, a: *const u8, bytes: usize, apart: &Apart) {
     let Some(last) = bytes.checked_sub(BYTES) else { return };
-    for line in 0..apart.lines {
-        let at = |apart: usize| line.wrapping_mul(apart);
-        let (to, from) = (dst.wrapping_add(at(apart.to)), a.wrapping_add(at(apart.from[0])));
+    for (to, from) in apart.each(dst, a) {
         // SAFETY: the caller's promise.
         let copy = |at: usize| unsafe {
             to.add(at).cast::<[u8; BYTES]>().write(from.add(at).cast::<[u8; BYTES]>().read());
@@ -76,7 +74,7 @@ mod tests {
                     let (lines, to_apart, from_apart) = (3, (n + 2) * size, (n + 5) * size);
                     let from: Vec<u8> = (0..lines * from_apart).map(|i| (i % 251) as u8).collect();
                     let mut to = vec![255u8; lines * to_apart];
-                    let apart = Apart { lines, to: to_apart, from: [from_apart; OPERANDS] };
+                    let apart = Apart::of_one(lines, to_apart, from_apart);
                     // SAFETY: three lines of both, which lie apart.
                     unsafe { copy_lines(lane)(to.as_mut_ptr(), [from.as_ptr(); OPERANDS], n, &apart) }
                     for (to, from) in to.chunks(to_apart).zip(from.chunks(from_apart)) {

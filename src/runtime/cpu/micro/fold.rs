@@ -6,9 +6,9 @@
 
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
-use crate::runtime::cpu::micro::{math, math64};
 use crate::runtime::cpu::micro::memory::{prefetch, prefetch_far};
 use crate::runtime::cpu::micro::sums;
+use crate::runtime::cpu::micro::{math, math64};
 
 /// The state of a reduction over elements of type `T`.
 pub(super) trait Fold<T>: Copy + 'static {

@@ -24,6 +24,25 @@ pub struct Apart {
     pub from: [usize; OPERANDS],
 }
 
+impl Apart {
+    /// One line.
+    pub const ONE: Apart = Apart { lines: 1, to: 0, from: [0; OPERANDS] };
+
+    /// Lines of one operand, and of the result.
+    pub fn of_one(lines: usize, to: usize, from: usize) -> Apart {
+        Apart { lines, to, from: [from; OPERANDS] }
+    }
+
+    /// Where each line of the result and of the first operand is.
+    #[inline(always)]
+    pub fn each(&self, to: *mut u8, from: *const u8) -> impl Iterator<Item = (*mut u8, *const u8)> {
+        let at = |line: usize, apart: usize| line.wrapping_mul(apart);
+        let &Apart { lines, to: to_apart, from: [from_apart, ..] } = self;
+        (0..lines)
+            .map(move |line| (to.wrapping_add(at(line, to_apart)), from.wrapping_add(at(line, from_apart))))
+    }
+}
+
 /// A micro-op over lines: `fn(dst, [a, b, c, d], n, apart)`.
 ///
 /// # Safety

@@ -11,15 +11,16 @@ use crate::runtime::cpu::micro::isa::{CacheLine, Isa, versioned};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
 use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::lines::Apart;
 use crate::runtime::cpu::micro::{MicroFn, OPERANDS, Operands, view, view_mut};
 
-/// A strided load or store: `fn(dst, src, stride, n)`, the stride in elements
+/// A strided load or store of lines: `fn(dst, src, stride, n, apart)`, the stride in elements
 /// of the side in memory.
 ///
 /// # Safety
-/// The register is valid for `n` elements, memory at every `i * stride` for
+/// Of each line the register is valid for `n` elements, memory at every `i * stride` for
 /// `i < n`; both aligned, and they do not overlap.
-pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize);
+pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart);
 
 /// A broadcast to a tile: `fn(dst, src, rows, cols)`, `dst` row-major.
 ///
@@ -120,9 +121,9 @@ pub fn prefetch_far(start: *const u8, bytes: usize) {
 /// Strided memory to a register.
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {
-        DType::Bool | DType::U8 => apart::<Spaced<u8>>(),
-        DType::I32 | DType::U32 | DType::F32 => apart::<Words>(),
-        DType::I64 | DType::F64 => apart::<Spaced<u64>>(),
+        DType::Bool | DType::U8 => strided::<Spaced<u8>>(),
+        DType::I32 | DType::U32 | DType::F32 => strided::<Words>(),
+        DType::I64 | DType::F64 => strided::<Spaced<u64>>(),
         DType::F16 => strided_load_narrow::<f16>,
         DType::BF16 => strided_load_narrow::<bf16>,
     }
@@ -222,12 +223,27 @@ impl Narrow for bf16 {
 /// Elements collected before they are widened.
 pub(super) const COLLECTED: usize = 64;
 
-unsafe fn strided_load_narrow<T: Narrow>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
-    let (src, widen) = (src.cast::<T>(), T::widen_all());
+unsafe fn strided_load_narrow<T: Narrow>(
+    dst: *mut u8,
+    src: *const u8,
+    stride: isize,
+    n: usize,
+    apart: &Apart,
+) {
+    for (dst, src) in apart.each(dst, src) {
+        // SAFETY: the contract of `StridedFn`.
+        unsafe { load_narrow::<T>(dst, src.cast(), stride, n) }
+    }
+}
+
+/// # Safety
+/// The contract of [`StridedFn`], of a line.
+unsafe fn load_narrow<T: Narrow>(dst: *mut u8, src: *const T, stride: isize, n: usize) {
+    let widen = T::widen_all();
     let mut raw = [T::default(); COLLECTED];
     for start in (0..n).step_by(COLLECTED) {
         let raw = &mut raw[..COLLECTED.min(n - start)];
-        // SAFETY: the contract of `StridedFn`, on a part of its run.
+        // SAFETY: the caller's promise, on a part of the line.
         unsafe {
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset((start + i) as isize * stride).read();
@@ -253,30 +269,33 @@ impl<T: Copy> Micro for Fill<T> {
 
 versioned! {
     /// A loop with the signature [`StridedFn`].
-    Apart, apart, base_apart, fn(dst: *mut u8, src: *const u8, stride: isize, n: usize)
+    Strided, strided, base_strided,
+    fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart)
 }
 
 /// A strided load. Short strides have loops of their own, which read whole
 /// vectors and pick from them.
 struct Spaced<T>(PhantomData<T>);
-impl<T: Stored> Apart for Spaced<T> {
+impl<T: Stored> Strided for Spaced<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
         if n == 0 {
             return;
         }
-        // SAFETY: the contract of `StridedFn`: from the first element to the
-        // last all memory is the input's, so runs between them are, too.
-        unsafe {
-            let to: &mut [T::Register] = view_mut(dst, n);
-            match stride {
-                -1 => backwards::<T>(to, view(src.cast::<T>().sub(n - 1).cast(), n)),
-                2 => every::<T, 2>(to, view(src, 2 * (n - 1) + 1)),
-                3 => every::<T, 3>(to, view(src, 3 * (n - 1) + 1)),
-                4 => every::<T, 4>(to, view(src, 4 * (n - 1) + 1)),
-                _ => {
-                    for (i, d) in to.iter_mut().enumerate() {
-                        *d = src.cast::<T>().offset(i as isize * stride).read().widen();
+        for (dst, src) in apart.each(dst, src) {
+            // SAFETY: the contract of `StridedFn`: from the first element to the
+            // last all memory is the input's, so runs between them are, too.
+            unsafe {
+                let to: &mut [T::Register] = view_mut(dst, n);
+                match stride {
+                    -1 => backwards::<T>(to, view(src.cast::<T>().sub(n - 1).cast(), n)),
+                    2 => every::<T, 2>(to, view(src, 2 * (n - 1) + 1)),
+                    3 => every::<T, 3>(to, view(src, 3 * (n - 1) + 1)),
+                    4 => every::<T, 4>(to, view(src, 4 * (n - 1) + 1)),
+                    _ => {
+                        for (i, d) in to.iter_mut().enumerate() {
+                            *d = src.cast::<T>().offset(i as isize * stride).read().widen();
+                        }
                     }
                 }
             }
@@ -304,14 +323,16 @@ fn backwards<T: Stored>(to: &mut [T::Register], from: &[T]) {
 
 /// A strided load of 32-bit elements.
 struct Words;
-impl Apart for Words {
+impl Strided for Words {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
         // SAFETY: the contract of `StridedFn`.
         unsafe {
-            match stride {
-                2 if n > PAIRS => every_other(view_mut(dst, n), view(src, 2 * (n - 1) + 1)),
-                _ => Spaced::<u32>::run::<I>(dst, src, stride, n),
+            if stride != 2 || n <= PAIRS {
+                return Spaced::<u32>::run::<I>(dst, src, stride, n, apart);
+            }
+            for (dst, src) in apart.each(dst, src) {
+                every_other(view_mut(dst, n), view(src, 2 * (n - 1) + 1));
             }
         }
     }
@@ -337,12 +358,14 @@ fn every_other(to: &mut [u32], from: &[u32]) {
     to[last..].copy_from_slice(&pairs(2 * last - 1).map(|pair| (pair >> second) as u32));
 }
 
-unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize) {
-    // SAFETY: the contract of `StridedFn`.
-    unsafe {
-        let src: &[T::Register] = view(src, n);
-        for (i, &x) in src.iter().enumerate() {
-            dst.cast::<T>().offset(i as isize * stride).write(T::narrow(x));
+unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
+    for (dst, src) in apart.each(dst, src) {
+        // SAFETY: the contract of `StridedFn`.
+        unsafe {
+            let src: &[T::Register] = view(src, n);
+            for (i, &x) in src.iter().enumerate() {
+                dst.cast::<T>().offset(i as isize * stride).write(T::narrow(x));
+            }
         }
     }
 }

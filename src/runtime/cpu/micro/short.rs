@@ -1,7 +1,8 @@
 //! Reductions of many short lines, sixteen at a time.
 //!
 //! Within a line shorter than a few vectors, what combines the lanes of a vector takes longer
-//! than what the elements take. So that lines are lanes, squares of elements are transposed.
+//! than what the elements take. So that lines are lanes, squares of elements are transposed, once
+//! a line's vectors are combined to one.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -74,21 +75,50 @@ impl<C: Column<T, Second = ()>, T: Number> Shorts for Short<C, T> {
             for first in (0..lines).step_by(LINES) {
                 // The last lines lie over those before, and are reduced once more.
                 let first = first.min(lines - LINES);
-                let from = src.cast::<T>().add(first * n).cast();
-                transposed(room.as_mut_ptr().cast(), from, n, LINES, n as isize, 0);
-                let elements = view::<[T; LINES]>(room.as_ptr().cast(), n);
+                let from = src.cast::<T>().add(first * n);
+                let to = room.as_mut_ptr().cast::<u8>();
+                let (vectors, rest) = (n / LINES, n % LINES);
+                let count = if vectors > 1 {
+                    let mut one = [[C::empty().0; LINES]; LINES];
+                    for (line, one) in one.iter_mut().enumerate() {
+                        *one = folded::<I, C, T>(view(from.add(line * n).cast(), n));
+                    }
+                    transposed(to, one.as_ptr().cast(), LINES, LINES, LINES as isize, 0);
+                    let (to, from) = (room.as_mut_ptr().add(LINES), from.add(vectors * LINES));
+                    transposed(to.cast(), from.cast(), rest, LINES, n as isize, 0);
+                    LINES + rest
+                } else {
+                    transposed(to, from.cast(), n, LINES, n as isize, 0);
+                    n
+                };
+                let elements = view::<[T; LINES]>(room.as_ptr().cast(), count);
                 out[first..first + LINES].copy_from_slice(&reduced::<I, C, T>(elements));
             }
         }
     }
 }
 
+/// The elements of a line's whole vectors, of which there is one at least, lane by lane.
+#[inline(always)]
+fn folded<I: Isa, C: Column<T, Second = ()>, T: Number>(line: &[T]) -> [T; LINES] {
+    let (vectors, _) = line.as_chunks::<LINES>();
+    let mut sums = vectors[0];
+    for vector in &vectors[1..] {
+        sums = joined::<I, C, T>(sums, vector);
+    }
+    sums
+}
+
+/// Two vectors, lane by lane.
+#[inline(always)]
+fn joined<I: Isa, C: Column<T, Second = ()>, T: Number>(x: [T; LINES], y: &[T; LINES]) -> [T; LINES] {
+    std::array::from_fn(|lane| C::step::<I>((x[lane], ()), y[lane], 0).0)
+}
+
 /// The results of lines whose first elements come first, then the second ones.
 #[inline(always)]
 fn reduced<I: Isa, C: Column<T, Second = ()>, T: Number>(elements: &[[T; LINES]]) -> [T; LINES] {
-    let join = |x: [T; LINES], y: &[T; LINES]| -> [T; LINES] {
-        std::array::from_fn(|line| C::step::<I>((x[line], ()), y[line], 0).0)
-    };
+    let join = joined::<I, C, T>;
     let [mut a, mut b, mut c, mut d] = [[C::empty().0; LINES]; BESIDE];
     let (fours, rest) = elements.as_chunks::<BESIDE>();
     for [p, q, r, s] in fours {

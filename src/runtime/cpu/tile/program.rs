@@ -152,6 +152,8 @@ pub struct Load {
     /// How lines lie; the function of `Unit` is `None` where the slot may
     /// point at the memory.
     pub line: Line<Option<MicroFn>>,
+    /// The copy of all lines, where those are short and lie apart.
+    pub short: Option<LinesFn>,
     /// Conditions under which the elements are there; 0 elsewhere.
     pub bounds: SmallVec<[Bound; 2]>,
     /// Computed conditions, scalars or one per line.

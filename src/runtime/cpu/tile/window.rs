@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::micro::{self, Lane, MicroFn, OPERANDS, StridedFn};
+use crate::runtime::cpu::micro::{self, Apart, Lane, LinesFn, MicroFn, OPERANDS, StridedFn};
 use crate::runtime::cpu::tile::product::Lines;
 use crate::runtime::cpu::tile::run::holds;
 
@@ -38,6 +38,8 @@ pub struct Window {
 enum Copying {
     /// As it is.
     Bytes,
+    /// The same, all rows of a patch at once.
+    Short(LinesFn),
     /// Widened.
     Widen(MicroFn),
     /// From elements at equal distances.
@@ -85,8 +87,13 @@ struct Ahead {
 }
 
 impl Copying {
-    fn of(dtype: DType, step: i64) -> Copying {
+    /// From what the elements of a row lie along.
+    fn of(dtype: DType, row: Option<&Axis>) -> Copying {
+        /// Elements up to which calls for each row would cost as much as what those copy.
+        const SHORT: usize = 256;
+        let (step, extent) = row.map_or((1, 1), |axis| (axis.step.address, axis.extent));
         match (step, micro::load(dtype)) {
+            (1, None) if extent <= SHORT => Copying::Short(micro::copy_lines(Lane::of(dtype))),
             (1, None) => Copying::Bytes,
             (1, Some(function)) => Copying::Widen(function),
             (_, _) => Copying::Strided(micro::load_strided(dtype)),
@@ -128,7 +135,7 @@ impl Window {
         };
         let [batch, lines, along] = [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<Axis>>());
         let dtype = kernel.inputs[input as usize].dtype;
-        let copy = Copying::of(dtype, along.last().map_or(1, |axis| axis.step.address));
+        let copy = Copying::of(dtype, along.last());
         let condition =
             |w: &crate::kernel::Within| Condition { start: w.value.offset, low: w.low, high: w.high };
         let conditions = access.guard.within.iter().map(condition).collect();
@@ -342,21 +349,27 @@ impl Window {
         unsafe {
             to.write_bytes(0, rows.start * row);
             to.add(rows.end * row).write_bytes(0, (patch.rows - rows.end) * row);
-            for i in rows {
-                let (to, from) = (to.add(i * row), from.wrapping_offset(i as isize * pitch));
-                // Most rows are inside, and even nothing is a call.
-                if before > 0 {
-                    to.write_bytes(0, before);
+            let apart = Apart::of_one(rows.len(), row, pitch as usize);
+            let (to, from) =
+                (to.add(rows.start * row + before), from.wrapping_offset(rows.start as isize * pitch));
+            // Most rows are inside, and even nothing is a call.
+            if before > 0 {
+                apart.each(to, from).for_each(|(to, _)| to.sub(before).write_bytes(0, before));
+            }
+            if after > 0 {
+                apart.each(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
+            }
+            match self.copy {
+                Copying::Short(function) => function(to, [from; OPERANDS], count, &apart),
+                Copying::Bytes => {
+                    apart
+                        .each(to, from)
+                        .for_each(|(to, from)| to.copy_from_nonoverlapping(from, count * lane));
                 }
-                if after > 0 {
-                    to.add(row - after).write_bytes(0, after);
+                Copying::Widen(function) => {
+                    apart.each(to, from).for_each(|(to, from)| function(to, [from; OPERANDS], count, from));
                 }
-                let to = to.add(before);
-                match self.copy {
-                    Copying::Bytes => to.copy_from_nonoverlapping(from, count * lane),
-                    Copying::Widen(function) => function(to, [from; OPERANDS], count, from),
-                    Copying::Strided(function) => function(to, from, step as isize, count),
-                }
+                Copying::Strided(function) => function(to, from, step as isize, count, &apart),
             }
         }
     }
@@ -420,7 +433,7 @@ mod tests {
         });
         (axes(2), axes(3), axes(6), prop::collection::vec(condition, 2)).prop_map(
             |(batch, lines, along, conditions)| {
-                let copy = Copying::of(DType::I32, along.last().map_or(1, |axis| axis.step.address));
+                let copy = Copying::of(DType::I32, along.last());
                 let conditions = conditions.into();
                 Window { input: 0, dtype: DType::I32, batch, lines, along, start: 1000, conditions, copy }
             },

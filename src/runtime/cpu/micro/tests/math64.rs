@@ -82,16 +82,22 @@ fn double_functions_stay_within_a_few_ulp() {
 /// Bases and exponents of all sizes, and all pairs of what has rules of its own.
 fn powers() -> (Vec<f32>, Vec<f32>) {
     let mut rng = Rng(23);
-    let special = [0.0, 1.0, 2.0, 3.0, 0.5, 2.5, 1e-45, 1e38, 8_388_609.0, 16_777_216.0, f32::INFINITY, f32::NAN];
+    let special =
+        [0.0, 1.0, 2.0, 3.0, 0.5, 2.5, 1e-45, 1e38, 8_388_609.0, 16_777_216.0, f32::INFINITY, f32::NAN];
     let special: Vec<f32> = special.into_iter().flat_map(|x| [x, -x]).collect();
-    let mut pairs: Vec<(f32, f32)> = special.iter().flat_map(|&x| special.iter().map(move |&y| (x, y))).collect();
+    let mut pairs: Vec<(f32, f32)> =
+        special.iter().flat_map(|&x| special.iter().map(move |&y| (x, y))).collect();
     let mut bits = || f32::from_bits(rng.next() as u32);
     pairs.extend((0..40_000).map(|_| (bits(), bits())));
     let mut unit = || rng.unit() as f32;
     for _ in 0..40_000 {
         // Results between 2^-150 and 2^129, of bases near one too.
         let (base, near, goal) = (unit() * 40.0, 1.0 + (unit() - 0.5) * 0.01, unit() * 279.0 - 150.0);
-        pairs.extend([(base, goal / base.log2()), (near, goal / near.log2()), (-base, (unit() * 40.0).round())]);
+        pairs.extend([
+            (base, goal / base.log2()),
+            (near, goal / near.log2()),
+            (-base, (unit() * 40.0).round()),
+        ]);
     }
     pairs.into_iter().unzip()
 }
@@ -115,7 +121,11 @@ fn powers_stay_within_an_ulp_and_keep_the_exceptions() {
         for ((&x, &y), &found) in x.iter().zip(&y).zip(&found) {
             let error = off(found, wanted(x, y));
             worst = worst.max(error);
-            assert!(error <= 0.51, "{level:?}: {x:e} to the power of {y:e} is {found:e}, not {:e}", wanted(x, y));
+            assert!(
+                error <= 0.51,
+                "{level:?}: {x:e} to the power of {y:e} is {found:e}, not {:e}",
+                wanted(x, y)
+            );
         }
         println!("{level:?} {worst:.3} ulp");
         for exponent in [-2.0, 0.5, 2.5, 3.0] {

@@ -96,7 +96,7 @@ fn strided_accesses_agree_with_memory() {
             let mut strided = Register::new(dtype, n);
             each_level(|level| {
                 // SAFETY: every position lies inside `source`.
-                unsafe { load_strided(dtype)(strided.ptr_mut(), base, stride, n) };
+                unsafe { load_strided(dtype)(strided.ptr_mut(), base, stride, n, &Apart::ONE) };
                 for i in 0..n {
                     let want = element(&source, dtype, at(i));
                     assert!(equal(strided.get(i), want), "{dtype} stride {stride} at {level:?}");
@@ -105,7 +105,7 @@ fn strided_accesses_agree_with_memory() {
             let mut copy = vec![0u64; span + 1];
             let to = copy.as_mut_ptr().cast::<u8>().wrapping_add(origin * dtype.size());
             // SAFETY: every position lies inside the copy.
-            unsafe { store_strided(dtype)(to, strided.ptr(), stride, n) };
+            unsafe { store_strided(dtype)(to, strided.ptr(), stride, n, &Apart::ONE) };
             for i in 0..n {
                 let last = if stride == 0 { n - 1 } else { i };
                 let (got, want) = (element(&copy, dtype, at(i)), element(&source, dtype, at(last)));

@@ -35,6 +35,7 @@ impl Builder<'_> {
         }
         let line = self.load_line(address, class, dtype);
         let lane = Lane::of(dtype).size();
+        let short = self.short_copy(class, dtype, line);
         let in_place = self.stays(id, address, class, line) && guard.is_always() && indices.is_empty();
         let load = |to| Load {
             to,
@@ -47,6 +48,7 @@ impl Builder<'_> {
             address,
             ahead: 0,
             line,
+            short,
             bounds,
             masks,
             indices,
@@ -137,6 +139,13 @@ impl Builder<'_> {
         }
     }
 
+    /// The copy of all lines of a tile to or from memory, where those are short.
+    fn short_copy<F>(&self, class: Class, dtype: DType, line: Line<F>) -> Option<micro::LinesFn> {
+        let copies = matches!(line, Line::Unit(_)) && micro::load(dtype).is_none();
+        let few = class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols <= SHORT);
+        (copies && few).then(|| micro::copy_lines(Lane::of(dtype)))
+    }
+
     /// The steps of an address from line to line and along a line, for values
     /// of a class; lines of one element count as contiguous.
     fn steps_of(&self, address: AddressId, class: Class) -> (i64, i64) {
@@ -186,9 +195,7 @@ impl Builder<'_> {
             1 => Line::Unit(micro::store(dtype)),
             _ => Line::Strided(micro::store_strided(dtype)),
         };
-        let copies = along == 1 && !stream && micro::load(dtype).is_none();
-        let few = class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols <= SHORT);
-        let short = (copies && few).then(|| micro::copy_lines(kind));
+        let short = if stream { None } else { self.short_copy(class, dtype, line) };
         let (lane, aimed) = (kind.size(), false);
         (in_memory, Store { from, memory, dtype, lane, class, address, line, short, stream, aimed })
     }

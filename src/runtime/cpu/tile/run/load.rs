@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro::{self, OPERANDS};
+use crate::runtime::cpu::micro::{self, Apart, OPERANDS};
 use crate::runtime::cpu::tile::program::{BlockStep, Indexed, Line, Load};
 use crate::runtime::cpu::tile::run::lines::Lines;
 use crate::runtime::cpu::tile::run::{Frame, Launch};
@@ -138,18 +138,22 @@ impl Launch<'_> {
                     let ahead = load.ahead as isize;
                     function(to, from, lines.lines, lines.len, lines.step as isize, ahead);
                 }
-                Line::Unit(_) | Line::Strided(_) => {
-                    for line in 0..lines.lines {
-                        let to = to.add(line * lines.len * load.lane);
-                        let from = from
-                            .offset(line as isize * lines.line_step as isize * load.dtype.size() as isize);
-                        load_part(load, &lines, to, from, 0..lines.len);
-                        if load.ahead != 0 {
-                            let size = load.dtype.size();
-                            let next = from.wrapping_offset(load.ahead as isize * size as isize);
-                            micro::prefetch_far(next, lines.len * lines.step as usize * size);
-                        }
+                Line::Unit(function) => {
+                    let apart = load.apart(&lines);
+                    match (function, load.short) {
+                        (None, Some(short)) => short(to, [from; OPERANDS], lines.len, &apart),
+                        (None, None) => apart.each(to, from).for_each(|(to, from)| {
+                            to.copy_from_nonoverlapping(from, lines.len * load.lane);
+                        }),
+                        (Some(function), _) => apart
+                            .each(to, from)
+                            .for_each(|(to, from)| function(to, [from; OPERANDS], lines.len, from)),
                     }
+                    load.ask_ahead(from, &lines);
+                }
+                Line::Strided(function) => {
+                    function(to, from, lines.step as isize, lines.len, &load.apart(&lines));
+                    load.ask_ahead(from, &lines);
                 }
             }
         }
@@ -190,6 +194,26 @@ impl Launch<'_> {
     }
 }
 
+impl Load {
+    /// How far apart lines are in memory, and in the register.
+    fn apart(&self, lines: &Lines) -> Apart {
+        let from = (lines.line_step as usize).wrapping_mul(self.dtype.size());
+        Apart::of_one(lines.lines, lines.len * self.lane, from)
+    }
+
+    /// Asks for the next tile's lines.
+    fn ask_ahead(&self, from: *const u8, lines: &Lines) {
+        if self.ahead == 0 {
+            return;
+        }
+        let size = self.dtype.size();
+        for line in 0..lines.lines as i64 {
+            let distance = (line * lines.line_step + self.ahead) as isize * size as isize;
+            micro::prefetch_far(from.wrapping_offset(distance), lines.len * lines.step as usize * size);
+        }
+    }
+}
+
 /// An index of a load's, for a line.
 fn line_index(frame: &Frame, load: &Load, indexed: &Indexed, line: usize) -> i64 {
     let at = if indexed.class.rows() && load.class.cols() { line } else { 0 };
@@ -215,9 +239,9 @@ unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, in
         match load.line {
             Line::Unit(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
             Line::Unit(Some(function)) => function(to, [from; OPERANDS], inside.len(), from),
-            Line::Strided(function) => function(to, from, lines.step as isize, inside.len()),
+            Line::Strided(function) => function(to, from, lines.step as isize, inside.len(), &Apart::ONE),
             Line::Transposed(_) => {
-                micro::load_strided(load.dtype)(to, from, lines.step as isize, inside.len());
+                micro::load_strided(load.dtype)(to, from, lines.step as isize, inside.len(), &Apart::ONE);
             }
         }
     }

@@ -63,24 +63,23 @@ impl Launch<'_> {
             return;
         }
         let lines = self.lines(frame, store.address, store.class);
-        let (count, lines_apart) =
-            if lines.dense() { (lines.lines * lines.len, 0) } else { (lines.len, lines.lines - 1) };
-        if let Some(function) = store.short.filter(|_| lines_apart > 0) {
-            let to_apart = (lines.line_step as usize).wrapping_mul(store.dtype.size());
-            let apart = Apart { lines: lines.lines, to: to_apart, from: [count * store.lane; OPERANDS] };
-            // SAFETY: the program's contract.
-            return unsafe { function(to, [from; OPERANDS], count, &apart) };
-        }
-        for line in 0..=lines_apart {
-            // SAFETY: the program's contract.
-            unsafe {
-                let from = from.add(line * lines.len * store.lane);
-                let to = to.offset(line as isize * lines.line_step as isize * store.dtype.size() as isize);
-                match store.line {
-                    Line::Unit(function) => function(to, [from; OPERANDS], count, from),
-                    Line::Strided(function) => function(to, from, lines.step as isize, count),
-                    Line::Transposed(_) => panic!("stores do not transpose"),
-                }
+        let (count, apart) = if lines.dense() {
+            (lines.lines * lines.len, Apart::ONE)
+        } else {
+            let to = (lines.line_step as usize).wrapping_mul(store.dtype.size());
+            (lines.len, Apart::of_one(lines.lines, to, lines.len * store.lane))
+        };
+        // SAFETY: the program's contract.
+        unsafe {
+            match store.line {
+                Line::Unit(function) => match store.short.filter(|_| apart.lines > 1) {
+                    Some(short) => short(to, [from; OPERANDS], count, &apart),
+                    None => apart
+                        .each(to, from)
+                        .for_each(|(to, from)| function(to, [from; OPERANDS], count, from)),
+                },
+                Line::Strided(function) => function(to, from, lines.step as isize, count, &apart),
+                Line::Transposed(_) => panic!("stores do not transpose"),
             }
         }
     }
