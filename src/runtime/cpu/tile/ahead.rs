@@ -170,12 +170,17 @@ const NEAR: i64 = 16;
 /// a tile of theirs is longer than what hardware foresees.
 pub fn foresee_strided(program: &mut Program) {
     let Some(inner) = program.loops[0].last().copied() else { return };
-    let Program { bodies, addresses, col, .. } = program;
+    let Program { bodies, addresses, col, loops, .. } = program;
     let Some(col) = *col else { return };
+    // Of windows that share lines of the cache the first has them brought.
+    let within = |steps: &[i64]| {
+        let mut inside = loops[1..].iter().flatten().map(|axis| steps[axis.axis.index()]);
+        inside.any(|step| step != 0 && step.abs() < NEAR)
+    };
     for step in bodies.iter_mut().flat_map(|body| &mut body.steps) {
         let Step::Load(load) = step else { continue };
         let steps = &addresses[load.address.0 as usize].steps;
-        let near = (2..NEAR).contains(&steps[col.index()]);
+        let near = (2..NEAR).contains(&steps[col.index()]) && !within(steps);
         if load.class.cols() && matches!(load.line, Line::Strided(_)) && near {
             load.ahead = steps[inner.axis.index()] * inner.chunk as i64;
         }

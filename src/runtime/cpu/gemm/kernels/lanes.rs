@@ -200,6 +200,9 @@ pub(super) unsafe fn dot<L: Lanes>(dot: &Dot<L::Element>) {
     }
 }
 
+/// Bytes of a row that are asked for before they are read.
+const AHEAD: usize = 1 << 11;
+
 #[inline(always)]
 unsafe fn dots<L: Lanes, const R: usize, const U: usize>(dot: &Dot<L::Element>, first: usize) {
     // SAFETY: rows first..first + R are among the caller's.
@@ -209,8 +212,16 @@ unsafe fn dots<L: Lanes, const R: usize, const U: usize>(dot: &Dot<L::Element>, 
         let mut sums = [[L::zero(); U]; R];
         let step = U * L::COUNT;
         let whole = dot.depth / step * step;
+        let ahead = AHEAD / size_of::<L::Element>();
+        // Of the row's end on, the start of the one that comes as many rows later.
+        let turn = dot.depth.saturating_sub(ahead);
+        let next = R as isize * dot.row - dot.depth as isize;
         let mut k = 0;
         while k < whole {
+            let beyond = ahead as isize + if k < turn { 0 } else { next };
+            for row in rows {
+                prefetch_far(row.wrapping_offset(k as isize + beyond).cast(), step * size_of::<L::Element>());
+            }
             for u in 0..U {
                 let x = L::load(dot.vector.add(k + u * L::COUNT));
                 for r in 0..R {
