@@ -31,6 +31,7 @@ mod memory;
 mod ops;
 mod pair;
 mod piecewise;
+mod polynomial;
 mod products;
 mod reduce;
 mod scan;
@@ -61,6 +62,7 @@ pub use memory::{
 };
 pub use memory::{load_strided, store_strided};
 pub use pair::{Side, pair};
+pub use polynomial::{TERMS, polynomial};
 pub use products::products;
 pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
 pub use scan::{ScanFn, Scanner, scan};

@@ -26,7 +26,7 @@ fn passes_that_tell_no_lines_apart_are_one_loop() {
         let split = x.reshape([2, 2, 4 * 24 * 40]);
         (&split - split.mean(-1).unsqueeze(-1)).reshape([2, 8, 24, 40])
     };
-    for (x, whole) in [(x.clone(), true), (x.exp(), false)] {
+    for (x, whole) in [(x.clone(), true), (x.abs(), false)] {
         let (kernel, text) = kernel(&(deviations(&x) * &weight));
         let (_, passes) = text.split_once("pass").expect("a pass");
         let (sum, product) = passes.split_once("pass").expect("another");
@@ -270,6 +270,36 @@ fn choices_by_a_comparison_are_one_loop() {
         let count = |name: &str| text.matches(name).count();
         assert_eq!((count("= where_lt") + count("= where_eq"), count("= where ")), (joined, alone), "{text}");
         assert_eq!(wrong(&kernel, None), None, "{text}");
+    }
+}
+
+/// A polynomial with numbers for coefficients is one loop; another's sums, or one that something else asks for on
+/// the way, are loops of pairs.
+#[test]
+fn polynomials_with_constant_coefficients_are_one_loop() {
+    let (x, row) = (ramp(&[40, 128]), ramp(&[128]));
+    let series = |x: &Tensor, coefficients: &[f64]| {
+        let (last, rest) = coefficients.split_last().expect("coefficients");
+        let last = Tensor::full([1; 2], *last, x.device()).to_dtype(x.dtype());
+        rest.iter().rev().fold(last, |sum, &c| sum * x + c)
+    };
+    let c = [0.5, -0.25, 3.0, 0.125, -2.0, 0.75];
+    let between = series(&x, &c[1..]);
+    let cases = [
+        (series(&x, &c), 1),
+        (series(&(&x * &row), &c), 1),
+        (series(&x.to_dtype(DType::F64), &c), 1),
+        (series(&x, &c) + series(&row, &c), 2),
+        (series(&x, &c[..2]), 0),
+        (series(&x, &c[..3]) * &x + &row, 1),
+        (&between * &x + 0.5 + &between * &row, 1),
+        (((&x * 0.5 + &row) * &x + 0.25) * &x + 0.5, 0),
+        (((&x * 0.5 + 0.25) * &row + 0.25) * &x + 0.5, 0),
+    ];
+    for (i, (y, loops)) in cases.into_iter().enumerate() {
+        let (kernel, text) = kernel(&y);
+        assert_eq!(text.matches("= polynomial").count(), loops, "{i}: {text}");
+        assert_eq!(wrong(&kernel, None), None, "{i}: {text}");
     }
 }
 

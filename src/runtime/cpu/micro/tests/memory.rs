@@ -115,6 +115,41 @@ fn strided_accesses_agree_with_memory() {
     }
 }
 
+#[test]
+fn strided_lines_are_those_of_one_line_each() {
+    const LINES: usize = 3;
+    let mut rng = Rng(31);
+    for (dtype, n, stride) in DType::ALL.into_iter().flat_map(|dtype| {
+        [5, 16, 28].into_iter().flat_map(move |n| [2, 3, 5, -1].map(|stride| (dtype, n, stride)))
+    }) {
+        // Lines overlap in memory, and lie further apart than they are long in the register.
+        let (size, lane) = (dtype.size(), Lane::of(dtype).size());
+        let source = memory(dtype, 5 * n + 2 * LINES, &mut rng);
+        let from = source.as_ptr().cast::<u8>().wrapping_add(if stride < 0 { (n - 1) * size } else { 0 });
+        let apart = Apart::of_one(LINES, (n + 1) * lane, 2 * size);
+        let [mut together, mut each] = [0; 2].map(|_| Register::new(dtype, LINES * (n + 1)));
+        let [mut whole, mut parts] = [0; 2].map(|_| vec![0u64; source.len()]);
+        each_level(|level| {
+            let (load, store) = (load_strided(dtype), store_strided(dtype));
+            // SAFETY: every position lies inside `source` or what is as long, and in the registers.
+            unsafe {
+                load(together.ptr_mut(), from, stride, n, &apart);
+                for (to, from) in apart.each(each.ptr_mut(), from) {
+                    load(to, from, stride, n, &Apart::ONE);
+                }
+                let back = Apart::of_one(LINES, apart.from[0], apart.to);
+                let start = from.addr() - source.as_ptr().addr();
+                store(whole.as_mut_ptr().cast::<u8>().add(start), each.ptr(), stride, n, &back);
+                for (to, from) in back.each(parts.as_mut_ptr().cast::<u8>().add(start), each.ptr()) {
+                    store(to, from, stride, n, &Apart::ONE);
+                }
+            }
+            let same = (0..LINES * (n + 1)).all(|i| equal(together.get(i), each.get(i)));
+            assert!(same && whole == parts, "{dtype} {LINES} lines of {n}, stride {stride} at {level:?}");
+        });
+    }
+}
+
 /// The n-th of a list of positions.
 type Position = fn(usize, &mut Rng) -> i64;
 

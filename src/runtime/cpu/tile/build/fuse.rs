@@ -14,6 +14,7 @@ use crate::runtime::cpu::micro::{
     self, Form, Forms, Fused, Lane, MicroFn, OPERANDS, Operation, OverlapFn, STATE_BYTES, Side,
 };
 use crate::runtime::cpu::tile::analysis::Facts;
+use crate::runtime::cpu::tile::build::horner::{Horner, horner};
 use crate::runtime::cpu::tile::build::{Builder, Root};
 use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
 use crate::runtime::cpu::tile::tiling::Tiling;
@@ -40,6 +41,8 @@ enum Pattern {
     Products([ExprId; 2]),
     /// The comparison that a choice is made by.
     Choice(ExprId),
+    /// All products and sums of a polynomial with constant coefficients, of this.
+    Polynomial(ExprId),
     /// The difference that is the argument of an exponential.
     ExpSub(ExprId),
     /// The product of vectors that a sum takes in.
@@ -95,6 +98,13 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
             && users.iter().all(operand);
     }
     let search = Search { kernel, facts, tiling };
+    for top in (0..kernel.exprs.len() as u32).rev().map(ExprId) {
+        if !patterns.absorbed[top.index()]
+            && let Some(x) = search.polynomial(&mut patterns, top, wanted)
+        {
+            patterns.loops[top.index()] = Some(Pattern::Polynomial(x));
+        }
+    }
     // From the results down: of a chain each second operation is absorbed.
     for inner in (0..kernel.exprs.len() as u32).rev().map(ExprId) {
         if !wanted.contains(&inner)
@@ -119,6 +129,22 @@ struct Search<'k> {
 }
 
 impl Search<'_> {
+    /// What an operation is a polynomial of, if it is one; all its others are absorbed.
+    fn polynomial(&self, patterns: &mut Patterns, top: ExprId, wanted: &[ExprId]) -> Option<ExprId> {
+        let (x, Horner { inner, coefficients }) = horner(self.kernel, top)?;
+        let only_here = |&id: &ExprId| {
+            let uses = [patterns.users[id.index()].len(), self.facts.uses[id.index()] as usize];
+            uses == [1, 1] && self.alike(top, id) && !wanted.contains(&id)
+        };
+        let dtype = self.kernel.exprs[top.index()].dtype;
+        let exists = micro::polynomial(coefficients.len(), dtype).is_some();
+        if !exists || !self.class(x).cols() || !self.alike(top, x) || !inner.iter().all(only_here) {
+            return None;
+        }
+        inner.iter().for_each(|id| patterns.absorbed[id.index()] = true);
+        Some(x)
+    }
+
     /// The loops that would absorb an operation, if all its users can.
     fn absorbing(&self, patterns: &Patterns, inner: ExprId) -> Option<SmallVec<[(ExprId, Pattern); 2]>> {
         let (op, [a, b]) = arithmetic(self.kernel, inner).or_else(|| comparison(self.kernel, inner))?;
@@ -271,6 +297,7 @@ impl Builder<'_> {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
             Pattern::Products(operands) => Some(self.products(id, operands, dtype)),
             Pattern::Choice(inner) => Some(self.choice(id, inner, dtype)),
+            Pattern::Polynomial(x) => Some(self.polynomial(id, x, dtype)),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
                 Some(self.apply(&slots, dtype, |forms| {

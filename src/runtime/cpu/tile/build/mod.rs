@@ -1,6 +1,7 @@
 //! From a kernel and its tiling to bodies of steps.
 
 mod fuse;
+mod horner;
 mod memory;
 mod reduce;
 mod values;

@@ -1,0 +1,64 @@
+//! Polynomials with constant coefficients as one loop, by Horner's rule, each product and sum rounded
+//! for itself: what comes out has the bits of one operation after the other.
+
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+
+use crate::base::DType;
+use crate::runtime::cpu::micro::alu::{Micro, micro};
+use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::lane::{Lane, Number};
+use crate::runtime::cpu::micro::{MicroFn, Operands, view, view_mut};
+
+/// Terms of a polynomial that has a loop.
+pub const TERMS: RangeInclusive<usize> = 3..=24;
+
+/// Bytes from a coefficient to the next.
+pub const APART: usize = size_of::<u64>();
+
+/// A polynomial of so many terms of vector `a`, whose coefficients lie at `b`, that of the highest power
+/// first; `None` where there is no loop.
+///
+/// On `F32`, the 16-bit floats' register form, and `F64`.
+pub fn polynomial(terms: usize, dtype: DType) -> Option<MicroFn> {
+    match Lane::of(dtype) {
+        Lane::F32 => of_terms::<f32>(terms),
+        Lane::F64 => of_terms::<f64>(terms),
+        Lane::I32 | Lane::U32 | Lane::I64 | Lane::U8 => None,
+    }
+}
+
+fn of_terms<T: Number + 'static>(terms: usize) -> Option<MicroFn> {
+    macro_rules! table {
+        ($($n:literal)*) => {
+            match terms {
+                $($n => Some(micro::<Polynomial<T, $n>>()),)*
+                _ => None,
+            }
+        };
+    }
+    table! { 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 }
+}
+
+struct Polynomial<T, const N: usize>(PhantomData<T>);
+impl<T: Number, const N: usize> Micro for Polynomial<T, N> {
+    #[inline(always)]
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`, with N coefficients at `b`.
+        unsafe {
+            let coefficients: [T; N] = std::array::from_fn(|k| b.add(k * APART).cast::<T>().read());
+            evaluate::<T, N>(view_mut(dst, n), view(a, n), &coefficients);
+        }
+    }
+}
+
+#[inline(always)]
+fn evaluate<T: Number, const N: usize>(dst: &mut [T], x: &[T], coefficients: &[T; N]) {
+    for (d, &x) in dst.iter_mut().zip(x) {
+        let mut sum = coefficients[0];
+        for &c in &coefficients[1..] {
+            sum = sum.times(x).plus(c);
+        }
+        *d = sum;
+    }
+}
