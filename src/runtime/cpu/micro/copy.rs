@@ -33,6 +33,7 @@ impl<const SIZE: usize> Loop for Lines<SIZE> {
         // SAFETY: the caller's promise; a line has as many bytes as are copied at a time.
         unsafe {
             match bytes {
+                64.. => pieces::<64>(dst, a, bytes, apart),
                 32.. => pieces::<32>(dst, a, bytes, apart),
                 16.. => pieces::<16>(dst, a, bytes, apart),
                 8.. => pieces::<8>(dst, a, bytes, apart),

@@ -10,23 +10,61 @@
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::math64;
 
-/// `a·b + c`, in one rounding where the instruction set can.
-#[inline(always)]
-pub(super) fn fma<I: Isa>(a: f32, b: f32, c: f32) -> f32 {
-    if I::FMA { a.mul_add(b, c) } else { a * b + c }
-}
+/// What numbers of either width have in common, of a module with the parts of logarithms and of ln 2.
+macro_rules! of_width {
+    ($t:ident) => {
+        /// `a·b + c`, in one rounding where the instruction set can.
+        #[inline(always)]
+        pub(super) fn fma<I: Isa>(a: $t, b: $t, c: $t) -> $t {
+            if I::FMA { a.mul_add(b, c) } else { a * b + c }
+        }
 
-/// The polynomial with these coefficients, the constant first (Horner).
-#[inline(always)]
-fn horner<I: Isa, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    let mut y = coefficients[N - 1];
-    let mut k = N - 1;
-    while k > 0 {
-        k -= 1;
-        y = fma::<I>(y, x, coefficients[k]);
-    }
-    y
+        /// The polynomial with these coefficients, the constant first (Horner).
+        #[inline(always)]
+        fn horner<I: Isa, const N: usize>(x: $t, coefficients: [$t; N]) -> $t {
+            let mut y = coefficients[N - 1];
+            let mut k = N - 1;
+            while k > 0 {
+                k -= 1;
+                y = fma::<I>(y, x, coefficients[k]);
+            }
+            y
+        }
+
+        #[inline(always)]
+        fn clamp(x: $t, low: $t, high: $t) -> $t {
+            let x = if x > high { high } else { x };
+            if x < low { low } else { x }
+        }
+
+        /// `y`, but the logarithm's value where `x` is not positive and finite.
+        #[inline(always)]
+        fn log_edges(x: $t, y: $t) -> $t {
+            let y = if x < $t::INFINITY { y } else { x };
+            let edge = if x == 0.0 { $t::NEG_INFINITY } else { $t::NAN };
+            if x > 0.0 { y } else { edge }
+        }
+
+        /// ln x.
+        #[inline(always)]
+        pub(super) fn log<I: Isa>(x: $t) -> $t {
+            let (e, f, y) = log_parts::<I>(x);
+            let low = fma::<I>(e, LN2_LOW, y) + f;
+            log_edges(x, fma::<I>(e, LN2_HIGH, low))
+        }
+
+        /// log2 x.
+        #[inline(always)]
+        pub(super) fn log2<I: Isa>(x: $t) -> $t {
+            const LOG2_E_LESS_1: $t = (std::f64::consts::LOG2_E - 1.0) as $t;
+            let (e, f, y) = log_parts::<I>(x);
+            let small = fma::<I>(f, LOG2_E_LESS_1, y * LOG2_E_LESS_1) + y;
+            log_edges(x, e + (f + small))
+        }
+    };
 }
+pub(super) use of_width;
+of_width!(f32);
 
 pub(super) const ROUND: f32 = 12_582_912.0;
 pub(super) const LN2_HIGH: f32 = 0.693_359_4; // 9 bits: times any exponent it is exact
@@ -61,12 +99,6 @@ fn exp_parts<I: Isa>(x: f32) -> (f32, i32) {
     let p = horner::<I, 5>(r, [c0, c1, c2, c3, c4]);
     let y = fma::<I>(p, r * r, r);
     (y, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
-}
-
-#[inline(always)]
-fn clamp(x: f32, low: f32, high: f32) -> f32 {
-    let x = if x > high { high } else { x };
-    if x < low { low } else { x }
 }
 
 /// e^x.
@@ -123,31 +155,6 @@ fn log_parts<I: Isa>(x: f32) -> (f32, f32, f32) {
     );
     let z = f * f;
     (e, f, fma::<I>(p * f, z, -0.5 * z))
-}
-
-/// `y`, but the logarithm's value where `x` is not positive and finite.
-#[inline(always)]
-fn log_edges(x: f32, y: f32) -> f32 {
-    let y = if x < f32::INFINITY { y } else { x };
-    let edge = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
-    if x > 0.0 { y } else { edge }
-}
-
-/// ln x.
-#[inline(always)]
-pub(super) fn log<I: Isa>(x: f32) -> f32 {
-    let (e, f, y) = log_parts::<I>(x);
-    let low = fma::<I>(e, LN2_LOW, y) + f;
-    log_edges(x, fma::<I>(e, LN2_HIGH, low))
-}
-
-/// log2 x.
-#[inline(always)]
-pub(super) fn log2<I: Isa>(x: f32) -> f32 {
-    const LOG2_E_LESS_1: f32 = 0.442_695_04;
-    let (e, f, y) = log_parts::<I>(x);
-    let small = fma::<I>(f, LOG2_E_LESS_1, y * LOG2_E_LESS_1) + y;
-    log_edges(x, e + (f + small))
 }
 
 /// Hyperbolic tangent, as m / (m + 2) with m = e^2|x| - 1: 2^n (e^r - 1) and

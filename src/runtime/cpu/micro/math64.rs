@@ -2,24 +2,9 @@
 //! without fused multiply-add; [`math`](super::math) says how arguments are reduced and polynomials were found.
 
 use crate::runtime::cpu::micro::isa::Isa;
+use crate::runtime::cpu::micro::math::of_width;
 
-/// `a·b + c`, in one rounding where the instruction set can.
-#[inline(always)]
-pub(super) fn fma<I: Isa>(a: f64, b: f64, c: f64) -> f64 {
-    if I::FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// The polynomial with these coefficients, the constant first (Horner).
-#[inline(always)]
-fn horner<I: Isa, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    let mut y = coefficients[N - 1];
-    let mut k = N - 1;
-    while k > 0 {
-        k -= 1;
-        y = fma::<I>(y, x, coefficients[k]);
-    }
-    y
-}
+of_width!(f64);
 
 /// Added to a number below 2^51, it leaves the nearest integer in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -48,12 +33,6 @@ fn scale(y: f64, n: u64) -> f64 {
     // Half of it, by a shift that knows no sign.
     let half = (n.wrapping_add(4096) >> 1).wrapping_sub(2048);
     y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
-}
-
-#[inline(always)]
-fn clamp(x: f64, low: f64, high: f64) -> f64 {
-    let x = if x > high { high } else { x };
-    if x < low { low } else { x }
 }
 
 /// (e^r - 1, n) with x = n·ln 2 + r and |r| <= ln 2 / 2.
@@ -149,31 +128,6 @@ fn log_parts<I: Isa>(x: f64) -> (f64, f64, f64) {
     let half = 0.5 * f * f;
     let y = fma::<I>(s, fma::<I>(p, z, half), -half);
     (e - if tiny { 54.0 } else { 0.0 }, f, y)
-}
-
-/// `y`, but the logarithm's value where `x` is not positive and finite.
-#[inline(always)]
-fn log_edges(x: f64, y: f64) -> f64 {
-    let y = if x < f64::INFINITY { y } else { x };
-    let edge = if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
-    if x > 0.0 { y } else { edge }
-}
-
-/// ln x.
-#[inline(always)]
-pub(super) fn log<I: Isa>(x: f64) -> f64 {
-    let (e, f, y) = log_parts::<I>(x);
-    let low = fma::<I>(e, LN2_LOW, y) + f;
-    log_edges(x, fma::<I>(e, LN2_HIGH, low))
-}
-
-/// log2 x.
-#[inline(always)]
-pub(super) fn log2<I: Isa>(x: f64) -> f64 {
-    const LOG2_E_LESS_1: f64 = 0.442_695_040_888_963_4;
-    let (e, f, y) = log_parts::<I>(x);
-    let small = fma::<I>(f, LOG2_E_LESS_1, y * LOG2_E_LESS_1) + y;
-    log_edges(x, e + (f + small))
 }
 
 /// Hyperbolic tangent, as m / (m + 2) with m = e^2|x| - 1: 2^n (e^r - 1) and 2^n - 1 have one sign
