@@ -456,21 +456,21 @@ mod tests {
     use super::super::kernels::private::Sealed;
     use super::*;
 
-    /// What is decided about `m` by `n` over a depth of 784 for two threads.
-    fn decided<R>(m: usize, n: usize, ask: impl Fn(&Job<'_, f32>) -> R) -> R {
+    /// What is decided about `m` by `n` over a depth of `k` for two threads.
+    fn decided<R>([m, n, k]: [usize; 3], ask: impl Fn(&Job<'_, f32>) -> R) -> R {
         let (batch, width) = (&|_: usize| 0, n as isize);
         let ptr = std::ptr::dangling::<f32>();
-        let a = Operand::Strided { ptr, row_stride: 784, depth_stride: 1, batch };
+        let a = Operand::Strided { ptr, row_stride: k as isize, depth_stride: 1, batch };
         let b = Operand::Strided { ptr, row_stride: 1, depth_stride: width, batch };
         let out = Output::Strided { ptr: ptr.cast_mut(), row_stride: width, col_stride: 1, batch };
-        let problem = Problem { batch: 1, m, n, k: 784, a, b, out };
+        let problem = Problem { batch: 1, m, n, k, a, b, out };
         ask(&Job::new(&problem, &<f32 as Sealed>::kernels()[0], 2))
     }
 
     #[test]
     fn tasks_divide_what_is_larger_to_copy() {
         let copied = |m: usize, n: usize| {
-            let grid = decided(m, n, |job| {
+            let grid = decided([m, n, 784], |job| {
                 assert!(!job.shares(), "each task copies for itself");
                 job.grid(0..1, 0..n, m)
             });
@@ -483,7 +483,8 @@ mod tests {
     #[test]
     fn tasks_that_share_copies_are_small() {
         for (m, tasks) in [(1024, 15), (512, 7), (257, 4)] {
-            let grid = decided(m, 1024, |job| {
+            // So few depths that even the widest tile's columns are shared.
+            let grid = decided([m, 1024, 256], |job| {
                 assert!(job.shares());
                 job.grid(0..1, 0..1024, job.shared_rows())
             });

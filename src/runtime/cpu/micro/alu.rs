@@ -186,25 +186,37 @@ fn asking<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
     micro::<Asking<O, T>>()
 }
 
-/// Sine and cosine: the vector loop, then the few elements beyond its range again.
+/// Sine and cosine: the fastest loop, then what is not near again.
 pub(super) struct Trig<O, T>(PhantomData<(O, T)>);
-impl<O: Map1<T, Out = T> + Periodic, T: Angle> Micro for Trig<O, T> {
+impl<O: Periodic<T>, T: Angle> Micro for Trig<O, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [T], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, T>(dst, a);
-        if a.iter().fold(false, |far, x| far | x.is_far()) {
-            for (d, &x) in dst.iter_mut().zip(a) {
-                if x.is_far() {
-                    *d = x.by(O::far);
-                }
+        if !a.iter().fold(true, |near, x| near & x.is_near::<I>()) {
+            for (dst, a) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)) {
+                beyond::<I, O, T>(dst, a);
             }
         }
     }
 }
 
-impl<O: Map1<f32, Out = f32> + Periodic> Elementwise for Trig<O, f32> {
+/// Computes what is not near once more.
+#[inline(always)]
+fn beyond<I: Isa, O: Periodic<T>, T: Angle>(dst: &mut [T], a: &[T]) {
+    let mut wide = [T::default(); REQUEST];
+    for (wide, &x) in wide.iter_mut().zip(a) {
+        *wide = O::wide::<I>(x);
+    }
+    for ((d, &x), wide) in dst.iter_mut().zip(a).zip(wide) {
+        if !x.is_near::<I>() {
+            *d = if x.is_wide() { wide } else { x.by(O::any) };
+        }
+    }
+}
+
+impl<O: Periodic<f32>> Elementwise for Trig<O, f32> {
     const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
 }
 

@@ -206,12 +206,33 @@ pub(super) fn erf<I: Isa>(x: f32) -> f32 {
 }
 
 /// Largest argument that [`sin`] and [`cos`] reduce accurately.
+pub(super) const fn near<I: Isa>() -> f32 {
+    // 2^13 quarters of a turn, if products are exact.
+    if I::FMA { 12_800.0 } else { TRIG_LIMIT }
+}
+
+/// Largest argument that [`sin_wide`] and [`cos_wide`] reduce accurately.
 pub(super) const TRIG_LIMIT: f32 = 1.0e6;
 
-/// (r, q) with x = q·π/2 + r and |r| <= π/4, in `f64`: the first 33 bits of
-/// π/2 times q are exact up to q = 2^20.
+/// (r, q) with x = q·π/2 + r and |r| <= π/4.
 #[inline(always)]
 fn quadrant<I: Isa>(x: f32) -> (f32, i32) {
+    if !I::FMA {
+        return quadrant_wide::<I>(x);
+    }
+    // All below what they stand for, so that -0 stays what it is.
+    const HALF_PI: [f32; 3] = [1.570_796_25, 7.549_789_4e-8, 5.390_302_5e-15];
+    let shifted = fma::<I>(x, std::f32::consts::FRAC_2_PI, ROUND);
+    let n = shifted - ROUND;
+    // The first rounds nothing: x and the product are multiples of 2^-24 or more, and their
+    // difference is below 1.
+    let r = fma::<I>(n, -HALF_PI[1], fma::<I>(n, -HALF_PI[0], x));
+    (fma::<I>(n, -HALF_PI[2], r), shifted.to_bits() as i32)
+}
+
+/// The same in `f64`: the first 33 bits of π/2 times q are exact up to q = 2^20.
+#[inline(always)]
+fn quadrant_wide<I: Isa>(x: f32) -> (f32, i32) {
     const ROUND64: f64 = 6_755_399_441_055_744.0;
     const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
     const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
@@ -224,7 +245,7 @@ fn quadrant<I: Isa>(x: f32) -> (f32, i32) {
 
 /// sin(r + q·π/2).
 #[inline(always)]
-fn sine_in_quadrant<I: Isa>(r: f32, q: i32) -> f32 {
+fn sine_in_quadrant<I: Isa>((r, q): (f32, i32)) -> f32 {
     let z = r * r;
     // (sin r / r - 1) / r² in r² on 0..(π/4)²: 3.6e-9 of sin r.
     let s = horner::<I, 3>(z, [-0.166_666_55, 0.008_332_176, -1.951_697_8e-4]);
@@ -237,18 +258,34 @@ fn sine_in_quadrant<I: Isa>(r: f32, q: i32) -> f32 {
     f32::from_bits(y.to_bits() ^ ((q as u32 & 2) << 30))
 }
 
-/// Sine, for |x| <= [`TRIG_LIMIT`] or not finite.
+/// The quadrant after.
 #[inline(always)]
-pub(super) fn sin<I: Isa>(x: f32) -> f32 {
-    let (r, q) = quadrant::<I>(x);
-    sine_in_quadrant::<I>(r, q)
+fn next((r, q): (f32, i32)) -> (f32, i32) {
+    (r, q.wrapping_add(1))
 }
 
-/// Cosine, for |x| <= [`TRIG_LIMIT`] or not finite.
+/// Sine, for |x| up to [`near`].
+#[inline(always)]
+pub(super) fn sin<I: Isa>(x: f32) -> f32 {
+    sine_in_quadrant::<I>(quadrant::<I>(x))
+}
+
+/// Cosine, for |x| up to [`near`].
 #[inline(always)]
 pub(super) fn cos<I: Isa>(x: f32) -> f32 {
-    let (r, q) = quadrant::<I>(x);
-    sine_in_quadrant::<I>(r, q.wrapping_add(1))
+    sine_in_quadrant::<I>(next(quadrant::<I>(x)))
+}
+
+/// Sine, for |x| up to [`TRIG_LIMIT`].
+#[inline(always)]
+pub(super) fn sin_wide<I: Isa>(x: f32) -> f32 {
+    sine_in_quadrant::<I>(quadrant_wide::<I>(x))
+}
+
+/// Cosine, for |x| up to [`TRIG_LIMIT`].
+#[inline(always)]
+pub(super) fn cos_wide<I: Isa>(x: f32) -> f32 {
+    sine_in_quadrant::<I>(next(quadrant_wide::<I>(x)))
 }
 
 /// The operand without its fraction. Without a rounding instruction, through

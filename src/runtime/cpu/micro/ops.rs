@@ -164,9 +164,9 @@ double! {
     Erf |x| math64::erf::<I>(x);
 }
 
-/// Sine, within the range that vectors reduce.
+/// Sine of what is near.
 pub(super) struct Sin;
-/// Cosine, within the range that vectors reduce.
+/// Cosine of what is near.
 pub(super) struct Cos;
 unary!(@impl Sin, f32, x, math::sin::<I>(x));
 unary!(@impl Cos, f32, x, math::cos::<I>(x));
@@ -175,35 +175,48 @@ double! {
     Cos |x| math64::cos::<I>(x);
 }
 
-/// A function of angles that vectors compute within a range.
-pub(super) trait Periodic {
+/// A function of angles, of which vectors compute most.
+pub(super) trait Periodic<T>: Map1<T, Out = T> {
+    /// The function of what is no more than wide.
+    fn wide<I: Isa>(x: T) -> T;
     /// The function of any angle.
-    fn far(x: f64) -> f64;
+    fn any(x: f64) -> f64;
 }
-impl Periodic for Sin {
-    fn far(x: f64) -> f64 {
-        x.sin()
-    }
+macro_rules! periodic {
+    ($($name:ident, $t:ty, $wide:path, $any:path;)*) => {$(
+        impl Periodic<$t> for $name {
+            #[inline(always)]
+            fn wide<I: Isa>(x: $t) -> $t { $wide(x) }
+            fn any(x: f64) -> f64 { $any(x) }
+        }
+    )*};
 }
-impl Periodic for Cos {
-    fn far(x: f64) -> f64 {
-        x.cos()
-    }
+periodic! {
+    Sin, f32, math::sin_wide::<I>, f64::sin;
+    Cos, f32, math::cos_wide::<I>, f64::cos;
+    Sin, f64, math64::sin::<I>, f64::sin;
+    Cos, f64, math64::cos::<I>, f64::cos;
 }
 
 /// A type of angles.
-pub(super) trait Angle: Copy {
-    /// Whether vectors do not reduce it.
-    fn is_far(self) -> bool;
+pub(super) trait Angle: Copy + Default {
+    /// Whether the fastest loop reduces it.
+    fn is_near<I: Isa>(self) -> bool;
+    /// Whether some loop does.
+    fn is_wide(self) -> bool;
     /// A function's value, rounded to the type.
     fn by(self, function: fn(f64) -> f64) -> Self;
 }
 macro_rules! angle {
-    ($($t:ty, $limit:expr;)*) => {$(
+    ($($t:ty, $near:expr, $wide:expr;)*) => {$(
         impl Angle for $t {
             #[inline(always)]
-            fn is_far(self) -> bool {
-                self.abs() > $limit
+            fn is_near<I: Isa>(self) -> bool {
+                self.abs() <= $near
+            }
+            #[inline(always)]
+            fn is_wide(self) -> bool {
+                self.abs() <= $wide
             }
             fn by(self, function: fn(f64) -> f64) -> Self {
                 function(f64::from(self)) as $t
@@ -212,6 +225,6 @@ macro_rules! angle {
     )*};
 }
 angle! {
-    f32, math::TRIG_LIMIT;
-    f64, math64::TRIG_LIMIT;
+    f32, math::near::<I>(), math::TRIG_LIMIT;
+    f64, math64::TRIG_LIMIT, math64::TRIG_LIMIT;
 }

@@ -172,7 +172,7 @@ pub fn foresee_strided(program: &mut Program) {
     let Some(inner) = program.loops[0].last().copied() else { return };
     let Program { bodies, addresses, col, loops, .. } = program;
     let Some(col) = *col else { return };
-    // Of windows that share lines of the cache the first has them brought.
+    // Windows that share lines of the cache would ask for the same ones again and again.
     let within = |steps: &[i64]| {
         let mut inside = loops[1..].iter().flatten().map(|axis| steps[axis.axis.index()]);
         inside.any(|step| step != 0 && step.abs() < NEAR)

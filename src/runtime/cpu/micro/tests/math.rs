@@ -39,7 +39,7 @@ fn arguments() -> Vec<f32> {
         x.extend((0..20_000).map(|_| ((rng.unit() - 0.5) * range) as f32));
     }
     // Around the multiples of π/2 and 1, where sine and logarithm vanish.
-    for k in 0..4000 {
+    for k in 0..8200 {
         let near = (f64::from(k) * std::f64::consts::FRAC_PI_2) as f32;
         x.extend([
             near.next_down(),
