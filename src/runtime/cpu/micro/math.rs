@@ -221,7 +221,7 @@ fn quadrant<I: Isa>(x: f32) -> (f32, i32) {
         return quadrant_wide::<I>(x);
     }
     // All below what they stand for, so that -0 stays what it is.
-    const HALF_PI: [f32; 3] = [1.570_796_25, 7.549_789_4e-8, 5.390_302_5e-15];
+    const HALF_PI: [f32; 3] = [1.570_796_3, 7.549_789_4e-8, 5.390_302_5e-15];
     let shifted = fma::<I>(x, std::f32::consts::FRAC_2_PI, ROUND);
     let n = shifted - ROUND;
     // The first rounds nothing: x and the product are multiples of 2^-24 or more, and their
