@@ -14,10 +14,10 @@ use crate::runtime::cpu::micro::{MicroFn, Operands, view, view_mut};
 pub const TERMS: RangeInclusive<usize> = 3..=24;
 
 /// Bytes from a coefficient to the next.
-pub const APART: usize = size_of::<u64>();
+const APART: usize = size_of::<u64>();
 
-/// A polynomial of so many terms of vector `a`, whose coefficients lie at `b`, that of the highest power
-/// first; `None` where there is no loop.
+/// A polynomial of so many terms of vector `a`, whose coefficients lie at `b`, eight bytes apart, that of the
+/// highest power first; `None` where there is no loop.
 ///
 /// On `F32`, the 16-bit floats' register form, and `F64`.
 pub fn polynomial(terms: usize, dtype: DType) -> Option<MicroFn> {

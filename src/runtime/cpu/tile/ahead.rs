@@ -255,6 +255,8 @@ mod tests {
     use crate::runtime::cpu::tile::compile;
     use crate::tensor::Tensor;
     use crate::tensor::norm::NormOpts;
+    use crate::tensor::pool::AvgPoolOpts;
+    use crate::tensor::slicing::r;
 
     /// What the costly operations of a kernel's passes ask for, in bytes after what is at work.
     fn asked(y: &Tensor) -> Vec<usize> {
@@ -265,6 +267,23 @@ mod tests {
             _ => None,
         };
         program.bodies.iter().flat_map(|body| &body.steps).filter_map(asks).collect()
+    }
+
+    /// How far ahead strided loads ask, in elements.
+    fn strided(y: &Tensor) -> Vec<i64> {
+        let report = y.plan().expect("a plan");
+        let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
+        let strided = |load: &&Load| matches!(load.line, Line::Strided(_));
+        loads(&program).filter(strided).map(|load| load.ahead).collect()
+    }
+
+    #[test]
+    fn strided_loads_ask_for_the_next_tile_unless_windows_share_it() {
+        let image = Tensor::from_vec(vec![1f32; 2 * 64 * 64], [2, 64, 64], ());
+        let apart = strided(&(image.i((.., .., r(0, 64).step(2))) * 2.0));
+        assert!(!apart.is_empty() && apart.iter().all(|&ahead| ahead > 0), "{apart:?}");
+        let pooled = strided(&image.avg_pool2d(3, AvgPoolOpts::default().stride(2)));
+        assert!(!pooled.is_empty() && pooled.iter().all(|&ahead| ahead == 0), "{pooled:?}");
     }
 
     #[test]

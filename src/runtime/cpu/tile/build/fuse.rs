@@ -297,7 +297,7 @@ impl Builder<'_> {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
             Pattern::Products(operands) => Some(self.products(id, operands, dtype)),
             Pattern::Choice(inner) => Some(self.choice(id, inner, dtype)),
-            Pattern::Polynomial(x) => Some(self.polynomial(id, x, dtype)),
+            Pattern::Polynomial(x) => self.polynomial(id, x, dtype),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
                 Some(self.apply(&slots, dtype, |forms| {

@@ -14,7 +14,7 @@ pub(super) struct Horner {
     /// Its products and sums, but for the last sum.
     pub inner: SmallVec<[ExprId; 24]>,
     /// Its coefficients, that of the highest power first.
-    pub coefficients: SmallVec<[ExprId; 24]>,
+    pub coefficients: SmallVec<[Scalar; 24]>,
 }
 
 /// The polynomial that a sum ends, and what it is one of.
@@ -35,8 +35,8 @@ fn horner_of(kernel: &Kernel, top: ExprId, x: ExprId) -> Option<Horner> {
         if a != x && b != x {
             return None;
         }
-        if let Expr::Const(_) = kernel.expr(sum) {
-            found.coefficients.push(sum);
+        if let Some(highest) = number(kernel, sum) {
+            found.coefficients.push(highest);
             found.coefficients.reverse();
             return Some(found);
         }
@@ -46,41 +46,36 @@ fn horner_of(kernel: &Kernel, top: ExprId, x: ExprId) -> Option<Horner> {
 }
 
 /// The factors of a product, it itself, and the number of a sum of both.
-fn last_term(kernel: &Kernel, sum: ExprId) -> Option<([ExprId; 2], ExprId, ExprId)> {
+fn last_term(kernel: &Kernel, sum: ExprId) -> Option<([ExprId; 2], ExprId, Scalar)> {
     let Expr::Alu(AluOp::Add, [a, b, _]) = *kernel.expr(sum) else { return None };
-    let number = |id: ExprId| matches!(kernel.expr(id), Expr::Const(_));
-    let (product, coefficient) = if number(b) { (a, b) } else { (b, a) };
+    let (product, coefficient) = match number(kernel, b) {
+        Some(coefficient) => (a, coefficient),
+        None => (b, number(kernel, a)?),
+    };
     match *kernel.expr(product) {
-        Expr::Alu(AluOp::Mul, [x, y, _]) if number(coefficient) => Some(([x, y], product, coefficient)),
+        Expr::Alu(AluOp::Mul, [x, y, _]) => Some(([x, y], product, coefficient)),
+        _ => None,
+    }
+}
+
+/// The value of a constant.
+fn number(kernel: &Kernel, id: ExprId) -> Option<Scalar> {
+    match *kernel.expr(id) {
+        Expr::Const(bits) => Some(Scalar::from_bits(bits, kernel.exprs[id.index()].dtype)),
         _ => None,
     }
 }
 
 impl Builder<'_> {
     /// A polynomial that [`horner`] found.
-    pub(super) fn polynomial(&mut self, id: ExprId, x: ExprId, dtype: DType) -> Slot {
-        let Some(Horner { coefficients, .. }) = horner_of(self.kernel, id, x) else {
-            panic!("{id:?} is no polynomial")
-        };
+    pub(super) fn polynomial(&mut self, id: ExprId, x: ExprId, dtype: DType) -> Option<Slot> {
+        let Horner { coefficients, .. } = horner_of(self.kernel, id, x)?;
+        let function = micro::polynomial(coefficients.len(), dtype)?;
         let x = self.slot_of(x);
-        let numbers = self.numbers(&coefficients);
-        self.apply(&[x, numbers], dtype, |_| {
-            let function = micro::polynomial(coefficients.len(), dtype);
-            let function = function.unwrap_or_else(|| panic!("no polynomials of {dtype}"));
-            Operation { function, name: "polynomial", variants: None }
-        })
-    }
-
-    /// The slot of the first of some numbers that lie one after another.
-    fn numbers(&mut self, numbers: &[ExprId]) -> Slot {
-        let slots = numbers.iter().map(|&id| {
-            let Expr::Const(bits) = *self.kernel.expr(id) else { panic!("{id:?} is no number") };
-            let dtype = self.kernel.exprs[id.index()].dtype;
-            let bits = Scalar::from_bits(bits, dtype).to_bits(dtype.compute());
-            // Constants that are made one after another lie so.
-            self.slot(Place::Constant(0, bits), Class::SCALAR, dtype)
-        });
-        let slots: Vec<Slot> = slots.collect();
-        slots[0]
+        // Constants that are made one after another lie so.
+        let number = |value: &Scalar| Place::Constant(0, value.to_bits(dtype.compute()));
+        let slots = coefficients.iter().map(|value| self.slot(number(value), Class::SCALAR, dtype));
+        let first = slots.min()?;
+        Some(self.apply(&[x, first], dtype, |_| Operation { function, name: "polynomial", variants: None }))
     }
 }
