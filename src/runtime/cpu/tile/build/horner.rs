@@ -1,4 +1,4 @@
-//! Polynomials with constant coefficients, which are one loop whatever their degree.
+//! Polynomials with constant coefficients, which are one loop (`micro/polynomial.rs`).
 
 use smallvec::SmallVec;
 
