@@ -9,7 +9,8 @@ use crate::grad::pull_back::{Flow, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
 use crate::ir::history::GradCell;
-use crate::ir::pending::{Pending, register};
+use crate::ir::pending::{Pending, register, share_work};
+use crate::plan;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::options::{options, some};
@@ -196,10 +197,14 @@ impl Tensor {
     /// computes them, and this tensor, with it. The graph can be gone through
     /// once.
     ///
+    /// Gradients add up whichever threads take them. Those of an earlier pass over other work, such as the
+    /// batch before, are computed now, so that no more than one batch is held.
+    ///
     /// # Errors
     /// A recorded mistake; a tensor with more elements, or one that depends on
     /// nothing that requires gradients, or whose graph has been gone through;
-    /// an operation without a gradient. No gradient then changes.
+    /// an operation without a gradient; what computing the earlier gradients says, which are then
+    /// forgotten. No other gradient then changes.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         backward(Span::caller(), self, &GradOpts::default())
@@ -222,7 +227,7 @@ impl Tensor {
     /// Forgets the gradients so far.
     pub fn zero_grad(&self) {
         if let Some(cell) = self.peek().and_then(|node| node.grad_cell()) {
-            drop(cell.replace(None));
+            cell.replace(None);
         }
     }
 }
@@ -233,6 +238,7 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     let tape = Tape::below(&[root], &[]);
     not_released(span, &tape)?;
     let sources: Vec<Arc<Node>> = tape.nodes.iter().filter(|node| node.is_parameter()).cloned().collect();
+    compute_earlier(span, root, &sources)?;
     let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
     let found = sources.iter().zip(flows).filter_map(|(source, flow)| match flow {
         Flow::Cotangent(gradient) => Some((source.grad_cell()?, gradient)),
@@ -240,18 +246,37 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     });
     without_grad(|| accumulate(span, found))?;
     let cells = sources.iter().filter_map(|source| source.grad_cell());
-    let gradients = cells.map(|cell| Pending::Held(Arc::<GradCell>::downgrade(&cell)));
-    register(gradients.chain([Pending::Node(Arc::downgrade(root))]));
+    let gradients = cells.map(|cell| Pending::Gradient(Arc::<GradCell>::downgrade(&cell)));
+    register(gradients.chain([Pending::root(root)]));
     if !opts.retain_graph {
         tape.nodes.iter().filter(|node| !node.history().is_empty()).for_each(|node| node.release_history());
     }
     Ok(())
 }
 
-/// Adds gradients to those that cells hold, packed, so that they lie side by
-/// side in memory and optimizers can work on all of them at once.
+/// Adds gradients to those that cells hold, each in one go, whatever other threads add meanwhile.
 fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) -> Result<()> {
     let site = Site { name: "grad", span };
+    let mut left = together(site, found);
+    while !left.is_empty() {
+        let held: Vec<Option<Arc<Node>>> = left.iter().map(|(cell, _)| cell.get()).collect();
+        let sums = sums(site, &left, &held)?;
+        let mut refused = Vec::new();
+        for ((cell, gradient), (held, sum)) in left.into_iter().zip(held.iter().zip(sums)) {
+            if !cell.replace_if(held.as_ref(), sum) {
+                refused.push((cell, gradient));
+            }
+        }
+        left = refused;
+    }
+    Ok(())
+}
+
+/// The gradients by cell; those of one cell are added up.
+fn together(
+    site: Site,
+    found: impl Iterator<Item = (Arc<GradCell>, Tensor)>,
+) -> Vec<(Arc<GradCell>, Tensor)> {
     let mut cells: Vec<(Arc<GradCell>, Tensor)> = Vec::new();
     let mut known: NodeMap<usize> = NodeMap::default();
     for (cell, gradient) in found {
@@ -266,11 +291,17 @@ fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) 
             }
         }
     }
-    let held: Vec<Option<Tensor>> = cells.iter().map(|(cell, _)| cell.get().map(Tensor::from_node)).collect();
+    cells
+}
+
+/// What cells hold and the new gradients, added up: packed, so that they lie side by
+/// side in memory and optimizers can work on all of them at once.
+fn sums(site: Site, cells: &[(Arc<GradCell>, Tensor)], held: &[Option<Arc<Node>>]) -> Result<Vec<Arc<Node>>> {
+    let held: Vec<Option<Tensor>> = held.iter().map(|node| node.clone().map(Tensor::from_node)).collect();
     let keys = cells.iter().zip(&held).map(|((_, new), held)| {
         (new.dtype(), new.device(), held.as_ref().map(|held| (held.dtype(), held.device())))
     });
-    let mut sums: Vec<(usize, Arc<Node>)> = Vec::new();
+    let mut sums: Vec<Option<Arc<Node>>> = vec![None; cells.len()];
     for members in alike(keys) {
         let new: Vec<Tensor> = members.iter().map(|&i| cells[i].1.clone()).collect();
         let old: Vec<Tensor> = members.iter().filter_map(|&i| held[i].clone()).collect();
@@ -279,11 +310,23 @@ fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) 
         let whole = pack.whole(&new)?;
         let sum = if old.is_empty() { whole } else { site.add(&pack.whole(&old)?, &whole) };
         for (number, &i) in members.iter().enumerate() {
-            sums.push((i, pack.part(&sum, number).node()?.clone()));
+            sums[i] = Some(pack.part(&sum, number).node()?.clone());
         }
     }
-    sums.into_iter().for_each(|(i, sum)| drop(cells[i].0.replace(Some(sum))));
-    Ok(())
+    Ok(sums.into_iter().flatten().collect())
+}
+
+/// Computes the gradients that earlier backward passes left, unless this one shares work with them: what
+/// batches need would be held until all are computed, and gains nothing from being computed together.
+fn compute_earlier(span: Span, root: &Arc<Node>, sources: &[Arc<Node>]) -> Result<()> {
+    let cells = sources.iter().filter_map(|source| source.grad_cell());
+    let lazy = |sum: &Arc<Node>| sum.value().is_none() && !sum.ty().device.is_meta();
+    let left = cells.filter_map(|cell| Some((cell.get().filter(lazy)?, cell.is_long())));
+    let (left, long): (Vec<Arc<Node>>, Vec<bool>) = left.unzip();
+    if left.is_empty() || (!long.contains(&true) && share_work(std::slice::from_ref(root), &left)) {
+        return Ok(());
+    }
+    plan::realize(&left, span)
 }
 
 /// `forward` of the inputs, with a gradient of the caller's: `rule` maps the

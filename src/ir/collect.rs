@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::base::Span;
+use crate::ir::claim::Deadlock;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::node::Node;
 use crate::ir::op::Op;
@@ -24,6 +25,8 @@ pub struct Collected {
     operands: Vec<NodeId>,
     /// By node: where its operands end.
     ends: Vec<usize>,
+    /// Operations whose values are worth keeping ([`Node::is_kept`]).
+    kept: Vec<NodeId>,
     graph: OnceCell<Graph>,
 }
 
@@ -50,12 +53,15 @@ const NO_NUMBER: NodeId = NodeId(u32::MAX);
 /// below a node that is computed from few.
 const MOST_FORESEEN: usize = 256;
 
-/// Numbers the nodes below `outputs`.
-pub fn collect(outputs: &[Arc<Node>]) -> Collected {
+/// Numbers the nodes below `outputs`. Waits for those that other threads compute.
+///
+/// # Errors
+/// One whose computation waits for this thread.
+pub fn collect(outputs: &[Arc<Node>]) -> Result<Collected, Deadlock> {
     let deepest = outputs.iter().map(|output| output.depth() as usize + 1).max().unwrap_or(0);
     let mut collection = Collection::with_capacity(deepest.min(MOST_FORESEEN));
-    let outputs = outputs.iter().map(|output| collection.add_output(output)).collect();
-    collection.finish(outputs)
+    let outputs = outputs.iter().map(|output| collection.add_output(output)).collect::<Result<_, _>>()?;
+    Ok(collection.finish(outputs))
 }
 
 /// A collection on the way. Every realize pays for each edge of its graph here, so an edge is
@@ -86,17 +92,17 @@ impl Collection {
     }
 
     /// Numbers an output and what is below it; returns its number.
-    fn add_output(&mut self, output: &Arc<Node>) -> NodeId {
+    fn add_output(&mut self, output: &Arc<Node>) -> Result<NodeId, Deadlock> {
         let place = self.meet(output);
         self.pending.push(Visit::Reach(place));
         while let Some(visit) = self.pending.pop() {
             match visit {
-                Visit::Reach(place) if self.met[place as usize].number == NO_NUMBER => self.reach(place),
+                Visit::Reach(place) if self.met[place as usize].number == NO_NUMBER => self.reach(place)?,
                 Visit::Reach(_) => {}
                 Visit::Number(place) => self.number(place),
             }
         }
-        self.met[place as usize].number
+        Ok(self.met[place as usize].number)
     }
 
     /// The place of a node that an edge, or the caller's list, leads to.
@@ -115,11 +121,11 @@ impl Collection {
 
     /// Leaves a node to be numbered after its operands, the first of them first. One
     /// that has a value needs none.
-    fn reach(&mut self, place: u32) {
+    fn reach(&mut self, place: u32) -> Result<(), Deadlock> {
         // Not in the list while that grows.
-        let Some(node) = self.nodes[place as usize].take() else { return };
+        let Some(node) = self.nodes[place as usize].take() else { return Ok(()) };
         let first = self.operands.len();
-        let operands = node.operands();
+        let operands = node.operands_to_compute()?;
         // Looked at under the lock: a value set meanwhile empties the list.
         if node.value().is_none() {
             for operand in operands.iter() {
@@ -130,11 +136,13 @@ impl Collection {
         drop(operands);
         self.nodes[place as usize] = Some(node);
         if first == self.operands.len() {
-            return self.number(place);
+            self.number(place);
+            return Ok(());
         }
         self.met[place as usize].operands = (first as u32, self.operands.len() as u32);
         self.pending.push(Visit::Number(place));
         self.pending.extend(self.operands[first..].iter().rev().map(|&operand| Visit::Reach(operand)));
+        Ok(())
     }
 
     #[inline]
@@ -174,7 +182,12 @@ impl Collected {
         // A value set since the operands were read makes a leaf all the same.
         match node.value() {
             Some(_) => self.leaves.push(NodeId(self.nodes.len() as u32)),
-            None => self.operands.extend(operands),
+            None => {
+                self.operands.extend(operands);
+                if node.is_kept() {
+                    self.kept.push(NodeId(self.nodes.len() as u32));
+                }
+            }
         }
         self.ends.push(self.operands.len());
         self.nodes.push(node);
@@ -188,6 +201,55 @@ impl Collected {
     /// The leaves' numbers, in the order of their parameters.
     pub fn leaf_ids(&self) -> &[NodeId] {
         &self.leaves
+    }
+
+    /// Operations whose values are to be kept: whose node says so, and is held by more than the edges of this
+    /// graph. A constant is computed anew wherever it is read, at no cost.
+    pub fn kept(&self) -> Vec<Arc<Node>> {
+        if self.kept.is_empty() {
+            return Vec::new();
+        }
+        let edges = self.edges();
+        let held = |id: &&NodeId| Arc::strong_count(&self.nodes[id.index()]) > edges[id.index()] as usize + 1;
+        let wanted = self.kept.iter().filter(held).filter(|id| !self.outputs.contains(id));
+        wanted.filter(|&&id| !self.is_constant(id)).map(|id| self.nodes[id.index()].clone()).collect()
+    }
+
+    /// Operations that the gradients of some losses may ask for, once they are there.
+    pub fn asked_later(&self, losses: &[Arc<Node>]) -> Vec<NodeId> {
+        let mut to_do = losses.to_vec();
+        let mut asked: NodeMap<()> = NodeMap::default();
+        while let Some(node) = to_do.pop() {
+            let below =
+                node.history().into_iter().filter(|node| node.value().is_none() && node.has_gradient());
+            to_do.extend(below.filter(|node| asked.insert(key(node), ()).is_none()));
+        }
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let ids = (0..).map(NodeId).zip(&self.nodes).filter(|(id, _)| !self.outputs.contains(id));
+        ids.filter(|(_, node)| asked.contains_key(&key(node))).map(|(id, _)| id).collect()
+    }
+
+    /// By node: how many operands it is.
+    pub fn edges(&self) -> Vec<u32> {
+        let mut edges = vec![0; self.nodes.len()];
+        self.operands.iter().for_each(|operand| edges[operand.index()] += 1);
+        edges
+    }
+
+    /// Whether a node is one number everywhere, or a ramp of them, perhaps moved.
+    fn is_constant(&self, mut id: NodeId) -> bool {
+        let moves = |op: &Op| {
+            matches!(
+                op,
+                Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Flip(_) | Op::Copy(_)
+            )
+        };
+        while let ([below, ..], true) = (self.operands(id), moves(self.nodes[id.index()].op())) {
+            id = *below;
+        }
+        matches!(self.nodes[id.index()].op(), Op::Const(..) | Op::Arg(..) | Op::Iota(..))
     }
 
     /// The numbers of a node's operands.
@@ -242,7 +304,10 @@ impl Collected {
 
 /// The dense graph of a closed body: its parameters keep their numbers.
 pub fn collect_body(results: &[Arc<Node>]) -> Graph {
-    collect(results).into_graph()
+    match collect(results) {
+        Ok(collected) => collected.into_graph(),
+        Err(Deadlock) => panic!("the nodes of a body are computed by nobody"),
+    }
 }
 
 fn key(node: &Arc<Node>) -> usize {
@@ -303,7 +368,7 @@ mod tests {
         let (a, b) = (number(1.0), number(2.0));
         let difference = node(Op::Alu(AluOp::Sub), &[&b, &a]);
         let product = node(Op::Alu(AluOp::Mul), &[&a, &difference]);
-        let collected = collect(&[product.clone(), difference.clone(), product]);
+        let collected = collect(&[product.clone(), difference.clone(), product]).unwrap();
         // a, b, b - a, a (b - a).
         assert_eq!(numbers(&collected), [vec![], vec![], vec![1, 0], vec![0, 2]]);
         assert_eq!(collected.outputs, [NodeId(3), NodeId(2), NodeId(3)]);
@@ -316,8 +381,8 @@ mod tests {
         let top = |sum: &Arc<Node>| node(Op::Alu(AluOp::Mul), &[sum, &node(Op::Alu(AluOp::Neg), &[sum])]);
         let held = sum();
         let twice = node(Op::Alu(AluOp::Add), &[&held, &held]);
-        assert_eq!(numbers(&collect(&[twice])), [vec![], vec![], vec![0, 1], vec![2, 2]]);
-        let (held, let_go) = (collect(&[top(&held)]), collect(&[top(&sum())]));
+        assert_eq!(numbers(&collect(&[twice]).unwrap()), [vec![], vec![], vec![0, 1], vec![2, 2]]);
+        let (held, let_go) = (collect(&[top(&held)]).unwrap(), collect(&[top(&sum())]).unwrap());
         assert_eq!(numbers(&held), numbers(&let_go));
         assert_eq!(numbers(&held), [vec![], vec![], vec![0, 1], vec![2], vec![2, 3]]);
     }

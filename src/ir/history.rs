@@ -3,11 +3,13 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::Result;
 use crate::ir::node::{Node, Operands};
 use crate::ir::pending::Holder;
+use crate::ir::version::Versions;
 
 /// A vector-Jacobian product in place of the primitives' own.
 pub trait Rule: Send + Sync {
@@ -43,24 +45,67 @@ impl fmt::Debug for Override {
 /// are the same parameter, whatever tensor it holds at the time.
 #[derive(Default)]
 pub struct GradCell {
-    sum: Mutex<Option<Arc<Node>>>,
+    sum: Mutex<Versions<Option<Arc<Node>>>>,
+    /// Gradients in the sum since it was computed.
+    added: AtomicUsize,
 }
+
+/// Gradients in a sum that is not computed before it counts as long.
+const LONG: usize = 8;
 
 impl GradCell {
     /// The sum so far.
     pub fn get(&self) -> Option<Arc<Node>> {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().now().clone()
     }
-    /// Replaces the sum; returns the old one, so that a long graph is not
-    /// dropped under the lock.
-    pub fn replace(&self, sum: Option<Arc<Node>>) -> Option<Arc<Node>> {
-        std::mem::replace(&mut *self.sum.lock().unwrap_or_else(PoisonError::into_inner), sum)
+    /// Replaces the sum.
+    pub fn replace(&self, sum: Option<Arc<Node>>) {
+        let released = self.lock().put(sum);
+        drop(released);
+    }
+    /// Replaces the sum if it is `held` still; says whether.
+    pub fn replace_if(&self, held: Option<&Arc<Node>>, sum: Arc<Node>) -> bool {
+        let mut cell = self.lock();
+        if cell.now().as_ref().map(Arc::as_ptr) != held.map(Arc::as_ptr) {
+            return false;
+        }
+        let added = if held.is_some_and(|held| held.value().is_none()) {
+            self.added.load(Ordering::Relaxed)
+        } else {
+            0
+        };
+        self.added.store(added + 1, Ordering::Relaxed);
+        let released = cell.put(Some(sum));
+        drop(cell);
+        drop(released);
+        true
+    }
+    /// Whether the sum holds many gradients that are not computed.
+    pub fn is_long(&self) -> bool {
+        self.added.load(Ordering::Relaxed) >= LONG
+    }
+    fn lock(&self) -> MutexGuard<'_, Versions<Option<Arc<Node>>>> {
+        // Every change is whole, so a poisoned lock holds a whole cell.
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Holder for GradCell {
     fn held(&self) -> Option<Arc<Node>> {
         self.get()
+    }
+    fn before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().before()
+    }
+    fn take_before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().take_before()
+    }
+    fn restore(&self, before: Option<Arc<Node>>) {
+        self.lock().restore(before);
+    }
+    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>) {
+        let released = self.lock().fall_back(node, before);
+        drop(released);
     }
 }
 

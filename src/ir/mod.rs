@@ -8,6 +8,7 @@
 
 pub mod alu;
 pub mod buffer;
+pub mod claim;
 pub mod collect;
 pub mod graph;
 pub mod history;
@@ -24,8 +25,10 @@ pub mod print;
 pub mod rewrite;
 pub mod simplify;
 pub mod special;
+mod sync;
 pub mod ty;
 pub mod verify;
+pub mod version;
 
 pub use alu::AluOp;
 pub use buffer::{Buffer, Layout, Leaf, Reclaim};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceBox;
@@ -16,6 +16,12 @@ use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
 use crate::ir::op::Op;
 use crate::ir::ty::Type;
+
+mod claimed;
+#[cfg(test)]
+mod tests;
+
+pub use claimed::NodeClaims;
 
 /// The operands of a node.
 pub type Operands = SmallVec<[Arc<Node>; 3]>;
@@ -33,8 +39,10 @@ pub struct Node {
     span: Span,
     depth: u32,
     tracked: bool,
-    /// Whether gradients accumulate here.
-    parameter: AtomicBool,
+    /// Whether a realize is computing it: see [`crate::ir::claim`].
+    claimed: AtomicBool,
+    /// What else is known of it, of [`PARAMETER`], [`KEPT`] and [`ROOT`].
+    marks: AtomicU8,
     // Boxed: most nodes of a fused graph never have a value.
     value: OnceBox<Leaf>,
     edges: Mutex<Edges>,
@@ -45,16 +53,23 @@ pub struct Node {
 const LARGEST: usize = 120;
 const _: () = assert!(size_of::<Node>() + 2 * size_of::<usize>() <= LARGEST);
 
+/// Gradients accumulate here.
+const PARAMETER: u8 = 1;
+/// Its value is kept once it is computed for another's sake, if anybody holds it.
+const KEPT: u8 = 2;
+/// A thread may still ask for it that holds it weakly.
+const ROOT: u8 = 4;
+
 /// Places of nodes that a thread keeps for its next ones: 120 KiB.
-const KEPT: usize = 1024;
+const PLACES: usize = 1024;
 
 thread_local! {
-    static SHELF: Shelf<Node> = const { Shelf::new(KEPT) };
+    static SHELF: Shelf<Node> = const { Shelf::new(PLACES) };
 }
 
 /// What lies below a node.
 #[derive(Debug, Default)]
-struct Edges {
+pub struct Edges {
     /// What the node is computed from; empty once it is.
     operands: Operands,
     /// What few nodes have.
@@ -145,18 +160,21 @@ impl Node {
     /// Finds out what follows from a new node's operands.
     #[inline(always)]
     fn finish(&mut self) {
-        let Node { op, ty, depth, tracked, edges, .. } = self;
+        let Node { op, ty, depth, tracked, edges, marks, .. } = self;
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
         let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
         *tracked = passes && ty.dtype.is_float() && tracking();
         *depth = longest(operands);
+        if let Op::Copy(_) = op {
+            *marks.get_mut() = KEPT;
+        }
         self.count();
     }
 
     /// Leaves the place of a node to a later one: without what holds memory, but for its type.
     fn shelve(mut node: Sole<Node>) {
-        let Node { op, parameter, value, .. } = &mut *node;
-        (*op, *parameter, *value) = (Op::After, AtomicBool::new(false), OnceBox::new());
+        let Node { op, marks, value, .. } = &mut *node;
+        (*op, *marks, *value) = (Op::After, AtomicU8::new(0), OnceBox::new());
         // A thread that is ending drops nodes too: then it is dropped.
         let _ = SHELF.try_with(|shelf| shelf.put(node));
     }
@@ -164,8 +182,9 @@ impl Node {
     /// A node without operands and value.
     #[inline(always)]
     fn alone(op: Op, ty: Type, span: Span) -> Node {
-        let (parameter, value, edges) = (AtomicBool::new(false), OnceBox::new(), Mutex::default());
-        Node { op, ty, span, depth: 0, tracked: false, parameter, value, edges }
+        let (claimed, marks) = (AtomicBool::new(false), AtomicU8::new(0));
+        let (value, edges) = (OnceBox::new(), Mutex::default());
+        Node { op, ty, span, depth: 0, tracked: false, claimed, marks, value, edges }
     }
 
     /// Counts a node among those to be computed, if it is one.
@@ -200,6 +219,7 @@ impl Node {
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
         (node.tracked, node.depth) = (self.tracked, longest(&edges.operands));
+        *node.marks.get_mut() = self.marks.load(Ordering::Relaxed) & KEPT;
         *node.edges_mut() = edges;
         node.count();
         Arc::new(node)
@@ -225,11 +245,6 @@ impl Node {
     pub fn value(&self) -> Option<&Leaf> {
         self.value.get()
     }
-    /// The operands; empty once realized. Hold the guard briefly.
-    pub fn operands(&self) -> OperandsGuard<'_> {
-        OperandsGuard(self.edges())
-    }
-
     fn edges_mut(&mut self) -> &mut Edges {
         self.edges.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,7 +278,38 @@ impl Node {
     }
     /// Whether gradients accumulate here.
     pub fn is_parameter(&self) -> bool {
-        self.parameter.load(Ordering::Acquire)
+        self.is(PARAMETER)
+    }
+    /// Whether a realize that computes it on the way keeps its value, if anybody holds it: what was put into
+    /// a cell, and transfers.
+    pub fn is_kept(&self) -> bool {
+        self.is(KEPT)
+    }
+    /// Marks the node as one whose value is kept.
+    pub fn keep(&self) {
+        self.mark(KEPT);
+    }
+    /// Whether a thread may ask for it that holds it weakly.
+    pub fn is_root(&self) -> bool {
+        self.is(ROOT)
+    }
+    /// Marks the node as one that is held weakly, and still asked for.
+    pub fn mark_root(&self) {
+        self.mark(ROOT);
+    }
+    /// Whether it holds on to its operands, for gradients, once it has a value.
+    pub fn remembers(&self) -> bool {
+        self.tracked && self.edges().history().is_none()
+    }
+    /// Whether gradients can pass the node, and have not been taken.
+    pub fn has_gradient(&self) -> bool {
+        self.tracked && !self.is_released()
+    }
+    fn is(&self, mark: u8) -> bool {
+        self.marks.load(Ordering::Acquire) & mark != 0
+    }
+    fn mark(&self, mark: u8) {
+        self.marks.fetch_or(mark, Ordering::Release);
     }
     /// Where gradients of this node accumulate, if it is a parameter.
     pub fn grad_cell(&self) -> Option<Arc<GradCell>> {
@@ -273,7 +319,7 @@ impl Node {
     /// first cell stays.
     pub fn set_grad_cell(&self, cell: Arc<GradCell>) {
         self.edges().rare().cell.get_or_insert(cell);
-        self.parameter.store(true, Ordering::Release);
+        self.mark(PARAMETER);
     }
     /// The rule that stands in place of the primitive's.
     pub fn rule(&self) -> Option<Override> {
@@ -374,81 +420,5 @@ fn drop_all(mut pending: Pending) {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::{DType, Device};
-    use crate::ir::alu::AluOp;
-    use crate::ir::buffer::{Buffer, Layout, Reclaim};
-
-    fn ty() -> Type {
-        Type::new([2], DType::F32, Device::cpu())
-    }
-
-    fn number() -> Arc<Node> {
-        Node::new(Op::Const(0.0.into(), DType::F32, Device::cpu()), ty(), Operands::new(), Span::caller())
-    }
-
-    fn sum(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
-        Node::of_two(Op::Alu(AluOp::Add), None, [a.clone(), b.clone()], Span::caller())
-    }
-
-    fn memory(owner: &Arc<Taken>) -> Leaf {
-        let buffer = Buffer::new(Device::cpu(), 8, 0, owner.clone());
-        Leaf { buffer: Arc::new(buffer), layout: Layout::contiguous(&ty().shape) }
-    }
-
-    #[derive(Default)]
-    struct Taken(AtomicBool);
-
-    impl Reclaim for Taken {
-        fn reclaim(&self, _: u64, _: usize) {
-            self.0.store(true, Ordering::Release);
-        }
-    }
-
-    #[test]
-    fn a_place_that_is_kept_keeps_no_memory() {
-        let owner = Arc::new(Taken::default());
-        let leaf = Node::leaf(ty(), memory(&owner), Span::caller());
-        let top = sum(&leaf, &leaf);
-        drop(leaf);
-        drop(top);
-        assert!(owner.0.load(Ordering::Acquire));
-    }
-
-    #[test]
-    fn a_node_in_the_place_of_another_is_new() {
-        let owner = Arc::new(Taken::default());
-        let below = Node::new(Op::Param(0, ty()), ty(), Operands::new(), Span::caller());
-        below.set_grad_cell(Arc::default());
-        let top = sum(&below, &below);
-        let place = Arc::as_ptr(&below);
-        below.set_value(memory(&owner));
-        assert!(top.is_tracked());
-        drop(below);
-        drop(top);
-        let leaf = Node::leaf(ty(), memory(&owner), Span::caller());
-        let other = Type::scalar(DType::I64, Device::cpu());
-        let node = Node::of_two(Op::After, Some(other), [leaf.clone(), leaf], Span::caller());
-        assert_eq!(Arc::as_ptr(&node), place);
-        assert_eq!((node.ty().dtype, node.depth()), (DType::I64, 1));
-        assert!(node.value().is_none() && node.grad_cell().is_none() && !node.is_tracked());
-        assert_eq!((node.operands().len(), node.history().len()), (2, 0));
-    }
-
-    #[test]
-    fn a_node_that_is_held_weakly_leaves_no_place() {
-        let below = sum(&Node::leaf(ty(), memory(&Arc::default()), Span::caller()), &number());
-        let weak = Arc::downgrade(&below);
-        let top = sum(&below, &below);
-        drop(below);
-        drop(top);
-        assert!(weak.upgrade().is_none());
-        let next: Vec<_> = (0..4).map(|_| number()).collect();
-        assert!(next.iter().all(|node| Arc::as_ptr(node) != weak.as_ptr()));
     }
 }

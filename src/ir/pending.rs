@@ -2,46 +2,76 @@
 //! the gradients these left, and state set to values that are not computed.
 //!
 //! A realize that shares work with one of them computes it too, so that
-//! looking at a loss does not make the forward pass run twice. Everything is
-//! held weakly: what nobody can ask for any more is not computed.
+//! looking at a loss does not make the forward pass run twice. State is also computed
+//! by a realize that reads memory which it reads, and by each step of an optimizer, since nobody may ever ask
+//! for it. Everything is held weakly: what nobody can ask for any more is not computed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use crate::ir::collect::NodeMap;
+use crate::ir::buffer::Buffer;
+use crate::ir::collect::{AddressMap, NodeMap};
 use crate::ir::node::Node;
 
-/// A cell that holds one node at a time.
+/// A cell that holds one node at a time, and the one before until it is computed.
 pub trait Holder: Send + Sync {
     /// The node held now.
     fn held(&self) -> Option<Arc<Node>>;
+    /// What the cell falls back to if the node held now cannot be computed; outer `None` if it falls back to
+    /// nothing else.
+    fn before(&self) -> Option<Option<Arc<Node>>>;
+    /// Takes that out: its memory is about to be overwritten.
+    fn take_before(&self) -> Option<Option<Arc<Node>>>;
+    /// Puts back what was taken out: the node is still to be computed.
+    fn restore(&self, before: Option<Arc<Node>>);
+    /// The node cannot be computed: the cell holds again what was taken out.
+    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>);
 }
 
 /// Something to be computed.
 pub enum Pending {
-    /// A node.
-    Node(Weak<Node>),
-    /// Whatever a cell holds.
-    Held(Weak<dyn Holder>),
+    /// The root of a backward pass, or what was made of gradients.
+    Root(Weak<Node>),
+    /// The gradient in a cell.
+    Gradient(Weak<dyn Holder>),
+    /// State in a cell.
+    State(Weak<dyn Holder>),
 }
 
 impl Pending {
+    /// The root.
+    pub fn root(node: &Arc<Node>) -> Pending {
+        node.mark_root();
+        Pending::Root(Arc::downgrade(node))
+    }
+
     /// The node to be computed; `None` if it has a value, has none to come,
     /// or nobody can ask for it.
     fn node(&self) -> Option<Arc<Node>> {
         let node = match self {
-            Pending::Node(node) => node.upgrade(),
-            Pending::Held(holder) => holder.upgrade()?.held(),
+            Pending::Root(node) => node.upgrade(),
+            Pending::Gradient(holder) | Pending::State(holder) => holder.upgrade()?.held(),
         };
         node.filter(|node| node.value().is_none() && !node.ty().device.is_meta())
     }
 
     fn address(&self) -> usize {
         match self {
-            Pending::Node(node) => node.as_ptr() as usize,
-            Pending::Held(holder) => holder.as_ptr().cast::<()>() as usize,
+            Pending::Root(node) => node.as_ptr() as usize,
+            Pending::Gradient(holder) | Pending::State(holder) => holder.as_ptr().cast::<()>() as usize,
         }
+    }
+
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        match self {
+            Pending::Root(_) => None,
+            Pending::Gradient(holder) | Pending::State(holder) => holder.upgrade(),
+        }
+    }
+
+    fn is_state(&self) -> bool {
+        matches!(self, Pending::State(_))
     }
 }
 
@@ -52,6 +82,12 @@ struct List {
     registered: u64,
     /// The length at which what is settled is thrown out.
     full: usize,
+}
+
+/// What is to be computed.
+struct Wanted {
+    node: Arc<Node>,
+    is_state: bool,
 }
 
 impl List {
@@ -66,11 +102,15 @@ impl List {
         self.known.insert(pending.address(), (self.registered, pending));
     }
 
-    fn nodes(&self) -> Vec<Arc<Node>> {
-        let mut found: Vec<(u64, Arc<Node>)> =
-            self.known.values().filter_map(|(at, pending)| Some((*at, pending.node()?))).collect();
+    fn wanted(&self) -> Vec<Wanted> {
+        let wanted = |(at, pending): &(u64, Pending)| {
+            // What another thread computes is not asked for here.
+            let node = pending.node().filter(|node| node.operands_now().is_some())?;
+            Some((*at, Wanted { node, is_state: pending.is_state() }))
+        };
+        let mut found: Vec<(u64, Wanted)> = self.known.values().filter_map(wanted).collect();
         found.sort_unstable_by_key(|(at, _)| *at);
-        found.into_iter().map(|(_, node)| node).collect()
+        found.into_iter().map(|(_, wanted)| wanted).collect()
     }
 }
 
@@ -86,58 +126,164 @@ pub fn register(new: impl IntoIterator<Item = Pending>) {
     PENDING.set(list);
 }
 
-/// What this thread means to compute and that shares work with `nodes`:
-/// an operation, not computed yet, below both.
-pub fn sharing(nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
-    let pending: Vec<Arc<Node>> = PENDING.with_borrow(List::nodes);
+/// Which state a realize computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What shares work or memory with what is asked for.
+    Shared,
+    /// All that the thread has set.
+    All,
+}
+
+/// What a realize computes along with what it is asked for.
+#[derive(Default)]
+pub struct Along {
+    /// The nodes.
+    pub nodes: Vec<Arc<Node>>,
+    /// Whether there are gradients and roots among them.
+    pub gradients: bool,
+}
+
+/// What this thread means to compute along with `nodes`: what shares work with them, an operation, not computed
+/// yet, below both; and state.
+pub fn along(nodes: &[Arc<Node>], state: State) -> Along {
+    let pending: Vec<Wanted> = PENDING.with_borrow(List::wanted);
     if pending.is_empty() {
-        return pending;
+        return Along::default();
     }
     let mut own = Reached::default();
     for node in nodes {
-        own.walk(node, &|_| false);
+        own.walk(node, |_| false);
     }
-    let mut found: Vec<Arc<Node>> = Vec::new();
+    let mut found = Along::default();
     // What a node without a hit reached, no other needs to look at again; and
-    // what shares work with one that is found shares the plan's.
-    let mut looked = Reached::default();
-    for node in pending.into_iter().filter(|node| !nodes.iter().any(|wanted| Arc::ptr_eq(wanted, node))) {
-        if looked.walk(&node, &|address| own.has(address)) {
-            own.walk(&node, &|_| false);
-            found.push(node);
+    // what shares work with one that is found shares the plan's. What state reads no other kind can tell by.
+    let (mut looked, mut looked_for_state) = (Reached::default(), Reached::default());
+    let asked = |node: &Arc<Node>| nodes.iter().any(|wanted| Arc::ptr_eq(wanted, node));
+    for Wanted { node, is_state } in pending.into_iter().filter(|pending| !asked(&pending.node)) {
+        let shares = if !is_state {
+            looked.walk(&node, |met| own.shares_work(met))
+        } else if state == State::All {
+            true
+        } else {
+            looked_for_state.walk(&node, |met| own.shares_work(met) || own.shares_memory(met))
+        };
+        if shares {
+            own.walk(&node, |_| false);
+            found.gradients |= !is_state;
+            found.nodes.push(node);
         }
     }
     found
 }
 
-/// Operations that are not computed, found by walking down.
+/// Whether an operation that is not computed lies below both of two sets of nodes. What is kept once it is
+/// computed is no work of either.
+pub fn share_work(one: &[Arc<Node>], other: &[Arc<Node>]) -> bool {
+    let nothing = || Reached { to_kept: true, ..Reached::default() };
+    let (mut ones, mut others) = (nothing(), nothing());
+    for node in one {
+        ones.walk(node, |_| false);
+    }
+    other.iter().any(|node| others.walk(node, |met| ones.shares_work(met)))
+}
+
+/// Operations that are not computed, and the memory they read, found by walking down.
 #[derive(Default)]
-struct Reached(NodeMap<()>);
+struct Reached {
+    operations: NodeMap<()>,
+    memory: AddressMap<*const Buffer, ()>,
+    /// Whether to walk no further than to values that are kept.
+    to_kept: bool,
+}
 
 impl Reached {
-    fn has(&self, address: usize) -> bool {
-        self.0.contains_key(&address)
+    fn shares_work(&self, node: &Arc<Node>) -> bool {
+        self.operations.contains_key(&(Arc::as_ptr(node) as usize))
+    }
+    fn shares_memory(&self, node: &Arc<Node>) -> bool {
+        node.value().is_some_and(|value| self.memory.contains_key(&Arc::as_ptr(&value.buffer)))
     }
 
-    /// Adds what is below a node; stops, and says so, at the first address
+    /// Adds what is below a node; stops, and says so, at the first node
     /// that `hit` knows.
-    fn walk(&mut self, node: &Arc<Node>, hit: &dyn Fn(usize) -> bool) -> bool {
+    fn walk(&mut self, node: &Arc<Node>, hit: impl Fn(&Arc<Node>) -> bool) -> bool {
         let mut to_do = vec![node.clone()];
         while let Some(node) = to_do.pop() {
-            let address = Arc::as_ptr(&node) as usize;
-            if hit(address) {
+            if hit(&node) {
                 return true;
             }
-            if node.value().is_some() || self.has(address) {
+            if let Some(value) = node.value() {
+                self.memory.insert(Arc::as_ptr(&value.buffer), ());
                 continue;
             }
-            let operands = node.operands().clone();
+            if self.shares_work(&node) || (self.to_kept && node.is_kept()) {
+                continue;
+            }
+            // What another thread computes is none of this one's work.
+            let Some(operands) = node.operands_now().map(|operands| operands.clone()) else { continue };
             // A source is no work.
             if !operands.is_empty() {
-                self.0.insert(address, ());
+                self.operations.insert(Arc::as_ptr(&node) as usize, ());
                 to_do.extend(operands);
             }
         }
         false
+    }
+}
+
+/// The cells of this thread that hold what a realize computes, and what they fall back to.
+#[derive(Default)]
+pub struct Cells {
+    held: Vec<Held>,
+    /// Whether what they fall back to has been taken out of them.
+    taken: bool,
+}
+
+struct Held {
+    holder: Arc<dyn Holder>,
+    is_state: bool,
+    node: Arc<Node>,
+    before: Option<Arc<Node>>,
+}
+
+impl Cells {
+    /// Looks at the cells that hold one of these nodes.
+    pub fn look<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>) -> Cells {
+        Cells::holding(nodes, false)
+    }
+
+    /// Takes out what the cells that hold one of these nodes fall back to.
+    pub fn take<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>) -> Cells {
+        Cells::holding(nodes, true)
+    }
+
+    fn holding<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>, taken: bool) -> Cells {
+        let holder = |(_, pending): &(u64, Pending)| Some((pending.holder()?, pending.is_state()));
+        let holders: Vec<_> = PENDING.with_borrow(|list| list.known.values().filter_map(holder).collect());
+        if holders.is_empty() {
+            return Cells::default();
+        }
+        let nodes: NodeMap<()> = nodes.map(|node| (Arc::as_ptr(node) as usize, ())).collect();
+        let held = |(holder, is_state): (Arc<dyn Holder>, bool)| {
+            let node = holder.held().filter(|node| nodes.contains_key(&(Arc::as_ptr(node) as usize)))?;
+            let before = if taken { holder.take_before() } else { holder.before() }?;
+            Some(Held { holder, is_state, node, before })
+        };
+        Cells { held: holders.into_iter().filter_map(held).collect(), taken }
+    }
+
+    /// The nodes that cells fall back to, of which nobody reads the memory once a realize has succeeded; with
+    /// how often cells hold each.
+    pub fn before(&self) -> impl Iterator<Item = (&Arc<Node>, usize)> {
+        let times = if self.taken { 1 } else { 2 };
+        self.held.iter().filter_map(move |held| Some((held.before.as_ref()?, times)))
+    }
+
+    /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.
+    pub fn give_back(self, lost: impl Fn(bool) -> bool) {
+        for Held { holder, is_state, node, before } in self.held {
+            if lost(is_state) { holder.fall_back(&node, before) } else { holder.restore(before) }
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Keys and values of positions that attention has seen.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{DType, Result};
+use crate::ir::Node;
 use crate::tensor::compose::Site;
 use crate::tensor::var::Var;
 use crate::tensor::{Place, Tensor};
@@ -20,7 +21,34 @@ pub struct KvCache {
     keys: Var,
     /// `[n, heads, capacity, e]`.
     values: Var,
-    length: AtomicUsize,
+    lengths: Mutex<Lengths>,
+}
+
+/// How many positions the cache had at each of the latest keys, of which it holds one: the last, or one
+/// before if those could not be computed.
+#[derive(Debug, Default)]
+struct Lengths {
+    /// At keys that are none of the latest.
+    first: usize,
+    latest: Vec<(Weak<Node>, usize)>,
+}
+
+impl Lengths {
+    fn at(&self, keys: &Tensor) -> usize {
+        let is_held = |node: &Weak<Node>| keys.peek().is_some_and(|keys| node.as_ptr() == Arc::as_ptr(keys));
+        self.latest.iter().rev().find(|(node, _)| is_held(node)).map_or(self.first, |(_, length)| *length)
+    }
+
+    fn add(&mut self, keys: &Tensor, length: usize) {
+        // What is computed is never fallen back from.
+        let computed =
+            |(node, _): &(Weak<Node>, usize)| node.upgrade().is_some_and(|node| node.value().is_some());
+        if let Some(last) = self.latest.iter().rposition(computed) {
+            self.first = self.latest[last].1;
+            self.latest.drain(..=last);
+        }
+        self.latest.extend(keys.peek().map(|keys| (Arc::downgrade(keys), length)));
+    }
 }
 
 impl KvCache {
@@ -28,12 +56,12 @@ impl KvCache {
     pub(super) fn new(shape: [usize; 4], place: impl Into<Place>) -> KvCache {
         let place = place.into();
         let zeros = || Var::new(Tensor::zeros(shape, place));
-        KvCache { keys: zeros(), values: zeros(), length: AtomicUsize::new(0) }
+        KvCache { keys: zeros(), values: zeros(), lengths: Mutex::default() }
     }
 
     /// Number of positions.
     pub fn len(&self) -> usize {
-        self.length.load(Ordering::Relaxed)
+        self.lengths().at(&self.keys.get())
     }
     /// Whether there are no positions.
     pub fn is_empty(&self) -> bool {
@@ -49,7 +77,12 @@ impl KvCache {
             // What it holds is valid, so this is too.
             let _valid = held.replace(held.get().detach());
         }
-        self.length.store(0, Ordering::Relaxed);
+        *self.lengths() = Lengths::default();
+    }
+
+    fn lengths(&self) -> MutexGuard<'_, Lengths> {
+        // Every change is whole, so a poisoned lock holds whole lengths.
+        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where `count` further positions start, as an argument of the plan.
@@ -76,7 +109,7 @@ impl KvCache {
         values: &Tensor,
         start: &Tensor,
     ) -> Result<(Tensor, Tensor)> {
-        let count = keys.dims::<4>()?[2];
+        let (count, length) = (keys.dims::<4>()?[2], self.len());
         let index = site.iota(count, DType::I64, keys.device()) + start;
         let with = |held: &Var, new: &Tensor| -> Result<Tensor> {
             let all = held.get().index_copy(2, &index, new);
@@ -85,7 +118,7 @@ impl KvCache {
         let (keys, values) = (with(&self.keys, keys)?, with(&self.values, values)?);
         self.keys.set(keys.clone())?;
         self.values.set(values.clone())?;
-        self.length.fetch_add(count, Ordering::Relaxed);
+        self.lengths().add(&keys, length + count);
         Ok((keys, values))
     }
 

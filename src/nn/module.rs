@@ -142,43 +142,62 @@ pub trait ModuleExt: Module {
         self.parameters().iter().for_each(Param::zero_grad);
     }
 
-    /// Moves parameters and buffers to a device.
+    /// Moves parameters, their gradients and buffers to a device. What has a value is sent once, by the first
+    /// realize that reads it.
     ///
     /// # Errors
-    /// The mistake recorded in a parameter.
+    /// A device that is not there; a module on the meta device, which has no values to send
+    /// ([`ModuleExt::to_empty`], [`ModuleExt::load`]); the mistake recorded in a parameter. The module then stays
+    /// where it was.
     #[track_caller]
     fn to_device(&self, device: Device) -> Result<()> {
         let span = Span::caller();
-        self.replace_all(span, &|x| if x.device() == device { x.clone() } else { x.to(device) })
+        device.probe()?;
+        let to = |x: &Tensor| {
+            if x.device().is_meta() && !device.is_meta() {
+                let expected = "values to send (or `to_empty`, or a file to load)";
+                return Err(OpError::new("to_device", span, expected, "a module on the meta device").into());
+            }
+            Ok(if x.device() == device { x.clone() } else { x.to(device) })
+        };
+        self.replace_all(span, &to)
     }
 
-    /// Converts floating parameters and buffers to a floating type.
+    /// Puts zeros in the place of parameters and buffers, on a device: memory for a module that was built on
+    /// the meta device, to be initialized there. Gradients are forgotten.
     ///
     /// # Errors
-    /// A type that is not floating, or the mistake recorded in a parameter.
+    /// A device that is not there, or the mistake recorded in a parameter. The module is then as it was.
+    #[track_caller]
+    fn to_empty(&self, device: Device) -> Result<()> {
+        let span = Span::caller();
+        device.probe()?;
+        self.zero_grad();
+        self.replace_all(span, &|x| Ok(Tensor::empty(x.shape(), (device, x.dtype()))))
+    }
+
+    /// Converts floating parameters, their gradients and floating buffers to a floating type.
+    ///
+    /// # Errors
+    /// A type that is not floating, or the mistake recorded in a parameter. The module is then as it was.
     #[track_caller]
     fn to_dtype(&self, dtype: DType) -> Result<()> {
         let span = Span::caller();
         if !dtype.is_float() {
             return Err(OpError::new("to_dtype", span, "a floating type", dtype.to_string()).into());
         }
-        self.replace_all(span, &|x| if x.dtype().is_float() { x.to_dtype(dtype) } else { x.clone() })
+        self.replace_all(span, &|x| Ok(if x.dtype().is_float() { x.to_dtype(dtype) } else { x.clone() }))
     }
 
     #[doc(hidden)]
-    fn replace_all(&self, span: Span, map: &dyn Fn(&Tensor) -> Tensor) -> Result<()> {
-        let mut result = Ok(());
-        self.each(&mut |_, part| {
-            let replaced = match part {
-                Found::Param(param) => param.replace(&map(&param.get()), span),
-                Found::Buffer(buffer) => buffer.replace(&map(&buffer.get()), span),
-                Found::Training(_) => Ok(()),
-            };
-            if result.is_ok() {
-                result = replaced;
-            }
-        });
-        result
+    fn replace_all(&self, span: Span, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+        let _line = span.enter();
+        let cells: Vec<Cell> = cells(self).into_iter().map(|(_, cell)| cell).collect();
+        let replaced = cells.iter().map(|cell| cell.mapped(map)).collect::<Result<Vec<_>>>()?;
+        cells
+            .iter()
+            .zip(replaced)
+            .try_for_each(|(cell, (tensor, grad))| cell.put(&tensor, grad.as_ref(), span))
     }
 
     /// Parameters and buffers by name.
@@ -280,11 +299,26 @@ impl Cell {
         }
     }
 
-    fn put(&self, tensor: &Tensor, span: Span) -> Result<()> {
+    /// The tensor, and the gradient if there is one, changed alike.
+    fn mapped(&self, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<(Tensor, Option<Tensor>)> {
+        let changed = |x: Tensor| -> Result<Tensor> {
+            x.check()?;
+            let x = map(&x)?;
+            x.check().map(|()| x)
+        };
+        let grad = match self {
+            Cell::Param(param) => param.grad(),
+            Cell::Buffer(_) => None,
+        };
+        Ok((changed(self.get())?, grad.map(changed).transpose()?))
+    }
+
+    /// Puts a tensor and a gradient, or none, in.
+    fn put(&self, tensor: &Tensor, grad: Option<&Tensor>, span: Span) -> Result<()> {
         match self {
             Cell::Param(param) => {
-                param.zero_grad();
-                param.replace(tensor, span)
+                param.replace(tensor, span)?;
+                param.set_grad(grad)
             }
             Cell::Buffer(buffer) => buffer.replace(tensor, span),
         }
@@ -314,7 +348,7 @@ fn put<M: Module + ?Sized>(
         wanted.push(Wanted { device, ..Wanted::like(name.clone(), &held) });
     }
     let tensors = take(&wanted)?;
-    cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, span))
+    cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, None, span))
 }
 
 /// A part of a module that [`ModuleExt::each`] meets.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, Result, Shape, Span};
+use crate::ir::Node;
 use crate::ir::history::GradCell;
 use crate::ir::pending::{Pending, register};
 use crate::tensor::Tensor;
@@ -51,6 +52,19 @@ impl Param {
         self.var.replace(marked(tensor, self.wanted(), span))
     }
 
+    /// Puts in what a step makes of the parameter. Gives what [`Param::retract`] takes back.
+    pub(crate) fn advance(&self, tensor: &Tensor, span: Span) -> Result<Arc<Node>> {
+        let own = marked(tensor, self.wanted(), span);
+        let node = own.node()?.clone();
+        self.var.set(own)?;
+        Ok(node)
+    }
+
+    /// The parameter holds again what it held before a step that failed.
+    pub(crate) fn retract(&self, put: &Arc<Node>) {
+        self.var.retract(put);
+    }
+
     fn wanted(&self) -> Option<&Arc<GradCell>> {
         self.requires_grad().then_some(&self.cell)
     }
@@ -80,14 +94,14 @@ impl Param {
     /// The mistake recorded in the tensor. The sum stays.
     pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {
         let node = gradient.map(|g| g.detach().node().cloned()).transpose()?;
-        drop(self.cell.replace(node));
-        register([Pending::Held(Arc::<GradCell>::downgrade(&self.cell))]);
+        self.cell.replace(node);
+        register([Pending::Gradient(Arc::<GradCell>::downgrade(&self.cell))]);
         Ok(())
     }
 
     /// Forgets the gradients so far.
     pub fn zero_grad(&self) {
-        drop(self.cell.replace(None));
+        self.cell.replace(None);
     }
 
     /// The extents of the axes.

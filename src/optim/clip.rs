@@ -10,25 +10,25 @@ use crate::tensor::pack::{Pack, alike};
 
 /// Scales all gradients by one number so that their 2-norm together is at most
 /// `max_norm`. Returns the norm they had, lazy like the gradients: a step
-/// computes it with them.
+/// computes it with them. It is where the first gradient is; of gradients elsewhere, single numbers cross.
 ///
 /// # Errors
-/// The mistake recorded in a gradient; gradients on several devices.
+/// The mistake recorded in a gradient.
 #[track_caller]
 pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let span = Span::caller();
     let _line = span.enter();
     without_grad(|| {
         let gradients = Gradients::of(Site { name: "clip_grad_norm", span }, params)?;
-        let Some(square) = gradients.squares().reduce(|a, b| a + b) else {
+        let Some(square) = gradients.squares().reduce(|a, b| &a + b.to(a.device())) else {
             let found = format!("{} parameters without", params.len());
             return Err(OpError::new("clip_grad_norm", span, "parameters with gradients", found).into());
         };
         let norm = square.sqrt();
         // As PyTorch: 1e-6 keeps the quotient finite.
         let scale = (max_norm / (&norm + 1e-6)).clamp_max(1.0);
-        gradients.replace(|grad| grad * scale.to_dtype(grad.dtype()))?;
-        register([Pending::Node(std::sync::Arc::downgrade(norm.node()?))]);
+        gradients.replace(|grad| grad * scale.to(grad.device()).to_dtype(grad.dtype()))?;
+        register([Pending::root(norm.node()?)]);
         Ok(norm)
     })
 }

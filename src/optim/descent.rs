@@ -12,9 +12,11 @@ use crate::base::{DType, Device, OpError, Result, Span};
 use crate::grad::without_grad;
 use crate::io::StateDict;
 use crate::ir::Node;
+use crate::ir::pending::State;
 use crate::nn::Param;
 use crate::optim::rule::{Moved, Moving, Rule};
 use crate::plan;
+use crate::plan::realize::Step;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 use crate::tensor::pack::{Pack, alike};
@@ -118,33 +120,23 @@ impl<R: Rule> Descent<R> {
         &mut self.groups
     }
 
-    /// Moves every parameter that has a gradient, without computing anything:
-    /// what is to be computed, and how to take it back.
-    fn moved(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Vec<Undo>)> {
+    /// How every parameter that has a gradient moves: what is to be computed, and the step that puts it in.
+    fn advance(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Advance<'_, R>)> {
         let _line = site.span.enter();
         let strides = self.groups.iter().map(|group| group.strides(site)).collect::<Result<Vec<_>>>()?;
-        let (mut wanted, mut gradients, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, strides) in strides.into_iter().enumerate() {
-            for stride in strides {
-                for tensor in std::iter::once(&stride.moved.param).chain(&stride.moved.state) {
-                    wanted.push(tensor.node()?.clone());
-                }
-                let slots = &mut self.groups[number].slots;
-                for &place in &stride.places {
-                    if let Some(gradient) = slots[place].param.grad() {
-                        gradients.push(gradient.node()?.clone());
-                    }
-                }
-                done.push(stride.take(number, slots, site.span)?);
+        let (mut wanted, mut gradients) = (Vec::new(), Vec::new());
+        for (group, stride) in
+            self.groups.iter().zip(&strides).flat_map(|(g, s)| s.iter().map(move |s| (g, s)))
+        {
+            for tensor in std::iter::once(&stride.moved.param).chain(&stride.moved.state) {
+                wanted.push(tensor.node()?.clone());
+            }
+            for gradient in stride.places.iter().filter_map(|&place| group.slots[place].param.grad()) {
+                gradients.push(gradient.node()?.clone());
             }
         }
         wanted.extend(gradients);
-        Ok((wanted, done))
-    }
-
-    /// Takes steps back.
-    fn undo(&mut self, done: Vec<Undo>, span: Span) {
-        done.into_iter().for_each(|undo| undo.run(&mut self.groups, span));
+        Ok((wanted, Advance { groups: &mut self.groups, strides, done: Vec::new(), span: site.span }))
     }
 
     fn holds(&self, param: &Param) -> bool {
@@ -157,12 +149,8 @@ impl<R: Rule> Optimizer for Descent<R> {
     fn step(&mut self) -> Result<()> {
         let site = Site::here("step");
         without_grad(|| {
-            let (wanted, done) = self.moved(site)?;
-            let result = plan::realize(&wanted, site.span);
-            if result.is_err() {
-                self.undo(done, site.span);
-            }
-            result
+            let (wanted, mut advance) = self.advance(site)?;
+            plan::realize_as(&wanted, site.span, State::All, &mut advance)
         })
     }
 
@@ -188,6 +176,30 @@ impl<R: Rule> Optimizer for Descent<R> {
     #[track_caller]
     fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
         self.resume(state, Span::caller())
+    }
+}
+
+/// A step of an optimizer: puts in what has moved, or takes it out again.
+struct Advance<'a, R> {
+    groups: &'a mut [Group<R>],
+    /// By group.
+    strides: Vec<Vec<Stride>>,
+    done: Vec<Undo>,
+    span: Span,
+}
+
+impl<R> Step for Advance<'_, R> {
+    fn begin(&mut self) -> Result<()> {
+        for (number, strides) in std::mem::take(&mut self.strides).into_iter().enumerate() {
+            for stride in strides {
+                self.done.push(stride.take(number, &mut self.groups[number].slots, self.span)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self) {
+        self.done.drain(..).for_each(|undo| undo.run(self.groups));
     }
 }
 
@@ -266,16 +278,17 @@ impl Stride {
     /// they hold can be overwritten by them.
     fn take(self, group: usize, slots: &mut [Slot], span: Span) -> Result<Undo> {
         let weak = |x: &Tensor| x.node().map(Arc::downgrade);
-        let param = weak(&self.param)?;
+        let (param, moved) = (weak(&self.param)?, self.moved.param.node()?.clone());
         let state =
             if self.first { Vec::new() } else { self.state.iter().map(weak).collect::<Result<_>>()? };
+        let mut places = Vec::with_capacity(self.places.len());
         for (number, &place) in self.places.iter().enumerate() {
             let slot = &mut slots[place];
-            slot.param.replace(&self.pack.part(&self.moved.param, number), span)?;
+            places.push((place, slot.param.advance(&self.pack.part(&self.moved.param, number), span)?));
             slot.state = self.moved.state.iter().map(|whole| self.pack.part(whole, number)).collect();
             slot.steps += 1;
         }
-        Ok(Undo { group, places: self.places, pack: self.pack, param, state })
+        Ok(Undo { group, places, pack: self.pack, param, moved, state })
     }
 }
 
@@ -335,26 +348,29 @@ impl<R: Rule> Numbers<'_, R> {
 /// How to take back a step of some parameters.
 struct Undo {
     group: usize,
-    places: Vec<usize>,
+    /// Their slots, and what was put in.
+    places: Vec<(usize, Arc<Node>)>,
     pack: Pack,
     param: Weak<Node>,
+    moved: Arc<Node>,
     /// Empty if there was no state.
     state: Vec<Weak<Node>>,
 }
 
 impl Undo {
-    fn run<R>(self, groups: &mut [Group<R>], span: Span) {
+    fn run<R>(self, groups: &mut [Group<R>]) {
         // All of it before anything is let go of.
-        let param = self.param.upgrade().map(Tensor::from_node);
+        let old = self.param.upgrade();
         let state: Vec<Tensor> = self.state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
-        for (number, &place) in self.places.iter().enumerate() {
-            let slot = &mut groups[self.group].slots[place];
-            if let Some(param) = &param {
-                // What it held before has no mistake to refuse.
-                let _ = slot.param.replace(&self.pack.part(param, number), span);
-            }
+        for (number, (place, put)) in self.places.iter().enumerate() {
+            let slot = &mut groups[self.group].slots[*place];
+            slot.param.retract(put);
             slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
             slot.steps -= 1;
+        }
+        // A thread that has taken hold of the new parameters reads the old ones: it saw a state between steps.
+        if let Some(value) = old.as_ref().and_then(|param| param.value()) {
+            self.moved.set_value(value.clone());
         }
     }
 }
@@ -382,7 +398,8 @@ mod tests {
                 optimizer.zero_grad();
                 let loss = model.forward(&x).square().mean(..);
                 loss.backward().unwrap();
-                let (wanted, _) = optimizer.moved(Site::here("step")).unwrap();
+                let (wanted, mut advance) = optimizer.advance(Site::here("step")).unwrap();
+                advance.begin().unwrap();
                 let report = report(&wanted).expect("no budget");
                 assert!(
                     report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),

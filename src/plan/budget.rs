@@ -90,6 +90,12 @@ pub fn with_budget<R>(budget: Budget, body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Whether a plan needs more than the budgets in force allow.
+pub(crate) fn exceeds(context: &Context, plan: &Plan, collected: &Collected) -> bool {
+    let any = BUDGETS.with_borrow(|budgets| !budgets.is_empty());
+    any && !excesses(&needs(context, plan, collected)).is_empty()
+}
+
 /// The least of the budgets in force on a device.
 fn limit(device: Device) -> Option<u64> {
     let applies = |budget: &&Budget| budget.device.is_none_or(|only| only == device);

@@ -197,18 +197,19 @@ pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
 
 /// Schedules a collected graph, as a plan for other sizes is if one is given.
 /// Scalars marked `lifted` become arguments, numbered in the order of all the
-/// graph's scalars.
+/// graph's scalars. Gradients may ask for some nodes later.
 pub(crate) fn build(
     context: &Context,
     collected: &Collected,
     lifted: &[bool],
     memory: &LeafMemory,
     model: Option<&Plan>,
+    asked_later: &[NodeId],
 ) -> Plan {
     let mut graph = collected.graph().clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves().len());
-    let plan = prepare(context, graph, &layouts(collected), memory, model);
+    let plan = prepare(context, graph, &layouts(collected), memory, model, asked_later);
     let counter =
         if plan.schedule.resized { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);
@@ -257,11 +258,13 @@ fn prepare(
     layouts: &[Layout],
     memory: &LeafMemory,
     model: Option<&Plan>,
+    asked_later: &[NodeId],
 ) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
     let LeafMemory { donated, shared } = memory;
     let model = model.map(|plan| Model { schedule: &plan.schedule, alike: &alike });
-    let environment = Environment { layouts, donated, shared, capabilities: &capabilities, model };
+    let environment =
+        Environment { layouts, donated, shared, capabilities: &capabilities, model, asked_later };
     with_bodies(context, schedule(graph, &environment))
 }
 
@@ -303,6 +306,7 @@ pub(crate) fn cut(
         shared: &memory.shared,
         capabilities: &capabilities,
         model: None,
+        asked_later: &[],
     };
     let mut schedule = None;
     for &(device, bytes) in targets {
@@ -334,7 +338,7 @@ fn body_plan(context: &Context, spec: &LoopSpec) -> Arc<Plan> {
     match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => plan,
         Lookup::Miss { lifted, model } => {
-            let plan = prepare(context, body, &[], &LeafMemory::default(), model.as_deref());
+            let plan = prepare(context, body, &[], &LeafMemory::default(), model.as_deref(), &[]);
             context.keep(skeleton, values, lifted, Arc::new(plan))
         }
     }

@@ -348,7 +348,7 @@ pub fn with_context<R>(context: &Arc<Context>, body: impl FnOnce() -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::realize::prepare;
+    use crate::plan::realize::planned;
     use crate::tensor::Tensor;
 
     #[test]
@@ -374,8 +374,7 @@ mod tests {
         let plan = &|steps: usize| {
             let x = Tensor::empty([4, 4], Device::meta());
             let y = (0..steps).fold(x, |y, _| (&y + 1.0).sum_keepdim(0) * &y);
-            let prepared = prepare(&context, std::slice::from_ref(y.node().expect("no mistake")));
-            prepared.expect("no budget").plan
+            planned(&context, std::slice::from_ref(y.node().expect("no mistake")))
         };
         let plans: Vec<Vec<Arc<Plan>>> = std::thread::scope(|scope| {
             let work = move |seed: usize| (0..rounds).map(|round| plan(1 + (seed + round) % 3)).collect();

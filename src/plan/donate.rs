@@ -4,10 +4,17 @@
 //! realize settles refers to it: afterwards nobody could read it. Several leaves
 //! may be views of one buffer; then one that is all of it may be overwritten
 //! once the others have been read.
+//!
+//! Other threads may let go of nodes meanwhile, and take hold of what is below those that they hold. So this is
+//! found out under a claim on the outputs ([`crate::ir::claim`]), which keeps others from what only they lead to,
+//! and users are looked at before what they use: who held a user, and holds its operand now, is seen at
+//! one of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
-use crate::ir::collect::{AddressMap, Collected};
+use crate::ir::collect::{AddressMap, Collected, NodeMap};
+use crate::ir::pending::Cells;
 use crate::ir::{Buffer, Node, NodeId};
 
 /// What is known of the leaves' memory, by leaf.
@@ -30,10 +37,41 @@ impl LeafMemory {
     }
 }
 
+/// References that cells hold to what they fall back to if the realize fails. Once it succeeds they let go.
+#[derive(Default)]
+struct FallBacks {
+    nodes: NodeMap<usize>,
+    /// Of memory, through nodes that nobody else holds.
+    buffers: AddressMap<*const Buffer, usize>,
+}
+
+impl FallBacks {
+    fn of(cells: &Cells) -> FallBacks {
+        let mut found = FallBacks::default();
+        for (node, times) in cells.before() {
+            *found.nodes.entry(Arc::as_ptr(node) as usize).or_default() += times;
+            if Arc::strong_count(node) == times
+                && let Some(value) = node.value()
+            {
+                *found.buffers.entry(Arc::as_ptr(&value.buffer)).or_default() += 1;
+            }
+        }
+        found
+    }
+    fn of_node(&self, node: &Arc<Node>) -> usize {
+        self.nodes.get(&(Arc::as_ptr(node) as usize)).copied().unwrap_or(0)
+    }
+    fn of_buffer(&self, buffer: &Arc<Buffer>) -> usize {
+        self.buffers.get(&Arc::as_ptr(buffer)).copied().unwrap_or(0)
+    }
+}
+
 /// Looks at who holds the leaves of a realize that makes values of all outputs,
-/// which then let go of their operands.
-pub fn leaf_memory(collected: &Collected) -> LeafMemory {
-    let released = released_leaves(collected);
+/// which then let go of their operands. `cells` hold some of the outputs.
+pub fn leaf_memory(collected: &Collected, cells: &Cells) -> LeafMemory {
+    let fall_backs = FallBacks::of(cells);
+    let released = released_leaves(collected, &fall_backs);
+    fence(Ordering::Acquire);
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
     // By buffer: its first leaf, its views among the leaves, those released.
     let mut views: AddressMap<*const Buffer, (u32, usize, usize)> = AddressMap::default();
@@ -52,7 +90,7 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
             && value.buffer.bytes == leaf.ty().bytes()
             // A device may still be copying from it.
             && !value.buffer.is_pinned()
-            && Arc::strong_count(&value.buffer) == all
+            && Arc::strong_count(&value.buffer) == all + fall_backs.of_buffer(&value.buffer)
             && all == free
     };
     let first = |leaf: &Arc<Node>| buffer(leaf).map_or(0, |buffer| views[&buffer].0);
@@ -65,12 +103,17 @@ pub fn leaf_memory(collected: &Collected) -> LeafMemory {
 /// By leaf: whether nobody can read it once the outputs have values.
 ///
 /// A node is released if it becomes a value, or if only released nodes refer to it.
-fn released_leaves(collected: &Collected) -> Vec<bool> {
+fn released_leaves(collected: &Collected, fall_backs: &FallBacks) -> Vec<bool> {
     let nodes = &collected.nodes;
-    let mut edges = vec![0u32; nodes.len()];
-    collected.all_operands().iter().for_each(|operand| edges[operand.index()] += 1);
+    let edges = collected.edges();
     // One reference is the collection's own.
-    let kept = |index: usize| Arc::strong_count(&nodes[index]) > edges[index] as usize + 1;
+    let kept = |index: usize| {
+        let own = edges[index] as usize + 1 + fall_backs.of_node(&nodes[index]);
+        let kept = Arc::strong_count(&nodes[index]) > own;
+        // What is below is looked at afterwards.
+        fence(Ordering::Acquire);
+        kept
+    };
     if collected.leaf_ids().iter().all(|leaf| kept(leaf.index())) {
         return vec![false; collected.leaf_ids().len()];
     }
@@ -79,7 +122,12 @@ fn released_leaves(collected: &Collected) -> Vec<bool> {
     // Users have higher numbers, so going down settles it.
     let mut kept_by_user = vec![false; nodes.len()];
     for index in (0..nodes.len()).rev() {
-        if !is_output[index] && (kept_by_user[index] || kept(index)) {
+        let keeps = if is_output[index] {
+            nodes[index].remembers()
+        } else {
+            kept_by_user[index] || kept(index) || nodes[index].is_root()
+        };
+        if keeps {
             let operands = collected.operands(NodeId(index as u32));
             operands.iter().for_each(|operand| kept_by_user[operand.index()] = true);
         }

@@ -78,8 +78,8 @@ impl Values {
     }
 }
 
-/// The key of a collected graph, given whose memory its leaves are.
-pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
+/// The key of a collected graph, given whose memory its leaves are and what gradients may ask for later.
+pub fn key(collected: &Collected, memory: &LeafMemory, asked_later: &[NodeId]) -> (Skeleton, Values) {
     let mut writer = Writer::default();
     writer.collected(collected);
     for ((leaf, &donated), &shared) in collected.leaves().zip(&memory.donated).zip(&memory.shared) {
@@ -92,6 +92,8 @@ pub fn key(collected: &Collected, memory: &LeafMemory) -> (Skeleton, Values) {
             writer.values.fixed.extend(value.layout.strides.iter().map(|&stride| stride as u64));
         }
     }
+    // As many leaves as before, so these are told apart from theirs.
+    asked_later.iter().for_each(|id| writer.word(u64::from(id.0)));
     (writer.skeleton, writer.values)
 }
 

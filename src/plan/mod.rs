@@ -40,4 +40,5 @@ pub mod view;
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
 pub use realize::realize;
+pub(crate) use realize::realize_as;
 pub use report::{Obstacle, PlanReport, Separation};

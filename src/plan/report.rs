@@ -10,12 +10,13 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Device, Direction, Result, Shape, Span};
 use crate::ir::collect::Collected;
+use crate::ir::pending::{Cells, State};
 use crate::ir::{Graph, Node, NodeId, Op};
 use crate::kernel::Work;
 use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
-use crate::plan::realize::{Prepared, prepare, to_compute};
+use crate::plan::realize::{Prepared, prepare, want};
 use crate::schedule::class::{Class, class, read_operands};
 use crate::schedule::{Action, Reason, Step};
 
@@ -210,12 +211,10 @@ impl PlanReport {
 /// # Errors
 /// [`crate::Error::OverBudget`].
 pub fn report(nodes: &[Arc<Node>]) -> Result<PlanReport> {
-    let wanted = to_compute(nodes).computed;
-    if wanted.is_empty() {
-        return Ok(PlanReport::default());
-    }
-    let Prepared { plan, collected, .. } = prepare(&current(), &wanted)?;
-    Ok(of_plan(&plan, &collected))
+    let span = nodes.first().map_or_else(Span::caller, |node| node.span());
+    let Some(wanted) = want(nodes, span, State::Shared)? else { return Ok(PlanReport::default()) };
+    let Prepared { plan, .. } = prepare(&current(), &wanted, &Cells::look(wanted.nodes()))?;
+    Ok(of_plan(&plan, &wanted.collected))
 }
 
 /// The report of a plan for the graph it was looked up with.

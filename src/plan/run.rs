@@ -20,7 +20,7 @@ pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
 
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
 /// bits; `line` gives the user's lines, since a cached plan knows only those
-/// it was built for. Gives the values of the graph's outputs, in order.
+/// it was built for. Gives the values of the graph's outputs, in order, and of what gradients may ask for.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that
@@ -39,7 +39,9 @@ pub(crate) fn run(
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
     done?;
-    Ok(plan.schedule.graph.outputs.iter().map(|&output| execution.leaf(output)).collect())
+    let remembered = plan.schedule.remembered.iter().map(|(_, id)| id);
+    let outputs = plan.schedule.graph.outputs.iter().chain(remembered);
+    Ok(outputs.map(|&output| execution.leaf(output)).collect())
 }
 
 struct Execution<'a> {

@@ -244,7 +244,7 @@ fn loops_of_any_length_share_the_plan_of_their_body() {
             let start = [pattern(&[3], 2)];
             let (sums, _) = control::scan(&start, &[xs], |sum, x| (vec![&sum[0] + &x[0] * factor], vec![]));
             let node = sums[0].node().expect("a valid loop").clone();
-            let plan = crate::plan::realize::prepare(&context, &[node]).expect("no budget").plan;
+            let plan = crate::plan::realize::planned(&context, &[node]);
             plan.bodies.values().next().cloned().expect("a loop has a body")
         };
         let first = body_of(4, 0.5);

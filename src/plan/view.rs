@@ -33,7 +33,9 @@ fn moved_from(node: &Arc<Node>) -> (Arc<Node>, Vec<Arc<Node>>) {
         matches!(op, Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Window(_))
     };
     while below.value().is_none() && movement(below.op()) {
-        let Some(operand) = below.operands().first().cloned() else { break };
+        // What another thread computes is looked at once it has a value.
+        let operand = below.operands_now().and_then(|operands| operands.first().cloned());
+        let Some(operand) = operand else { break };
         moves.push(std::mem::replace(&mut below, operand));
     }
     (below, moves)

@@ -14,6 +14,7 @@ pub mod fuse;
 pub mod memory;
 pub mod order;
 pub mod place;
+mod remember;
 pub mod resize;
 mod sequence;
 pub mod transfer;
@@ -46,6 +47,8 @@ pub struct Environment<'a> {
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,
     /// A schedule for other sizes, to take its decisions where that can be.
     pub model: Option<Model<'a>>,
+    /// Nodes of the graph that gradients may ask for later.
+    pub asked_later: &'a [NodeId],
 }
 
 /// A graph turned into steps.
@@ -75,6 +78,8 @@ pub struct Schedule {
     /// Of each value that is computed in chunks to fit a budget, by the nodes of
     /// the chunks.
     pub parts: HashMap<NodeId, Part>,
+    /// Nodes of the graph given whose values are kept for gradients, and the nodes that have them.
+    pub remembered: Vec<(NodeId, NodeId)>,
 }
 
 /// What a node of a chunk is a part of.
@@ -95,7 +100,8 @@ pub struct Part {
 /// 5. `resize`: the steps of a schedule for other sizes; or else
 /// 6. `fuse`: nodes into groups, each lowered to a kernel;
 /// 7. `order`: groups into steps.
-/// 8. `memory`: values into storages and offsets.
+/// 8. `remember`: what a loss leaves for its gradients.
+/// 9. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let expand::Expanded { graph, map: expanded, by_body } = expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
@@ -124,11 +130,25 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let (steps, refusals) = taken.unwrap_or_else(|| search(&graph, environment, &params));
     debug_check(&graph, || check::check_steps(&graph, &steps));
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
-    let memory = memory::plan(&graph, &steps, &params, &several_in_place);
-    debug_check(&graph, || check::check_memory(&graph, &steps, &memory, &params));
+    let remembered = remember::remembered(&graph, &steps, &map, environment.asked_later);
+    let kept = remember::with_outputs(&graph, &remembered);
+    let memory = memory::plan(&kept, &steps, &params, &several_in_place);
+    debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
+    drop(kept);
     let (again, parts) = (HashMap::new(), HashMap::new());
-    let mut schedule =
-        Schedule { graph, steps, memory, transfers, refusals, by_body, map, resized, again, parts };
+    let mut schedule = Schedule {
+        graph,
+        steps,
+        memory,
+        transfers,
+        refusals,
+        by_body,
+        map,
+        resized,
+        again,
+        parts,
+        remembered,
+    };
     schedule.shrink();
     schedule
 }

@@ -7,44 +7,76 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::Node;
 use crate::ir::pending::{Holder, Pending, register};
+use crate::ir::version::{Content, Versions};
 use crate::tensor::Tensor;
 
 /// A cell that holds a tensor. Tensors never change; a `Var` does: reading
 /// takes a snapshot, [`Var::set`] puts another tensor in. Clones are the
 /// same cell.
 ///
-/// Setting computes nothing. The new value is computed with whatever is next
-/// computed from the same work; if nobody else holds the old one then, it is
-/// written into the old one's memory.
+/// Setting computes nothing. The new value is computed with whatever is next computed on this thread from the
+/// same work or the same memory, and by the next step of an optimizer; if nobody else holds the old one then, it is
+/// written into the old one's memory. If that fails, the cell holds the old value again: a step happens as a
+/// whole or not at all. A value that is computed on the way to something else stays.
 #[derive(Clone)]
 pub struct Var {
     cell: Arc<Cell>,
 }
 
-struct Cell(Mutex<Tensor>);
+struct Cell(Mutex<Versions<Tensor>>);
 
 impl Cell {
-    fn lock(&self) -> MutexGuard<'_, Tensor> {
-        // The cell is replaced whole, so a poisoned lock holds a whole tensor.
+    fn lock(&self) -> MutexGuard<'_, Versions<Tensor>> {
+        // Every change is whole, so a poisoned lock holds a whole cell.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Content for Tensor {
+    fn of(node: Option<Arc<Node>>) -> Option<Tensor> {
+        node.map(Tensor::from_node)
+    }
+    fn node(&self) -> Option<&Arc<Node>> {
+        self.peek()
     }
 }
 
 impl Holder for Cell {
     fn held(&self) -> Option<Arc<Node>> {
-        self.lock().peek().cloned()
+        self.lock().now().peek().cloned()
     }
+    fn before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().before()
+    }
+    fn take_before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().take_before()
+    }
+    fn restore(&self, before: Option<Arc<Node>>) {
+        self.lock().restore(before);
+    }
+    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>) {
+        let released = self.lock().fall_back(node, before);
+        drop(released);
+    }
+}
+
+/// Marks a tensor whose value stays where it is put, once anything computes it.
+fn kept(tensor: Tensor) -> Tensor {
+    if let Some(node) = tensor.peek() {
+        node.keep();
+    }
+    tensor
 }
 
 impl Var {
     /// A cell holding `tensor`, whose shape, type and device it keeps.
     pub fn new(tensor: Tensor) -> Var {
-        Var { cell: Arc::new(Cell(Mutex::new(tensor))) }
+        Var { cell: Arc::new(Cell(Mutex::new(Versions::new(kept(tensor))))) }
     }
 
     /// The tensor held now; what is set later does not change it.
     pub fn get(&self) -> Tensor {
-        self.lock().clone()
+        self.lock().now().clone()
     }
 
     /// Puts `tensor` in.
@@ -56,32 +88,32 @@ impl Var {
     pub fn set(&self, tensor: Tensor) -> Result<()> {
         let span = Span::caller();
         let found = tensor.node()?.ty().clone();
-        let mut held = self.lock();
-        let expected = held.node()?.ty();
+        let mut cell = self.lock();
+        let expected = cell.now().node()?.ty();
         if *expected != found {
             let error = OpError::new("set", span, format!("{expected}"), format!("{found}"));
             return Err(error.with_shapes([expected.shape.clone(), found.shape.clone()]).into());
         }
-        // Dropped after the lock is: a graph may be long.
-        let old = std::mem::replace(&mut *held, tensor);
-        drop(held);
-        drop(old);
-        self.to_be_computed();
+        let released = cell.put(kept(tensor));
+        drop(cell);
+        drop(released);
+        let cell: Arc<dyn Holder> = self.cell.clone();
+        register([Pending::State(Arc::downgrade(&cell))]);
         Ok(())
     }
 
-    /// What is computed from the same work as the value held computes it, too.
-    fn to_be_computed(&self) {
-        let cell: Arc<dyn Holder> = self.cell.clone();
-        register([Pending::Held(Arc::downgrade(&cell))]);
-    }
-
-    /// Puts a tensor in that may be of another shape, type or device.
+    /// Puts a tensor in that may be of another shape, type or device, and stays if it cannot be computed.
     pub(crate) fn replace(&self, tensor: Tensor) -> Result<()> {
         tensor.check()?;
-        let old = std::mem::replace(&mut *self.lock(), tensor);
-        drop(old);
+        let released = self.lock().replace(kept(tensor));
+        drop(released);
         Ok(())
+    }
+
+    /// Takes back what was put in, if it is held still and not computed.
+    pub(crate) fn retract(&self, put: &Arc<Node>) {
+        let released = self.lock().retract(put);
+        drop(released);
     }
 
     /// Computes the value held, unless it is in memory.
@@ -100,18 +132,18 @@ impl Var {
 
     /// The extents of the axes; empty for an invalid tensor.
     pub fn shape(&self) -> Shape {
-        self.lock().shape()
+        self.lock().now().shape()
     }
     /// Type of the elements.
     pub fn dtype(&self) -> DType {
-        self.lock().dtype()
+        self.lock().now().dtype()
     }
     /// Where the tensor is or will be.
     pub fn device(&self) -> Device {
-        self.lock().device()
+        self.lock().now().device()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Tensor> {
+    fn lock(&self) -> MutexGuard<'_, Versions<Tensor>> {
         self.cell.lock()
     }
 }
@@ -124,7 +156,7 @@ impl From<Tensor> for Var {
 
 impl fmt::Debug for Var {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Var({:?})", *self.lock())
+        write!(f, "Var({:?})", self.get())
     }
 }
 

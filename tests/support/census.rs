@@ -39,7 +39,7 @@ impl Census {
 
     /// Counts each feature that a graph has, once.
     pub fn graph(&mut self, nodes: &[std::sync::Arc<Node>]) {
-        let collected = collect(nodes);
+        let collected = collect(nodes).expect("nobody computes them");
         let mut features: Vec<String> = features(collected.graph());
         for leaf in collected.leaves() {
             let value = leaf.value().expect("a leaf has a value");

@@ -277,7 +277,9 @@ impl fmt::Debug for Program {
             let tensors = built.outputs.iter().chain(&built.inner);
             tensors.map(|tensor| tensor.node().expect("a valid tensor").clone()).collect::<Vec<_>>()
         };
-        match std::panic::catch_unwind(|| collect(&nodes()).graph().to_string()) {
+        match std::panic::catch_unwind(|| {
+            collect(&nodes()).expect("nobody computes them").graph().to_string()
+        }) {
             Ok(graph) => f.write_str(&graph),
             Err(_) => f.write_str("(it does not build)"),
         }

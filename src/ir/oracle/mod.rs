@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, Result};
 use crate::ir::buffer::Leaf;
+use crate::ir::claim::Deadlock;
 use crate::ir::collect::collect;
 use crate::ir::graph::Graph;
 use crate::ir::node::Node;
@@ -85,7 +86,8 @@ fn collected(
     nodes: &[Arc<Node>],
     read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
 ) -> Result<(Graph, Vec<Value>)> {
-    let collected = collect(nodes);
+    let unclaimed = || argument("nodes that are not being computed", "one whose own kernel asks for it");
+    let collected = collect(nodes).map_err(|Deadlock| unclaimed())?;
     let mut params = Vec::with_capacity(collected.leaves().len());
     for leaf in collected.leaves() {
         let missing = || argument("a realized leaf", "one without a value");

@@ -7,7 +7,7 @@ use crate::kernel::contraction::as_reduction;
 use crate::kernel::pieces::pieces;
 use crate::kernel::{Expr, Kernel};
 use crate::plan::context::Context;
-use crate::plan::realize::prepare;
+use crate::plan::realize::planned;
 use crate::tensor::Tensor;
 use crate::tensor::conv::{ConvOpts, ConvTransposeOpts};
 use crate::tensor::pad::PadMode;
@@ -18,7 +18,7 @@ use crate::tensor::testing::pattern;
 /// device's results are right.
 fn cut(tensor: &Tensor) -> Vec<usize> {
     let nodes = [tensor.node().expect("no mistake").clone()];
-    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let summed = |kernel: &Kernel| as_reduction(kernel).unwrap_or_else(|| kernel.clone());
     plan.schedule.steps.iter().filter_map(|step| Some(pieces(&summed(step.kernel()?), 1).len())).collect()
@@ -100,7 +100,7 @@ fn strides_divide_no_position() {
 /// its results are right.
 fn divided(tensor: &Tensor) -> (usize, usize) {
     let nodes = [tensor.node().expect("no mistake").clone()];
-    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let dynamic = |kernel: &Kernel| {
         let loads = kernel.exprs.iter().filter_map(|node| node.expr.load());
@@ -114,7 +114,7 @@ fn divided(tensor: &Tensor) -> (usize, usize) {
 /// How many kernels the pieces of a tensor's only kernel are, and that its results are right.
 fn together_of(tensor: &Tensor) -> usize {
     let nodes = [tensor.node().expect("no mistake").clone()];
-    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
     assert_eq!(kernels.len(), 1);
@@ -158,7 +158,7 @@ fn the_largest_piece_is_cut_first() {
 /// The points and loads of the largest piece of a tensor's only kernel; that its results are right.
 fn largest(tensor: &Tensor) -> (usize, usize) {
     let nodes = [tensor.node().expect("no mistake").clone()];
-    let plan = prepare(&Context::new(), &nodes).expect("no budget").plan;
+    let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let parts = pieces(plan.schedule.steps[0].kernel().expect("one kernel"), 1);
     let largest = parts.iter().max_by_key(|part| part.level_points(0)).expect("parts");

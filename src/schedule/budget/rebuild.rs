@@ -48,6 +48,8 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         resized: schedule.resized,
         again,
         parts: schedule.parts.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),
+        // What does not fit remembers nothing.
+        remembered: Vec::new(),
         graph,
     }
 }

@@ -32,7 +32,14 @@ fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
     let capabilities = |_| null::CAPABILITIES;
     schedule(
         graph,
-        &Environment { layouts: &[], donated, shared: &[], capabilities: &capabilities, model: None },
+        &Environment {
+            layouts: &[],
+            donated,
+            shared: &[],
+            capabilities: &capabilities,
+            model: None,
+            asked_later: &[],
+        },
     )
 }
 

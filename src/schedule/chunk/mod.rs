@@ -202,6 +202,8 @@ impl Task<'_> {
             resized: false,
             again: HashMap::new(),
             parts,
+            // What does not fit remembers nothing.
+            remembered: Vec::new(),
             graph,
         }
     }

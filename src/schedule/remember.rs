@@ -1,0 +1,44 @@
+//! What a loss that is looked at before its gradients are taken leaves for them.
+//!
+//! Values that lie in memory between kernels anyway get memory of their own, so that the kernels that made them
+//! need not run again. No kernel changes.
+
+use std::borrow::Cow;
+
+use crate::ir::rewrite::Renumbering;
+use crate::ir::{Graph, NodeId, Op};
+use crate::schedule::order::Step;
+
+/// Of the nodes of the graph given that gradients may ask for, those whose values steps store: with the nodes
+/// that are stored.
+pub fn remembered(
+    graph: &Graph,
+    steps: &[Step],
+    map: &Renumbering,
+    asked: &[NodeId],
+) -> Vec<(NodeId, NodeId)> {
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let mut stored = vec![false; graph.nodes.len()];
+    steps.iter().flat_map(|step| &step.outputs).for_each(|output| stored[output.index()] = true);
+    let users = graph.users();
+    // Memory that something else is written into, or that is a part of something else, is not the value's own.
+    let own = |id: NodeId| {
+        let shares =
+            |user: &NodeId| matches!(graph.node(*user).op, Op::Scatter(..) | Op::Pack(_) | Op::After);
+        !matches!(graph.node(id).op, Op::Pack(_)) && !users[id.index()].iter().any(shares)
+    };
+    let found = asked.iter().filter_map(|&given| Some((given, map.get(given)?)));
+    found.filter(|&(_, id)| stored[id.index()] && !graph.outputs.contains(&id) && own(id)).collect()
+}
+
+/// The graph, with what is remembered among its outputs.
+pub fn with_outputs<'a>(graph: &'a Graph, remembered: &[(NodeId, NodeId)]) -> Cow<'a, Graph> {
+    if remembered.is_empty() {
+        return Cow::Borrowed(graph);
+    }
+    let mut graph = graph.clone();
+    graph.outputs.extend(remembered.iter().map(|&(_, id)| id));
+    Cow::Owned(graph)
+}
