@@ -15,6 +15,7 @@ pub mod shelf;
 pub mod sole;
 pub mod span;
 pub mod state_problem;
+pub mod temporary;
 pub mod tuning;
 
 pub use device::{Device, DeviceKind};

@@ -8,8 +8,10 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use crate::base::file::{Durability, replace};
+use crate::base::temporary::sweep;
 
 const MAGIC: &[u8; 8] = b"kilnbin1";
 
@@ -61,7 +63,9 @@ fn unpack(file: &[u8], key: &str) -> Option<Vec<u8>> {
 }
 
 fn write(folder: &Path, path: &Path, file: &[u8]) -> std::io::Result<()> {
+    static SWEPT: Once = Once::new();
     fs::create_dir_all(folder)?;
+    SWEPT.call_once(|| sweep(folder));
     replace(path, &[file], Durability::Cache)
 }
 
