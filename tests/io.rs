@@ -212,7 +212,7 @@ fn several_files_are_one_state() {
     saved.state_dict().unwrap().save_sharded(folder.file("m.safetensors"), 80).unwrap();
     let files = folder.names();
     assert_eq!(files.len(), 5, "{files:?}");
-    assert_eq!(files[0], "m-00001-of-00004.safetensors");
+    assert!(files[0].starts_with("m-") && files[0].ends_with("-00001-of-00004.safetensors"), "{files:?}");
     let index = folder.file("m.safetensors.index.json");
     let loaded = with_device(Device::meta(), model);
     loaded.load(&index, Device::cpu()).unwrap();

@@ -251,20 +251,24 @@ pub enum Error {
         found: String,
     },
     /// A file that could not be read, written or understood.
-    #[error("{path}: {message}")]
+    #[error("{path}: {message}\n  at {span}")]
     File {
         /// The file.
         path: String,
         /// The reason.
         message: String,
+        /// The user's line.
+        span: Span,
     },
     /// A saved state that does not fit; all that is wrong with it.
-    #[error("{from} cannot be loaded:{}", listed(problems))]
+    #[error("{from} cannot be loaded:{}\n  at {span}", listed(problems))]
     State {
         /// Where the state comes from: a file, or the call.
         from: String,
         /// What does not fit.
         problems: Arc<[StateProblem]>,
+        /// The user's line.
+        span: Span,
     },
     /// A batch that a data loader's worker could not make.
     #[error("batch {batch} could not be made: {message}")]

@@ -47,6 +47,9 @@ impl Clone for Shape {
 }
 
 impl Shape {
+    /// The most axes of a tensor: their numbers are bytes.
+    pub const MAX_RANK: usize = u8::MAX as usize;
+
     /// The shape of a single element.
     pub fn scalar() -> Shape {
         Shape(Dims::new())

@@ -16,6 +16,15 @@ pub enum StateProblem {
         /// What is wrong with it.
         message: String,
     },
+    /// A file of another kind.
+    Format {
+        /// The file.
+        path: String,
+        /// What it was opened as.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
     /// A tensor that is needed and not there.
     Missing {
         /// Its name.
@@ -39,12 +48,24 @@ pub enum StateProblem {
         /// What is there.
         found: (DType, Shape),
     },
+    /// A tensor of a type that kiln does not compute with.
+    Raw {
+        /// Its name.
+        name: String,
+        /// What is needed, if anything is.
+        expected: Option<(DType, Shape)>,
+        /// What is there: the file's name of the type, and the shape.
+        found: (String, Shape),
+    },
 }
 
 impl fmt::Display for StateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StateProblem::File { path, message } => write!(f, "{path}: {message}"),
+            StateProblem::Format { path, expected, found } => {
+                write!(f, "{path}: expected {expected}, found {found}")
+            }
             StateProblem::Missing { name, expected: (dtype, shape) } => {
                 write!(f, "{name}: expected {dtype}{shape}, found nothing")
             }
@@ -53,6 +74,13 @@ impl fmt::Display for StateProblem {
             }
             StateProblem::Mismatch { name, expected, found } => {
                 write!(f, "{name}: expected {}{}, found {}{}", expected.0, expected.1, found.0, found.1)
+            }
+            StateProblem::Raw { name, expected, found: (dtype, shape) } => {
+                let expected = expected.as_ref().map_or("nothing".into(), |(d, shape)| format!("{d}{shape}"));
+                write!(
+                    f,
+                    "{name}: expected {expected}, found {dtype}{shape}, which StateDict::convert may convert"
+                )
             }
         }
     }

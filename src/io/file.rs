@@ -1,43 +1,105 @@
-//! One file of the safetensors format: the length of a header, the header as
-//! JSON, the tensors' bytes in the order of the header.
+//! One file of the safetensors format: a header, and the tensors' bytes in its
+//! order.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use safetensors::tensor::{Metadata, TensorView};
-use safetensors::{Dtype, serialize};
-
-use crate::base::file::{Durability, replace};
-use crate::base::{DType, Device, Error, Result, Span, StateProblem};
+use crate::base::{DType, Device, Error, Result, Shape, Span, StateProblem};
+use crate::io::format;
+use crate::io::header::{Header, Info};
+use crate::io::magic;
 use crate::io::mapped::Mapped;
+use crate::io::raw::RawTensor;
 use crate::io::state_dict::StateDict;
 use crate::tensor::Tensor;
 
-/// Bytes of the header's length.
-const LENGTH: usize = 8;
-
 /// An error of a file.
-pub fn failed(path: &Path, message: impl ToString) -> Error {
-    Error::File { path: path.display().to_string(), message: message.to_string() }
+pub fn failed(path: &Path, message: impl ToString, span: Span) -> Error {
+    Error::File { path: path.display().to_string(), message: message.to_string(), span }
 }
 
-/// Writes a file of these tensors' bytes.
+/// What is wrong with a file that was to be read.
+pub fn problem(path: &Path, message: impl ToString) -> StateProblem {
+    StateProblem::File { path: path.display().to_string(), message: message.to_string() }
+}
+
+/// A tensor to be written.
+#[derive(Clone, Copy)]
+pub struct Item<'a> {
+    pub name: &'a str,
+    pub value: Value<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Value<'a> {
+    Tensor(&'a Tensor),
+    Raw(&'a RawTensor),
+}
+
+impl<'a> Item<'a> {
+    /// All of a state, in the order of the names.
+    pub fn all(state: &StateDict) -> Vec<Item<'_>> {
+        let tensors = state.iter().map(|(name, tensor)| Item { name, value: Value::Tensor(tensor) });
+        let raw = state.raw_tensors().map(|(name, raw)| Item { name, value: Value::Raw(raw) });
+        let mut all: Vec<Item> = tensors.chain(raw).collect();
+        all.sort_by_key(|item| item.name);
+        all
+    }
+
+    fn dtype(&self) -> &'a str {
+        match self.value {
+            Value::Tensor(tensor) => format::name_of(tensor.dtype()),
+            Value::Raw(raw) => raw.dtype(),
+        }
+    }
+    fn shape(&self) -> Shape {
+        match self.value {
+            Value::Tensor(tensor) => tensor.shape(),
+            Value::Raw(raw) => raw.shape().clone(),
+        }
+    }
+    /// How many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        match self.value {
+            Value::Tensor(tensor) => tensor.numel() * tensor.dtype().size(),
+            Value::Raw(raw) => raw.bytes().len(),
+        }
+    }
+    fn read(&self, span: Span) -> Result<Cow<'a, [u8]>> {
+        match self.value {
+            Value::Tensor(tensor) => tensor.read("save", span).map(Cow::Owned),
+            Value::Raw(raw) => Ok(Cow::Borrowed(raw.bytes())),
+        }
+    }
+}
+
+/// The parts of a file that holds these tensors.
 ///
 /// # Errors
-/// What computing the tensors or writing the file says; an older file is then
-/// as it was.
-pub fn write(path: &Path, tensors: &[(&str, &Tensor)], span: Span) -> Result<()> {
-    let values = tensors.iter().map(|(_, t)| t.read("save", span)).collect::<Result<Vec<_>>>()?;
-    let views = tensors.iter().zip(&values).map(|((name, tensor), bytes)| {
-        let view = TensorView::new(format_of(tensor.dtype()), tensor.shape().to_vec(), bytes);
-        view.map(|view| (*name, view)).map_err(|error| failed(path, error))
-    });
-    let views = views.collect::<Result<Vec<_>>>()?;
-    let content = serialize(views, None).map_err(|error| failed(path, error))?;
-    replace(path, &[&content], Durability::Synced).map_err(|error| failed(path, error))
+/// What computing the tensors says, and a header that is too long.
+pub fn parts<'a>(
+    path: &Path,
+    items: &[Item<'a>],
+    metadata: &BTreeMap<String, String>,
+    span: Span,
+) -> Result<Vec<Cow<'a, [u8]>>> {
+    let mut items = items.to_vec();
+    items.sort_by_key(|item| (Reverse(format::position(item.dtype())), item.name));
+    let mut header = Header { metadata: metadata.clone(), tensors: Vec::new() };
+    for item in &items {
+        let (start, dims) = (header.data_len(), item.shape().to_vec());
+        let (name, dtype) = (item.name.into(), item.dtype().into());
+        header.tensors.push(Info { name, dtype, dims, start, end: start + item.bytes() });
+    }
+    let header = header.to_bytes().map_err(|error| failed(path, error, span))?;
+    let values = items.iter().map(|item| item.read(span));
+    std::iter::once(Ok(Cow::Owned(header))).chain(values).collect()
 }
 
 /// What a file holds. Tensors whose data are not there, since the file was cut
-/// short, are on the meta device.
+/// short, are on the meta device, or raw and without bytes.
 pub struct Content {
     pub state: StateDict,
     pub problems: Vec<StateProblem>,
@@ -47,68 +109,56 @@ pub struct Content {
 ///
 /// # Errors
 /// What makes the names in it unknown.
-pub fn read(path: &Path, span: Span) -> Result<Content, String> {
+pub fn read(path: &Path, span: Span) -> Result<Content, StateProblem> {
     if cfg!(target_endian = "big") {
-        return Err("the format is little-endian, and this machine is not".into());
+        return Err(problem(path, "the format is little-endian, and this machine is not"));
     }
-    let map = Mapped::open(path).map_err(|error| error.to_string())?;
-    let (data, header) = header(map.bytes())?;
+    let map = Mapped::open(path).map_err(|error| problem(path, error))?;
+    let (header, data) = Header::read(map.bytes()).map_err(|error| {
+        wrong_kind(path, "a safetensors file", map.bytes()).unwrap_or_else(|| problem(path, error))
+    })?;
     let mut content = Content { state: StateDict::new(), problems: Vec::new() };
-    let mut problem = |message: String| {
-        content.problems.push(StateProblem::File { path: path.display().to_string(), message });
-    };
     let (described, there) = (header.data_len(), map.bytes().len() - data);
     if described != there {
-        problem(format!("the header describes {described} bytes of data, and {there} are there"));
+        let message = format!("the header describes {described} bytes of data, and {there} are there");
+        content.problems.push(problem(path, message));
     }
-    for (name, info) in header.tensors() {
-        let Some(dtype) = type_of(info.dtype) else {
-            problem(format!("{name} is of type {:?}, which is not supported", info.dtype));
-            continue;
-        };
-        let (start, end) = (data + info.data_offsets.0, data + info.data_offsets.1);
-        let Some(bytes) = map.bytes().get(start..end) else {
-            let lost = Tensor::zeros(info.shape.clone(), (Device::meta(), dtype));
-            content.state.insert(name, &lost).map_err(|error| error.to_string())?;
-            continue;
-        };
-        if dtype == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
-            problem(format!("{name} is of truth values, and some are neither 0 nor 1"));
+    for info in &header.tensors {
+        if let Err(message) = add(&mut content.state, &map, data, info, span) {
+            content.problems.push(problem(path, message));
         }
-        let tensor = map.tensor(start, dtype, &info.shape, span).map_err(|error| error.to_string())?;
-        content.state.insert(name, &tensor).map_err(|error| error.to_string())?;
     }
+    *content.state.metadata_mut() = header.metadata;
     Ok(content)
 }
 
-/// Where the data begin, and what the header says of them.
-fn header(bytes: &[u8]) -> Result<(usize, Metadata), String> {
-    let short = || format!("{} bytes are too few to hold the header", bytes.len());
-    let (length, rest) = bytes.split_first_chunk::<LENGTH>().ok_or_else(short)?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
-    let json = rest
-        .get(..length)
-        .ok_or_else(|| format!("the header is said to be of {length} bytes, and {} are there", rest.len()))?;
-    let header = serde_json::from_slice(json).map_err(|error| format!("the header is damaged: {error}"))?;
-    Ok((LENGTH + length, header))
+/// That a file is of another kind than `expected`, if that can be seen.
+pub fn wrong_kind(path: &Path, expected: &'static str, file: &[u8]) -> Option<StateProblem> {
+    let path = path.display().to_string();
+    let found = magic::kind(file).filter(|&found| found != expected)?;
+    Some(StateProblem::Format { path, expected, found })
 }
 
-/// The format's name of a type.
-fn format_of(dtype: DType) -> Dtype {
-    match dtype {
-        DType::Bool => Dtype::BOOL,
-        DType::U8 => Dtype::U8,
-        DType::I32 => Dtype::I32,
-        DType::U32 => Dtype::U32,
-        DType::I64 => Dtype::I64,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
+/// Adds a tensor of a file, whose data begin at byte `data`.
+///
+/// # Errors
+/// What is wrong with it.
+fn add(state: &mut StateDict, map: &Mapped, data: usize, info: &Info, span: Span) -> Result<(), String> {
+    let Info { name, dtype, dims, start, end } = info;
+    let place = data.checked_add(*start).zip(data.checked_add(*end));
+    let place = place.filter(|&(_, end)| end <= map.bytes().len());
+    let text = |error: Error| format!("{name}: {error}");
+    let Some(dtype) = format::dtype_of(dtype) else {
+        let (start, end) = place.unwrap_or_default();
+        return state.insert_raw(name, &map.raw(start, end, dtype, dims)).map_err(text);
+    };
+    let Some((start, end)) = place else {
+        return state.insert(name, &Tensor::zeros(&dims[..], (Device::meta(), dtype))).map_err(text);
+    };
+    let tensor = map.tensor(start, dtype, dims, span).map_err(text)?;
+    state.insert(name, &tensor).map_err(text)?;
+    if dtype == DType::Bool && map.bytes()[start..end].iter().any(|&byte| byte > 1) {
+        return Err(format!("{name} is of truth values, and some are neither 0 nor 1"));
     }
-}
-
-/// The type of a name; `None` for one that there is not here.
-fn type_of(name: Dtype) -> Option<DType> {
-    DType::ALL.into_iter().find(|&dtype| format_of(dtype) == name)
+    Ok(())
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use memmap2::{Mmap, MmapOptions};
 
+use crate::base::file::expect_file;
 use crate::base::{DType, Device, Dims, Result, Shape, Span};
+use crate::io::raw::RawTensor;
 use crate::ir::buffer::Reclaim;
 use crate::ir::{Buffer, Layout, Leaf, Node, Type};
 use crate::runtime::host;
@@ -26,13 +28,20 @@ impl Reclaim for Map {
     }
 }
 
+impl AsRef<[u8]> for Map {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Mapped {
     /// Maps a file. Another process that shortens the file in place, instead
     /// of replacing it, ends this one when it reads what is gone.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Those of the file system, and something else than a file.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
+        expect_file(path)?;
         let file = File::open(path)?;
         // SAFETY: the pages are this process's own, so nobody changes what was
         // read; nothing here writes to them, since a leaf that is less than
@@ -65,5 +74,11 @@ impl Mapped {
         };
         let leaf = Leaf { buffer, layout };
         Ok(Tensor::from_node(Node::leaf(Type::new(shape, dtype, Device::cpu()), leaf, span)))
+    }
+
+    /// The bytes from `start` to `end`, which the file must hold, as a tensor
+    /// of a type that kiln does not compute with.
+    pub fn raw(&self, start: usize, end: usize, dtype: &str, dims: &[usize]) -> RawTensor {
+        RawTensor::within(dtype, Shape::new(dims), self.map.clone(), start..end)
     }
 }

@@ -3,7 +3,8 @@
 //! A [`StateDict`] holds named tensors: the state of a module, an optimizer,
 //! a generator, or all of them under prefixes. It is saved as a file of the
 //! safetensors format, or several with an index, and opened again without
-//! reading more than the names: the data are mapped into memory.
+//! reading more than the names: the data are mapped into memory. Tensors of
+//! types that kiln does not compute with are [`RawTensor`]s.
 //!
 //! ```
 //! use kiln::nn::{Linear, ModuleExt};
@@ -26,13 +27,26 @@
 
 #[cfg(feature = "safetensors")]
 mod file;
+mod format;
+#[cfg(feature = "safetensors")]
+mod generation;
 mod generator;
 #[cfg(feature = "safetensors")]
+mod header;
+#[cfg(feature = "safetensors")]
+mod index;
+#[cfg(feature = "safetensors")]
+mod json;
+#[cfg(feature = "safetensors")]
+mod magic;
+#[cfg(feature = "safetensors")]
 mod mapped;
+mod raw;
 #[cfg(feature = "safetensors")]
 mod shards;
 mod state_dict;
 
+pub use raw::RawTensor;
 #[cfg(feature = "safetensors")]
 pub(crate) use shards::read;
 pub use state_dict::StateDict;

@@ -1,18 +1,20 @@
 //! States in one file or several. Of several, an index says which file holds
-//! what: `model.safetensors.index.json` beside
-//! `model-00001-of-00002.safetensors`, as other libraries name them.
+//! what: `model.safetensors.index.json`, as other libraries name it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::{Component, Path};
-
-use serde_json::{Value, json};
+use std::path::Path;
 
 use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span, StateProblem};
-use crate::io::file::{self, failed};
+use crate::io::file::{self, Item, failed, problem};
+use crate::io::generation::{Generation, stem_of};
+use crate::io::index::Index;
 use crate::io::state_dict::StateDict;
-use crate::tensor::Tensor;
+
+/// How often an index is read again that changes while its files are read.
+const READINGS: usize = 16;
 
 /// What could be read of a state.
 pub(crate) struct Reading {
@@ -25,65 +27,52 @@ pub(crate) struct Reading {
 impl StateDict {
     /// Writes a file of the safetensors format. It is written under another
     /// name in the same folder, brought to the disk and renamed, so that no
-    /// crash leaves half a file.
+    /// crash leaves half a file. A file that is there keeps its permissions,
+    /// and a symbolic link leads to the new file.
     ///
     /// # Errors
-    /// What computing the tensors says, or the file system. An older file of
-    /// this name is then as it was.
+    /// What computing the tensors says, or the file system; a folder, a device
+    /// or a pipe of this name. An older file is then as it was.
     #[track_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let span = Span::caller();
-        let tensors: Vec<(&str, &Tensor)> = self.iter().collect();
+        let (path, span) = (path.as_ref(), Span::caller());
         self.compute(span)?;
-        file::write(path.as_ref(), &tensors, span)
+        let parts = file::parts(path, &Item::all(self), self.metadata(), span)?;
+        let parts: Vec<&[u8]> = parts.iter().map(Cow::as_ref).collect();
+        replace(path, &parts, Durability::Synced).map_err(|error| failed(path, error, span))
     }
 
     /// Writes several files, each of at most `most` bytes of data unless one
     /// tensor is larger, and then their index: for
-    /// `folder/model.safetensors` the files
-    /// `folder/model-00001-of-00002.safetensors` and so on, and
-    /// `folder/model.safetensors.index.json`, which [`StateDict::open`] takes.
+    /// `folder/model.safetensors` the index
+    /// `folder/model.safetensors.index.json`, which [`StateDict::open`] takes,
+    /// and beside it files that only it knows, such as
+    /// `model-52fdfc072182654f-00001-of-00002.safetensors`. What opens is all
+    /// of the old state until the index is in place, and all of the new one
+    /// then. The files of the old state are removed after that, as is what
+    /// saves that were killed have left.
     ///
     /// # Errors
-    /// As [`StateDict::save`]; each file by itself is then the old one or the
-    /// new one.
+    /// As [`StateDict::save`]; the old state is then as it was.
     #[track_caller]
     pub fn save_sharded(&self, path: impl AsRef<Path>, most: usize) -> Result<()> {
         let (path, span) = (path.as_ref(), Span::caller());
-        let Some(stem) = path.file_stem().and_then(OsStr::to_str) else {
-            return Err(failed(path, "expected the name of a file"));
+        let Some(stem) = stem_of(path) else {
+            return Err(failed(path, "expected the name of a file", span));
         };
         self.compute(span)?;
-        let shards = self.split(most);
-        let mut places = BTreeMap::new();
+        let items = Item::all(self);
+        let shards = split(&items, most);
+        let mut generation = Generation::begin(path, stem).map_err(|error| failed(path, error, span))?;
+        let mut index = Index { bytes: items.iter().map(Item::bytes).sum(), files: BTreeMap::new() };
         for (number, shard) in shards.iter().enumerate() {
-            let name = format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
-            file::write(&path.with_file_name(&name), shard, span)?;
-            places.extend(shard.iter().map(|(tensor, _)| (*tensor, name.clone())));
+            let parts = file::parts(path, shard, self.metadata(), span)?;
+            let file = generation.write(number + 1, shards.len(), &parts);
+            let file = file.map_err(|error| failed(path, error, span))?;
+            index.files.insert(file, shard.iter().map(|item| item.name.into()).collect());
         }
-        let total: usize = self.iter().map(|(_, tensor)| bytes_of(tensor)).sum();
-        let index = json!({ "metadata": { "total_size": total }, "weight_map": places });
-        let path = path.with_file_name(format!("{stem}.safetensors.index.json"));
-        let text = format!("{index:#}\n");
-        replace(&path, &[text.as_bytes()], Durability::Synced).map_err(|error| failed(&path, error))
-    }
-
-    /// The tensors in consecutive groups of at most `most` bytes.
-    fn split(&self, most: usize) -> Vec<Vec<(&str, &Tensor)>> {
-        let mut shards = vec![Vec::new()];
-        let mut size = 0;
-        for (name, tensor) in self.iter() {
-            let bytes = bytes_of(tensor);
-            if size + bytes > most && shards.last().is_some_and(|shard| !shard.is_empty()) {
-                shards.push(Vec::new());
-                size = 0;
-            }
-            size += bytes;
-            if let Some(shard) = shards.last_mut() {
-                shard.push((name, tensor));
-            }
-        }
-        shards
+        let path = generation.path().to_path_buf();
+        generation.finish(&index).map_err(|error| failed(&path, error, span))
     }
 
     fn compute(&self, span: Span) -> Result<()> {
@@ -93,28 +82,39 @@ impl StateDict {
 
     /// The tensors of a file of the safetensors format, or of an index
     /// (`.json`) and its files, mapped into host memory: data are read when
-    /// they are used.
+    /// they are used. Tensors of types that kiln does not compute with are in
+    /// [`StateDict::raw_tensors`].
     ///
     /// # Errors
     /// [`Error::State`] with everything that is wrong with the files.
     #[track_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<StateDict> {
-        let path = path.as_ref();
-        let Reading { state, problems, .. } = read(path, Span::caller())?;
-        if problems.is_empty() { Ok(state) } else { Err(wrong(path, problems)) }
+        let (path, span) = (path.as_ref(), Span::caller());
+        let Reading { state, problems, .. } = read(path, span)?;
+        if problems.is_empty() { Ok(state) } else { Err(wrong(path, problems, span)) }
     }
 }
 
-fn bytes_of(tensor: &Tensor) -> usize {
-    tensor.numel() * tensor.dtype().size()
+/// Consecutive groups of at most `most` bytes.
+fn split<'a>(items: &[Item<'a>], most: usize) -> Vec<Vec<Item<'a>>> {
+    let mut shards = vec![Vec::new()];
+    let mut size = 0usize;
+    for item in items {
+        let bytes = item.bytes();
+        if size.saturating_add(bytes) > most && shards.last().is_some_and(|shard| !shard.is_empty()) {
+            shards.push(Vec::new());
+            size = 0;
+        }
+        size += bytes;
+        if let Some(shard) = shards.last_mut() {
+            shard.push(*item);
+        }
+    }
+    shards
 }
 
-fn wrong(path: &Path, problems: Vec<StateProblem>) -> Error {
-    Error::State { from: path.display().to_string(), problems: problems.into() }
-}
-
-fn problem(path: &Path, message: String) -> StateProblem {
-    StateProblem::File { path: path.display().to_string(), message }
+fn wrong(path: &Path, problems: Vec<StateProblem>, span: Span) -> Error {
+    Error::State { from: path.display().to_string(), problems: problems.into(), span }
 }
 
 /// Reads what can be read of a file, or of an index and its files.
@@ -122,41 +122,33 @@ fn problem(path: &Path, message: String) -> StateProblem {
 /// # Errors
 /// What makes all names unknown.
 pub(crate) fn read(path: &Path, span: Span) -> Result<Reading> {
-    let unknown = |message| wrong(path, vec![problem(path, message)]);
-    if path.extension() == Some(OsStr::new("json")) {
-        let index = index(path).map_err(unknown)?;
-        return Ok(read_shards(path, &index, span));
+    let unknown = |problem| wrong(path, vec![problem], span);
+    if path.extension() != Some(OsStr::new("json")) {
+        let content = file::read(path, span).map_err(unknown)?;
+        return Ok(Reading { state: content.state, problems: content.problems, unread: BTreeSet::new() });
     }
-    let content = file::read(path, span).map_err(unknown)?;
-    Ok(Reading { state: content.state, problems: content.problems, unread: BTreeSet::new() })
-}
-
-/// The names in each file, by file.
-fn index(path: &Path) -> Result<BTreeMap<String, BTreeSet<String>>, String> {
-    let text = std::fs::read(path).map_err(|error| error.to_string())?;
-    let index: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    let places = index["weight_map"].as_object().ok_or("expected an object under \"weight_map\"")?;
-    let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, file) in places {
-        let file =
-            file.as_str().ok_or_else(|| format!("{name}: expected the name of a file, found {file}"))?;
-        let inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
-        if !inside {
-            return Err(format!("{name}: expected a file beside the index, found {file:?}"));
+    let mut index = Index::read(path).map_err(unknown)?;
+    let mut reading = read_shards(path, &index, span);
+    for _ in 1..READINGS {
+        // A save may have put another index there, and removed the files of this one.
+        let now = if reading.problems.is_empty() { None } else { Index::read(path).ok() };
+        match now.filter(|now| *now != index) {
+            None => break,
+            Some(now) => index = now,
         }
-        files.entry(file.into()).or_default().insert(name.clone());
+        reading = read_shards(path, &index, span);
     }
-    Ok(files)
+    Ok(reading)
 }
 
-fn read_shards(path: &Path, index: &BTreeMap<String, BTreeSet<String>>, span: Span) -> Reading {
+fn read_shards(path: &Path, index: &Index, span: Span) -> Reading {
     let mut reading = Reading { state: StateDict::new(), problems: Vec::new(), unread: BTreeSet::new() };
-    for (name, expected) in index {
+    for (name, expected) in &index.files {
         let shard = path.with_file_name(name);
         match file::read(&shard, span) {
             Ok(content) => add(&mut reading, &shard, content, expected),
-            Err(message) => {
-                reading.problems.push(problem(&shard, message));
+            Err(problem) => {
+                reading.problems.push(problem);
                 reading.unread.extend(expected.iter().cloned());
             }
         }
@@ -167,15 +159,22 @@ fn read_shards(path: &Path, index: &BTreeMap<String, BTreeSet<String>>, span: Sp
 /// Adds what a file holds, which should be what the index expects of it.
 fn add(reading: &mut Reading, shard: &Path, content: file::Content, expected: &BTreeSet<String>) {
     reading.problems.extend(content.problems);
-    for (name, tensor) in content.state.iter() {
-        if !expected.contains(name) {
-            reading.problems.push(problem(shard, format!("{name} is in it, and not by the index")));
-        } else if let Err(error) = reading.state.insert(name, tensor) {
-            reading.problems.push(problem(shard, error.to_string()));
-        }
+    let there: BTreeSet<&str> = Item::all(&content.state).iter().map(|item| item.name).collect();
+    for &name in there.iter().filter(|name| !expected.contains(**name)) {
+        reading.problems.push(problem(shard, format!("{name} is in it, and not by the index")));
     }
-    for name in expected.iter().filter(|name| content.state.get(name).is_none()) {
+    for name in expected.iter().filter(|name| !there.contains(name.as_str())) {
         reading.problems.push(problem(shard, format!("{name} is not in it, but by the index")));
         reading.unread.insert(name.clone());
+    }
+    let state = &mut reading.state;
+    let tensors = content.state.iter().filter(|(name, _)| expected.contains(*name));
+    let raw = content.state.raw_tensors().filter(|(name, _)| expected.contains(*name));
+    let added = tensors.map(|(name, tensor)| state.insert(name, tensor)).collect::<Vec<_>>();
+    let added = added.into_iter().chain(raw.map(|(name, raw)| state.insert_raw(name, raw)));
+    let refused = added.filter_map(Result::err).map(|error| problem(shard, error));
+    reading.problems.extend(refused);
+    for (key, text) in content.state.metadata() {
+        reading.state.metadata_mut().entry(key.clone()).or_insert_with(|| text.clone());
     }
 }

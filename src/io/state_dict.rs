@@ -4,15 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{DType, Device, Element, Error, Result, Shape, Span, StateProblem};
+use crate::io::raw::RawTensor;
 use crate::ir::{Node, Op};
 use crate::plan;
 use crate::tensor::Tensor;
 
 /// Tensors by name: the state of a module, an optimizer, a generator.
+///
+/// A file may hold tensors of types that kiln does not compute with. They are
+/// kept apart, as [`RawTensor`]s, and saved as they are;
+/// [`StateDict::convert`] makes tensors of them.
 #[derive(Clone, Debug, Default)]
 pub struct StateDict {
     tensors: BTreeMap<String, Tensor>,
+    raw: BTreeMap<String, RawTensor>,
+    metadata: BTreeMap<String, String>,
 }
+
+/// The name under which a file has what is not a tensor.
+pub(crate) const METADATA: &str = "__metadata__";
 
 /// A tensor that a state must hold.
 #[derive(Clone, Debug)]
@@ -47,33 +57,54 @@ impl StateDict {
     /// Adds a tensor.
     ///
     /// # Errors
-    /// The mistake recorded in the tensor, or a name that is there already.
+    /// The mistake recorded in the tensor, or a name that is there already or
+    /// that a file has for its metadata.
     pub fn insert(&mut self, name: impl Into<String>, tensor: &Tensor) -> Result<()> {
         tensor.check()?;
-        let name = name.into();
-        if self.tensors.contains_key(&name) {
-            let (expected, found) = ("a name that is not there yet".into(), name);
-            return Err(Error::Argument { call: "insert", expected, found });
-        }
+        let name = self.free(name.into())?;
         self.tensors.insert(name, tensor.clone());
         Ok(())
     }
 
-    /// Adds the tensors of another state, as `prefix.name`.
+    /// Adds a tensor of a type that kiln does not compute with.
+    ///
+    /// # Errors
+    /// A name that is there already or that a file has for its metadata.
+    pub fn insert_raw(&mut self, name: impl Into<String>, tensor: &RawTensor) -> Result<()> {
+        let name = self.free(name.into())?;
+        self.raw.insert(name, tensor.clone());
+        Ok(())
+    }
+
+    /// A name under which something can be added.
+    fn free(&self, name: String) -> Result<String> {
+        let taken = self.tensors.contains_key(&name) || self.raw.contains_key(&name);
+        let expected = match &name[..] {
+            METADATA => "a name that files do not use themselves",
+            _ if taken => "a name that is not there yet",
+            _ => return Ok(name),
+        };
+        Err(Error::Argument { call: "insert", expected: expected.into(), found: name })
+    }
+
+    /// Adds the tensors of another state, as `prefix.name`. Its metadata are
+    /// left: they belong to a file.
     ///
     /// # Errors
     /// As [`StateDict::insert`]; what came before the name stays added.
     pub fn extend(&mut self, prefix: &str, other: StateDict) -> Result<()> {
-        other.tensors.iter().try_for_each(|(name, tensor)| self.insert(format!("{prefix}.{name}"), tensor))
+        let name = |name: &str| format!("{prefix}.{name}");
+        other.iter().try_for_each(|(own, tensor)| self.insert(name(own), tensor))?;
+        other.raw_tensors().try_for_each(|(own, tensor)| self.insert_raw(name(own), tensor))
     }
 
     /// The tensors that [`StateDict::extend`] added under `prefix`, without it.
     pub fn part(&self, prefix: &str) -> StateDict {
-        let own = |(name, tensor): (&String, &Tensor)| {
-            let name = name.strip_prefix(prefix)?.strip_prefix('.')?;
-            Some((name.to_string(), tensor.clone()))
-        };
-        StateDict { tensors: self.tensors.iter().filter_map(own).collect() }
+        StateDict {
+            tensors: part(&self.tensors, prefix),
+            raw: part(&self.raw, prefix),
+            metadata: BTreeMap::new(),
+        }
     }
 
     /// The tensor of a name.
@@ -84,13 +115,51 @@ impl StateDict {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
-    /// Number of tensors.
+    /// Number of tensors, without raw ones.
     pub fn len(&self) -> usize {
         self.tensors.len()
     }
-    /// Whether there are no tensors.
+    /// Whether there are no tensors; raw ones do not count.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
+    }
+
+    /// The raw tensor of a name.
+    pub fn raw(&self, name: &str) -> Option<&RawTensor> {
+        self.raw.get(name)
+    }
+    /// Names and raw tensors, in the order of the names.
+    pub fn raw_tensors(&self) -> impl Iterator<Item = (&str, &RawTensor)> {
+        self.raw.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+    /// Makes tensors of raw ones, by [`RawTensor::to_tensor`]. Those of types
+    /// that it does not convert stay as they are.
+    ///
+    /// # Errors
+    /// A number that is too large for the type it becomes. Nothing has changed
+    /// then.
+    #[track_caller]
+    pub fn convert(&mut self) -> Result<()> {
+        let mut made = Vec::new();
+        for (name, raw) in self.raw.iter().filter(|(_, raw)| raw.converts()) {
+            let tensor = raw.to_tensor();
+            tensor.check()?;
+            made.push((name.clone(), tensor));
+        }
+        made.iter().for_each(|(name, _)| drop(self.raw.remove(name)));
+        self.tensors.extend(made);
+        Ok(())
+    }
+
+    /// Text by name that a file holds beside the tensors, in its
+    /// `__metadata__`. Of several files it is that of all of them; where they
+    /// differ, that of the first.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+    /// The same, to be changed before saving.
+    pub fn metadata_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.metadata
     }
 
     /// What a state must hold to be like this one.
@@ -102,7 +171,7 @@ impl StateDict {
     pub(crate) fn fitted(&self, wanted: &[Wanted], from: &str, span: Span) -> Result<StateDict> {
         let tensors = self.take(wanted, from, Vec::new(), &BTreeSet::new(), span)?;
         let names = wanted.iter().map(|wanted| wanted.name.clone());
-        Ok(StateDict { tensors: names.zip(tensors).collect() })
+        Ok(StateDict { tensors: names.zip(tensors).collect(), ..StateDict::default() })
     }
 
     /// A number that [`StateDict::fitted`] has seen to be there.
@@ -115,6 +184,7 @@ impl StateDict {
         let compare = |wanted: &Wanted| {
             let (name, expected) = (wanted.name.clone(), wanted.ty());
             match self.get(&name) {
+                None if self.raw.contains_key(&name) => None,
                 None if unread.contains(&name) => None,
                 None => Some(StateProblem::Missing { name, expected }),
                 Some(tensor) if type_of(tensor) == expected => None,
@@ -126,7 +196,12 @@ impl StateDict {
             .iter()
             .filter(|(name, _)| !names.contains(name))
             .map(|(name, tensor)| StateProblem::Unexpected { name: name.into(), found: type_of(tensor) });
-        wanted.iter().filter_map(compare).chain(surplus).collect()
+        let raw = self.raw.iter().map(|(name, raw)| StateProblem::Raw {
+            name: name.clone(),
+            expected: wanted.iter().find(|wanted| wanted.name == *name).map(Wanted::ty),
+            found: (raw.dtype().into(), raw.shape().clone()),
+        });
+        wanted.iter().filter_map(compare).chain(surplus).chain(raw).collect()
     }
 
     /// The tensors wanted, in that order, each in memory of its own where it
@@ -145,7 +220,7 @@ impl StateDict {
         let mut problems = known;
         problems.extend(self.problems(wanted, unread));
         if !problems.is_empty() {
-            return Err(Error::State { from: from.into(), problems: problems.into() });
+            return Err(Error::State { from: from.into(), problems: problems.into(), span });
         }
         let own = |wanted: &Wanted| {
             let held = &self.tensors[&wanted.name];
@@ -156,6 +231,15 @@ impl StateDict {
         plan::realize(&nodes, span)?;
         Ok(tensors)
     }
+}
+
+/// What is there under `prefix`, without it.
+fn part<T: Clone>(all: &BTreeMap<String, T>, prefix: &str) -> BTreeMap<String, T> {
+    let own = |(name, value): (&String, &T)| {
+        let name = name.strip_prefix(prefix)?.strip_prefix('.')?;
+        Some((name.to_string(), value.clone()))
+    };
+    all.iter().filter_map(own).collect()
 }
 
 fn type_of(tensor: &Tensor) -> (DType, Shape) {

@@ -43,9 +43,9 @@ fn within_limits(ty: &Type) -> Result<(), Mismatch> {
     if ty.shape.iter().any(|&extent| extent > i64::MAX as usize) {
         return Err(Mismatch::new("extents of at most 2^63 - 1", format!("shape {}", ty.shape)));
     }
-    // Axis numbers are bytes.
-    if ty.shape.rank() > usize::from(u8::MAX) {
-        return Err(Mismatch::new("a tensor of at most 255 axes", format!("{} axes", ty.shape.rank())));
+    if ty.shape.rank() > Shape::MAX_RANK {
+        let expected = format!("a tensor of at most {} axes", Shape::MAX_RANK);
+        return Err(Mismatch::new(expected, format!("{} axes", ty.shape.rank())));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::base::file::{Durability, replace};
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Result, Span};
 use crate::runtime::ledger::Event;
 
 impl Device {
@@ -16,6 +16,7 @@ impl Device {
     /// # Errors
     /// Nothing recorded, or a file that cannot be written; what was recorded
     /// stays.
+    #[track_caller]
     pub fn dump_memory_snapshot(self, path: impl AsRef<Path>) -> Result<()> {
         write(path.as_ref(), &json(self, &self.recorded("dump_memory_snapshot")?))
     }
@@ -25,6 +26,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::dump_memory_snapshot`].
+    #[track_caller]
     pub fn dump_memory_timeline(self, path: impl AsRef<Path>) -> Result<()> {
         write(path.as_ref(), &html(self, &self.recorded("dump_memory_timeline")?))
     }
@@ -38,9 +40,10 @@ impl Device {
     }
 }
 
+#[track_caller]
 fn write(path: &Path, text: &str) -> Result<()> {
-    let failed =
-        |error: std::io::Error| Error::File { path: path.display().to_string(), message: error.to_string() };
+    let (path_text, span) = (path.display().to_string(), Span::caller());
+    let failed = |error: std::io::Error| Error::File { path: path_text, message: error.to_string(), span };
     replace(path, &[text.as_bytes()], Durability::Cache).map_err(failed)
 }
 

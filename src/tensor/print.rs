@@ -88,9 +88,13 @@ impl Tensor {
     /// As [`Tensor::realize`], or a standard output that is closed.
     #[track_caller]
     pub fn show(&self) -> Result<()> {
-        let text = values_as_text(Site::here("show"), self, PrintOpts::default())?;
-        let closed =
-            |e: std::io::Error| Error::File { path: "standard output".into(), message: e.to_string() };
+        let site = Site::here("show");
+        let text = values_as_text(site, self, PrintOpts::default())?;
+        let closed = |error: std::io::Error| Error::File {
+            path: "standard output".into(),
+            message: error.to_string(),
+            span: site.span,
+        };
         writeln!(std::io::stdout(), "{text}").map_err(closed)
     }
 }
