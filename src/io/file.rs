@@ -109,13 +109,14 @@ pub struct Content {
 ///
 /// # Errors
 /// What makes the names in it unknown.
-pub fn read(path: &Path, span: Span) -> Result<Content, StateProblem> {
+pub fn read(path: &Path, span: Span) -> Result<Content, Box<StateProblem>> {
+    let unknown = |error: String| Box::new(problem(path, error));
     if cfg!(target_endian = "big") {
-        return Err(problem(path, "the format is little-endian, and this machine is not"));
+        return Err(unknown("the format is little-endian, and this machine is not".into()));
     }
-    let map = Mapped::open(path).map_err(|error| problem(path, error))?;
+    let map = Mapped::open(path).map_err(|error| unknown(error.to_string()))?;
     let (header, data) = Header::read(map.bytes()).map_err(|error| {
-        wrong_kind(path, "a safetensors file", map.bytes()).unwrap_or_else(|| problem(path, error))
+        wrong_kind(path, "a safetensors file", map.bytes()).map_or_else(|| unknown(error), Box::new)
     })?;
     let mut content = Content { state: StateDict::new(), problems: Vec::new() };
     let (described, there) = (header.data_len(), map.bytes().len() - data);

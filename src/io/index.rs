@@ -23,13 +23,12 @@ impl Index {
     ///
     /// # Errors
     /// Those of the file system, and what is wrong with it.
-    pub fn read(path: &Path) -> Result<Index, StateProblem> {
+    pub fn read(path: &Path) -> Result<Index, Box<StateProblem>> {
+        let unknown = |error: String| Box::new(problem(path, error));
         let text = expect_file(path).and_then(|()| std::fs::read(path));
-        let text = text.map_err(|error| problem(path, error))?;
-        let wrong = |error| match text.first() {
-            Some(b'{') => problem(path, error),
-            _ => wrong_kind(path, "a JSON file", &text).unwrap_or_else(|| problem(path, error)),
-        };
+        let text = text.map_err(|error| unknown(error.to_string()))?;
+        let other = || if text.starts_with(b"{") { None } else { wrong_kind(path, "a JSON file", &text) };
+        let wrong = |error| other().map_or_else(|| unknown(error), Box::new);
         Index::parse(&text).map_err(wrong)
     }
 

@@ -122,7 +122,7 @@ fn wrong(path: &Path, problems: Vec<StateProblem>, span: Span) -> Error {
 /// # Errors
 /// What makes all names unknown.
 pub(crate) fn read(path: &Path, span: Span) -> Result<Reading> {
-    let unknown = |problem| wrong(path, vec![problem], span);
+    let unknown = |problem: Box<StateProblem>| wrong(path, vec![*problem], span);
     if path.extension() != Some(OsStr::new("json")) {
         let content = file::read(path, span).map_err(unknown)?;
         return Ok(Reading { state: content.state, problems: content.problems, unread: BTreeSet::new() });
@@ -148,7 +148,7 @@ fn read_shards(path: &Path, index: &Index, span: Span) -> Reading {
         match file::read(&shard, span) {
             Ok(content) => add(&mut reading, &shard, content, expected),
             Err(problem) => {
-                reading.problems.push(problem);
+                reading.problems.push(*problem);
                 reading.unread.extend(expected.iter().cloned());
             }
         }
