@@ -36,8 +36,8 @@ impl StateDict {
     #[track_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let (path, span) = (path.as_ref(), Span::caller());
-        self.compute(span)?;
-        let parts = file::parts(path, &Item::all(self), self.metadata(), span)?;
+        let (items, _) = self.items(path, span)?;
+        let parts = file::parts(path, &items, self.metadata(), span)?;
         let parts: Vec<&[u8]> = parts.iter().map(Cow::as_ref).collect();
         replace(path, &parts, Durability::Synced).map_err(|error| failed(path, error, span))
     }
@@ -60,11 +60,10 @@ impl StateDict {
         let Some(stem) = stem_of(path) else {
             return Err(failed(path, "expected the name of a file", span));
         };
-        self.compute(span)?;
-        let items = Item::all(self);
+        let (items, bytes) = self.items(path, span)?;
         let shards = split(&items, most);
         let mut generation = Generation::begin(path, stem).map_err(|error| failed(path, error, span))?;
-        let mut index = Index { bytes: items.iter().map(Item::bytes).sum(), files: BTreeMap::new() };
+        let mut index = Index { bytes, files: BTreeMap::new() };
         for (number, shard) in shards.iter().enumerate() {
             let parts = file::parts(path, shard, self.metadata(), span)?;
             let file = generation.write(number + 1, shards.len(), &parts);
@@ -75,9 +74,22 @@ impl StateDict {
         generation.finish(&index).map_err(|error| failed(&path, error, span))
     }
 
-    fn compute(&self, span: Span) -> Result<()> {
+    /// What is to be saved, computed, and the bytes of all of it.
+    ///
+    /// # Errors
+    /// What computing the tensors says, a tensor without data, and more bytes
+    /// than a file can have.
+    fn items(&self, path: &Path, span: Span) -> Result<(Vec<Item<'_>>, usize)> {
         let nodes = self.iter().map(|(_, tensor)| tensor.node().cloned()).collect::<Result<Vec<_>>>()?;
-        crate::plan::realize(&nodes, span)
+        if let Some(node) = nodes.iter().find(|node| node.ty().device.is_meta()) {
+            return Err(Error::NoData { call: "save", shape: node.ty().shape.clone(), span });
+        }
+        crate::plan::realize(&nodes, span)?;
+        let items = Item::all(self);
+        let bytes = items.iter().try_fold(0usize, |sum, item| sum.checked_add(item.bytes()));
+        let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or_else(|| failed(path, "expected at most 2^63 - 1 bytes", span))?;
+        Ok((items, bytes))
     }
 
     /// The tensors of a file of the safetensors format, or of an index
@@ -101,7 +113,7 @@ fn split<'a>(items: &[Item<'a>], most: usize) -> Vec<Vec<Item<'a>>> {
     let mut size = 0usize;
     for item in items {
         let bytes = item.bytes();
-        if size.saturating_add(bytes) > most && shards.last().is_some_and(|shard| !shard.is_empty()) {
+        if size + bytes > most && shards.last().is_some_and(|shard| !shard.is_empty()) {
             shards.push(Vec::new());
             size = 0;
         }

@@ -32,9 +32,22 @@ fn a_save_that_fails_leaves_the_old_state_and_nothing_else() {
     let path = folder.file("m.safetensors");
     state(1).save_sharded(&path, 24).unwrap();
     let before = folder.names();
-    let mut broken = state(2);
-    broken.insert("z", &Tensor::ones([3], Device::meta())).unwrap();
-    assert!(broken.save_sharded(&path, 24).is_err());
+    // Without data, and two views of one byte that a file has no room for.
+    let byte = Tensor::ones([1], DType::U8);
+    byte.realize().unwrap();
+    let large = byte.expand([1i64 << 62]);
+    for views in
+        [[Tensor::ones([1 << 33, 1 << 33], Device::meta()), Tensor::ones([3], ())], [large.clone(), large]]
+    {
+        let mut broken = state(2);
+        views.iter().zip(["y", "z"]).for_each(|(view, name)| broken.insert(name, view).unwrap());
+        for error in [broken.save_sharded(&path, 24).unwrap_err(), broken.save(&path).unwrap_err()] {
+            assert!(
+                error.to_string().contains(file!()) || matches!(error, Error::OutOfMemory { .. }),
+                "{error}"
+            );
+        }
+    }
     let mut long = state(2);
     long.metadata_mut().insert("text".into(), "x".repeat(100_000_001));
     let (saved, line) = (long.save_sharded(&path, 24), line!());
