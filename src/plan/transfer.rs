@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 
-use crate::base::{Device, DeviceKind, Result, Span};
+use crate::base::{Device, DeviceKind, Error, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
 use crate::runtime::label::{self, Label};
@@ -148,13 +148,26 @@ pub(crate) fn read(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
+/// That many bytes of host memory. A view repeats what it likes, and its
+/// elements may be more than there is memory.
+fn host_bytes(bytes: usize) -> Result<Vec<u8>> {
+    /// What need not be asked for twice.
+    const SURE: usize = 1 << 30;
+    if bytes > SURE && Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        let (device, requested) = (Device::cpu(), bytes as u64);
+        let largest = Arc::new([]);
+        return Err(Error::OutOfMemory { device, requested, in_use: 0, limit: u64::MAX, largest });
+    }
+    Ok(vec![0; bytes])
+}
+
 /// The elements of a leaf in row-major order, as bytes.
 ///
 /// # Errors
 /// The driver's failure.
 pub(crate) fn read_dense(context: &Context, ty: &Type, leaf: &Leaf) -> Result<Vec<u8>> {
     let size = ty.dtype.size();
-    let mut bytes = vec![0; ty.shape.numel() * size];
+    let mut bytes = host_bytes(ty.shape.numel() * size)?;
     if bytes.is_empty() {
         return Ok(bytes);
     }

@@ -207,3 +207,16 @@ fn memory_of_a_device_of_ones_own() {
         assert!(matches!(error, Error::DeviceUnavailable { device, .. } if device == Device::meta()));
     });
 }
+
+#[test]
+fn a_view_of_more_elements_than_there_is_memory_is_not_read() {
+    let one = Tensor::ones([1], kiln::DType::U8);
+    one.realize().unwrap();
+    for elements in [1i64 << 62, i64::MAX] {
+        let view = one.expand([elements]);
+        let Err(Error::OutOfMemory { requested, .. }) = view.to_vec::<u8>() else {
+            panic!("{elements} were read")
+        };
+        assert_eq!(requested, elements as u64);
+    }
+}
