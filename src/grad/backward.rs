@@ -203,8 +203,8 @@ impl Tensor {
     /// # Errors
     /// A recorded mistake; a tensor with more elements, or one that depends on
     /// nothing that requires gradients, or whose graph has been gone through;
-    /// an operation without a gradient; what computing the earlier gradients says, which are then
-    /// forgotten. No other gradient then changes.
+    /// an operation without a gradient; what computing the earlier gradients says, which are forgotten if an
+    /// index in them was out of range. No gradient else changes then.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         backward(Span::caller(), self, &GradOpts::default())
