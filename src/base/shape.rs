@@ -62,8 +62,8 @@ impl Shape {
     pub fn rank(&self) -> usize {
         self.0.len()
     }
-    /// Number of elements; saturates at `usize::MAX` (inference refuses such
-    /// shapes outside the meta device).
+    /// Number of elements; saturates at `usize::MAX`, and inference refuses such
+    /// shapes.
     pub fn numel(&self) -> usize {
         volume(&self.0)
     }
@@ -98,7 +98,13 @@ impl Shape {
 
 /// The number of elements that extents span; saturates at `usize::MAX`.
 pub(crate) fn volume(extents: &[usize]) -> usize {
-    if extents.contains(&0) { 0 } else { extents.iter().fold(1, |n, &extent| n.saturating_mul(extent)) }
+    product(extents.iter().copied())
+}
+
+/// [`volume`] of extents one by one.
+pub(crate) fn product(extents: impl IntoIterator<Item = usize>) -> usize {
+    // Zeros make 0 of what has saturated too.
+    extents.into_iter().fold(1, usize::saturating_mul)
 }
 
 impl Deref for Shape {

@@ -20,8 +20,8 @@ type Inferred = Result<Type, Mismatch>;
 ///
 /// # Errors
 /// A [`Mismatch`] when the operands do not fit the operation, or the result
-/// would have more than 255 axes, extents beyond `i64`, or more than `i64::MAX` bytes on a device
-/// other than meta.
+/// would have more than 255 axes, extents beyond `i64`, or more bytes than `i64` counts; on meta, where
+/// nothing has a place, than `usize` does.
 pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
     expect_arity(op, operands)?;
     // Apart, since the other rules are long and most nodes are scalar operations.
@@ -37,8 +37,13 @@ pub fn infer(op: &Op, operands: &[&Type]) -> Inferred {
 }
 
 fn within_limits(ty: &Type) -> Result<(), Mismatch> {
-    if !ty.device.is_meta() && ty.bytes() > i64::MAX as usize {
-        return Err(Mismatch::new("a tensor of at most 2^63 - 1 bytes", format!("shape {}", ty.shape)));
+    // Sizes saturate: the largest says that there is none.
+    let (most, expected) = match ty.device.is_meta() {
+        true => (usize::MAX - 1, "a tensor of less than 2^64 - 1 bytes"),
+        false => (i64::MAX as usize, "a tensor of at most 2^63 - 1 bytes"),
+    };
+    if ty.bytes() > most {
+        return Err(Mismatch::new(expected, format!("shape {}", ty.shape)));
     }
     if ty.shape.iter().any(|&extent| extent > i64::MAX as usize) {
         return Err(Mismatch::new("extents of at most 2^63 - 1", format!("shape {}", ty.shape)));
@@ -151,7 +156,7 @@ fn pack(packing: &Packing, operands: &[&Type]) -> Inferred {
         if start < end {
             return Err(Mismatch::new(format!("nothing before element {end}"), format!("element {start}")));
         }
-        end = start + count;
+        end = start.saturating_add(count);
     }
     let room = packing.shape.numel();
     if end > room {

@@ -132,7 +132,7 @@ fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
     let hidden = if a.causal {
         // Row `i` does not look at the `keys - 1 - i` keys after it.
         let some = rows.min(keys.saturating_sub(1));
-        some.saturating_mul(2 * keys - 1 - some) / 2
+        some.saturating_mul(keys.saturating_mul(2).saturating_sub(1 + some)) / 2
     } else {
         0
     };
@@ -142,7 +142,9 @@ fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
         AttentionPart::LogSum => 0,
         AttentionPart::Result | AttentionPart::ValueGradient => size(&a.width),
         // Of the powers' gradients, too.
-        AttentionPart::QueryGradient | AttentionPart::KeyGradient => size(&a.width) + size(&a.columns),
+        AttentionPart::QueryGradient | AttentionPart::KeyGradient => {
+            size(&a.width).saturating_add(size(&a.columns))
+        }
     };
     let products = size(&a.depth).saturating_add(width).saturating_mul(2);
     scores.saturating_mul(products.saturating_add(3 + AluOp::Exp.flops()))

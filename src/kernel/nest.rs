@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::base::shape::{product, volume};
 use crate::base::{DType, Precision, Shape, Shared};
 use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
@@ -260,17 +261,17 @@ impl Kernel {
         let ids = (0..self.axes.len()).filter(move |&i| self.axes[i].level == level);
         ids.map(|i| AxisId(i as u16))
     }
-    /// Number of points of the axes of one level.
+    /// Number of points of the axes of one level; saturates, as all these numbers do.
     pub fn level_points(&self, level: u8) -> usize {
-        self.axes.iter().filter(|axis| axis.level == level).map(|axis| axis.extent).product()
+        product(self.axes.iter().filter(|axis| axis.level == level).map(|axis| axis.extent))
     }
     /// Number of points of some axes.
     pub fn points_of(&self, axes: &[AxisId]) -> usize {
-        axes.iter().map(|axis| self.axes[axis.index()].extent).product()
+        product(axes.iter().map(|axis| self.axes[axis.index()].extent))
     }
     /// Number of points of all axes up to a level.
     pub fn points(&self, level: u8) -> usize {
-        (0..=level).map(|l| self.level_points(l)).product()
+        product((0..=level).map(|l| self.level_points(l)))
     }
     /// The deepest level there is.
     pub fn depth(&self) -> u8 {
@@ -304,7 +305,7 @@ impl Sort {
 
     /// Elements between neighbours along the axis.
     pub fn inner(&self) -> usize {
-        self.shape[self.axis + 1..].iter().product()
+        volume(&self.shape[self.axis + 1..])
     }
 }
 

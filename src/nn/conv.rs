@@ -1,5 +1,6 @@
 //! Convolutions.
 
+use crate::base::shape::volume;
 use crate::base::{Result, Span};
 use crate::module;
 use crate::nn::init;
@@ -42,7 +43,7 @@ macro_rules! convolution {
                 let place = place.into();
                 let mut shape = vec![outputs, inputs / opts.groups.max(1)];
                 shape.extend(kernel);
-                let fan_in = shape[1..].iter().product();
+                let fan_in = volume(&shape[1..]);
                 let bias = Some(Param::new(init::fan_in_uniform([outputs], fan_in, place)));
                 $conv { weight: Param::new(init::fan_in_uniform(shape, fan_in, place)), bias, opts }
             }
@@ -106,7 +107,7 @@ macro_rules! convolution {
                 let place = place.into();
                 let mut shape = vec![inputs, outputs / opts.groups.max(1)];
                 shape.extend(kernel);
-                let fan_in = shape[1..].iter().product();
+                let fan_in = volume(&shape[1..]);
                 let bias = Some(Param::new(init::fan_in_uniform([outputs], fan_in, place)));
                 $transposed { weight: Param::new(init::fan_in_uniform(shape, fan_in, place)), bias, opts }
             }

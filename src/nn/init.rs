@@ -1,5 +1,6 @@
 //! How parameters start.
 
+use crate::base::shape::volume;
 use crate::base::{Result, Shape, Span};
 use crate::nn::param::Param;
 use crate::tensor::{Place, Tensor};
@@ -22,7 +23,7 @@ pub fn xavier_uniform(fan_out: usize, fan_in: usize, place: impl Into<Place>) ->
 
 /// The bound of [`xavier_uniform`].
 pub(crate) fn xavier_bound(fan_out: usize, fan_in: usize) -> f64 {
-    (6.0 / (fan_in + fan_out).max(1) as f64).sqrt()
+    (6.0 / fan_in.saturating_add(fan_out).max(1) as f64).sqrt()
 }
 
 /// Starts parameters whose shape was not known before: `weight` of `shape` and
@@ -32,7 +33,7 @@ pub(crate) fn xavier_bound(fan_out: usize, fan_in: usize) -> f64 {
 /// # Errors
 /// The mistake recorded in them.
 pub(crate) fn start_late(weight: &Param, bias: Option<&Param>, shape: &[usize], span: Span) -> Result<()> {
-    let fan_in = shape[1..].iter().product();
+    let fan_in = volume(&shape[1..]);
     let place = Place { device: Some(weight.device()), dtype: Some(weight.dtype()) };
     weight.replace(&fan_in_uniform(shape, fan_in, place), span)?;
     bias.map_or(Ok(()), |bias| bias.replace(&fan_in_uniform(bias.shape(), fan_in, place), span))

@@ -4,6 +4,7 @@
 //!
 //! Everything here is in the type arithmetic is carried out in, of one batch of matrices.
 
+use crate::base::shape::volume;
 use crate::base::{DType, Precision};
 use crate::ir::{AluOp, Monoid, Op, PadAxis};
 use crate::tensor::Tensor;
@@ -132,7 +133,7 @@ impl Panels {
     fn new(site: Site, panel: &Tensor) -> Panels {
         let shape = panel.shape();
         let (batch, matrix) = shape.split_at(panel.rank() - 2);
-        let innermost = batch.iter().product::<usize>() >= 4 * matrix[1];
+        let innermost = volume(batch) / 4 >= matrix[1];
         let first = usize::from(!innermost);
         Panels { site, batch: batch.to_vec(), innermost, first, second: first + 1 }
     }
@@ -141,7 +142,7 @@ impl Panels {
     fn enter(&self, x: &Tensor) -> Tensor {
         let shape = x.shape();
         let (_, matrix) = shape.split_at(x.rank() - 2);
-        let flat = self.site.reshape(x, &[&[self.batch.iter().product()], matrix].concat());
+        let flat = self.site.reshape(x, &[&[volume(&self.batch)], matrix].concat());
         if self.innermost { self.site.permute(&flat, &[1, 2, 0]) } else { flat }
     }
 

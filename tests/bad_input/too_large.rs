@@ -1,7 +1,7 @@
 //! Sizes beyond what memory or numbers can hold.
 
 use crate::{all_refused, floats, here, ints, refused};
-use kiln::base::{Device, Error};
+use kiln::base::{DType, Device, Error};
 use kiln::plan::context::with_context;
 use kiln::prelude::{AvgPoolOpts, ConvOpts, ConvTransposeOpts, MaxPoolOpts, RunningNormOpts, TopkOpts, r};
 use kiln::tensor::diagonal::DiagonalOpts;
@@ -47,16 +47,24 @@ fn more_bytes_than_memory_can_address() {
 
 #[test]
 fn meta_tensors_may_be_larger_but_count_exactly() {
-    let huge = Tensor::ones([1 << 40, 1 << 40], Device::meta());
-    huge.check().expect("any size");
-    huge.reshape([1usize << 30, 1 << 50]).check().expect("as many elements");
+    let huge = Tensor::ones([1 << 31, 1 << 30], Device::meta());
+    huge.check().expect("more bytes than memory can address");
+    assert_eq!(huge.numel(), 1 << 61);
+    huge.reshape([1usize << 20, 1 << 41]).check().expect("as many elements");
     refused(
         here!(huge.reshape([1usize << 41, 1 << 40])),
         "reshape",
-        "a shape of 1208925819614629174706176 elements",
+        "a shape of 2305843009213693952 elements",
         "[2199023255552, 1099511627776]",
     );
-    let whole = Tensor::ones([i64::MAX as usize], Device::meta());
+    let whole = Tensor::ones([i64::MAX as usize], (Device::meta(), DType::U8));
+    whole.check().expect("the largest extent");
+    let (side, limit) = (1usize << 33, "a tensor of less than 2^64 - 1 bytes");
+    let beyond = here!(Tensor::zeros([side, side], Device::meta()));
+    refused(beyond, "zeros", limit, "shape [8589934592, 8589934592]");
+    let column = Tensor::ones([side, 1], Device::meta());
+    let product = here!(column.matmul(&column.t()));
+    refused(product, "matmul", limit, "shape [8589934592, 8589934592]");
     all_refused([
         ("an extent beyond i64", Tensor::ones([usize::MAX], Device::meta())),
         ("cat", Tensor::cat(&[&whole, &whole], 0)),
@@ -64,6 +72,16 @@ fn meta_tensors_may_be_larger_but_count_exactly() {
         ("repeat_interleave", whole.repeat_interleave(2, 0)),
         ("pad", whole.pad(&[1, 0], PadMode::Constant(0.into()))),
     ]);
+}
+
+#[test]
+fn counts_of_operations_do_not_wrap() {
+    let x = Tensor::empty([1 << 31, 1 << 31], (Device::meta(), DType::F16));
+    let plan = x.matmul(&x).plan().unwrap();
+    assert_eq!(plan.flops(), u64::MAX);
+    assert!(plan.to_string().contains("over 18.4 Eflop"), "{plan}");
+    let q = Tensor::empty([1 << 20, 1 << 4, 1 << 16, 1 << 6], (Device::meta(), DType::F16));
+    assert_eq!(q.scaled_dot_product_attention(&q, &q, Default::default()).plan().unwrap().flops(), u64::MAX);
 }
 
 /// Numbers at the ends of their types: whatever is built from them, or

@@ -1,5 +1,6 @@
 //! Reductions.
 
+use crate::base::shape::product;
 use crate::grad::vjp::Pull;
 use crate::ir::{AluOp, Axes, Monoid};
 use crate::tensor::Tensor;
@@ -50,7 +51,7 @@ fn product_of_others(p: &Pull, axes: &[usize]) -> Tensor {
     let order: Vec<usize> = free.iter().chain(axes).copied().collect();
     let moved = s.permute(x, &order);
     let mut dims: Vec<usize> = free.iter().map(|&axis| x.shape()[axis]).collect();
-    dims.push(axes.iter().map(|&axis| x.shape()[axis]).product());
+    dims.push(product(axes.iter().map(|&axis| x.shape()[axis])));
     let rows = s.reshape(&moved, &dims);
     let last = dims.len() - 1;
     let before = super::scan::exclusive_product(s, &rows, last);

@@ -1,6 +1,7 @@
 //! Reductions and scans.
 
 use crate::base::Scalar;
+use crate::base::shape::product;
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::monoid::Monoid;
@@ -21,7 +22,7 @@ fn reduction(node: &GraphNode) -> Option<(Monoid, &Axes, NodeId)> {
 /// How many elements each result combines.
 fn count(b: &Builder, axes: &Axes, x: NodeId) -> usize {
     let shape = &b.graph.ty(x).shape;
-    axes.iter().map(|&axis| shape[usize::from(axis)]).product()
+    product(axes.iter().map(|&axis| shape[usize::from(axis)]))
 }
 
 /// Over axes of extent 1 only. Floats combine with the identity, which for

@@ -94,9 +94,10 @@ pub(crate) fn bytes(n: u64) -> String {
 }
 
 /// A count in decimal units, followed by the unit's letter or nothing, so
-/// that a noun can follow: `1.2 G`.
+/// that a noun can follow: `1.2 G`. Counts saturate: the largest stands for all above it.
 pub(crate) fn count(n: u64) -> String {
-    scaled(n, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
+    let text = scaled(n, 1000.0, &["", "k", "M", "G", "T", "P", "E"]);
+    if n == u64::MAX { format!("over {text}") } else { text }
 }
 
 fn scaled(n: u64, base: f64, units: &[&str]) -> String {
@@ -119,6 +120,7 @@ mod tests {
         assert_eq!(bytes(16 << 20), "16.0 MiB");
         assert_eq!(count(1_250_000), "1.2 M");
         assert_eq!(count(7), "7 ");
+        assert_eq!(count(u64::MAX), "over 18.4 E");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
     }
 }

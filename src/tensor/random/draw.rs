@@ -84,7 +84,9 @@ impl Draw {
                 let expected = format!("numbers up to {most}, as {dtype} holds");
                 return Err(self.site.fault(expected, format!("{} numbers", self.shape.numel()), &[]));
             }
-            Ok(self.site.cast(&order(self.site, &self.bits(), 0, false), dtype))
+            let bits = self.bits();
+            bits.check()?;
+            Ok(self.site.cast(&order(self.site, &bits, 0, false), dtype))
         })
     }
 
