@@ -248,3 +248,115 @@ fn clipping_is_pytorchs() {
     assert!(params[0].grad().is_none());
     assert!(clip_grad_norm(&params[..1], 1.0).is_err());
 }
+
+#[test]
+fn a_cycle_turns_momentum_as_pytorchs() {
+    let expected = |step: u64| {
+        let (from, to, share) = match step {
+            0..=17 => (0.95, 0.85, step as f64 / 17.0),
+            _ => (0.85, 0.95, (step - 17) as f64 / 42.0),
+        };
+        to + (from - to) / 2.0 * (1.0 + (std::f64::consts::PI * share).cos())
+    };
+    let optimizers: [Box<dyn Optimizer>; 4] = [
+        Box::new(Sgd::new([], SgdOpts::default().momentum(0.5))),
+        Box::new(Adam::new([], AdamOpts::default())),
+        Box::new(AdamW::new([], AdamWOpts::default())),
+        Box::new(RmsProp::new([], RmsPropOpts::default())),
+    ];
+    for mut optimizer in optimizers {
+        let mut scheduler = Scheduler::new(&mut *optimizer, OneCycle::new(0.3, 60));
+        for step in 0..60 {
+            assert_close("momentum", &[optimizer.momentum(0).unwrap()], &[expected(step)], 1e-12);
+            scheduler.step(&mut *optimizer);
+        }
+    }
+    let mut still = Sgd::new([], SgdOpts::default().momentum(0.5));
+    Scheduler::new(&mut still, OneCycle { momentum: None, ..OneCycle::new(0.3, 60) });
+    assert_eq!(still.momentum(0), Some(0.5));
+    assert_eq!(Adagrad::new([], AdagradOpts::default()).momentum(0), None);
+}
+
+#[test]
+fn what_is_remembered_follows_options_that_change() {
+    let params = start(DType::F64);
+    let mut optimizer = RmsProp::new(params.clone(), RmsPropOpts::default());
+    for (step, momentum) in [0.0, 0.9, 0.0, 0.5].into_iter().enumerate() {
+        optimizer.set_momentum(0, momentum);
+        set_gradients(&params, step as u64 + 1);
+        optimizer.step().unwrap();
+    }
+    let state = optimizer.state_dict().unwrap();
+    let mut again = RmsProp::new(params.clone(), RmsPropOpts::default().momentum(0.1));
+    again.load_state_dict(&state).unwrap();
+    assert_eq!(again.momentum(0), Some(0.5), "what a schedule has set is part of the state");
+}
+
+#[test]
+fn a_plateau_begins_with_nan_and_goes_on() {
+    let mut optimizer = Sgd::new([], SgdOpts::default().lr(1.0));
+    let mut plateau = Plateau::default();
+    (plateau.patience, plateau.factor) = (1, 0.5);
+    let rates: Vec<f64> = [f64::NAN, f64::NAN, 3.0, 2.0, f64::NAN, f64::NAN, 1.0, 1.0]
+        .into_iter()
+        .map(|number| {
+            plateau.step(number, &mut optimizer);
+            optimizer.lr(0)
+        })
+        .collect();
+    assert_eq!(rates, [1.0, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]);
+}
+
+#[test]
+fn what_a_plateau_reduces_a_schedule_leaves_reduced() {
+    let schedule = || StepDecay { every: 2, factor: 0.1 };
+    let run = |state: bool| {
+        let mut optimizer = Sgd::new([], SgdOpts::default().lr(1.0));
+        let mut scheduler = Scheduler::new(&mut optimizer, schedule());
+        let mut plateau = Plateau::default();
+        (plateau.patience, plateau.factor) = (0, 0.5);
+        let mut rates = Vec::new();
+        for step in 0..5 {
+            // The second number is no fall, nor is the fifth.
+            plateau.step([5.0, 5.0, 4.0, 3.0, 3.0][step], &mut optimizer);
+            scheduler.step(&mut optimizer);
+            rates.push(optimizer.lr(0));
+            if state && step == 2 {
+                let (kept, place) = (optimizer.state_dict().unwrap(), scheduler.state_dict().unwrap());
+                optimizer = Sgd::new([], SgdOpts::default().lr(1.0));
+                scheduler = Scheduler::new(&mut optimizer, schedule());
+                optimizer.load_state_dict(&kept).unwrap();
+                scheduler.load_state_dict(&place).unwrap();
+            }
+        }
+        rates
+    };
+    let expected = [1.0, 0.05, 0.05, 0.005, 0.0025];
+    assert_close("rates", &run(false), &expected, 1e-12);
+    assert_close("rates of a run that was saved", &run(true), &expected, 1e-12);
+    let mut optimizer = Sgd::new([], SgdOpts::default().lr(1.0));
+    optimizer.reduce_lr(0, 0.5, 0.8);
+    assert_eq!(optimizer.lr(0), 0.8, "not below the floor");
+    optimizer.reduce_lr(0, 0.5, 2.0);
+    assert_eq!(optimizer.lr(0), 0.8, "nor up to it");
+    let scheduler = Scheduler::new(&mut optimizer, Cosine { steps: 10, floor: 0.0 });
+    assert_eq!(optimizer.lr(0), 0.8, "a schedule begins where the rate is: {scheduler:?}");
+}
+
+#[test]
+fn a_step_with_options_of_no_sense_moves_nothing_and_recovers() {
+    let params = start(DType::F64);
+    let before = params[0].get().to_vec::<f64>().unwrap();
+    let (mut optimizer, line) = (Sgd::new(params.clone(), SgdOpts::default().lr(f64::NAN)), line!());
+    set_gradients(&params, 1);
+    let error = optimizer.step().unwrap_err().to_string();
+    assert!(error.contains("a learning rate of at least 0, found NaN"), "{error}");
+    assert!(error.ends_with(&format!("{}:{line}", file!())), "{error}");
+    assert_eq!(params[0].get().to_vec::<f64>().unwrap(), before);
+    optimizer.set_lr(0, 0.1);
+    optimizer.step().unwrap();
+    let line = line!() + 1;
+    optimizer.set_lr(0, -1.0);
+    let error = optimizer.step().unwrap_err().to_string();
+    assert!(error.ends_with(&format!("{}:{line}", file!())), "{error}");
+}

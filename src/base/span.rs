@@ -36,6 +36,11 @@ impl Span {
         UsersLine { before: USERS.replace(Some(self)), not_send: PhantomData }
     }
 
+    /// Whether this is a line outside this library.
+    pub(crate) fn is_users(self) -> bool {
+        !self.file().starts_with(LIBRARY)
+    }
+
     /// The source file.
     pub fn file(self) -> &'static str {
         self.0.file()

@@ -1,5 +1,6 @@
 //! Adagrad.
 
+use crate::optim::check::{Refused, at_least_0};
 use crate::optim::descent::Descent;
 use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field};
 use crate::tensor::options::options;
@@ -26,6 +27,13 @@ options! {
 
 impl Rule for AdagradOpts {
     lr_is_a_field!();
+
+    fn check(&self) -> Result<(), Refused> {
+        let decays = [("a decay of the learning rate", self.lr_decay), ("a weight decay", self.weight_decay)];
+        at_least_0([("a learning rate", self.lr), ("an eps", self.eps)])?;
+        at_least_0(decays)?;
+        at_least_0([("a start of the sums of squares", self.initial_accumulator)])
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("sum", self.initial_accumulator)]

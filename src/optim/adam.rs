@@ -1,7 +1,8 @@
 //! Adam and AdamW.
 
+use crate::optim::check::{self, Refused, at_least_0};
 use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field};
+use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
 use crate::tensor::Tensor;
 use crate::tensor::options::options;
 
@@ -50,6 +51,11 @@ options! {
 
 impl Rule for AdamOpts {
     lr_is_a_field!();
+    momentum_is!(betas.0);
+
+    fn check(&self) -> Result<(), Refused> {
+        check(self.lr, self.betas, self.eps, self.weight_decay)
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         state(self.amsgrad)
@@ -70,6 +76,11 @@ impl Rule for AdamOpts {
 
 impl Rule for AdamWOpts {
     lr_is_a_field!();
+    momentum_is!(betas.0);
+
+    fn check(&self) -> Result<(), Refused> {
+        check(self.lr, self.betas, self.eps, self.weight_decay)
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         state(self.amsgrad)
@@ -86,6 +97,11 @@ impl Rule for AdamWOpts {
         let param = kept - direction(&moments, &at.numbers[1], self.eps) * &at.numbers[0];
         Moved { param, state: moments }
     }
+}
+
+fn check(lr: f64, betas: (f64, f64), eps: f64, weight_decay: f64) -> Result<(), Refused> {
+    at_least_0([("a learning rate", lr), ("an eps", eps), ("a weight decay", weight_decay)])?;
+    check::betas(betas)
 }
 
 fn state(amsgrad: bool) -> Vec<(&'static str, f64)> {

@@ -13,11 +13,12 @@ use crate::tensor::pack::{Pack, alike};
 /// computes it with them. It is where the first gradient is; of gradients elsewhere, single numbers cross.
 ///
 /// # Errors
-/// The mistake recorded in a gradient.
+/// The mistake recorded in a gradient; a norm that is negative or NaN.
 #[track_caller]
 pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let span = Span::caller();
     let _line = span.enter();
+    bound(Site { name: "clip_grad_norm", span }, max_norm)?;
     without_grad(|| {
         let gradients = Gradients::of(Site { name: "clip_grad_norm", span }, params)?;
         let Some(square) = gradients.squares().reduce(|a, b| &a + b.to(a.device())) else {
@@ -72,10 +73,19 @@ impl<'a> Gradients<'a> {
 /// Clamps every element of every gradient to `-limit..=limit`.
 ///
 /// # Errors
-/// The mistake recorded in a gradient.
+/// The mistake recorded in a gradient; a limit that is negative or NaN.
 #[track_caller]
 pub fn clip_grad_value(params: &[Param], limit: f64) -> Result<()> {
     let site = Site::here("clip_grad_value");
     let _line = site.span.enter();
+    bound(site, limit)?;
     without_grad(|| Gradients::of(site, params)?.replace(|grad| grad.clamp(-limit, limit)))
+}
+
+/// Fails for what gradients cannot be kept within.
+fn bound(site: Site, limit: f64) -> Result<()> {
+    if limit >= 0.0 {
+        return Ok(());
+    }
+    Err(site.fault("a bound of at least 0", limit.to_string(), &[]))
 }

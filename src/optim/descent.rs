@@ -14,6 +14,7 @@ use crate::io::StateDict;
 use crate::ir::Node;
 use crate::ir::pending::State;
 use crate::nn::Param;
+use crate::optim::group::reduced;
 use crate::optim::rule::{Moved, Moving, Rule};
 use crate::plan;
 use crate::plan::realize::Step;
@@ -39,8 +40,29 @@ pub trait Optimizer {
     fn groups(&self) -> usize;
     /// The learning rate of a group; NaN for one that there is not.
     fn lr(&self, group: usize) -> f64;
-    /// Sets the learning rate of a group, if there is one of this number.
+    /// Sets the learning rate of a group, if there is one of this number. A number that is
+    /// none for a learning rate makes the next [`Optimizer::step`] fail.
+    #[track_caller]
     fn set_lr(&mut self, group: usize, lr: f64);
+    /// Lowers the learning rate of a group to `factor` of it, but not below `floor`, and by as
+    /// much all that a [`Scheduler`](crate::optim::Scheduler) sets later.
+    #[track_caller]
+    fn reduce_lr(&mut self, group: usize, factor: f64, floor: f64) {
+        let lr = self.lr(group);
+        self.set_lr(group, reduced(lr, factor, floor));
+    }
+    /// Share of what a schedule says that [`Optimizer::reduce_lr`] has left.
+    fn reduction(&self, _group: usize) -> f64 {
+        1.0
+    }
+    /// Share of the last direction, or of the mean of earlier gradients, that a step of a group
+    /// keeps: momentum, or the first of Adam's betas. `None` for a rule without such.
+    fn momentum(&self, _group: usize) -> Option<f64> {
+        None
+    }
+    /// Sets what [`Optimizer::momentum`] says, if there is such.
+    #[track_caller]
+    fn set_momentum(&mut self, _group: usize, _momentum: f64) {}
     /// The learning rates, and of each parameter, by number, its steps and what
     /// the rule remembers: `groups.0.lr`, `groups.0.params.3.exp_avg`.
     ///
@@ -74,6 +96,12 @@ pub struct Group<R> {
     /// The rule: the options of the optimizer.
     pub rule: R,
     pub(super) slots: Vec<Slot>,
+    /// The call that gave the options.
+    pub(super) given: Site,
+    /// What [`Optimizer::reduce_lr`] has left of the learning rate.
+    pub(super) reduction: f64,
+    /// Whether the momentum has been set since.
+    pub(super) momentum_set: bool,
 }
 
 /// A parameter, and what is remembered of its steps.
@@ -86,9 +114,11 @@ pub(super) struct Slot {
 }
 
 impl<R: Rule> Descent<R> {
-    /// Moves these parameters; one that appears twice counts once.
+    /// Moves these parameters; one that appears twice counts once. Options that make no
+    /// sense, such as a negative learning rate, make [`Optimizer::step`] fail.
+    #[track_caller]
     pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> Descent<R> {
-        let mut descent = Descent { groups: vec![Group { rule, slots: Vec::new() }] };
+        let mut descent = Descent { groups: vec![Group::new(rule, Vec::new(), Site::here("optimizer"))] };
         for param in params {
             if !descent.holds(&param) {
                 descent.groups[0].slots.push(Slot { param, state: Vec::new(), steps: 0 });
@@ -100,10 +130,12 @@ impl<R: Rule> Descent<R> {
     /// Moves these parameters too, by a rule of their own.
     ///
     /// # Errors
-    /// A parameter that is there already. Nothing is then added.
+    /// A parameter that is there already, or options that make no sense. Nothing is then added.
     #[track_caller]
     pub fn add_group(&mut self, params: impl IntoIterator<Item = Param>, rule: R) -> Result<()> {
-        let span = Span::caller();
+        let site = Site::here("add_group");
+        let span = site.span;
+        rule.check().map_err(|refused| refused.at(site))?;
         let params: Vec<Param> = params.into_iter().collect();
         if let Some(at) = params.iter().position(|param| self.holds(param)) {
             let expected = "parameters that are in no group yet";
@@ -111,18 +143,22 @@ impl<R: Rule> Descent<R> {
             return Err(error.with_shapes([params[at].shape()]).into());
         }
         let slots = params.into_iter().map(|param| Slot { param, state: Vec::new(), steps: 0 }).collect();
-        self.groups.push(Group { rule, slots });
+        self.groups.push(Group::new(rule, slots, site));
         Ok(())
     }
 
     /// The groups.
+    #[track_caller]
     pub fn groups_mut(&mut self) -> &mut [Group<R>] {
+        let site = Site::here("groups_mut");
+        self.groups.iter_mut().for_each(|group| group.change(site, |_| ()));
         &mut self.groups
     }
 
     /// How every parameter that has a gradient moves: what is to be computed, and the step that puts it in.
     fn advance(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Advance<'_, R>)> {
         let _line = site.span.enter();
+        self.groups.iter().try_for_each(Group::check)?;
         let strides = self.groups.iter().map(|group| group.strides(site)).collect::<Result<Vec<_>>>()?;
         let (mut wanted, mut gradients) = (Vec::new(), Vec::new());
         for (group, stride) in
@@ -163,9 +199,31 @@ impl<R: Rule> Optimizer for Descent<R> {
     fn lr(&self, group: usize) -> f64 {
         self.groups.get(group).map_or(f64::NAN, |group| group.rule.lr())
     }
+    #[track_caller]
     fn set_lr(&mut self, group: usize, lr: f64) {
+        let site = Site::here("set_lr");
         if let Some(group) = self.groups.get_mut(group) {
-            group.rule.set_lr(lr);
+            group.change(site, |group| group.rule.set_lr(lr));
+        }
+    }
+    #[track_caller]
+    fn reduce_lr(&mut self, group: usize, factor: f64, floor: f64) {
+        let site = Site::here("reduce_lr");
+        if let Some(group) = self.groups.get_mut(group) {
+            group.change(site, |group| group.reduce(factor, floor));
+        }
+    }
+    fn reduction(&self, group: usize) -> f64 {
+        self.groups.get(group).map_or(1.0, |group| group.reduction)
+    }
+    fn momentum(&self, group: usize) -> Option<f64> {
+        self.groups.get(group)?.rule.momentum()
+    }
+    #[track_caller]
+    fn set_momentum(&mut self, group: usize, momentum: f64) {
+        let site = Site::here("set_momentum");
+        if let Some(group) = self.groups.get_mut(group) {
+            group.change(site, |group| group.set_momentum(momentum));
         }
     }
 
@@ -313,14 +371,15 @@ fn fits(site: Site, param: &Tensor, moved: &Moved) -> Result<()> {
 impl Slot {
     /// What is remembered, in the parameter's type and on its device.
     pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
-        if self.state.is_empty() {
-            return rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect();
-        }
         let beside = |x: &Tensor| {
             let there = if x.device() == param.device() { x.clone() } else { x.to(param.device()) };
             there.to_dtype(param.dtype())
         };
-        self.state.iter().map(beside).collect()
+        // Options may have changed what is remembered.
+        let at = |(i, (_, start)): (usize, (&str, f64))| {
+            self.state.get(i).map_or_else(|| param.full_like(start), beside)
+        };
+        rule.state().into_iter().enumerate().map(at).collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Lion.
 
+use crate::optim::check::{self, Refused, at_least_0};
 use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field};
+use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
 /// Steps of one length along the sign of a mean of the gradients (Chen et al.
@@ -24,6 +25,12 @@ options! {
 
 impl Rule for LionOpts {
     lr_is_a_field!();
+    momentum_is!(betas.0);
+
+    fn check(&self) -> Result<(), Refused> {
+        at_least_0([("a learning rate", self.lr), ("a weight decay", self.weight_decay)])?;
+        check::betas(self.betas)
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0)]

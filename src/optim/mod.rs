@@ -35,9 +35,11 @@
 
 mod adagrad;
 mod adam;
+mod check;
 mod clip;
 mod descent;
 mod estimate;
+mod group;
 mod lion;
 mod rmsprop;
 mod rule;
@@ -47,6 +49,7 @@ mod state;
 
 pub use adagrad::{Adagrad, AdagradOpts};
 pub use adam::{Adam, AdamOpts, AdamW, AdamWOpts};
+pub use check::Refused;
 pub use clip::{clip_grad_norm, clip_grad_value};
 pub use descent::{Descent, Group, Optimizer};
 pub use estimate::{Estimate, Needs, estimate};

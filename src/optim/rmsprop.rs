@@ -1,7 +1,8 @@
 //! RMSprop.
 
+use crate::optim::check::{Refused, at_least_0};
 use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field};
+use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
 /// Steps by the gradient over its root mean square (Hinton 2012).
@@ -27,6 +28,16 @@ options! {
 
 impl Rule for RmsPropOpts {
     lr_is_a_field!();
+    momentum_is!(momentum);
+
+    fn check(&self) -> Result<(), Refused> {
+        at_least_0([("a learning rate", self.lr), ("an eps", self.eps)])?;
+        at_least_0([("a weight decay", self.weight_decay), ("a momentum", self.momentum)])?;
+        if !(0.0..=1.0).contains(&self.alpha) {
+            return Err(Refused::new("an alpha from 0 to 1", self.alpha.to_string()));
+        }
+        Ok(())
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         let mut names = vec![("square_avg", 0.0)];

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::optim::check::Refused;
 use crate::tensor::Tensor;
 
 /// How a parameter moves against its gradient. The options of an optimizer
@@ -14,6 +15,22 @@ pub trait Rule: fmt::Debug {
     fn lr(&self) -> f64;
     /// Replaces the learning rate.
     fn set_lr(&mut self, lr: f64);
+    /// The share of the last direction, or of the mean of earlier gradients, that a step keeps;
+    /// `None` for a rule without such.
+    fn momentum(&self) -> Option<f64> {
+        None
+    }
+    /// Replaces what [`Rule::momentum`] says, if there is such.
+    fn set_momentum(&mut self, _momentum: f64) {}
+    /// Whether the options make sense. Where they do not,
+    /// [`Optimizer::step`](crate::optim::Optimizer::step) moves nothing and says so, with the line
+    /// that gave them.
+    ///
+    /// # Errors
+    /// The first option that makes none.
+    fn check(&self) -> Result<(), Refused> {
+        Ok(())
+    }
     /// What is remembered of each parameter: names, and the number that every
     /// element starts as.
     fn state(&self) -> Vec<(&'static str, f64)>;
@@ -71,3 +88,16 @@ macro_rules! lr_is_a_field {
     };
 }
 pub(crate) use lr_is_a_field;
+
+/// The momentum of a rule is a field, or part of one.
+macro_rules! momentum_is {
+    ($($field:tt)+) => {
+        fn momentum(&self) -> Option<f64> {
+            Some(self.$($field)+)
+        }
+        fn set_momentum(&mut self, momentum: f64) {
+            self.$($field)+ = momentum;
+        }
+    };
+}
+pub(crate) use momentum_is;

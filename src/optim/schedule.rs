@@ -2,12 +2,17 @@
 
 use std::f64::consts::PI;
 
+use crate::base::Span;
 use crate::optim::descent::Optimizer;
 
 /// A learning rate as a function of time.
 pub trait Schedule {
     /// The learning rate after `step` steps, from the one at the start.
     fn lr(&self, start: f64, step: u64) -> f64;
+    /// The momentum after `step` steps ([`Optimizer::momentum`]); `None` leaves it alone.
+    fn momentum(&self, _step: u64) -> Option<f64> {
+        None
+    }
 }
 
 /// Multiplies by `factor` after every `every` steps.
@@ -65,10 +70,15 @@ impl<S: Schedule> Schedule for WarmUp<S> {
         }
         start * (self.factor + (1.0 - self.factor) * step as f64 / self.steps as f64)
     }
+
+    fn momentum(&self, step: u64) -> Option<f64> {
+        self.then.momentum(step.saturating_sub(self.steps))
+    }
 }
 
 /// Up along half a cosine to `most`, then down to almost nothing (Smith and
-/// Topin 2018). The learning rate at the start plays no part.
+/// Topin 2018), while momentum goes down and up again. The learning rate at the start plays no
+/// part.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCycle {
     /// The largest learning rate.
@@ -81,29 +91,48 @@ pub struct OneCycle {
     pub first_divisor: f64,
     /// The last learning rate is the first over this.
     pub last_divisor: f64,
+    /// The least momentum, where the learning rate is largest, and the largest; `None` leaves
+    /// momentum alone. Where there is Adam's first beta instead, it is that.
+    pub momentum: Option<(f64, f64)>,
 }
 
 impl OneCycle {
     /// PyTorch's defaults: grows on 0.3 of the steps, from a 25th, and ends at
-    /// a 10,000th of that.
+    /// a 10,000th of that; momentum from 0.95 to 0.85 and back.
     pub fn new(most: f64, steps: u64) -> OneCycle {
-        OneCycle { most, steps, growing: 0.3, first_divisor: 25.0, last_divisor: 1e4 }
+        let momentum = Some((0.85, 0.95));
+        OneCycle { most, steps, growing: 0.3, first_divisor: 25.0, last_divisor: 1e4, momentum }
+    }
+
+    /// From `first` to `top` while the learning rate grows, then to `last`.
+    /// NaN, which optimizers refuse, for a share of the steps that is none.
+    fn cycle(&self, step: u64, first: f64, top: f64, last: f64) -> f64 {
+        if !(0.0..=1.0).contains(&self.growing) {
+            return f64::NAN;
+        }
+        let (step, end) = (step as f64, self.steps.max(1) as f64 - 1.0);
+        let grown = self.growing * self.steps as f64 - 1.0;
+        if step <= grown {
+            return cosine(first, top, step / grown);
+        }
+        cosine(top, last, (step - grown) / (end - grown))
     }
 }
 
 impl Schedule for OneCycle {
     fn lr(&self, _start: f64, step: u64) -> f64 {
         let first = self.most / self.first_divisor;
-        let (step, end) = (step as f64, self.steps.max(1) as f64 - 1.0);
-        let top = self.growing * self.steps as f64 - 1.0;
-        if step <= top {
-            return cosine(first, self.most, step / top);
-        }
-        cosine(self.most, first / self.last_divisor, (step - top) / (end - top))
+        self.cycle(step, first, self.most, first / self.last_divisor)
+    }
+
+    fn momentum(&self, step: u64) -> Option<f64> {
+        let (least, most) = self.momentum?;
+        Some(self.cycle(step, most, least, most))
     }
 }
 
-/// Applies a schedule to every group of an optimizer.
+/// Applies a schedule to every group of an optimizer. What a [`Plateau`] has reduced stays
+/// reduced: by as much as that is what the schedule says multiplied.
 #[derive(Clone, Debug)]
 pub struct Scheduler<S> {
     schedule: S,
@@ -113,28 +142,40 @@ pub struct Scheduler<S> {
 
 impl<S: Schedule> Scheduler<S> {
     /// Starts at the groups' present learning rates, and sets the first ones.
+    #[track_caller]
     pub fn new(optimizer: &mut dyn Optimizer, schedule: S) -> Scheduler<S> {
-        let start = (0..optimizer.groups()).map(|group| optimizer.lr(group)).collect();
+        let start = |group| match (optimizer.lr(group), optimizer.reduction(group)) {
+            (lr, reduction) if reduction > 0.0 => lr / reduction,
+            (lr, _) => lr,
+        };
+        let start = (0..optimizer.groups()).map(start).collect();
         let scheduler = Scheduler { schedule, start, step: 0 };
         scheduler.apply(optimizer);
         scheduler
     }
 
     /// Goes on by a step. Call it after the optimizer's.
+    #[track_caller]
     pub fn step(&mut self, optimizer: &mut dyn Optimizer) {
         self.step += 1;
         self.apply(optimizer);
     }
 
+    #[track_caller]
     fn apply(&self, optimizer: &mut dyn Optimizer) {
+        let _line = Span::caller().enter();
         for (group, &start) in self.start.iter().enumerate() {
-            optimizer.set_lr(group, self.schedule.lr(start, self.step));
+            let lr = self.schedule.lr(start, self.step) * optimizer.reduction(group);
+            optimizer.set_lr(group, lr);
+            if let Some(momentum) = self.schedule.momentum(self.step) {
+                optimizer.set_momentum(group, momentum);
+            }
         }
     }
 }
 
 /// Multiplies every group's learning rate by `factor` once a number, such as
-/// the validation loss, has not fallen for more than `patience` steps.
+/// the validation loss, has not fallen for more than `patience` steps. NaN is no fall.
 #[derive(Clone, Copy, Debug)]
 pub struct Plateau {
     /// What the learning rate is multiplied by.
@@ -158,8 +199,10 @@ impl Default for Plateau {
 
 impl Plateau {
     /// Takes note of a number.
+    #[track_caller]
     pub fn step(&mut self, number: f64, optimizer: &mut dyn Optimizer) {
-        if number < self.least * (1.0 - self.threshold) || self.least == f64::INFINITY {
+        let _line = Span::caller().enter();
+        if number < self.least * (1.0 - self.threshold) {
             (self.least, self.bad) = (number, 0);
         } else {
             self.bad += 1;
@@ -167,7 +210,7 @@ impl Plateau {
         if self.bad > self.patience {
             self.bad = 0;
             for group in 0..optimizer.groups() {
-                optimizer.set_lr(group, (optimizer.lr(group) * self.factor).max(self.floor));
+                optimizer.reduce_lr(group, self.factor, self.floor);
             }
         }
     }

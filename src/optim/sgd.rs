@@ -1,7 +1,8 @@
 //! Gradient descent.
 
+use crate::optim::check::{Refused, at_least_0};
 use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field};
+use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
 /// Gradient descent, with momentum if wanted (Sutskever et al. 2013).
@@ -26,6 +27,20 @@ options! {
 
 impl Rule for SgdOpts {
     lr_is_a_field!();
+    momentum_is!(momentum);
+
+    fn check(&self) -> Result<(), Refused> {
+        let decay = ("a weight decay", self.weight_decay);
+        at_least_0([("a learning rate", self.lr), ("a momentum", self.momentum), decay])?;
+        if !self.dampening.is_finite() {
+            return Err(Refused::new("a finite dampening", self.dampening.to_string()));
+        }
+        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
+            let found = format!("momentum {} and dampening {}", self.momentum, self.dampening);
+            return Err(Refused::new("a momentum and no dampening with nesterov", found));
+        }
+        Ok(())
+    }
 
     fn state(&self) -> Vec<(&'static str, f64)> {
         if self.momentum == 0.0 { Vec::new() } else { vec![("momentum_buffer", 0.0)] }

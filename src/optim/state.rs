@@ -1,11 +1,12 @@
 //! Saving optimizers and schedules.
 
 use crate::base::{Device, Element, Result, Span};
-use crate::io::StateDict;
+use crate::io::{StateDict, Wanted};
 use crate::optim::descent::{Descent, Group};
 use crate::optim::rule::Rule;
 use crate::optim::schedule::{Plateau, Scheduler};
 use crate::tensor::Tensor;
+use crate::tensor::compose::Site;
 
 /// A number as a tensor in host memory.
 fn number<T: Element>(number: T) -> Tensor {
@@ -23,10 +24,19 @@ impl<R: Rule> Descent<R> {
 
     /// Reads everything before it changes anything, since reading can fail.
     pub(super) fn resume(&mut self, state: &StateDict, span: Span) -> Result<()> {
-        let state = state.fitted(&self.saved()?.wanted(), "an optimizer's state", span)?;
+        let mut wanted = self.saved()?.wanted();
+        for name in (0..self.groups.len()).flat_map(changes) {
+            wanted.retain(|wanted| wanted.name != name);
+            if state.get(&name).is_some() {
+                wanted.push(Wanted::number::<f64>(name));
+            }
+        }
+        let state = state.fitted(&wanted, "an optimizer's state", span)?;
         let read = |(at, group): (usize, &Group<R>)| group.read(&state.part(&group_name(at)));
         let loaded = self.groups.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
-        self.groups.iter_mut().zip(loaded).for_each(|(group, loaded)| group.put(loaded));
+        let site = Site { name: "load_state_dict", span };
+        let put = |(group, loaded): (&mut Group<R>, Loaded)| group.change(site, |group| group.put(loaded));
+        self.groups.iter_mut().zip(loaded).for_each(put);
         Ok(())
     }
 }
@@ -35,9 +45,16 @@ fn group_name(at: usize) -> String {
     format!("groups.{at}")
 }
 
+/// The names of what a group's state holds only where it has been changed.
+fn changes(at: usize) -> [String; 2] {
+    ["reduction", "momentum"].map(|name| format!("{}.{name}", group_name(at)))
+}
+
 /// A group's state, read.
 struct Loaded {
     lr: f64,
+    reduction: f64,
+    momentum: Option<f64>,
     /// Steps and what the rule remembers, by parameter.
     slots: Vec<(u64, Vec<Tensor>)>,
 }
@@ -46,6 +63,12 @@ impl<R: Rule> Group<R> {
     fn saved(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
         state.insert("lr", &number(self.rule.lr()))?;
+        if self.reduction != 1.0 {
+            state.insert("reduction", &number(self.reduction))?;
+        }
+        if let Some(momentum) = self.rule.momentum().filter(|_| self.momentum_set) {
+            state.insert("momentum", &number(momentum))?;
+        }
         for (at, slot) in self.slots.iter().enumerate() {
             state.insert(format!("params.{at}.steps"), &number(slot.steps as i64))?;
             let remembered = slot.state_beside(&slot.param.get(), &self.rule);
@@ -65,11 +88,17 @@ impl<R: Rule> Group<R> {
             Ok((steps, names.iter().filter_map(remembered).collect()))
         };
         let slots = (0..self.slots.len()).map(slot).collect::<Result<_>>()?;
-        Ok(Loaded { lr: state.number("lr")?, slots })
+        let change = |name: &str| state.get(name).map(Tensor::item::<f64>).transpose();
+        let (reduction, momentum) = (change("reduction")?.unwrap_or(1.0), change("momentum")?);
+        Ok(Loaded { lr: state.number("lr")?, reduction, momentum, slots })
     }
 
     fn put(&mut self, loaded: Loaded) {
         self.rule.set_lr(loaded.lr);
+        self.reduction = loaded.reduction;
+        if let Some(momentum) = loaded.momentum {
+            self.set_momentum(momentum);
+        }
         for (slot, (steps, state)) in self.slots.iter_mut().zip(loaded.slots) {
             (slot.steps, slot.state) = (steps, state);
         }
