@@ -192,3 +192,22 @@ fn pinned_batches_are_the_same_batches() {
         }
     }
 }
+
+#[test]
+fn depths_and_lengths_beyond_number_are_as_far_as_there_are_batches() {
+    let opts = LoaderOpts::default().batch_size(2).prefetch(usize::MAX).workers(3);
+    assert_eq!(epoch(&numbers(5, opts), 0), [vec![0, 1], vec![2, 3], vec![4]]);
+    let whole = LoaderOpts::default().batch_size(usize::MAX).workers(0);
+    assert_eq!(epoch(&numbers(3, whole), 0), [vec![0, 1, 2]]);
+    for shuffle in [false, true] {
+        let loader = numbers(1 << 40, LoaderOpts::default().batch_size(2).shuffle(shuffle));
+        assert_eq!(loader.len(), 1 << 39);
+        let mut batches = loader.epoch_from(0, 1 << 38);
+        let batch = batches.next().unwrap().unwrap().to_vec::<i64>().unwrap();
+        assert!(shuffle || batch == [1 << 39, (1 << 39) + 1], "{batch:?}");
+        assert!(batch.iter().all(|number| (0..1 << 40).contains(number)), "{batch:?}");
+    }
+    let loader = numbers(1 << 60, LoaderOpts::default().batch_size(1 << 60).workers(0));
+    let error = loader.epoch(0).next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::Data { batch: 0, .. }), "{error}");
+}

@@ -25,7 +25,8 @@ pub struct Config {
     pub tune: Option<bool>,
     /// `KILN_CUBLAS=0`: CUDA devices compute no product by cuBLASLt.
     pub cublas: bool,
-    /// `KILN_THREADS`: threads the CPU device uses; 0 or unset is all cores.
+    /// `KILN_THREADS`: threads the CPU device uses, as many as there are cores or 256 at most; 0 or unset
+    /// is all cores.
     pub threads: usize,
 }
 
@@ -41,7 +42,7 @@ pub fn config() -> &'static Config {
         cache_dir: text("KILN_CACHE_DIR").map(PathBuf::from),
         tune: variable("KILN_TUNE", whole_number).map(|number| number != 0),
         cublas: variable("KILN_CUBLAS", whole_number).unwrap_or(1) != 0,
-        threads: variable("KILN_THREADS", whole_number).unwrap_or(0),
+        threads: variable("KILN_THREADS", threads).unwrap_or(0),
     })
 }
 
@@ -60,6 +61,17 @@ fn whole_number(text: &str) -> Result<usize> {
         expected: "0, 1, 2, ..".into(),
         found: text.into(),
     })
+}
+
+/// A number of threads that can be woken and waited for: many more than there are cores cannot.
+fn threads(text: &str) -> Result<usize> {
+    let number = whole_number(text)?;
+    let most = std::thread::available_parallelism().map_or(1, usize::from).max(256);
+    if number <= most {
+        return Ok(number);
+    }
+    let expected = format!("at most {most}");
+    Err(Error::Parse { what: "number of threads", expected, found: text.into() })
 }
 
 /// Reads `cpu=4,wgpu=2`.
@@ -93,6 +105,16 @@ mod tests {
         for wrong in ["", "-1", "two", "1.5"] {
             assert!(whole_number(wrong).unwrap_err().to_string().contains("0, 1, 2"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn threads_are_not_beyond_number() {
+        assert_eq!((threads("0").unwrap(), threads("256").unwrap()), (0, 256));
+        for wrong in ["20000", "-1", "18446744073709551616"] {
+            assert!(threads(wrong).is_err(), "{wrong}");
+        }
+        let error = threads("20000").unwrap_err().to_string();
+        assert!(error.starts_with("cannot parse number of threads: expected at most "), "{error}");
     }
 
     #[test]

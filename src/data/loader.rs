@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use crate::base::{Error, Result, Span};
+use crate::base::{OpError, Result, Span};
 use crate::data::dataset::Dataset;
 use crate::data::order::Order;
 use crate::data::scopes::Scopes;
@@ -24,8 +24,8 @@ options! {
         seed: u64 = 0;
         /// Leave out a last batch of fewer samples.
         drop_last: bool = false;
-        /// Threads that make batches; the caller's own if 0. What is made does
-        /// not depend on it.
+        /// Threads that make batches, 1,024 at most; the caller's own if 0. What is made
+        /// does not depend on it.
         workers: usize = 1;
         /// Batches that are begun or finished before they are asked for; at
         /// least 1 with workers.
@@ -35,6 +35,9 @@ options! {
         pin_memory: bool = false;
     }
 }
+
+/// More threads than any machine has cores would only wait for each other.
+const MOST_WORKERS: usize = 1024;
 
 /// Batches of a dataset, made by worker threads ahead of their use, handed out
 /// in order.
@@ -48,11 +51,18 @@ impl<D: Dataset + 'static> DataLoader<D> {
     /// A loader of this dataset.
     ///
     /// # Errors
-    /// A batch size of 0.
+    /// A batch size of 0, more than 1,024 workers.
+    #[track_caller]
     pub fn new(data: D, opts: LoaderOpts) -> Result<DataLoader<D>> {
+        let span = Span::caller();
+        let refused = |expected: String, found: usize| {
+            Err(OpError::new("DataLoader::new", span, expected, found.to_string()).into())
+        };
         if opts.batch_size == 0 {
-            let (expected, found) = ("a batch size of at least 1".into(), "0".into());
-            return Err(Error::Argument { call: "DataLoader::new", expected, found });
+            return refused("a batch size of at least 1".into(), 0);
+        }
+        if opts.workers > MOST_WORKERS {
+            return refused(format!("at most {MOST_WORKERS} workers"), opts.workers);
         }
         Ok(DataLoader { data: Arc::new(data), opts })
     }
@@ -102,6 +112,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
             Builder::new().name(format!("kiln-loader-{number}")).spawn(move || work.run())
         };
         // Where the system gives no thread, fewer will do, or the caller's.
+        let workers = workers.min(self.len().saturating_sub(start));
         let threads = (0..workers).map_while(|number| spawn(number).ok()).collect();
         Batches { work, threads }
     }

@@ -63,7 +63,7 @@ impl<D: Dataset> Work<D> {
             if state.stopped || state.next >= self.order.batches {
                 return None;
             }
-            if state.next < state.wanted + self.ahead {
+            if state.next < state.wanted.saturating_add(self.ahead) {
                 state.next += 1;
                 return Some(state.next - 1);
             }
@@ -74,7 +74,7 @@ impl<D: Dataset> Work<D> {
     /// A batch, its tensors computed; or what went wrong, a panic included.
     pub fn make(&self, number: usize) -> Result<D::Batch> {
         let make = || -> Result<D::Batch, LoadError> {
-            let batch = self.data.batch(self.order.samples(number))?;
+            let batch = self.data.batch(&self.order.samples(number)?)?;
             let batch = computed(batch, self.span)?;
             Ok(if self.pinned { pinned(batch)? } else { batch })
         };
