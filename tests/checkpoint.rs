@@ -1,6 +1,6 @@
 //! Gradient checkpointing: the same gradients in less memory.
 
-use kiln::nn::{BatchNorm, Layer, Linear, ModuleExt, TransformerEncoderLayer, TransformerOpts};
+use kiln::nn::{BatchNorm, Layer, Linear, ModuleExt, Param, TransformerEncoderLayer, TransformerOpts};
 use kiln::prelude::*;
 use kiln::{Context, checkpoint, checkpoint_many, fori_loop, grad, with_context};
 
@@ -197,5 +197,64 @@ fn the_interior_is_computed_again_after_the_gradient_arrives() {
         // Of each block, what its last operation needs is computed again.
         assert_eq!(contractions(true), 8);
         assert_eq!(contractions(false), 8 + 4);
+    });
+}
+
+/// Runs on a thread whose stack is as small as those of a pool.
+fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(body).unwrap().join().unwrap();
+}
+
+fn nested(depth: usize, x: &Tensor) -> Tensor {
+    if depth == 0 { x.tanh() } else { kiln::checkpoint(|x| nested(depth - 1, x) * 1.001, x) }
+}
+
+#[test]
+fn a_thousand_checkpoints_within_each_other() {
+    on_a_small_stack(|| {
+        let param = Param::new(Tensor::from([0.5f64, -0.25]));
+        nested(1000, &param.get()).sum(..).backward().unwrap();
+        let found = param.grad().unwrap().to_vec::<f64>().unwrap();
+        for (x, found) in [0.5f64, -0.25].into_iter().zip(found) {
+            let expected = 1.001f64.powi(1000) * (1.0 - x.tanh().powi(2));
+            assert!((found - expected).abs() < 1e-9, "{found} for {expected}");
+        }
+    });
+}
+
+#[test]
+fn bodies_within_each_other_as_deep_as_they_may_be() {
+    fn named(depth: usize, x: &Tensor) -> Tensor {
+        let body = |i: &[Tensor]| vec![named(depth - 1, &i[0]) * 1.5];
+        if depth == 0 { x.tanh() } else { kiln::composite("mine", &[], &[x.clone()], body).remove(0) }
+    }
+    on_a_small_stack(|| {
+        let param = Param::new(Tensor::from([0.0f64]));
+        let y = named(60, &param.get());
+        y.sum(..).backward().unwrap();
+        let found = param.grad().unwrap().item::<f64>().unwrap();
+        assert!((found / 1.5f64.powi(60) - 1.0).abs() < 1e-9, "{found}");
+        let error = named(1000, &param.get()).check().unwrap_err().to_string();
+        assert!(error.contains("at most 64 deep"), "{error}");
+    });
+}
+
+#[test]
+fn long_chains_are_printed_planned_and_let_go_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let chain = (0..20_000).fold(Tensor::from([1f32]), |x, i| if i % 2 == 0 { x + 1.0 } else { x * 0.5 });
+        assert!(chain.plan().unwrap().graph_text().lines().count() > 10_000);
+        assert!(chain.to_text().unwrap().contains('1'));
+    });
+}
+
+#[test]
+fn modules_within_modules() {
+    use kiln::nn::Sequential;
+    on_a_small_stack(|| {
+        let inner = Sequential::new().push(Linear::new(2, 2, ()));
+        let model = (0..200).fold(inner, |inner, _| Sequential::new().push(inner));
+        assert_eq!(model.parameters().len(), 2);
+        model.forward(&Tensor::ones([1, 2], ())).realize().unwrap();
     });
 }

@@ -2,6 +2,7 @@
 //! errors). Imports nothing from the crate.
 
 pub mod config;
+pub(crate) mod depth;
 pub mod device;
 pub mod direction;
 pub mod dtype;

@@ -1,9 +1,11 @@
 //! Gradient checkpointing (Chen et al. 2016): computing again what would
 //! otherwise be kept.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::base::Result;
+use crate::base::depth::Deeper;
 use crate::grad::control::{instantiate, source};
 use crate::grad::pull_back::{Flow, pull_back};
 use crate::ir::lift::{Lifted, lift};
@@ -18,7 +20,8 @@ use crate::tensor::rule::{identity, with_rule};
 ///
 /// Everything computed from the input inside counts as interior. What the
 /// function only uses (parameters, other tensors) gets its gradients as ever
-/// and is not computed again. The function runs once; random numbers drawn
+/// and is not computed again. Within 32 others, a checkpoint is only its function: what is
+/// computed again there is kept until that gradient is taken. The function runs once; random numbers drawn
 /// inside are the same both times, and running statistics are set once.
 ///
 /// ```
@@ -44,11 +47,27 @@ pub fn checkpoint_many(forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: &[&Ten
     checkpoint_at(Site::here("checkpoint_many"), forward, inputs)
 }
 
+/// Checkpoints within each other at most, as each is taken back within the one around it.
+const NESTED: usize = 32;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
 fn checkpoint_at(site: Site, forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: &[&Tensor]) -> Tensor {
+    let Some(within) = Deeper::within(&DEPTH, NESTED) else {
+        return forward(&inputs.iter().copied().cloned().collect::<Vec<_>>());
+    };
     // Nodes of their own, so that what was computed from an input before is
     // not taken for interior.
     let entered: Vec<Tensor> = inputs.iter().map(|x| identity(x, site.span)).collect();
     let result = forward(&entered);
+    drop(within);
+    recomputed_later(site, inputs, &entered, result)
+}
+
+/// The result of a checkpoint's function of what entered it, with the gradient of one.
+fn recomputed_later(site: Site, inputs: &[&Tensor], entered: &[Tensor], result: Tensor) -> Tensor {
     let params: Option<Vec<Arc<Node>>> = entered.iter().map(|x| x.peek().cloned()).collect();
     let (Some(params), Some(node)) = (params, result.peek().cloned()) else { return result };
     let Lifted { body, captures } = lift(&params, &[node]);

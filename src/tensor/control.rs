@@ -5,13 +5,31 @@
 //! the parameters of a body. What they capture from outside becomes a further
 //! operand (see [`crate::ir::lift`]).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::base::depth::Deeper;
 use crate::base::{DType, Device, Scalar, Shape};
 use crate::ir::lift::{Lifted, lift};
 use crate::ir::{Body, Composite, Custom, LoopSpec, Node, Op, Type};
 use crate::tensor::compose::{Checked, Site};
 use crate::tensor::{Tensor, place};
+
+/// Bodies within each other at most, as passes and gradients go through one within the one around it.
+const NESTED: usize = 64;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One body deeper, if that is not too deep.
+fn deeper(site: Site) -> Checked<Deeper> {
+    let too_deep = || {
+        let expected = format!("loops and composites at most {NESTED} deep within each other");
+        Tensor::invalid(site.fault(expected, "one more", &[]))
+    };
+    Deeper::within(&DEPTH, NESTED).ok_or_else(too_deep)
+}
 
 /// Runs `body` for the iterations `0..trips`, inside the graph: it maps the
 /// iteration number (rank-0 `I64`) and the carries to the next carries. The
@@ -101,7 +119,9 @@ pub(crate) fn composite_at(
     let mut count = 1;
     let build = || -> Checked<Vec<Tensor>> {
         let params = parameters(site, inputs.iter().map(type_of).collect::<Checked<Vec<Type>>>()?);
+        let within = deeper(site)?;
         let results = body(&params);
+        drop(within);
         count = results.len().max(1);
         let (body, captures) = close(&params, &results)?;
         let composite = Arc::new(Composite { name: site.name, attributes: attributes.to_vec(), body });
@@ -195,7 +215,9 @@ fn repeat(
     }
     let params = parameters(site, types);
     let (given, slices) = params[1..].split_at(carries.len());
+    let within = deeper(site)?;
     let (next, ys) = body(&params[0], given, slices);
+    drop(within);
     check_carries(site, carries, &next)?;
     let results: Vec<Tensor> = next.into_iter().chain(ys).collect();
     let (mut body, invariants) = close(&params, &results)?;
