@@ -207,3 +207,112 @@ fn a_part_and_its_pack_meet() {
     let folded = (&part - whole.narrow(0, 0, 16)).abs().sum(..);
     assert_eq!(folded.item::<f32>().unwrap(), 0.0);
 }
+
+/// Tensors in memory whose elements are numbered on, of these extents on an axis.
+fn parts(extents: &[usize], axis: usize, device: Device) -> Vec<Tensor> {
+    let mut first = 0;
+    let part = |&extent: &usize| {
+        let mut dims = [3, 5, 2];
+        dims[axis] = extent;
+        let count: usize = dims.iter().product();
+        first += count;
+        let data = (first - count..first).map(|i| i as f32).collect();
+        Tensor::from_vec(data, dims, device)
+    };
+    extents.iter().map(part).collect()
+}
+
+/// The tensors one after another, by a loop.
+fn joined(parts: &[Tensor], axis: usize) -> Vec<f32> {
+    let outer: usize = parts[0].shape()[..axis].iter().product();
+    let values: Vec<Vec<f32>> = parts.iter().map(|part| part.to_vec().unwrap()).collect();
+    let row =
+        |values: &[f32], i: usize| values[i * values.len() / outer..(i + 1) * values.len() / outer].to_vec();
+    (0..outer)
+        .flat_map(|i| values.iter().flat_map(move |values| row(values, i)).collect::<Vec<f32>>())
+        .collect()
+}
+
+fn with_cpu_and_wgpu(check: impl Fn(Device)) {
+    check(Device::cpu());
+    match Device::wgpu(0).probe() {
+        Ok(_) => check(Device::wgpu(0)),
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn many_tensors_are_joined_along_any_axis() {
+    let (equal, ragged) = (vec![2; 70], (0..70).map(|i| i % 4).collect::<Vec<usize>>());
+    with_cpu_and_wgpu(|device| {
+        for axis in 0..3 {
+            for extents in [&equal, &ragged] {
+                let parts = parts(extents, axis, device);
+                let expected = joined(&parts, axis);
+                assert_eq!(
+                    Tensor::cat(&parts, axis as i64).to_vec::<f32>().unwrap(),
+                    expected,
+                    "{device} {axis}"
+                );
+                let computed: Vec<Tensor> = parts.iter().map(|part| part + 1.0).collect();
+                let sums = Tensor::cat(&computed, axis as i64) - 1.0;
+                assert_eq!(sums.to_vec::<f32>().unwrap(), expected, "{device} {axis}, computed");
+            }
+        }
+        let rows = parts(&[3; 40], 0, device);
+        let stacked = Tensor::stack(&rows, 1);
+        assert_eq!(stacked.shape()[..], [3, 40, 5, 2]);
+        assert_eq!(stacked.i((.., 7)).to_vec::<f32>().unwrap(), rows[7].to_vec::<f32>().unwrap());
+    });
+}
+
+#[test]
+fn signed_zeros_and_nan_stay_what_they_are_among_many() {
+    let parts: Vec<Tensor> = (0..50).map(|i| Tensor::from([if i == 7 { f32::NAN } else { -0.0 }])).collect();
+    let found = Tensor::cat(&parts, 0).to_vec::<f32>().unwrap();
+    assert!(found.iter().enumerate().all(|(i, x)| if i == 7 { x.is_nan() } else { x.is_sign_negative() }));
+    let mixed = Tensor::cat(&[vec![Tensor::from([1i64]); 40], vec![Tensor::from([0.5f32])]].concat(), 0);
+    assert_eq!(mixed.sum(..).item::<f32>().unwrap(), 40.5);
+}
+
+#[test]
+fn each_of_many_has_its_own_gradient() {
+    with_cpu_and_wgpu(|device| {
+        for (axis, extents) in [(0, vec![2; 40]), (1, (0..40).map(|i| 1 + i % 3).collect())] {
+            let params: Vec<Param> = parts(&extents, axis, device).into_iter().map(Param::new).collect();
+            let whole = Tensor::cat(&params.iter().map(Param::get).collect::<Vec<_>>(), axis as i64);
+            (&whole * &whole).sum(..).backward().unwrap();
+            for (i, param) in params.iter().enumerate() {
+                let expected: Vec<f32> =
+                    param.get().to_vec::<f32>().unwrap().iter().map(|x| 2.0 * x).collect();
+                assert_eq!(param.grad().unwrap().to_vec::<f32>().unwrap(), expected, "{device} {axis} {i}");
+            }
+        }
+    });
+}
+
+#[test]
+fn many_are_joined_within_a_loop() {
+    let x = Tensor::from([1f32, 2.0]);
+    let body = |c: &[Tensor]| {
+        let parts: Vec<Tensor> = (0..40).map(|i| &c[0] * f64::from(i)).collect();
+        vec![Tensor::cat(&parts, 0).reshape([40, 2]).sum(0) / 780.0]
+    };
+    let found = kiln::fori_loop(3, &[x], |_, c| body(c)).remove(0);
+    assert_eq!(found.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+}
+
+/// What joining n tensors moves is what they are, and few are still joined by one kernel.
+#[test]
+fn joining_many_moves_each_once() {
+    for device in [Device::cpu(), Device::null()] {
+        let join = |count| Tensor::stack(&parts(&vec![4; count], 0, device), 0);
+        assert_eq!(join(12).plan().unwrap().kernels.len(), 1);
+        for count in [100, 400] {
+            let plan = join(count).plan().unwrap();
+            let bytes = (count * 4 * 5 * 2 * 4) as u64;
+            assert_eq!((plan.bytes_loaded(), plan.bytes_stored()), (bytes, bytes), "{device}");
+            assert!(plan.kernels.len() <= count, "{device}: {} kernels", plan.kernels.len());
+        }
+    }
+}

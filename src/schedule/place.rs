@@ -2,6 +2,8 @@
 //! memory of its own, the operands of steps that are not kernels into
 //! row-major memory, what is packed into its pack.
 
+use std::collections::HashSet;
+
 use smallvec::SmallVec;
 
 use crate::base::Device;
@@ -31,8 +33,9 @@ pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
             }
         }
         if let Op::Pack(_) = node.op {
+            let mut seen = HashSet::new();
             for (number, &old) in node.operands.iter().enumerate() {
-                let again = node.operands[..number].contains(&old);
+                let again = !seen.insert(old);
                 if again || !computed_alone(graph, old, &users) {
                     operands[number] =
                         placed.push(copy_of(operands[number], graph.node(old), node.ty.device));

@@ -6,9 +6,10 @@ use crate::base::{Result, Shape};
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
-use crate::tensor::movement::{atleast, new_axis};
+use crate::tensor::movement::{atleast, move_axis, new_axis};
+use crate::tensor::pack::{side_by_side, stored};
 use crate::tensor::position::{along, before};
-use crate::tensor::site::{common_dtype, with_axis, with_extent};
+use crate::tensor::site::{common_dtype, with_axis, with_extent, without};
 
 /// Which of the first two inputs of [`Tensor::meshgrid`] varies along axis 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,11 +158,18 @@ fn joined<T: Borrow<Tensor>>(
     })
 }
 
+/// Tensors that are chosen between by position at most: each element asks for all of them.
+const CHOSEN: usize = 32;
+
+/// Tensors in a group, where many are joined in groups: kernels are cut into so many pieces.
+const GROUP: usize = 8;
+
 /// The tensors one after another along an axis.
 ///
-/// Each is padded to the whole, and a balanced tree of selections by position
+/// Few are padded to the whole, and a balanced tree of selections by position
 /// takes every element from the one tensor that has it: never an addition,
-/// which would lose signed zeros and spread NaN.
+/// which would lose signed zeros and spread NaN. Many are written to their places in one
+/// piece of memory.
 pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<Tensor> {
     let first = tensors[0].shape();
     let fits = |x: &&Tensor| {
@@ -187,10 +195,12 @@ pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<
         let expected = format!("extents on axis {axis} of at most 2^63 - 1 together");
         return Err(site.fault(expected, found.join(" and "), tensors));
     }
+    let whole = with_extent(&first, axis, total);
     match &parts[..] {
         [] => Ok(site.cast(tensors[0], dtype)),
         [(_, only)] => Ok(only.clone()),
-        many => Ok(merged(site, many, axis, &with_extent(&first, axis, total))),
+        many if many.len() > CHOSEN => in_memory(site, many, axis, &whole),
+        few => Ok(merged(site, few, axis, &whole)),
     }
 }
 
@@ -204,6 +214,32 @@ fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> 
     let (low, high) = parts.split_at(parts.len() / 2);
     let before = before(site, whole, axis, high[0].0, low[0].1.device());
     site.choose(&before, &merged(site, low, axis, whole), &merged(site, high, axis, whole))
+}
+
+/// Many tensors, each computed or copied where it is to lie, side by side with the axis first;
+/// where a device's results cannot lie so, joined in groups, and those again.
+fn in_memory(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Result<Tensor> {
+    let rows: Vec<Tensor> = parts.iter().map(|(_, x)| move_axis(site, x, axis, 0)).collect();
+    if let Some(row) = side_by_side(site, &rows)? {
+        let mut shape = without(whole, axis);
+        shape.0.insert(0, whole[axis]);
+        return Ok(move_axis(site, &site.reshape(&row, &shape), 0, axis));
+    }
+    let mut joined = Vec::with_capacity(parts.len().div_ceil(GROUP));
+    for group in parts.chunks(GROUP) {
+        let (start, mut extent) = (group[0].0, 0);
+        let mut own = Vec::with_capacity(GROUP);
+        for (_, x) in group {
+            own.push((extent, x.clone()));
+            extent += x.shape()[axis];
+        }
+        joined.push((start, stored(site, &merged(site, &own, axis, &with_extent(whole, axis, extent)))));
+    }
+    if joined.len() > CHOSEN {
+        in_memory(site, &joined, axis, whole)
+    } else {
+        Ok(merged(site, &joined, axis, whole))
+    }
 }
 
 #[cfg(test)]

@@ -119,6 +119,50 @@ impl Pack {
     }
 }
 
+/// Tensors of one type on one device, at least one, in a row, each computed or copied in its place there.
+/// `None` for tensors of different sizes some of which would start where the device's results cannot.
+///
+/// # Errors
+/// The first tensor's mistake.
+pub(crate) fn side_by_side(site: Site, parts: &[Tensor]) -> Result<Option<Tensor>> {
+    let ty = parts[0].node()?.ty().clone();
+    let alignment = capabilities(&context::current(), ty.device).output_alignment;
+    let unit = alignment.div_ceil(ty.dtype.size());
+    let size = ty.shape.numel();
+    let room = match parts.iter().all(|part| part.numel() == size) {
+        true => size.next_multiple_of(unit),
+        false if parts.iter().all(|part| part.numel() % unit == 0) => 0,
+        false => return Ok(None),
+    };
+    let mut starts = Vec::with_capacity(parts.len());
+    let mut extent = 0usize;
+    for part in parts {
+        starts.push(extent);
+        extent = extent.saturating_add(part.numel().max(room));
+    }
+    if extent > i64::MAX as usize {
+        return Err(site.fault(
+            "at most 2^63 - 1 elements together",
+            format!("{} tensors", parts.len()),
+            &[],
+        ));
+    }
+    let packing = Packing { starts, shape: Shape::from(extent) };
+    let whole = site.apply(Op::Pack(Box::new(packing)), &parts.iter().collect::<Vec<_>>());
+    whole.check()?;
+    if room <= size {
+        return Ok(Some(whole));
+    }
+    let slots = site.reshape(&whole, &[parts.len(), room]);
+    Ok(Some(site.slice(&slots, 1, 0, size, 1)))
+}
+
+/// A tensor in memory of its own, whatever reads it.
+pub(crate) fn stored(site: Site, x: &Tensor) -> Tensor {
+    let packing = Packing { starts: vec![0], shape: Shape::from(x.numel()) };
+    site.reshape(&site.apply(Op::Pack(Box::new(packing)), &[x]), &x.shape())
+}
+
 /// Numbers of tensors that can be packed together: alike in what `key` says.
 pub(crate) fn alike<K: PartialEq>(keys: impl IntoIterator<Item = K>) -> Vec<Vec<usize>> {
     let mut groups: Vec<(K, Vec<usize>)> = Vec::new();
