@@ -67,10 +67,10 @@ impl MultiheadAttention {
     ) -> MultiheadAttention {
         let _line = Span::caller().enter();
         let place = place.into();
-        let narrow = opts.kv_heads.unwrap_or(heads) * (width / heads.max(1));
+        let narrow = opts.kv_heads.unwrap_or(heads).saturating_mul(width / heads.max(1));
         let zeros = |outputs| Some(Param::new(Tensor::zeros([outputs], place)));
         // One matrix of queries, keys and values, after Glorot and Bengio.
-        let bound = init::xavier_bound(width + 2 * narrow, width);
+        let bound = init::xavier_bound(narrow.saturating_mul(2).saturating_add(width), width);
         let inward = |outputs| Linear {
             weight: Param::new(Tensor::uniform(-bound, bound, [outputs, width], place)),
             bias: zeros(outputs),

@@ -149,6 +149,7 @@ impl BatchNorm {
     #[track_caller]
     pub fn new(channels: usize, place: impl Into<Place>) -> BatchNorm {
         let place = place.into();
+        let _line = Span::caller().enter();
         let (ones, zeros) = (|| Tensor::ones([channels], place), || Tensor::zeros([channels], place));
         BatchNorm {
             weight: Param::new(ones()),

@@ -85,9 +85,20 @@ impl Module for Stack {
     }
 }
 
+/// Layers at most: all are made at once.
+const MOST_LAYERS: usize = 4096;
+
 impl Stack {
+    /// Too many layers are one, whose parameters are the mistake.
     fn new(kind: Kind, inputs: usize, hidden: usize, layers: usize, place: Place) -> Stack {
-        let rows = kind.gates() * hidden;
+        if layers > MOST_LAYERS {
+            let site = Site::here("layers");
+            let mistake = site.mistake(format!("at most {MOST_LAYERS} layers"), layers.to_string(), &[]);
+            let none = || Param::new(mistake.clone());
+            let layer = Weights { input: none(), hidden: none(), input_bias: none(), hidden_bias: none() };
+            return Stack { kind, hidden, layers: vec![layer] };
+        }
+        let rows = kind.gates().saturating_mul(hidden);
         let uniform = |shape: &[usize]| Param::new(init::fan_in_uniform(shape, hidden, place));
         let layer = |number| Weights {
             input: uniform(&[rows, if number == 0 { inputs } else { hidden }]),
@@ -109,6 +120,13 @@ impl Stack {
     ) -> Result<(Tensor, Vec<Tensor>)> {
         let _line = site.span.enter();
         let [length, batch, _] = self.dims(site, x)?;
+        let states = [self.layers.len(), batch, self.hidden];
+        for state in start {
+            state.check()?;
+            if state.shape()[..] != states {
+                return Err(site.fault(format!("states {states:?}"), state.shape().to_string(), &[x, state]));
+            }
+        }
         let inside = lengths.map(|lengths| inside(site, x, lengths, length, batch)).transpose()?;
         let zeros = || x.new_zeros([batch, self.hidden]);
         let mut y = x.clone();
@@ -138,7 +156,9 @@ impl Stack {
 
     fn dims(&self, site: Site, x: &Tensor) -> Result<[usize; 3]> {
         x.check()?;
-        let (shape, expected) = (x.shape(), self.layers.first().map_or(0, |l| l.input.shape()[1]));
+        let weight = self.layers.first().map(|layer| layer.input.get());
+        weight.as_ref().map_or(Ok(()), Tensor::check)?;
+        let (shape, expected) = (x.shape(), weight.map_or(0, |weight| weight.shape()[1]));
         match shape[..] {
             [length, batch, inputs] if inputs == expected => Ok([length, batch, inputs]),
             _ => {

@@ -55,6 +55,9 @@ fn ctc_loss(
     let (x, targets) = (lead(x, 1), lead(targets, 0));
     let [input_lengths, target_lengths] = lengths.map(|t| lead(t, 0));
     check(site, &x, &targets, [&input_lengths, &target_lengths])?;
+    let classes = x.shape()[2];
+    let is_class = usize::try_from(opts.blank).is_ok_and(|blank| blank < classes);
+    site.require(is_class, &[], || (format!("a blank below {classes}"), opts.blank.to_string()))?;
     let trellis = Trellis::new(site, &targets, opts.blank);
     let alpha = trellis.forward(&normalized(site, widen(site, &x)), &input_lengths);
     let loss = site.unary(AluOp::Neg, &trellis.end(&alpha, &target_lengths));

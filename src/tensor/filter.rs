@@ -62,6 +62,7 @@ impl Tensor {
         let site = Site::here("masked_select");
         with_data(site, self)?;
         with_data(site, mask)?;
+        site.together(&[self, mask])?;
         if mask.dtype() != DType::Bool {
             return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
         }

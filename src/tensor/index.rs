@@ -115,6 +115,7 @@ impl Tensor {
             let counts = site.expand(&site.lane(&counts, 0)?.0, &Shape::from(extent));
             let ends = scanned(site, &counts, 0, Monoid::Sum);
             let here = site.apply(Op::Iota(length, DType::I64, x.device()), &[]);
+            here.check()?;
             Ok(rows(site, &x, axis, &search(site, &ends, &here, true)))
         })
     }

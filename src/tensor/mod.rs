@@ -326,10 +326,9 @@ impl Tensor {
     /// The recorded mistake, or a rank that differs from `N`.
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> Result<[usize; N]> {
-        let shape = &self.node()?.ty().shape;
+        let (shape, span) = (&self.node()?.ty().shape, Span::caller());
         <[usize; N]>::try_from(&shape[..]).map_err(|_| {
-            let error =
-                OpError::new("dims", Span::caller(), format!("rank {N}"), format!("rank {}", shape.rank()));
+            let error = OpError::new("dims", span, format!("rank {N}"), format!("rank {}", shape.rank()));
             error.with_shapes([shape.clone()]).into()
         })
     }

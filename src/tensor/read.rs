@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{Element, Error, Result, Scalar, Span};
+use crate::base::{Element, Error, OpError, Result, Scalar, Span};
 use crate::ir::Node;
 use crate::plan;
 use crate::tensor::Tensor;
@@ -69,7 +69,7 @@ impl Tensor {
         let ty = self.node()?.ty();
         if ty.shape.numel() != 1 {
             let found = format!("shape {}", ty.shape);
-            return Err(Error::Argument { call: "item", expected: "a tensor of one element".into(), found });
+            return Err(OpError::new("item", span, "a tensor of one element", found).into());
         }
         let widens = ty.dtype == T::DTYPE || ty.dtype.promote(T::DTYPE) == T::DTYPE;
         if !widens {

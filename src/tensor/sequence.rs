@@ -1,5 +1,7 @@
 //! Creation by position: ranges, the identity, indices of triangles.
 
+use std::ops::Range;
+
 use crate::base::{DType, Device, Error, Kind, Scalar, Shape};
 use crate::runtime::{MemoryStats, host};
 use crate::tensor::compose::{Checked, Site, finish};
@@ -76,7 +78,8 @@ impl Tensor {
     pub fn tril_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let below = move |row: usize| 0..border(row, offset.saturating_add(1), columns);
         let count = |all: u128| below_diagonal(rows, columns, offset).min(all);
-        finish(triangle(Site::here("tril_indices"), (rows, columns), count, below, place.into()))
+        let filled = within(rows, -i128::from(offset))..rows;
+        finish(triangle(Site::here("tril_indices"), (rows, columns), count, (filled, below), place.into()))
     }
 
     /// The row numbers and the column numbers of a matrix's elements on and
@@ -85,7 +88,8 @@ impl Tensor {
     pub fn triu_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let above = move |row: usize| border(row, offset, columns)..columns;
         let count = |all: u128| all - below_diagonal(rows, columns, offset.saturating_sub(1));
-        finish(triangle(Site::here("triu_indices"), (rows, columns), count, above, place.into()))
+        let filled = 0..within(rows, columns as i128 - i128::from(offset));
+        finish(triangle(Site::here("triu_indices"), (rows, columns), count, (filled, above), place.into()))
     }
 }
 
@@ -143,6 +147,11 @@ fn border(row: usize, offset: i64, columns: usize) -> usize {
     (row as i128 + i128::from(offset)).clamp(0, columns as i128) as usize
 }
 
+/// A number of rows that there are.
+fn within(rows: usize, count: i128) -> usize {
+    count.clamp(0, rows as i128) as usize
+}
+
 /// The number of elements on and below the `offset`-th diagonal: rows that
 /// have none, then an arithmetic series, then full rows.
 fn below_diagonal(rows: usize, columns: usize, offset: i64) -> u128 {
@@ -154,11 +163,12 @@ fn below_diagonal(rows: usize, columns: usize, offset: i64) -> u128 {
     (series + (rows - empty - growing) * columns) as u128
 }
 
+/// The numbers of the elements in some of the rows, which all others lack.
 fn triangle(
     site: Site,
     (rows, columns): (usize, usize),
     count: impl FnOnce(u128) -> u128,
-    of_row: impl Fn(usize) -> std::ops::Range<usize>,
+    (filled_rows, of_row): (Range<usize>, impl Fn(usize) -> Range<usize>),
     place: Place,
 ) -> Checked<Tensor> {
     let (dtype, device) = (place.dtype_or(DType::I64), place.device());
@@ -172,7 +182,7 @@ fn triangle(
     if device.is_meta() {
         return Ok(like);
     }
-    let elements = || (0..rows).flat_map(|row| of_row(row).map(move |column| (row, column)));
+    let elements = || filled_rows.clone().flat_map(|row| of_row(row).map(move |column| (row, column)));
     let mut values: Vec<i64> = Vec::new();
     values.try_reserve_exact(2 * length).map_err(|_| out_of_memory(like.shape().numel() * 8))?;
     values.extend(elements().map(|(row, _)| row as i64));
@@ -242,6 +252,11 @@ mod tests {
                 assert_eq!(meta.shape(), lower.shape());
             }
         }
+        let most = i64::MAX as usize;
+        let upper = Tensor::triu_indices(most, 2, 0, ());
+        assert_eq!(values(&upper), [0.0, 0.0, 1.0, 0.0, 1.0, 1.0], "rows without elements are passed over");
+        let lower = Tensor::tril_indices(most, 1, 2 - i64::MAX, ());
+        assert_eq!(lower.shape()[..], [2, 2]);
     }
 
     #[test]

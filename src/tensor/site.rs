@@ -48,7 +48,7 @@ impl Site {
 
     /// Fails for operands with axes on different devices, before a body looks
     /// at the axes of what it makes of them.
-    fn together(self, operands: &[&Tensor]) -> Result<()> {
+    pub fn together(self, operands: &[&Tensor]) -> Result<()> {
         let ranked = operands.iter().filter(|operand| operand.rank() > 0);
         match apart::found(ranked.filter_map(|operand| operand.node().ok()), self.span) {
             None => Ok(()),

@@ -22,7 +22,9 @@ impl Tensor {
             match &sizes {
                 OneOrMany::One(size) => every(site, self, axis, usize::try_from(*size).unwrap_or(0)),
                 OneOrMany::Many(sizes) => {
-                    if sizes.iter().any(|&size| size < 0) || sizes.iter().sum::<i64>() != extent as i64 {
+                    if sizes.iter().any(|&size| size < 0)
+                        || sizes.iter().map(|&size| i128::from(size)).sum::<i128>() != extent as i128
+                    {
                         let expected = format!("sizes that add up to {extent}");
                         return Err(site.fault(expected, format!("{sizes:?}"), &[self]));
                     }

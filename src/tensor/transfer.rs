@@ -1,6 +1,6 @@
 //! Between devices, and into memory.
 
-use crate::base::{Device, Error, Result, Span};
+use crate::base::{Device, OpError, Result, Span};
 use crate::ir::{Node, Op};
 use crate::plan;
 use crate::tensor::Tensor;
@@ -50,8 +50,8 @@ impl Tensor {
         let span = Span::caller();
         let ty = self.node()?.ty().clone();
         if ty.device != Device::cpu() {
-            let (expected, found) = ("a tensor in host memory".into(), format!("one on {}", ty.device));
-            return Err(Error::Argument { call: "pin_memory", expected, found });
+            let found = format!("one on {}", ty.device);
+            return Err(OpError::new("pin_memory", span, "a tensor in host memory", found).into());
         }
         if self.is_pinned() {
             return Ok(self.clone());

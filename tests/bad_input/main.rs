@@ -6,9 +6,11 @@ mod invalid_tensors;
 mod nothing_there;
 mod numbers_from_files;
 mod out_of_range;
+mod table;
 mod too_large;
 mod wrong_device;
 mod wrong_shape;
+
 mod wrong_type;
 
 use kiln::Tensor;

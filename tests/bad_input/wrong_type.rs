@@ -37,7 +37,11 @@ fn an_item_widens_but_never_narrows() {
     let error = Tensor::scalar(1.5, DType::F64).item::<f32>().unwrap_err();
     let Error::ReadType { call: "item", expected, found, .. } = error else { panic!("{error}") };
     assert_eq!((expected, found), (DType::F32, DType::F64));
-    let error = ints([1, 2]).item::<i64>().unwrap_err();
-    let Error::Argument { call: "item", expected, found } = error else { panic!("{error}") };
-    assert_eq!((&expected[..], &found[..]), ("a tensor of one element", "shape [2]"));
+    let (error, line) = (ints([1, 2]).item::<i64>().unwrap_err(), line!());
+    let Error::Op(error) = error else { panic!("{error}") };
+    assert_eq!(
+        (error.op, &error.expected[..], &error.found[..]),
+        ("item", "a tensor of one element", "shape [2]")
+    );
+    assert_eq!((error.span.file(), error.span.line()), (file!(), line));
 }
