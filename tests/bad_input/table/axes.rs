@@ -118,7 +118,7 @@ fn parts() -> Vec<Op<i64>> {
         op("index_select", |&a| x().index_select(a, &ints([0]))),
         op("take_along_dim", |&a| x().take_along_dim(&ints([0]).reshape([1, 1]), a)),
         op("scatter", |&a| x().scatter(a, &ints([0]).reshape([1, 1]), 1.0)),
-        op("scatter_add", |&a| x().scatter_add(a, &ints([0]).reshape([1, 1]), &x())),
+        op("scatter_add", |&a| x().scatter_add(a, &ints([0]).reshape([1, 1]), x())),
         op("index_add", |&a| x().index_add(a, &ints([0]), &floats([1, 4]), 1)),
         op("index_copy", |&a| x().index_copy(a, &ints([0]), &floats([1, 4]))),
         op("index_fill", |&a| x().index_fill(a, &ints([0]), 1.0)),

@@ -60,7 +60,7 @@ fn scalar() -> Vec<Op<Tensor>> {
         on("ge", |y| x().ge(y)),
         on("isclose", |y| x().isclose(y)),
         on("select", |y| x().gt(0).select(y, 0.0)),
-        on("masked_fill", |y| x().masked_fill(&x().gt(0), &y.i((0, 0)).unsqueeze(0))),
+        on("masked_fill", |y| x().masked_fill(&x().gt(0), y.i((0, 0)).unsqueeze(0))),
     ]
 }
 
@@ -122,7 +122,7 @@ fn whole_numbers() -> Vec<Op<Tensor>> {
         on("embedding", |y| y.embedding(&x())),
         on("index", |y| x().i(y)),
         on("scatter", |y| x().scatter(0, y, 1.0)),
-        on("scatter_add", |y| x().scatter_add(0, y, &x())),
+        on("scatter_add", |y| x().scatter_add(0, y, x())),
         on("index_add", |y| x().index_add(0, &y.i(0), &x(), 1)),
         on("index_copy", |y| x().index_copy(0, &y.i(0), &x())),
         on("index_fill", |y| x().index_fill(0, &y.i(0), 1.0)),

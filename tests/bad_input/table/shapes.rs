@@ -172,7 +172,7 @@ fn indexed() -> Vec<Op<Tensor>> {
         on("gather", |i| x().gather(0, &i.unsqueeze(0).unsqueeze(0).unsqueeze(0))),
         on("index_add", |i| x().index_add(0, i, &floats([2, 3]), 1)),
         on("index_copy", |i| x().index_copy(0, i, &floats([2, 3]))),
-        on("scatter of a tensor", |i| x().scatter_add(0, &i.unsqueeze(0).unsqueeze(0).unsqueeze(0), &x())),
+        on("scatter of a tensor", |i| x().scatter_add(0, &i.unsqueeze(0).unsqueeze(0).unsqueeze(0), x())),
         on("put", |i| x().put(i, &floats([2]), false)),
         on("cross_entropy", |i| floats([2, 3]).cross_entropy(i, Default::default())),
         on("nll_loss", |i| floats([2, 3]).nll_loss(i, Default::default())),
