@@ -10,6 +10,7 @@ pub mod error;
 pub mod file;
 mod precision;
 pub mod scalar;
+pub mod scope;
 pub mod shape;
 pub mod shared;
 pub mod shelf;

@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
+
+use crate::base::scope::{Scope, Scopes};
 
 /// A line of the user's source, carried by every node and error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,6 +14,8 @@ pub struct Span(&'static Location<'static>);
 const LIBRARY: &str = file!().split_at(file!().len() - "base/span.rs".len()).0;
 
 thread_local! {
+    static LINES: Scopes<Span> = const { Scopes::told(|innermost| USERS.set(innermost.copied())) };
+    /// The innermost of them, which every operation asks for.
     static USERS: Cell<Option<Span>> = const { Cell::new(None) };
 }
 
@@ -33,7 +36,7 @@ impl Span {
     /// library builds meanwhile on the user's behalf, through layers, closures
     /// and operators, counts as written there.
     pub fn enter(self) -> UsersLine {
-        UsersLine { before: USERS.replace(Some(self)), not_send: PhantomData }
+        UsersLine(Scope::open(&LINES, self))
     }
 
     /// Whether this is a line outside this library.
@@ -54,17 +57,7 @@ impl Span {
 /// Until it is dropped, a line of the user's is remembered.
 #[must_use = "the line is remembered until the guard is dropped"]
 #[derive(Debug)]
-pub struct UsersLine {
-    before: Option<Span>,
-    /// The line belongs to this thread.
-    not_send: PhantomData<*const ()>,
-}
-
-impl Drop for UsersLine {
-    fn drop(&mut self) {
-        USERS.set(self.before);
-    }
-}
+pub struct UsersLine(#[expect(dead_code, reason = "held to be dropped")] Scope<Span>);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,27 +1,26 @@
 //! Whether what is built remembers how gradients pass it; per thread.
 
-use std::marker::PhantomData;
-
+use crate::base::scope::{Scope, Scopes};
 use crate::ir::history::{set_tracking, tracking};
 
-/// Restores, when dropped, whether tensors built on this thread are tracked.
+thread_local! {
+    static MODES: Scopes<bool> = const { Scopes::told(innermost) };
+}
+
+/// Outside of all scopes tensors are tracked.
+fn innermost(mode: Option<&bool>) {
+    set_tracking(*mode.unwrap_or(&true));
+}
+
+/// Until it is dropped, says whether tensors built on this thread are tracked. Of
+/// several, in whatever order they are dropped, the last one made decides.
 #[must_use = "the mode lasts until the guard is dropped"]
 #[derive(Debug)]
-pub struct GradMode {
-    before: bool,
-    /// The mode belongs to this thread.
-    not_send: PhantomData<*const ()>,
-}
+pub struct GradMode(#[expect(dead_code, reason = "held to be dropped")] Scope<bool>);
 
 impl GradMode {
     fn set(on: bool) -> GradMode {
-        GradMode { before: set_tracking(on), not_send: PhantomData }
-    }
-}
-
-impl Drop for GradMode {
-    fn drop(&mut self) {
-        set_tracking(self.before);
+        GradMode(Scope::open(&MODES, on))
     }
 }
 
@@ -62,4 +61,24 @@ pub fn with_grad<T>(body: impl FnOnce() -> T) -> T {
 /// Whether tensors built on this thread are tracked.
 pub fn is_grad_enabled() -> bool {
     tracking()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_dropped_in_another_order_leave_no_mode_behind() {
+        let (off, on) = (no_grad(), enable_grad());
+        drop(off);
+        assert!(is_grad_enabled());
+        drop(on);
+        assert!(is_grad_enabled());
+        let (on, off) = (enable_grad(), no_grad());
+        drop(on);
+        assert!(!is_grad_enabled());
+        assert!(with_grad(is_grad_enabled) && !without_grad(is_grad_enabled));
+        drop(off);
+        assert!(is_grad_enabled());
+    }
 }

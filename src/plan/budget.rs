@@ -1,11 +1,10 @@
 //! Budgets: how much memory a plan may need, as an input of planning.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
-use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 
 use crate::base::error::LiveTensor;
+use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result};
 use crate::ir::Op;
 use crate::ir::collect::Collected;
@@ -40,16 +39,7 @@ impl Budget {
 const CORRECTIONS: usize = 3;
 
 thread_local! {
-    static BUDGETS: RefCell<Vec<Budget>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Ends a budget's scope when dropped.
-struct Scope(PhantomData<*const ()>);
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        BUDGETS.with_borrow_mut(|budgets| budgets.pop());
-    }
+    static BUDGETS: Scopes<Budget> = const { Scopes::new() };
 }
 
 /// Runs the closure; what this thread plans and realizes meanwhile needs no
@@ -85,8 +75,7 @@ impl Drop for Scope {
 /// # }
 /// ```
 pub fn with_budget<R>(budget: Budget, body: impl FnOnce() -> R) -> R {
-    BUDGETS.with_borrow_mut(|budgets| budgets.push(budget));
-    let _scope = Scope(PhantomData);
+    let _scope = Scope::open(&BUDGETS, budget);
     body()
 }
 
@@ -98,8 +87,8 @@ pub(crate) fn exceeds(context: &Context, plan: &Plan, collected: &Collected) -> 
 
 /// The least of the budgets in force on a device.
 fn limit(device: Device) -> Option<u64> {
-    let applies = |budget: &&Budget| budget.device.is_none_or(|only| only == device);
-    BUDGETS.with_borrow(|budgets| budgets.iter().filter(applies).map(|budget| budget.bytes).min())
+    let applies = |budget: &Budget| budget.device.is_none_or(|only| only == device);
+    BUDGETS.with(Scopes::all).into_iter().filter(applies).map(|budget| budget.bytes).min()
 }
 
 /// A device on which a plan needs too much.
@@ -128,7 +117,7 @@ pub(crate) fn within(
     collected: &Collected,
     memory: &LeafMemory,
 ) -> Result<Arc<Plan>> {
-    if BUDGETS.with_borrow(Vec::is_empty) {
+    if BUDGETS.with(Scopes::is_empty) {
         return Ok(plan);
     }
     let excesses = excesses(&needs(context, &plan, collected));

@@ -1,12 +1,11 @@
 //! Contexts: devices, caches and counters. There is one default; tests and
 //! careful programs make their own.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
 use crate::kernel::Work;
 use crate::plan::build::Plan;
@@ -310,33 +309,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 static DEFAULT: LazyLock<Arc<Context>> = LazyLock::new(Context::new);
 
 thread_local! {
-    static CURRENT: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+    static CURRENT: Scopes<Arc<Context>> = const { Scopes::new() };
 }
 
 /// The context that realize uses on this thread: the innermost
 /// [`context_scope`], else the process's default.
 pub fn current() -> Arc<Context> {
-    CURRENT.with_borrow(|stack| stack.last().cloned()).unwrap_or_else(|| DEFAULT.clone())
+    CURRENT.with(Scopes::innermost).unwrap_or_else(|| DEFAULT.clone())
 }
 
 /// Ends a context's scope when dropped.
 #[must_use]
 #[derive(Debug)]
-pub struct ContextScope {
-    // Scopes are per thread, so the guard stays on its thread.
-    not_send: PhantomData<*const ()>,
-}
+pub struct ContextScope(#[expect(dead_code, reason = "held to be dropped")] Scope<Arc<Context>>);
 
 /// Makes `context` this thread's current one until the guard is dropped.
 pub fn context_scope(context: Arc<Context>) -> ContextScope {
-    CURRENT.with_borrow_mut(|stack| stack.push(context));
-    ContextScope { not_send: PhantomData }
-}
-
-impl Drop for ContextScope {
-    fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|stack| stack.pop());
-    }
+    ContextScope(Scope::open(&CURRENT, context))
 }
 
 /// Runs the closure with `context` as this thread's current one.
@@ -350,6 +339,16 @@ mod tests {
     use super::*;
     use crate::plan::realize::planned;
     use crate::tensor::Tensor;
+
+    #[test]
+    fn scopes_that_end_in_another_order_leave_no_context_behind() {
+        let (before, one, other) = (current(), Context::new(), Context::new());
+        let (outer, inner) = (context_scope(one), context_scope(other.clone()));
+        drop(outer);
+        assert!(Arc::ptr_eq(&current(), &other));
+        drop(inner);
+        assert!(Arc::ptr_eq(&current(), &before));
+    }
 
     #[test]
     fn counting_devices_opens_none() {

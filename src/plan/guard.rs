@@ -1,9 +1,7 @@
 //! Scopes in which transfers, or waiting for a device, are errors: what a
 //! training loop or a server must not do by accident.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
-
+use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result, Span};
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
@@ -11,37 +9,20 @@ use crate::plan::run::Line;
 use crate::schedule::Action;
 
 thread_local! {
-    static TRANSFERS: Cell<u32> = const { Cell::new(0) };
-    static SYNC: Cell<u32> = const { Cell::new(0) };
+    static TRANSFERS: Scopes<()> = const { Scopes::new() };
+    static SYNC: Scopes<()> = const { Scopes::new() };
 }
 
 /// Lifts a denial when dropped.
 #[must_use]
 #[derive(Debug)]
-pub struct Denial {
-    depth: &'static std::thread::LocalKey<Cell<u32>>,
-    // Denials are per thread, so the guard stays on its thread.
-    not_send: PhantomData<*const ()>,
-}
-
-impl Denial {
-    fn new(depth: &'static std::thread::LocalKey<Cell<u32>>) -> Denial {
-        depth.set(depth.get() + 1);
-        Denial { depth, not_send: PhantomData }
-    }
-}
-
-impl Drop for Denial {
-    fn drop(&mut self) {
-        self.depth.set(self.depth.get() - 1);
-    }
-}
+pub struct Denial(#[expect(dead_code, reason = "held to be dropped")] Scope<()>);
 
 /// Runs the closure; what would move data between devices on this thread
 /// meanwhile is [`Error::TransferDenied`], before anything has run. Reading
 /// values out ([`deny_sync`] is for that) is no such transfer.
 pub fn deny_transfers<R>(body: impl FnOnce() -> R) -> R {
-    let _denial = Denial::new(&TRANSFERS);
+    let _denial = Scope::open(&TRANSFERS, ());
     body()
 }
 
@@ -51,7 +32,7 @@ pub fn deny_transfers<R>(body: impl FnOnce() -> R) -> R {
 /// values are there when `realize` returns, a program can be tested for what
 /// it would do on a GPU.
 pub fn deny_sync() -> Denial {
-    Denial::new(&SYNC)
+    Denial(Scope::open(&SYNC, ()))
 }
 
 /// Whether this thread may wait for a device.
@@ -59,7 +40,7 @@ pub fn deny_sync() -> Denial {
 /// # Errors
 /// [`Error::SyncDenied`].
 pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result<()> {
-    if SYNC.get() > 0 { Err(Error::SyncDenied { call, device, span }) } else { Ok(()) }
+    if SYNC.with(Scopes::is_empty) { Ok(()) } else { Err(Error::SyncDenied { call, device, span }) }
 }
 
 /// Whether this thread may make the transfers of a plan. `line` gives the
@@ -76,7 +57,7 @@ pub(crate) fn may_transfer(plan: &Plan, line: Line<'_>) -> Result<()> {
         if from.is_meta() {
             return Err(Error::NoData { call: "to", shape: ty.shape.clone(), span });
         }
-        if TRANSFERS.get() > 0 {
+        if !TRANSFERS.with(Scopes::is_empty) {
             return Err(Error::TransferDenied { from, to, bytes: ty.bytes() as u64, span });
         }
         if from != Device::cpu() {

@@ -1,9 +1,9 @@
 //! Where and as what a new tensor is created: the last argument of creation.
 
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::base::scope::{Scope, Scopes};
 use crate::base::{DType, Device, DeviceKind, config};
 use crate::tensor::Tensor;
 
@@ -55,6 +55,8 @@ impl From<&Tensor> for Place {
 }
 
 thread_local! {
+    static SCOPES: Scopes<Device> = const { Scopes::told(|innermost| DEFAULT.set(innermost.copied())) };
+    /// The innermost of them, which every creation asks for.
     static DEFAULT: Cell<Option<Device>> = const { Cell::new(None) };
 }
 
@@ -86,18 +88,14 @@ impl Device {
     }
 }
 
-/// Restores the previous default device when dropped.
+/// Ends a default device's scope when dropped.
 #[must_use]
 #[derive(Debug)]
-pub struct DeviceScope {
-    previous: Option<Device>,
-    // The default is per thread, so the guard stays on its thread.
-    not_send: PhantomData<*const ()>,
-}
+pub struct DeviceScope(#[expect(dead_code, reason = "held to be dropped")] Scope<Device>);
 
 /// Makes `device` this thread's default until the guard is dropped.
 pub fn device_scope(device: Device) -> DeviceScope {
-    DeviceScope { previous: DEFAULT.replace(Some(device)), not_send: PhantomData }
+    DeviceScope(Scope::open(&SCOPES, device))
 }
 
 /// Runs the closure with `device` as this thread's default.
@@ -106,15 +104,19 @@ pub fn with_device<R>(device: Device, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-impl Drop for DeviceScope {
-    fn drop(&mut self) {
-        DEFAULT.set(self.previous);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scopes_that_end_in_another_order_leave_no_device_behind() {
+        let before = default_device();
+        let (null, meta) = (device_scope(Device::null()), device_scope(Device::meta()));
+        drop(null);
+        assert_eq!(default_device(), Device::meta());
+        drop(meta);
+        assert_eq!(default_device(), before);
+    }
 
     #[test]
     fn a_default_is_found_again() {
