@@ -9,6 +9,7 @@ pub mod dtype;
 pub mod error;
 pub mod file;
 mod precision;
+pub mod process;
 pub mod scalar;
 pub mod scope;
 pub mod shape;

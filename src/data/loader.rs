@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use crate::base::{OpError, Result, Span};
+use crate::base::{OpError, Result, Span, process};
 use crate::data::dataset::Dataset;
 use crate::data::order::Order;
 use crate::data::scopes::Scopes;
@@ -108,6 +108,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
             changed: Condvar::new(),
         });
         let spawn = |number: usize| {
+            process::started();
             let work = work.clone();
             Builder::new().name(format!("kiln-loader-{number}")).spawn(move || work.run())
         };
@@ -125,10 +126,20 @@ pub struct Batches<D: Dataset> {
     threads: Vec<JoinHandle<()>>,
 }
 
+impl<D: Dataset> Batches<D> {
+    /// Waits for no thread that a fork has left behind.
+    fn forget_other_process(&mut self) {
+        if process::is_forked() {
+            std::mem::forget(std::mem::take(&mut self.threads));
+        }
+    }
+}
+
 impl<D: Dataset> Iterator for Batches<D> {
     type Item = Result<D::Batch>;
 
     fn next(&mut self) -> Option<Result<D::Batch>> {
+        self.forget_other_process();
         let mut state = self.work.lock();
         let number = state.wanted;
         if number >= self.work.order.batches {
@@ -160,6 +171,10 @@ impl<D: Dataset> ExactSizeIterator for Batches<D> {}
 
 impl<D: Dataset> Drop for Batches<D> {
     fn drop(&mut self) {
+        self.forget_other_process();
+        if self.threads.is_empty() {
+            return;
+        }
         self.work.lock().stopped = true;
         self.work.changed.notify_all();
         for thread in self.threads.drain(..) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::base::{Device, Shape};
+use crate::base::{Device, Shape, process};
 
 /// Takes memory back; implemented by each device's pool.
 pub trait Reclaim: Send + Sync {
@@ -43,6 +43,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        // A forked process may wait for ever for a lock of the owner's.
+        if process::is_forked() {
+            return;
+        }
         self.owner.reclaim(self.handle, self.bytes);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::base::scope::{Scope, Scopes};
-use crate::base::{Device, DeviceKind, Direction, Error, Result, config};
+use crate::base::{Device, DeviceKind, Direction, Error, Result, config, process};
 use crate::kernel::Work;
 use crate::plan::build::Plan;
 use crate::plan::cache::{Lookup, PlanCache};
@@ -129,6 +129,9 @@ impl Context {
             (DeviceKind::Wgpu | DeviceKind::Cuda, Some(&count)) => usize::from(count),
             (DeviceKind::Wgpu | DeviceKind::Cuda, None) => listed(kind),
         };
+        if process::is_forked() {
+            return listed;
+        }
         let backends = lock(&self.backends);
         let installed = |index: &usize| {
             u16::try_from(*index).is_ok_and(|index| backends.contains_key(&kind.device(index)))
@@ -172,6 +175,7 @@ impl Context {
     /// # Errors
     /// [`Error::DeviceUnavailable`], saying what is missing.
     pub fn backend(&self, device: Device) -> Result<Arc<dyn Backend>> {
+        process::whole(device)?;
         if let Some(backend) = lock(&self.backends).get(&device) {
             return Ok(backend.clone());
         }
@@ -271,6 +275,9 @@ impl Context {
 
 fn open(device: Device) -> Result<Arc<dyn Backend>> {
     let unavailable = |reason: &str| Err(Error::DeviceUnavailable { device, reason: reason.into() });
+    if matches!(device.kind, DeviceKind::Wgpu | DeviceKind::Cuda) {
+        process::started();
+    }
     match device.kind {
         DeviceKind::Cpu => Ok(Arc::new(CpuBackend::new())),
         DeviceKind::Null => Ok(Arc::new(null::NullBackend::new(null::CAPABILITIES))),
@@ -288,6 +295,12 @@ fn open(device: Device) -> Result<Arc<dyn Backend>> {
 
 /// How many devices of a family the driver lists.
 fn listed(kind: DeviceKind) -> usize {
+    if matches!(kind, DeviceKind::Wgpu | DeviceKind::Cuda) {
+        if process::is_forked() {
+            return 0;
+        }
+        process::started();
+    }
     match kind {
         DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => 1,
         #[cfg(feature = "wgpu")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{Error, OpError, Result, Span};
+use crate::base::{Error, OpError, Result, Span, process};
 use crate::ir::claim::{Deadlock, Refused};
 use crate::ir::collect::{Collected, NodeMap, collect};
 use crate::ir::node::NodeClaims;
@@ -132,9 +132,8 @@ pub(crate) fn want(nodes: &[Arc<Node>], span: Span, state: State) -> Result<Opti
     let mut asked = nodes.to_vec();
     loop {
         let found = to_compute(&asked, state);
-        if found.computed.is_empty() {
-            return Ok(None);
-        }
+        let Some(first) = found.computed.first() else { return Ok(None) };
+        process::whole(first.ty().device)?;
         let collected = collect(&found.computed).map_err(|Deadlock| within_itself(span))?;
         let mut kept = collected.kept();
         kept.retain(|node| {

@@ -13,7 +13,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::{Device, Error, Result};
+use crate::base::{Device, Error, Result, process};
 use crate::ir::collect::AddressMap;
 use crate::ir::{Buffer, Reclaim};
 use crate::runtime::{Ledger, MemoryStats};
@@ -82,6 +82,7 @@ impl Pool {
     /// [`Error::OutOfMemory`] over the limit, or when the system refuses even
     /// after the cache was given back to it.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        process::whole(self.0.device)?;
         let class = size_class(bytes).ok_or_else(|| self.refused(bytes))?;
         let address = self.take(bytes, class)?;
         if cfg!(debug_assertions) {

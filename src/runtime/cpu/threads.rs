@@ -8,6 +8,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use smallvec::SmallVec;
 
 use crate::base::config::config;
+use crate::base::process;
 
 /// The device's threads besides the one that calls; none where one thread is all there is.
 fn others() -> Option<&'static ThreadPool> {
@@ -17,6 +18,7 @@ fn others() -> Option<&'static ThreadPool> {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
+        process::started();
         // A pool of no threads would have as many as there are cores.
         (threads > 1).then(|| ThreadPoolBuilder::new().num_threads(threads - 1).build().ok()).flatten()
     };
