@@ -7,8 +7,7 @@ use crate::base::Result;
 use crate::grad::control::{self, instantiate, source};
 use crate::grad::pull_back::{Flow, pull_back};
 use crate::grad::vjp::Pull;
-use crate::ir::op::{ATTENTION_BACKWARD, ATTENTION_BACKWARD_VALUES};
-use crate::ir::{Composite, Node};
+use crate::ir::{BuiltIn, Composite, Node};
 use crate::tensor::Tensor;
 use crate::tensor::attention::log_sums;
 use crate::tensor::compose::Site;
@@ -26,13 +25,13 @@ pub(super) fn attention(p: &Pull, attention: &Composite, out: u32) -> Result<Vec
     let sums = log_sums(p.site, attention, p.x);
     // What each row's shares have in common of their gradients (Dao et al. 2022).
     let products = p.site.sum(&p.site.mul(wide(p.g), wide(p.y)), &[p.y.rank() - 1]);
-    let apply = |name: &'static str,
+    let apply = |built_in: BuiltIn,
                  inputs: &[&Tensor],
                  of: &dyn Fn(Site, &[Tensor]) -> Result<Vec<Tensor>>,
                  count: usize| {
-        let site = Site { name, span: p.site.span };
+        let site = Site { name: built_in.name(), span: p.site.span };
         let inputs: Vec<Tensor> = inputs.iter().copied().chain(mask).cloned().collect();
-        composite_at(site, &attention.attributes, &inputs, |given| {
+        composite_at(p.site.span, built_in, &attention.attributes, &inputs, |given| {
             of(site, given).unwrap_or_else(|error| vec![Tensor::invalid(error); count])
         })
     };
@@ -47,8 +46,8 @@ pub(super) fn attention(p: &Pull, attention: &Composite, out: u32) -> Result<Vec
         let mut found = body(site, attention, &[&given[0], &given[1], &any], given.get(4), &given[2])?;
         Ok(vec![found.remove(2)])
     };
-    let mut found = apply(ATTENTION_BACKWARD, &[q, k, v, p.g, &sums, &products], &of_queries, 2);
-    found.extend(apply(ATTENTION_BACKWARD_VALUES, &[q, k, p.g, &sums], &of_values, 1));
+    let mut found = apply(BuiltIn::AttentionBackward, &[q, k, v, p.g, &sums, &products], &of_queries, 2);
+    found.extend(apply(BuiltIn::AttentionBackwardValues, &[q, k, p.g, &sums], &of_values, 1));
     let mut cotangents: Vec<Option<Tensor>> = found.into_iter().map(Some).collect();
     cotangents.resize(p.x.len(), None);
     Ok(cotangents)

@@ -8,6 +8,7 @@
 
 pub mod alu;
 pub mod buffer;
+pub mod built_in;
 pub mod claim;
 pub mod collect;
 pub mod graph;
@@ -32,6 +33,7 @@ pub mod version;
 
 pub use alu::AluOp;
 pub use buffer::{Buffer, Layout, Leaf, Reclaim};
+pub use built_in::BuiltIn;
 pub use graph::{Graph, GraphNode, NodeId, NodeIds};
 pub use infer::{infer, infer_alike};
 pub use monoid::Monoid;

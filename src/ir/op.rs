@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Precision, Result, Scalar, Shape};
 use crate::ir::alu::AluOp;
+use crate::ir::built_in::BuiltIn;
 use crate::ir::monoid::Monoid;
 use crate::ir::node::Node;
 use crate::ir::ty::Type;
@@ -145,35 +146,15 @@ pub struct LoopSpec {
     pub reverse: bool,
 }
 
-/// The name of the composite that is scaled dot-product attention. Its
-/// operands are queries, keys, values and perhaps a mask; its attributes
-/// `scale`, `causal` and `gqa` (heads of the query share the keys'). Queries have all
-/// axes of the result, keys and values the same ones.
-pub const ATTENTION: &str = "attention";
-
-/// The name of the composite that is, for each query of an attention, the logarithm of
-/// the sum of its scores' powers. Its operands are queries, keys and perhaps a mask;
-/// its attributes the attention's.
-pub const ATTENTION_LOG_SUM: &str = "attention_log_sum";
-
-/// The name of the composite whose results are the gradients of an attention's
-/// queries and keys. Its operands are queries, keys, values, the result's gradient, the
-/// [`ATTENTION_LOG_SUM`], each row's product of result and gradient, and perhaps a
-/// mask; its attributes the attention's. Its body needs neither the sums nor the
-/// products: templates do, which compute scores again.
-pub const ATTENTION_BACKWARD: &str = "attention_backward";
-
-/// The name of the composite that is the gradient of an attention's values. Its operands
-/// are queries, keys, the result's gradient, the [`ATTENTION_LOG_SUM`], which its body
-/// does not need, and perhaps a mask; its attributes the attention's.
-pub const ATTENTION_BACKWARD_VALUES: &str = "attention_backward_values";
-
 /// A named operation whose meaning is its body; a template is only a faster
 /// way to run it. Where no template takes it, it is replaced by its body.
 #[derive(Debug)]
 pub struct Composite {
-    /// The name templates look for (`"attention"`).
+    /// What the caller calls it.
     pub name: &'static str,
+    /// What it is by construction, so that templates and rules for gradients may stand in
+    /// for the body. A user's composite is what its body says, whatever its name.
+    pub built_in: Option<BuiltIn>,
     /// What templates need to know beyond the operands' types.
     pub attributes: Vec<(&'static str, Scalar)>,
     /// The meaning.

@@ -286,7 +286,7 @@ impl Writer {
                 self.graph(&collect_body(&spec.body.results), false);
             }
             Op::Composite(composite, out) => {
-                self.tag(25, u64::from(*out));
+                self.tag(25, u64::from(*out) << 1 | u64::from(composite.built_in.is_some()));
                 self.skeleton.numbers.extend(composite.name.bytes().map(u64::from));
                 for (name, value) in &composite.attributes {
                     self.skeleton.numbers.extend(name.bytes().map(u64::from));

@@ -2,8 +2,7 @@
 //! so that a template may run it without writing the scores.
 
 use crate::base::{DType, Scalar, Shape};
-use crate::ir::op::{ATTENTION, ATTENTION_LOG_SUM};
-use crate::ir::{AluOp, Composite, Monoid};
+use crate::ir::{AluOp, BuiltIn, Composite, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::control::composite_at;
@@ -53,12 +52,42 @@ fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpt
     ];
     let operands = aligned(site, [q, k, v], opts.enable_gqa);
     let inputs: Vec<Tensor> = operands.iter().chain(&opts.mask).cloned().collect();
-    let inner = Site { name: ATTENTION, span: site.span };
+    let inner = Site { name: BuiltIn::Attention.name(), span: site.span };
     let body = |inputs: &[Tensor]| {
         let plain = AttentionOpts { mask: inputs.get(3).cloned(), ..opts.clone() };
         vec![attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)]
     };
-    Ok(composite_at(inner, &attributes, &inputs, body).remove(0))
+    Ok(composite_at(site.span, BuiltIn::Attention, &attributes, &inputs, body).remove(0))
+}
+
+/// Checks what a user calls by the name of a composite of the library: the body then says what it is,
+/// but under that name it has to be applied to what the name stands for.
+pub(crate) fn check_named(
+    site: Site,
+    built_in: BuiltIn,
+    attributes: &[(&'static str, Scalar)],
+    inputs: &[Tensor],
+) -> Checked<()> {
+    let all: Vec<&Tensor> = inputs.iter().collect();
+    let least = built_in.operands();
+    site.require((least..=least + 1).contains(&inputs.len()), &all, || {
+        (format!("{least} tensors and perhaps a mask"), inputs.len().to_string())
+    })?;
+    let [("scale", scale @ (Scalar::Float(_) | Scalar::Int(_))), rest @ ..] = attributes else {
+        return Err(wrong_attributes(site, attributes, &all));
+    };
+    let [("causal", Scalar::Bool(causal)), ("gqa", Scalar::Bool(shared))] = rest else {
+        return Err(wrong_attributes(site, attributes, &all));
+    };
+    let opts = AttentionOpts::default().scale(scale.as_f64()).causal(*causal).enable_gqa(*shared);
+    let opts = AttentionOpts { mask: inputs.get(least).cloned(), ..opts };
+    let values = if built_in == BuiltIn::Attention || built_in == BuiltIn::AttentionBackward { 2 } else { 1 };
+    check(site, &inputs[0], &inputs[1], &inputs[values], &opts)
+}
+
+fn wrong_attributes(site: Site, found: &[(&'static str, Scalar)], inputs: &[&Tensor]) -> Tensor {
+    let expected = "the attributes `scale`, a number, and `causal` and `gqa`, truth values, in this order";
+    site.mistake(expected, format!("{found:?}"), inputs)
 }
 
 /// Queries with all axes of attentions, and keys with the values': where one attention
@@ -150,7 +179,7 @@ pub(crate) fn log_sums(site: Site, attention: &Composite, operands: &[Tensor]) -
     let attribute = |name: &str| attention.attributes.iter().find(|(found, _)| *found == name);
     let flag = |name: &str| attribute(name).is_some_and(|(_, value)| value.as_bool());
     let scale = attribute("scale").map_or(1.0, |(_, value)| value.as_f64());
-    let inner = Site { name: ATTENTION_LOG_SUM, span: site.span };
+    let inner = Site { name: BuiltIn::AttentionLogSum.name(), span: site.span };
     let inputs: Vec<Tensor> = operands[..2].iter().chain(operands.get(3)).cloned().collect();
     let body = |inputs: &[Tensor]| {
         let opts = AttentionOpts { mask: inputs.get(2).cloned(), ..AttentionOpts::default() };
@@ -161,7 +190,7 @@ pub(crate) fn log_sums(site: Site, attention: &Composite, operands: &[Tensor]) -
         let sums = Heads::new(&inputs[0], &inputs[1], opts.enable_gqa).merge(inner, &sums);
         vec![inner.squeeze(&sums, sums.rank() - 1)]
     };
-    composite_at(inner, &attention.attributes, &inputs, body).remove(0)
+    composite_at(site.span, BuiltIn::AttentionLogSum, &attention.attributes, &inputs, body).remove(0)
 }
 
 /// How many heads of the query share one head of the keys; 1 without sharing.
@@ -303,7 +332,7 @@ mod tests {
         let q = pattern(&[1, 2, 3, 4], 1);
         let y = q.scaled_dot_product_attention(&q, &q, AttentionOpts::default().causal(true));
         let Op::Composite(composite, 0) = y.node().unwrap().op().clone() else { panic!("{y:?}") };
-        assert_eq!((composite.name, composite.body.params.len()), (ATTENTION, 3));
+        assert_eq!((composite.built_in, composite.body.params.len()), (Some(BuiltIn::Attention), 3));
         assert!(composite.attributes.iter().any(|(name, value)| *name == "causal" && value.as_bool()));
     }
 

@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::base::depth::Deeper;
-use crate::base::{DType, Device, Scalar, Shape};
+use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::lift::{Lifted, lift};
-use crate::ir::{Body, Composite, Custom, LoopSpec, Node, Op, Type};
+use crate::ir::{Body, BuiltIn, Composite, Custom, LoopSpec, Node, Op, Type};
+use crate::tensor::attention::check_named;
 use crate::tensor::compose::{Checked, Site};
 use crate::tensor::{Tensor, place};
 
@@ -71,9 +72,11 @@ pub fn scan_reverse(
     scan_at(Site::here("scan_reverse"), carries, xs, true, body)
 }
 
-/// A named operation whose meaning is what `body` computes from the inputs.
-/// A faster implementation of that name may run it instead, and may read the
-/// attributes.
+/// A named operation whose meaning is what `body` computes from the inputs. The
+/// name and the attributes show in plans and graphs.
+///
+/// Invalid if the name is one of the library's own (`"attention"`) and inputs or attributes
+/// are not what that takes.
 #[track_caller]
 pub fn composite(
     name: &'static str,
@@ -82,7 +85,11 @@ pub fn composite(
     body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
 ) -> Vec<Tensor> {
     let site = Site::here(name);
-    composite_at(site, attributes, inputs, body)
+    let checked = BuiltIn::named(name).map_or(Ok(()), |own| check_named(site, own, attributes, inputs));
+    match checked {
+        Ok(()) => compose(site, None, attributes, inputs, body),
+        Err(invalid) => vec![invalid],
+    }
 }
 
 /// A user's own kernel applied to the inputs; its `infer` says how many
@@ -109,9 +116,20 @@ pub(crate) fn loop_at(
     unwrap_all(repeated.map(|(carries, _)| carries), carries.len())
 }
 
-/// [`composite`] on behalf of an operation that knows its own site.
+/// A [`composite`] that is what its name says, by construction of its body.
 pub(crate) fn composite_at(
+    span: Span,
+    built_in: BuiltIn,
+    attributes: &[(&'static str, Scalar)],
+    inputs: &[Tensor],
+    body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+) -> Vec<Tensor> {
+    compose(Site { name: built_in.name(), span }, Some(built_in), attributes, inputs, body)
+}
+
+fn compose(
     site: Site,
+    built_in: Option<BuiltIn>,
     attributes: &[(&'static str, Scalar)],
     inputs: &[Tensor],
     body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
@@ -124,7 +142,8 @@ pub(crate) fn composite_at(
         drop(within);
         count = results.len().max(1);
         let (body, captures) = close(&params, &results)?;
-        let composite = Arc::new(Composite { name: site.name, attributes: attributes.to_vec(), body });
+        let composite =
+            Arc::new(Composite { name: site.name, built_in, attributes: attributes.to_vec(), body });
         let operands: Vec<&Tensor> = inputs.iter().chain(&captures).collect();
         let apply = |n| Tensor::apply(site.name, site.span, Op::Composite(composite.clone(), n), &operands);
         Ok((0..results.len() as u32).map(apply).collect())

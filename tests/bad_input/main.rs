@@ -2,6 +2,7 @@
 //! value that names the operation, what it expected, what it found and the
 //! user's line, and nothing that existed before is lost.
 
+mod built_in_names;
 mod invalid_tensors;
 mod nothing_there;
 mod numbers_from_files;
@@ -12,6 +13,9 @@ mod wrong_device;
 mod wrong_shape;
 
 mod wrong_type;
+
+#[path = "../support/adapter.rs"]
+mod adapter;
 
 use kiln::Tensor;
 use kiln::base::{Error, OpError};

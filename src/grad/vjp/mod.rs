@@ -12,8 +12,7 @@ mod scan;
 
 use crate::base::{OpError, Result};
 use crate::grad::{attention, control};
-use crate::ir::Op;
-use crate::ir::op::ATTENTION;
+use crate::ir::{BuiltIn, Op};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
 
@@ -63,7 +62,7 @@ pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
         Op::Copy(_) => each(&|_| Some(p.site.apply(Op::Copy(p.x[0].device()), &[p.g]))),
         Op::After => each(&|i| (i == 0).then(|| p.g.clone())),
         Op::Pack(packing) => each(&|i| Some(movement::unpack(p, packing.starts[i], i))),
-        Op::Composite(composite, out) if composite.name == ATTENTION => {
+        Op::Composite(composite, out) if composite.built_in == Some(BuiltIn::Attention) => {
             attention::attention(p, composite, *out)
         }
         Op::Composite(composite, out) => control::composite(p, composite, *out),

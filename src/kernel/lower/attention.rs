@@ -3,8 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::base::{DType, Shape, Shared};
-use crate::ir::op::{ATTENTION, ATTENTION_BACKWARD, ATTENTION_BACKWARD_VALUES, ATTENTION_LOG_SUM, Composite};
-use crate::ir::{NodeId, Op, Type};
+use crate::ir::{BuiltIn, Composite, NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{Expr, ExprId};
@@ -381,14 +380,13 @@ impl<'g> Lowerer<'_, 'g> {
 /// What a node computes of an attention, if it is one that a kernel holds as its root.
 pub fn part(op: &Op) -> Option<AttentionPart> {
     let Op::Composite(composite, out) = op else { return None };
-    match (composite.name, out) {
-        (ATTENTION, _) => Some(AttentionPart::Result),
-        (ATTENTION_LOG_SUM, _) => Some(AttentionPart::LogSum),
-        (ATTENTION_BACKWARD, 0) => Some(AttentionPart::QueryGradient),
-        (ATTENTION_BACKWARD, 1) => Some(AttentionPart::KeyGradient),
-        (ATTENTION_BACKWARD_VALUES, _) => Some(AttentionPart::ValueGradient),
-        _ => None,
-    }
+    Some(match composite.built_in? {
+        BuiltIn::Attention => AttentionPart::Result,
+        BuiltIn::AttentionLogSum => AttentionPart::LogSum,
+        BuiltIn::AttentionBackward if *out == 0 => AttentionPart::QueryGradient,
+        BuiltIn::AttentionBackward => AttentionPart::KeyGradient,
+        BuiltIn::AttentionBackwardValues => AttentionPart::ValueGradient,
+    })
 }
 
 /// Whether a node is attention, or a part of its gradient.
