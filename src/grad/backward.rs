@@ -12,7 +12,7 @@ use crate::ir::history::GradCell;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::{Checked, Site};
 use crate::tensor::options::{options, some};
 use crate::tensor::pack::{Pack, alike};
 use crate::tensor::rule::with_rule;
@@ -71,9 +71,11 @@ pub fn vjp(outputs: &[(&Tensor, &Tensor)], inputs: &[&Tensor]) -> Vec<Tensor> {
     let span = Span::caller();
     let roots = || -> Result<Vec<(&Arc<Node>, Tensor)>> {
         let mut roots = Vec::new();
-        for (output, cotangent) in outputs.iter().filter(|(output, _)| output.is_tracked()) {
-            let opts = GradOpts::default().cotangent(cotangent);
-            roots.push((output.node()?, seed(span, output, &opts)?));
+        for (output, cotangent) in outputs {
+            let seed = given_seed("vjp", span, output, cotangent)?;
+            if output.is_tracked() {
+                roots.push((output.node()?, seed));
+            }
         }
         Ok(roots)
     };
@@ -142,14 +144,15 @@ fn seed(span: Span, output: &Tensor, opts: &GradOpts) -> Result<Tensor> {
         let site = Site { name: "grad", span };
         return Ok(site.expand(&site.scalar(1.0, output.dtype(), output.device()), &output.shape()));
     };
-    let (expected, found) = (output.node()?.ty(), given.node()?.ty());
-    if expected != found {
-        return Err(mistake(
-            span,
-            format!("a cotangent that is {expected}"),
-            found.to_string(),
-            &[output, given],
-        ));
+    given_seed("grad", span, output, given)
+}
+
+/// The cotangent that the caller gives for an output.
+fn given_seed(call: &'static str, span: Span, output: &Tensor, given: &Tensor) -> Result<Tensor> {
+    if output.node()?.ty() != given.node()?.ty() {
+        let expected = format!("a cotangent that is {}", described(output));
+        let error = OpError::new(call, span, expected, described(given));
+        return Err(error.with_shapes([output.shape(), given.shape()]).into());
     }
     Ok(given.clone())
 }
@@ -333,6 +336,9 @@ fn compute_earlier(span: Span, root: &Arc<Node>, sources: &[Arc<Node>]) -> Resul
 /// inputs, the output and its cotangent to the inputs' cotangents, `None`
 /// where there is none.
 ///
+/// Taking gradients is a mistake if the rule gives more or fewer than there are inputs, or one
+/// of another shape, type or device than its input.
+///
 /// ```
 /// use kiln::prelude::*;
 /// # fn main() -> kiln::Result<()> {
@@ -344,11 +350,46 @@ fn compute_earlier(span: Span, root: &Arc<Node>, sources: &[Arc<Node>]) -> Resul
 /// # Ok(())
 /// # }
 /// ```
+#[track_caller]
 pub fn custom_grad(
     inputs: &[&Tensor],
     forward: impl FnOnce(&[Tensor]) -> Tensor,
     rule: impl Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync + 'static,
 ) -> Tensor {
+    let site = Site::here("custom_grad");
+    if let Err(invalid) = site.valid(inputs) {
+        return invalid;
+    }
     let owned: Vec<Tensor> = inputs.iter().map(|&x| x.clone()).collect();
-    with_rule(forward(&owned), inputs, rule)
+    with_rule(forward(&owned), inputs, move |inputs, output, cotangent| {
+        let found = rule(inputs, output, cotangent);
+        match fitting(site, inputs, &found) {
+            Ok(()) => found,
+            Err(invalid) => vec![Some(invalid); inputs.len()],
+        }
+    })
+}
+
+/// Whether a user's rule has found a gradient, or none, for each input.
+fn fitting(site: Site, inputs: &[Tensor], found: &[Option<Tensor>]) -> Checked<()> {
+    let all: Vec<&Tensor> = inputs.iter().collect();
+    site.require(found.len() == inputs.len(), &all, || {
+        (
+            format!("{} gradients from its rule, one or `None` for each input", inputs.len()),
+            found.len().to_string(),
+        )
+    })?;
+    let floating = |(_, (x, _)): &(usize, (&Tensor, _))| x.dtype().is_float();
+    for (i, (x, gradient)) in inputs.iter().zip(found).enumerate().filter(floating) {
+        let Some(gradient) = gradient else { continue };
+        site.require(gradient.ty() == x.ty(), &[x, gradient], || {
+            (format!("a gradient of input {i} that is {}", described(x)), described(gradient))
+        })?;
+    }
+    Ok(())
+}
+
+/// A tensor's type with its device.
+fn described(x: &Tensor) -> String {
+    format!("{}{} on {}", x.dtype(), x.shape(), x.device())
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::{DType, Device, Result, Shape, Span};
-use crate::ir::Node;
+use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::history::GradCell;
 use crate::ir::pending::{Pending, register};
+use crate::ir::{Node, Type};
 use crate::tensor::Tensor;
 use crate::tensor::var::Var;
 
@@ -91,12 +91,28 @@ impl Param {
     /// Replaces the sum of the gradients.
     ///
     /// # Errors
-    /// The mistake recorded in the tensor. The sum stays.
+    /// The mistake recorded in the tensor; a shape, type or device other than the
+    /// parameter's. The sum stays.
+    #[track_caller]
     pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {
-        let node = gradient.map(|g| g.detach().node().cloned()).transpose()?;
+        let span = Span::caller();
+        let node = gradient.map(|gradient| self.own_gradient(gradient, span)).transpose()?;
         self.cell.replace(node);
         register([Pending::Gradient(Arc::<GradCell>::downgrade(&self.cell))]);
         Ok(())
+    }
+
+    /// A tensor that may be the gradient, as a constant.
+    fn own_gradient(&self, gradient: &Tensor, span: Span) -> Result<Arc<Node>> {
+        let own = gradient.detached(span);
+        let (held, node) = (self.get(), own.node()?);
+        let (expected, found) = (held.node()?.ty(), node.ty());
+        if expected != found {
+            let on = |ty: &Type| format!("{ty} on {}", ty.device);
+            let error = OpError::new("set_grad", span, on(expected), on(found));
+            return Err(error.with_shapes([expected.shape.clone(), found.shape.clone()]).into());
+        }
+        Ok(node.clone())
     }
 
     /// Forgets the gradients so far.

@@ -3,6 +3,7 @@
 //! user's line, and nothing that existed before is lost.
 
 mod built_in_names;
+mod gradients_by_hand;
 mod invalid_tensors;
 mod nothing_there;
 mod numbers_from_files;
