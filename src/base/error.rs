@@ -153,6 +153,19 @@ pub enum Error {
         /// The user's line.
         span: Span,
     },
+    /// A value asked of what depends on a parameter of a body: of a loop, a scan or a
+    /// [`composite`](crate::composite), which is being built or has been.
+    #[error(
+        "{call}: expected a tensor with a value, found one computed from a parameter of the body built at {body}, which has values only where the body runs; give it out as a result of the body\n  at {span}"
+    )]
+    InsideBody {
+        /// The call that asked for it.
+        call: &'static str,
+        /// The user's line that built the body.
+        body: Span,
+        /// The user's line that asked.
+        span: Span,
+    },
     /// A device that is not there.
     #[error("{device} is not available: {reason}")]
     DeviceUnavailable {

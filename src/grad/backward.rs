@@ -9,6 +9,7 @@ use crate::grad::pull_back::{Flow, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
 use crate::ir::history::GradCell;
+use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
 use crate::tensor::Tensor;
@@ -237,12 +238,18 @@ impl Tensor {
 
 fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     let root = output.node()?;
+    closed([root], "backward", span)?;
     let seed = seed(span, output, opts)?;
     let tape = Tape::below(&[root], &[]);
     not_released(span, &tape)?;
     let sources: Vec<Arc<Node>> = tape.nodes.iter().filter(|node| node.is_parameter()).cloned().collect();
     compute_earlier(span, root, &sources)?;
     let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
+    let gradients = flows.iter().filter_map(|flow| match flow {
+        Flow::Cotangent(gradient) => gradient.peek(),
+        Flow::Unused | Flow::Zero => None,
+    });
+    closed(gradients, "backward", span)?;
     let found = sources.iter().zip(flows).filter_map(|(source, flow)| match flow {
         Flow::Cotangent(gradient) => Some((source.grad_cell()?, gradient)),
         Flow::Unused | Flow::Zero => None,

@@ -95,7 +95,7 @@ impl Lifting {
                 self.captures.push(node.clone());
                 param(number, node)
             }
-            Class::Inner if operands.iter().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => node.clone(),
+            Class::Inner if visited.below().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => node.clone(),
             Class::Inner | Class::Free | Class::View => {
                 let inner = |o: &Arc<Node>| self.inner[&key(o)].clone();
                 node.rebuilt(operands.iter().map(inner).collect(), &inner)

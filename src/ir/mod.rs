@@ -20,6 +20,7 @@ pub mod mismatch;
 pub mod monoid;
 pub mod node;
 pub mod op;
+pub mod open;
 pub mod oracle;
 pub mod pending;
 pub mod print;

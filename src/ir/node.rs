@@ -39,6 +39,8 @@ pub struct Node {
     span: Span,
     depth: u32,
     tracked: bool,
+    /// Whether a parameter of a body is below, or is this.
+    open: bool,
     /// Whether a realize is computing it: see [`crate::ir::claim`].
     claimed: AtomicBool,
     /// What else is known of it, of [`PARAMETER`], [`KEPT`] and [`ROOT`].
@@ -160,9 +162,11 @@ impl Node {
     /// Finds out what follows from a new node's operands.
     #[inline(always)]
     fn finish(&mut self) {
-        let Node { op, ty, depth, tracked, edges, marks, .. } = self;
+        let Node { op, ty, depth, tracked, open, edges, marks, .. } = self;
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
-        let passes = matches!(op, Op::Param(..)) || operands.iter().any(|o| o.is_tracked());
+        let is_param = matches!(op, Op::Param(..));
+        *open = is_param || any_open(operands);
+        let passes = is_param || operands.iter().any(|o| o.is_tracked());
         *tracked = passes && ty.dtype.is_float() && tracking();
         *depth = longest(operands);
         if let Op::Copy(_) = op {
@@ -184,7 +188,7 @@ impl Node {
     fn alone(op: Op, ty: Type, span: Span) -> Node {
         let (claimed, marks) = (AtomicBool::new(false), AtomicU8::new(0));
         let (value, edges) = (OnceBox::new(), Mutex::default());
-        Node { op, ty, span, depth: 0, tracked: false, claimed, marks, value, edges }
+        Node { op, ty, span, depth: 0, tracked: false, open: false, claimed, marks, value, edges }
     }
 
     /// Counts a node among those to be computed, if it is one.
@@ -220,6 +224,7 @@ impl Node {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
         (node.tracked, node.depth) = (self.tracked, longest(&edges.operands));
         *node.marks.get_mut() = self.marks.load(Ordering::Relaxed) & KEPT;
+        node.open = matches!(node.op, Op::Param(..)) || any_open(&edges.operands);
         *node.edges_mut() = edges;
         node.count();
         Arc::new(node)
@@ -240,6 +245,12 @@ impl Node {
     /// Length of the longest path down to a source.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+    /// Whether the node is a parameter of a body, or computed from one: then it
+    /// has no value outside of that body.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open
     }
     /// The value, once realized.
     pub fn value(&self) -> Option<&Leaf> {
@@ -359,6 +370,11 @@ impl Node {
 #[inline]
 fn longest(operands: &[Arc<Node>]) -> u32 {
     operands.iter().map(|operand| operand.depth + 1).max().unwrap_or(0)
+}
+
+#[inline]
+fn any_open(operands: &[Arc<Node>]) -> bool {
+    operands.iter().any(|operand| operand.open)
 }
 
 /// Nodes that are let go of; few at a time unless a graph is wide.

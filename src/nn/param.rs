@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::history::GradCell;
+use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register};
 use crate::ir::{Node, Type};
 use crate::tensor::Tensor;
@@ -92,7 +93,7 @@ impl Param {
     ///
     /// # Errors
     /// The mistake recorded in the tensor; a shape, type or device other than the
-    /// parameter's. The sum stays.
+    /// parameter's; a tensor that has a value only inside a body. The sum stays.
     #[track_caller]
     pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {
         let span = Span::caller();
@@ -106,6 +107,7 @@ impl Param {
     fn own_gradient(&self, gradient: &Tensor, span: Span) -> Result<Arc<Node>> {
         let own = gradient.detached(span);
         let (held, node) = (self.get(), own.node()?);
+        closed([node], "set_grad", span)?;
         let (expected, found) = (held.node()?.ty(), node.ty());
         if expected != found {
             let on = |ty: &Type| format!("{ty} on {}", ty.device);

@@ -459,7 +459,7 @@ mod tests {
                 loss.backward().unwrap();
                 let (wanted, mut advance) = optimizer.advance(Site::here("step")).unwrap();
                 advance.begin().unwrap();
-                let report = report(&wanted).expect("no budget");
+                let report = report(&wanted, Span::caller()).expect("no budget");
                 assert!(
                     report.kernels.iter().all(|kernel| !kernel.at.file().contains("adam.rs")),
                     "{report}"

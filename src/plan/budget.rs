@@ -81,8 +81,7 @@ pub fn with_budget<R>(budget: Budget, body: impl FnOnce() -> R) -> R {
 
 /// Whether a plan needs more than the budgets in force allow.
 pub(crate) fn exceeds(context: &Context, plan: &Plan, collected: &Collected) -> bool {
-    let any = BUDGETS.with_borrow(|budgets| !budgets.is_empty());
-    any && !excesses(&needs(context, plan, collected)).is_empty()
+    !BUDGETS.with(Scopes::is_empty) && !excesses(&needs(context, plan, collected)).is_empty()
 }
 
 /// The least of the budgets in force on a device.

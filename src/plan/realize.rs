@@ -6,6 +6,7 @@ use crate::base::{Error, OpError, Result, Span, process};
 use crate::ir::claim::{Deadlock, Refused};
 use crate::ir::collect::{Collected, NodeMap, collect};
 use crate::ir::node::NodeClaims;
+use crate::ir::open::closed;
 use crate::ir::pending::{self, Cells, State};
 use crate::ir::{Leaf, Node, NodeId, Op};
 use crate::plan::budget::{exceeds, within};
@@ -24,7 +25,7 @@ use crate::plan::view::{stretch, view};
 /// have values are left alone. What another thread computes is waited for.
 ///
 /// # Errors
-/// A node on the meta device, an absent device, out of memory or over a
+/// A node that has a value only inside a body, a node on the meta device, an absent device, out of memory or over a
 /// budget, an index out of range, a kernel that fails. No node then has a value that it did not
 /// have before, and cells that were set to what cannot be computed hold what they held before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
@@ -52,6 +53,7 @@ impl Step for () {
 /// # Errors
 /// As [`realize`], and what the step says when it begins.
 pub(crate) fn realize_as(nodes: &[Arc<Node>], span: Span, state: State, step: &mut dyn Step) -> Result<()> {
+    closed(nodes, "realize", span)?;
     let Some((wanted, claims)) = claim(nodes, span, state)? else { return step.begin() };
     let begun = step.begin();
     let cells = Cells::take(wanted.nodes());

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Device, Direction, Result, Shape, Span};
 use crate::ir::collect::Collected;
+use crate::ir::open::closed;
 use crate::ir::pending::{Cells, State};
 use crate::ir::{Graph, Node, NodeId, Op};
 use crate::kernel::Work;
@@ -209,9 +210,9 @@ impl PlanReport {
 /// compiled; devices that are not there are planned for as well.
 ///
 /// # Errors
-/// [`crate::Error::OverBudget`].
-pub fn report(nodes: &[Arc<Node>]) -> Result<PlanReport> {
-    let span = nodes.first().map_or_else(Span::caller, |node| node.span());
+/// [`crate::Error::OverBudget`]; a node that has a value only inside a body.
+pub fn report(nodes: &[Arc<Node>], span: Span) -> Result<PlanReport> {
+    closed(nodes, "plan", span)?;
     let Some(wanted) = want(nodes, span, State::Shared)? else { return Ok(PlanReport::default()) };
     let Prepared { plan, .. } = prepare(&current(), &wanted, &Cells::look(wanted.nodes()))?;
     Ok(of_plan(&plan, &wanted.collected))

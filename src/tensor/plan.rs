@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{Result, Span};
 use crate::ir::Node;
 use crate::plan::budget::{Budget, with_budget};
 use crate::plan::report::{PlanReport, Separation, report};
@@ -15,9 +15,14 @@ use crate::tensor::Tensor;
 /// # Errors
 /// The mistake recorded in any of them; within [`crate::with_budget`], that the
 /// plan needs more.
+#[track_caller]
 pub fn plan(tensors: &[&Tensor]) -> Result<PlanReport> {
+    plan_at(tensors, Span::caller())
+}
+
+fn plan_at(tensors: &[&Tensor], span: Span) -> Result<PlanReport> {
     let nodes: Vec<Arc<Node>> = tensors.iter().map(|t| t.node().cloned()).collect::<Result<_>>()?;
-    report(&nodes)
+    report(&nodes, span)
 }
 
 /// What computing several tensors together within a budget would do; realizing
@@ -26,8 +31,10 @@ pub fn plan(tensors: &[&Tensor]) -> Result<PlanReport> {
 /// # Errors
 /// The mistake recorded in any of them; [`crate::Error::OverBudget`], with what
 /// is in the way and the least budget that would do.
+#[track_caller]
 pub fn plan_with(tensors: &[&Tensor], budget: Budget) -> Result<PlanReport> {
-    with_budget(budget, || plan(tensors))
+    let span = Span::caller();
+    with_budget(budget, || plan_at(tensors, span))
 }
 
 impl Tensor {
@@ -35,16 +42,18 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`plan`].
+    #[track_caller]
     pub fn plan(&self) -> Result<PlanReport> {
-        report(std::slice::from_ref(self.node()?))
+        plan_at(&[self], Span::caller())
     }
 
     /// What computing this tensor within a budget would do; see [`plan_with`].
     ///
     /// # Errors
     /// As [`plan_with`].
+    #[track_caller]
     pub fn plan_with(&self, budget: Budget) -> Result<PlanReport> {
-        with_budget(budget, || self.plan())
+        plan_with(&[self], budget)
     }
 }
 

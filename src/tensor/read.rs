@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Element, Error, OpError, Result, Scalar, Span};
 use crate::ir::Node;
+use crate::ir::open::closed;
 use crate::plan;
 use crate::tensor::Tensor;
 
@@ -88,6 +89,7 @@ impl Tensor {
     /// The elements' bytes in row-major order.
     pub(crate) fn read(&self, call: &'static str, span: Span) -> Result<Vec<u8>> {
         let node = self.node()?;
+        closed([node], call, span)?;
         if node.ty().device.is_meta() {
             return Err(Error::NoData { call, shape: node.ty().shape.clone(), span });
         }

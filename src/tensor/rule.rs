@@ -51,12 +51,11 @@ pub(crate) fn with_rule(
 /// `result`, which holds the element at `index` of each row of `x`, as a
 /// function whose cotangent goes to those elements alone.
 pub(crate) fn picked(site: Site, result: Tensor, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
-    let index = index.clone();
-    with_rule(result, &[x], move |inputs, _, cotangent| {
+    with_rule(result, &[x, index], move |inputs, _, cotangent| {
         let zeros = site.expand(&site.scalar(0.0, cotangent.dtype(), cotangent.device()), &inputs[0].shape());
         let along = |x: &Tensor| site.unsqueeze(x, axis);
         let add = Op::Scatter(axis as u8, ScatterMode::Add);
-        vec![Some(site.apply(add, &[&zeros, &along(&index), &along(cotangent)]))]
+        vec![Some(site.apply(add, &[&zeros, &along(&inputs[1]), &along(cotangent)])), None]
     })
 }
 

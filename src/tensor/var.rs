@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::Node;
+use crate::ir::open::closed;
 use crate::ir::pending::{Holder, Pending, register};
 use crate::ir::version::{Content, Versions};
 use crate::tensor::Tensor;
@@ -83,11 +84,14 @@ impl Var {
     ///
     /// # Errors
     /// The mistake recorded in `tensor` or in what the cell holds, or a shape,
-    /// type or device that differs. The cell then holds what it held.
+    /// type or device that differs, or a tensor that has a value only inside a
+    /// body. The cell then holds what it held.
     #[track_caller]
     pub fn set(&self, tensor: Tensor) -> Result<()> {
         let span = Span::caller();
-        let found = tensor.node()?.ty().clone();
+        let node = tensor.node()?;
+        closed([node], "set", span)?;
+        let found = node.ty().clone();
         let mut cell = self.lock();
         let expected = cell.now().node()?.ty();
         if *expected != found {

@@ -2,6 +2,7 @@
 //! value that names the operation, what it expected, what it found and the
 //! user's line, and nothing that existed before is lost.
 
+mod bodies;
 mod built_in_names;
 mod gradients_by_hand;
 mod invalid_tensors;

@@ -27,6 +27,7 @@ use crate::ir::claim::Deadlock;
 use crate::ir::collect::collect;
 use crate::ir::graph::Graph;
 use crate::ir::node::Node;
+use crate::ir::open::closed;
 use crate::ir::ty::Type;
 
 pub use bounds::Bounded;
@@ -86,6 +87,9 @@ fn collected(
     nodes: &[Arc<Node>],
     read: &dyn Fn(&Leaf, &Type) -> Result<Value>,
 ) -> Result<(Graph, Vec<Value>)> {
+    if let Some(node) = nodes.first() {
+        closed(nodes, "oracle", node.span())?;
+    }
     let unclaimed = || argument("nodes that are not being computed", "one whose own kernel asks for it");
     let collected = collect(nodes).map_err(|Deadlock| unclaimed())?;
     let mut params = Vec::with_capacity(collected.leaves().len());
