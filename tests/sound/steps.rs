@@ -154,6 +154,12 @@ fn what_gradients_need_is_not_overwritten() {
     y.realize().unwrap();
     y.sum(..).backward().unwrap();
     assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [3.0; 64]);
+
+    let w = Tensor::from_vec(vec![2.0f32, 3.0, 1.0], [3], ()).requires_grad();
+    let f = |x: &Tensor| (x + 1.0) * w.square() + x * &w + x;
+    let y = f(&f(&realized(vec![0.0, 1.0, 2.0], Device::cpu())));
+    y.realize().unwrap();
+    assert_eq!(kiln::grad(&y.sum(..), &[&w]).remove(0).to_vec::<f32>().unwrap(), [52.0, 329.0, 47.0]);
 }
 
 /// Everybody looks at the loss before its gradients are taken. What lies in memory then is not computed again:
