@@ -10,6 +10,7 @@ use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::index::{Position, Positions};
 use crate::kernel::nest::{Axis, Input};
+use crate::kernel::ranges::{Range, Space, is_index};
 
 /// One dimension of the iteration space, made of one axis or, once split,
 /// several.
@@ -46,6 +47,8 @@ pub struct Builder {
     /// Inputs in order of first use.
     pub inputs: Vec<Input>,
     interned: HashMap<ExprNode, ExprId>,
+    /// Of the first expressions.
+    ranges: Vec<Range>,
 }
 
 impl Builder {
@@ -129,6 +132,30 @@ impl Builder {
     pub fn with_number(&mut self, op: AluOp, x: ExprId, number: i64) -> ExprId {
         let number = self.constant(Scalar::Int(number), DType::I64);
         self.alu(op, DType::I64, &[x, number])
+    }
+
+    /// Whether an index is in `0..extent` at every point.
+    pub fn is_index(&mut self, index: ExprId, extent: usize) -> bool {
+        let points = |level: u8| {
+            let axes = self.axes.iter().zip(&self.levels).filter(|(_, own)| **own == Some(level));
+            axes.map(|(axis, _)| axis.extent).product()
+        };
+        let space = Space { axes: &self.axes, exprs: &self.exprs, points: &points };
+        space.extend(&mut self.ranges, index.index() + 1);
+        is_index(self.ranges[index.index()], extent)
+    }
+
+    /// The position with indices that may be out of range clamped, so that any use of it is safe.
+    pub fn clamped(&mut self, position: &Position) -> Position {
+        let mut position = position.clone();
+        for part in position.computed.iter_mut().filter(|part| part.checked) {
+            if !self.is_index(part.index, part.extent) {
+                let above = self.with_number(AluOp::Max, part.index, 0);
+                part.index = self.with_number(AluOp::Min, above, part.extent as i64 - 1);
+            }
+            part.checked = false;
+        }
+        position
     }
 
     /// Adds `0 <= position < extent` to a guard, where neither the axes' ranges nor

@@ -112,6 +112,7 @@ fn flops(kernel: &Kernel) -> u64 {
             | Expr::Load(..)
             | Expr::Cast(_)
             | Expr::Bitcast(_)
+            | Expr::Checked(..)
             | Expr::Accumulator => 0,
         });
     }

@@ -92,6 +92,15 @@ pub struct Access {
     pub guard: Shared<Guard>,
 }
 
+/// What an index must be: within `0..extent`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Bounded {
+    /// The index, an `I64` expression (`I32` once rendering has narrowed it).
+    pub index: ExprId,
+    /// The first position that does not exist.
+    pub extent: usize,
+}
+
 /// A pure expression. Positions are apart: most expressions have none, and kernels share those
 /// that are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +127,10 @@ pub enum Expr {
     /// Running combination along an axis, inclusive. The axis is the only
     /// one of its level.
     Scan(Monoid, ExprId, AxisId),
+    /// The value of another expression; an index that is out of bounds where it is computed
+    /// is recorded as the kernel's index error. For a gather of what is computed: no load of
+    /// it checks the index.
+    Checked(ExprId, Shared<Bounded>),
     /// The finished accumulator of the kernel's contraction.
     Accumulator,
 }
@@ -151,6 +164,7 @@ impl ExprNode {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => None,
         }
     }
@@ -169,7 +183,7 @@ impl ExprNode {
                 within.map(|within| of(&within.value)).fold(of(&access.affine), u8::max)
             }
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator | Expr::Alu(..) => 0,
-            Expr::Cast(_) | Expr::Bitcast(_) => 0,
+            Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) => 0,
         };
         let mut level = own;
         self.expr.operands(|operand| level = level.max(exprs[operand.index()].level));
@@ -188,6 +202,12 @@ impl Expr {
         if let Expr::Load(input, access) = self { Some((*input, access)) } else { None }
     }
 
+    /// Whether it may meet an index out of range.
+    pub fn reports(&self) -> bool {
+        let checks = |(_, access): (u32, &Access)| access.dynamic.iter().any(|part| part.checked);
+        matches!(self, Expr::Checked(..)) || self.load().is_some_and(checks)
+    }
+
     /// Calls `visit` with every operand, guards and dynamic indices included.
     pub fn operands(&self, mut visit: impl FnMut(ExprId)) {
         match self {
@@ -198,6 +218,7 @@ impl Expr {
             }
             Expr::Alu(op, x) => x[..op.arity()].iter().copied().for_each(visit),
             Expr::Cast(x) | Expr::Bitcast(x) | Expr::Reduce(_, x) | Expr::Scan(_, x, _) => visit(*x),
+            Expr::Checked(x, bounded) => [*x, bounded.index].into_iter().for_each(visit),
         }
     }
 
@@ -217,6 +238,7 @@ impl Expr {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => SmallVec::new(),
         }
     }
@@ -247,6 +269,9 @@ impl Expr {
             Expr::Bitcast(x) => Expr::Bitcast(number(*x)),
             Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
             Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, number(*x), *axis),
+            Expr::Checked(x, bounded) => {
+                Expr::Checked(number(*x), Bounded { index: number(bounded.index), ..**bounded }.into())
+            }
         }
     }
 }

@@ -10,7 +10,7 @@
 //! crosses the boundary, the axis is split there and lowering starts again;
 //! only where no split helps does the division become part of the kernel.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
@@ -150,6 +150,8 @@ pub(crate) struct Lowerer<'r, 'g> {
     memo: HashMap<(NodeId, Positions, usize), ExprId>,
     /// Where each node was first met without a guard.
     met: HashMap<NodeId, (Positions, ExprId)>,
+    /// The indices that loads check: against which extent, under which guard.
+    loaded: HashSet<(ExprId, usize, usize)>,
     contraction: Option<Shared<Contraction>>,
     attention: Option<Shared<Attention>>,
     /// The node of the contraction or attention, and whether its operands are being lowered.
@@ -177,6 +179,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             guards: vec![Guard::default()],
             memo: HashMap::new(),
             met: HashMap::new(),
+            loaded: HashSet::new(),
             contraction: None,
             attention: None,
             contraction_node: None,
@@ -419,6 +422,9 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         for (position, stride) in rejoined(at, &layout.strides) {
             access.affine = access.affine.plus(&position.affine.times(stride));
             for part in &position.computed {
+                if part.checked {
+                    self.loaded.insert((part.index, part.extent, guard));
+                }
                 access.dynamic.push(Dynamic {
                     index: part.index,
                     stride: part.factor * stride,

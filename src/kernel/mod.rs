@@ -30,7 +30,7 @@ pub mod undivided;
 
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
-pub use expr::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
+pub use expr::{Access, Bounded, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
 pub use lower::{Call, Request, Role, lower};
 pub use nest::{Attention, AttentionPart, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
 pub use parts::Parts;

@@ -253,8 +253,13 @@ impl Kernel {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => false,
         }
+    }
+    /// Whether it may meet an index out of range.
+    pub fn reports(&self) -> bool {
+        self.scatter.is_some() || self.exprs.iter().any(|node| node.expr.reports())
     }
     /// The axes of one level, outermost first.
     pub fn level_axes(&self, level: u8) -> impl Iterator<Item = AxisId> + '_ {

@@ -2,7 +2,7 @@
 
 use crate::base::Pool;
 use crate::kernel::affine::Affine;
-use crate::kernel::expr::{Access, Expr, Guard, Within};
+use crate::kernel::expr::{Access, Bounded, Expr, Guard, Within};
 use crate::kernel::nest::{Attention, Axis, Contraction, Input, Kernel, ScatterStore, Store};
 
 /// The parts of a plan's kernels, equal ones once: kernels that differ mostly do so in
@@ -20,6 +20,7 @@ pub struct Parts {
     conditions: Pool<Within>,
     accesses: Pool<Access>,
     guards: Pool<Guard>,
+    bounds: Pool<Bounded>,
 }
 
 impl Parts {
@@ -49,6 +50,7 @@ impl Parts {
                 self.guards.share(&mut access.guard);
                 self.accesses.share(access);
             }
+            Expr::Checked(_, bounded) => self.bounds.share(bounded),
             Expr::Const(_)
             | Expr::Arg(_)
             | Expr::Alu(..)

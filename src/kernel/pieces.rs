@@ -109,6 +109,7 @@ fn conditions(kernel: &Kernel) -> Vec<Within> {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => {}
         }
     }
@@ -255,6 +256,11 @@ fn simplified(piece: &mut Kernel, mut node: ExprNode, positions: &[Option<Affine
                 (None, None, _) => None,
             }
         }
+        // A gather outside of the piece.
+        Expr::Checked(x, bounded) => match piece.exprs[bounded.index.index()].constant() {
+            Some(index) if (0..bounded.extent as i64).contains(&index.as_i64()) => return *x,
+            Some(_) | None => None,
+        },
         Expr::Alu(AluOp::Not, x) if node.dtype == DType::Bool => truth(x[0]).map(|value| decided(!value)),
         Expr::Alu(..)
         | Expr::Const(_)

@@ -93,6 +93,7 @@ fn expression(expr: &Expr) -> String {
         Expr::Bitcast(x) => format!("bitcast %{}", x.0),
         Expr::Reduce(monoid, x) => format!("reduce {} %{}", monoid.name(), x.0),
         Expr::Scan(monoid, x, axis) => format!("scan {} %{} along i{}", monoid.name(), x.0, axis.0),
+        Expr::Checked(x, bounded) => format!("%{}, checked %{}!<{}", x.0, bounded.index.0, bounded.extent),
         Expr::Accumulator => "acc".into(),
     }
 }

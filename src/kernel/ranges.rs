@@ -5,18 +5,42 @@ use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::Affine;
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
-use crate::kernel::nest::Kernel;
+use crate::kernel::nest::{Axis, Kernel};
 
 /// The least and greatest value of an expression, where known.
 pub type Range = Option<(i128, i128)>;
 
 /// The range of each expression of a kernel.
 pub fn ranges(kernel: &Kernel) -> Vec<Range> {
+    let points = |level| kernel.level_points(level);
+    let space = Space { axes: &kernel.axes, exprs: &kernel.exprs, points: &points };
     let mut ranges = Vec::with_capacity(kernel.exprs.len());
-    for node in &kernel.exprs {
-        ranges.push(range(kernel, node, &ranges));
-    }
+    space.extend(&mut ranges, kernel.exprs.len());
     ranges
+}
+
+/// The expressions of a kernel, perhaps one that is being built.
+pub struct Space<'k> {
+    /// The axes.
+    pub axes: &'k [Axis],
+    /// The expressions.
+    pub exprs: &'k [ExprNode],
+    /// How many points the axes of a level have.
+    pub points: &'k dyn Fn(u8) -> usize,
+}
+
+impl Space<'_> {
+    /// Finds the ranges of the first `count` expressions, where those of fewer are known.
+    pub fn extend(&self, ranges: &mut Vec<Range>, count: usize) {
+        for node in self.exprs.iter().take(count).skip(ranges.len()) {
+            ranges.push(range(self, node, ranges));
+        }
+    }
+}
+
+/// Whether all values of a range are in `0..extent`.
+pub fn is_index(range: Range, extent: usize) -> bool {
+    range.is_some_and(|(low, high)| low >= 0 && high < extent as i128)
 }
 
 /// The kernel without checks of indices that are never out of range: those that are positions
@@ -43,8 +67,7 @@ fn proven(access: &Access, ranges: &[Range], positions: &[Option<Affine>]) -> Ac
     let mut affine = access.affine.clone();
     let mut proven = access.clone();
     proven.dynamic.retain_mut(|part| {
-        let extent = part.extent as i128;
-        part.checked &= ranges[part.index.index()].is_none_or(|(low, high)| low < 0 || high >= extent);
+        part.checked &= !is_index(ranges[part.index.index()], part.extent);
         let position = positions[part.index.index()].as_ref().filter(|_| !part.checked);
         if let Some(position) = position {
             affine = affine.plus(&position.times(part.stride));
@@ -85,7 +108,7 @@ pub fn position(kernel: &Kernel, node: &ExprNode, positions: &[Option<Affine>]) 
             None => small(y)?.times(number(x)?.offset),
         },
         Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) | Expr::Bitcast(_) => return None,
-        Expr::Reduce(..) | Expr::Scan(..) | Expr::Accumulator => return None,
+        Expr::Reduce(..) | Expr::Scan(..) | Expr::Checked(..) | Expr::Accumulator => return None,
     };
     fits(value.range(&kernel.axes), limits(node.dtype)).then_some(value)
 }
@@ -108,7 +131,7 @@ fn fits((low, high): (i64, i64), range: Range) -> bool {
 }
 
 /// The values that an expression of integers or truth values may have.
-fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
+fn range(space: &Space<'_>, node: &ExprNode, ranges: &[Range]) -> Range {
     let of = |x: &ExprId| ranges[x.index()];
     let all = limits(node.dtype);
     let (least, most) = all?;
@@ -118,16 +141,16 @@ fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
             Some((value, value))
         }
         Expr::Index(affine) => {
-            let (low, high) = affine.range(&kernel.axes);
+            let (low, high) = affine.range(space.axes);
             Some((low.into(), high.into()))
         }
         Expr::Alu(op, x) => {
-            let (op, x) = extreme(kernel, *op, x);
+            let (op, x) = extreme(space, *op, x);
             arithmetic(op, &x.each_ref().map(of))
         }
-        Expr::Cast(x) => of(x),
-        Expr::Reduce(monoid, x) => combined(*monoid, of(x), kernel.level_points(node.level + 1)),
-        Expr::Scan(monoid, x, axis) => combined(*monoid, of(x), kernel.axes[axis.index()].extent),
+        Expr::Cast(x) | Expr::Checked(x, _) => of(x),
+        Expr::Reduce(monoid, x) => combined(*monoid, of(x), (space.points)(node.level + 1)),
+        Expr::Scan(monoid, x, axis) => combined(*monoid, of(x), space.axes[axis.index()].extent),
         Expr::Arg(_) | Expr::Inside(_) | Expr::Load(..) | Expr::Bitcast(_) | Expr::Accumulator => None,
     };
     // Arithmetic wraps beyond its type.
@@ -136,8 +159,8 @@ fn range(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Range {
 }
 
 /// The greater or lesser of two in place of a choice by their comparison.
-fn extreme(kernel: &Kernel, op: AluOp, x: &[ExprId; 3]) -> (AluOp, [ExprId; 3]) {
-    if let (AluOp::Where, Expr::Alu(AluOp::Lt, compared)) = (op, kernel.expr(x[0])) {
+fn extreme(space: &Space<'_>, op: AluOp, x: &[ExprId; 3]) -> (AluOp, [ExprId; 3]) {
+    if let (AluOp::Where, Expr::Alu(AluOp::Lt, compared)) = (op, &space.exprs[x[0].index()].expr) {
         let [a, b, _] = *compared;
         if x[1..] == [b, a] {
             return (AluOp::Max, *compared);

@@ -78,6 +78,7 @@ fn merge(kernel: &mut Kernel, outer: AxisId, inner: AxisId) {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => {}
         }
     }

@@ -68,7 +68,7 @@ fn of_update(node: &ExprNode, level: u8) -> u64 {
         Expr::Scan(monoid, ..) if node.level == level => Some(monoid),
         Expr::Reduce(..) | Expr::Scan(..) | Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) => None,
         Expr::Inside(_) | Expr::Load(..) | Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) => None,
-        Expr::Accumulator => None,
+        Expr::Checked(..) | Expr::Accumulator => None,
     };
     // Two exponentials.
     if monoid == Some(Monoid::LogSumExp) && node.dtype == DType::F64 { 64 } else { 0 }

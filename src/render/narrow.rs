@@ -8,7 +8,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::ranges::ranges;
-use crate::kernel::{Access, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
+use crate::kernel::{Access, Bounded, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
 
 /// The same kernel with every `I64` value that fits 32 bits, and is computed
 /// from such alone, as `I32`. What is stored, contracted or scattered keeps its
@@ -52,6 +52,9 @@ fn narrowed(kernel: &Kernel) -> Vec<bool> {
             node.expr.operands(|x| {
                 from_narrow &= kernel.exprs[x.index()].dtype != DType::I64 || narrow[x.index()];
             });
+        }
+        if let Expr::Checked(x, _) = node.expr {
+            from_narrow = narrow[x.index()];
         }
         narrow.push(node.dtype == DType::I64 && fits && from_narrow);
     }
@@ -144,6 +147,10 @@ impl Rewrite<'_> {
             Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, self.wide(*x)),
             Expr::Scan(monoid, x, axis) if narrow => Expr::Scan(*monoid, self.own(*x), *axis),
             Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, self.wide(*x), *axis),
+            Expr::Checked(x, bounded) => {
+                let value = if narrow { self.own(*x) } else { self.wide(*x) };
+                Expr::Checked(value, Bounded { index: self.own(bounded.index), ..**bounded }.into())
+            }
         };
         self.add(expr, dtype, node.level)
     }

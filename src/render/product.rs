@@ -293,6 +293,7 @@ pub fn after(kernel: &Kernel) -> u64 {
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
         | Expr::Scan(..)
+        | Expr::Checked(..)
         | Expr::Accumulator => 0,
     })
     .sum::<u64>()

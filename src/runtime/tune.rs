@@ -56,7 +56,11 @@ fn reads_where_axes_say(kernel: &Kernel) -> bool {
     }
     let is_known =
         |access: &Access| access.dynamic.iter().all(|part| !part.checked && !varies[part.index.index()]);
-    kernel.exprs.iter().filter_map(|node| node.expr.load()).all(|(_, access)| is_known(access))
+    let known = |expr: &Expr| match expr.load() {
+        Some((_, access)) => is_known(access),
+        None => !expr.reports(),
+    };
+    kernel.exprs.iter().all(|node| known(&node.expr))
 }
 
 /// Operands and results of nobody.

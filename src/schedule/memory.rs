@@ -252,8 +252,7 @@ fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
 /// Whether a step can fail on data or on a driver's whim.
 pub(super) fn fallible(step: &Step) -> bool {
     let Some(kernel) = step.kernel() else { return true };
-    let mut accesses = kernel.exprs.iter().filter_map(|node| node.expr.load());
-    kernel.scatter.is_some() || accesses.any(|(_, access)| access.dynamic.iter().any(|part| part.checked))
+    kernel.reports()
 }
 
 /// Memory that an output takes over.

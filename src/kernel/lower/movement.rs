@@ -131,7 +131,8 @@ impl Lowerer<'_, '_> {
                 Divided::Split(..) | Divided::Not => {}
             }
         }
-        let value = self.builder.position_expr(number);
+        let number = self.builder.clamped(number);
+        let value = self.builder.position_expr(&number);
         let over = self.builder.with_number(AluOp::Div, value, divisor);
         let index = self.builder.with_number(AluOp::Rem, over, extent as i64);
         Ok(computed(index, extent, false))
@@ -152,7 +153,7 @@ impl Lowerer<'_, '_> {
         let mut conditions = Vec::new();
         let mut moved = Positions::new();
         for ((position, axis), &extent) in at.iter().zip(axes).zip(shape.iter()) {
-            let shifted = position.offset(-axis.lo);
+            let shifted = self.builder.clamped(position).offset(-axis.lo);
             let gap = axis.interior as i64 + 1;
             let inner = if gap == 1 || extent <= 1 {
                 shifted
@@ -206,7 +207,7 @@ impl Lowerer<'_, '_> {
         let axis = usize::from(window.axis);
         let rows = self.rows(id, &[window.size], at, guard)?;
         let tap = rows.positions[0].times(-(window.dilation as i64));
-        let start = at[axis].plus(&tap);
+        let start = self.builder.clamped(&at[axis]).plus(&tap);
         let count = self.shape(operand)[axis];
         let mut narrowed = self.guards[guard].clone();
         let mut conditions = Vec::new();

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Shape};
-use crate::ir::{Axes, ContractDims, Graph, Monoid, NodeId, NodeIds, Op};
+use crate::base::{DType, Scalar, Shape};
+use crate::ir::{AluOp, Axes, ContractDims, Graph, Monoid, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
-use crate::kernel::expr::{Expr, ExprId};
+use crate::kernel::expr::{Bounded, Expr, ExprId};
 use crate::kernel::index::{Position, Positions, complete, linear};
 use crate::kernel::lower::movement::computed;
 use crate::kernel::lower::{Call, Lowered, Lowerer};
@@ -101,6 +101,7 @@ impl Lowerer<'_, '_> {
                 | Expr::Bitcast(_)
                 | Expr::Reduce(..)
                 | Expr::Scan(..)
+                | Expr::Checked(..)
                 | Expr::Accumulator => {}
             }
             self.expr(id).operands(|operand| pending.push(operand));
@@ -206,7 +207,35 @@ impl Lowerer<'_, '_> {
         let index = self.value(index, at, guard)?;
         let mut moved = at.clone();
         moved[axis] = computed(index, extent, true);
-        self.value(data, &moved, guard)
+        let value = self.value(data, &moved, guard)?;
+        let is_checked = self.loaded.contains(&(index, extent, guard));
+        Ok(if is_checked || self.builder.is_index(index, extent) {
+            value
+        } else {
+            self.checked(value, Bounded { index, extent }, guard)
+        })
+    }
+
+    /// A value of what is computed, beside which the index that finds it is checked where the
+    /// guard holds.
+    fn checked(&mut self, value: ExprId, bounded: Bounded, guard: usize) -> ExprId {
+        let Bounded { mut index, extent } = bounded;
+        let guard = self.guards[guard].clone();
+        // Where its own guard is closed, a load gives 0.
+        let guarded = matches!(self.expr(index), Expr::Load(_, access) if *access.guard == guard);
+        if !guarded {
+            let mut conditions: Vec<ExprId> = Vec::new();
+            for within in guard.within {
+                conditions.push(self.builder.expr(Expr::Inside(within.into()), DType::Bool, 0));
+            }
+            conditions.extend(guard.masks);
+            if let Some(open) = self.builder.all(&conditions) {
+                let first = self.builder.constant(Scalar::Int(0), DType::I64);
+                index = self.builder.alu(AluOp::Where, DType::I64, &[open, index, first]);
+            }
+        }
+        let dtype = self.builder.exprs[value.index()].dtype;
+        self.builder.expr(Expr::Checked(value, Bounded { index, extent }.into()), dtype, 0)
     }
 
     pub(crate) fn contract(

@@ -1,7 +1,7 @@
 //! Where loads and stores go.
 
 use crate::base::DType;
-use crate::kernel::{Access, Affine, ExprId, Guard, Within};
+use crate::kernel::{Access, Affine, Bounded, ExprId, Guard, Within};
 use crate::render::c_like::emit::{Emitter, GROUPS, Lane};
 
 impl Emitter<'_> {
@@ -75,6 +75,17 @@ impl Emitter<'_> {
                 let value = self.dialect.load(slot, &safe);
                 self.dialect.select(&open, &value, &zero)
             }
+        }
+    }
+
+    /// Defines a value beside whose computation an index is checked.
+    pub(super) fn bounded(&mut self, id: ExprId, value: ExprId, bounded: &Bounded) {
+        for lane in self.all_lanes(self.mask(bounded.index)) {
+            self.checked(bounded.index, lane, bounded.extent, None);
+        }
+        for lane in self.all_lanes(self.mask(id)) {
+            let value = self.name(value, lane);
+            self.definition(id, lane, &value);
         }
     }
 

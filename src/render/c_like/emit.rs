@@ -244,7 +244,7 @@ impl<'k> Emitter<'k> {
                     return None;
                 }
                 Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => return None,
-                Expr::Accumulator => return None,
+                Expr::Checked(..) | Expr::Accumulator => return None,
             };
             self.is_position(&affine).then_some(affine)
         };
@@ -269,6 +269,7 @@ impl<'k> Emitter<'k> {
         match &self.kernel.expr(id) {
             Expr::Load(slot, access) => self.load(id, *slot, access),
             Expr::Scan(monoid, x, _) => self.scan_step(id, *monoid, *x),
+            Expr::Checked(x, bounded) => self.bounded(id, *x, bounded),
             Expr::Reduce(..) => panic!("reduction %{} is used before its rows are combined", id.0),
             Expr::Accumulator => panic!("the accumulator is used before it is finished"),
             Expr::Const(_)
@@ -319,7 +320,7 @@ impl<'k> Emitter<'k> {
             }
             Expr::Cast(x) => dialect.cast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
             Expr::Bitcast(x) => dialect.bitcast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
-            Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) | Expr::Accumulator => {
+            Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) | Expr::Checked(..) | Expr::Accumulator => {
                 panic!("%{} has no spelling of its own", id.0)
             }
         }
@@ -395,7 +396,8 @@ fn masks(kernel: &Kernel, lanes: &Lanes) -> Vec<u8> {
             | Expr::Alu(..)
             | Expr::Cast(_)
             | Expr::Bitcast(_)
-            | Expr::Reduce(..) => 0,
+            | Expr::Reduce(..)
+            | Expr::Checked(..) => 0,
         };
         if let Expr::Reduce(..) = node.expr {
             mask &= !of_level(node.level + 1);

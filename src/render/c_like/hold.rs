@@ -72,7 +72,7 @@ impl Emitter<'_> {
             Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) => true,
             Expr::Alu(op, _) => op.flops() > 1,
             Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) => false,
-            Expr::Cast(_) | Expr::Bitcast(_) | Expr::Accumulator => false,
+            Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) | Expr::Accumulator => false,
         };
         costs && node.level == 1
     }

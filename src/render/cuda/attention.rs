@@ -21,7 +21,7 @@ use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::choice::Choice;
 use crate::render::cuda::dialect::Cuda;
-use crate::render::cuda::kernel::{is_wide, of_launch, reports};
+use crate::render::cuda::kernel::{is_wide, of_launch};
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
@@ -118,7 +118,7 @@ pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass
         Way::Tensor(name) => (tensor::template(a, block), body.by_tensor_cores(name, &extents, block)),
         Way::Exact => (by_block(a, block), body.by_block(&extents, block)),
     };
-    let parameters = Parameters::of(part, reports(kernel));
+    let parameters = Parameters::of(part, kernel.reports());
     let bounds = format!("{threads}, {}", (way.resident(a, block) / threads).max(1));
     let source = template
         + &sizes(a, &extents, &written)

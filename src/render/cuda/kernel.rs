@@ -101,18 +101,10 @@ fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
     emitter.positions(&first, axes, lanes);
 }
 
-/// Whether a kernel may meet an index out of range.
-pub(super) fn reports(kernel: &Kernel) -> bool {
-    let checked = |node: &crate::kernel::ExprNode| {
-        node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| part.checked))
-    };
-    kernel.scatter.is_some() || kernel.exprs.iter().any(checked)
-}
-
 /// Puts a pass together around an emitted body.
 pub(super) fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
     let kernel = &part.kernel;
-    let parameters = Parameters::of(part, reports(kernel));
+    let parameters = Parameters::of(part, kernel.reports());
     let mut body = String::new();
     for (name, ty) in &emitter.shared {
         let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(WARP));

@@ -112,7 +112,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let by_registers: Vec<&Hook<'_>> = from_registers.map(|operand| &operand.hook).chain([&after]).collect();
     let fours = Hook::fours(&by_registers);
     let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
-    let mut parameters = Parameters::of(part, kernel::reports(kernel));
+    let mut parameters = Parameters::of(part, kernel.reports());
     let described = operands.iter().filter(|operand| operand.described.is_some());
     parameters.described = described.map(|operand| format!("map_{}", operand.name)).collect();
 

@@ -9,7 +9,7 @@ use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::fold::Fold;
 use crate::render::c_like::hook::{Around, Hook, Side, template};
 use crate::render::cuda::dialect::Cuda;
-use crate::render::cuda::kernel::{is_wide, of_launch, reports};
+use crate::render::cuda::kernel::{is_wide, of_launch};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::scan::Shared;
 use crate::render::shader::{Pass, Unsupported};
@@ -39,7 +39,7 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let around = Around { dialect: &dialect, batch: &points, fours: &fours };
     let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
-    let parameters = Parameters::of(part, reports(kernel));
+    let parameters = Parameters::of(part, kernel.reports());
 
     let mut text = header(kernel, shared, &fold);
     text += "struct Scan {\n";

@@ -14,7 +14,7 @@ use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::hook::Fours;
 use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
-use crate::render::wgsl::{Main, Parts, module, reports};
+use crate::render::wgsl::{Main, Parts, module};
 
 /// What a part's shader is made from.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,7 @@ impl<'k> PartShader<'k> {
     fn bind_runs(&self, by_four: &Fours, by_eight: &Fours) -> Result<Bindings, Unsupported> {
         let kernel = self.kernel();
         let mut bindings = Bindings::new(self.target);
-        if reports(kernel) {
+        if kernel.reports() {
             bindings.status();
         }
         self.bind_inputs(&by_four.0, &by_eight.0, &mut bindings)?;

@@ -192,14 +192,6 @@ fn begun(main: &str, first: &str) -> String {
     format!("{}{first}{}", &main[..end], &main[end..])
 }
 
-/// Whether a kernel may meet an index out of range.
-fn reports(kernel: &Kernel) -> bool {
-    let checked = |node: &crate::kernel::ExprNode| {
-        node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| part.checked))
-    };
-    kernel.scatter.is_some() || kernel.exprs.iter().any(checked)
-}
-
 /// The shaders of any work, but for a user's kernel: `None`.
 ///
 /// # Errors

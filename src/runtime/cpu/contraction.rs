@@ -286,6 +286,7 @@ fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> 
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
         | Expr::Scan(..)
+        | Expr::Checked(..)
         | Expr::Accumulator => None,
     });
     let Some((_, affine)) = loads.max_by_key(|(numel, _)| *numel) else { return true };

@@ -75,7 +75,7 @@ fn affine_of(kernel: &Kernel, value: ExprId) -> Option<Vec<&Affine>> {
         }
         let expr = kernel.expr(id);
         match expr {
-            Expr::Reduce(..) | Expr::Scan(..) | Expr::Accumulator => return None,
+            Expr::Reduce(..) | Expr::Scan(..) | Expr::Checked(..) | Expr::Accumulator => return None,
             Expr::Index(affine) => found.push(affine),
             Expr::Inside(within) => found.push(&within.value),
             Expr::Load(_, access) => {

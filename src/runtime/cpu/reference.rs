@@ -170,6 +170,13 @@ impl Run<'_> {
             }
             Expr::Reduce(monoid, x) => self.reduce(*monoid, node, *x, inner, values),
             Expr::Scan(..) => panic!("scans are evaluated whole"),
+            Expr::Checked(x, bounded) => {
+                let index = operand(bounded.index).as_i64();
+                if !(0..bounded.extent as i64).contains(&index) {
+                    self.status.record(index, bounded.extent);
+                }
+                operand(*x)
+            }
             Expr::Accumulator => acc.expect("accumulators occur above contractions"),
         }
     }

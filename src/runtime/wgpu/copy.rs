@@ -76,6 +76,7 @@ fn fill(kernel: &Kernel) -> Option<(Fill, usize)> {
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
         | Expr::Scan(..)
+        | Expr::Checked(..)
         | Expr::Accumulator => return None,
     };
     let bytes = store.numel * size;

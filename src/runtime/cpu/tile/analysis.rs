@@ -82,6 +82,7 @@ impl Facts {
             | Expr::Alu(..)
             | Expr::Cast(_)
             | Expr::Bitcast(_)
+            | Expr::Checked(..)
             | Expr::Accumulator => {}
         }
         (self.axes[i], self.passes[i], self.pinned[i]) = (axes, passes, pinned);
@@ -114,7 +115,8 @@ fn own_axes(expr: &Expr) -> AxisSet {
         | Expr::Cast(_)
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
-        | Expr::Scan(..) => 0,
+        | Expr::Scan(..)
+        | Expr::Checked(..) => 0,
         Expr::Accumulator => AxisSet::MAX,
     }
 }

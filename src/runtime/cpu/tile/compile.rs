@@ -204,6 +204,7 @@ fn work(kernel: &Kernel) -> usize {
             Expr::Alu(op, _) => op.flops() as usize,
             Expr::Reduce(monoid, _) | Expr::Scan(monoid, ..) => monoid.flops() as usize,
             Expr::Load(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Index(_) | Expr::Inside(_) => 1,
+            Expr::Checked(..) => 1,
             Expr::Const(_) | Expr::Arg(_) | Expr::Accumulator => 0,
         };
         let level = node.level + u8::from(matches!(node.expr, Expr::Reduce(..)));

@@ -56,6 +56,7 @@ fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
         | Expr::Alu(..)
         | Expr::Cast(_)
         | Expr::Bitcast(_)
+        | Expr::Checked(..)
         | Expr::Accumulator => false,
     };
     if kernel.exprs.iter().any(ordered) {
@@ -222,6 +223,7 @@ fn renumber(expr: &Expr, plan: &Plan, numbers: &[ExprId]) -> Expr {
         | Expr::Cast(_)
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
+        | Expr::Checked(..)
         | Expr::Accumulator => expr.mapped(number, |affine| plan.affine(affine)),
     }
 }

@@ -54,7 +54,7 @@ fn apart(kernel: &Kernel, line: AxisId) -> bool {
         Expr::Reduce(monoid, _) => node.level + 1 < depth || in_any_order(*monoid) && node.dtype.size() >= 4,
         Expr::Scan(..) => node.level < depth,
         Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => true,
-        Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Accumulator => true,
+        Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) | Expr::Accumulator => true,
     };
     kernel.scatter.is_none()
         && kernel.stores.iter().all(|store| store.level < depth)

@@ -144,6 +144,7 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
             | Expr::Bitcast(_)
             | Expr::Reduce(..)
             | Expr::Scan(..)
+            | Expr::Checked(..)
             | Expr::Accumulator => {}
         }
     }
@@ -257,7 +258,7 @@ fn repeated(kernel: &Kernel, facts: &Facts, col: AxisId) -> Option<AxisId> {
 fn operations(expr: &Expr) -> u64 {
     match expr {
         Expr::Alu(op, _) => op.flops(),
-        Expr::Index(_) | Expr::Inside(_) | Expr::Cast(_) | Expr::Bitcast(_) => 1,
+        Expr::Index(_) | Expr::Inside(_) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) => 1,
         Expr::Const(_) | Expr::Arg(_) | Expr::Load(..) | Expr::Accumulator => 0,
         Expr::Reduce(..) | Expr::Scan(..) => 0,
     }

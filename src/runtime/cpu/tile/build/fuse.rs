@@ -168,7 +168,7 @@ impl Search<'_> {
                 Expr::Alu(..) => self.pair(patterns, user, inner, op),
                 Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => None,
                 Expr::Cast(_) | Expr::Bitcast(_) | Expr::Reduce(..) | Expr::Scan(..) => None,
-                Expr::Accumulator => None,
+                Expr::Checked(..) | Expr::Accumulator => None,
             };
             let taken = patterns.loops[user.index()].is_some();
             let one =

@@ -398,6 +398,7 @@ fn still(kernel: &Kernel, facts: &Facts, tiling: &Tiling) -> Vec<bool> {
                 | Expr::Load(..)
                 | Expr::Reduce(..)
                 | Expr::Scan(..)
+                | Expr::Checked(..)
                 | Expr::Accumulator => false,
             };
     }

@@ -2,7 +2,7 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
-use crate::kernel::{Expr, ExprId};
+use crate::kernel::{Bounded, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Form, Forms, Lane, OPERANDS, Operation};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
@@ -51,10 +51,22 @@ impl Builder<'_> {
             Expr::Alu(op, x) => self.alu(id, *op, &x[..op.arity()]),
             Expr::Cast(x) => self.cast(*x, node.dtype),
             Expr::Bitcast(x) => self.bitcast(*x, node.dtype),
+            Expr::Checked(x, bounded) => {
+                self.check(bounded);
+                let value = self.slot_of(*x);
+                self.widened(value, class)
+            }
             Expr::Scan(monoid, x, axis) => self.scan(id, *monoid, *x, *axis),
             Expr::Accumulator => self.from_block(class, node.dtype),
             Expr::Reduce(..) => panic!("reductions are emitted by passes"),
         }
+    }
+
+    fn check(&mut self, bounded: &Bounded) {
+        let index = self.slot_of(bounded.index);
+        let class = self.slots[index.0 as usize].class;
+        self.read(index);
+        self.push(Step::Check { index, extent: bounded.extent, class });
     }
 
     /// Where a value is; constants and arguments come into being here.

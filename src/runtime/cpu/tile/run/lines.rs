@@ -92,6 +92,19 @@ impl Launch<'_> {
         }
     }
 
+    /// Records indices out of range.
+    #[inline(never)]
+    pub fn check(&self, frame: &Frame, index: Slot, extent: usize, class: Class) {
+        // SAFETY: the program's contract: `index` has an element for each of the class.
+        let indices = unsafe {
+            std::slice::from_raw_parts(frame.slot(index).cast::<i64>().cast_const(), frame.count(class))
+        };
+        let outside = |index: &&i64| !(0..extent as i64).contains(*index);
+        if let Some(&index) = indices.iter().find(outside) {
+            self.status.record(index, extent);
+        }
+    }
+
     /// Writes whether a condition holds.
     #[inline(never)]
     pub fn inside(&self, frame: &mut Frame, to: Slot, bound: &Bound, class: Class) {
