@@ -102,7 +102,9 @@ impl List {
         self.known.insert(pending.address(), (self.registered, pending));
     }
 
-    fn wanted(&self) -> Vec<Wanted> {
+    /// What is to be computed; what is settled is thrown out.
+    fn wanted(&mut self) -> Vec<Wanted> {
+        self.known.retain(|_, (_, pending)| pending.node().is_some());
         let wanted = |(at, pending): &(u64, Pending)| {
             // What another thread computes is not asked for here.
             let node = pending.node().filter(|node| node.operands_now().is_some())?;
@@ -147,7 +149,13 @@ pub struct Along {
 /// What this thread means to compute along with `nodes`: what shares work with them, an operation, not computed
 /// yet, below both; and state.
 pub fn along(nodes: &[Arc<Node>], state: State) -> Along {
-    let pending: Vec<Wanted> = PENDING.with_borrow(List::wanted);
+    if nodes.is_empty() && state == State::Shared {
+        return Along::default();
+    }
+    // Taken out, as in `register`.
+    let mut list = PENDING.take();
+    let pending = list.wanted();
+    PENDING.set(list);
     if pending.is_empty() {
         return Along::default();
     }

@@ -247,13 +247,13 @@ struct Advance<'a, R> {
 }
 
 impl<R> Step for Advance<'_, R> {
-    fn begin(&mut self) -> Result<()> {
+    fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
         for (number, strides) in std::mem::take(&mut self.strides).into_iter().enumerate() {
             for stride in strides {
                 self.done.push(stride.take(number, &mut self.groups[number].slots, self.span)?);
             }
         }
-        Ok(())
+        Ok(self.done.iter().flat_map(|undo| &undo.places).map(|(_, put)| put.clone()).collect())
     }
 
     fn undo(&mut self) {
@@ -471,6 +471,27 @@ mod tests {
                 }
                 plan::realize(&wanted, Span::caller()).unwrap();
             }
+        });
+    }
+
+    #[test]
+    fn steps_take_over_the_memory_of_parameters() {
+        with_context(&Context::new(), || {
+            let model = Sequential::new().push(Linear::new(24, 32, ())).push(Linear::new(32, 8, ()));
+            let mut optimizer = Adam::new(model.parameters(), AdamOpts::default());
+            let x = Tensor::linspace(-1.0, 1.0, 16 * 24, ()).reshape([16, 24]);
+            x.realize().unwrap();
+            let mut memory = Vec::new();
+            for _ in 0..4 {
+                optimizer.zero_grad();
+                model.forward(&x).square().mean(..).backward().unwrap();
+                optimizer.step().unwrap();
+                let weight = model.parameters()[0].get();
+                let value = weight.node().unwrap().value().expect("a step computes what cells hold").clone();
+                memory.push(Arc::as_ptr(&value.buffer));
+            }
+            // The first step packs them.
+            assert!(memory[1..].iter().all(|buffer| *buffer == memory[1]), "{memory:?}");
         });
     }
 }

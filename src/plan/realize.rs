@@ -35,15 +35,15 @@ pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
 /// Something that happens with a realize, or not at all.
 pub(crate) trait Step {
     /// Called when nobody else can compute the nodes any more, and before it is found out what may be
-    /// overwritten.
-    fn begin(&mut self) -> Result<()>;
+    /// overwritten. Gives the stretches of the nodes that it has put into cells.
+    fn begin(&mut self) -> Result<Vec<Arc<Node>>>;
     /// Called when the nodes could not be computed, while nobody else can compute them.
     fn undo(&mut self);
 }
 
 impl Step for () {
-    fn begin(&mut self) -> Result<()> {
-        Ok(())
+    fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
+        Ok(Vec::new())
     }
     fn undo(&mut self) {}
 }
@@ -54,8 +54,8 @@ impl Step for () {
 /// As [`realize`], and what the step says when it begins.
 pub(crate) fn realize_as(nodes: &[Arc<Node>], span: Span, state: State, step: &mut dyn Step) -> Result<()> {
     closed(nodes, "realize", span)?;
-    let Some((wanted, claims)) = claim(nodes, span, state)? else { return step.begin() };
-    let begun = step.begin();
+    let Some((mut wanted, claims)) = claim(nodes, span, state)? else { return step.begin().map(drop) };
+    let begun = step.begin().map(|stretches| wanted.views.extend(stretches));
     let cells = Cells::take(wanted.nodes());
     let result = begun.and_then(|()| compute(&wanted, &cells));
     if let Err(error) = &result {

@@ -57,7 +57,7 @@ fn collapsed(program: &Program, body: &Body) -> Option<Loops> {
 fn by_tile(program: &Program, step: &Step) -> bool {
     match step {
         Step::Micro { .. } | Step::Lines(_) | Step::Load(_) | Step::Gather(_) => true,
-        Step::Index { .. } | Step::Inside { .. } | Step::Check { .. } => true,
+        Step::Index { .. } | Step::Inside { .. } | Step::Check(..) => true,
         Step::Aim(_) | Step::Store(_) => true,
         Step::Update(number) => match program.reductions[*number as usize].form {
             ReductionForm::Horizontal { .. } => true,
@@ -79,7 +79,7 @@ fn holds_line(program: &Program, step: &Step) -> bool {
         Step::Micro { to, .. } | Step::Index { to, .. } | Step::Inside { to, .. } => register(*to),
         Step::Lines(lines) => register(lines.to.0),
         Step::Load(load) => !points(program, load) && register(load.to),
-        Step::Check { .. } | Step::Aim(_) | Step::Store(_) | Step::Update(_) => false,
+        Step::Check(..) | Step::Aim(_) | Step::Store(_) | Step::Update(_) => false,
         Step::Gather(_) | Step::PutOff(_) | Step::Expand { .. } | Step::Scatter(_) => true,
         Step::Reduce(_) | Step::Scan(_) | Step::FromBlock(_) | Step::AimBlock(_) | Step::ToBlock(_) => true,
         Step::Nest { .. } | Step::Begin { .. } | Step::Finish(_) => true,

@@ -87,7 +87,7 @@ impl Program {
                 let value = self.address_text(bound.value);
                 writeln!(f, "{} = {} <= {value} < {}", slot(*to), bound.low, bound.high)
             }
-            Step::Check { index, extent, .. } => writeln!(f, "check 0 <= {} < {extent}", slot(*index)),
+            Step::Check(index, extent, _) => writeln!(f, "check 0 <= {} < {extent}", slot(*index)),
             Step::Load(load) => writeln!(f, "{}", self.load_text(load, "load")),
             Step::Gather(gather) => writeln!(f, "{}", self.load_text(&gather.load, "gather")),
             Step::Aim(aim) => {

@@ -376,15 +376,8 @@ pub enum Step {
         /// How many elements.
         class: Class,
     },
-    /// Records elements outside `0..extent` as the kernel's index error.
-    Check {
-        /// The indices, `I64`.
-        index: Slot,
-        /// The first position that does not exist.
-        extent: usize,
-        /// How many elements.
-        class: Class,
-    },
+    /// Records indices, `I64`, that are outside `0..extent` as the kernel's index error.
+    Check(Slot, usize, Class),
     /// A load.
     Load(Box<Load>),
     /// A load at computed positions.

@@ -354,7 +354,7 @@ fn reads(step: &Step) -> Option<SmallVec<[Slot; OPERANDS]>> {
     match step {
         Step::Micro { from, .. } => Some(SmallVec::from_slice(from)),
         Step::Lines(lines) => Some(lines.from.map(|from| from.0).into()),
-        Step::Expand { from, .. } | Step::Check { index: from, .. } => Some(SmallVec::from_slice(&[*from])),
+        Step::Expand { from, .. } | Step::Check(from, ..) => Some(SmallVec::from_slice(&[*from])),
         Step::Aim(_) | Step::Index { .. } | Step::Inside { .. } => Some(SmallVec::new()),
         Step::Store(store) => Some(SmallVec::from_slice(&[store.from])),
         Step::Load(_)

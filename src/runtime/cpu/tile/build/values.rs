@@ -66,7 +66,7 @@ impl Builder<'_> {
         let index = self.slot_of(bounded.index);
         let class = self.slots[index.0 as usize].class;
         self.read(index);
-        self.push(Step::Check { index, extent: bounded.extent, class });
+        self.push(Step::Check(index, bounded.extent, class));
     }
 
     /// Where a value is; constants and arguments come into being here.

@@ -176,7 +176,7 @@ impl<'a> Launch<'a> {
                 }
                 Step::Index { to, value, class } => self.index(frame, *to, *value, *class),
                 Step::Inside { to, bound, class } => self.inside(frame, *to, bound, *class),
-                Step::Check { index, extent, class } => self.check(frame, *index, *extent, *class),
+                Step::Check(index, extent, class) => self.check(frame, *index, *extent, *class),
                 Step::Load(load) => self.load(frame, load),
                 Step::Gather(gather) => self.gather(frame, gather),
                 Step::Aim(aim) => self.aim(frame, aim),
