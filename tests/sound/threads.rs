@@ -158,7 +158,7 @@ fn gradients_may_be_forgotten_and_set_meanwhile() {
             }
             if let Some(grad) = param.grad() {
                 let values = grad.to_vec::<f32>().unwrap();
-                assert!(values.iter().all(|&v| v == values[0] && v >= 1.0 && v <= 201.0), "{values:?}");
+                assert!(values.iter().all(|&v| v == values[0] && (1.0..=201.0).contains(&v)), "{values:?}");
             }
         }
     });
