@@ -144,7 +144,12 @@ impl Reports {
         let mut state = lock(&self.state);
         let own = std::thread::current().id();
         match state.errors.iter().position(|(thread, _)| *thread == own) {
-            Some(at) => Err(state.errors.remove(at).1),
+            // What its other launches reported is told with it: no later read is to blame.
+            Some(at) => {
+                let (_, error) = state.errors.remove(at);
+                state.errors.retain(|(thread, _)| *thread != own);
+                Err(error)
+            }
             None => Ok(()),
         }
     }
