@@ -164,11 +164,11 @@ impl Node {
     fn finish(&mut self) {
         let Node { op, ty, depth, tracked, open, edges, marks, .. } = self;
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
+        let below = Below::of(operands);
         let is_param = matches!(op, Op::Param(..));
-        *open = is_param || any_open(operands);
-        let passes = is_param || operands.iter().any(|o| o.is_tracked());
-        *tracked = passes && ty.dtype.is_float() && tracking();
-        *depth = longest(operands);
+        *open = is_param || below.open;
+        *tracked = (is_param || below.tracked) && ty.dtype.is_float() && tracking();
+        *depth = below.depth;
         if let Op::Copy(_) = op {
             *marks.get_mut() = KEPT;
         }
@@ -222,9 +222,10 @@ impl Node {
 
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
-        (node.tracked, node.depth) = (self.tracked, longest(&edges.operands));
+        let below = Below::of(&edges.operands);
+        (node.tracked, node.depth) = (self.tracked, below.depth);
         *node.marks.get_mut() = self.marks.load(Ordering::Relaxed) & KEPT;
-        node.open = matches!(node.op, Op::Param(..)) || any_open(&edges.operands);
+        node.open = matches!(node.op, Op::Param(..)) || below.open;
         *node.edges_mut() = edges;
         node.count();
         Arc::new(node)
@@ -366,15 +367,26 @@ impl Node {
     }
 }
 
-/// Length of the longest path down from a node of these operands; none only for sources.
-#[inline]
-fn longest(operands: &[Arc<Node>]) -> u32 {
-    operands.iter().map(|operand| operand.depth + 1).max().unwrap_or(0)
+/// What operands tell of their node, found in one pass over them.
+#[derive(Default)]
+struct Below {
+    /// Length of the longest path down from the node; 0 only for sources.
+    depth: u32,
+    /// Whether gradients look at an operand.
+    tracked: bool,
+    /// Whether a parameter of a body is below.
+    open: bool,
 }
 
-#[inline]
-fn any_open(operands: &[Arc<Node>]) -> bool {
-    operands.iter().any(|operand| operand.open)
+impl Below {
+    #[inline(always)]
+    fn of(operands: &[Arc<Node>]) -> Below {
+        operands.iter().fold(Below::default(), |below, operand| Below {
+            depth: below.depth.max(operand.depth + 1),
+            tracked: below.tracked | operand.is_tracked(),
+            open: below.open | operand.open,
+        })
+    }
 }
 
 /// Nodes that are let go of; few at a time unless a graph is wide.
