@@ -1,12 +1,12 @@
-//! What the README claims to be tested is tested: each row of the table of
-//! PyTorch's device tools names tests that exist.
+//! What `docs/coming-from-pytorch.md` claims to be tested is tested: each row of its table of
+//! device tools names tests that exist.
 
 use std::fs;
 use std::path::PathBuf;
 
 /// The names in backticks in the last column of the table under a heading, by row.
-fn named_tests(readme: &str, heading: &str) -> Vec<Vec<String>> {
-    let section = readme.split(heading).nth(1).expect("the heading");
+fn named_tests(page: &str, heading: &str) -> Vec<Vec<String>> {
+    let section = page.split(heading).nth(1).expect("the heading");
     let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let rows = rows.take_while(|line| line.starts_with('|'));
     let last = |row: &str| {
@@ -49,8 +49,8 @@ fn exists(path: &str) -> bool {
 
 #[test]
 fn each_row_of_pytorchs_device_tools_names_tests_that_exist() {
-    let readme = fs::read_to_string("README.md").expect("a README");
-    let rows = named_tests(&readme, "### PyTorch's device tools");
+    let page = fs::read_to_string("docs/coming-from-pytorch.md").expect("the page");
+    let rows = named_tests(&page, "## Device tools");
     assert!(rows.len() > 30, "{} rows", rows.len());
     assert!(rows.iter().all(|tests| !tests.is_empty()), "a row names no test");
     let missing: Vec<&String> = rows.iter().flatten().filter(|path| !exists(path)).collect();
