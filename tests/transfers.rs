@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use kiln::prelude::*;
 use kiln::runtime::cpu::CpuBackend;
-use kiln::schedule::Reason;
+use kiln::schedule::TransferReason;
 use kiln::{Context, Direction, Error, context, deny_sync, deny_transfers, with_context};
 
 #[path = "support/adapter.rs"]
@@ -36,7 +36,7 @@ fn on<const N: usize>(device: Device, dims: [usize; N]) -> Tensor {
 }
 
 /// The plan's transfers as direction, bytes, reason.
-fn transfers(tensors: &[&Tensor]) -> Vec<(Direction, u64, Reason)> {
+fn transfers(tensors: &[&Tensor]) -> Vec<(Direction, u64, TransferReason)> {
     let report = kiln::plan(tensors).expect("a plan");
     report.transfers().iter().map(|t| (t.direction, t.bytes, t.reason)).collect()
 }
@@ -64,7 +64,9 @@ fn a_transfer_is_listed_with_bytes_direction_and_line() {
             (Direction::ToHost, 40, OTHER, Device::cpu()),
         ];
         assert_eq!(found, expected, "{report}");
-        assert!(report.transfers().iter().all(|t| t.at.line() == line && t.reason == Reason::Asked));
+        assert!(
+            report.transfers().iter().all(|t| t.at.line() == line && t.reason == TransferReason::Requested)
+        );
         let values = runs_as_planned(&[&y]);
         assert_eq!(values[0], x.exp().sum(0).to_vec::<f32>().unwrap());
         let counters = context().counters();
@@ -91,7 +93,7 @@ fn a_round_trip_moves_nothing() {
 fn a_hop_between_is_left_out() {
     with_context(&machine(), || {
         let y = on(GPU, [100]).to(Device::cpu()).to(OTHER) * 2.0;
-        assert_eq!(transfers(&[&y]), [(Direction::BetweenDevices, 400, Reason::Raised)]);
+        assert_eq!(transfers(&[&y]), [(Direction::BetweenDevices, 400, TransferReason::Raised)]);
         runs_as_planned(&[&y]);
     });
 }
@@ -112,11 +114,11 @@ fn a_slice_or_a_cast_to_less_goes_first() {
     with_context(&machine(), || {
         let x = host([1000, 16]);
         let rows = x.to(GPU).i(10..12) * 2.0;
-        assert_eq!(transfers(&[&rows]), [(Direction::ToDevice, 2 * 16 * 4, Reason::Sunk)]);
+        assert_eq!(transfers(&[&rows]), [(Direction::ToDevice, 2 * 16 * 4, TransferReason::Sunk)]);
         let half = x.to(GPU).to_dtype(DType::F16) * 2.0;
-        assert_eq!(transfers(&[&half]), [(Direction::ToDevice, 1000 * 16 * 2, Reason::Sunk)]);
+        assert_eq!(transfers(&[&half]), [(Direction::ToDevice, 1000 * 16 * 2, TransferReason::Sunk)]);
         let both = x.to(GPU).t().i((3, ..)).to_dtype(DType::U8).to_dtype(DType::F32);
-        assert_eq!(transfers(&[&both]), [(Direction::ToDevice, 1000, Reason::Sunk)]);
+        assert_eq!(transfers(&[&both]), [(Direction::ToDevice, 1000, TransferReason::Sunk)]);
         let values = runs_as_planned(&[&rows, &half]);
         assert_eq!(values[0], (x.i(10..12) * 2.0).to_vec::<f32>().unwrap());
         assert_eq!(values[1], (x.to_dtype(DType::F16) * 2.0).to_dtype(DType::F32).to_vec::<f32>().unwrap());
@@ -129,11 +131,11 @@ fn the_whole_crosses_where_the_whole_is_read() {
         let x = host([1000, 16]);
         let there = x.to(GPU);
         let (row, all) = (there.i(3) + 1.0, there.sum(0));
-        assert_eq!(transfers(&[&row, &all]), [(Direction::ToDevice, 64000, Reason::Asked)]);
+        assert_eq!(transfers(&[&row, &all]), [(Direction::ToDevice, 64000, TransferReason::Requested)]);
         let (one, two) = (there.i(0..600) + 1.0, there.i(400..1000) * 2.0);
-        assert_eq!(transfers(&[&one, &two]), [(Direction::ToDevice, 64000, Reason::Asked)]);
+        assert_eq!(transfers(&[&one, &two]), [(Direction::ToDevice, 64000, TransferReason::Requested)]);
         let first = there.i(0..10) + 1.0;
-        assert_eq!(transfers(&[&first, &there]), [(Direction::ToDevice, 64000, Reason::Asked)]);
+        assert_eq!(transfers(&[&first, &there]), [(Direction::ToDevice, 64000, TransferReason::Requested)]);
         runs_as_planned(&[&one, &two, &row, &all]);
     });
 }
@@ -143,12 +145,12 @@ fn what_makes_it_larger_comes_after() {
     with_context(&machine(), || {
         let x = host([16]);
         let wide = x.expand([100, 16]).to(GPU) * 2.0;
-        assert_eq!(transfers(&[&wide]), [(Direction::ToDevice, 64, Reason::Raised)]);
+        assert_eq!(transfers(&[&wide]), [(Direction::ToDevice, 64, TransferReason::Raised)]);
         let padded = x.pad(&[8, 8], 1.5).to(GPU).exp();
-        assert_eq!(transfers(&[&padded]), [(Direction::ToDevice, 64, Reason::Raised)]);
+        assert_eq!(transfers(&[&padded]), [(Direction::ToDevice, 64, TransferReason::Raised)]);
         let bytes = Tensor::from_vec((0..100u8).collect(), [100], Device::cpu());
         let floats = bytes.to_dtype(DType::F32).to(GPU) / 255.0;
-        assert_eq!(transfers(&[&floats]), [(Direction::ToDevice, 100, Reason::Raised)]);
+        assert_eq!(transfers(&[&floats]), [(Direction::ToDevice, 100, TransferReason::Raised)]);
         let values = runs_as_planned(&[&wide, &padded, &floats]);
         assert_eq!(values[0], (x.expand([100, 16]) * 2.0).to_vec::<f32>().unwrap());
         assert_eq!(values[1], x.pad(&[8, 8], 1.5).exp().to_vec::<f32>().unwrap());
@@ -171,10 +173,10 @@ fn several_transfers_of_one_value_are_one() {
     with_context(&machine(), || {
         let x = host([64, 64]);
         let (same, again) = (x.to(GPU) + 1.0, x.to(GPU).sum(0));
-        assert_eq!(transfers(&[&same, &again]), [(Direction::ToDevice, 16384, Reason::Asked)]);
+        assert_eq!(transfers(&[&same, &again]), [(Direction::ToDevice, 16384, TransferReason::Requested)]);
         let (turned, top, all) = (x.t().to(GPU).exp(), x.i(0..32).to(GPU).exp(), x.to(GPU).exp());
         let expected = [turned.shape(), top.shape(), all.shape()];
-        assert_eq!(transfers(&[&turned, &top, &all]), [(Direction::ToDevice, 16384, Reason::Shared)]);
+        assert_eq!(transfers(&[&turned, &top, &all]), [(Direction::ToDevice, 16384, TransferReason::Shared)]);
         let values = runs_as_planned(&[&turned, &top, &all]);
         assert_eq!(values.iter().map(Vec::len).collect::<Vec<_>>(), expected.map(|shape| shape.numel()));
         assert_eq!(values[0], x.t().exp().to_vec::<f32>().unwrap());
@@ -247,7 +249,7 @@ fn pinned_memory_holds_the_same_and_is_sent_like_any() {
         assert!(pinned.pin_memory().unwrap().is_pinned(), "again changes nothing");
         assert_eq!(pinned.to_vec::<f32>().unwrap(), x.to_vec::<f32>().unwrap());
         let there = pinned.to(GPU) + 1.0;
-        assert_eq!(transfers(&[&there]), [(Direction::ToDevice, 400, Reason::Asked)]);
+        assert_eq!(transfers(&[&there]), [(Direction::ToDevice, 400, TransferReason::Requested)]);
         // Sending it waits for nothing.
         let guard = deny_sync();
         there.realize().unwrap();

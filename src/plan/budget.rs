@@ -12,7 +12,7 @@ use crate::plan::build::{Plan, cut, refit};
 use crate::plan::context::Context;
 use crate::plan::donate::LeafMemory;
 use crate::plan::report::{MemoryReport, needs};
-use crate::schedule::budget::taken;
+use crate::schedule::rematerialize::planned_bytes;
 
 /// The most memory that a plan may need at once: its inputs, its results and
 /// what is between ([`MemoryReport::peak`]), on one device or on each.
@@ -125,7 +125,7 @@ pub(crate) fn within(
     }
     // What steps may take: the budget without what is there in any case.
     let target = |excess: &Excess| {
-        let changeable = taken(&plan.schedule.memory, excess.device);
+        let changeable = planned_bytes(&plan.schedule.memory, excess.device);
         (excess.device, (excess.budget + changeable).saturating_sub(excess.needed))
     };
     let targets: Vec<(Device, u64)> = excesses.iter().map(target).collect();
@@ -194,7 +194,7 @@ fn meeting(
         let excesses = excesses(&needs(context, &chunks, collected));
         let unforeseen = |(device, target): &mut (Device, u64)| {
             let excess = excesses.iter().find(|excess| excess.device == *device);
-            let met = taken(&chunks.schedule.memory, *device) <= *target;
+            let met = planned_bytes(&chunks.schedule.memory, *device) <= *target;
             let more = excess.filter(|_| met).map_or(0, |excess| excess.needed - excess.budget);
             *target = target.saturating_sub(more);
             more > 0

@@ -16,7 +16,9 @@ use crate::plan::donate::LeafMemory;
 use crate::plan::key::{alike, body_key};
 use crate::runtime::{Backend, Capabilities, Program, Replay, null};
 use crate::schedule::memory::Params;
-use crate::schedule::{Action, Environment, Model, Schedule, Step, budget, chunk, schedule};
+use crate::schedule::{
+    Environment, PlanTemplate, Schedule, Step, StepAction, chunk, rematerialize, schedule,
+};
 
 /// A graph ready to run: steps with memory assigned, and programs once it runs.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl Plan {
     /// For each value of the plan's graph, the user's line that asked for it, in the graph
     /// that the plan was looked up with.
     pub(crate) fn lines(&self, collected: &Collected) -> Vec<Option<Span>> {
-        self.schedule.askers().iter().map(|asker| asker.map(|asker| collected.span(asker))).collect()
+        self.schedule.origins().iter().map(|asker| asker.map(|asker| collected.span(asker))).collect()
     }
 
     /// One of [`Plan::lines`], of a value that has memory of its own, arrives from another device or is
@@ -118,11 +120,11 @@ impl Plan {
     fn named(&self) -> Vec<(NodeId, NodeId)> {
         let Schedule { graph, steps, memory, .. } = &self.schedule;
         let results = memory.results.iter().map(|result| result.node);
-        let arrives = |step: &&Step| matches!(step.action, Action::Transfer { .. });
+        let arrives = |step: &&Step| matches!(step.action, StepAction::Transfer { .. });
         let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
         let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
         let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
-        let askers = self.schedule.askers();
+        let askers = self.schedule.origins();
         let mut named: Vec<_> = ids.filter_map(|id| Some((id, askers.get(id)?))).collect();
         named.sort_unstable();
         named.dedup();
@@ -139,7 +141,8 @@ impl Plan {
                 None => most.push((device, bytes)),
             };
             for step in &self.schedule.steps {
-                if let (Action::Launch(work), Ok(backend)) = (&step.action, context.backend(step.device)) {
+                if let (StepAction::Launch(work), Ok(backend)) = (&step.action, context.backend(step.device))
+                {
                     add(step.device, backend.scratch(work) as u64);
                 }
             }
@@ -211,7 +214,7 @@ pub(crate) fn build(
     name_dataless(&mut graph, collected.leaves().len());
     let plan = prepare(context, graph, &layouts(collected), memory, model, asked_later);
     let counter =
-        if plan.schedule.resized { &context.counts.plans_resized } else { &context.counts.plans_built };
+        if plan.schedule.from_template { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);
     plan
 }
@@ -262,9 +265,15 @@ fn prepare(
 ) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
     let LeafMemory { donated, shared } = memory;
-    let model = model.map(|plan| Model { schedule: &plan.schedule, alike: &alike });
-    let environment =
-        Environment { layouts, donated, shared, capabilities: &capabilities, model, asked_later };
+    let model = model.map(|plan| PlanTemplate { schedule: &plan.schedule, alike: &alike });
+    let environment = Environment {
+        layouts,
+        donated,
+        shared,
+        capabilities: &capabilities,
+        template: model,
+        retain_candidates: asked_later,
+    };
     with_bodies(context, schedule(graph, &environment))
 }
 
@@ -278,7 +287,7 @@ pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets
     let mut schedule = plan.schedule.clone();
     let mut from: Vec<usize> = (0..schedule.steps.len()).collect();
     for &(device, bytes) in targets {
-        let fitted = budget::fit(&schedule, &params, &several_in_place, device, bytes);
+        let fitted = rematerialize::fit(&schedule, &params, &several_in_place, device, bytes);
         from = fitted.from.iter().map(|&step| from[step]).collect();
         schedule = fitted.schedule;
     }
@@ -305,8 +314,8 @@ pub(crate) fn cut(
         donated: &memory.donated,
         shared: &memory.shared,
         capabilities: &capabilities,
-        model: None,
-        asked_later: &[],
+        template: None,
+        retain_candidates: &[],
     };
     let mut schedule = None;
     for &(device, bytes) in targets {
@@ -323,7 +332,7 @@ pub(crate) fn cut(
 fn with_bodies(context: &Context, schedule: Schedule) -> Plan {
     let mut bodies = HashMap::new();
     for (number, step) in schedule.steps.iter().enumerate() {
-        if let Action::Repeat(spec) = &step.action {
+        if let StepAction::Repeat(spec) = &step.action {
             bodies.insert(number, body_plan(context, spec));
         }
     }
@@ -360,9 +369,9 @@ fn uses_indices(op: &Op) -> bool {
 
 fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
     match &step.action {
-        Action::Transfer { .. } => Ok(Run::Transfer),
-        Action::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
-        Action::Launch(work) => {
+        StepAction::Transfer { .. } => Ok(Run::Transfer),
+        StepAction::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
+        StepAction::Launch(work) => {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
@@ -377,8 +386,8 @@ fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
 fn compile_side_by_side(context: &Context, steps: &[Step]) {
     let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_side_by_side());
     let launches = steps.iter().filter_map(|step| match &step.action {
-        Action::Launch(work) if suits(step.device) => Some((step.device, work)),
-        Action::Launch(_) | Action::Transfer { .. } | Action::Repeat(_) => None,
+        StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
+        StepAction::Launch(_) | StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
     });
     let works: Vec<(Device, &Arc<Work>)> = launches.collect::<HashSet<_>>().into_iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(works.len());

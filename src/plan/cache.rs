@@ -123,7 +123,7 @@ impl Specialisation {
             let (low, high) = (mine.min(theirs), mine.max(theirs));
             low == high || (low > 1 && high <= low.saturating_mul(MOST))
         };
-        !self.plan.schedule.resized && self.values.fixed_agree(values, near)
+        !self.plan.schedule.from_template && self.values.fixed_agree(values, near)
     }
 
     fn applies(&self, values: &Values) -> bool {

@@ -16,7 +16,7 @@ use crate::ir::NodeId;
 use crate::ir::collect::Collected;
 use crate::plan::build::Plan;
 use crate::plan::report::{PlanReport, bytes, of_plan};
-use crate::schedule::ByBody;
+use crate::schedule::Decomposed;
 
 /// Prints a plan that was just built.
 pub(crate) fn built(plan: &Arc<Plan>, collected: &Collected) {
@@ -67,8 +67,8 @@ fn refusals(report: &PlanReport) -> String {
 /// One line for each composite that a template could have computed.
 fn by_body(report: &PlanReport) -> String {
     let plans = report.plan.iter();
-    let line = |one: &ByBody| format!("by its body: {} {} ({}): {}\n", one.name, one.ty, one.at, one.why);
-    plans.flat_map(|plan| &plan.schedule.by_body).map(line).collect()
+    let line = |one: &Decomposed| format!("by its body: {} {} ({}): {}\n", one.name, one.ty, one.at, one.why);
+    plans.flat_map(|plan| &plan.schedule.decomposed).map(line).collect()
 }
 
 /// The time at which a launch starts, where launches are printed.

@@ -6,7 +6,7 @@ use crate::base::{Device, Error, Result, Span};
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
 use crate::plan::run::Line;
-use crate::schedule::Action;
+use crate::schedule::StepAction;
 
 thread_local! {
     static TRANSFERS: Scopes<()> = const { Scopes::new() };
@@ -51,7 +51,7 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
 pub(crate) fn may_transfer(plan: &Plan, line: Line<'_>) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
-        let Action::Transfer { from } = step.action else { continue };
+        let StepAction::Transfer { from } = step.action else { continue };
         let (output, to) = (step.outputs[0], step.device);
         let (ty, span) = (graph.ty(output), line(output).unwrap_or(graph.node(output).span));
         if from.is_meta() {

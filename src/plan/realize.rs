@@ -107,7 +107,7 @@ fn compute(wanted: &Wanted, cells: &Cells) -> Result<()> {
     for (node, value) in wanted.computed.iter().zip(&mut values) {
         node.set_value(value);
     }
-    for ((given, _), value) in plan.schedule.remembered.iter().zip(values) {
+    for ((given, _), value) in plan.schedule.retained.iter().zip(values) {
         let node = &wanted.collected.nodes[given.index()];
         // Another thread may be at it, or have it.
         if let Ok(_claims) = Node::claim(std::slice::from_ref(node)) {

@@ -18,8 +18,8 @@ use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
 use crate::plan::realize::{Prepared, prepare, want};
-use crate::schedule::class::{Class, class, read_operands};
-use crate::schedule::{Action, Reason, Step};
+use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
+use crate::schedule::{Step, StepAction, TransferReason};
 
 mod again;
 mod apart;
@@ -105,7 +105,7 @@ pub struct TransferReport {
     /// Which way.
     pub direction: Direction,
     /// Why these bytes, where others were written.
-    pub reason: Reason,
+    pub reason: TransferReason,
     /// How often: once, or once a trip of its repetition.
     pub times: u64,
     /// The user's line that asked for it.
@@ -249,22 +249,26 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
     let graph = &plan.schedule.graph;
     for (number, step) in plan.schedule.steps.iter().enumerate() {
         match &step.action {
-            Action::Launch(work) => {
+            StepAction::Launch(work) => {
                 report.kernels.push(kernel_report(graph, step, work, spans, launches));
             }
-            Action::Transfer { from } => {
+            StepAction::Transfer { from } => {
                 let output = step.outputs[0];
                 report.transfers.push(TransferReport {
                     bytes: graph.ty(output).bytes() as u64,
                     from: *from,
                     to: step.device,
                     direction: Direction::of(*from, step.device),
-                    reason: plan.schedule.transfers.get(&output).map_or(Reason::Asked, |moved| moved.reason),
+                    reason: plan
+                        .schedule
+                        .transfers
+                        .get(&output)
+                        .map_or(TransferReason::Requested, |moved| moved.reason),
                     times: launches,
                     at: spans[output.index()],
                 });
             }
-            Action::Repeat(spec) => {
+            StepAction::Repeat(spec) => {
                 let body = &plan.bodies[&number];
                 let lines: Vec<Span> = body.schedule.graph.nodes.iter().map(|node| node.span).collect();
                 add_steps(report, body, &lines, launches.saturating_mul(spec.trips as u64));
@@ -275,7 +279,7 @@ fn add_steps(report: &mut PlanReport, plan: &Plan, spans: &[Span], launches: u64
 
 /// Transfers of the graph as it was built that no step of the plan makes.
 fn dropped_transfers(plan: &Plan, built: &Graph) -> Vec<DroppedTransfer> {
-    let made: HashSet<NodeId> = plan.schedule.transfers.values().map(|moved| moved.asked).collect();
+    let made: HashSet<NodeId> = plan.schedule.transfers.values().map(|moved| moved.requested).collect();
     let transfer = |id: NodeId| {
         let node = built.node(id);
         let Op::Copy(to) = node.op else { return None };
@@ -329,7 +333,7 @@ fn recomputed(plan: &Plan, spans: &[Span]) -> Vec<Recomputed> {
     let worth_naming = |id: &NodeId| {
         times[id.index()] > 1
             && graph.ty(*id).shape.numel() > 1
-            && matches!(class(graph.node(*id), true), Class::Pointwise | Class::Structural)
+            && matches!(fusion_class(graph.node(*id), true), FusionClass::Pointwise | FusionClass::Structural)
     };
     let report = |id: NodeId| Recomputed {
         name: graph.node(id).op.name(),

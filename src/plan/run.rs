@@ -13,7 +13,7 @@ use crate::plan::debug;
 use crate::plan::transfer::{CHUNK, fetch, transfer};
 use crate::runtime::label::{self, Label};
 use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program};
-use crate::schedule::{Action, Place, Step, result_number};
+use crate::schedule::{Location, Step, StepAction, result_number};
 
 /// The user's line behind a node of the plan's graph, if there is one.
 pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
@@ -39,7 +39,7 @@ pub(crate) fn run(
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
     done?;
-    let remembered = plan.schedule.remembered.iter().map(|(_, id)| id);
+    let remembered = plan.schedule.retained.iter().map(|(_, id)| id);
     let outputs = plan.schedule.graph.outputs.iter().chain(remembered);
     Ok(outputs.map(|&output| execution.leaf(output)).collect())
 }
@@ -145,14 +145,14 @@ impl<'a> Execution<'a> {
             Leaf { buffer: buffer.clone(), layout }
         };
         match self.place(id) {
-            Place::Param(number) => self.leaves[number as usize].clone(),
-            Place::Result(number, start) => at(&self.results[number as usize], start),
-            Place::Arena(start) => at(&self.arenas[&graph.ty(id).device], start),
+            Location::Param(number) => self.leaves[number as usize].clone(),
+            Location::Result(number, start) => at(&self.results[number as usize], start),
+            Location::Arena(start) => at(&self.arenas[&graph.ty(id).device], start),
         }
     }
 
-    fn place(&self, id: NodeId) -> Place {
-        match self.plan.schedule.memory.places.get(&id) {
+    fn place(&self, id: NodeId) -> Location {
+        match self.plan.schedule.memory.locations.get(&id) {
             Some(&place) => place,
             None => panic!("{id:?} has no memory in\n{:?}", self.plan.schedule.graph),
         }
@@ -161,14 +161,14 @@ impl<'a> Execution<'a> {
     fn binding(&self, id: NodeId) -> Binding<'_> {
         let graph = &self.plan.schedule.graph;
         match self.place(id) {
-            Place::Param(number) => {
+            Location::Param(number) => {
                 let leaf = &self.leaves[number as usize];
                 let ty = graph.ty(id);
                 let offset = leaf.layout.lowest(&ty.shape) as usize * ty.dtype.size();
                 Binding { buffer: &leaf.buffer, offset }
             }
-            Place::Result(number, offset) => Binding { buffer: &self.results[number as usize], offset },
-            Place::Arena(offset) => Binding { buffer: &self.arenas[&graph.ty(id).device], offset },
+            Location::Result(number, offset) => Binding { buffer: &self.results[number as usize], offset },
+            Location::Arena(offset) => Binding { buffer: &self.arenas[&graph.ty(id).device], offset },
         }
     }
 
@@ -292,10 +292,10 @@ impl<'a> Execution<'a> {
     /// the host, few enough bytes to be read at once.
     fn fetched_together(&self, number: usize) -> usize {
         let steps = &self.plan.schedule.steps[number..];
-        let Action::Transfer { from: first } = steps[0].action else { return 0 };
+        let StepAction::Transfer { from: first } = steps[0].action else { return 0 };
         let mut bytes = 0;
         let fits = |step: &&Step| {
-            let Action::Transfer { from } = step.action else { return false };
+            let StepAction::Transfer { from } = step.action else { return false };
             let ty = self.plan.schedule.graph.ty(step.inputs[0]);
             bytes += ty.bytes();
             let crosses = from == first && from != Device::cpu() && step.device == Device::cpu();
@@ -377,7 +377,7 @@ impl<'a> Execution<'a> {
 
 /// The values that come from the host, whole.
 fn arriving(plan: &Plan) -> HashSet<NodeId> {
-    let host = |step: &&Step| matches!(step.action, Action::Transfer { from } if from == Device::cpu());
+    let host = |step: &&Step| matches!(step.action, StepAction::Transfer { from } if from == Device::cpu());
     plan.schedule.steps.iter().filter(host).map(|step| step.outputs[0]).collect()
 }
 

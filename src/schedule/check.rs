@@ -7,8 +7,8 @@ use std::ops::Range;
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
 use crate::kernel::{Expr, Kernel, Store};
-use crate::schedule::class::{Class, class, read_operands};
-use crate::schedule::memory::{ALIGN, Memory, Params, Place};
+use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
+use crate::schedule::memory::{ALIGN, Location, MemoryPlan, Params};
 use crate::schedule::order::Step;
 
 #[cfg(test)]
@@ -47,14 +47,14 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
     for output in results.filter(|&&output| !available(&written, output)) {
         wrong.push(format!("the result {output:?} is never written"));
     }
-    wrong.extend(hasty(graph, steps));
+    wrong.extend(violated_control_dependencies(graph, steps));
     wrong
 }
 
 /// Steps that run before what they wait for ([`Op::After`]): what lies above a
 /// gate, down to values that other steps compute, may be computed once the
 /// step of the gate's second operand is through.
-fn hasty(graph: &Graph, steps: &[Step]) -> Vec<String> {
+fn violated_control_dependencies(graph: &Graph, steps: &[Step]) -> Vec<String> {
     let mut step_of: Vec<Option<usize>> = vec![None; graph.nodes.len()];
     for (now, step) in steps.iter().enumerate() {
         step.members.iter().for_each(|member| step_of[member.index()] = Some(now));
@@ -100,8 +100,10 @@ fn reads_below(graph: &Graph, step: &Step) -> impl Iterator<Item = NodeId> {
             }
             let node = graph.node(operand);
             let same_device = node.operands.iter().all(|&below| graph.ty(below).device == node.ty.device);
-            if matches!(class(node, same_device), Class::Input | Class::Scatter | Class::Opaque | Class::Pack)
-            {
+            if matches!(
+                fusion_class(node, same_device),
+                FusionClass::Input | FusionClass::Scatter | FusionClass::Opaque | FusionClass::Pack
+            ) {
                 missing.push(operand);
             } else {
                 pending.push(operand);
@@ -127,7 +129,7 @@ fn binds(graph: &Graph, kernel: &Kernel, step: &Step) -> bool {
 
 /// A piece of memory that no other overlaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
+enum MemoryBlock {
     Arena(Device),
     Result(u32),
     Param(u32),
@@ -135,13 +137,13 @@ enum Block {
 
 /// The bytes that a value occupies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Region {
-    block: Block,
+struct MemoryRange {
+    block: MemoryBlock,
     bytes: Range<usize>,
 }
 
-impl Region {
-    fn overlaps(&self, other: &Region) -> bool {
+impl MemoryRange {
+    fn overlaps(&self, other: &MemoryRange) -> bool {
         let (start, end) = (self.bytes.start.max(other.bytes.start), self.bytes.end.min(other.bytes.end));
         self.block == other.block && start < end
     }
@@ -150,11 +152,11 @@ impl Region {
 /// Checks that no step overwrites a value that is needed later, by replaying
 /// the steps on a map of bytes, and that every value fits where it is.
 /// Gives every violation.
-pub fn check_memory(graph: &Graph, steps: &[Step], memory: &Memory, params: &Params<'_>) -> Vec<String> {
-    let mut wrong = apart(graph, memory, params);
+pub fn check_memory(graph: &Graph, steps: &[Step], memory: &MemoryPlan, params: &Params<'_>) -> Vec<String> {
+    let mut wrong = misplaced_in_packs(graph, memory, params);
     let last = last_reads(graph, steps);
     let given = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Param(..)));
-    let mut alive: HashMap<NodeId, Region> =
+    let mut alive: HashMap<NodeId, MemoryRange> =
         given.filter_map(|id| Some((id, region(graph, memory, params, id)?))).collect();
     for (now, step) in steps.iter().enumerate() {
         let read = step.inputs.iter().flat_map(|input| graph.pieces(input));
@@ -200,22 +202,22 @@ fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
 }
 
 /// Where a value lies; a donated parameter's memory is the parameter's.
-fn region(graph: &Graph, memory: &Memory, params: &Params<'_>, id: NodeId) -> Option<Region> {
+fn region(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>, id: NodeId) -> Option<MemoryRange> {
     let ty = graph.ty(id);
-    let (block, start) = match *memory.places.get(&id)? {
+    let (block, start) = match *memory.locations.get(&id)? {
         // Where a view is in memory that others share is not known here.
-        Place::Param(number) => (Block::Param((params.first_with)(number)), 0),
-        Place::Arena(offset) => (Block::Arena(ty.device), offset),
-        Place::Result(number, start) => match memory.results.get(number as usize)?.donated {
-            Some(param) => (Block::Param((params.first_with)(param)), start),
-            None => (Block::Result(number), start),
+        Location::Param(number) => (MemoryBlock::Param((params.first_with)(number)), 0),
+        Location::Arena(offset) => (MemoryBlock::Arena(ty.device), offset),
+        Location::Result(number, start) => match memory.results.get(number as usize)?.donated {
+            Some(param) => (MemoryBlock::Param((params.first_with)(param)), start),
+            None => (MemoryBlock::Result(number), start),
         },
     };
-    Some(Region { block, bytes: start..start + ty.bytes() })
+    Some(MemoryRange { block, bytes: start..start + ty.bytes() })
 }
 
 /// Packs whose values are not where they say.
-fn apart(graph: &Graph, memory: &Memory, params: &Params<'_>) -> Vec<String> {
+fn misplaced_in_packs(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for pack in graph.ids() {
         let node = graph.node(pack);
@@ -249,9 +251,9 @@ fn in_pack(graph: &Graph, id: NodeId) -> bool {
 /// What is wrong with a value's place by itself.
 fn misplaced(
     graph: &Graph,
-    memory: &Memory,
+    memory: &MemoryPlan,
     id: NodeId,
-    region: &Region,
+    region: &MemoryRange,
     params: &Params<'_>,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -259,14 +261,14 @@ fn misplaced(
         wrong.push(format!("{id:?} starts at {}, not at a multiple of {ALIGN}", region.bytes.start));
     }
     let size = match region.block {
-        Block::Arena(device) => {
+        MemoryBlock::Arena(device) => {
             memory.arenas.iter().find(|arena| arena.0 == device).map_or(0, |arena| arena.1)
         }
-        Block::Result(number) => memory.results[number as usize].bytes,
-        Block::Param(_) => {
+        MemoryBlock::Result(number) => memory.results[number as usize].bytes,
+        MemoryBlock::Param(_) => {
             let given =
-                |place: &Place| if let Place::Result(n, _) = place { Some(*n as usize) } else { None };
-            let number = memory.places.get(&id).and_then(given).and_then(|n| memory.results[n].donated);
+                |place: &Location| if let Location::Result(n, _) = place { Some(*n as usize) } else { None };
+            let number = memory.locations.get(&id).and_then(given).and_then(|n| memory.results[n].donated);
             let number = number.unwrap_or_else(|| panic!("{id:?} is over a parameter that nobody gave"));
             if !(params.donated)(number) {
                 wrong.push(format!("{id:?} is written over parameter {number}, which is not donated"));

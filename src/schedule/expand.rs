@@ -17,7 +17,7 @@ use crate::runtime::Capabilities;
 
 /// A composite that is computed by its body on a device with a template for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ByBody {
+pub struct Decomposed {
     /// The composite's name.
     pub name: &'static str,
     /// What it gives.
@@ -36,7 +36,7 @@ pub struct Expanded {
     /// From numbers in the graph given to numbers in this one.
     pub map: Vec<NodeId>,
     /// The composites that templates could have run.
-    pub by_body: Vec<ByBody>,
+    pub decomposed: Vec<Decomposed>,
 }
 
 /// What each device can do.
@@ -47,7 +47,7 @@ type Devices<'a> = &'a dyn Fn(Device) -> Capabilities;
 /// expanded in turn.
 pub fn expand(graph: Graph, capabilities: Devices<'_>) -> Expanded {
     let map = graph.ids().collect();
-    let mut expanded = Expanded { graph, map, by_body: Vec::new() };
+    let mut expanded = Expanded { graph, map, decomposed: Vec::new() };
     while let Some(bodies) = composites(&expanded.graph, |id| verdict(&expanded.graph, id, capabilities)) {
         expanded.replace(&bodies);
     }
@@ -96,34 +96,34 @@ impl Expanded {
     fn replace(&mut self, bodies: &Bodies) {
         for (&id, why) in bodies {
             let node = self.graph.node(id);
-            self.by_body.extend(why.map(|why| ByBody {
+            self.decomposed.extend(why.map(|why| Decomposed {
                 name: node.op.name(),
                 ty: node.ty.clone(),
                 at: node.span,
                 why,
             }));
         }
-        let Once { graph, map, .. } = expand_once(&self.graph, |id| bodies.contains_key(&id));
+        let Expansion { graph, map, .. } = expand_once(&self.graph, |id| bodies.contains_key(&id));
         self.map.iter_mut().for_each(|id| *id = map[id.index()]);
         self.graph = graph;
     }
 }
 
 /// Composites replaced by bodies, as they are.
-struct Once {
+struct Expansion {
     graph: Graph,
     map: Vec<NodeId>,
     /// The new nodes of each composite's body.
     spliced: HashMap<NodeId, Range<u32>>,
 }
 
-fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Once {
-    type Key = (usize, SmallVec<[NodeId; 3]>);
+fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Expansion {
+    type BodyKey = (usize, SmallVec<[NodeId; 3]>);
     let mut expanded = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
     let mut spliced = HashMap::new();
     // Several results of one composite share one copy of its body.
-    let mut bodies: HashMap<Key, (Vec<NodeId>, Range<u32>)> = HashMap::new();
+    let mut bodies: HashMap<BodyKey, (Vec<NodeId>, Range<u32>)> = HashMap::new();
     for (node, old) in graph.nodes.iter().zip(graph.ids()) {
         let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| map[o.index()]).collect();
         let id = match &node.op {
@@ -142,13 +142,13 @@ fn expand_once(graph: &Graph, replaced: impl Fn(NodeId) -> bool) -> Once {
         map.push(id);
     }
     expanded.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    Once { graph: expanded, map, spliced }
+    Expansion { graph: expanded, map, spliced }
 }
 
 /// Those of some attentions of which something else, no template, reads a part: a
 /// gradient by its body computes the scores, and the attention's body would share them.
 fn shared(graph: &Graph, kept: &[NodeId]) -> HashSet<NodeId> {
-    let Once { graph: whole, map, spliced } = expand_once(graph, |id| kept.contains(&id));
+    let Expansion { graph: whole, map, spliced } = expand_once(graph, |id| kept.contains(&id));
     let (simple, now) = simplify(&whole);
     let present = |id: NodeId| Some(now[id.index()]).filter(|id| *id != DROPPED);
     let results: HashSet<NodeId> = kept.iter().filter_map(|id| present(map[id.index()])).collect();

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Expr, Kernel, Store};
-use crate::schedule::alive::Alive;
+use crate::schedule::live_intervals::LiveIntervals;
 use crate::schedule::order::Step;
 
 /// Every storage starts at a multiple of this many bytes.
@@ -21,7 +21,7 @@ pub const ALIGN: usize = 256;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The n-th parameter's memory.
     Param(u32),
     /// The n-th result buffer, from this byte.
@@ -30,13 +30,13 @@ pub enum Place {
     Arena(usize),
 }
 
-impl Place {
+impl Location {
     /// So many bytes further.
-    fn advanced(self, bytes: usize) -> Place {
+    fn advanced(self, bytes: usize) -> Location {
         match self {
-            Place::Param(number) => Place::Param(number),
-            Place::Result(number, start) => Place::Result(number, start + bytes),
-            Place::Arena(start) => Place::Arena(start + bytes),
+            Location::Param(number) => Location::Param(number),
+            Location::Result(number, start) => Location::Result(number, start + bytes),
+            Location::Arena(start) => Location::Arena(start + bytes),
         }
     }
 }
@@ -56,9 +56,9 @@ pub struct ResultBuffer {
 
 /// The memory plan.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct MemoryPlan {
     /// Where each stored value is.
-    pub places: HashMap<NodeId, Place>,
+    pub locations: HashMap<NodeId, Location>,
     /// The result buffers, by number.
     pub results: Vec<ResultBuffer>,
     /// Bytes of each device's arena.
@@ -105,17 +105,17 @@ pub fn plan(
     steps: &[Step],
     params: &Params<'_>,
     several_in_place: &dyn Fn(Device) -> bool,
-) -> Memory {
+) -> MemoryPlan {
     let last_uses = last_uses(graph, steps);
     let results = graph.results();
     let packed = packed(graph);
-    let views = views(graph, params);
+    let views = views_by_memory(graph, params);
     // Overwriting a parameter is safe only once nothing can fail any more:
     // after an error, the graph must still compute the same.
     let safe_from = steps.iter().rposition(fallible).map_or(0, |last| last + 1);
     let mut storages = Storages::default();
     for (now, step) in steps.iter().enumerate() {
-        let mut taken: Vec<Source> = Vec::new();
+        let mut taken: Vec<ReusedMemory> = Vec::new();
         let several = several_in_place(step.device);
         for &output in &step.outputs {
             let fresh = |node: NodeId| Storage {
@@ -136,7 +136,8 @@ pub fn plan(
             let donated = |param: u32| results[output.index()] && now >= safe_from && (params.donated)(param);
             let params = Params { donated: &donated, ..*params };
             let (last_uses, views, packed, taken_now) = (&last_uses, &views, &packed, &taken[..]);
-            let look = Look { graph, step, now, last_uses, params, views, packed, several, taken: taken_now };
+            let look =
+                ReuseQuery { graph, step, now, last_uses, params, views, packed, several, taken: taken_now };
             let found = look.shared(output, &storages);
             taken.extend(found);
             storages.put(output, fresh(output), found);
@@ -161,14 +162,14 @@ impl Storages {
     }
 
     /// An output in what it takes over, or in memory of its own.
-    fn put(&mut self, output: NodeId, fresh: Storage, found: Option<Source>) {
+    fn put(&mut self, output: NodeId, fresh: Storage, found: Option<ReusedMemory>) {
         let number = match found {
-            Some(Source::Storage(number)) => {
+            Some(ReusedMemory::Storage(number)) => {
                 self.all[number].newest_last = 0;
-                self.all[number].hold(fresh);
+                self.all[number].add(fresh);
                 number
             }
-            Some(Source::Param(param)) => self.open(Storage { donated: Some(param), ..fresh }),
+            Some(ReusedMemory::Param(param)) => self.open(Storage { donated: Some(param), ..fresh }),
             None => self.open(fresh),
         };
         self.of.insert(output, number);
@@ -180,7 +181,7 @@ impl Storages {
             Some(&number) => number,
             None => self.open(whole()),
         };
-        self.all[number].hold(fresh);
+        self.all[number].add(fresh);
         self.of.insert(pack, number);
         self.of.insert(output, number);
     }
@@ -188,7 +189,7 @@ impl Storages {
 
 impl Storage {
     /// Holds another value too.
-    fn hold(&mut self, other: Storage) {
+    fn add(&mut self, other: Storage) {
         self.nodes.extend(other.nodes);
         self.last = self.last.max(other.last);
         self.newest_last = self.newest_last.max(other.newest_last);
@@ -197,7 +198,7 @@ impl Storage {
 }
 
 /// The parameters in one memory, by the first of them.
-fn views(graph: &Graph, params: &Params<'_>) -> HashMap<u32, Vec<(u32, NodeId)>> {
+fn views_by_memory(graph: &Graph, params: &Params<'_>) -> HashMap<u32, Vec<(u32, NodeId)>> {
     let mut views: HashMap<u32, Vec<(u32, NodeId)>> = HashMap::new();
     for id in graph.ids() {
         if let Op::Param(number, _) = graph.node(id).op {
@@ -208,7 +209,7 @@ fn views(graph: &Graph, params: &Params<'_>) -> HashMap<u32, Vec<(u32, NodeId)>>
 }
 
 /// Where a value is within a pack.
-struct Part {
+struct PackSlice {
     pack: NodeId,
     /// In bytes.
     start: usize,
@@ -216,16 +217,16 @@ struct Part {
 
 /// The values that are computed within packs. A scatter's base is where the
 /// scatter is.
-fn packed(graph: &Graph) -> HashMap<NodeId, Part> {
-    let mut packed: HashMap<NodeId, Part> = HashMap::new();
+fn packed(graph: &Graph) -> HashMap<NodeId, PackSlice> {
+    let mut packed: HashMap<NodeId, PackSlice> = HashMap::new();
     for pack in graph.ids().rev() {
         let node = graph.node(pack);
         if let Op::Pack(packing) = &node.op {
             for (&operand, start) in node.operands.iter().zip(&packing.starts) {
-                packed.insert(operand, Part { pack, start: start * node.ty.dtype.size() });
+                packed.insert(operand, PackSlice { pack, start: start * node.ty.dtype.size() });
             }
-        } else if let (Op::Scatter(..), Some(&Part { pack, start })) = (&node.op, packed.get(&pack)) {
-            packed.insert(node.operands[0], Part { pack, start });
+        } else if let (Op::Scatter(..), Some(&PackSlice { pack, start })) = (&node.op, packed.get(&pack)) {
+            packed.insert(node.operands[0], PackSlice { pack, start });
         }
     }
     packed
@@ -257,13 +258,13 @@ pub(super) fn fallible(step: &Step) -> bool {
 
 /// Memory that an output takes over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum ReusedMemory {
     Storage(usize),
     Param(u32),
 }
 
 /// Where an output of a step could go.
-struct Look<'a> {
+struct ReuseQuery<'a> {
     graph: &'a Graph,
     step: &'a Step,
     now: usize,
@@ -271,20 +272,20 @@ struct Look<'a> {
     /// Which parameters the output may take over.
     params: Params<'a>,
     views: &'a HashMap<u32, Vec<(u32, NodeId)>>,
-    packed: &'a HashMap<NodeId, Part>,
+    packed: &'a HashMap<NodeId, PackSlice>,
     /// Whether kernels with several outputs may write over inputs.
     several: bool,
     /// What the step's other outputs take over.
-    taken: &'a [Source],
+    taken: &'a [ReusedMemory],
 }
 
-impl Look<'_> {
+impl ReuseQuery<'_> {
     /// Memory that an output takes over from an input of the same step.
-    fn shared(&self, output: NodeId, storages: &Storages) -> Option<Source> {
+    fn shared(&self, output: NodeId, storages: &Storages) -> Option<ReusedMemory> {
         let kernel = self.step.kernel()?;
         if kernel.scatter.is_some() {
             let base = self.graph.node(output).operands[0];
-            return storages.of.get(&base).map(|&number| Source::Storage(number));
+            return storages.of.get(&base).map(|&number| ReusedMemory::Storage(number));
         }
         let number = self.step.outputs.iter().position(|&id| id == output)?;
         let store = &kernel.stores[number];
@@ -307,24 +308,24 @@ impl Look<'_> {
                 return None;
             }
             let source = if let Op::Param(param, _) = self.graph.node(*input).op {
-                self.gives(param).then_some(Source::Param(param))
+                self.is_donated(param).then_some(ReusedMemory::Param(param))
             } else {
                 // A storage that another, still living value shares stays as it is.
                 let own = |number: &&usize| {
                     let storage = &storages.all[**number];
                     storage.newest_last == self.now && !storage.result
                 };
-                storages.of.get(input).filter(own).map(|&number| Source::Storage(number))
+                storages.of.get(input).filter(own).map(|&number| ReusedMemory::Storage(number))
             };
             source.filter(|source| !self.taken.contains(source))
         })
     }
 }
 
-impl Look<'_> {
+impl ReuseQuery<'_> {
     /// Whether a parameter's memory may be overwritten now: no other view of
     /// it is read from this step on.
-    fn gives(&self, param: u32) -> bool {
+    fn is_donated(&self, param: u32) -> bool {
         let mut others = self.views[&(self.params.first_with)(param)].iter().filter(|view| view.0 != param);
         (self.params.donated)(param) && others.all(|(_, id)| self.last_uses[id.index()] < self.now)
     }
@@ -358,11 +359,11 @@ fn one_owner_per_param(storages: &mut [Storage]) {
     }
 }
 
-fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Part>) -> Memory {
-    let mut memory = Memory::default();
+fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, PackSlice>) -> MemoryPlan {
+    let mut memory = MemoryPlan::default();
     let mut arena: Vec<usize> = (0..storages.len()).filter(|&i| !storages[i].result).collect();
     arena.sort_by_key(|&i| (std::cmp::Reverse(storages[i].bytes), storages[i].first));
-    let mut placed = Alive::new(storages.iter().map(|storage| storage.last + 1).max().unwrap_or(0));
+    let mut placed = LiveIntervals::new(storages.iter().map(|storage| storage.last + 1).max().unwrap_or(0));
     for number in arena {
         storages[number].offset = lowest_gap(&storages, &placed, number);
         placed.insert(number, storages[number].first, storages[number].last);
@@ -378,16 +379,16 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
             let whole = |node: &&NodeId| !packed.contains_key(node);
             let node = *storage.nodes.iter().rev().find(whole).unwrap_or(&storage.nodes[0]);
             memory.results.push(ResultBuffer { node, device, bytes, donated: storage.donated });
-            Place::Result(memory.results.len() as u32 - 1, 0)
+            Location::Result(memory.results.len() as u32 - 1, 0)
         } else {
-            Place::Arena(storage.offset)
+            Location::Arena(storage.offset)
         };
         let within = |node: &NodeId| packed.get(node).map_or(0, |part| part.start);
-        memory.places.extend(storage.nodes.iter().map(|node| (*node, place.advanced(within(node)))));
+        memory.locations.extend(storage.nodes.iter().map(|node| (*node, place.advanced(within(node)))));
     }
     for id in graph.ids() {
         if let Op::Param(number, _) = graph.node(id).op {
-            memory.places.insert(id, Place::Param(number));
+            memory.locations.insert(id, Location::Param(number));
         }
     }
     memory.storages = storages.into_iter().filter(|storage| !storage.result).collect();
@@ -395,10 +396,10 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
 }
 
 /// The lowest offset where a storage fits beside those alive at the same time.
-fn lowest_gap(storages: &[Storage], placed: &Alive, number: usize) -> usize {
+fn lowest_gap(storages: &[Storage], placed: &LiveIntervals, number: usize) -> usize {
     let new = &storages[number];
     let mut busy: Vec<(usize, usize)> = placed
-        .during(new.first, new.last)
+        .overlapping(new.first, new.last)
         .map(|i| &storages[i])
         .filter(|other| other.device == new.device)
         .map(|s| (s.offset, s.offset + s.bytes.next_multiple_of(ALIGN)))

@@ -3,22 +3,21 @@
 //! [`schedule`] is the list of passes. Each clever one has a simple checker
 //! in [`check`], which runs in debug builds.
 
-mod alive;
-pub mod budget;
 pub mod check;
 pub mod chunk;
-pub mod class;
+mod control_dependency;
+pub mod copy_insertion;
 pub mod expand;
-pub mod floor;
 pub mod fuse;
+pub mod fusion_class;
+mod list_scheduling;
+mod live_intervals;
 pub mod memory;
 pub mod order;
-pub mod place;
-mod remember;
-pub mod resize;
-mod sequence;
+pub mod plan_reuse;
+pub mod rematerialize;
+mod retain;
 pub mod transfer;
-mod wait;
 
 use std::collections::HashMap;
 
@@ -27,12 +26,12 @@ use crate::ir::rewrite::{Renumbering, share_kinds};
 use crate::ir::{Graph, Layout, NodeId};
 use crate::runtime::Capabilities;
 
-pub use expand::ByBody;
+pub use expand::Decomposed;
 pub use fuse::Refusal;
-pub use memory::{Memory, Place};
-pub use order::{Action, Step, result_number};
-pub use resize::Model;
-pub use transfer::{Moved, Reason};
+pub use memory::{Location, MemoryPlan};
+pub use order::{Step, StepAction, result_number};
+pub use plan_reuse::PlanTemplate;
+pub use transfer::{TransferOrigin, TransferReason};
 
 /// What scheduling needs to know besides the graph.
 pub struct Environment<'a> {
@@ -46,9 +45,9 @@ pub struct Environment<'a> {
     /// What each device can do.
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,
     /// A schedule for other sizes, to take its decisions where that can be.
-    pub model: Option<Model<'a>>,
+    pub template: Option<PlanTemplate<'a>>,
     /// Nodes of the graph that gradients may ask for later.
-    pub asked_later: &'a [NodeId],
+    pub retain_candidates: &'a [NodeId],
 }
 
 /// A graph turned into steps.
@@ -59,32 +58,32 @@ pub struct Schedule {
     /// What to do, in order.
     pub steps: Vec<Step>,
     /// Where values are.
-    pub memory: Memory,
-    /// The transfers, by the value that arrives. `asked` is a node of the
+    pub memory: MemoryPlan,
+    /// The transfers, by the value that arrives. `requested` is a node of the
     /// graph given.
-    pub transfers: HashMap<NodeId, Moved>,
+    pub transfers: HashMap<NodeId, TransferOrigin>,
     /// Why things were not fused.
     pub refusals: Vec<Refusal>,
     /// Composites computed by their bodies where there is a template.
-    pub by_body: Vec<ByBody>,
+    pub decomposed: Vec<Decomposed>,
     /// For each node of the graph given, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Renumbering,
     /// Whether the partition and the order are a model's.
-    pub resized: bool,
+    pub from_template: bool,
     /// Of each value computed again to fit a budget, the value as it was
     /// computed first.
-    pub again: HashMap<NodeId, NodeId>,
+    pub recomputed: HashMap<NodeId, NodeId>,
     /// Of each value that is computed in chunks to fit a budget, by the nodes of
     /// the chunks.
-    pub parts: HashMap<NodeId, Part>,
+    pub chunks: HashMap<NodeId, ChunkOrigin>,
     /// Nodes of the graph given whose values are kept for gradients, and the nodes that have them.
-    pub remembered: Vec<(NodeId, NodeId)>,
+    pub retained: Vec<(NodeId, NodeId)>,
 }
 
 /// What a node of a chunk is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ChunkOrigin {
     /// The node of the graph given; of what is in a composite's body, the composite.
     pub given: NodeId,
     /// Which of the values that are made for it.
@@ -103,35 +102,37 @@ pub struct Part {
 /// 8. `remember`: what a loss leaves for its gradients.
 /// 9. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
-    let expand::Expanded { graph, map: expanded, by_body } = expand::expand(graph, environment.capabilities);
+    let expand::Expanded { graph, map: expanded, decomposed: by_body } =
+        expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
     let mut maps = vec![expanded, simplified];
     let mut transfers = HashMap::new();
     let graph = if transfer::has_any(&graph) {
-        let (graph, kept) = move_less(&graph, environment, &mut maps);
+        let (graph, kept) = place_transfers(&graph, environment, &mut maps);
         transfers = kept;
         graph
     } else {
         graph
     };
-    let (graph, placed) = place::place(&graph, environment.layouts);
-    let transfers = transfers.into_iter().map(|(id, moved): (NodeId, Moved)| (placed[id.index()], moved));
+    let (graph, placed) = copy_insertion::insert_copies(&graph, environment.layouts);
+    let transfers =
+        transfers.into_iter().map(|(id, moved): (NodeId, TransferOrigin)| (placed[id.index()], moved));
     let transfers = transfers.collect();
     maps.push(placed);
-    let map = follow(&maps);
+    let map = compose(&maps);
     let donated = |param: u32| environment.donated.get(param as usize).copied().unwrap_or(false);
     let first_with = |param: u32| environment.shared.get(param as usize).copied().unwrap_or(param);
     let params = memory::Params { donated: &donated, first_with: &first_with };
-    let model = environment.model.as_ref();
+    let model = environment.template.as_ref();
     let taken = model.and_then(|model| {
-        Some((resize::resize(&graph, environment.layouts, model)?, model.schedule.refusals.clone()))
+        Some((plan_reuse::reuse(&graph, environment.layouts, model)?, model.schedule.refusals.clone()))
     });
     let resized = taken.is_some();
     let (steps, refusals) = taken.unwrap_or_else(|| search(&graph, environment, &params));
     debug_check(&graph, || check::check_steps(&graph, &steps));
     let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
-    let remembered = remember::remembered(&graph, &steps, &map, environment.asked_later);
-    let kept = remember::with_outputs(&graph, &remembered);
+    let remembered = retain::retained(&graph, &steps, &map, environment.retain_candidates);
+    let kept = retain::with_outputs(&graph, &remembered);
     let memory = memory::plan(&kept, &steps, &params, &several_in_place);
     debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
     drop(kept);
@@ -142,12 +143,12 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
         memory,
         transfers,
         refusals,
-        by_body,
+        decomposed: by_body,
         map,
-        resized,
-        again,
-        parts,
-        remembered,
+        from_template: resized,
+        recomputed: again,
+        chunks: parts,
+        retained: remembered,
     };
     schedule.shrink();
     schedule
@@ -155,19 +156,19 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
 
 impl Schedule {
     /// For each node of the graph after all rewrites, the node of the graph given whose
-    /// line asked for it: the first, if there are several.
-    pub fn askers(&self) -> Renumbering {
+    /// line requested for it: the first, if there are several.
+    pub fn origins(&self) -> Renumbering {
         let mut askers = vec![None; self.graph.nodes.len()];
         for (given, id) in self.map.iter().enumerate().rev() {
             if let Some(id) = id {
                 askers[id.index()] = Some(NodeId(given as u32));
             }
         }
-        let transfers = self.transfers.iter().map(|(id, moved)| (id, moved.asked));
-        for (id, given) in transfers.chain(self.parts.iter().map(|(id, part)| (id, part.given))) {
+        let transfers = self.transfers.iter().map(|(id, moved)| (id, moved.requested));
+        for (id, given) in transfers.chain(self.chunks.iter().map(|(id, part)| (id, part.given))) {
             askers[id.index()] = Some(given);
         }
-        for (again, first) in &self.again {
+        for (again, first) in &self.recomputed {
             askers[again.index()] = askers[first.index()];
         }
         askers.into_iter().collect()
@@ -189,26 +190,26 @@ fn search(
     params: &memory::Params<'_>,
 ) -> (Vec<Step>, Vec<Refusal>) {
     let context =
-        fuse::Context { graph, layouts: environment.layouts, capabilities: environment.capabilities };
+        fuse::FusionContext { graph, layouts: environment.layouts, capabilities: environment.capabilities };
     let fusion = fuse::fuse(&context);
     (order::order(graph, fusion.groups, params), fusion.refusals)
 }
 
 /// Places the transfers of a graph and simplifies what that has uncovered.
-/// Gives the transfers left, as asked for in the graph that `maps` start from.
-fn move_less(
+/// Gives the transfers left, as requested for in the graph that `maps` start from.
+fn place_transfers(
     graph: &Graph,
     environment: &Environment<'_>,
     maps: &mut Vec<Vec<NodeId>>,
-) -> (Graph, HashMap<NodeId, Moved>) {
-    let given = follow(maps);
+) -> (Graph, HashMap<NodeId, TransferOrigin>) {
+    let given = compose(maps);
     let origin = |id: NodeId| given.iter().position(|to| to == Some(id)).map(|at| NodeId(at as u32));
     let placed = transfer::place(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&placed.graph);
     let kept = placed.transfers.iter().filter_map(|(id, moved)| {
         let now = simplified[id.index()];
-        let asked = origin(moved.asked)?;
-        (now != crate::ir::rewrite::DROPPED).then_some((now, Moved { asked, ..*moved }))
+        let requested = origin(moved.requested)?;
+        (now != crate::ir::rewrite::DROPPED).then_some((now, TransferOrigin { requested, ..*moved }))
     });
     let kept = kept.collect();
     maps.extend([placed.map, simplified]);
@@ -216,7 +217,7 @@ fn move_less(
 }
 
 /// One map from several in a row.
-fn follow(maps: &[Vec<NodeId>]) -> Renumbering {
+fn compose(maps: &[Vec<NodeId>]) -> Renumbering {
     let (first, rest) = maps.split_first().unwrap_or_else(|| panic!("no maps to follow"));
     let step = |id: NodeId, map: &Vec<NodeId>| map.get(id.index()).copied();
     first.iter().map(|&id| rest.iter().try_fold(id, step)).collect()

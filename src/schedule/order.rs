@@ -11,14 +11,14 @@ use crate::base::Device;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
 use crate::kernel::{Call, Kernel, Parts, Sort, Work};
-use crate::schedule::fuse::Group;
+use crate::schedule::control_dependency::control_dependencies;
+use crate::schedule::fuse::FusionGroup;
+use crate::schedule::list_scheduling::ListScheduler;
 use crate::schedule::memory::Params;
-use crate::schedule::sequence::Sequence;
-use crate::schedule::wait::waits;
 
 /// What a step does.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum StepAction {
     /// Launches a program on its device.
     Launch(Arc<Work>),
     /// Moves a value to another device.
@@ -34,7 +34,7 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Step {
     /// What.
-    pub action: Action,
+    pub action: StepAction,
     /// Where.
     pub device: Device,
     /// The values read, in the order of the kernel's inputs or the node's operands;
@@ -53,8 +53,8 @@ impl Step {
     /// The kernel, if the step launches a generated one.
     pub fn kernel(&self) -> Option<&Kernel> {
         match &self.action {
-            Action::Launch(work) => work.kernel(),
-            Action::Transfer { .. } | Action::Repeat(_) => None,
+            StepAction::Launch(work) => work.kernel(),
+            StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
         }
     }
 
@@ -62,24 +62,24 @@ impl Step {
     pub fn name(&self, graph: &Graph) -> String {
         let shape = || self.outputs.first().map(|&id| graph.ty(id).shape.to_string()).unwrap_or_default();
         match &self.action {
-            Action::Launch(work) => match &**work {
+            StepAction::Launch(work) => match &**work {
                 Work::Kernel(kernel) => kernel.name.to_string(),
                 Work::Sort(_) => format!("sort{}", shape()),
                 Work::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
             },
-            Action::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
-            Action::Repeat(spec) => format!("loop x{}", spec.trips),
+            StepAction::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
+            StepAction::Repeat(spec) => format!("loop x{}", spec.trips),
         }
     }
 }
 
 /// The steps of a graph, each after what it needs.
-pub fn order(graph: &Graph, groups: Vec<Group>, params: &Params<'_>) -> Vec<Step> {
+pub fn order(graph: &Graph, groups: Vec<FusionGroup>, params: &Params<'_>) -> Vec<Step> {
     let mut works = Works::default();
     let groups = merge_results(graph, groups).into_iter();
     let steps: Vec<Step> = groups.map(|group| step_of(graph, group, &mut works)).collect();
     let dag = dependencies(graph, &steps);
-    let sequence = Sequence::new(graph, &steps, &dag, params).run();
+    let sequence = ListScheduler::new(graph, &steps, &dag, params).run();
     assert!(sequence.len() == steps.len(), "steps depend on each other in a circle: {steps:#?}");
     let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
     let mut ordered = Vec::with_capacity(steps.len());
@@ -107,7 +107,7 @@ fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
     }
     // Waiting saves memory, no more: what would wait for itself does not wait.
     let mut space = DfsSpace::new(&dag);
-    for (number, waits) in waits(graph, steps).into_iter().enumerate() {
+    for (number, waits) in control_dependencies(graph, steps).into_iter().enumerate() {
         for before in waits {
             let (before, after) = (NodeIndex::new(before), NodeIndex::new(number));
             if !has_path_connecting(&dag, after, before, Some(&mut space)) {
@@ -119,8 +119,8 @@ fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
 }
 
 /// Groups that are results of one repetition or one user kernel become one.
-fn merge_results(graph: &Graph, groups: Vec<Group>) -> Vec<Group> {
-    let mut merged: Vec<Group> = Vec::new();
+fn merge_results(graph: &Graph, groups: Vec<FusionGroup>) -> Vec<FusionGroup> {
+    let mut merged: Vec<FusionGroup> = Vec::new();
     let mut known: HashMap<(usize, &[NodeId]), usize> = HashMap::new();
     for group in groups {
         let node = graph.node(group.roots[0]);
@@ -151,9 +151,9 @@ pub(super) struct Works {
 
 impl Works {
     /// Launches a work.
-    fn launch(&mut self, mut work: Work) -> Action {
+    fn launch(&mut self, mut work: Work) -> StepAction {
         let known = self.known.get(&work).cloned();
-        Action::Launch(known.unwrap_or_else(|| {
+        StepAction::Launch(known.unwrap_or_else(|| {
             if let Work::Kernel(kernel) = &mut work {
                 self.parts.share(kernel);
             }
@@ -165,7 +165,7 @@ impl Works {
 }
 
 /// A group as a step.
-pub(super) fn step_of(graph: &Graph, group: Group, works: &mut Works) -> Step {
+pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> Step {
     let node = graph.node(group.roots[0]);
     let mut members = NodeIds::from_vec(group.members);
     members.sort_unstable();
@@ -192,9 +192,9 @@ pub(super) fn step_of(graph: &Graph, group: Group, works: &mut Works) -> Step {
         }
         (None, Op::Copy(_)) => {
             let from = graph.ty(node.operands[0]).device;
-            Action::Transfer { from }
+            StepAction::Transfer { from }
         }
-        (None, Op::Loop(spec, _)) => Action::Repeat(spec.clone()),
+        (None, Op::Loop(spec, _)) => StepAction::Repeat(spec.clone()),
         (None, Op::Custom(custom, _)) => {
             let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect();
             works.launch(Work::Custom(custom.clone(), types(&node.operands), types(&outputs)))

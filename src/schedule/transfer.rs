@@ -26,9 +26,9 @@ use crate::runtime::Capabilities;
 
 /// Why a transfer moves what it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum TransferReason {
     /// As the user wrote it.
-    Asked,
+    Requested,
     /// A slice or a cast of it is all that is read.
     Sunk,
     /// What follows it in the program makes it larger.
@@ -39,28 +39,28 @@ pub enum Reason {
 
 /// A transfer after this pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct TransferOrigin {
     /// Why it moves what it moves.
-    pub reason: Reason,
+    pub reason: TransferReason,
     /// The transfer the user wrote, in the graph given.
-    pub asked: NodeId,
+    pub requested: NodeId,
 }
 
 /// A graph whose transfers have been placed.
 #[derive(Debug, Default)]
-pub struct Placed {
+pub struct PlacedTransfers {
     /// The graph.
     pub graph: Graph,
     /// From the given graph's numbers to this one's.
     pub map: Vec<NodeId>,
     /// The transfers that are left.
-    pub transfers: HashMap<NodeId, Moved>,
+    pub transfers: HashMap<NodeId, TransferOrigin>,
 }
 
 /// Places the transfers of a graph.
-pub fn place(graph: &Graph, capabilities: &dyn Fn(Device) -> Capabilities) -> Placed {
+pub fn place(graph: &Graph, capabilities: &dyn Fn(Device) -> Capabilities) -> PlacedTransfers {
     let cuts = Sinking::new(graph, capabilities).cuts();
-    let mut placing = Placing {
+    let mut placing = TransferPlacer {
         graph,
         capabilities,
         shared: shared_roots(graph, &cuts),
@@ -68,15 +68,15 @@ pub fn place(graph: &Graph, capabilities: &dyn Fn(Device) -> Capabilities) -> Pl
         builder: Builder::new(&[]),
         map: Vec::with_capacity(graph.nodes.len()),
         transfers: HashMap::new(),
-        asked: None,
+        requested: None,
     };
     for id in graph.ids() {
         let new = placing.node(id);
         placing.map.push(new);
     }
-    let Placing { mut builder, map, transfers, .. } = placing;
+    let TransferPlacer { mut builder, map, transfers, .. } = placing;
     builder.graph.outputs = graph.outputs.iter().map(|output| map[output.index()]).collect();
-    Placed { graph: builder.graph, map, transfers }
+    PlacedTransfers { graph: builder.graph, map, transfers }
 }
 
 /// Whether a graph has transfers at all.
@@ -138,7 +138,7 @@ fn bytes(graph: &Graph, id: NodeId) -> usize {
 
 /// A chain of nodes that relocate, from just above a transfer's operand or
 /// result to where the cut is.
-type Chain = SmallVec<[NodeId; 4]>;
+type RelocationChain = SmallVec<[NodeId; 4]>;
 
 /// The first of the two passes.
 struct Sinking<'a> {
@@ -150,7 +150,7 @@ struct Sinking<'a> {
 
 /// For a node that is to be transferred in place of what it is made of: the
 /// transfer, and the chain from there to the node.
-type Cuts = HashMap<NodeId, (NodeId, Chain)>;
+type Cuts = HashMap<NodeId, (NodeId, RelocationChain)>;
 
 impl<'a> Sinking<'a> {
     fn new(graph: &'a Graph, capabilities: &'a dyn Fn(Device) -> Capabilities) -> Sinking<'a> {
@@ -166,7 +166,8 @@ impl<'a> Sinking<'a> {
             let source = (self.capabilities)(self.graph.ty(from).device);
             let mut readers = self.users[id.index()].to_vec();
             readers.dedup();
-            let branches: Vec<Chain> = readers.iter().map(|&user| self.branch(id, user, &source)).collect();
+            let branches: Vec<RelocationChain> =
+                readers.iter().map(|&user| self.branch(id, user, &source)).collect();
             let sum: usize = branches.iter().map(|branch| self.bytes_of(id, branch)).sum();
             if sum < self.graph.ty(id).bytes() {
                 for branch in branches {
@@ -181,8 +182,8 @@ impl<'a> Sinking<'a> {
 
     /// From a reader of a transfer on, the nodes up to the one of the fewest
     /// bytes; empty if the reader needs the whole.
-    fn branch(&self, copy: NodeId, user: NodeId, source: &Capabilities) -> Chain {
-        let (mut chain, mut best) = (Chain::new(), 0);
+    fn branch(&self, copy: NodeId, user: NodeId, source: &Capabilities) -> RelocationChain {
+        let (mut chain, mut best) = (RelocationChain::new(), 0);
         let mut least = self.graph.ty(copy).bytes();
         let mut next = Some(user);
         while let Some(id) = next.filter(|&id| self.takes_before(id, source)) {
@@ -203,35 +204,35 @@ impl<'a> Sinking<'a> {
         relocates(self.graph, id) && !source.missing.contains(&self.graph.ty(id).dtype)
     }
 
-    fn bytes_of(&self, copy: NodeId, branch: &Chain) -> usize {
+    fn bytes_of(&self, copy: NodeId, branch: &RelocationChain) -> usize {
         self.graph.ty(branch.last().copied().unwrap_or(copy)).bytes()
     }
 }
 
 /// The second pass: the new graph.
-struct Placing<'a> {
+struct TransferPlacer<'a> {
     graph: &'a Graph,
     capabilities: &'a dyn Fn(Device) -> Capabilities,
     builder: Builder,
     map: Vec<NodeId>,
-    transfers: HashMap<NodeId, Moved>,
+    transfers: HashMap<NodeId, TransferOrigin>,
     cuts: Cuts,
     /// Values that cross as a whole to a device, for several transfers.
     shared: HashMap<(NodeId, Device), usize>,
     /// The transfer being placed, and its line.
-    asked: Option<(NodeId, Span)>,
+    requested: Option<(NodeId, Span)>,
 }
 
-impl Placing<'_> {
+impl TransferPlacer<'_> {
     fn node(&mut self, id: NodeId) -> NodeId {
         let node = self.graph.node(id).clone();
         if let Some((copy, before)) = self.before_cut(id) {
-            self.asked = Some((copy, self.graph.node(copy).span));
-            return self.move_now(before, node.ty.device, Reason::Sunk);
+            self.requested = Some((copy, self.graph.node(copy).span));
+            return self.emit_transfer(before, node.ty.device, TransferReason::Sunk);
         }
         if let Some((from, to)) = crossing(self.graph, id) {
-            self.asked = Some((id, node.span));
-            return self.bring(from, to, true);
+            self.requested = Some((id, node.span));
+            return self.value_on(from, to, true);
         }
         let operands: SmallVec<[NodeId; 3]> = node.operands.iter().map(|o| self.map[o.index()]).collect();
         self.builder.add_node(GraphNode { operands, ..node })
@@ -259,44 +260,45 @@ impl Placing<'_> {
     /// A number of the graph on any device.
     fn number(&mut self, id: NodeId, device: Device) -> NodeId {
         let node = self.graph.node(id);
-        let op = elsewhere(&node.op, device).unwrap_or_else(|| panic!("{} is no number", node.op.name()));
+        let op =
+            rematerialized_on(&node.op, device).unwrap_or_else(|| panic!("{} is no number", node.op.name()));
         self.builder.add(op, &[], node.span)
     }
 
     /// The value of a node of the graph given on another device.
-    fn bring(&mut self, id: NodeId, to: Device, first: bool) -> NodeId {
+    fn value_on(&mut self, id: NodeId, to: Device, first: bool) -> NodeId {
         let node = self.graph.node(id);
         if node.ty.device == to {
-            return self.stay(id);
+            return self.round_trip(id);
         }
         if node.ty.device.is_meta() {
-            return self.move_now(self.map[id.index()], to, Reason::Asked);
+            return self.emit_transfer(self.map[id.index()], to, TransferReason::Requested);
         }
-        if let Some(op) = elsewhere(&node.op, to) {
+        if let Some(op) = rematerialized_on(&node.op, to) {
             return self.builder.add(op, &[], node.span);
         }
         if let Some((_, before)) = self.before_cut(id) {
             let there = self.builder.graph.ty(before).device == to;
-            return if there { before } else { self.move_now(before, to, Reason::Sunk) };
+            return if there { before } else { self.emit_transfer(before, to, TransferReason::Sunk) };
         }
         if let Some((below, _)) = crossing(self.graph, id).filter(|(below, _)| !self.is_meta(*below)) {
-            return self.bring(below, to, false);
+            return self.value_on(below, to, false);
         }
         let shared = self.shared.get(&(id, to)).copied().unwrap_or(0);
         if shared < 2 && self.raises(id, to) {
-            let below = self.bring(node.operands[0], to, false);
+            let below = self.value_on(node.operands[0], to, false);
             return self.link(id, below);
         }
         let reason = match (shared, first) {
-            (2.., _) => Reason::Shared,
-            (_, true) => Reason::Asked,
-            (_, false) => Reason::Raised,
+            (2.., _) => TransferReason::Shared,
+            (_, true) => TransferReason::Requested,
+            (_, false) => TransferReason::Raised,
         };
-        self.move_now(self.map[id.index()], to, reason)
+        self.emit_transfer(self.map[id.index()], to, reason)
     }
 
     /// The start of a round trip, stored if it would else be more precise.
-    fn stay(&mut self, id: NodeId) -> NodeId {
+    fn round_trip(&mut self, id: NodeId) -> NodeId {
         let own = self.map[id.index()];
         if is_stored(self.graph, id) {
             return own;
@@ -316,7 +318,7 @@ impl Placing<'_> {
             if missing.contains(&self.graph.ty(at).dtype) {
                 return false;
             }
-            if bytes(self.graph, at) < self.graph.ty(id).bytes() || self.comes_for_free(at, to) {
+            if bytes(self.graph, at) < self.graph.ty(id).bytes() || self.already_present(at, to) {
                 return true;
             }
         }
@@ -325,7 +327,7 @@ impl Placing<'_> {
 
     /// Whether a value is on a device anyway: it came from there, or crosses
     /// as a whole.
-    fn comes_for_free(&self, id: NodeId, to: Device) -> bool {
+    fn already_present(&self, id: NodeId, to: Device) -> bool {
         let cut = self.cuts.get(&id).map(|(copy, _)| self.graph.node(*copy).operands[0]);
         let came_from = cut.or(crossing(self.graph, id).map(|(below, _)| below));
         came_from.is_some_and(|below| self.graph.ty(below).device == to)
@@ -336,16 +338,17 @@ impl Placing<'_> {
         self.graph.ty(id).device.is_meta()
     }
 
-    fn move_now(&mut self, from: NodeId, to: Device, reason: Reason) -> NodeId {
-        let (asked, span) = self.asked.unwrap_or_else(|| panic!("a transfer that nobody asked for"));
+    fn emit_transfer(&mut self, from: NodeId, to: Device, reason: TransferReason) -> NodeId {
+        let (requested, span) =
+            self.requested.unwrap_or_else(|| panic!("a transfer that nobody requested for"));
         let moved = self.builder.add(Op::Copy(to), &[from], span);
-        self.transfers.entry(moved).or_insert(Moved { reason, asked });
+        self.transfers.entry(moved).or_insert(TransferOrigin { reason, requested });
         moved
     }
 }
 
 /// A value that any device can make, made on another one.
-fn elsewhere(op: &Op, to: Device) -> Option<Op> {
+fn rematerialized_on(op: &Op, to: Device) -> Option<Op> {
     if let Op::Const(value, dtype, _) = op {
         Some(Op::Const(*value, *dtype, to))
     } else if let Op::Arg(value, dtype, _) = op {
@@ -376,13 +379,13 @@ fn shared_roots(graph: &Graph, cuts: &Cuts) -> HashMap<(NodeId, Device), usize> 
     parts.into_iter().map(|(key, parts)| (key, parts.len())).collect()
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TransferReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reason::Asked => "as written",
-            Reason::Sunk => "sliced or cast first",
-            Reason::Raised => "expanded, padded or widened after",
-            Reason::Shared => "once, for several transfers",
+            TransferReason::Requested => "as written",
+            TransferReason::Sunk => "sliced or cast first",
+            TransferReason::Raised => "expanded, padded or widened after",
+            TransferReason::Shared => "once, for several transfers",
         })
     }
 }

@@ -37,9 +37,9 @@ pub(super) fn computed_again(plan: &Plan, spans: &[Span]) -> Vec<ComputedAgain> 
     let gated = gated(graph);
     let mut found: Vec<ComputedAgain> = Vec::new();
     // What every chunk computes the same is not kept from one to the next.
-    let whole = |id: &&NodeId| !plan.schedule.parts.contains_key(id);
+    let whole = |id: &&NodeId| !plan.schedule.chunks.contains_key(id);
     for &id in plan.schedule.steps.iter().flat_map(|step| &step.outputs).filter(whole) {
-        let first = plan.schedule.again.get(&id).or_else(|| gated.get(&id));
+        let first = plan.schedule.recomputed.get(&id).or_else(|| gated.get(&id));
         let Some(&first) = first else { continue };
         let (name, shape, at) = (graph.node(id).op.name(), &graph.ty(id).shape, spans[first.index()]);
         match found.iter_mut().find(|one| (one.name, &one.shape, one.at) == (name, shape, at)) {

@@ -6,7 +6,7 @@ use crate::ir::{Graph, Node, NodeId, Op};
 use crate::kernel::Blocker;
 use crate::plan::report::{PlanReport, computed};
 use crate::schedule::Refusal;
-use crate::schedule::class::{Class, class};
+use crate::schedule::fusion_class::{FusionClass, fusion_class};
 
 /// Why two values are not computed by one kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +108,7 @@ impl Search<'_> {
         let apart = nodes.iter().find(|&&id| {
             let same =
                 graph.node(id).operands.first().is_some_and(|&o| graph.ty(o).device == graph.ty(id).device);
-            matches!(class(graph.node(id), same), Class::Opaque | Class::Scatter)
+            matches!(fusion_class(graph.node(id), same), FusionClass::Opaque | FusionClass::Scatter)
         });
         apart.map(|&id| Blocker::Opaque(graph.node(id).op.name()))
     }

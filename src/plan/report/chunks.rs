@@ -27,7 +27,7 @@ pub(super) fn in_chunks(plan: &Plan, built: &Graph) -> Vec<InChunks> {
     let schedule = &plan.schedule;
     let mut parts: HashMap<(NodeId, usize), usize> = HashMap::new();
     let stored = schedule.steps.iter().flat_map(|step| &step.outputs);
-    for part in stored.filter_map(|id| schedule.parts.get(id)) {
+    for part in stored.filter_map(|id| schedule.chunks.get(id)) {
         *parts.entry((part.given, part.value)).or_default() += 1;
     }
     let mut chunks: BTreeMap<NodeId, usize> = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use crate::plan::report::{KernelReport, PlanReport};
-use crate::schedule::Reason;
+use crate::schedule::TransferReason;
 
 impl Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,7 +16,11 @@ impl Display for PlanReport {
         write_table(f, &rows)?;
         for t in &self.transfers {
             let times = times(t.times);
-            let reason = if t.reason == Reason::Asked { String::new() } else { format!(" ({})", t.reason) };
+            let reason = if t.reason == TransferReason::Requested {
+                String::new()
+            } else {
+                format!(" ({})", t.reason)
+            };
             writeln!(f, "transfer{times} {} -> {}: {}{reason} at {}", t.from, t.to, bytes(t.bytes), t.at)?;
         }
         for t in &self.dropped_transfers {

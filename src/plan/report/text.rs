@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::ir::NodeId;
 use crate::plan::build::{Plan, work_text};
 use crate::plan::report::PlanReport;
-use crate::schedule::{Action, Place, Step};
+use crate::schedule::{Location, Step, StepAction};
 
 impl PlanReport {
     /// The graph as it was built, and as it was scheduled.
@@ -33,15 +33,15 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
         let line = format!("{margin}step {number} on {}: {}", step.device, values(plan, step));
         let _ = writeln!(text, "{line}");
         match &step.action {
-            Action::Launch(work) => {
+            StepAction::Launch(work) => {
                 for line in work_text(work).lines() {
                     let _ = writeln!(text, "{margin}  {line}");
                 }
             }
-            Action::Transfer { from } => {
+            StepAction::Transfer { from } => {
                 let _ = writeln!(text, "{margin}  transfer from {from}");
             }
-            Action::Repeat(spec) => {
+            StepAction::Repeat(spec) => {
                 let _ = writeln!(text, "{margin}  {} times", spec.trips);
                 write_plan(text, &plan.bodies[&number], &format!("{margin}    "));
             }
@@ -61,11 +61,11 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
 
 /// `%4 in result 0 from %1 in param 0, %3 in arena at 256`.
 fn values(plan: &Plan, step: &Step) -> String {
-    let place = |id: &NodeId| match plan.schedule.memory.places.get(id) {
-        Some(Place::Param(number)) => format!("%{} in param {number}", id.0),
-        Some(Place::Result(number, 0)) => format!("%{} in result {number}", id.0),
-        Some(Place::Result(number, start)) => format!("%{} in result {number} at {start}", id.0),
-        Some(Place::Arena(offset)) => format!("%{} at {offset}", id.0),
+    let place = |id: &NodeId| match plan.schedule.memory.locations.get(id) {
+        Some(Location::Param(number)) => format!("%{} in param {number}", id.0),
+        Some(Location::Result(number, 0)) => format!("%{} in result {number}", id.0),
+        Some(Location::Result(number, start)) => format!("%{} in result {number} at {start}", id.0),
+        Some(Location::Arena(offset)) => format!("%{} at {offset}", id.0),
         None => format!("%{} nowhere", id.0),
     };
     let list = |ids: &[NodeId]| ids.iter().map(place).collect::<Vec<_>>().join(", ");

@@ -7,16 +7,16 @@ use crate::ir::NodeId;
 use crate::nn::{Layer, ModuleExt, Sequential, TransformerEncoderLayer, TransformerOpts};
 use crate::plan::context::Context;
 use crate::plan::realize::planned;
-use crate::schedule::{Place, Schedule};
+use crate::schedule::{Location, Schedule};
 use crate::tensor::Tensor;
 
 /// The most bytes of values between steps that must be there at once in the
 /// steps' order, if each step may write over all that it is the last to read.
 fn lower_bound(schedule: &Schedule) -> usize {
     let memory = &schedule.memory;
-    let bytes = |id: &NodeId| match memory.places.get(id) {
-        Some(Place::Arena(_)) => schedule.graph.ty(*id).bytes(),
-        Some(Place::Param(_) | Place::Result(..)) | None => 0,
+    let bytes = |id: &NodeId| match memory.locations.get(id) {
+        Some(Location::Arena(_)) => schedule.graph.ty(*id).bytes(),
+        Some(Location::Param(_) | Location::Result(..)) | None => 0,
     };
     let mut last: HashMap<NodeId, usize> = HashMap::new();
     for (now, step) in schedule.steps.iter().enumerate() {

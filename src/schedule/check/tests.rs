@@ -37,8 +37,8 @@ fn scheduled(graph: Graph, donated: &[bool]) -> Schedule {
             donated,
             shared: &[],
             capabilities: &capabilities,
-            model: None,
-            asked_later: &[],
+            template: None,
+            retain_candidates: &[],
         },
     )
 }
@@ -152,7 +152,7 @@ fn a_kernel_bound_to_other_values_is_found() {
 fn a_value_without_memory_is_found() {
     found_in_memory("has no memory", |schedule| {
         let output = schedule.steps[2].outputs[0];
-        schedule.memory.places.remove(&output);
+        schedule.memory.locations.remove(&output);
     });
 }
 
@@ -162,15 +162,17 @@ fn overlapping_offsets_are_found() {
     for i in 1..sorted_product().steps.len() - 1 {
         found_in_memory(" over ", |schedule| {
             let (from, to) = (schedule.steps[i].inputs[0], schedule.steps[i].outputs[0]);
-            let place = schedule.memory.places[&from];
-            schedule.memory.places.insert(to, place);
+            let place = schedule.memory.locations[&from];
+            schedule.memory.locations.insert(to, place);
         });
     }
     // A few bytes are enough.
     found_in_memory(" over ", |schedule| {
         let (from, to) = (schedule.steps[1].inputs[0], schedule.steps[1].outputs[0]);
-        let Place::Arena(offset) = schedule.memory.places[&from] else { panic!("a value in the arena") };
-        schedule.memory.places.insert(to, Place::Arena(offset + schedule.graph.ty(from).bytes() - 4));
+        let Location::Arena(offset) = schedule.memory.locations[&from] else {
+            panic!("a value in the arena")
+        };
+        schedule.memory.locations.insert(to, Location::Arena(offset + schedule.graph.ty(from).bytes() - 4));
     });
 }
 
@@ -180,7 +182,7 @@ fn a_value_outside_its_memory_is_found() {
     found_in_memory("ends at", |schedule| schedule.memory.results[0].bytes -= 1);
     found_in_memory("not at a multiple", |schedule| {
         let output = schedule.steps[2].outputs[0];
-        schedule.memory.places.insert(output, Place::Arena(4));
+        schedule.memory.locations.insert(output, Location::Arena(4));
     });
 }
 
@@ -189,9 +191,9 @@ fn a_result_over_another_is_found() {
     let check = |schedule: &Schedule| memory_of(schedule, false);
     found(two_results(false), check, "still needed", |schedule| {
         let [first, second] = [0, 1].map(|i| schedule.steps[i].outputs[0]);
-        let place = schedule.memory.places[&first];
+        let place = schedule.memory.locations[&first];
         schedule.memory.results.iter_mut().for_each(|result| result.bytes = 16 * 32 * 8);
-        schedule.memory.places.insert(second, place);
+        schedule.memory.locations.insert(second, place);
     });
 }
 
@@ -200,7 +202,7 @@ fn a_parameter_overwritten_too_early_is_found() {
     let check = |schedule: &Schedule| memory_of(schedule, true);
     let donate = |schedule: &mut Schedule| {
         let first = schedule.steps[0].outputs[0];
-        let Place::Result(number, 0) = schedule.memory.places[&first] else { panic!("a result") };
+        let Location::Result(number, 0) = schedule.memory.locations[&first] else { panic!("a result") };
         schedule.memory.results[number as usize].donated = Some(0);
     };
     found(two_results(true), check, "still needed", donate);

@@ -9,11 +9,11 @@ use crate::ir::{Graph, GraphNode, Monoid, NodeId, Op, PadAxis, ScatterMode};
 
 /// For each operand, the axis along which a part of it does; `None` where all
 /// of it is needed.
-pub(super) type Needs = SmallVec<[Option<usize>; 3]>;
+pub(super) type OperandAxes = SmallVec<[Option<usize>; 3]>;
 
 /// What a part of a node's value along an axis needs; `None` if the rest of the
 /// value is computed with it.
-pub(super) fn needs(graph: &Graph, id: NodeId, axis: usize) -> Option<Needs> {
+pub(super) fn operand_axes(graph: &Graph, id: NodeId, axis: usize) -> Option<OperandAxes> {
     let node = graph.node(id);
     let shape = |operand: usize| &graph.ty(node.operands[operand]).shape;
     let same = || Some(smallvec![Some(axis)]);
@@ -56,7 +56,7 @@ pub(super) fn needs(graph: &Graph, id: NodeId, axis: usize) -> Option<Needs> {
 /// What is needed of the operands of a node whose value is the sum of what
 /// comes of their parts, if it is such a node and sums over this axis of an
 /// operand. A scatter adds the parts of its updates to its base.
-pub(super) fn summed(graph: &Graph, id: NodeId, operand: usize, axis: usize) -> Option<Needs> {
+pub(super) fn summed_axes(graph: &Graph, id: NodeId, operand: usize, axis: usize) -> Option<OperandAxes> {
     let node = graph.node(id);
     match &node.op {
         Op::Reduce(Monoid::Sum, axes) => axes.contains(&(axis as u8)).then(|| smallvec![Some(axis)]),
@@ -115,7 +115,7 @@ fn kept(axes: &Axes, rank: usize, axis: usize) -> usize {
     kept.nth(axis).unwrap_or_else(|| panic!("no axis {axis} is left"))
 }
 
-fn contracted(dims: &ContractDims, rank_a: usize, rank_b: usize, axis: usize) -> Needs {
+fn contracted(dims: &ContractDims, rank_a: usize, rank_b: usize, axis: usize) -> OperandAxes {
     if let Some(&(a, b)) = dims.batch.get(axis) {
         return smallvec![Some(usize::from(a)), Some(usize::from(b))];
     }

@@ -23,11 +23,11 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::NodeId;
-use crate::schedule::budget::taken;
 use crate::schedule::memory::{self, Params};
-use crate::schedule::{Environment, Part, Schedule, check, debug_check, place, search};
+use crate::schedule::rematerialize::planned_bytes;
+use crate::schedule::{ChunkOrigin, Environment, Schedule, check, copy_insertion, debug_check, search};
 
-use region::{Region, divisor};
+use region::{ChunkRegion, gcd};
 
 /// How many regions are cut, one after the other.
 const ROUNDS: usize = 16;
@@ -36,7 +36,7 @@ const TRIALS: usize = 6;
 /// Values looked at in a round, the largest first.
 const SEEDS: usize = 4;
 /// How much smaller than the value looked at are those cut with it.
-const REACH: [usize; 3] = [2, 16, usize::MAX];
+const SIZE_RATIOS: [usize; 3] = [2, 16, usize::MAX];
 /// No region is cut into more chunks, nor does it become more nodes.
 const MAX_CHUNKS: usize = 64;
 const MAX_NODES: usize = 3000;
@@ -53,11 +53,11 @@ pub fn fit(
     device: Device,
     target: u64,
 ) -> Option<Schedule> {
-    let task = Task { environment, params, device, target };
+    let task = ChunkSearch { environment, params, device, target };
     let mut best: Option<Schedule> = None;
     for _ in 0..ROUNDS {
         let now = best.as_ref().unwrap_or(schedule);
-        if taken(&now.memory, device) <= target {
+        if planned_bytes(&now.memory, device) <= target {
             break;
         }
         match task.round(now) {
@@ -68,22 +68,22 @@ pub fn fit(
     best
 }
 
-struct Task<'a> {
+struct ChunkSearch<'a> {
     environment: &'a Environment<'a>,
     params: &'a Params<'a>,
     device: Device,
     target: u64,
 }
 
-impl Task<'_> {
+impl ChunkSearch<'_> {
     /// One region cut: the first that can be so that the rest fits, or else the
     /// one that saves most. `None` if none saves anything.
     fn round(&self, schedule: &Schedule) -> Option<Schedule> {
-        let mut least = taken(&schedule.memory, self.device);
+        let mut least = planned_bytes(&schedule.memory, self.device);
         let mut best = None;
         for region in self.regions(schedule) {
             let Some(chunked) = self.in_chunks(schedule, &region, TRIED) else { continue };
-            let needed = taken(&chunked.memory, self.device);
+            let needed = planned_bytes(&chunked.memory, self.device);
             if needed < least {
                 (least, best) = (needed, Some(region));
             }
@@ -96,12 +96,12 @@ impl Task<'_> {
 
     /// The schedule with a region in as few chunks as fit; in as many as are of
     /// any use, if none do.
-    fn cut(&self, schedule: &Schedule, region: &Region) -> Option<Schedule> {
+    fn cut(&self, schedule: &Schedule, region: &ChunkRegion) -> Option<Schedule> {
         let mut best: Option<Schedule> = None;
-        let mut least = taken(&schedule.memory, self.device);
+        let mut least = planned_bytes(&schedule.memory, self.device);
         for chunks in (1..).map(|power| 1 << power).take_while(|&chunks| chunks <= MAX_CHUNKS) {
             let Some(chunked) = self.in_chunks(schedule, region, chunks) else { break };
-            let needed = taken(&chunked.memory, self.device);
+            let needed = planned_bytes(&chunked.memory, self.device);
             if needed < least {
                 (least, best) = (needed, Some(chunked));
             } else if chunks > TRIED {
@@ -116,40 +116,40 @@ impl Task<'_> {
 
     /// The schedule with a region in so many chunks, or fewer if that is as
     /// small as its parts get. `None` if it cannot be cut, or not into so many.
-    fn in_chunks(&self, schedule: &Schedule, region: &Region, chunks: usize) -> Option<Schedule> {
+    fn in_chunks(&self, schedule: &Schedule, region: &ChunkRegion, chunks: usize) -> Option<Schedule> {
         let units = region.units.div_ceil(chunks).next_multiple_of(self.alignment(schedule, region));
         let fits = units < region.units && region.nodes() * region.units.div_ceil(units) <= MAX_NODES;
         fits.then(|| self.chunked(schedule, region, units))
     }
 
     /// So many units that each part starts where a device lets outputs start.
-    fn alignment(&self, schedule: &Schedule, region: &Region) -> usize {
+    fn alignment(&self, schedule: &Schedule, region: &ChunkRegion) -> usize {
         let mut step = 1;
         for id in &region.kept {
             let ty = schedule.graph.ty(*id);
             let alignment = (self.environment.capabilities)(ty.device).output_alignment;
             let unit = ty.bytes() / region.units;
-            let own = alignment / divisor(alignment, unit);
-            step = step / divisor(step, own) * own;
+            let own = alignment / gcd(alignment, unit);
+            step = step / gcd(step, own) * own;
         }
         step
     }
 
     /// Regions around what is there when most memory is in use: those first that
     /// can be cut into many parts.
-    fn regions(&self, schedule: &Schedule) -> Vec<Region> {
+    fn regions(&self, schedule: &Schedule) -> Vec<ChunkRegion> {
         let graph = &schedule.graph;
         let users = graph.users();
         let seeds = self.seeds(schedule);
-        let mut found: Vec<Region> = Vec::new();
-        for reach in REACH {
+        let mut found: Vec<ChunkRegion> = Vec::new();
+        for reach in SIZE_RATIOS {
             let from = found.len();
             for &seed in &seeds {
                 let shape = &graph.ty(seed).shape;
                 for axis in (0..shape.rank()).filter(|&axis| shape[axis] > 1) {
                     let least = (graph.ty(seed).bytes() / reach).max(1);
-                    let region = region::around(graph, &users, seed, axis, least);
-                    let new = |region: &Region| !found.contains(region) && !region.is_cut(schedule);
+                    let region = region::grow_from(graph, &users, seed, axis, least);
+                    let new = |region: &ChunkRegion| !found.contains(region) && !region.is_cut(schedule);
                     found.extend(region.filter(new));
                 }
             }
@@ -172,17 +172,17 @@ impl Task<'_> {
     }
 
     /// The schedule of the graph with a region in chunks of so many units.
-    fn chunked(&self, schedule: &Schedule, region: &Region, units: usize) -> Schedule {
+    fn chunked(&self, schedule: &Schedule, region: &ChunkRegion, units: usize) -> Schedule {
         let rewritten = rewrite::rewrite(&schedule.graph, region, units);
-        let (graph, placed) = place::place(&rewritten.graph, self.environment.layouts);
+        let (graph, placed) = copy_insertion::insert_copies(&rewritten.graph, self.environment.layouts);
         let now = |id: NodeId| rewritten.map[id.index()].map(|id| placed[id.index()]);
         let origins = origins(schedule);
-        let first = schedule.parts.values().map(|part| part.value + 1).max().unwrap_or(0);
+        let first = schedule.chunks.values().map(|part| part.value + 1).max().unwrap_or(0);
         let part = |(new, old): (&NodeId, &NodeId)| {
-            Some((placed[new.index()], Part { given: *origins.get(old)?, value: first + old.index() }))
+            Some((placed[new.index()], ChunkOrigin { given: *origins.get(old)?, value: first + old.index() }))
         };
-        let mut parts: HashMap<NodeId, Part> = rewritten.parts.iter().filter_map(part).collect();
-        parts.extend(schedule.parts.iter().filter_map(|(&old, &part)| Some((now(old)?, part))));
+        let mut parts: HashMap<NodeId, ChunkOrigin> = rewritten.parts.iter().filter_map(part).collect();
+        parts.extend(schedule.chunks.iter().filter_map(|(&old, &part)| Some((now(old)?, part))));
         let (steps, refusals) = search(&graph, self.environment, self.params);
         debug_check(&graph, || check::check_steps(&graph, &steps));
         let several = |device: Device| (self.environment.capabilities)(device).several_in_place;
@@ -197,13 +197,13 @@ impl Task<'_> {
                 .filter_map(|(&id, moved)| Some((now(id)?, *moved)))
                 .collect(),
             refusals,
-            by_body: schedule.by_body.clone(),
+            decomposed: schedule.decomposed.clone(),
             map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
-            resized: false,
-            again: HashMap::new(),
-            parts,
+            from_template: false,
+            recomputed: HashMap::new(),
+            chunks: parts,
             // What does not fit remembers nothing.
-            remembered: Vec::new(),
+            retained: Vec::new(),
             graph,
         }
     }
@@ -213,7 +213,7 @@ impl Task<'_> {
 /// a part of. What a composite's body has come to is a part of it.
 fn origins(schedule: &Schedule) -> HashMap<NodeId, NodeId> {
     let mut origins: HashMap<NodeId, NodeId> =
-        schedule.parts.iter().map(|(&id, part)| (id, part.given)).collect();
+        schedule.chunks.iter().map(|(&id, part)| (id, part.given)).collect();
     for (given, id) in schedule.map.iter().enumerate().rev() {
         origins.extend(id.map(|id| (id, NodeId(given as u32))));
     }

@@ -7,17 +7,17 @@ use smallvec::SmallVec;
 
 use crate::ir::{Graph, NodeId, Op};
 use crate::schedule::Schedule;
-use crate::schedule::chunk::axis::{Needs, needs, summed};
-use crate::schedule::class::{Class, class};
+use crate::schedule::chunk::axis::{OperandAxes, operand_axes, summed_axes};
+use crate::schedule::fusion_class::{FusionClass, fusion_class};
 
 /// Nodes whose values are computed part by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Region {
+pub(super) struct ChunkRegion {
     /// By node, the axis along which its parts follow one another.
     pub axes: BTreeMap<NodeId, usize>,
     /// Nodes that sum over what the region computes: each chunk adds its part.
     /// With what that needs of their operands.
-    pub sums: BTreeMap<NodeId, Needs>,
+    pub sums: BTreeMap<NodeId, OperandAxes>,
     /// The values of the region that must be there as a whole in the end.
     pub kept: BTreeSet<NodeId>,
     /// Into how many equal parts all values of the region can be cut.
@@ -31,16 +31,16 @@ pub(super) type Users = [SmallVec<[NodeId; 4]>];
 /// through values of at least `least` bytes, what is made from those, and
 /// whatever lies between.
 /// `None` if one part needs another.
-pub(super) fn around(
+pub(super) fn grow_from(
     graph: &Graph,
     users: &Users,
     seed: NodeId,
     axis: usize,
     least: usize,
-) -> Option<Region> {
-    let mut region = Region::default();
+) -> Option<ChunkRegion> {
+    let mut region = ChunkRegion::default();
     region.grow(graph, users, seed, axis, least)?;
-    region.close(graph)?;
+    region.close_over_paths(graph)?;
     region.find_sums(graph, users, least);
     region.check(graph)?;
     let sums = &region.sums;
@@ -60,17 +60,17 @@ pub(super) fn around(
 }
 
 /// Whether a gate outside passes a value on, rather than wait for it.
-fn waits_outside(graph: &Graph, region: &Region, user: NodeId, id: NodeId) -> bool {
+fn waits_outside(graph: &Graph, region: &ChunkRegion, user: NodeId, id: NodeId) -> bool {
     let node = graph.node(user);
     matches!(node.op, Op::After) && !region.axes.contains_key(&user) && node.operands[0] == id
 }
 
 /// The operands of a node whose values matter: a gate only waits for the other.
 fn operands(graph: &Graph, id: NodeId) -> impl Iterator<Item = (usize, NodeId)> {
-    crate::schedule::class::read_operands(graph.node(id)).iter().copied().enumerate()
+    crate::schedule::fusion_class::read_operands(graph.node(id)).iter().copied().enumerate()
 }
 
-impl Region {
+impl ChunkRegion {
     fn grow(&mut self, graph: &Graph, users: &Users, seed: NodeId, axis: usize, least: usize) -> Option<()> {
         let mut pending = vec![(seed, axis)];
         while let Some((id, axis)) = pending.pop() {
@@ -79,7 +79,7 @@ impl Region {
                 Some(_) => return None,
                 None => {}
             }
-            let needs = needs(graph, id, axis)?;
+            let needs = operand_axes(graph, id, axis)?;
             self.axes.insert(id, axis);
             let wide = |id: NodeId| graph.ty(id).bytes() >= least;
             // What is small ends the region.
@@ -89,7 +89,7 @@ impl Region {
             for (place, operand) in operands(graph, id) {
                 if let Some(axis) = needs[place]
                     && wide(operand)
-                    && self::needs(graph, operand, axis).is_some()
+                    && self::operand_axes(graph, operand, axis).is_some()
                 {
                     pending.push((operand, axis));
                 }
@@ -107,7 +107,7 @@ impl Region {
 
     /// Whether some of it is a chunk already.
     pub fn is_cut(&self, schedule: &Schedule) -> bool {
-        self.axes.keys().chain(self.sums.keys()).any(|id| schedule.parts.contains_key(id))
+        self.axes.keys().chain(self.sums.keys()).any(|id| schedule.chunks.contains_key(id))
     }
 
     /// How many nodes are computed in each chunk.
@@ -116,7 +116,7 @@ impl Region {
     }
 
     /// Takes in what lies on a way from the region back into it.
-    fn close(&mut self, graph: &Graph) -> Option<()> {
+    fn close_over_paths(&mut self, graph: &Graph) -> Option<()> {
         let below = self.below(graph);
         let mut above = vec![false; graph.nodes.len()];
         for id in graph.ids().rev() {
@@ -158,7 +158,7 @@ impl Region {
         for (&id, &axis) in wide {
             for &user in users[id.index()].iter().filter(|user| !self.axes.contains_key(user)) {
                 let place = operands(graph, user).find(|&(_, operand)| operand == id);
-                let needs = place.and_then(|(place, _)| summed(graph, user, place, axis));
+                let needs = place.and_then(|(place, _)| summed_axes(graph, user, place, axis));
                 if let Some(needs) = needs
                     && early(user)
                     && self.provides(graph, user, &needs)
@@ -171,7 +171,7 @@ impl Region {
     }
 
     /// Whether the region's values have parts as a node needs them.
-    fn provides(&self, graph: &Graph, id: NodeId, needs: &Needs) -> bool {
+    fn provides(&self, graph: &Graph, id: NodeId, needs: &OperandAxes) -> bool {
         let fits = |(place, operand): (usize, NodeId)| {
             self.axes.get(&operand).is_none_or(|&axis| needs[place] == Some(axis))
         };
@@ -181,7 +181,7 @@ impl Region {
     /// Every value within the region is needed part by part.
     fn check(&self, graph: &Graph) -> Option<()> {
         let fits = |(&id, &axis): (&NodeId, &usize)| {
-            needs(graph, id, axis).is_some_and(|needs| self.provides(graph, id, &needs))
+            operand_axes(graph, id, axis).is_some_and(|needs| self.provides(graph, id, &needs))
         };
         self.axes.iter().all(fits).then_some(())
     }
@@ -190,11 +190,11 @@ impl Region {
     fn common(&self, graph: &Graph) -> usize {
         let mut common = 0;
         for (&id, &axis) in &self.axes {
-            common = divisor(common, graph.ty(id).shape[axis]);
-            let needs = needs(graph, id, axis).unwrap_or_default();
+            common = gcd(common, graph.ty(id).shape[axis]);
+            let needs = operand_axes(graph, id, axis).unwrap_or_default();
             for (place, operand) in operands(graph, id) {
                 if let Some(axis) = needs[place] {
-                    common = divisor(common, graph.ty(operand).shape[axis]);
+                    common = gcd(common, graph.ty(operand).shape[axis]);
                 }
             }
         }
@@ -205,15 +205,17 @@ impl Region {
 /// The axis along which parts of a node follow from parts of an operand.
 fn follows(graph: &Graph, id: NodeId, place: usize, axis: usize) -> Option<usize> {
     let node = graph.node(id);
-    let transfer = matches!(class(node, true), Class::Input | Class::Source);
+    let transfer = matches!(fusion_class(node, true), FusionClass::Input | FusionClass::Source);
     let mut axes = 0..node.ty.shape.rank();
     if transfer {
         return None;
     }
-    axes.find(|&own| node.ty.shape[own] > 1 && needs(graph, id, own).is_some_and(|n| n[place] == Some(axis)))
+    axes.find(|&own| {
+        node.ty.shape[own] > 1 && operand_axes(graph, id, own).is_some_and(|n| n[place] == Some(axis))
+    })
 }
 
-/// The greatest common divisor.
-pub(super) fn divisor(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { divisor(b, a % b) }
+/// The greatest common gcd.
+pub(super) fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -10,13 +10,13 @@ use crate::ir::alu::AluOp;
 use crate::ir::infer::infer;
 use crate::ir::op::{Axes, SliceAxis};
 use crate::ir::{Graph, GraphNode, NodeId, Op, Packing, Type};
-use crate::schedule::chunk::axis::{Needs, needs, resized};
-use crate::schedule::chunk::region::Region;
-use crate::schedule::class::{Class, class, read_operands};
+use crate::schedule::chunk::axis::{OperandAxes, operand_axes, resized};
+use crate::schedule::chunk::region::ChunkRegion;
+use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 
 /// A graph that computes what another does.
 #[derive(Debug)]
-pub(super) struct Chunked {
+pub(super) struct ChunkedGraph {
     pub graph: Graph,
     /// By old node, the one that has its value; `None` where it is never there
     /// as a whole.
@@ -27,8 +27,8 @@ pub(super) struct Chunked {
 
 /// The graph with the region in chunks of so many units each, the last perhaps
 /// smaller. Nodes are numbered chunk by chunk, and so steps are ordered.
-pub(super) fn rewrite(graph: &Graph, region: &Region, units: usize) -> Chunked {
-    let mut writer = Writer {
+pub(super) fn rewrite(graph: &Graph, region: &ChunkRegion, units: usize) -> ChunkedGraph {
+    let mut writer = ChunkRewriter {
         old: graph,
         region,
         new: Graph::default(),
@@ -39,7 +39,7 @@ pub(super) fn rewrite(graph: &Graph, region: &Region, units: usize) -> Chunked {
         pieces: BTreeMap::new(),
         sums: BTreeMap::new(),
         gates: Vec::new(),
-        moves: moves(graph, region),
+        moves: trailing_movement(graph, region),
         done: BTreeSet::new(),
     };
     writer.before();
@@ -47,15 +47,15 @@ pub(super) fn rewrite(graph: &Graph, region: &Region, units: usize) -> Chunked {
         writer.chunk(start..(start + units).min(region.units));
     }
     writer.after();
-    let Writer { mut new, map, parts, .. } = writer;
+    let ChunkRewriter { mut new, map, parts, .. } = writer;
     let whole = |id: &NodeId| map[id.index()].unwrap_or_else(|| panic!("the result {id:?} is in parts"));
     new.outputs = graph.outputs.iter().map(whole).collect();
-    Chunked { graph: new, map, parts }
+    ChunkedGraph { graph: new, map, parts }
 }
 
-struct Writer<'a> {
+struct ChunkRewriter<'a> {
     old: &'a Graph,
-    region: &'a Region,
+    region: &'a ChunkRegion,
     new: Graph,
     map: Vec<Option<NodeId>>,
     parts: HashMap<NodeId, NodeId>,
@@ -77,7 +77,7 @@ struct Writer<'a> {
 
 /// What is done to each sum that moves its elements and nothing else: parts are
 /// added up as they lie in the end, so that the sum needs no second memory.
-fn moves(graph: &Graph, region: &Region) -> BTreeMap<NodeId, Vec<NodeId>> {
+fn trailing_movement(graph: &Graph, region: &ChunkRegion) -> BTreeMap<NodeId, Vec<NodeId>> {
     let users = graph.users();
     let next = |id: NodeId| {
         let [only] = users[id.index()][..] else { return None };
@@ -88,7 +88,7 @@ fn moves(graph: &Graph, region: &Region) -> BTreeMap<NodeId, Vec<NodeId>> {
     added.map(|&id| (id, std::iter::successors(next(id), |&id| next(id)).collect())).collect()
 }
 
-impl Writer<'_> {
+impl ChunkRewriter<'_> {
     fn push(&mut self, op: Op, operands: &[NodeId], from: NodeId) -> NodeId {
         let ty = {
             let types: SmallVec<[&Type; 3]> = operands.iter().map(|&id| self.new.ty(id)).collect();
@@ -164,7 +164,7 @@ impl Writer<'_> {
 
     fn part(&mut self, id: NodeId, axis: usize, units: &Range<usize>) {
         let node = self.old.node(id);
-        let needs = needs(self.old, id, axis).unwrap_or_else(|| panic!("{id:?} has no parts"));
+        let needs = operand_axes(self.old, id, axis).unwrap_or_else(|| panic!("{id:?} has no parts"));
         let operands = self.operands(id, &needs, units);
         let extent = node.ty.shape[axis] / self.region.units * units.len();
         let part = match (&node.op, &operands[..]) {
@@ -177,7 +177,7 @@ impl Writer<'_> {
     }
 
     /// What a node of the region reads in this chunk.
-    fn operands(&mut self, id: NodeId, needs: &Needs, units: &Range<usize>) -> SmallVec<[NodeId; 3]> {
+    fn operands(&mut self, id: NodeId, needs: &OperandAxes, units: &Range<usize>) -> SmallVec<[NodeId; 3]> {
         let given = &self.old.node(id).operands;
         let read = read_operands(self.old.node(id)).len();
         let mut operands = SmallVec::new();
@@ -204,7 +204,7 @@ impl Writer<'_> {
             return known;
         }
         let mut whole = self.whole(id);
-        if class(self.old.node(id), true) != Class::Source {
+        if fusion_class(self.old.node(id), true) != FusionClass::Source {
             for gate in self.gates.clone() {
                 whole = self.push(Op::After, &[whole, gate], id);
             }
@@ -223,7 +223,7 @@ impl Writer<'_> {
 
     /// Adds this chunk's part to a sum. Sums of 16-bit floats are added up in
     /// 32 bits, and rounded once.
-    fn sum(&mut self, id: NodeId, needs: &Needs, units: &Range<usize>) {
+    fn sum(&mut self, id: NodeId, needs: &OperandAxes, units: &Range<usize>) {
         let node = self.old.node(id);
         let mut operands = self.operands(id, needs, units);
         let before = self.sums.get(&id).copied();
@@ -257,7 +257,7 @@ impl Writer<'_> {
     /// A part as it lies in the whole: the axis that parts follow along first.
     fn piece(&mut self, id: NodeId) -> NodeId {
         let part = self.here[&id];
-        let Some(order) = self.moved(id) else { return part };
+        let Some(order) = self.chunk_order(id) else { return part };
         let piece = self.push(Op::Permute(order), &[part], id);
         self.parts.insert(piece, id);
         piece
@@ -265,7 +265,7 @@ impl Writer<'_> {
 
     /// The order of axes in which parts of a value lie one after the other, if
     /// it is not their own.
-    fn moved(&self, id: NodeId) -> Option<Axes> {
+    fn chunk_order(&self, id: NodeId) -> Option<Axes> {
         let axis = self.region.axes[&id];
         let shape = &self.old.ty(id).shape;
         let others = (0..shape.rank()).filter(|&i| i != axis);
@@ -282,7 +282,7 @@ impl Writer<'_> {
             if let Some(&sum) = self.sums.get(&id) {
                 self.finish_sum(id, sum);
             } else if let Some(pieces) = self.pieces.remove(&id) {
-                self.map[id.index()] = Some(self.together(id, &pieces));
+                self.map[id.index()] = Some(self.pack(id, &pieces));
             } else if !self.region.axes.contains_key(&id) {
                 self.copy(id);
             }
@@ -302,9 +302,9 @@ impl Writer<'_> {
     }
 
     /// The whole of a value whose parts are there.
-    fn together(&mut self, id: NodeId, pieces: &[NodeId]) -> NodeId {
+    fn pack(&mut self, id: NodeId, pieces: &[NodeId]) -> NodeId {
         let shape = &self.old.ty(id).shape;
-        let order = self.moved(id);
+        let order = self.chunk_order(id);
         let extents = order.as_ref().map(|order| order.iter().map(|&i| shape[usize::from(i)]).collect());
         let shape = extents.map_or_else(|| shape.clone(), Shape);
         let mut end = 0;

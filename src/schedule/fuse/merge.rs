@@ -4,20 +4,20 @@ use smallvec::SmallVec;
 
 use crate::ir::NodeId;
 use crate::kernel::Blocker;
-use crate::schedule::class::{Class, read_operands};
-use crate::schedule::fuse::reach::Need;
-use crate::schedule::fuse::{Group, GroupId, MAX_MEMBERS, Readers, State, add_readers};
+use crate::schedule::fuse::reachability::Dependence;
+use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders, MAX_MEMBERS, add_readers};
+use crate::schedule::fusion_class::{FusionClass, read_operands};
 
 /// Kernels reading one value that are considered for merging with each other.
 const MAX_SIBLINGS: usize = 8;
 
-impl State<'_> {
+impl FusionState<'_> {
     /// Merges kernels that read the same value, as far as they go together.
-    pub(super) fn merge_readers(&mut self, readers: &mut Readers) {
+    pub(super) fn merge_readers(&mut self, readers: &mut GroupReaders) {
         if readers.len() > MAX_SIBLINGS {
             return;
         }
-        let mut kept = Readers::new();
+        let mut kept = GroupReaders::new();
         for &reader in readers.iter() {
             let into = kept.iter().copied().find(|&other| self.try_merge(other, reader));
             if into.is_none() {
@@ -34,7 +34,7 @@ impl State<'_> {
                 for &member in &group.members {
                     self.group_of[member.index()] = Some(into);
                 }
-                // Readers are renamed lazily: members are few, nodes many.
+                // GroupReaders are renamed lazily: members are few, nodes many.
                 for readers in self.group(from).members.clone() {
                     for &operand in &self.graph.node(readers).operands.clone() {
                         self.rename_reader(operand, from, into);
@@ -61,17 +61,17 @@ impl State<'_> {
             let Some(place) = readers.iter().position(|&reader| reader == from) else { continue };
             readers.remove(place);
             add_readers(readers, &[into]);
-            let passes = self.classes[node.index()] == Class::Movement || self.duplicated[node.index()];
+            let passes = self.classes[node.index()] == FusionClass::Movement || self.duplicated[node.index()];
             if passes && self.group_of[node.index()].is_none() {
                 pending.extend(read_operands(self.graph.node(node)).iter().copied());
             }
         }
     }
 
-    pub(super) fn merged(&self, into: GroupId, from: GroupId) -> Result<Group, Blocker> {
+    pub(super) fn merged(&self, into: GroupId, from: GroupId) -> Result<FusionGroup, Blocker> {
         let (a, b) = (self.group(into), self.group(from));
         for leader in [a.roots[0], b.roots[0]] {
-            if matches!(self.classes[leader.index()], Class::Opaque | Class::Scatter) {
+            if matches!(self.classes[leader.index()], FusionClass::Opaque | FusionClass::Scatter) {
                 return Err(Blocker::Opaque(self.graph.node(leader).op.name()));
             }
         }
@@ -85,17 +85,17 @@ impl State<'_> {
             return Err(Blocker::TooLarge(MAX_MEMBERS));
         }
         for (a, b) in [(into, from), (from, into)] {
-            match self.depends_apart(a, b) {
-                Need::No => {}
-                Need::Yes => return Err(Blocker::Cycle),
-                Need::Unknown => return Err(Blocker::Distant),
+            match self.depends_indirectly(a, b) {
+                Dependence::No => {}
+                Dependence::Yes => return Err(Blocker::Cycle),
+                Dependence::Unknown => return Err(Blocker::Distant),
             }
         }
         let mut roots: Vec<NodeId> = a.roots.iter().chain(&b.roots).copied().collect();
         roots.sort_unstable();
         self.lower(&[into, from], None, &roots)?;
         let members = a.members.iter().chain(&b.members).copied().collect();
-        Ok(Group {
+        Ok(FusionGroup {
             members,
             roots,
             call: None,
@@ -107,16 +107,16 @@ impl State<'_> {
     /// Merges kernels that read the same stored value and have one form.
     pub(super) fn merge_siblings(&mut self) {
         for id in self.graph.ids() {
-            let in_memory = self.classes[id.index()] == Class::Input || self.stored[id.index()];
+            let in_memory = self.classes[id.index()] == FusionClass::Input || self.stored[id.index()];
             let readers = self.readers[id.index()].clone();
             if !in_memory || !(2..=MAX_SIBLINGS).contains(&readers.len()) {
                 continue;
             }
-            let mut kept = Readers::new();
+            let mut kept = GroupReaders::new();
             for &reader in &readers {
                 let own = self.group_of[id.index()] == Some(reader);
-                let alike = |other: GroupId| self.same_form(id, other, reader);
-                let candidates: Readers = kept.iter().copied().filter(|&o| !own && alike(o)).collect();
+                let alike = |other: GroupId| self.same_iteration_space(id, other, reader);
+                let candidates: GroupReaders = kept.iter().copied().filter(|&o| !own && alike(o)).collect();
                 if !candidates.into_iter().any(|other| self.try_merge(other, reader)) && !own {
                     kept.push(reader);
                 }
@@ -125,9 +125,9 @@ impl State<'_> {
     }
 
     /// Whether two kernels range over the value they share in the same way.
-    pub(super) fn same_form(&self, shared: NodeId, a: GroupId, b: GroupId) -> bool {
+    pub(super) fn same_iteration_space(&self, shared: NodeId, a: GroupId, b: GroupId) -> bool {
         let (a, b) = (self.group(a), self.group(b));
-        let numel = |group: &Group| group.roots.iter().map(|&r| self.graph.ty(r).shape.numel()).max();
+        let numel = |group: &FusionGroup| group.roots.iter().map(|&r| self.graph.ty(r).shape.numel()).max();
         let large = self.graph.ty(shared).shape.numel() * 4 >= numel(a).max(numel(b)).unwrap_or(0);
         large && numel(a) == numel(b) && !a.contraction && !b.contraction
     }

@@ -7,11 +7,12 @@
 //! fewer bytes. What is left before a product goes to the kernel that stores
 //! what it reads, if that can take it. Every refusal is kept, for `why_not_fused`.
 
-mod before;
-mod finish;
-mod judge;
+mod cost_model;
 mod merge;
-mod reach;
+mod reachability;
+mod reachability_bound;
+mod sink_producers;
+mod split_by_bindings;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,20 +23,20 @@ use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId, Op};
 use crate::kernel::{Blocker, Call, Request, Role, lower};
 use crate::runtime::Capabilities;
-use crate::schedule::class::{Class, class, is_product, read_operands};
-use crate::schedule::floor::Spans;
-use crate::schedule::fuse::reach::{Need, Search};
+use crate::schedule::fuse::reachability::{Dependence, QueryScratch};
+use crate::schedule::fuse::reachability_bound::GroupSpans;
+use crate::schedule::fusion_class::{FusionClass, fusion_class, is_product, read_operands};
 
 /// Nodes one kernel may compute.
 const MAX_MEMBERS: usize = 256;
 
 /// Number of a group of nodes that run as one step.
 pub type GroupId = u32;
-type Readers = SmallVec<[GroupId; 4]>;
+type GroupReaders = SmallVec<[GroupId; 4]>;
 
 /// Nodes that run as one step.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub struct FusionGroup {
     /// The nodes computed, in the order they joined.
     pub members: Vec<NodeId>,
     /// The nodes stored, ascending.
@@ -47,10 +48,10 @@ pub struct Group {
     contraction: bool,
 }
 
-impl Group {
+impl FusionGroup {
     /// A group that was decided on.
-    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, call: Option<Call>) -> Group {
-        Group { members, roots, call, ..Group::default() }
+    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, call: Option<Call>) -> FusionGroup {
+        FusionGroup { members, roots, call, ..FusionGroup::default() }
     }
 }
 
@@ -70,13 +71,13 @@ pub struct Refusal {
 #[derive(Clone, Debug, Default)]
 pub struct Fusion {
     /// The steps, in no particular order.
-    pub groups: Vec<Group>,
+    pub groups: Vec<FusionGroup>,
     /// Why things stayed apart.
     pub refusals: Vec<Refusal>,
 }
 
 /// What fusion needs to know besides the graph.
-pub struct Context<'a> {
+pub struct FusionContext<'a> {
     /// The graph, simplified.
     pub graph: &'a Graph,
     /// How parameters lie in memory, by number; dense where there is none.
@@ -86,29 +87,29 @@ pub struct Context<'a> {
 }
 
 /// Groups the nodes of a graph into steps.
-pub fn fuse<'a>(context: &'a Context<'a>) -> Fusion {
-    let mut state = State::new(context);
+pub fn fuse<'a>(context: &'a FusionContext<'a>) -> Fusion {
+    let mut state = FusionState::new(context);
     for id in context.graph.ids().rev() {
         state.visit(id);
     }
     state.merge_siblings();
-    state.compute_operands_before();
-    state.finish()
+    state.sink_producers();
+    state.lower_groups()
 }
 
-struct State<'a> {
-    context: &'a Context<'a>,
+struct FusionState<'a> {
+    context: &'a FusionContext<'a>,
     graph: &'a Graph,
-    classes: Vec<Class>,
+    classes: Vec<FusionClass>,
     /// Uses per node, counting each operand slot.
     uses: Vec<u32>,
     group_of: Vec<Option<GroupId>>,
-    groups: Vec<Option<Group>>,
+    groups: Vec<Option<FusionGroup>>,
     /// The lowest and the highest member of each group.
     ends: Vec<(NodeId, NodeId)>,
-    spans: Spans,
-    search: RefCell<Search>,
-    readers: Vec<Readers>,
+    spans: GroupSpans,
+    scratch: RefCell<QueryScratch>,
+    readers: Vec<GroupReaders>,
     /// Whether the value must be in memory.
     stored: Vec<bool>,
     /// Whether readers compute the value themselves.
@@ -121,14 +122,14 @@ struct State<'a> {
     users: Option<Vec<SmallVec<[NodeId; 4]>>>,
 }
 
-impl<'a> State<'a> {
-    fn new(context: &'a Context<'a>) -> State<'a> {
+impl<'a> FusionState<'a> {
+    fn new(context: &'a FusionContext<'a>) -> FusionState<'a> {
         let graph = context.graph;
         let count = graph.nodes.len();
         let same_device = |id: NodeId| {
             graph.node(id).operands.first().is_some_and(|&o| graph.ty(o).device == graph.ty(id).device)
         };
-        let classes = graph.ids().map(|id| class(graph.node(id), same_device(id))).collect();
+        let classes = graph.ids().map(|id| fusion_class(graph.node(id), same_device(id))).collect();
         let mut uses = vec![0; count];
         let mut stored = vec![false; count];
         graph.nodes.iter().flat_map(|node| &node.operands).for_each(|operand| uses[operand.index()] += 1);
@@ -136,7 +137,7 @@ impl<'a> State<'a> {
         // A copy to its own device is a request to materialize.
         let copies = graph.ids().filter(|&id| matches!(graph.node(id).op, Op::Copy(_)));
         copies.for_each(|id| stored[id.index()] = true);
-        State {
+        FusionState {
             context,
             graph,
             classes,
@@ -144,9 +145,9 @@ impl<'a> State<'a> {
             group_of: vec![None; count],
             groups: Vec::new(),
             ends: Vec::new(),
-            spans: Spans::new(count),
-            search: RefCell::default(),
-            readers: vec![Readers::new(); count],
+            spans: GroupSpans::new(count),
+            scratch: RefCell::default(),
+            readers: vec![GroupReaders::new(); count],
             stored,
             duplicated: vec![false; count],
             before_product: vec![false; count],
@@ -165,13 +166,13 @@ impl<'a> State<'a> {
             return;
         }
         match self.classes[id.index()] {
-            Class::Input => {}
-            Class::Source if stored => self.new_group(id),
-            Class::Source => {}
-            Class::Movement if stored => self.place_moved(id),
-            Class::Movement => self.pass_on(id),
-            Class::Pointwise | Class::Structural => self.place(id),
-            Class::Scatter => {
+            FusionClass::Input => {}
+            FusionClass::Source if stored => self.new_group(id),
+            FusionClass::Source => {}
+            FusionClass::Movement if stored => self.store_movement(id),
+            FusionClass::Movement => self.forward_readers(id),
+            FusionClass::Pointwise | FusionClass::Structural => self.assign_group(id),
+            FusionClass::Scatter => {
                 self.new_group(id);
                 // The base is updated in its own memory, not read by the kernel.
                 let base = self.graph.node(id).operands[0];
@@ -179,13 +180,13 @@ impl<'a> State<'a> {
                 self.stored[base.index()] = true;
                 self.readers[base.index()].retain(|reader| Some(*reader) != own);
             }
-            Class::Pack => {
+            FusionClass::Pack => {
                 self.stored[id.index()] = true;
                 for operand in &self.graph.node(id).operands {
                     self.stored[operand.index()] = true;
                 }
             }
-            Class::Opaque => {
+            FusionClass::Opaque => {
                 self.new_group(id);
                 for operand in &self.graph.node(id).operands {
                     self.stored[operand.index()] = true;
@@ -195,7 +196,7 @@ impl<'a> State<'a> {
     }
 
     /// A node that every reader computes hands its readers to its operands.
-    fn pass_on(&mut self, id: NodeId) {
+    fn forward_readers(&mut self, id: NodeId) {
         let readers = self.readers[id.index()].clone();
         let before_product = self.before_product[id.index()];
         for &operand in read_operands(self.graph.node(id)) {
@@ -206,14 +207,14 @@ impl<'a> State<'a> {
 
     fn new_group(&mut self, id: NodeId) {
         let number = self.groups.len() as GroupId;
-        self.groups.push(Some(Group { roots: vec![id], ..Group::default() }));
+        self.groups.push(Some(FusionGroup { roots: vec![id], ..FusionGroup::default() }));
         self.ends.push((id, id));
         self.join(number, id);
     }
 
     fn join(&mut self, number: GroupId, id: NodeId) {
         self.group_of[id.index()] = Some(number);
-        let structural = self.classes[id.index()] == Class::Structural;
+        let structural = self.classes[id.index()] == FusionClass::Structural;
         let contraction = is_product(&self.graph.node(id).op);
         let before_product = contraction || self.group(number).contraction && self.before_product[id.index()];
         let group = self.group_mut(number);
@@ -233,11 +234,11 @@ impl<'a> State<'a> {
         self.spans.add(low, high);
     }
 
-    fn group(&self, number: GroupId) -> &Group {
+    fn group(&self, number: GroupId) -> &FusionGroup {
         self.groups[number as usize].as_ref().unwrap_or_else(|| panic!("group {number} has merged away"))
     }
 
-    fn group_mut(&mut self, number: GroupId) -> &mut Group {
+    fn group_mut(&mut self, number: GroupId) -> &mut FusionGroup {
         self.groups[number as usize].as_mut().unwrap_or_else(|| panic!("group {number} has merged away"))
     }
 
@@ -252,7 +253,7 @@ impl<'a> State<'a> {
     }
 
     /// Decides where a computed node runs.
-    fn place(&mut self, id: NodeId) {
+    fn assign_group(&mut self, id: NodeId) {
         let stored = self.stored[id.index()];
         let mut readers = self.readers[id.index()].clone();
         if readers.len() > 1 {
@@ -265,7 +266,7 @@ impl<'a> State<'a> {
             }
         } else if !stored && self.cheap_to_repeat(id, &readers) {
             self.duplicated[id.index()] = true;
-            return self.pass_on(id);
+            return self.forward_readers(id);
         } else if readers.len() > 1 && !self.stores_into_reader(id, &readers) {
             let blocker = Blocker::Shared { readers: readers.len() };
             readers.iter().for_each(|&reader| self.refuse(id, reader, blocker.clone()));
@@ -278,7 +279,7 @@ impl<'a> State<'a> {
 
     /// Stores a value that is only moved, from within a kernel that reads it
     /// if one can.
-    fn place_moved(&mut self, id: NodeId) {
+    fn store_movement(&mut self, id: NodeId) {
         let readers = self.readers[id.index()].clone();
         if !self.stores_into_reader(id, &readers) {
             self.new_group(id);
@@ -286,7 +287,7 @@ impl<'a> State<'a> {
     }
 
     /// Stores the value from within one of the kernels that read it.
-    fn stores_into_reader(&mut self, id: NodeId, readers: &Readers) -> bool {
+    fn stores_into_reader(&mut self, id: NodeId, readers: &GroupReaders) -> bool {
         // A contraction below takes this value and elementwise readers as its
         // epilogue, but no kernel with rows.
         let epilogue = self.fed_by_contraction(id);
@@ -294,7 +295,7 @@ impl<'a> State<'a> {
             if epilogue && self.group(reader).structural {
                 continue;
             }
-            let before = |other| other == reader || self.depends(reader, other) == Need::No;
+            let before = |other| other == reader || self.depends(reader, other) == Dependence::No;
             let before_others = readers.iter().all(|&other| before(other));
             if before_others && self.try_join(reader, id, true).is_ok() {
                 self.stored[id.index()] = true;
@@ -309,7 +310,7 @@ impl<'a> State<'a> {
         let group = self.group(number);
         let leader = group.roots[0];
         let leads = self.classes[leader.index()];
-        if leads == Class::Opaque || (leads == Class::Scatter && store) {
+        if leads == FusionClass::Opaque || (leads == FusionClass::Scatter && store) {
             return Err(Blocker::Opaque(self.graph.node(leader).op.name()));
         }
         if self.graph.ty(leader).device != self.graph.ty(id).device {
@@ -318,12 +319,13 @@ impl<'a> State<'a> {
         if group.members.len() >= MAX_MEMBERS {
             return Err(Blocker::TooLarge(MAX_MEMBERS));
         }
-        self.not_expanded(group, id)?;
-        let apart = |waiter: GroupId| waiter == number || self.depends(number, waiter) == Need::No;
+        self.check_recomputation(group, id)?;
+        let apart = |waiter: GroupId| waiter == number || self.depends(number, waiter) == Dependence::No;
         if !self.waiters(id).into_iter().all(apart) {
             return Err(Blocker::Cycle);
         }
-        let from_memory = |reader: GroupId| reader == number || self.depends(number, reader) != Need::No;
+        let from_memory =
+            |reader: GroupId| reader == number || self.depends(number, reader) != Dependence::No;
         if self.memory_readers(id).into_iter().any(from_memory) {
             return Err(Blocker::Cycle);
         }
@@ -348,18 +350,18 @@ impl<'a> State<'a> {
         let inside = |id: NodeId| {
             let index = id.index();
             let here = Some(id) == extra || self.group_of[index].is_some_and(|g| numbers.contains(&g));
-            let moves = self.classes[index] == Class::Movement && !self.stored[index];
+            let moves = self.classes[index] == FusionClass::Movement && !self.stored[index];
             here || moves || self.duplicated[index]
         };
         let role = |id: NodeId| if inside(id) { Role::Inside } else { Role::Buffer };
         let request = Request { graph: self.graph, roots, role: &role, layouts: self.context.layouts };
         let call = lower(&request)?;
-        self.judge(&call.kernel, roots)?;
+        self.check_limits(&call.kernel, roots)?;
         Ok(call)
     }
 }
 
-fn add_readers(readers: &mut Readers, more: &[GroupId]) {
+fn add_readers(readers: &mut GroupReaders, more: &[GroupId]) {
     for &reader in more {
         if !readers.contains(&reader) {
             readers.push(reader);

@@ -5,7 +5,7 @@ use crate::kernel::lower::attention;
 
 /// How a node takes part in fusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum FusionClass {
     /// A value from outside: already in memory.
     Input,
     /// Costs nothing to compute anywhere.
@@ -31,11 +31,11 @@ pub fn read_operands(node: &GraphNode) -> &[NodeId] {
 }
 
 /// The class of a node; `same_device` says whether a copy stays on its device.
-pub fn class(node: &GraphNode, same_device: bool) -> Class {
+pub fn fusion_class(node: &GraphNode, same_device: bool) -> FusionClass {
     match &node.op {
-        Op::Leaf(_) | Op::Param(..) => Class::Input,
-        Op::Const(..) | Op::Arg(..) | Op::Iota(..) => Class::Source,
-        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) => Class::Pointwise,
+        Op::Leaf(_) | Op::Param(..) => FusionClass::Input,
+        Op::Const(..) | Op::Arg(..) | Op::Iota(..) => FusionClass::Source,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) => FusionClass::Pointwise,
         Op::Reshape(_)
         | Op::Permute(_)
         | Op::Expand(_)
@@ -43,20 +43,20 @@ pub fn class(node: &GraphNode, same_device: bool) -> Class {
         | Op::Slice(_)
         | Op::Flip(_)
         | Op::Window(_)
-        | Op::After => Class::Movement,
+        | Op::After => FusionClass::Movement,
         Op::Unwindow(..) | Op::Reduce(..) | Op::Scan(..) | Op::Contract(_) | Op::Gather(_) => {
-            Class::Structural
+            FusionClass::Structural
         }
-        Op::Composite(..) if attention::is_attention(&node.op) => Class::Structural,
-        Op::Scatter(..) => Class::Scatter,
-        Op::Pack(_) => Class::Pack,
-        Op::Copy(_) if same_device => Class::Pointwise,
+        Op::Composite(..) if attention::is_attention(&node.op) => FusionClass::Structural,
+        Op::Scatter(..) => FusionClass::Scatter,
+        Op::Pack(_) => FusionClass::Pack,
+        Op::Copy(_) if same_device => FusionClass::Pointwise,
         Op::Copy(_)
         | Op::Sort { .. }
         | Op::AllReduce(_)
         | Op::Loop(..)
         | Op::Composite(..)
-        | Op::Custom(..) => Class::Opaque,
+        | Op::Custom(..) => FusionClass::Opaque,
     }
 }
 

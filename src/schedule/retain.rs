@@ -11,12 +11,7 @@ use crate::schedule::order::Step;
 
 /// Of the nodes of the graph given that gradients may ask for, those whose values steps store: with the nodes
 /// that are stored.
-pub fn remembered(
-    graph: &Graph,
-    steps: &[Step],
-    map: &Renumbering,
-    asked: &[NodeId],
-) -> Vec<(NodeId, NodeId)> {
+pub fn retained(graph: &Graph, steps: &[Step], map: &Renumbering, asked: &[NodeId]) -> Vec<(NodeId, NodeId)> {
     if asked.is_empty() {
         return Vec::new();
     }
@@ -33,12 +28,12 @@ pub fn remembered(
     found.filter(|&(_, id)| stored[id.index()] && !graph.outputs.contains(&id) && own(id)).collect()
 }
 
-/// The graph, with what is remembered among its outputs.
-pub fn with_outputs<'a>(graph: &'a Graph, remembered: &[(NodeId, NodeId)]) -> Cow<'a, Graph> {
-    if remembered.is_empty() {
+/// The graph, with what is retained among its outputs.
+pub fn with_outputs<'a>(graph: &'a Graph, retained: &[(NodeId, NodeId)]) -> Cow<'a, Graph> {
+    if retained.is_empty() {
         return Cow::Borrowed(graph);
     }
     let mut graph = graph.clone();
-    graph.outputs.extend(remembered.iter().map(|&(_, id)| id));
+    graph.outputs.extend(retained.iter().map(|&(_, id)| id));
     Cow::Owned(graph)
 }

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
-use crate::schedule::class::Class;
-use crate::schedule::fuse::{GroupId, Readers, State, add_readers};
+use crate::schedule::fuse::{FusionState, GroupId, GroupReaders, add_readers};
+use crate::schedule::fusion_class::FusionClass;
 
 /// Nodes that a search looks at before it gives up. Groups so far apart in
 /// the order would keep what they share in memory for as long.
@@ -12,7 +12,7 @@ const MAX_VISITS: usize = 1 << 11;
 
 /// Whether one group needs another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Dependence {
     No,
     Yes,
     /// The search gave up. Counts as yes for whoever must not be wrong.
@@ -21,7 +21,7 @@ pub(super) enum Need {
 
 /// The memory of searches, used again by each.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct QueryScratch {
     /// The number of the search going on.
     number: u32,
     /// By group, the last search that entered it.
@@ -32,7 +32,7 @@ pub(super) struct Search {
     pending: Vec<(NodeId, bool)>,
 }
 
-impl Search {
+impl QueryScratch {
     fn begin(&mut self, groups: usize, nodes: usize) {
         self.number += 1;
         self.entered.resize(groups, 0);
@@ -54,11 +54,11 @@ impl Search {
     }
 }
 
-impl State<'_> {
+impl FusionState<'_> {
     /// The groups that may not run before a value is there, though they do not
     /// read it.
-    pub(super) fn waiters(&self, id: NodeId) -> Readers {
-        let mut waiters = Readers::new();
+    pub(super) fn waiters(&self, id: NodeId) -> GroupReaders {
+        let mut waiters = GroupReaders::new();
         let Some(users) = &self.users else { return waiters };
         let mut pending: SmallVec<[(NodeId, bool); 8]> = smallvec::smallvec![(id, false)];
         while let Some((node, waits)) = pending.pop() {
@@ -80,8 +80,8 @@ impl State<'_> {
 
     /// The groups that read a value from memory, since it is a part of a pack or
     /// waits for itself.
-    pub(super) fn memory_readers(&self, id: NodeId) -> Readers {
-        let mut readers = Readers::new();
+    pub(super) fn memory_readers(&self, id: NodeId) -> GroupReaders {
+        let mut readers = GroupReaders::new();
         let Some(users) = &self.users else { return readers };
         let mut pending: SmallVec<[NodeId; 8]> = smallvec::smallvec![id];
         while let Some(node) = pending.pop() {
@@ -100,18 +100,18 @@ impl State<'_> {
     }
 
     /// Whether group `a` needs a result of group `b`, directly or not.
-    pub(super) fn depends(&self, a: GroupId, b: GroupId) -> Need {
+    pub(super) fn depends(&self, a: GroupId, b: GroupId) -> Dependence {
         self.reaches(a, b, false)
     }
 
     /// Whether group `a` needs a result of group `b` through some other step.
-    pub(super) fn depends_apart(&self, a: GroupId, b: GroupId) -> Need {
+    pub(super) fn depends_indirectly(&self, a: GroupId, b: GroupId) -> Dependence {
         self.reaches(a, b, true)
     }
 
-    fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> Need {
-        let floor = self.spans.floor(self.ends[b as usize].0);
-        let mut search = self.search.borrow_mut();
+    fn reaches(&self, a: GroupId, b: GroupId, apart: bool) -> Dependence {
+        let bound = self.spans.lower_bound(self.ends[b as usize].0);
+        let mut search = self.scratch.borrow_mut();
         search.begin(self.groups.len(), self.graph.nodes.len());
         search.enters(a);
         // Where every path counts, all have left.
@@ -120,28 +120,29 @@ impl State<'_> {
         while let Some((id, left)) = search.pending.pop() {
             visits += 1;
             if visits > MAX_VISITS {
-                return Need::Unknown;
+                return Dependence::Unknown;
             }
             match self.group_of[id.index()] {
-                Some(group) if group == b && left => return Need::Yes,
-                Some(group) if group != b && self.ends[group as usize].1 > floor && search.enters(group) => {
+                Some(group) if group == b && left => return Dependence::Yes,
+                Some(group) if group != b && self.ends[group as usize].1 > bound && search.enters(group) => {
                     self.descend(&mut search, group, true);
                 }
-                None if id > floor && search.passes(id, left) => {
+                None if id > bound && search.passes(id, left) => {
                     // A node not placed yet will be a step of its own unless it moves.
-                    let moves = matches!(self.classes[id.index()], Class::Movement | Class::Source)
-                        || self.duplicated[id.index()];
+                    let moves =
+                        matches!(self.classes[id.index()], FusionClass::Movement | FusionClass::Source)
+                            || self.duplicated[id.index()];
                     let below = self.graph.node(id).operands.iter();
                     search.pending.extend(below.map(|&operand| (operand, left || !moves)));
                 }
                 Some(_) | None => {}
             }
         }
-        Need::No
+        Dependence::No
     }
 
     /// What the members of a group read of others is to be looked at.
-    fn descend(&self, search: &mut Search, group: GroupId, left: bool) {
+    fn descend(&self, search: &mut QueryScratch, group: GroupId, left: bool) {
         for &member in &self.group(group).members {
             let others = self.graph.node(member).operands.iter();
             let others = others.filter(|operand| self.group_of[operand.index()] != Some(group));

@@ -7,7 +7,7 @@ use crate::schedule::order::Step;
 
 /// For each step, the steps that must run before it though it reads none of
 /// their values.
-pub(super) fn waits(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
+pub(super) fn control_dependencies(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
     if !graph.nodes.iter().any(|node| matches!(node.op, Op::After)) {
         return vec![Vec::new(); steps.len()];
     }
@@ -15,12 +15,12 @@ pub(super) fn waits(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
     for (number, step) in steps.iter().enumerate() {
         computed_by.extend(step.members.iter().map(|&member| (member, number)));
     }
-    (0..steps.len()).map(|number| waits_of(graph, steps, number, &computed_by)).collect()
+    (0..steps.len()).map(|number| control_dependencies_of(graph, steps, number, &computed_by)).collect()
 }
 
 /// Walks from what a step computes down to what other steps compute; what
 /// the way passes a gate to is waited for.
-fn waits_of(
+fn control_dependencies_of(
     graph: &Graph,
     steps: &[Step],
     number: usize,

@@ -4,13 +4,13 @@
 
 use crate::ir::{Graph, Layout, NodeId};
 use crate::kernel::{Call, Request, Role, lower};
-use crate::schedule::fuse::Group;
+use crate::schedule::fuse::FusionGroup;
 use crate::schedule::order::{Works, step_of};
 use crate::schedule::{Schedule, Step};
 
 /// A schedule to take decisions from.
 #[derive(Clone, Copy)]
-pub struct Model<'a> {
+pub struct PlanTemplate<'a> {
     /// The schedule.
     pub schedule: &'a Schedule,
     /// Whether two graphs differ in numbers only, none of which is 0 or 1 in
@@ -20,19 +20,19 @@ pub struct Model<'a> {
 
 /// The model's steps on a graph; `None` if the graphs are not alike, or some
 /// kernel would not read and write what the model's does.
-pub(super) fn resize(graph: &Graph, layouts: &[Layout], model: &Model<'_>) -> Option<Vec<Step>> {
+pub(super) fn reuse(graph: &Graph, layouts: &[Layout], model: &PlanTemplate<'_>) -> Option<Vec<Step>> {
     let alike = (model.alike)(&model.schedule.graph, graph);
     let steps = alike.then_some(&model.schedule.steps)?;
     let mut works = Works::default();
-    steps.iter().map(|step| resized(graph, layouts, step, &mut works)).collect()
+    steps.iter().map(|step| reused_step(graph, layouts, step, &mut works)).collect()
 }
 
-fn resized(graph: &Graph, layouts: &[Layout], step: &Step, works: &mut Works) -> Option<Step> {
+fn reused_step(graph: &Graph, layouts: &[Layout], step: &Step, works: &mut Works) -> Option<Step> {
     let call = match step.kernel() {
         Some(_) => Some(lowered(graph, layouts, step)?),
         None => None,
     };
-    let new = step_of(graph, Group::decided(step.members.to_vec(), step.outputs.to_vec(), call), works);
+    let new = step_of(graph, FusionGroup::decided(step.members.to_vec(), step.outputs.to_vec(), call), works);
     let same = new.inputs == step.inputs && new.outputs == step.outputs && new.args == step.args;
     same.then_some(new)
 }

@@ -13,10 +13,10 @@ mod search;
 mod trace;
 
 use crate::base::Device;
-use crate::schedule::memory::{self, Memory, Params};
+use crate::schedule::memory::{self, MemoryPlan, Params};
 use crate::schedule::{Schedule, check, debug_check};
 
-use trace::{Facts, Trace};
+use trace::{StepFacts, Trace};
 
 /// How often the planner may ask for more.
 const ROUNDS: usize = 6;
@@ -40,10 +40,10 @@ pub fn fit(
     device: Device,
     target: u64,
 ) -> Fitted {
-    let facts = Facts::new(schedule);
+    let facts = StepFacts::new(schedule);
     let start = Trace::new(schedule, &facts, device);
     // What the planner needs besides what the trace sees: results, and gaps.
-    let mut beside = taken(&schedule.memory, device).saturating_sub(peak(&start));
+    let mut beside = planned_bytes(&schedule.memory, device).saturating_sub(peak(&start));
     let mut best: Option<Fitted> = None;
     for _ in 0..ROUNDS {
         let trace = search::search(start.clone(), target.saturating_sub(beside));
@@ -52,9 +52,9 @@ pub fn fit(
         found.memory = memory::plan(&found.graph, &found.steps, params, several_in_place);
         let Schedule { graph, steps, memory, .. } = &found;
         debug_check(graph, || check::check_memory(graph, steps, memory, params));
-        let needed = taken(&found.memory, device);
-        if best.as_ref().is_none_or(|best| needed < taken(&best.schedule.memory, device)) {
-            let from = trace.lines.iter().map(|line| line.step).collect();
+        let needed = planned_bytes(&found.memory, device);
+        if best.as_ref().is_none_or(|best| needed < planned_bytes(&best.schedule.memory, device)) {
+            let from = trace.entries.iter().map(|line| line.step).collect();
             best = Some(Fitted { schedule: found, from });
         }
         let unseen = needed.saturating_sub(peak(&trace));
@@ -67,11 +67,11 @@ pub fn fit(
 }
 
 fn peak(trace: &Trace<'_>) -> u64 {
-    trace.profile(&trace.lives()).into_iter().max().unwrap_or(0)
+    trace.profile(&trace.live_ranges()).into_iter().max().unwrap_or(0)
 }
 
 /// Bytes of results and between steps on a device.
-pub fn taken(memory: &Memory, device: Device) -> u64 {
+pub fn planned_bytes(memory: &MemoryPlan, device: Device) -> u64 {
     let arenas = memory.arenas.iter().filter(|arena| arena.0 == device).map(|arena| arena.1 as u64);
     let results = memory.results.iter().filter(|result| result.device == device && result.donated.is_none());
     arenas.chain(results.map(|result| result.bytes as u64)).sum()

@@ -17,7 +17,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
 use crate::schedule::memory::{Params, fallible};
-use crate::schedule::order::{Action, Step};
+use crate::schedule::order::{Step, StepAction};
 
 /// Transfers to the host of at most so many bytes come after all else that can
 /// run, so that the host waits for them together, and for work under way.
@@ -25,10 +25,10 @@ const SMALL_TRANSFER: usize = 64 << 10;
 
 /// What decides among steps that can run: whether it makes the host wait,
 /// whether it should wait, its highest node, its number.
-type Rank = Reverse<(bool, bool, Option<NodeId>, usize)>;
+type Priority = Reverse<(bool, bool, Option<NodeId>, usize)>;
 
 /// An order under construction.
-pub(super) struct Sequence<'a> {
+pub(super) struct ListScheduler<'a> {
     graph: &'a Graph,
     steps: &'a [Step],
     dag: &'a DiGraph<(), ()>,
@@ -37,24 +37,24 @@ pub(super) struct Sequence<'a> {
     waiting: Vec<usize>,
     done: Vec<bool>,
     /// By value in the arena: the steps that have yet to read it.
-    readers: HashMap<NodeId, Readers>,
+    readers: HashMap<NodeId, PendingReaders>,
     is_result: Vec<bool>,
     /// By parameter's memory: the steps that have yet to read it.
-    param_readers: HashMap<u32, Readers>,
+    param_readers: HashMap<u32, PendingReaders>,
     /// By step: memory of parameters that it could overwrite, and how many
     /// bytes, once nothing can fail and nobody else reads it any more.
     overwrites: Vec<Vec<(u32, u64)>>,
     /// Steps that can fail and have not run.
     fallible_left: usize,
     /// Steps that can run, and those of them that take no more than they give.
-    ready: BinaryHeap<Rank>,
-    relief: BinaryHeap<Rank>,
+    ready: BinaryHeap<Priority>,
+    relief: BinaryHeap<Priority>,
 }
 
 /// Steps that have yet to read something. Of many, their number and their sum are
 /// enough to name the last one.
 #[derive(Debug, Default)]
-struct Readers {
+struct PendingReaders {
     count: usize,
     sum: usize,
     /// The step added last, and the one removed last.
@@ -62,7 +62,7 @@ struct Readers {
     removed: Option<usize>,
 }
 
-impl Readers {
+impl PendingReaders {
     /// Adds a step, perhaps several times in a row.
     fn add(&mut self, step: usize) {
         if self.added.replace(step) != Some(step) {
@@ -86,16 +86,16 @@ impl Readers {
     }
 }
 
-impl<'a> Sequence<'a> {
+impl<'a> ListScheduler<'a> {
     pub fn new(
         graph: &'a Graph,
         steps: &'a [Step],
         dag: &'a DiGraph<(), ()>,
         params: &Params<'a>,
-    ) -> Sequence<'a> {
+    ) -> ListScheduler<'a> {
         let is_result = graph.results();
-        let mut readers: HashMap<NodeId, Readers> = HashMap::new();
-        let mut param_readers: HashMap<u32, Readers> = HashMap::new();
+        let mut readers: HashMap<NodeId, PendingReaders> = HashMap::new();
+        let mut param_readers: HashMap<u32, PendingReaders> = HashMap::new();
         for (number, step) in steps.iter().enumerate() {
             for &input in step.inputs.iter().flat_map(|input| graph.pieces(input)) {
                 let known = if let Op::Param(param, _) = graph.node(input).op {
@@ -109,7 +109,7 @@ impl<'a> Sequence<'a> {
             }
         }
         let before = |i| dag.neighbors_directed(i, petgraph::Incoming).count();
-        let mut sequence = Sequence {
+        let mut sequence = ListScheduler {
             graph,
             steps,
             dag,
@@ -117,7 +117,10 @@ impl<'a> Sequence<'a> {
             waiting: dag.node_indices().map(before).collect(),
             done: vec![false; steps.len()],
             readers,
-            overwrites: steps.iter().map(|step| overwritten(graph, step, &is_result, params)).collect(),
+            overwrites: steps
+                .iter()
+                .map(|step| donated_overwrites(graph, step, &is_result, params))
+                .collect(),
             param_readers,
             is_result,
             fallible_left: steps.iter().filter(|step| fallible(step)).count(),
@@ -125,7 +128,7 @@ impl<'a> Sequence<'a> {
             relief: BinaryHeap::new(),
         };
         let first: Vec<usize> = (0..steps.len()).filter(|&i| sequence.waiting[i] == 0).collect();
-        first.into_iter().for_each(|step| sequence.admit(step));
+        first.into_iter().for_each(|step| sequence.make_ready(step));
         sequence
     }
 
@@ -138,11 +141,11 @@ impl<'a> Sequence<'a> {
             }
             self.done[next] = true;
             order.push(next);
-            self.leave(next);
+            self.retire(next);
             for after in self.dag.neighbors(NodeIndex::new(next)) {
                 self.waiting[after.index()] -= 1;
                 if self.waiting[after.index()] == 0 {
-                    self.admit(after.index());
+                    self.make_ready(after.index());
                 }
             }
         }
@@ -150,36 +153,36 @@ impl<'a> Sequence<'a> {
     }
 
     /// A step can run from now on.
-    fn admit(&mut self, step: usize) {
-        self.ready.push(self.rank(step));
-        self.look_for_relief(step);
+    fn make_ready(&mut self, step: usize) {
+        self.ready.push(self.priority(step));
+        self.check_relief(step);
     }
 
-    fn look_for_relief(&mut self, step: usize) {
+    fn check_relief(&mut self, step: usize) {
         if self.waiting[step] == 0
             && !self.done[step]
-            && !self.is_fetched(step)
-            && self.taken(step) <= self.given(step)
+            && !self.is_small_download(step)
+            && self.bytes_allocated(step) <= self.bytes_freed(step)
         {
-            self.relief.push(self.rank(step));
+            self.relief.push(self.priority(step));
         }
     }
 
-    fn rank(&self, step: usize) -> Rank {
+    fn priority(&self, step: usize) -> Priority {
         let overwrites = !self.overwrites[step].is_empty();
-        Reverse((self.is_fetched(step), overwrites, self.steps[step].members.last().copied(), step))
+        Reverse((self.is_small_download(step), overwrites, self.steps[step].members.last().copied(), step))
     }
 
     /// Whether a step is a small transfer to the host.
-    fn is_fetched(&self, step: usize) -> bool {
+    fn is_small_download(&self, step: usize) -> bool {
         let Step { action, device, outputs, .. } = &self.steps[step];
-        let fetches = matches!(action, Action::Transfer { .. }) && *device == Device::cpu();
+        let fetches = matches!(action, StepAction::Transfer { .. }) && *device == Device::cpu();
         fetches && self.graph.ty(outputs[0]).bytes() <= SMALL_TRANSFER
     }
 
     /// Bytes that a step needs beyond those there. Results are there from the
     /// start, but for those that could take over a parameter's memory later.
-    fn taken(&self, step: usize) -> u64 {
+    fn bytes_allocated(&self, step: usize) -> u64 {
         let is_read = |id: NodeId| self.readers.get(&id).is_some_and(|readers| readers.count > 0);
         let fresh = |id: &&NodeId| !self.is_result[id.index()] && is_read(**id);
         let outputs = self.steps[step].outputs.iter().filter(fresh);
@@ -195,18 +198,18 @@ impl<'a> Sequence<'a> {
     }
 
     /// Bytes that nobody needs after a step.
-    fn given(&self, step: usize) -> u64 {
+    fn bytes_freed(&self, step: usize) -> u64 {
         let inputs = self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input));
         let mut inputs: Vec<NodeId> = inputs.copied().collect();
         inputs.sort_unstable();
         inputs.dedup();
-        let only = |input: &NodeId| self.readers.get(input).and_then(Readers::only);
+        let only = |input: &NodeId| self.readers.get(input).and_then(PendingReaders::only);
         let last = inputs.iter().filter(|input| only(input) == Some(step));
         last.map(|&id| self.graph.ty(id).bytes() as u64).sum()
     }
 
     /// A step has run: what it read has one reader less.
-    fn leave(&mut self, step: usize) {
+    fn retire(&mut self, step: usize) {
         let mut last: Vec<usize> = Vec::new();
         for input in self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input)) {
             let readers = if let Op::Param(param, _) = self.graph.node(*input).op {
@@ -227,13 +230,18 @@ impl<'a> Sequence<'a> {
                 last.extend((0..self.steps.len()).filter(|&i| !self.overwrites[i].is_empty()));
             }
         }
-        last.into_iter().for_each(|step| self.look_for_relief(step));
+        last.into_iter().for_each(|step| self.check_relief(step));
     }
 }
 
 /// Memory of donated parameters that the step reads and its results could take
 /// over.
-fn overwritten(graph: &Graph, step: &Step, is_result: &[bool], params: &Params<'_>) -> Vec<(u32, u64)> {
+fn donated_overwrites(
+    graph: &Graph,
+    step: &Step,
+    is_result: &[bool],
+    params: &Params<'_>,
+) -> Vec<(u32, u64)> {
     let mut given: Vec<(u32, usize)> = Vec::new();
     for &input in &step.inputs {
         if let Op::Param(number, _) = graph.node(input).op

@@ -4,22 +4,23 @@ use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
 use crate::kernel::{Blocker, Kernel};
-use crate::schedule::class::{Class, is_product, read_operands};
-use crate::schedule::fuse::{Group, GroupId, Readers, State};
+use crate::schedule::fuse::{FusionGroup, FusionState, GroupId, GroupReaders};
+use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
 /// Scalar operations worth one byte of memory traffic.
 const FLOPS_PER_BYTE: u64 = 8;
 /// Below this many points, occupancy does not matter.
 const SMALL: usize = 1 << 16;
 
-impl State<'_> {
+impl FusionState<'_> {
     pub(super) fn fed_by_contraction(&self, id: NodeId) -> bool {
         let mut pending: SmallVec<[(NodeId, u32); 8]> = smallvec::smallvec![(id, 0)];
         while let Some((node, depth)) = pending.pop() {
             if is_product(&self.graph.node(node).op) {
                 return true;
             }
-            let through = matches!(self.classes[node.index()], Class::Pointwise | Class::Movement);
+            let through =
+                matches!(self.classes[node.index()], FusionClass::Pointwise | FusionClass::Movement);
             let own = node == id || self.uses[node.index()] == 1;
             if through && own && depth < 8 {
                 let below = read_operands(self.graph.node(node)).iter();
@@ -31,7 +32,7 @@ impl State<'_> {
 
     /// Whether computing the value in each kernel that reads it moves no
     /// more bytes than storing it once.
-    pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &Readers) -> bool {
+    pub(super) fn cheap_to_repeat(&self, id: NodeId, readers: &GroupReaders) -> bool {
         let node = self.graph.node(id);
         let (Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_)) = node.op else { return false };
         // A product would repeat the work on its operands once more, per block.
@@ -44,7 +45,8 @@ impl State<'_> {
         for &operand in &node.operands {
             let bytes = self.source_bytes(operand);
             loads += bytes;
-            let computed = matches!(self.classes[operand.index()], Class::Structural | Class::Opaque);
+            let computed =
+                matches!(self.classes[operand.index()], FusionClass::Structural | FusionClass::Opaque);
             if computed && self.uses[operand.index()] == 1 {
                 newly_stored += 2 * bytes;
             }
@@ -61,22 +63,22 @@ impl State<'_> {
     pub(super) fn source_bytes(&self, id: NodeId) -> u64 {
         let mut node = id;
         let mut bytes = self.graph.ty(id).bytes() as u64;
-        while self.classes[node.index()] == Class::Movement && !self.stored[node.index()] {
+        while self.classes[node.index()] == FusionClass::Movement && !self.stored[node.index()] {
             node = self.graph.node(node).operands[0];
             bytes = bytes.min(self.graph.ty(node).bytes() as u64);
         }
-        if self.classes[node.index()] == Class::Source { 0 } else { bytes }
+        if self.classes[node.index()] == FusionClass::Source { 0 } else { bytes }
     }
 
     /// Whether lowering cannot fail: an elementwise node read in one way.
     pub(super) fn joins_freely(&self, number: GroupId, id: NodeId, store: bool) -> bool {
-        let pointwise = self.classes[id.index()] == Class::Pointwise;
+        let pointwise = self.classes[id.index()] == FusionClass::Pointwise;
         pointwise && !store && self.uses[id.index()] == 1 && !self.group(number).contraction
     }
 
     /// Refuses costly work that the kernel would do once per element of an
     /// expansion. Row kernels hoist such work out of their rows.
-    pub(super) fn not_expanded(&self, group: &Group, id: NodeId) -> Result<(), Blocker> {
+    pub(super) fn check_recomputation(&self, group: &FusionGroup, id: NodeId) -> Result<(), Blocker> {
         let node = self.graph.node(id);
         let Op::Alu(op) = &node.op else { return Ok(()) };
         let widest = group.roots.iter().map(|&root| self.graph.ty(root).shape.numel()).max().unwrap_or(0);
@@ -88,7 +90,7 @@ impl State<'_> {
         Ok(())
     }
 
-    pub(super) fn judge(&self, kernel: &Kernel, roots: &[NodeId]) -> Result<(), Blocker> {
+    pub(super) fn check_limits(&self, kernel: &Kernel, roots: &[NodeId]) -> Result<(), Blocker> {
         let capabilities = (self.context.capabilities)(self.graph.ty(roots[0]).device);
         let found = kernel.inputs.len() + kernel.stores.len();
         if found > capabilities.max_bindings {

@@ -2,34 +2,34 @@
 
 use crate::ir::NodeId;
 use crate::kernel::{Blocker, Call, Request, Role, lower};
-use crate::schedule::class::Class;
-use crate::schedule::fuse::{Fusion, Group, GroupId, State};
+use crate::schedule::fuse::{Fusion, FusionGroup, FusionState, GroupId};
+use crate::schedule::fusion_class::FusionClass;
 
-impl State<'_> {
+impl FusionState<'_> {
     /// Lowers every kernel for good; a group that no longer lowers falls
     /// apart into its nodes.
-    pub(super) fn finish(mut self) -> Fusion {
+    pub(super) fn lower_groups(mut self) -> Fusion {
         let mut number = 0;
         while number < self.groups.len() {
             if self.groups[number].is_some() {
-                self.finish_group(number as GroupId);
+                self.lower_group(number as GroupId);
             }
             number += 1;
         }
         Fusion { groups: self.groups.into_iter().flatten().collect(), refusals: self.refusals }
     }
 
-    pub(super) fn finish_group(&mut self, number: GroupId) {
+    pub(super) fn lower_group(&mut self, number: GroupId) {
         let group = self.group(number);
         let leader = group.roots[0];
-        if self.classes[leader.index()] == Class::Opaque {
+        if self.classes[leader.index()] == FusionClass::Opaque {
             return;
         }
         let roots = group.roots.clone();
         match self.lower(&[number], None, &roots) {
             Ok(call) => self.group_mut(number).call = Some(call),
-            Err(_) if group.members.len() > 1 => self.fall_apart(number),
-            Err(_) if self.store_repeated(number) => self.finish_group(number),
+            Err(_) if group.members.len() > 1 => self.split_group(number),
+            Err(_) if self.store_duplicated(number) => self.lower_group(number),
             Err(blocker) => match self.lower_alone(number, &roots) {
                 Ok(call) => self.group_mut(number).call = Some(call),
                 Err(_) => panic!("{} alone does not lower: {blocker}", self.graph.node(leader).op.name()),
@@ -40,7 +40,7 @@ impl State<'_> {
     /// A single node's kernel, whatever it costs.
     pub(super) fn lower_alone(&self, number: GroupId, roots: &[NodeId]) -> Result<Call, Blocker> {
         let inside = |id: NodeId| {
-            let moves = self.classes[id.index()] == Class::Movement && !self.stored[id.index()];
+            let moves = self.classes[id.index()] == FusionClass::Movement && !self.stored[id.index()];
             self.group_of[id.index()] == Some(number) || moves || self.duplicated[id.index()]
         };
         let role = |id: NodeId| if inside(id) { Role::Inside } else { Role::Buffer };
@@ -49,7 +49,7 @@ impl State<'_> {
 
     /// Stores the values that a group computes again, and reads them instead;
     /// whether there are any. Each brought buffers of its own.
-    fn store_repeated(&mut self, number: GroupId) -> bool {
+    fn store_duplicated(&mut self, number: GroupId) -> bool {
         let mut repeated: Vec<NodeId> = Vec::new();
         let mut pending = self.group(number).members.clone();
         while let Some(id) = pending.pop() {
@@ -58,7 +58,7 @@ impl State<'_> {
                 if self.duplicated[index] {
                     self.duplicated[index] = false;
                     repeated.push(operand);
-                } else if self.classes[index] == Class::Movement && !self.stored[index] {
+                } else if self.classes[index] == FusionClass::Movement && !self.stored[index] {
                     pending.push(operand);
                 }
             }
@@ -71,10 +71,10 @@ impl State<'_> {
     fn store_alone(&mut self, id: NodeId) {
         self.stored[id.index()] = true;
         self.group_of[id.index()] = Some(self.groups.len() as GroupId);
-        self.groups.push(Some(Group { members: vec![id], roots: vec![id], ..Group::default() }));
+        self.groups.push(Some(FusionGroup { members: vec![id], roots: vec![id], ..FusionGroup::default() }));
     }
 
-    pub(super) fn fall_apart(&mut self, number: GroupId) {
+    pub(super) fn split_group(&mut self, number: GroupId) {
         let Some(group) = self.groups[number as usize].take() else { return };
         group.members.iter().for_each(|&member| self.store_alone(member));
     }

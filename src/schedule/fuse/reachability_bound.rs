@@ -8,16 +8,16 @@ use crate::ir::NodeId;
 
 /// The stretches of numbers that groups span. Groups only grow.
 #[derive(Debug)]
-pub struct Spans {
+pub struct GroupSpans {
     /// A Fenwick tree (Fenwick 1994) over highest members, from the last node
     /// down: the lowest member of any group whose highest is in the stretch.
     lowest: Vec<u32>,
 }
 
-impl Spans {
+impl GroupSpans {
     /// No groups, in a graph of so many nodes.
-    pub fn new(nodes: usize) -> Spans {
-        Spans { lowest: vec![u32::MAX; nodes + 1] }
+    pub fn new(nodes: usize) -> GroupSpans {
+        GroupSpans { lowest: vec![u32::MAX; nodes + 1] }
     }
 
     /// A group has members at `low` and `high`.
@@ -41,7 +41,7 @@ impl Spans {
     }
 
     /// A number below which no path starts that leads to `low` or above.
-    pub fn floor(&self, low: NodeId) -> NodeId {
+    pub fn lower_bound(&self, low: NodeId) -> NodeId {
         let mut floor = low;
         loop {
             let lower = self.lowest_reaching_above(floor);
@@ -57,8 +57,8 @@ impl Spans {
 mod tests {
     use super::*;
 
-    fn spans(of: &[(u32, u32)]) -> Spans {
-        let mut spans = Spans::new(10);
+    fn spans(of: &[(u32, u32)]) -> GroupSpans {
+        let mut spans = GroupSpans::new(10);
         of.iter().for_each(|&(low, high)| spans.add(NodeId(low), NodeId(high)));
         spans
     }
@@ -66,19 +66,19 @@ mod tests {
     #[test]
     fn groups_that_lie_apart_lead_nowhere() {
         let spans = spans(&[(0, 3), (4, 4), (5, 9)]);
-        assert_eq!(spans.floor(NodeId(5)), NodeId(5));
-        assert_eq!(spans.floor(NodeId(4)), NodeId(4));
+        assert_eq!(spans.lower_bound(NodeId(5)), NodeId(5));
+        assert_eq!(spans.lower_bound(NodeId(4)), NodeId(4));
     }
 
     #[test]
     fn groups_that_overlap_lead_up_step_by_step() {
         let spans = spans(&[(6, 9), (4, 7), (1, 5), (0, 0)]);
-        assert_eq!(spans.floor(NodeId(6)), NodeId(1));
-        assert_eq!(spans.floor(NodeId(8)), NodeId(1));
+        assert_eq!(spans.lower_bound(NodeId(6)), NodeId(1));
+        assert_eq!(spans.lower_bound(NodeId(8)), NodeId(1));
     }
 
     #[test]
     fn a_group_below_that_ends_at_the_floor_is_the_same_group() {
-        assert_eq!(spans(&[(2, 5), (5, 9)]).floor(NodeId(5)), NodeId(5));
+        assert_eq!(spans(&[(2, 5), (5, 9)]).lower_bound(NodeId(5)), NodeId(5));
     }
 }

@@ -2,7 +2,7 @@
 
 /// Numbered things, each alive from one step to another.
 #[derive(Debug)]
-pub(super) struct Alive {
+pub(super) struct LiveIntervals {
     /// A segment tree over the steps: what is alive in all steps of a node and not in
     /// all of its parent's.
     throughout: Vec<Vec<usize>>,
@@ -10,10 +10,10 @@ pub(super) struct Alive {
     from: Vec<Vec<usize>>,
 }
 
-impl Alive {
+impl LiveIntervals {
     /// Nothing, in so many steps.
-    pub fn new(steps: usize) -> Alive {
-        Alive { throughout: vec![Vec::new(); 2 * steps], from: vec![Vec::new(); steps] }
+    pub fn new(steps: usize) -> LiveIntervals {
+        LiveIntervals { throughout: vec![Vec::new(); 2 * steps], from: vec![Vec::new(); steps] }
     }
 
     /// A thing is alive from step `first` to step `last`.
@@ -35,7 +35,7 @@ impl Alive {
 
     /// What is alive in some step from `first` to `last`, once each: at the first of
     /// them, or from a later one on.
-    pub fn during(&self, first: usize, last: usize) -> impl Iterator<Item = usize> {
+    pub fn overlapping(&self, first: usize, last: usize) -> impl Iterator<Item = usize> {
         let nodes = std::iter::successors(Some(first + self.from.len()), |node| Some(node / 2));
         let at_first = nodes.take_while(|&node| node > 0).flat_map(|node| &self.throughout[node]);
         at_first.chain(self.from[first + 1..=last].iter().flatten()).copied()
@@ -51,12 +51,12 @@ mod tests {
         for steps in 1..12 {
             let lives = (0..steps).flat_map(|first| (first..steps).map(move |last| (first, last)));
             let lives: Vec<(usize, usize)> = lives.collect();
-            let mut alive = Alive::new(steps);
+            let mut alive = LiveIntervals::new(steps);
             for (number, &(first, last)) in lives.iter().enumerate() {
                 alive.insert(number, first, last);
             }
             for &(first, last) in &lives {
-                let mut found: Vec<usize> = alive.during(first, last).collect();
+                let mut found: Vec<usize> = alive.overlapping(first, last).collect();
                 found.sort_unstable();
                 let together = |&number: &usize| lives[number].0 <= last && first <= lives[number].1;
                 let all: Vec<usize> = (0..lives.len()).filter(together).collect();

@@ -6,62 +6,62 @@ use std::collections::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::ir::{Graph, GraphNode, NodeId, Op};
-use crate::schedule::budget::trace::{Line, Trace};
-use crate::schedule::class::read_operands;
-use crate::schedule::{Memory, Refusal, Schedule, Step};
+use crate::schedule::fusion_class::read_operands;
+use crate::schedule::rematerialize::trace::{Trace, TraceEntry};
+use crate::schedule::{MemoryPlan, Refusal, Schedule, Step};
 
 /// The schedule that a trace of `schedule` stands for; its memory is yet to be
 /// planned.
 pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
-    let mut new = Rebuilt {
+    let mut new = Rebuilder {
         old: &schedule.graph,
         graph: Graph::default(),
         values: vec![None; trace.values.len()],
-        latest: HashMap::new(),
+        first_computed: HashMap::new(),
         awaited: HashMap::new(),
         same: HashMap::new(),
         again: HashMap::new(),
     };
     for id in new.old.ids().filter(|&id| matches!(new.old.node(id).op, Op::Param(..))) {
         let param = new.graph.push(new.old.node(id).clone());
-        new.latest.insert(id, param);
+        new.first_computed.insert(id, param);
     }
-    let steps = trace.lines.iter().map(|line| new.step(&schedule.steps[line.step], line, trace)).collect();
-    let outputs: Vec<NodeId> = schedule.graph.outputs.iter().map(|&output| new.newest(output)).collect();
+    let steps = trace.entries.iter().map(|line| new.step(&schedule.steps[line.step], line, trace)).collect();
+    let outputs: Vec<NodeId> = schedule.graph.outputs.iter().map(|&output| new.first_node(output)).collect();
     new.graph.outputs = outputs;
-    let Rebuilt { graph, latest, again, .. } = new;
-    let now = |id: NodeId| latest.get(&id).copied();
+    let Rebuilder { graph, first_computed, again, .. } = new;
+    let now = |id: NodeId| first_computed.get(&id).copied();
     let refusal = |refusal: &Refusal| {
         let (producer, consumer) = (now(refusal.producer)?, now(refusal.consumer)?);
         Some(Refusal { producer, consumer, ..refusal.clone() })
     };
     let mut again: HashMap<NodeId, NodeId> =
         again.into_iter().filter_map(|(new, old)| Some((new, now(old)?))).collect();
-    again.extend(schedule.again.iter().filter_map(|(&new, &old)| Some((now(new)?, now(old)?))));
+    again.extend(schedule.recomputed.iter().filter_map(|(&new, &old)| Some((now(new)?, now(old)?))));
     Schedule {
         steps,
-        memory: Memory::default(),
+        memory: MemoryPlan::default(),
         transfers: schedule.transfers.iter().filter_map(|(&id, moved)| Some((now(id)?, *moved))).collect(),
         refusals: schedule.refusals.iter().filter_map(refusal).collect(),
-        by_body: schedule.by_body.clone(),
+        decomposed: schedule.decomposed.clone(),
         map: schedule.map.iter().map(|id| id.and_then(now)).collect(),
-        resized: schedule.resized,
-        again,
-        parts: schedule.parts.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),
+        from_template: schedule.from_template,
+        recomputed: again,
+        chunks: schedule.chunks.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),
         // What does not fit remembers nothing.
-        remembered: Vec::new(),
+        retained: Vec::new(),
         graph,
     }
 }
 
 /// The graph under construction.
-struct Rebuilt<'a> {
+struct Rebuilder<'a> {
     old: &'a Graph,
     graph: Graph,
     /// By value of the trace.
     values: Vec<Option<NodeId>>,
     /// By node of the old graph, the one computed first.
-    latest: HashMap<NodeId, NodeId>,
+    first_computed: HashMap<NodeId, NodeId>,
     /// By node of the old graph that gates wait for and no step has computed.
     awaited: HashMap<NodeId, NodeId>,
     /// What is computed from the same, by the old node and the new operands.
@@ -70,11 +70,11 @@ struct Rebuilt<'a> {
     again: HashMap<NodeId, NodeId>,
 }
 
-impl Rebuilt<'_> {
-    fn step(&mut self, step: &Step, line: &Line, trace: &Trace<'_>) -> Step {
+impl Rebuilder<'_> {
+    fn step(&mut self, step: &Step, line: &TraceEntry, trace: &Trace<'_>) -> Step {
         let mut here: HashMap<NodeId, NodeId> = HashMap::new();
         for (&input, &value) in step.inputs.iter().zip(&line.reads) {
-            let now = self.values[value].unwrap_or_else(|| self.newest(input));
+            let now = self.values[value].unwrap_or_else(|| self.first_node(input));
             here.insert(input, now);
         }
         for id in below(self.old, step) {
@@ -103,7 +103,7 @@ impl Rebuilt<'_> {
         let reads = read_operands(node).len();
         let mut operands: SmallVec<[NodeId; 3]> = SmallVec::new();
         for (place, &operand) in node.operands.iter().enumerate() {
-            let known = here.get(&operand).or_else(|| self.latest.get(&operand)).copied();
+            let known = here.get(&operand).or_else(|| self.first_computed.get(&operand)).copied();
             assert!(known.is_some() || place >= reads, "{id:?} is computed before its operands");
             operands.push(known.unwrap_or_else(|| self.awaited(operand)));
         }
@@ -116,28 +116,28 @@ impl Rebuilt<'_> {
             self.again.insert(new, id);
         } else {
             self.same.insert(key, new);
-            self.latest.entry(id).or_insert(new);
+            self.first_computed.entry(id).or_insert(new);
         }
         new
     }
 
     /// The node now of a value that is there: as it was computed first.
-    fn newest(&mut self, id: NodeId) -> NodeId {
-        if let Some(&known) = self.latest.get(&id) {
+    fn first_node(&mut self, id: NodeId) -> NodeId {
+        if let Some(&known) = self.first_computed.get(&id) {
             return known;
         }
         let node = self.old.node(id);
         assert!(matches!(node.op, Op::Pack(_)), "{id:?} is read before it is computed");
-        let operands = node.operands.iter().map(|&part| self.newest(part)).collect();
+        let operands = node.operands.iter().map(|&part| self.first_node(part)).collect();
         let new = self.graph.push(GraphNode { operands, ..node.clone() });
-        self.latest.insert(id, new);
+        self.first_computed.insert(id, new);
         new
     }
 
     /// What a gate waits for: what is there, or what no step computes, such as a
     /// view of it.
     fn awaited(&mut self, id: NodeId) -> NodeId {
-        if let Some(&known) = self.latest.get(&id).or_else(|| self.awaited.get(&id)) {
+        if let Some(&known) = self.first_computed.get(&id).or_else(|| self.awaited.get(&id)) {
             return known;
         }
         let node = self.old.node(id);

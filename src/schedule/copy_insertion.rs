@@ -8,14 +8,14 @@ use smallvec::SmallVec;
 
 use crate::base::Device;
 use crate::ir::{Graph, GraphNode, Layout, NodeId, Op};
-use crate::schedule::class::{Class, class};
+use crate::schedule::fusion_class::{FusionClass, fusion_class};
 
 /// The graph with a materialized copy in front of each scatter whose base is
 /// an input, or is read by anything else, of each parameter that is not
 /// dense and is read by a step that is not a kernel, and of what is packed and
 /// in memory already. The second result maps
 /// old numbers to new ones.
-pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
+pub fn insert_copies(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
     let users = graph.users();
     let mut placed = Graph::default();
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
@@ -25,8 +25,8 @@ pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
             let base = node.operands[0];
             let alone = users[base.index()].len() == 1 && !graph.outputs.contains(&base);
             let computed = matches!(
-                class(graph.node(base), true),
-                Class::Pointwise | Class::Structural | Class::Scatter
+                fusion_class(graph.node(base), true),
+                FusionClass::Pointwise | FusionClass::Structural | FusionClass::Scatter
             );
             if !(alone && computed) {
                 operands[0] = placed.push(copy_of(operands[0], graph.node(base), node.ty.device));
@@ -43,7 +43,7 @@ pub fn place(graph: &Graph, layouts: &[Layout]) -> (Graph, Vec<NodeId>) {
             }
         }
         let transfer = matches!(node.op, Op::Copy(_));
-        if class(node, false) == Class::Opaque && !transfer {
+        if fusion_class(node, false) == FusionClass::Opaque && !transfer {
             for (operand, &old) in operands.iter_mut().zip(&node.operands) {
                 if !is_dense(graph.node(old), layouts) {
                     *operand = placed.push(copy_of(*operand, graph.node(old), node.ty.device));
@@ -62,7 +62,10 @@ fn computed_alone(graph: &Graph, id: NodeId, users: &[SmallVec<[NodeId; 4]>]) ->
     let packs = |user: &&NodeId| matches!(graph.node(**user).op, Op::Pack(_));
     let mut packs = users[id.index()].iter().filter(packs);
     let only = packs.next();
-    let in_memory = matches!(class(graph.node(id), true), Class::Input | Class::Source | Class::Pack);
+    let in_memory = matches!(
+        fusion_class(graph.node(id), true),
+        FusionClass::Input | FusionClass::Source | FusionClass::Pack
+    );
     !in_memory && packs.all(|pack| Some(pack) == only)
 }
 

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 use crate::ir::{NodeId, Op};
 use crate::kernel::Blocker;
-use crate::schedule::class::{Class, is_product, read_operands};
-use crate::schedule::fuse::reach::Need;
-use crate::schedule::fuse::{GroupId, MAX_MEMBERS, State, add_readers};
+use crate::schedule::fuse::reachability::Dependence;
+use crate::schedule::fuse::{FusionState, GroupId, MAX_MEMBERS, add_readers};
+use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
 /// Nodes of a product's kernel before one of its operands.
 #[derive(Debug, Default)]
@@ -33,9 +33,9 @@ impl Prologue {
     }
 }
 
-impl State<'_> {
+impl FusionState<'_> {
     /// Gives the work before products to kernels before them, where those can take it.
-    pub(super) fn compute_operands_before(&mut self) {
+    pub(super) fn sink_producers(&mut self) {
         for number in 0..self.groups.len() as GroupId {
             let product = self.groups[number as usize].as_ref().filter(|group| group.contraction);
             let Some(group) = product else { continue };
@@ -43,17 +43,17 @@ impl State<'_> {
             let operands: SmallVec<[NodeId; 4]> =
                 products.flat_map(|&id| read_operands(self.graph.node(id)).iter().copied()).collect();
             for operand in operands {
-                let operand = self.unmoved(operand);
+                let operand = self.movement_source(operand);
                 if let Some(prologue) = self.prologue(number, operand) {
-                    self.give_to_a_source(number, &prologue);
+                    self.sink_into_a_source(number, &prologue);
                 }
             }
         }
     }
 
     /// What a value is, but for movement that its readers do themselves.
-    fn unmoved(&self, mut id: NodeId) -> NodeId {
-        while self.classes[id.index()] == Class::Movement && !self.stored[id.index()] {
+    fn movement_source(&self, mut id: NodeId) -> NodeId {
+        while self.classes[id.index()] == FusionClass::Movement && !self.stored[id.index()] {
             id = self.graph.node(id).operands[0];
         }
         id
@@ -71,7 +71,7 @@ impl State<'_> {
             found.reads.push((id, reads));
             if own(id) {
                 let alone = id == operand || reads == self.uses[index];
-                if self.classes[index] != Class::Pointwise || self.stored[index] || !alone {
+                if self.classes[index] != FusionClass::Pointwise || self.stored[index] || !alone {
                     return None;
                 }
                 found.members.push(id);
@@ -91,7 +91,7 @@ impl State<'_> {
 
     /// Computes an operand in the first kernel of those that store what it is
     /// computed from which can do so.
-    fn give_to_a_source(&mut self, product: GroupId, prologue: &Prologue) {
+    fn sink_into_a_source(&mut self, product: GroupId, prologue: &Prologue) {
         let mut sources = prologue.sources.clone();
         sources.sort_by_key(|&id| std::cmp::Reverse(self.bytes(id)));
         let mut tried: SmallVec<[GroupId; 4]> = SmallVec::new();
@@ -101,7 +101,7 @@ impl State<'_> {
                 continue;
             }
             tried.push(number);
-            if self.may_take(number, prologue) && self.give(product, number, prologue) {
+            if self.can_host(number, prologue) && self.sink_into(product, number, prologue) {
                 return;
             }
         }
@@ -109,13 +109,13 @@ impl State<'_> {
 
     /// Whether nothing but its form and cost keeps a kernel from computing what
     /// lies before a product.
-    fn may_take(&self, number: GroupId, prologue: &Prologue) -> bool {
+    fn can_host(&self, number: GroupId, prologue: &Prologue) -> bool {
         let group = self.group(number);
         let leader = group.roots[0];
-        let computes = !matches!(self.classes[leader.index()], Class::Opaque | Class::Scatter);
+        let computes = !matches!(self.classes[leader.index()], FusionClass::Opaque | FusionClass::Scatter);
         let device = self.graph.ty(leader).device == self.graph.ty(prologue.members[0]).device;
-        let apart = |other: GroupId| other == number || self.depends(number, other) == Need::No;
-        let from_memory = |other: GroupId| other == number || self.depends(number, other) != Need::No;
+        let apart = |other: GroupId| other == number || self.depends(number, other) == Dependence::No;
+        let from_memory = |other: GroupId| other == number || self.depends(number, other) != Dependence::No;
         computes
             && device
             && group.members.len() + prologue.members.len() <= MAX_MEMBERS
@@ -123,14 +123,14 @@ impl State<'_> {
                 .sources
                 .iter()
                 .filter_map(|id| self.group_of[id.index()])
-                .all(|other| other == number || self.depends(other, number) == Need::No)
+                .all(|other| other == number || self.depends(other, number) == Dependence::No)
             && prologue.members.iter().all(|&id| self.waiters(id).into_iter().all(apart))
             && !prologue.members.iter().any(|&id| self.memory_readers(id).into_iter().any(from_memory))
     }
 
     /// Has one kernel compute what another does before a product, if it can and no
     /// more bytes move; whether it does now.
-    fn give(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
+    fn sink_into(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
         let operand = prologue.members[0];
         let mut roots = self.group(number).roots.clone();
         let dropped = |&&id: &&NodeId| self.only_before(id, number, prologue);
@@ -141,12 +141,12 @@ impl State<'_> {
         }
         roots.retain(|id| !unread.contains(id));
         roots.insert(roots.partition_point(|&root| root < operand), operand);
-        self.assign(prologue, number, &unread, true);
+        self.move_prologue(prologue, number, &unread, true);
         let taken = self.lower(&[number], None, &roots).is_ok();
         if taken {
-            self.settle(product, number, prologue, roots);
+            self.commit(product, number, prologue, roots);
         } else {
-            self.assign(prologue, product, &unread, false);
+            self.move_prologue(prologue, product, &unread, false);
         }
         taken
     }
@@ -176,14 +176,20 @@ impl State<'_> {
 
     /// Takes the members of a prologue for a kernel's; its operand is in memory, or
     /// else the values that are read for nothing but it.
-    fn assign(&mut self, prologue: &Prologue, number: GroupId, unread: &[NodeId], operand_stored: bool) {
+    fn move_prologue(
+        &mut self,
+        prologue: &Prologue,
+        number: GroupId,
+        unread: &[NodeId],
+        operand_stored: bool,
+    ) {
         prologue.members.iter().for_each(|id| self.group_of[id.index()] = Some(number));
         unread.iter().for_each(|id| self.stored[id.index()] = !operand_stored);
         self.stored[prologue.members[0].index()] = operand_stored;
     }
 
     /// Writes down that a kernel computes what lay before a product.
-    fn settle(&mut self, product: GroupId, number: GroupId, prologue: &Prologue, roots: Vec<NodeId>) {
+    fn commit(&mut self, product: GroupId, number: GroupId, prologue: &Prologue, roots: Vec<NodeId>) {
         let operand = prologue.members[0];
         self.refuse(operand, product, Blocker::ComputedBefore);
         self.group_mut(product).members.retain(|id| !prologue.members.contains(id));
