@@ -71,7 +71,7 @@ pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};
 pub use plan::memory::{MemoryChange, MemoryTracker};
 pub use plan::{Obstacle, PlanReport, Separation};
-pub use render::Target as Limits;
+pub use render::GpuTarget;
 pub use tensor::Tensor;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};
 pub use tensor::einsum::einsum;

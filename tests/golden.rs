@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln::prelude::*;
-use kiln::render::{Target, wgsl};
+use kiln::render::{GpuTarget, wgsl};
 use kiln::runtime::Capabilities;
 use kiln::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::tensor::cross_entropy::NllLossOpts;
@@ -91,12 +91,12 @@ fn shaders(report: &PlanReport) -> String {
     for kernel in &report.kernels {
         // What GPUs run is validated, but not kept.
         for subgroup in [0, 32] {
-            let target = Target { subgroup, ..Target::webgpu_default() };
+            let target = GpuTarget { subgroup, ..GpuTarget::webgpu_default() };
             if let Ok(shader) = wgsl::render_work(kernel.work(), &target) {
                 shader.iter().flat_map(|shader| &shader.passes).for_each(|pass| portable(&pass.text()));
             }
         }
-        let target = Target { few_elements: 0, ..Target::software() };
+        let target = GpuTarget { compile_bound_elements: 0, ..GpuTarget::software() };
         let shader =
             wgsl::render_work(kernel.work(), &target).expect("a kernel that the software driver runs");
         for pass in shader.iter().flat_map(|shader| &shader.passes) {
@@ -155,7 +155,8 @@ fn templates_are_valid_by_themselves() {
 #[test]
 fn attention_by_a_template() {
     let context = Context::new();
-    let attention = kiln::render::attention::range(&Target { few_elements: 0, ..Target::software() });
+    let attention =
+        kiln::render::attention::range(&GpuTarget { compile_bound_elements: 0, ..GpuTarget::software() });
     context.install(Arc::new(NullBackend::new(Capabilities { attention, ..CAPABILITIES })));
     golden_in(&context, "attention_by_a_template", || {
         // Heads side by side, as a projection gives them.
@@ -170,7 +171,7 @@ fn attention_by_a_template() {
 /// The texts of some tensors' kernels for a GPU whose subgroups multiply
 /// matrices; all are valid.
 fn for_matrices(side: u32, output: &Tensor) -> String {
-    let target = Target { matrix: Some(side), workgroup_bytes: 32 << 10, ..Target::webgpu_default() };
+    let target = GpuTarget { matrix: Some(side), workgroup_bytes: 32 << 10, ..GpuTarget::webgpu_default() };
     let report = kiln::plan(&[output]).expect("a plan");
     let mut text = String::new();
     for kernel in &report.kernels {

@@ -7,7 +7,9 @@ use kiln::prelude::*;
 use kiln::render::{self, Unsupported};
 use kiln::runtime::Capabilities;
 use kiln::runtime::null::{CAPABILITIES, NullBackend};
-use kiln::{Context, Device, Limits, Separation, assert_kernels, assert_peak_bytes, context, with_context};
+use kiln::{
+    Context, Device, GpuTarget, Separation, assert_kernels, assert_peak_bytes, context, with_context,
+};
 
 fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
     let x = Tensor::from_vec(vec![0.5f32; dims.iter().product()], dims, device);
@@ -56,8 +58,8 @@ fn meta_tensors_of_any_size_are_planned() {
 fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
     with_context(&Context::new(), || {
         let cpu = Device::cpu();
-        let check = |y: &Tensor, limits: &Limits| y.plan().unwrap().check(limits);
-        let (webgpu, downlevel) = (Limits::webgpu_default(), Limits::downlevel());
+        let check = |y: &Tensor, limits: &GpuTarget| y.plan().unwrap().check(limits);
+        let (webgpu, downlevel) = (GpuTarget::webgpu_default(), GpuTarget::downlevel());
         let x = leaf([64, 64], cpu);
         assert_eq!(check(&(&x * 2.0).softmax(-1), &webgpu), [], "everywhere");
 
@@ -67,7 +69,7 @@ fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
         assert!(matches!(found.reason, Unsupported::Type { dtype: DType::F64, instead: DType::F32, .. }));
         assert_eq!((found.kernel, found.at.map(|at| at.line())), (Some(0), Some(line)));
         assert!(found.to_string().contains("SHADER_F64"), "{found}");
-        assert_eq!(check(&wide, &Limits::software()), []);
+        assert_eq!(check(&wide, &GpuTarget::software()), []);
 
         let sum = (0..5).fold(x.clone(), |sum, _| sum + leaf([64, 64], cpu));
         assert_eq!(check(&sum, &webgpu), []);
@@ -85,22 +87,23 @@ fn a_plan_is_checked_against_limits_without_a_device_of_that_kind() {
 #[test]
 fn attention_is_checked_as_what_it_would_be_on_a_device() {
     let context = Context::new();
-    let attention = render::attention::range(&Limits { few_elements: 0, ..Limits::software() });
+    let attention =
+        render::attention::range(&GpuTarget { compile_bound_elements: 0, ..GpuTarget::software() });
     context.install(Arc::new(NullBackend::new(Capabilities { attention, ..CAPABILITIES })));
     with_context(&context, || {
         let q = leaf([8, 256, 16], Device::null());
         let report = q.scaled_dot_product_attention(&q, &q, AttentionOpts::default()).plan().unwrap();
         assert_kernels!(report, 1);
-        let without = Limits { subgroup: 0, ..Limits::software() };
-        for limits in [Limits::webgpu_default(), Limits::downlevel(), without.clone()] {
+        let without = GpuTarget { subgroup: 0, ..GpuTarget::software() };
+        for limits in [GpuTarget::webgpu_default(), GpuTarget::downlevel(), without.clone()] {
             assert_eq!(report.check(&limits), []);
         }
         let scores = 8 * 256 * 256 * 4;
-        let [found] = &report.check(&Limits { max_buffer: scores - 1, ..without })[..] else {
+        let [found] = &report.check(&GpuTarget { max_buffer: scores - 1, ..without })[..] else {
             panic!("its scores have no room")
         };
         assert_eq!(found.reason, Unsupported::Buffer { bytes: scores, limit: scores - 1 });
-        let small = Limits { max_buffer: scores - 1, ..Limits::webgpu_default() };
+        let small = GpuTarget { max_buffer: scores - 1, ..GpuTarget::webgpu_default() };
         assert_eq!(report.check(&small), [], "they need no room");
     });
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::kernel::nest::Axis;
+use crate::kernel::nest::LoopAxis;
 
 /// Number of an axis of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ impl AxisId {
 pub struct Affine {
     /// The value where all axes are 0.
     pub offset: i64,
-    /// Axis and coefficient.
+    /// LoopAxis and coefficient.
     pub terms: SmallVec<[(AxisId, i64); 2]>,
 }
 
@@ -68,7 +68,7 @@ impl Affine {
         sum
     }
     /// The least and greatest value over the axes' ranges.
-    pub fn range(&self, axes: &[Axis]) -> (i64, i64) {
+    pub fn range(&self, axes: &[LoopAxis]) -> (i64, i64) {
         self.range_of(|axis| (0, axes[axis.index()].extent as i64 - 1))
     }
     /// The least and greatest value where axes have so many first and last positions.

@@ -9,8 +9,8 @@ use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
 use crate::kernel::index::{Position, Positions};
-use crate::kernel::nest::{Axis, Input};
-use crate::kernel::ranges::{Range, Space, is_index};
+use crate::kernel::nest::{KernelInput, LoopAxis};
+use crate::kernel::ranges::{Space, ValueRange, is_index};
 
 /// One dimension of the iteration space, made of one axis or, once split,
 /// several.
@@ -36,7 +36,7 @@ pub type Splits = HashMap<usize, Vec<usize>>;
 #[derive(Debug, Default)]
 pub struct Builder {
     /// Axes; their levels are filled in by [`Builder::finish_levels`].
-    pub axes: Vec<Axis>,
+    pub axes: Vec<LoopAxis>,
     /// The axes' levels, once decided: those of the main store wait for the first reduction to
     /// say which of them are rows.
     pub levels: Vec<Option<u8>>,
@@ -45,10 +45,10 @@ pub struct Builder {
     /// Expressions, operands first.
     pub exprs: Vec<ExprNode>,
     /// Inputs in order of first use.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<KernelInput>,
     interned: HashMap<ExprNode, ExprId>,
     /// Of the first expressions.
-    ranges: Vec<Range>,
+    ranges: Vec<ValueRange>,
 }
 
 impl Builder {
@@ -59,7 +59,7 @@ impl Builder {
         let mut axes = SmallVec::new();
         for &part in parts.iter().filter(|&&part| part != 1) {
             axes.push(AxisId(self.axes.len() as u16));
-            self.axes.push(Axis { extent: part, level: 0 });
+            self.axes.push(LoopAxis { extent: part, level: 0 });
             self.levels.push(level);
         }
         self.dims.push(Dim { axes });
@@ -254,7 +254,7 @@ mod tests {
     fn along(axes: &[usize], extents: &[usize]) -> Result<Option<Vec<Vec<i64>>>, Unsplit> {
         let mut builder = Builder::default();
         for &extent in axes {
-            builder.axes.push(Axis { extent, level: 0 });
+            builder.axes.push(LoopAxis { extent, level: 0 });
         }
         let ids: Vec<AxisId> = (0..axes.len()).map(|i| AxisId(i as u16)).collect();
         let strides = |position: &Position| position.affine.terms.iter().map(|term| term.1).collect();

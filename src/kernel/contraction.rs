@@ -3,7 +3,7 @@
 
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
-use crate::kernel::nest::{Contraction, Kernel, Store};
+use crate::kernel::nest::{Contraction, Kernel, KernelStore};
 
 /// The kernel with a reduction over the contraction's `k` in the accumulator's
 /// place; `None` for one without a contraction.
@@ -35,7 +35,7 @@ pub fn as_reduction(kernel: &Kernel) -> Option<Kernel> {
             }
         };
     }
-    let store = |s: &Store| Store { value: numbers[s.value.index()], ..s.clone() };
+    let store = |s: &KernelStore| KernelStore { value: numbers[s.value.index()], ..s.clone() };
     let stores = kernel.stores.iter().map(store).collect();
     Some(Kernel { exprs, stores, contraction: None, ..kernel.clone() })
 }

@@ -6,7 +6,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::expr::Expr;
-use crate::kernel::nest::{Attention, AttentionPart, Kernel, Sort, Work};
+use crate::kernel::nest::{AttentionPart, FusedAttention, Kernel, Sort, Workload};
 
 /// A kernel's traffic with memory and its arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,11 +21,11 @@ pub struct Cost {
 
 /// The cost of one launch of anything. What a user's kernel computes is not
 /// known, so its operations count as none.
-pub fn work_cost(work: &Work) -> Cost {
+pub fn work_cost(work: &Workload) -> Cost {
     match work {
-        Work::Kernel(kernel) => cost(kernel),
-        Work::Sort(sort) => sort_cost(sort),
-        Work::Custom(_, inputs, outputs) => {
+        Workload::Kernel(kernel) => cost(kernel),
+        Workload::Sort(sort) => sort_cost(sort),
+        Workload::Custom(_, inputs, outputs) => {
             let bytes =
                 |types: &[Type]| types.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
             Cost { loaded: bytes(inputs), stored: bytes(outputs), flops: 0 }
@@ -125,7 +125,7 @@ fn flops(kernel: &Kernel) -> u64 {
 
 /// All products, and what the softmax does with each score that is looked at:
 /// a comparison, a difference, an exponential, a sum.
-fn attention_flops(kernel: &Kernel, a: &Attention) -> u64 {
+fn attention_flops(kernel: &Kernel, a: &FusedAttention) -> u64 {
     let size = |axes: &[AxisId]| -> u64 {
         axes.iter().map(|axis| kernel.axes[axis.index()].extent as u64).fold(1, u64::saturating_mul)
     };

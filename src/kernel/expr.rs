@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar, Shared};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::{Affine, AxisId};
-use crate::kernel::nest::Axis;
+use crate::kernel::nest::LoopAxis;
 
 /// Number of an expression of a kernel; operands have lower numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,7 +94,7 @@ pub struct Access {
 
 /// What an index must be: within `0..extent`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Bounded {
+pub struct BoundsCheck {
     /// The index, an `I64` expression (`I32` once rendering has narrowed it).
     pub index: ExprId,
     /// The first position that does not exist.
@@ -130,7 +130,7 @@ pub enum Expr {
     /// The value of another expression; an index that is out of bounds where it is computed
     /// is recorded as the kernel's index error. For a gather of what is computed: no load of
     /// it checks the index.
-    Checked(ExprId, Shared<Bounded>),
+    Checked(ExprId, Shared<BoundsCheck>),
     /// The finished accumulator of the kernel's contraction.
     Accumulator,
 }
@@ -171,7 +171,7 @@ impl ExprNode {
 
     /// The level at which the value varies, by its axes and its operands among
     /// these; reductions and scans keep theirs.
-    pub fn level_among(&self, exprs: &[ExprNode], axes: &[Axis]) -> u8 {
+    pub fn level_among(&self, exprs: &[ExprNode], axes: &[LoopAxis]) -> u8 {
         let of =
             |affine: &Affine| affine.terms.iter().map(|term| axes[term.0.index()].level).max().unwrap_or(0);
         let own = match &self.expr {
@@ -270,7 +270,7 @@ impl Expr {
             Expr::Reduce(monoid, x) => Expr::Reduce(*monoid, number(*x)),
             Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, number(*x), *axis),
             Expr::Checked(x, bounded) => {
-                Expr::Checked(number(*x), Bounded { index: number(bounded.index), ..**bounded }.into())
+                Expr::Checked(number(*x), BoundsCheck { index: number(bounded.index), ..**bounded }.into())
             }
         }
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::base::Shape;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::ExprId;
-use crate::kernel::nest::Axis;
+use crate::kernel::nest::LoopAxis;
 
 /// A computed part of a position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -147,7 +147,7 @@ pub enum Divided {
 }
 
 /// `floor(value / divisor) mod modulus`, for values that are never negative.
-pub fn divide(value: &Affine, divisor: i64, modulus: i64, axes: &[Axis]) -> Divided {
+pub fn divide(value: &Affine, divisor: i64, modulus: i64, axes: &[LoopAxis]) -> Divided {
     let (quotient, rest) = separate(value, divisor);
     if !fits(&rest, divisor, axes) {
         return split(&rest, divisor, axes);
@@ -175,13 +175,13 @@ fn separate(value: &Affine, divisor: i64) -> (Affine, Affine) {
     (quotient, rest)
 }
 
-fn fits(rest: &Affine, divisor: i64, axes: &[Axis]) -> bool {
+fn fits(rest: &Affine, divisor: i64, axes: &[LoopAxis]) -> bool {
     let (low, high) = rest.range(axes);
     low >= 0 && high < divisor
 }
 
 /// The first axis that a split at the divisor's boundary would make affine.
-fn split(rest: &Affine, divisor: i64, axes: &[Axis]) -> Divided {
+fn split(rest: &Affine, divisor: i64, axes: &[LoopAxis]) -> Divided {
     for &(axis, c) in &rest.terms {
         let extent = axes[axis.index()].extent;
         let inner = divisor / c.abs();
@@ -195,7 +195,7 @@ fn split(rest: &Affine, divisor: i64, axes: &[Axis]) -> Divided {
 
 /// The axes of a position that runs over `extent` values exactly once each,
 /// outermost first; `None` for any other position.
-pub fn complete(position: &Position, extent: usize, axes: &[Axis]) -> Option<Vec<AxisId>> {
+pub fn complete(position: &Position, extent: usize, axes: &[LoopAxis]) -> Option<Vec<AxisId>> {
     if position.affine.offset != 0 || !position.computed.is_empty() {
         return None;
     }

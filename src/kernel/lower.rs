@@ -21,7 +21,7 @@ use crate::kernel::blocker::Blocker;
 use crate::kernel::builder::{Builder, Splits, Unsplit};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
 use crate::kernel::index::{Positions, complete, linear, rejoined};
-use crate::kernel::nest::{Attention, Contraction, Input, Kernel, ScatterStore, Store};
+use crate::kernel::nest::{Contraction, FusedAttention, Kernel, KernelInput, KernelStore, ScatterStore};
 use crate::kernel::ranges::unchecked;
 
 pub mod attention;
@@ -58,7 +58,7 @@ pub struct Request<'a> {
 
 /// A kernel, and the graph's values that it works on.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct LoweredKernel {
     /// The kernel.
     pub kernel: Kernel,
     /// The values read, in the order of the kernel's inputs.
@@ -96,7 +96,7 @@ pub(crate) type Lowered<T> = Result<T, Stop>;
 ///
 /// # Errors
 /// The [`Blocker`] that keeps the nodes from being one kernel.
-pub fn lower(request: &Request<'_>) -> Result<Call, Blocker> {
+pub fn lower(request: &Request<'_>) -> Result<LoweredKernel, Blocker> {
     let numel = |id: &&NodeId| request.graph.ty(**id).shape.numel();
     let largest = request.roots.iter().max_by_key(|id| (numel(id), std::cmp::Reverse(id.0)));
     let largest = *largest.unwrap_or_else(|| panic!("a kernel without stores"));
@@ -114,7 +114,7 @@ pub fn lower(request: &Request<'_>) -> Result<Call, Blocker> {
 
 /// The kernel whose main value is `main`; the axes of `lead` are the grid
 /// and, perhaps, the rows.
-fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<Call, Blocker> {
+fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<LoweredKernel, Blocker> {
     let mut splits = Splits::new();
     for _ in 0..MAX_SPLITS {
         let mut lowerer = Lowerer::new(request, &splits);
@@ -153,7 +153,7 @@ pub(crate) struct Lowerer<'r, 'g> {
     /// The indices that loads check: against which extent, under which guard.
     loaded: HashSet<(ExprId, usize, usize)>,
     contraction: Option<Shared<Contraction>>,
-    attention: Option<Shared<Attention>>,
+    attention: Option<Shared<FusedAttention>>,
     /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
@@ -195,7 +195,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         &self.request.graph.ty(id).shape
     }
 
-    fn run(&mut self, main: NodeId, lead: NodeId) -> Lowered<Call> {
+    fn run(&mut self, main: NodeId, lead: NodeId) -> Lowered<LoweredKernel> {
         if let Op::Scatter(axis, _) = self.request.graph.node(main).op {
             return self.scatter(main, usize::from(axis));
         }
@@ -246,7 +246,13 @@ impl<'r, 'g> Lowerer<'r, 'g> {
     }
 
     /// A store, if the positions run over the node's elements exactly once.
-    fn store(&self, node: NodeId, positions: &Positions, value: ExprId, main: NodeId) -> Lowered<Store> {
+    fn store(
+        &self,
+        node: NodeId,
+        positions: &Positions,
+        value: ExprId,
+        main: NodeId,
+    ) -> Lowered<KernelStore> {
         let shape = self.shape(node);
         let different = || Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape.clone())));
         let mut axes: Vec<AxisId> = Vec::new();
@@ -268,11 +274,16 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         }
         let address = linear(positions, shape).affine;
         let dtype = self.request.graph.ty(node).dtype;
-        Ok(Store { dtype, value, level, address, numel: shape.numel() })
+        Ok(KernelStore { dtype, value, level, address, numel: shape.numel() })
     }
 
     /// What was lowered, to be stored so. The main value comes first.
-    fn call(&mut self, outputs: NodeIds, stores: Vec<Store>, scatter: Option<Shared<ScatterStore>>) -> Call {
+    fn call(
+        &mut self,
+        outputs: NodeIds,
+        stores: Vec<KernelStore>,
+        scatter: Option<Shared<ScatterStore>>,
+    ) -> LoweredKernel {
         let builder = std::mem::take(&mut self.builder);
         let kernel = Kernel {
             name: structure::name(self.request.graph, outputs[0], &self.met).into(),
@@ -286,7 +297,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             scatter,
         };
         let [inputs, args] = [&mut self.inputs, &mut self.args].map(std::mem::take);
-        Call { kernel: unchecked(kernel), inputs, outputs, args }
+        LoweredKernel { kernel: unchecked(kernel), inputs, outputs, args }
     }
 
     /// The value of a node at some positions, under a guard: computed here
@@ -434,7 +445,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             }
         }
         let slot = *self.slots.entry(id).or_insert_with(|| {
-            self.builder.inputs.push(Input { dtype: ty.dtype, numel: ty.shape.numel() });
+            self.builder.inputs.push(KernelInput { dtype: ty.dtype, numel: ty.shape.numel() });
             self.inputs.push(id);
             self.builder.inputs.len() as u32 - 1
         });

@@ -5,32 +5,36 @@
 //! - [`nest`]: the kernel itself: axes, inputs, stores.
 //! - [`mod@lower`]: from a set of graph nodes to a kernel, or the [`Blocker`] that
 //!   says why not; [`index`] and [`builder`] are its parts.
-//! - [`parts`]: what kernels of a plan hold between them.
+//! - [`interning`]: equal parts of a plan's kernels are stored once.
 //! - [`contraction`]: a contraction written as a reduction.
-//! - [`pieces`]: a kernel as several, each over a part of its grid; [`undivided`]: what such a
-//!   piece no longer divides; [`beside`]: those of them as one that write side by side.
+//! - [`index_set_splitting`]: a kernel as several, each over a part of its grid;
+//!   [`mod@delinearize`]: divisions that such a part no longer needs;
+//!   [`horizontal_fusion`]: parts that write side by side, as one kernel.
 //! - [`ranges`]: what integers may be, and the checks of indices that are needless.
 //! - [`cost`]: bytes and operations of a launch.
 
 pub mod affine;
-pub mod beside;
 pub mod blocker;
 pub mod builder;
 pub mod contraction;
 pub mod cost;
+pub mod delinearize;
 pub mod expr;
+pub mod horizontal_fusion;
 pub mod index;
+pub mod index_set_splitting;
+pub mod interning;
 pub mod lower;
 pub mod nest;
-pub mod parts;
-pub mod pieces;
 pub mod print;
 pub mod ranges;
-pub mod undivided;
 
 pub use affine::{Affine, AxisId};
 pub use blocker::Blocker;
-pub use expr::{Access, Bounded, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
-pub use lower::{Call, Request, Role, lower};
-pub use nest::{Attention, AttentionPart, Axis, Contraction, Input, Kernel, ScatterStore, Sort, Store, Work};
-pub use parts::Parts;
+pub use expr::{Access, BoundsCheck, Dynamic, Expr, ExprId, ExprNode, Guard, Within};
+pub use interning::KernelInterner;
+pub use lower::{LoweredKernel, Request, Role, lower};
+pub use nest::{
+    AttentionPart, Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
+    Sort, Workload,
+};

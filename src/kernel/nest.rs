@@ -13,7 +13,7 @@ use crate::kernel::expr::{Expr, ExprId, ExprNode};
 
 /// One axis of a kernel's iteration space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Axis {
+pub struct LoopAxis {
     /// Number of positions.
     pub extent: usize,
     /// 0: the grid. 1: rows of a grid point (and the contracted axes of a
@@ -23,7 +23,7 @@ pub struct Axis {
 
 /// A buffer that a kernel reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Input {
+pub struct KernelInput {
     /// Type of the elements in memory.
     pub dtype: DType,
     /// Elements the value has, for costs.
@@ -32,7 +32,7 @@ pub struct Input {
 
 /// A value that a kernel writes, row-major and dense.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Store {
+pub struct KernelStore {
     /// Type of the elements in memory.
     pub dtype: DType,
     /// What is written, once at every point of its level and above.
@@ -120,7 +120,7 @@ impl AttentionPart {
     }
 }
 
-/// Attention, or a part of its gradient, at the root of a kernel, as
+/// FusedAttention, or a part of its gradient, at the root of a kernel, as
 /// [`AttentionPart`] says with `score = sum over depth of q * k * scale`, hidden or
 /// shifted by the mask.
 ///
@@ -128,7 +128,7 @@ impl AttentionPart {
 /// result as [`Expr::Accumulator`]; everything is computed in `F32`. An operand that
 /// the part does without is `None`. The result's axes are level 0, the others level 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attention {
+pub struct FusedAttention {
     /// What is computed.
     pub part: AttentionPart,
     /// Queries: depend on batch, rows and depth.
@@ -167,7 +167,7 @@ pub struct Attention {
     pub width: Vec<AxisId>,
 }
 
-impl Attention {
+impl FusedAttention {
     /// All operands there are.
     pub fn operands(&self) -> impl Iterator<Item = ExprId> + use<> {
         let others = [self.v, self.mask, self.g, self.log_sum, self.product];
@@ -216,20 +216,20 @@ pub struct Kernel {
     /// For people: the operations inside and the main store's shape.
     pub name: Shared<String>,
     /// The iteration space, outermost first within each level.
-    pub axes: Shared<Vec<Axis>>,
+    pub axes: Shared<Vec<LoopAxis>>,
     /// Operands first.
     pub exprs: Vec<ExprNode>,
     /// The buffers read; [`Expr::Load`] refers to them by position.
-    pub inputs: Shared<Vec<Input>>,
+    pub inputs: Shared<Vec<KernelInput>>,
     /// What is written; the main store first.
-    pub stores: Shared<Vec<Store>>,
+    pub stores: Shared<Vec<KernelStore>>,
     /// How many scalar arguments a launch takes; [`Expr::Arg`] refers to them by
     /// position.
     pub args: usize,
     /// The contraction, if there is one.
     pub contraction: Option<Shared<Contraction>>,
     /// The attention, if there is one; then there is no contraction.
-    pub attention: Option<Shared<Attention>>,
+    pub attention: Option<Shared<FusedAttention>>,
     /// The scatter, if there is one; then there are no stores, and the one
     /// output is the buffer scattered into.
     pub scatter: Option<Shared<ScatterStore>>,
@@ -324,7 +324,7 @@ impl fmt::Display for Sort {
 /// What a device compiles and launches. Equal works are one program; a user's kernel
 /// is equal to itself alone.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum Workload {
     /// A generated kernel.
     Kernel(Kernel),
     /// A sorting permutation: one input, one `I64` output.
@@ -333,27 +333,27 @@ pub enum Work {
     Custom(Arc<dyn Custom>, Vec<Type>, Vec<Type>),
 }
 
-impl PartialEq for Work {
-    fn eq(&self, other: &Work) -> bool {
+impl PartialEq for Workload {
+    fn eq(&self, other: &Workload) -> bool {
         match (self, other) {
-            (Work::Kernel(kernel), Work::Kernel(other)) => kernel == other,
-            (Work::Sort(sort), Work::Sort(other)) => sort == other,
-            (Work::Custom(custom, inputs, outputs), Work::Custom(other, from, to)) => {
+            (Workload::Kernel(kernel), Workload::Kernel(other)) => kernel == other,
+            (Workload::Sort(sort), Workload::Sort(other)) => sort == other,
+            (Workload::Custom(custom, inputs, outputs), Workload::Custom(other, from, to)) => {
                 Arc::ptr_eq(custom, other) && inputs == from && outputs == to
             }
-            (Work::Kernel(_) | Work::Sort(_) | Work::Custom(..), _) => false,
+            (Workload::Kernel(_) | Workload::Sort(_) | Workload::Custom(..), _) => false,
         }
     }
 }
 
-impl Eq for Work {}
+impl Eq for Workload {}
 
-impl Hash for Work {
+impl Hash for Workload {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
-            Work::Kernel(kernel) => kernel.hash(state),
-            Work::Sort(sort) => sort.hash(state),
-            Work::Custom(custom, inputs, outputs) => {
+            Workload::Kernel(kernel) => kernel.hash(state),
+            Workload::Sort(sort) => sort.hash(state),
+            Workload::Custom(custom, inputs, outputs) => {
                 Arc::as_ptr(custom).cast::<()>().hash(state);
                 (inputs, outputs).hash(state);
             }
@@ -361,12 +361,12 @@ impl Hash for Work {
     }
 }
 
-impl Work {
+impl Workload {
     /// The kernel, if it is a generated one.
     pub fn kernel(&self) -> Option<&Kernel> {
         match self {
-            Work::Kernel(kernel) => Some(kernel),
-            Work::Sort(_) | Work::Custom(..) => None,
+            Workload::Kernel(kernel) => Some(kernel),
+            Workload::Sort(_) | Workload::Custom(..) => None,
         }
     }
 }

@@ -5,13 +5,13 @@ use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::Affine;
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
-use crate::kernel::nest::{Axis, Kernel};
+use crate::kernel::nest::{Kernel, LoopAxis};
 
 /// The least and greatest value of an expression, where known.
-pub type Range = Option<(i128, i128)>;
+pub type ValueRange = Option<(i128, i128)>;
 
 /// The range of each expression of a kernel.
-pub fn ranges(kernel: &Kernel) -> Vec<Range> {
+pub fn ranges(kernel: &Kernel) -> Vec<ValueRange> {
     let points = |level| kernel.level_points(level);
     let space = Space { axes: &kernel.axes, exprs: &kernel.exprs, points: &points };
     let mut ranges = Vec::with_capacity(kernel.exprs.len());
@@ -22,7 +22,7 @@ pub fn ranges(kernel: &Kernel) -> Vec<Range> {
 /// The expressions of a kernel, perhaps one that is being built.
 pub struct Space<'k> {
     /// The axes.
-    pub axes: &'k [Axis],
+    pub axes: &'k [LoopAxis],
     /// The expressions.
     pub exprs: &'k [ExprNode],
     /// How many points the axes of a level have.
@@ -31,7 +31,7 @@ pub struct Space<'k> {
 
 impl Space<'_> {
     /// Finds the ranges of the first `count` expressions, where those of fewer are known.
-    pub fn extend(&self, ranges: &mut Vec<Range>, count: usize) {
+    pub fn extend(&self, ranges: &mut Vec<ValueRange>, count: usize) {
         for node in self.exprs.iter().take(count).skip(ranges.len()) {
             ranges.push(range(self, node, ranges));
         }
@@ -39,7 +39,7 @@ impl Space<'_> {
 }
 
 /// Whether all values of a range are in `0..extent`.
-pub fn is_index(range: Range, extent: usize) -> bool {
+pub fn is_index(range: ValueRange, extent: usize) -> bool {
     range.is_some_and(|(low, high)| low >= 0 && high < extent as i128)
 }
 
@@ -63,7 +63,7 @@ pub fn unchecked(mut kernel: Kernel) -> Kernel {
 }
 
 /// An access with the indices that are in range no longer checked.
-fn proven(access: &Access, ranges: &[Range], positions: &[Option<Affine>]) -> Access {
+fn proven(access: &Access, ranges: &[ValueRange], positions: &[Option<Affine>]) -> Access {
     let mut affine = access.affine.clone();
     let mut proven = access.clone();
     proven.dynamic.retain_mut(|part| {
@@ -114,7 +114,7 @@ pub fn position(kernel: &Kernel, node: &ExprNode, positions: &[Option<Affine>]) 
 }
 
 /// The least and greatest value of a type of integers or truth values.
-fn limits(dtype: DType) -> Range {
+fn limits(dtype: DType) -> ValueRange {
     match dtype {
         DType::Bool => Some((0, 1)),
         DType::U8 => Some((0, u8::MAX.into())),
@@ -126,12 +126,12 @@ fn limits(dtype: DType) -> Range {
 }
 
 /// Whether all values between two are in a range.
-fn fits((low, high): (i64, i64), range: Range) -> bool {
+fn fits((low, high): (i64, i64), range: ValueRange) -> bool {
     range.is_some_and(|(least, most)| i128::from(low) >= least && i128::from(high) <= most)
 }
 
 /// The values that an expression of integers or truth values may have.
-fn range(space: &Space<'_>, node: &ExprNode, ranges: &[Range]) -> Range {
+fn range(space: &Space<'_>, node: &ExprNode, ranges: &[ValueRange]) -> ValueRange {
     let of = |x: &ExprId| ranges[x.index()];
     let all = limits(node.dtype);
     let (least, most) = all?;
@@ -173,7 +173,7 @@ fn extreme(space: &Space<'_>, op: AluOp, x: &[ExprId; 3]) -> (AluOp, [ExprId; 3]
 }
 
 /// What `rows` values within `x` combine to.
-fn combined(monoid: Monoid, x: Range, rows: usize) -> Range {
+fn combined(monoid: Monoid, x: ValueRange, rows: usize) -> ValueRange {
     let rows = rows as i128;
     match monoid {
         Monoid::ArgMax | Monoid::ArgMin => Some((0, (rows - 1).max(0))),
@@ -184,7 +184,7 @@ fn combined(monoid: Monoid, x: Range, rows: usize) -> Range {
 }
 
 /// The values of an operation on integers, were there no end to them.
-fn arithmetic(op: AluOp, x: &[Range; 3]) -> Range {
+fn arithmetic(op: AluOp, x: &[ValueRange; 3]) -> ValueRange {
     if op == AluOp::Where {
         return chosen(x);
     }
@@ -222,7 +222,7 @@ fn arithmetic(op: AluOp, x: &[Range; 3]) -> Range {
 }
 
 /// The values of one of two, of which a condition that is known picks one.
-fn chosen([condition, yes, no]: &[Range; 3]) -> Range {
+fn chosen([condition, yes, no]: &[ValueRange; 3]) -> ValueRange {
     match condition {
         Some((1, _)) => *yes,
         Some((_, 0)) => *no,

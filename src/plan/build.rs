@@ -8,7 +8,7 @@ use crate::base::{Device, DeviceKind, Result, Shape, Span};
 use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, Layout, NodeId, Op};
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::plan::cache::Lookup;
 use crate::plan::context::{Context, add};
@@ -389,7 +389,7 @@ fn compile_side_by_side(context: &Context, steps: &[Step]) {
         StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
         StepAction::Launch(_) | StepAction::Transfer { .. } | StepAction::Repeat(_) => None,
     });
-    let works: Vec<(Device, &Arc<Work>)> = launches.collect::<HashSet<_>>().into_iter().collect();
+    let works: Vec<(Device, &Arc<Workload>)> = launches.collect::<HashSet<_>>().into_iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(works.len());
     if threads < 2 {
         return;
@@ -410,17 +410,17 @@ fn compile_side_by_side(context: &Context, steps: &[Step]) {
 ///
 /// # Errors
 /// An absent device, or work that does not compile.
-pub(crate) fn program(context: &Context, device: Device, work: &Arc<Work>) -> Result<Arc<dyn Program>> {
+pub(crate) fn program(context: &Context, device: Device, work: &Arc<Workload>) -> Result<Arc<dyn Program>> {
     let backend = context.backend(device)?;
     context.program(device, work, || backend.compile(work))
 }
 
 /// A work as text, for people.
-pub(crate) fn work_text(work: &Work) -> String {
+pub(crate) fn work_text(work: &Workload) -> String {
     match work {
-        Work::Kernel(kernel) => crate::kernel::print::text(kernel),
-        Work::Sort(sort) => sort.to_string(),
-        Work::Custom(custom, inputs, outputs) => {
+        Workload::Kernel(kernel) => crate::kernel::print::text(kernel),
+        Workload::Sort(sort) => sort.to_string(),
+        Workload::Custom(custom, inputs, outputs) => {
             let identity = Arc::as_ptr(custom).cast::<()>();
             format!("{} {identity:?} {inputs:?} {outputs:?}", custom.name())
         }

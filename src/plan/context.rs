@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, DeviceKind, Direction, Error, Result, config, process};
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::plan::build::Plan;
 use crate::plan::cache::{Lookup, PlanCache};
 use crate::plan::key::{Skeleton, Values};
@@ -258,7 +258,7 @@ impl Context {
     pub(crate) fn program(
         &self,
         device: Device,
-        work: &Arc<Work>,
+        work: &Arc<Workload>,
         compile: impl FnOnce() -> Result<Arc<dyn Program>>,
     ) -> Result<Arc<dyn Program>> {
         let key = (device, work.clone());

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::base::Device;
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::plan::build::work_text;
 use crate::runtime::Program;
 
@@ -17,21 +17,25 @@ const MAX_PROGRAMS: usize = 16_384;
 /// The programs of a context.
 #[derive(Debug, Default)]
 pub struct Programs {
-    known: HashMap<(Device, Arc<Work>), Arc<dyn Program>>,
+    known: HashMap<(Device, Arc<Workload>), Arc<dyn Program>>,
     /// Texts without their sizes, of devices that interpret kernels.
     families: HashSet<(Device, u64)>,
 }
 
 impl Programs {
     /// The program of a work.
-    pub fn get(&self, key: &(Device, Arc<Work>)) -> Option<Arc<dyn Program>> {
+    pub fn get(&self, key: &(Device, Arc<Workload>)) -> Option<Arc<dyn Program>> {
         self.known.get(key).cloned()
     }
 
     /// Keeps a program; the first of two that two threads compiled wins. Gives
     /// how many kernels were compiled for it: on a device that interprets
     /// kernels, one unless it differs from another in numbers only.
-    pub fn keep(&mut self, key: (Device, Arc<Work>), program: Arc<dyn Program>) -> (Arc<dyn Program>, u64) {
+    pub fn keep(
+        &mut self,
+        key: (Device, Arc<Workload>),
+        program: Arc<dyn Program>,
+    ) -> (Arc<dyn Program>, u64) {
         if self.known.len() >= MAX_PROGRAMS {
             self.known.clear();
         }

@@ -13,7 +13,7 @@ use crate::ir::collect::Collected;
 use crate::ir::open::closed;
 use crate::ir::pending::{Cells, State};
 use crate::ir::{Graph, Node, NodeId, Op};
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
@@ -89,7 +89,7 @@ pub struct KernelReport {
     pub at: Span,
     /// All the user's lines it computes for, in the order they were run.
     pub lines: Vec<Span>,
-    work: Arc<Work>,
+    work: Arc<Workload>,
 }
 
 /// One transfer of a plan.
@@ -154,7 +154,7 @@ impl KernelReport {
         Ok(program(&context, self.device, &self.work)?.source())
     }
     /// What is compiled for the device.
-    pub fn work(&self) -> &Work {
+    pub fn work(&self) -> &Workload {
         &self.work
     }
     /// The kernel before it is rendered for its device: axes, index
@@ -293,7 +293,7 @@ fn dropped_transfers(plan: &Plan, built: &Graph) -> Vec<DroppedTransfer> {
 fn kernel_report(
     graph: &Graph,
     step: &Step,
-    work: &Arc<Work>,
+    work: &Arc<Workload>,
     spans: &[Span],
     launches: u64,
 ) -> KernelReport {

@@ -1,13 +1,13 @@
 //! The sizes in which attention's template runs, and on what it is worth it.
 
-use crate::kernel::lower::attention::{MAX_WIDTH, Range};
-use crate::kernel::{Attention, AxisId, Kernel};
-use crate::render::choice::Choice;
-use crate::render::target::{Adapter, Target};
+use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
+use crate::kernel::{AxisId, FusedAttention, Kernel};
+use crate::render::choice::TemplateChoice;
+use crate::render::target::{Adapter, GpuTarget};
 
 /// The extents of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extents {
+pub struct AttentionExtents {
     /// Independent attentions.
     pub batch: usize,
     /// Queries.
@@ -24,11 +24,11 @@ pub struct Extents {
     pub summed: usize,
 }
 
-impl Extents {
+impl AttentionExtents {
     /// Those of a kernel's attention.
-    pub fn of(kernel: &Kernel, a: &Attention) -> Extents {
+    pub fn of(kernel: &Kernel, a: &FusedAttention) -> AttentionExtents {
         let size = |axes: &[AxisId]| axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
-        Extents {
+        AttentionExtents {
             batch: size(&a.batch),
             rows: size(&a.rows),
             columns: size(&a.columns),
@@ -49,7 +49,7 @@ impl Extents {
 /// The part of an attention that a workgroup computes at a time, and by which
 /// template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Block {
+pub enum WgslAttentionTile {
     /// `shaders/attention_subgroup.wgsl`: registers, and broadcasts within a subgroup.
     Subgroup {
         /// Invocations of a subgroup.
@@ -92,26 +92,26 @@ const SHARED: &[(Adapter, [usize; 2])] = &[
 /// each element that is few.
 const WORTH_TURNS: u64 = 1 << 17;
 
-impl Block {
+impl WgslAttentionTile {
     /// The block for some extents; `None` where the device has no template.
-    pub fn of(extents: &Extents, target: &Target) -> Option<Block> {
-        target.chosen(&Block::suitable(extents, target), Choice::Attention)
+    pub fn of(extents: &AttentionExtents, target: &GpuTarget) -> Option<WgslAttentionTile> {
+        target.chosen(&WgslAttentionTile::suitable(extents, target), TemplateChoice::Attention)
     }
 
     /// The blocks that suit some extents, the one expected to be fastest first.
-    pub fn suitable(extents: &Extents, target: &Target) -> Vec<Block> {
+    pub fn suitable(extents: &AttentionExtents, target: &GpuTarget) -> Vec<WgslAttentionTile> {
         let mut all = match target.adapter {
-            Adapter::Cpu => Block::of_subgroups(extents, target),
+            Adapter::Software => WgslAttentionTile::of_subgroups(extents, target),
             Adapter::Discrete | Adapter::Integrated => {
                 let own = SHARED.iter().filter(|(adapter, _)| *adapter == target.adapter);
-                own.map(|(_, size)| Block::of_workgroup(extents, *size)).collect()
+                own.map(|(_, size)| WgslAttentionTile::of_workgroup(extents, *size)).collect()
             }
         };
         all.retain(|block| block.fits(target));
         all
     }
 
-    fn of_subgroups(extents: &Extents, target: &Target) -> Vec<Block> {
+    fn of_subgroups(extents: &AttentionExtents, target: &GpuTarget) -> Vec<WgslAttentionTile> {
         // What invocations above the eighth hold is not broadcast.
         if !matches!(target.subgroup, 4 | 8) {
             return Vec::new();
@@ -123,29 +123,30 @@ impl Block {
         let least = lanes / column_lanes;
         let key_lanes = fours(extents.keys).max(least);
         // Two turns save scores, and take a tenth of a second longer to compile.
-        let worth = target.few_elements as u64 * WORTH_TURNS;
+        let worth = target.compile_bound_elements as u64 * WORTH_TURNS;
         let column_turns = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
         let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);
-        all.map(|key_lanes| Block::Subgroup { lanes, key_lanes, column_lanes, column_turns }).collect()
+        all.map(|key_lanes| WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_turns })
+            .collect()
     }
 
-    fn of_workgroup(extents: &Extents, [rows, keys]: [usize; 2]) -> Block {
+    fn of_workgroup(extents: &AttentionExtents, [rows, keys]: [usize; 2]) -> WgslAttentionTile {
         let column_fours = extents.columns.div_ceil(keys);
         // As many as find room where queries and keys were.
         let most = DEPTH_STEP * (rows + keys) / (keys * column_fours);
         let key_step = (1 << most.max(4).ilog2()).min(keys);
-        Block::Workgroup { rows, keys, key_step, column_fours }
+        WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours }
     }
 
-    fn fits(&self, target: &Target) -> bool {
+    fn fits(&self, target: &GpuTarget) -> bool {
         self.workgroup() <= target.max_workgroup && self.shared_bytes() <= target.workgroup_bytes as usize
     }
 
     /// Bytes of memory that a workgroup shares.
     fn shared_bytes(&self) -> usize {
         match *self {
-            Block::Subgroup { .. } => 0,
-            Block::Workgroup { rows, keys, key_step, column_fours } => {
+            WgslAttentionTile::Subgroup { .. } => 0,
+            WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours } => {
                 let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_fours);
                 4 * (step + keys * rows + keys / 4 * rows)
             }
@@ -154,51 +155,51 @@ impl Block {
     /// Invocations of a workgroup.
     pub fn workgroup(&self) -> u32 {
         match *self {
-            Block::Subgroup { lanes, .. } => lanes as u32,
-            Block::Workgroup { rows, keys, .. } => (rows / 4 * (keys / 4)) as u32,
+            WgslAttentionTile::Subgroup { lanes, .. } => lanes as u32,
+            WgslAttentionTile::Workgroup { rows, keys, .. } => (rows / 4 * (keys / 4)) as u32,
         }
     }
     /// Queries of a block.
     pub fn rows(&self) -> usize {
         match *self {
-            Block::Subgroup { lanes, .. } => 4 * lanes,
-            Block::Workgroup { rows, .. } => rows,
+            WgslAttentionTile::Subgroup { lanes, .. } => 4 * lanes,
+            WgslAttentionTile::Workgroup { rows, .. } => rows,
         }
     }
     /// Keys of a block.
     pub fn keys(&self) -> usize {
         match *self {
-            Block::Subgroup { key_lanes, .. } => 4 * key_lanes,
-            Block::Workgroup { keys, .. } => keys,
+            WgslAttentionTile::Subgroup { key_lanes, .. } => 4 * key_lanes,
+            WgslAttentionTile::Workgroup { keys, .. } => keys,
         }
     }
     /// Columns that a workgroup computes.
     pub fn columns(&self) -> usize {
         match *self {
-            Block::Subgroup { column_lanes, column_turns, .. } => 4 * column_lanes * column_turns,
-            Block::Workgroup { keys, column_fours, .. } => keys * column_fours,
+            WgslAttentionTile::Subgroup { column_lanes, column_turns, .. } => 4 * column_lanes * column_turns,
+            WgslAttentionTile::Workgroup { keys, column_fours, .. } => keys * column_fours,
         }
     }
     /// Depths of one iteration.
     pub fn depth_step(&self) -> usize {
         match *self {
-            Block::Subgroup { lanes, key_lanes, .. } => 4 * lanes / key_lanes,
-            Block::Workgroup { .. } => DEPTH_STEP,
+            WgslAttentionTile::Subgroup { lanes, key_lanes, .. } => 4 * lanes / key_lanes,
+            WgslAttentionTile::Workgroup { .. } => DEPTH_STEP,
         }
     }
     /// Workgroups of an attention.
-    pub fn groups(&self, extents: &Extents) -> u64 {
+    pub fn groups(&self, extents: &AttentionExtents) -> u64 {
         let rows = extents.rows.div_ceil(self.rows());
         (extents.batch * rows * extents.columns.div_ceil(self.columns())) as u64
     }
     /// Iterations of an invocation, loops that are written out included.
-    pub fn iterations(&self, extents: &Extents) -> u64 {
+    pub fn iterations(&self, extents: &AttentionExtents) -> u64 {
         let depths = extents.depth.div_ceil(self.depth_step());
         let inside = match *self {
             // Depths, what is hidden, powers, and the loops that go through scores.
-            Block::Subgroup { .. } => depths + 5 * self.keys() + 2 * self.columns(),
+            WgslAttentionTile::Subgroup { .. } => depths + 5 * self.keys() + 2 * self.columns(),
             // Copies and their vectors, sums, peaks, powers.
-            Block::Workgroup { keys, column_fours, .. } => {
+            WgslAttentionTile::Workgroup { keys, column_fours, .. } => {
                 depths * (DEPTH_STEP + 2 * DEPTH_STEP) + 24 + 8 * column_fours + keys * (3 + 2 * column_fours)
             }
         };
@@ -207,9 +208,9 @@ impl Block {
 }
 
 /// Which attention a device has a template for.
-pub fn range(target: &Target) -> Option<Range> {
+pub fn range(target: &GpuTarget) -> Option<AttentionLimits> {
     // With the blocks of large ones.
-    let widest = |keys| Extents {
+    let widest = |keys| AttentionExtents {
         batch: 1 << 20,
         rows: MAX_WIDTH,
         columns: MAX_WIDTH,
@@ -218,20 +219,20 @@ pub fn range(target: &Target) -> Option<Range> {
         width: MAX_WIDTH,
         summed: 1,
     };
-    let block = *Block::suitable(&widest(MAX_WIDTH), target).first()?;
+    let block = *WgslAttentionTile::suitable(&widest(MAX_WIDTH), target).first()?;
     let each = block.iterations(&widest(block.keys()));
     let most_keys = usize::try_from(target.max_iterations / each).unwrap_or(usize::MAX);
-    Some(Range {
+    Some(AttentionLimits {
         // A block has all its queries, whether there are so many or not; on
         // lavapipe the template is as fast as the body at five eighths of them
         // (8 heads 64 wide, 512 keys). On GPUs, which wait for memory in the
         // body, fewer suffice: an estimate.
         least_rows: match block {
-            Block::Subgroup { .. } => 5 * block.rows() / 8,
-            Block::Workgroup { .. } => block.rows() / 4,
+            WgslAttentionTile::Subgroup { .. } => 5 * block.rows() / 8,
+            WgslAttentionTile::Workgroup { .. } => block.rows() / 4,
         },
         // As for products.
-        least_work: 1024 * target.few_elements,
+        least_work: 1024 * target.compile_bound_elements,
         most_keys: most_keys.saturating_mul(block.keys()),
         columns: block.columns(),
         backward: false,
@@ -242,14 +243,14 @@ pub fn range(target: &Target) -> Option<Range> {
 mod tests {
     use super::*;
 
-    fn extents(keys: usize, columns: usize) -> Extents {
-        Extents { batch: 1 << 16, rows: 64, columns, keys, depth: 64, width: columns, summed: 1 }
+    fn extents(keys: usize, columns: usize) -> AttentionExtents {
+        AttentionExtents { batch: 1 << 16, rows: 64, columns, keys, depth: 64, width: columns, summed: 1 }
     }
 
     #[test]
     fn a_block_fits_the_extents() {
         let of = |keys, columns| {
-            let block = Block::of(&extents(keys, columns), &Target::software());
+            let block = WgslAttentionTile::of(&extents(keys, columns), &GpuTarget::software());
             block.map(|block| (block.keys(), block.columns()))
         };
         assert_eq!(of(512, 64), Some((32, 64)));
@@ -262,8 +263,8 @@ mod tests {
     #[test]
     fn few_multiplications_are_not_worth_a_second_turn() {
         let columns = |batch: usize| {
-            let extents = Extents { batch, ..extents(512, 64) };
-            Block::of(&extents, &Target::software()).map(|block| block.columns())
+            let extents = AttentionExtents { batch, ..extents(512, 64) };
+            WgslAttentionTile::of(&extents, &GpuTarget::software()).map(|block| block.columns())
         };
         assert_eq!((columns(100), columns(200)), (Some(32), Some(64)));
     }
@@ -271,10 +272,10 @@ mod tests {
     #[test]
     fn every_gpu_has_a_template_that_sums_all_columns() {
         for adapter in [Adapter::Discrete, Adapter::Integrated] {
-            for target in [Target::webgpu_default(), Target::downlevel()] {
-                let target = Target { adapter, ..target };
+            for target in [GpuTarget::webgpu_default(), GpuTarget::downlevel()] {
+                let target = GpuTarget { adapter, ..target };
                 for columns in [1, 17, 64, 100, MAX_WIDTH] {
-                    let block = Block::of(&extents(512, columns), &target).expect("a block");
+                    let block = WgslAttentionTile::of(&extents(512, columns), &target).expect("a block");
                     assert!(block.columns() >= columns && block.fits(&target), "{columns}: {block:?}");
                 }
             }
@@ -283,10 +284,11 @@ mod tests {
 
     #[test]
     fn more_shared_memory_more_keys() {
-        let keys = |target: &Target| Block::of(&extents(512, 64), target).map(|block| block.keys());
-        let small = Target::webgpu_default();
+        let keys =
+            |target: &GpuTarget| WgslAttentionTile::of(&extents(512, 64), target).map(|block| block.keys());
+        let small = GpuTarget::webgpu_default();
         assert_eq!(keys(&small), Some(32));
-        assert_eq!(keys(&Target { workgroup_bytes: 32 << 10, ..small }), Some(64));
+        assert_eq!(keys(&GpuTarget { workgroup_bytes: 32 << 10, ..small }), Some(64));
     }
 
     #[test]
@@ -297,25 +299,32 @@ mod tests {
             module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
         let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
         let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
-        assert_eq!(declared, Block::of_workgroup(&extents(45, 27), [32, 32]).shared_bytes());
+        assert_eq!(declared, WgslAttentionTile::of_workgroup(&extents(45, 27), [32, 32]).shared_bytes());
     }
 
     #[test]
     fn a_software_driver_without_small_subgroups_has_no_template() {
         for subgroup in [0, 16, 32] {
-            assert_eq!(range(&Target { subgroup, ..Target::software() }), None);
+            assert_eq!(range(&GpuTarget { subgroup, ..GpuTarget::software() }), None);
         }
     }
 
     #[test]
     fn the_longest_attention_keeps_to_the_drivers_iterations() {
         for subgroup in [4, 8] {
-            let target = Target { subgroup, ..Target::software() };
+            let target = GpuTarget { subgroup, ..GpuTarget::software() };
             let keys = range(&target).expect("a template").most_keys;
             for width in [1, 16, MAX_WIDTH] {
-                let extents =
-                    Extents { batch: 1, rows: 64, columns: width, keys, depth: width, width, summed: 1 };
-                let block = Block::of(&extents, &target).expect("a block");
+                let extents = AttentionExtents {
+                    batch: 1,
+                    rows: 64,
+                    columns: width,
+                    keys,
+                    depth: width,
+                    width,
+                    summed: 1,
+                };
+                let block = WgslAttentionTile::of(&extents, &target).expect("a block");
                 assert!(block.iterations(&extents) <= target.max_iterations, "{width}: {block:?}");
             }
         }

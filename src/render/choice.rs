@@ -6,13 +6,13 @@ use crate::render::{attention, cuda, product};
 /// One of the ways in which a template computes a kernel. Each template lists those that
 /// suit a kernel on a device, the one expected to be fastest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub enum TemplateChoice {
     /// The tile of a contraction in WGSL.
-    Product(product::Tile),
+    Product(product::WgslProductTile),
     /// The tile of a contraction in CUDA C.
-    CudaProduct(tiles::Tile),
+    CudaProduct(tiles::CudaProductTile),
     /// The block of an attention in WGSL.
-    Attention(attention::Block),
+    Attention(attention::WgslAttentionTile),
     /// The block of an attention, or of one of its gradients, in CUDA C.
-    CudaAttention(cuda::attention::Block),
+    CudaAttention(cuda::attention::CudaAttentionTile),
 }

@@ -4,7 +4,7 @@
 //! first axis and by 1 along the second is a kernel of `[128]`: no division
 //! recovers positions, and vectors find longer rows.
 
-use crate::kernel::{Affine, Axis, AxisId, Expr, Kernel};
+use crate::kernel::{Affine, AxisId, Expr, Kernel, LoopAxis};
 
 /// The same kernel with as few axes as its addresses allow.
 #[must_use]
@@ -61,7 +61,7 @@ fn merge(kernel: &mut Kernel, outer: AxisId, inner: AxisId) {
     let extent = kernel.axes[outer.index()].extent;
     kernel.axes[inner.index()].extent *= extent;
     let level = kernel.axes[outer.index()].level;
-    kernel.axes[outer.index()] = Axis { extent: 1, level };
+    kernel.axes[outer.index()] = LoopAxis { extent: 1, level };
     let forget = |affine: &mut Affine| affine.terms.retain(|term| term.0 != outer);
     for node in &mut kernel.exprs {
         match &mut node.expr {

@@ -33,6 +33,6 @@ pub mod target;
 pub mod tile;
 pub mod wgsl;
 
-pub use choice::Choice;
-pub use shader::{Memory, Pass, Shader, Slot, Unsupported};
-pub use target::{Adapter, Target};
+pub use choice::TemplateChoice;
+pub use shader::{BufferBinding, Pass, PassBuffer, Shader, Unsupported};
+pub use target::{Adapter, GpuTarget};

@@ -8,7 +8,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::ranges::ranges;
-use crate::kernel::{Access, Bounded, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
+use crate::kernel::{Access, BoundsCheck, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel};
 
 /// The same kernel with every `I64` value that fits 32 bits, and is computed
 /// from such alone, as `I32`. What is stored, contracted or scattered keeps its
@@ -149,7 +149,7 @@ impl Rewrite<'_> {
             Expr::Scan(monoid, x, axis) => Expr::Scan(*monoid, self.wide(*x), *axis),
             Expr::Checked(x, bounded) => {
                 let value = if narrow { self.own(*x) } else { self.wide(*x) };
-                Expr::Checked(value, Bounded { index: self.own(bounded.index), ..**bounded }.into())
+                Expr::Checked(value, BoundsCheck { index: self.own(bounded.index), ..**bounded }.into())
             }
         };
         self.add(expr, dtype, node.level)
@@ -160,12 +160,12 @@ impl Rewrite<'_> {
 mod tests {
     use super::*;
     use crate::kernel::builder::Builder;
-    use crate::kernel::{Affine, Axis, AxisId};
+    use crate::kernel::{Affine, AxisId, LoopAxis};
 
     /// A kernel over `extent` points that stores nothing: its expressions count.
     fn kernel(extent: usize, fill: impl FnOnce(&mut Builder)) -> Kernel {
         let mut builder = Builder::default();
-        builder.axes.push(Axis { extent, level: 0 });
+        builder.axes.push(LoopAxis { extent, level: 0 });
         fill(&mut builder);
         Kernel {
             name: "test".into(),

@@ -3,11 +3,11 @@
 use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{AxisId, Contraction, Expr, Kernel};
-use crate::render::target::{Adapter, Target};
+use crate::render::target::{Adapter, GpuTarget};
 
 /// The part of a product that a workgroup computes, and by which template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tile {
+pub enum WgslProductTile {
     /// `shaders/product_subgroup.wgsl`: registers, and broadcasts within a subgroup.
     Subgroup {
         /// Rows of the tile.
@@ -51,7 +51,7 @@ const MATRIX_STRIP: usize = 16;
 /// A line of the table of tiles.
 struct Row {
     adapter: Adapter,
-    tile: Tile,
+    tile: WgslProductTile,
     /// How fast it is beside the class's others when all of it is used: on
     /// CPU adapters GFLOP per CPU-second of lavapipe; on GPUs an estimate from
     /// the reads of shared memory per multiplication, and for matrices from what
@@ -62,14 +62,14 @@ struct Row {
 }
 
 const fn subgroup(rows: usize, fours: usize, rate: u64, least: u64) -> Row {
-    Row { adapter: Adapter::Cpu, tile: Tile::Subgroup { rows, fours }, rate, least }
+    Row { adapter: Adapter::Software, tile: WgslProductTile::Subgroup { rows, fours }, rate, least }
 }
 
 const fn workgroup(adapter: Adapter, [rows, columns]: [usize; 2], own: [usize; 2], rate: u64) -> Row {
     let [row_fours, column_fours] = own;
     Row {
         adapter,
-        tile: Tile::Workgroup { rows, columns, step: 16, row_fours, column_fours },
+        tile: WgslProductTile::Workgroup { rows, columns, step: 16, row_fours, column_fours },
         rate,
         least: 0,
     }
@@ -83,7 +83,12 @@ const fn matrix(
     rate: u64,
 ) -> Row {
     let [part_rows, part_columns] = part;
-    Row { adapter, tile: Tile::Matrix { side, rows, columns, part_rows, part_columns }, rate, least: 0 }
+    Row {
+        adapter,
+        tile: WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns },
+        rate,
+        least: 0,
+    }
 }
 
 /// The tiles there are.
@@ -123,7 +128,7 @@ pub const FEWEST: usize = 64;
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Extents {
+pub struct ProductExtents {
     /// Independent products.
     pub batch: usize,
     /// Rows of the result.
@@ -134,11 +139,11 @@ pub struct Extents {
     pub k: usize,
 }
 
-impl Extents {
+impl ProductExtents {
     /// Those of a kernel's contraction.
-    pub fn of(kernel: &Kernel, c: &Contraction) -> Extents {
+    pub fn of(kernel: &Kernel, c: &Contraction) -> ProductExtents {
         let size = |axes: &[AxisId]| axes.iter().map(|axis| kernel.axes[axis.index()].extent).product();
-        Extents { batch: size(&c.batch), m: size(&c.m), n: size(&c.n), k: size(&c.k) }
+        ProductExtents { batch: size(&c.batch), m: size(&c.m), n: size(&c.n), k: size(&c.k) }
     }
 }
 
@@ -150,7 +155,7 @@ pub fn oriented(kernel: &Kernel, c: &Contraction) -> Contraction {
         let last = axes.iter().rfind(|axis| kernel.axes[axis.index()].extent != 1);
         last.is_some_and(|&axis| kernel.stores.first().is_some_and(|s| s.address.coefficient(axis) == 1))
     };
-    let Extents { m, n, .. } = Extents::of(kernel, c);
+    let ProductExtents { m, n, .. } = ProductExtents::of(kernel, c);
     let few = |n: usize, m: usize| n < 8 && m >= 4 * n;
     if few(n, m) || (runs(&c.m) && !runs(&c.n) && !few(m, n)) {
         return Contraction { a: c.b, b: c.a, m: c.n.clone(), n: c.m.clone(), ..c.clone() };
@@ -158,48 +163,49 @@ pub fn oriented(kernel: &Kernel, c: &Contraction) -> Contraction {
     c.clone()
 }
 
-impl Tile {
+impl WgslProductTile {
     /// Rows and columns of the tile.
-    pub fn size(&self, target: &Target) -> [usize; 2] {
+    pub fn size(&self, target: &GpuTarget) -> [usize; 2] {
         match *self {
-            Tile::Subgroup { rows, fours } => [rows, 4 * fours * target.subgroup as usize],
-            Tile::Workgroup { rows, columns, .. } | Tile::Matrix { rows, columns, .. } => [rows, columns],
+            WgslProductTile::Subgroup { rows, fours } => [rows, 4 * fours * target.subgroup as usize],
+            WgslProductTile::Workgroup { rows, columns, .. }
+            | WgslProductTile::Matrix { rows, columns, .. } => [rows, columns],
         }
     }
     /// Depths of one iteration.
-    pub fn step(&self, target: &Target) -> usize {
+    pub fn step(&self, target: &GpuTarget) -> usize {
         match *self {
-            Tile::Subgroup { rows, .. } => 16 * target.subgroup as usize / rows,
-            Tile::Workgroup { step, .. } => step,
-            Tile::Matrix { .. } => MATRIX_STEP,
+            WgslProductTile::Subgroup { rows, .. } => 16 * target.subgroup as usize / rows,
+            WgslProductTile::Workgroup { step, .. } => step,
+            WgslProductTile::Matrix { .. } => MATRIX_STEP,
         }
     }
     /// Invocations of a workgroup.
-    pub fn workgroup(&self, target: &Target) -> u32 {
+    pub fn workgroup(&self, target: &GpuTarget) -> u32 {
         match *self {
-            Tile::Subgroup { .. } => target.subgroup,
-            Tile::Workgroup { rows, columns, row_fours, column_fours, .. } => {
+            WgslProductTile::Subgroup { .. } => target.subgroup,
+            WgslProductTile::Workgroup { rows, columns, row_fours, column_fours, .. } => {
                 (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
             }
             // Most subgroups are of 32; the template does with others.
-            Tile::Matrix { .. } => 32 * self.parts() as u32,
+            WgslProductTile::Matrix { .. } => 32 * self.parts() as u32,
         }
     }
     /// Parts that subgroups compute, or invocations without any.
     fn parts(&self) -> usize {
         match *self {
-            Tile::Matrix { rows, columns, part_rows, part_columns, .. } => {
+            WgslProductTile::Matrix { rows, columns, part_rows, part_columns, .. } => {
                 rows / part_rows * (columns / part_columns)
             }
-            Tile::Subgroup { .. } | Tile::Workgroup { .. } => 1,
+            WgslProductTile::Subgroup { .. } | WgslProductTile::Workgroup { .. } => 1,
         }
     }
     /// Times that what follows the sum is in the text a driver sees.
     fn copies(&self) -> usize {
         match *self {
-            Tile::Subgroup { .. } => 4,
-            Tile::Workgroup { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
-            Tile::Matrix { side, part_rows, part_columns, .. } => {
+            WgslProductTile::Subgroup { .. } => 4,
+            WgslProductTile::Workgroup { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            WgslProductTile::Matrix { side, part_rows, part_columns, .. } => {
                 4 * (part_rows / side) * (part_columns / MATRIX_STRIP)
             }
         }
@@ -207,27 +213,29 @@ impl Tile {
     /// Bytes of memory that a workgroup shares.
     fn shared_bytes(&self) -> usize {
         match *self {
-            Tile::Subgroup { .. } => 0,
-            Tile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
-            Tile::Matrix { side, rows, columns, .. } => {
+            WgslProductTile::Subgroup { .. } => 0,
+            WgslProductTile::Workgroup { rows, columns, step, .. } => 4 * step * (rows + columns),
+            WgslProductTile::Matrix { side, rows, columns, .. } => {
                 let operands = rows * (MATRIX_STEP + 8) + MATRIX_STEP * (columns + 8);
                 2 * operands + 4 * self.parts() * side * (MATRIX_STRIP + 4) + 16
             }
         }
     }
     /// Workgroups of a product.
-    pub fn groups(&self, extents: &Extents, target: &Target) -> u64 {
+    pub fn groups(&self, extents: &ProductExtents, target: &GpuTarget) -> u64 {
         let [rows, columns] = self.size(target);
         (extents.batch * extents.m.div_ceil(rows) * extents.n.div_ceil(columns)) as u64
     }
     /// Whether a device can run it, on a product that deep.
-    fn fits(&self, k: usize, target: &Target) -> bool {
+    fn fits(&self, k: usize, target: &GpuTarget) -> bool {
         let able = match *self {
             // A subgroup's lanes hold blocks of four rows; what those above the
             // eighth hold is not broadcast.
-            Tile::Subgroup { rows, .. } => rows / 4 <= target.subgroup as usize && target.subgroup <= 8,
-            Tile::Workgroup { .. } => true,
-            Tile::Matrix { side, .. } => target.matrix.is_some_and(|known| known as usize == side),
+            WgslProductTile::Subgroup { rows, .. } => {
+                rows / 4 <= target.subgroup as usize && target.subgroup <= 8
+            }
+            WgslProductTile::Workgroup { .. } => true,
+            WgslProductTile::Matrix { side, .. } => target.matrix.is_some_and(|known| known as usize == side),
         };
         if !able {
             return false;
@@ -243,11 +251,11 @@ impl Tile {
 /// The tiles that suit a kernel's contraction, the one expected to be fastest
 /// first. None: the product is too small, or of 64-bit elements, or the device
 /// lacks what templates need.
-pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Tile> {
-    let extents = Extents::of(kernel, c);
+pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<WgslProductTile> {
+    let extents = ProductExtents::of(kernel, c);
     let narrow = c.dtype.compute().size() <= 4 && c.dtype != DType::Bool;
     let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
-    let least = (1024 * target.few_elements as u64).max(1);
+    let least = (1024 * target.compile_bound_elements as u64).max(1);
     if !narrow || extents.m * extents.n < FEWEST || work < least {
         return Vec::new();
     }
@@ -258,7 +266,7 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Tile> 
     let suits = |row: &&Row| {
         row.adapter == target.adapter
             && row.tile.fits(extents.k, target)
-            && (halves || !matches!(row.tile, Tile::Matrix { .. }))
+            && (halves || !matches!(row.tile, WgslProductTile::Matrix { .. }))
             && work >= row.least
             && after * row.tile.copies() as u64 <= MOST_AFTER
     };
@@ -269,9 +277,9 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Tile> 
 
 /// Time that a product takes, in some unit: whole tiles, as many at a time as
 /// the device has places for.
-fn cost(row: &Row, extents: &Extents, target: &Target) -> u64 {
+fn cost(row: &Row, extents: &ProductExtents, target: &GpuTarget) -> u64 {
     let places = match target.adapter {
-        Adapter::Cpu => 8,
+        Adapter::Software => 8,
         Adapter::Integrated => 32,
         Adapter::Discrete => 128,
     };
@@ -307,17 +315,17 @@ mod tests {
     #[test]
     fn every_tile_fits_its_class() {
         for row in TABLE {
-            let gpu = Target { adapter: row.adapter, ..Target::webgpu_default() };
+            let gpu = GpuTarget { adapter: row.adapter, ..GpuTarget::webgpu_default() };
             let target = match (row.adapter, row.tile) {
-                (Adapter::Cpu, _) => Target::software(),
+                (Adapter::Software, _) => GpuTarget::software(),
                 // GPUs with matrices share more than every GPU does.
-                (_, Tile::Matrix { side, .. }) => {
-                    Target { matrix: Some(side as u32), workgroup_bytes: 32 << 10, ..gpu }
+                (_, WgslProductTile::Matrix { side, .. }) => {
+                    GpuTarget { matrix: Some(side as u32), workgroup_bytes: 32 << 10, ..gpu }
                 }
                 _ => gpu,
             };
             assert!(row.tile.fits(1, &target), "{:?}", row.tile);
-            if let Tile::Workgroup { rows, columns, .. } = row.tile {
+            if let WgslProductTile::Workgroup { rows, columns, .. } = row.tile {
                 let threads = row.tile.workgroup(&target) as usize;
                 assert_eq!(rows * columns, threads * row.tile.copies(), "{:?}", row.tile);
             }
@@ -327,12 +335,14 @@ mod tests {
     #[test]
     fn parts_of_tiles_are_whole_matrices_and_workgroups_whole_subgroups() {
         for row in TABLE {
-            let Tile::Matrix { side, rows, columns, part_rows, part_columns } = row.tile else { continue };
+            let WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns } = row.tile else {
+                continue;
+            };
             let whole = |size: usize, part: usize| size.is_multiple_of(part);
             assert!(whole(rows, part_rows) && whole(columns, part_columns), "{:?}", row.tile);
             assert!(whole(part_rows, side) && whole(part_columns, MATRIX_STRIP), "{:?}", row.tile);
             // No subgroup has more than 128 invocations.
-            assert!(whole(row.tile.workgroup(&Target::webgpu_default()) as usize, 128), "{:?}", row.tile);
+            assert!(whole(row.tile.workgroup(&GpuTarget::webgpu_default()) as usize, 128), "{:?}", row.tile);
         }
     }
 
@@ -343,22 +353,23 @@ mod tests {
         let shared =
             module.global_variables.iter().filter(|(_, own)| own.space == naga::AddressSpace::WorkGroup);
         let size = |ty: naga::Handle<naga::Type>| module.types[ty].inner.size(module.to_ctx()) as usize;
-        let tile = Tile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
+        let tile =
+            WgslProductTile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
         let declared: usize = shared.map(|(_, own)| size(own.ty)).sum();
         assert_eq!(declared, tile.shared_bytes());
     }
 
     #[test]
     fn a_software_driver_without_subgroups_has_no_tile() {
-        let target = Target { subgroup: 0, ..Target::software() };
-        assert!(TABLE.iter().all(|row| row.adapter != Adapter::Cpu || !row.tile.fits(1, &target)));
+        let target = GpuTarget { subgroup: 0, ..GpuTarget::software() };
+        assert!(TABLE.iter().all(|row| row.adapter != Adapter::Software || !row.tile.fits(1, &target)));
     }
 
     #[test]
     fn a_small_result_gets_a_small_tile_and_a_large_one_the_fastest() {
-        let target = Target::webgpu_default();
+        let target = GpuTarget::webgpu_default();
         let best = |m, n| {
-            let extents = Extents { batch: 1, m, n, k: 512 };
+            let extents = ProductExtents { batch: 1, m, n, k: 512 };
             let rows =
                 TABLE.iter().filter(|row| row.adapter == Adapter::Discrete && row.tile.fits(512, &target));
             rows.min_by_key(|row| cost(row, &extents, &target)).map(|row| row.tile.size(&target))

@@ -10,7 +10,7 @@
 use crate::kernel::{Expr, ExprId, Kernel};
 use crate::render::iterations;
 use crate::render::split::Form;
-use crate::render::target::{Adapter, Target};
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::tile::wanted_team;
 
 /// Neighbours that an invocation scans by itself.
@@ -27,10 +27,10 @@ pub struct Shared {
 
 impl Shared {
     /// How a kernel scans by the template; `None` if it is not for it.
-    pub fn of(kernel: &Kernel, target: &Target) -> Option<Shared> {
+    pub fn of(kernel: &Kernel, target: &GpuTarget) -> Option<Shared> {
         let Form::Scan(scan) = Form::of(kernel) else { return None };
         let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
-        if target.adapter == Adapter::Cpu
+        if target.adapter == Adapter::Software
             || points * rows == 0
             || kernel.stores.iter().any(|store| store.level != 1)
         {
@@ -56,15 +56,15 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Work;
+    use crate::kernel::Workload;
     use crate::tensor::Tensor;
     use crate::{Device, plan};
 
-    fn threads(y: &Tensor, target: &Target) -> Vec<Option<usize>> {
+    fn threads(y: &Tensor, target: &GpuTarget) -> Vec<Option<usize>> {
         let report = plan(&[y]).expect("a plan");
-        let of = |work: &Work| match work {
-            Work::Kernel(kernel) => Shared::of(kernel, target).map(|shared| shared.threads),
-            Work::Sort(_) | Work::Custom(..) => None,
+        let of = |work: &Workload| match work {
+            Workload::Kernel(kernel) => Shared::of(kernel, target).map(|shared| shared.threads),
+            Workload::Sort(_) | Workload::Custom(..) => None,
         };
         report.kernels.iter().map(|kernel| of(kernel.work())).collect()
     }
@@ -75,17 +75,17 @@ mod tests {
 
     #[test]
     fn long_rows_are_shared_by_a_workgroup_and_short_ones_are_not() {
-        let gpu = Target::webgpu_default();
+        let gpu = GpuTarget::webgpu_default();
         assert_eq!(threads(&rows(100, 5000).cumsum(-1), &gpu), [Some(256)]);
         assert_eq!(threads(&rows(100, 500).cumsum(-1), &gpu), [Some(32)]);
         assert_eq!(threads(&rows(100, 50).cumsum(-1), &gpu), [None]);
-        assert_eq!(threads(&rows(100, 5000).cumsum(-1), &Target::software()), [None]);
+        assert_eq!(threads(&rows(100, 5000).cumsum(-1), &GpuTarget::software()), [None]);
     }
 
     #[test]
     fn a_scan_among_other_loops_is_one_of_them() {
         let x = rows(100, 5000);
-        let gpu = Target::webgpu_default();
+        let gpu = GpuTarget::webgpu_default();
         let y = x.cumsum(-1).sum(-1);
         assert!(threads(&y, &gpu).iter().all(Option::is_none));
     }

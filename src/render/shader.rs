@@ -19,48 +19,43 @@ pub struct Pass {
     /// are marked ([`sized`](crate::render::wgsl::sized)).
     pub source: String,
     /// Workgroups there must be at least.
-    pub groups: u64,
+    pub workgroups: u64,
     /// Invocations of a workgroup.
-    pub workgroup: u32,
-    /// What each launch after the first adds to the word [`FIRST`], and the
-    /// word's end. One launch if they are equal.
-    pub chunk: u32,
-    /// See `chunk`.
-    pub chunks_end: u32,
-    /// The storage buffers, from binding 1 on; binding 0 is the uniform
-    /// block of launch words.
-    pub slots: Vec<Slot>,
-    /// Words of the uniform block: a multiple of 4.
-    pub words: usize,
-    /// Inputs that are read by fours, and so must start at a multiple of
-    /// four elements.
-    pub fours: Vec<usize>,
-    /// Inputs that are read by eights.
-    pub eights: Vec<usize>,
-    /// Inputs that are copied by pieces of 16 bytes, and so must start at a
-    /// multiple of them.
-    pub pieces: Vec<usize>,
+    pub workgroup_size: u32,
+    /// What each dispatch after the first adds to the uniform [`DISPATCH_START`].
+    pub dispatch_stride: u32,
+    /// Where that uniform ends. One dispatch if it is 0.
+    pub dispatch_end: u32,
+    /// The storage buffers, from binding 1 on; binding 0 is the uniform block.
+    pub bindings: Vec<BufferBinding>,
+    /// 32-bit words of the uniform block: a multiple of 4.
+    pub uniform_words: usize,
+    /// Inputs read by vec4 loads, which must start at a multiple of four elements.
+    pub vec4_inputs: Vec<usize>,
+    /// Inputs read by vec8 loads, which must start at a multiple of eight elements.
+    pub vec8_inputs: Vec<usize>,
+    /// Inputs read or copied 16 bytes at a time, which must start at a multiple of 16 bytes.
+    pub inputs_aligned_to_16: Vec<usize>,
     /// Bytes of shared memory that a launch asks for, besides what the text declares.
     pub shared_bytes: u32,
-    /// Inputs that the device copies by descriptions, in the order of the function's
-    /// last parameters.
-    pub described: Vec<Described>,
+    /// Inputs that the device copies by TMA, in the order of the function's last parameters.
+    pub tensor_maps: Vec<TensorMapSpec>,
 }
 
-/// Matrices of 16-bit elements that a device copies to shared memory by a description
-/// that a launch gets (CUDA's tensor maps).
+/// A TMA tensor map: matrices of 16-bit elements that the device copies to shared memory by
+/// itself (CUDA's `CUtensorMap`, a kernel parameter).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    /// Where they are.
-    pub memory: Memory,
+pub struct TensorMapSpec {
+    /// The buffer they are in.
+    pub memory: PassBuffer,
     /// Bytes before the first element.
     pub start: usize,
     /// Elements of a line, lines of a matrix, matrices.
     pub extents: [usize; 3],
     /// Bytes from a line to the next, and from a matrix to the next.
     pub strides: [usize; 2],
-    /// Elements and lines that are copied together.
-    pub piece: [usize; 2],
+    /// Elements and lines of one copy.
+    pub box_shape: [usize; 2],
 }
 
 impl Pass {
@@ -72,16 +67,16 @@ impl Pass {
 
 /// A storage buffer that a pass binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct BufferBinding {
     /// The memory.
-    pub memory: Memory,
+    pub memory: PassBuffer,
     /// Bytes from the start of the memory to the start of the binding.
     pub start: u64,
 }
 
-/// Memory that a pass uses.
+/// A buffer that a pass uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Memory {
+pub enum PassBuffer {
     /// Where indices out of range are reported.
     Status,
     /// An input of the launch.
@@ -92,32 +87,32 @@ pub enum Memory {
     Scratch(usize),
 }
 
-impl Memory {
+impl PassBuffer {
     /// The number of the launch's input, if it is one.
     pub fn input(self) -> Option<usize> {
-        if let Memory::Input(number) = self { Some(number) } else { None }
+        if let PassBuffer::Input(number) = self { Some(number) } else { None }
     }
 }
 
-// The launch words. Word 0 is always 0, which no compiler knows: numbers
+// The uniform block, in 32-bit words. Word 0 is always 0, which no compiler knows: numbers
 // combined with it bitwise stay what they are, and algebra that holds only for
 // ordinary numbers finds no pattern to work on.
 
-/// The launch word that holds where the launch reports: a number of four words.
-pub const LAUNCH: usize = 1;
-/// The launch word that holds the first position of a chunk.
-pub const FIRST: usize = 2;
-/// The first of the words that hold each input's element offset.
-pub const OFFSETS: usize = 4;
+/// The uniform that numbers the launch in reports of bad indices.
+pub const LAUNCH_NUMBER: usize = 1;
+/// The uniform that holds the first position of a dispatch.
+pub const DISPATCH_START: usize = 2;
+/// The first of the uniforms that hold each input's element offset.
+pub const INPUT_OFFSETS: usize = 4;
 
-/// The first of the two words of a scalar argument.
-pub const fn argument_word(inputs: usize, argument: usize) -> usize {
-    OFFSETS + inputs + 2 * argument
+/// The first of the two uniforms of a scalar argument.
+pub const fn argument_uniform(inputs: usize, argument: usize) -> usize {
+    INPUT_OFFSETS + inputs + 2 * argument
 }
 
-/// The words of the uniform block, for so many inputs and arguments.
-pub const fn block_words(inputs: usize, arguments: usize) -> usize {
-    argument_word(inputs, arguments).next_multiple_of(4)
+/// 32-bit words of the uniform block, for so many inputs and arguments.
+pub const fn uniform_words(inputs: usize, arguments: usize) -> usize {
+    argument_uniform(inputs, arguments).next_multiple_of(4)
 }
 
 /// What keeps work from being rendered for a device.

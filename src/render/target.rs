@@ -1,6 +1,6 @@
 //! What a renderer knows of the device.
 
-use crate::render::choice::Choice;
+use crate::render::choice::TemplateChoice;
 
 /// The kinds of adapter, which like kernels of different shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,17 +9,17 @@ pub enum Adapter {
     Discrete,
     /// A GPU that shares the host's memory.
     Integrated,
-    /// A driver that runs shaders on the host's processor.
-    Cpu,
+    /// A software driver (lavapipe): it runs shaders on the host's processor.
+    Software,
 }
 
 /// Elements that Mesa's software driver works on in less time than it takes to
 /// compile the code that works on them faster.
-pub const SOFTWARE_FEW: usize = 4096;
+pub const SOFTWARE_COMPILE_BOUND_ELEMENTS: usize = 4096;
 
 /// What a renderer may use, and what it must keep to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct GpuTarget {
     /// The kind of adapter.
     pub adapter: Adapter,
     /// Whether there are 64-bit integers.
@@ -34,12 +34,14 @@ pub struct Target {
     pub matrix: Option<u32>,
     /// What a kernel gets from its template, if it suits it, instead of what the table
     /// has first.
-    pub choice: Option<Choice>,
-    /// What is known of a CUDA device.
-    pub nvidia: Option<Nvidia>,
+    pub choice: Option<TemplateChoice>,
+    /// What CUDA's templates need to know of the device, if it is one of CUDA.
+    pub cuda: Option<CudaFeatures>,
     /// Elements (or thousands of multiplications) so few that a kernel of them
     /// is kept short, since compiling it takes longer than running it.
-    pub few_elements: usize,
+    pub compile_bound_elements: usize,
+    /// Whether one access moves eight 16-bit elements.
+    pub vec8_halves: bool,
     /// Inputs start at multiples of this many elements: 8, 4 or 1.
     pub alignment: usize,
     /// Invocations in a workgroup, at most.
@@ -58,22 +60,22 @@ pub struct Target {
     pub max_iterations: u64,
 }
 
-/// What CUDA's templates know of a device.
+/// What CUDA's templates need to know of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Nvidia {
+pub struct CudaFeatures {
     /// Compute capability: major, minor. At least 8.0.
-    pub capability: (u32, u32),
+    pub compute_capability: (u32, u32),
     /// Multiprocessors.
-    pub processors: usize,
-    /// Whether operands are copied by descriptions (tensor maps) where a tile can.
-    pub describes: bool,
+    pub multiprocessors: usize,
+    /// Whether operands are copied by TMA, with tensor maps, where a tile can.
+    pub tensor_maps: bool,
 }
 
-impl Nvidia {
+impl CudaFeatures {
     /// Bytes of shared memory that a block may ask for, as the programming guide's
     /// table of compute capabilities says.
     pub fn shared_bytes(&self) -> usize {
-        match self.capability {
+        match self.compute_capability {
             (8, 0 | 7) => 163 << 10,
             (9..=11, _) => 227 << 10,
             _ => 99 << 10,
@@ -81,25 +83,26 @@ impl Nvidia {
     }
 }
 
-impl Target {
+impl GpuTarget {
     /// Of the ways that suit a kernel, the one that was chosen for it, else the first.
-    pub fn chosen<T: Copy>(&self, suitable: &[T], choice: impl Fn(T) -> Choice) -> Option<T> {
+    pub fn chosen<T: Copy>(&self, suitable: &[T], choice: impl Fn(T) -> TemplateChoice) -> Option<T> {
         let wanted = suitable.iter().find(|&&way| self.choice == Some(choice(way)));
         wanted.or(suitable.first()).copied()
     }
 
     /// What every WebGPU implementation offers, browsers among them, as a
     /// discrete GPU.
-    pub fn webgpu_default() -> Target {
-        Target {
+    pub fn webgpu_default() -> GpuTarget {
+        GpuTarget {
             adapter: Adapter::Discrete,
             int64: false,
             float64: false,
             subgroup: 0,
             matrix: None,
             choice: None,
-            nvidia: None,
-            few_elements: 0,
+            cuda: None,
+            compile_bound_elements: 0,
+            vec8_halves: false,
             alignment: 8,
             max_workgroup: 256,
             workgroup_bytes: 16 << 10,
@@ -113,27 +116,28 @@ impl Target {
 
     /// What devices older than WebGPU offer through wgpu, GLES 3.1's for one:
     /// half as many buffers at once.
-    pub fn downlevel() -> Target {
-        Target { max_buffers: 4, workgroup_bytes: 16_352, ..Target::webgpu_default() }
+    pub fn downlevel() -> GpuTarget {
+        GpuTarget { max_buffers: 4, workgroup_bytes: 16_352, ..GpuTarget::webgpu_default() }
     }
 
     /// The CUDA device that every other can stand in for: of compute capability
     /// 8.0, with as many multiprocessors as the first such.
-    pub fn cuda() -> Target {
-        Target::nvidia((8, 0), 108)
+    pub fn cuda() -> GpuTarget {
+        GpuTarget::cuda_device((8, 0), 108)
     }
 
     /// A CUDA device of a compute capability, 8.0 or later.
-    pub fn nvidia(capability: (u32, u32), processors: usize) -> Target {
-        Target {
+    pub fn cuda_device(compute_capability: (u32, u32), multiprocessors: usize) -> GpuTarget {
+        GpuTarget {
             adapter: Adapter::Discrete,
             int64: true,
             float64: true,
             subgroup: 0,
             matrix: None,
             choice: None,
-            nvidia: Some(Nvidia { capability, processors, describes: true }),
-            few_elements: 0,
+            cuda: Some(CudaFeatures { compute_capability, multiprocessors, tensor_maps: true }),
+            compile_bound_elements: 0,
+            vec8_halves: true,
             alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 48 << 10,
@@ -148,16 +152,17 @@ impl Target {
 
     /// Mesa's software driver: the adapter that is there without a GPU, and
     /// the one that goldens are rendered for.
-    pub fn software() -> Target {
-        Target {
-            adapter: Adapter::Cpu,
+    pub fn software() -> GpuTarget {
+        GpuTarget {
+            adapter: Adapter::Software,
             int64: true,
             float64: true,
             subgroup: 8,
             matrix: None,
             choice: None,
-            nvidia: None,
-            few_elements: SOFTWARE_FEW,
+            cuda: None,
+            compile_bound_elements: SOFTWARE_COMPILE_BOUND_ELEMENTS,
+            vec8_halves: false,
             alignment: 8,
             max_workgroup: 1024,
             workgroup_bytes: 32 << 10,

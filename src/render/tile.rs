@@ -7,7 +7,7 @@ use crate::render::c_like::emit::GROUPS;
 use crate::render::c_like::turns::written;
 use crate::render::iterations;
 use crate::render::shader::Unsupported;
-use crate::render::target::{Adapter, Target};
+use crate::render::target::{Adapter, GpuTarget};
 
 /// More definitions than this are not multiplied by lanes: drivers take about
 /// half a second to compile a thousand.
@@ -55,7 +55,7 @@ pub struct Tiling {
 ///
 /// # Errors
 /// More iterations than the device carries out.
-pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
+pub fn rows(kernel: &Kernel, target: &GpuTarget) -> Result<Tiling, Unsupported> {
     let mut lanes = Lanes::single(kernel);
     let (outer, inner) = (innermost(kernel, 0), innermost(kernel, 1));
     let stream = |axis: Option<AxisId>| Some((axis?, streamed_lanes(kernel, target, axis?)?));
@@ -71,13 +71,13 @@ pub fn rows(kernel: &Kernel, target: &Target) -> Result<Tiling, Unsupported> {
     let by_four = by_four(kernel, &lanes, target);
     let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
     let by_eight = by_eight(kernel, &lanes, target);
-    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Cpu, workgroup, by_four, by_eight })
+    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Software, workgroup, by_four, by_eight })
 }
 
 /// Whether a GPU's workgroups share the rows of points that are too few for several to each.
-fn shares_few_points(kernel: &Kernel, target: &Target) -> bool {
+fn shares_few_points(kernel: &Kernel, target: &GpuTarget) -> bool {
     const MANY: usize = 1 << 12;
-    target.adapter != Adapter::Cpu
+    target.adapter != Adapter::Software
         && kernel.depth() > 0
         && kernel.level_points(0) < MANY
         && !is_across(kernel, target)
@@ -86,13 +86,13 @@ fn shares_few_points(kernel: &Kernel, target: &Target) -> bool {
 /// The layout in which subgroups share rows, few enough for each invocation to hold its own
 /// between loops, on drivers that go through memory word by word. `None` where rows are too
 /// long, or so few that compiling takes longer.
-pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
+pub fn held_rows(kernel: &Kernel, target: &GpuTarget) -> Option<Tiling> {
     let elements = elements(kernel);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)));
-    if target.adapter != Adapter::Cpu || target.subgroup < 4 || kernel.depth() != 1 || scans {
+    if target.adapter != Adapter::Software || target.subgroup < 4 || kernel.depth() != 1 || scans {
         return None;
     }
-    let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.few_elements)?;
+    let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.compile_bound_elements)?;
     let mut lanes = Lanes::single(kernel);
     give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
     let team = holding_team(kernel, target, lanes.count[1])?;
@@ -103,7 +103,7 @@ pub fn held_rows(kernel: &Kernel, target: &Target) -> Option<Tiling> {
 
 /// The fewest invocations that hold a row so that its text is quickly compiled; else the most
 /// that hold one at all.
-fn holding_team(kernel: &Kernel, target: &Target, lanes: usize) -> Option<usize> {
+fn holding_team(kernel: &Kernel, target: &GpuTarget, lanes: usize) -> Option<usize> {
     let rows = kernel.level_points(1);
     let own = kernel.exprs.iter().filter(|node| node.level == 1);
     let values: Vec<&Expr> = own.map(|node| &node.expr).filter(|x| !matches!(x, Expr::Index(_))).collect();
@@ -132,19 +132,19 @@ fn elements(kernel: &Kernel) -> usize {
 }
 
 /// Whether a kernel has so few elements that compiling it takes longer than running it.
-fn is_small(kernel: &Kernel, target: &Target) -> bool {
-    elements(kernel) < target.few_elements
+fn is_small(kernel: &Kernel, target: &GpuTarget) -> bool {
+    elements(kernel) < target.compile_bound_elements
 }
 
 /// Lanes along an axis that runs through memory, if it has any.
-fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usize> {
+fn streamed_lanes(kernel: &Kernel, target: &GpuTarget, axis: AxisId) -> Option<usize> {
     let elements = elements(kernel);
     let counts: &[usize] = if is_small(kernel, target) {
         &[]
-    } else if target.nvidia.is_some() && moves_halves(kernel, axis) {
+    } else if target.vec8_halves && moves_halves(kernel, axis) {
         // 16 bytes of 16-bit elements.
         &[8, 4]
-    } else if elements < 64 * target.few_elements || target.adapter != Adapter::Cpu {
+    } else if elements < 64 * target.compile_bound_elements || target.adapter != Adapter::Software {
         &[4]
     } else {
         // An invocation costs a software driver about as much as two accesses, and of rows so
@@ -159,9 +159,9 @@ fn streamed_lanes(kernel: &Kernel, target: &Target, axis: AxisId) -> Option<usiz
     is_neighbourly(kernel, axis).then_some(count)
 }
 
-fn single_workgroup(target: &Target) -> u32 {
+fn single_workgroup(target: &GpuTarget) -> u32 {
     match target.adapter {
-        Adapter::Cpu => 64,
+        Adapter::Software => 64,
         Adapter::Discrete | Adapter::Integrated => 256.min(target.max_workgroup),
     }
 }
@@ -183,11 +183,11 @@ fn innermost(kernel: &Kernel, level: u8) -> Option<AxisId> {
 /// Whether a GPU's neighbouring invocations read neighbours in memory only where they have
 /// neighbouring points: what shares the rows of one would read pieces of many lines. Of what
 /// has an element for each row of each point: what is the same for all points is little.
-pub fn is_across(kernel: &Kernel, target: &Target) -> bool {
+pub fn is_across(kernel: &Kernel, target: &GpuTarget) -> bool {
     let (Some(outer), Some(inner)) = (innermost(kernel, 0), innermost(kernel, 1)) else { return false };
     let runs =
         |axis, other| accesses(kernel).any(|(x, _)| x.coefficient(axis) == 1 && x.coefficient(other) != 0);
-    target.adapter != Adapter::Cpu && runs(outer, inner) && !runs(inner, outer)
+    target.adapter != Adapter::Software && runs(outer, inner) && !runs(inner, outer)
 }
 
 /// Whether some load or store runs along an axis through memory.
@@ -214,7 +214,7 @@ fn accesses(kernel: &Kernel) -> impl Iterator<Item = (&Affine, DType)> {
 }
 
 /// How many invocations share the rows of a point.
-fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Result<usize, Unsupported> {
+fn team(kernel: &Kernel, target: &GpuTarget, points: usize, lanes: &Lanes) -> Result<usize, Unsupported> {
     let rows = kernel.level_points(1);
     let all = lanes.count[0] * lanes.count[1];
     if kernel.depth() == 0 || points * rows == 0 {
@@ -237,14 +237,14 @@ fn team(kernel: &Kernel, target: &Target, points: usize, lanes: &Lanes) -> Resul
 
 /// The invocations that should share rows, so many at a time, were it for
 /// speed alone.
-pub(in crate::render) fn wanted_team(target: &Target, points: usize, rows: usize, lanes: usize) -> usize {
+pub(in crate::render) fn wanted_team(target: &GpuTarget, points: usize, rows: usize, lanes: usize) -> usize {
     // Few sizes, since each is a text of its own.
     let steps = rows.div_ceil(lanes);
     match target.adapter {
         // Eight lanes of a vector, few threads; barriers are dear.
-        Adapter::Cpu if points >= 32 || steps < 128 => 1,
-        Adapter::Cpu if steps < 1024 => 16,
-        Adapter::Cpu => 64,
+        Adapter::Software if points >= 32 || steps < 128 => 1,
+        Adapter::Software if steps < 1024 => 16,
+        Adapter::Software => 64,
         Adapter::Discrete | Adapter::Integrated if steps <= 16 || (points >= 1 << 16 && steps <= 64) => 1,
         Adapter::Discrete | Adapter::Integrated if steps <= 256 => 32,
         Adapter::Discrete | Adapter::Integrated => 256,
@@ -253,7 +253,7 @@ pub(in crate::render) fn wanted_team(target: &Target, points: usize, rows: usize
 
 /// Which inputs and outputs are accessed by fours: where every access is to
 /// four neighbours from a multiple of four on.
-pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
+pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
     let mut inputs =
         vec![target.alignment >= 4 && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
     for node in &kernel.exprs {
@@ -265,12 +265,12 @@ pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, V
     (inputs, outputs.collect())
 }
 
-/// Which inputs and outputs are accessed by eights: 16-bit elements on NVIDIA's GPUs, 16 bytes
-/// at a time, and 32-bit ones where each access takes time of its own.
-fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &Target) -> (Vec<bool>, Vec<bool>) {
+/// Which inputs and outputs are accessed by eights: 16-bit elements where one access moves eight of them,
+/// and 32-bit ones where each access takes time of its own.
+fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
     let wide = |dtype: DType| match target.adapter {
-        Adapter::Cpu => target.int64 && dtype.size() == 4,
-        Adapter::Discrete | Adapter::Integrated => target.nvidia.is_some() && dtype.size() == 2,
+        Adapter::Software => target.int64 && dtype.size() == 4,
+        Adapter::Discrete | Adapter::Integrated => target.vec8_halves && dtype.size() == 2,
     };
     let mut inputs: Vec<bool> =
         kernel.inputs.iter().map(|input| target.alignment >= 8 && wide(input.dtype)).collect();
@@ -302,16 +302,16 @@ fn run_axis(address: &Affine, lanes: &Lanes, count: usize) -> Option<AxisId> {
 }
 
 /// The layout of a contraction: a tile of the product per invocation.
-pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
+pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> Tiling {
     let mut lanes = Lanes::single(kernel);
     let Some(c) = &kernel.contraction else { panic!("a contraction's tiling without one") };
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
     let (rows, columns) = match target.adapter {
-        Adapter::Cpu if after <= 4 => (8, 8),
+        Adapter::Software if after <= 4 => (8, 8),
         // What follows a sum is in the text once for each, and takes its time to compile.
-        Adapter::Cpu if work < 1024 * target.few_elements as u64 => (2, 4),
-        Adapter::Cpu | Adapter::Discrete | Adapter::Integrated => (4, 4),
+        Adapter::Software if work < 1024 * target.compile_bound_elements as u64 => (2, 4),
+        Adapter::Software | Adapter::Discrete | Adapter::Integrated => (4, 4),
     };
     for (group, axes, most) in [(0, &c.m, rows), (1, &c.n, columns), (2, &c.k, 4)] {
         let mut wide = axes.iter().copied().filter(|axis| kernel.axes[axis.index()].extent != 1);
@@ -323,7 +323,7 @@ pub fn contraction(kernel: &Kernel, target: &Target) -> Tiling {
         }
     }
     let by_four = by_four(kernel, &lanes, target);
-    let workgroup = if target.adapter == Adapter::Cpu { 32 } else { 64 };
+    let workgroup = if target.adapter == Adapter::Software { 32 } else { 64 };
     let by_eight = (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]);
     Tiling { lanes, team: 1, blocked: false, workgroup, by_four, by_eight }
 }

@@ -1,7 +1,7 @@
 //! Layer 4: devices. Memory, launches, transfers, counters.
 //!
 //! A backend is small: memory, transfers, `compile` and `sync`; never a
-//! method per operation. What it compiles is a [`Work`]; a compiled
+//! method per operation. What it compiles is a [`Workload`]; a compiled
 //! [`Program`] launches itself on [`Bindings`].
 
 pub mod cpu;
@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{DType, Device, Result, Span};
 use crate::ir::Buffer;
-use crate::kernel::Work;
-use crate::kernel::lower::attention::Range;
+use crate::kernel::Workload;
+use crate::kernel::lower::attention::AttentionLimits;
 
 pub use label::Label;
 pub use ledger::Ledger;
@@ -46,7 +46,7 @@ pub struct Capabilities {
     /// Bytes of a row that stay on chip between the stages of a row kernel.
     pub row_bytes: usize,
     /// The attention that a template runs.
-    pub attention: Option<Range>,
+    pub attention: Option<AttentionLimits>,
     /// The element types it cannot compute with.
     pub missing: &'static [DType],
     /// Whether a kernel with several outputs may write them over inputs that
@@ -257,7 +257,7 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
         parts.iter_mut().try_for_each(|part| self.download(part.buffer, part.start, part.out))
     }
     /// Bytes that a launch of the work takes besides its inputs and outputs.
-    fn scratch(&self, work: &Work) -> usize {
+    fn scratch(&self, work: &Workload) -> usize {
         let _ = work;
         0
     }
@@ -265,7 +265,7 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// What the compiler said.
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>>;
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>>;
     /// Whether several threads that compile at once are sooner done than one, and programs
     /// are the same.
     fn compiles_side_by_side(&self) -> bool {

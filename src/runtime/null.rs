@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 
 /// A device whose memory is a count and whose data are zeros.
@@ -95,8 +95,8 @@ impl Backend for NullBackend {
     fn write(&self, _to: Binding<'_>, _data: &[u8]) -> Result<()> {
         Ok(())
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
-        if let Work::Kernel(kernel) = work {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
+        if let Workload::Kernel(kernel) = work {
             let (found, limit) = (kernel.inputs.len() + kernel.stores.len(), self.capabilities.max_bindings);
             if found > limit {
                 let message = format!("{found} buffers, more than the {limit} that it binds at once");
@@ -126,7 +126,7 @@ impl Backend for NullBackend {
 
 /// A program that does nothing, for a work.
 #[derive(Debug)]
-struct NullProgram(Work);
+struct NullProgram(Workload);
 
 impl Program for NullProgram {
     fn source(&self) -> String {

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::base::Result;
 use crate::base::tuning::chooses_by_timing;
 use crate::ir::Buffer;
-use crate::kernel::{Access, Expr, Kernel, Work};
-use crate::render::wgsl::memory::reaches;
+use crate::kernel::{Access, Expr, Kernel, Workload};
+use crate::render::wgsl::memory::accessed_extents;
 use crate::runtime::disk_cache::cached;
 use crate::runtime::{Binding, Bindings, IndexStatus, Program};
 
@@ -41,7 +41,7 @@ pub fn fastest(
 
 /// The kernel whose ways are timed, if some work is such: on a device that times them by
 /// itself, or not.
-pub fn timed(work: &Work, by_itself: bool) -> Option<&Kernel> {
+pub fn timed(work: &Workload, by_itself: bool) -> Option<&Kernel> {
     work.kernel().filter(|kernel| chooses_by_timing(by_itself) && reads_where_axes_say(kernel))
 }
 
@@ -74,9 +74,9 @@ pub struct Memory {
 impl Memory {
     /// Enough for a kernel; `None` if that is too much.
     pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<Buffer>) -> Option<Memory> {
-        let reaches = reaches(kernel).ok()?;
-        let sizes = kernel.inputs.iter().zip(reaches);
-        let inputs: Vec<u64> = sizes.map(|(input, reach)| reach * input.dtype.size() as u64).collect();
+        let extents = accessed_extents(kernel).ok()?;
+        let sizes = kernel.inputs.iter().zip(extents);
+        let inputs: Vec<u64> = sizes.map(|(input, extent)| extent * input.dtype.size() as u64).collect();
         let outputs: Vec<u64> =
             kernel.stores.iter().map(|store| (store.numel * store.dtype.size()) as u64).collect();
         if inputs.iter().chain(&outputs).sum::<u64>() > MOST_BYTES {
@@ -172,9 +172,9 @@ mod tests {
         let opts = ConvTransposeOpts::default().padding(1).stride(2).dilation(2);
         let kernel = product(&image.conv_transpose2d(&filter, None, opts));
         assert!(is_computed(&kernel) && reads_where_axes_say(&kernel));
-        let reaches = reaches(&kernel).expect("few elements");
+        let extents = accessed_extents(&kernel).expect("few elements");
         let sizes: Vec<u64> = kernel.inputs.iter().map(|input| input.numel as u64).collect();
-        assert_eq!(reaches, sizes);
+        assert_eq!(extents, sizes);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, Op};
-use crate::kernel::{Expr, Kernel, Store};
+use crate::kernel::{Expr, Kernel, KernelStore};
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::memory::{ALIGN, Location, MemoryPlan, Params};
 use crate::schedule::order::Step;
@@ -293,7 +293,7 @@ fn in_place(graph: &Graph, step: &Step, input: NodeId, output: NodeId) -> bool {
     }
     let mut stores = kernel.stores.iter().zip(&step.outputs);
     let Some((store, _)) = stores.find(|(_, stored)| **stored == output) else { return false };
-    let copied = |store: &Store| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
+    let copied = |store: &KernelStore| matches!(kernel.exprs[store.value.index()].expr, Expr::Load(..));
     let sum = matches!(kernel.exprs[store.value.index()].expr, Expr::Accumulator);
     if kernel.stores.len() > 1 && (sum || kernel.stores.iter().any(|s| s.level > 0 || copied(s))) {
         return false;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::base::Device;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
-use crate::kernel::{Expr, Kernel, Store};
+use crate::kernel::{Expr, Kernel, KernelStore};
 use crate::schedule::live_intervals::LiveIntervals;
 use crate::schedule::order::Step;
 
@@ -340,7 +340,7 @@ fn writes_last(kernel: &Kernel) -> bool {
 
 /// Whether a kernel reads an input only at the element it then writes, so
 /// that writing it in place is safe.
-fn read_where_written(kernel: &Kernel, slot: u32, store: &Store) -> bool {
+fn read_where_written(kernel: &Kernel, slot: u32, store: &KernelStore) -> bool {
     let mut loads = kernel.exprs.iter().filter_map(|node| Some((node.expr.load()?, node.level)));
     loads.all(|((input, access), level)| {
         input != slot || access.dynamic.is_empty() && access.affine == store.address && level == store.level

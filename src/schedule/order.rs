@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::Device;
 use crate::ir::op::LoopSpec;
 use crate::ir::{Graph, NodeId, NodeIds, Op};
-use crate::kernel::{Call, Kernel, Parts, Sort, Work};
+use crate::kernel::{Kernel, KernelInterner, LoweredKernel, Sort, Workload};
 use crate::schedule::control_dependency::control_dependencies;
 use crate::schedule::fuse::FusionGroup;
 use crate::schedule::list_scheduling::ListScheduler;
@@ -20,7 +20,7 @@ use crate::schedule::memory::Params;
 #[derive(Clone, Debug)]
 pub enum StepAction {
     /// Launches a program on its device.
-    Launch(Arc<Work>),
+    Launch(Arc<Workload>),
     /// Moves a value to another device.
     Transfer {
         /// Where it comes from.
@@ -63,9 +63,9 @@ impl Step {
         let shape = || self.outputs.first().map(|&id| graph.ty(id).shape.to_string()).unwrap_or_default();
         match &self.action {
             StepAction::Launch(work) => match &**work {
-                Work::Kernel(kernel) => kernel.name.to_string(),
-                Work::Sort(_) => format!("sort{}", shape()),
-                Work::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
+                Workload::Kernel(kernel) => kernel.name.to_string(),
+                Workload::Sort(_) => format!("sort{}", shape()),
+                Workload::Custom(custom, ..) => format!("{}{}", custom.name(), shape()),
             },
             StepAction::Transfer { from } => format!("copy {from} -> {}{}", self.device, shape()),
             StepAction::Repeat(spec) => format!("loop x{}", spec.trips),
@@ -145,16 +145,16 @@ fn merge_results(graph: &Graph, groups: Vec<FusionGroup>) -> Vec<FusionGroup> {
 /// The works of steps, equal ones once, and of those that differ what is equal.
 #[derive(Debug, Default)]
 pub(super) struct Works {
-    known: HashSet<Arc<Work>>,
-    parts: Parts,
+    known: HashSet<Arc<Workload>>,
+    parts: KernelInterner,
 }
 
 impl Works {
     /// Launches a work.
-    fn launch(&mut self, mut work: Work) -> StepAction {
+    fn launch(&mut self, mut work: Workload) -> StepAction {
         let known = self.known.get(&work).cloned();
         StepAction::Launch(known.unwrap_or_else(|| {
-            if let Work::Kernel(kernel) = &mut work {
+            if let Workload::Kernel(kernel) = &mut work {
                 self.parts.share(kernel);
             }
             let new = Arc::new(work);
@@ -177,18 +177,18 @@ pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> S
     let action = match (group.call, &node.op) {
         (Some(call), _) => {
             let kernel;
-            Call { kernel, inputs, outputs, args } = call;
+            LoweredKernel { kernel, inputs, outputs, args } = call;
             if kernel.scatter.is_some() {
                 // The base is not bound as an input, but must be there first.
                 inputs.push(graph.node(outputs[0]).operands[0]);
             }
-            works.launch(Work::Kernel(kernel))
+            works.launch(Workload::Kernel(kernel))
         }
         (None, &Op::Sort { axis, descending, count }) => {
             let ty = graph.ty(node.operands[0]);
             let axis = usize::from(axis);
             let sort = Sort { shape: ty.shape.clone(), dtype: ty.dtype, axis, descending, count };
-            works.launch(Work::Sort(sort))
+            works.launch(Workload::Sort(sort))
         }
         (None, Op::Copy(_)) => {
             let from = graph.ty(node.operands[0]).device;
@@ -197,7 +197,7 @@ pub(super) fn step_of(graph: &Graph, group: FusionGroup, works: &mut Works) -> S
         (None, Op::Loop(spec, _)) => StepAction::Repeat(spec.clone()),
         (None, Op::Custom(custom, _)) => {
             let types = |ids: &[NodeId]| ids.iter().map(|&id| graph.ty(id).clone()).collect();
-            works.launch(Work::Custom(custom.clone(), types(&node.operands), types(&outputs)))
+            works.launch(Workload::Custom(custom.clone(), types(&node.operands), types(&outputs)))
         }
         (None, op) => panic!("{} is neither a kernel nor a step of its own", op.name()),
     };

@@ -3,7 +3,7 @@
 //! lowered anew; nothing is searched for.
 
 use crate::ir::{Graph, Layout, NodeId};
-use crate::kernel::{Call, Request, Role, lower};
+use crate::kernel::{LoweredKernel, Request, Role, lower};
 use crate::schedule::fuse::FusionGroup;
 use crate::schedule::order::{Works, step_of};
 use crate::schedule::{Schedule, Step};
@@ -37,7 +37,7 @@ fn reused_step(graph: &Graph, layouts: &[Layout], step: &Step, works: &mut Works
     same.then_some(new)
 }
 
-fn lowered(graph: &Graph, layouts: &[Layout], step: &Step) -> Option<Call> {
+fn lowered(graph: &Graph, layouts: &[Layout], step: &Step) -> Option<LoweredKernel> {
     let role = |id: NodeId| if step.inputs.contains(&id) { Role::Buffer } else { Role::Inside };
     let mut roots = step.outputs.clone();
     roots.sort_unstable();

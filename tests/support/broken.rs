@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kiln::base::{Device, Result};
 use kiln::ir::Buffer;
-use kiln::kernel::{ExprNode, Kernel, Work};
+use kiln::kernel::{ExprNode, Kernel, Workload};
 use kiln::runtime::cpu::CpuBackend;
 use kiln::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
 
@@ -44,11 +44,11 @@ impl Backend for BrokenBackend {
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
         self.cpu.copy(from, to, bytes)
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         let Some(kernel) = work.kernel() else { return self.cpu.compile(work) };
         let mut kernel: Kernel = kernel.clone();
         kernel.exprs.iter_mut().for_each(self.bug);
-        self.cpu.compile(&Work::Kernel(kernel))
+        self.cpu.compile(&Workload::Kernel(kernel))
     }
     fn sync(&self) -> Result<()> {
         self.cpu.sync()

@@ -23,7 +23,7 @@ pub fn context(instructions: usize) -> Arc<Context> {
         use kiln::runtime::wgpu::{WgpuBackend, gpu::Gpu};
         static EAGER: LazyLock<Arc<Gpu>> = LazyLock::new(|| {
             let mut gpu = Gpu::open(under_test()).expect("the device under test is there");
-            Arc::get_mut(&mut gpu).expect("the only handle").target.few_elements = 0;
+            Arc::get_mut(&mut gpu).expect("the only handle").target.compile_bound_elements = 0;
             gpu
         });
         context.install(Arc::new(WgpuBackend::of(EAGER.clone())));

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use kiln::kernel::Work;
-use kiln::render::{Target, cuda};
+use kiln::kernel::Workload;
+use kiln::render::{GpuTarget, cuda};
 use kiln::runtime::cuda::nvrtc;
 
 /// The generations: Ampere, Hopper, Blackwell.
@@ -33,8 +33,8 @@ pub fn is_there() -> bool {
 ///
 /// # Errors
 /// What the renderer or the compiler said, with the text.
-pub fn compile(work: &Work) -> Result<usize, String> {
-    let shader = cuda::render_work(work, &Target::cuda()).map_err(|reason| reason.to_string())?;
+pub fn compile(work: &Workload) -> Result<usize, String> {
+    let shader = cuda::render_work(work, &GpuTarget::cuda()).map_err(|reason| reason.to_string())?;
     let mut compiled = 0;
     for pass in shader.iter().flat_map(|shader| &shader.passes) {
         let unit = cuda::translation_unit(&pass.source);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kiln::ir::Buffer;
-use kiln::kernel::Work;
+use kiln::kernel::Workload;
 use kiln::prelude::*;
 use kiln::runtime::{Backend, Binding, Bindings, Capabilities, Ledger, MemoryStats, Program};
 
@@ -69,7 +69,7 @@ impl Backend for Watched {
         (self.watch)("write")?;
         self.inner.write(to, data)
     }
-    fn compile(&self, work: &Work) -> kiln::Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> kiln::Result<Arc<dyn Program>> {
         (self.watch)("compile")?;
         Ok(Arc::new(WatchedProgram(self.inner.compile(work)?, self.watch.clone())))
     }

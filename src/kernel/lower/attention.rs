@@ -9,14 +9,14 @@ use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{Expr, ExprId};
 use crate::kernel::index::{Position, Positions, complete};
 use crate::kernel::lower::{Lowered, Lowerer};
-use crate::kernel::nest::{Attention, AttentionPart};
+use crate::kernel::nest::{AttentionPart, FusedAttention};
 
 /// The widest rows of queries, keys and values that templates hold.
 pub const MAX_WIDTH: usize = 128;
 
 /// The attention that a device computes by one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Range {
+pub struct AttentionLimits {
     /// Queries below which the body is faster.
     pub least_rows: usize,
     /// Multiplications below which the body is compiled and run sooner.
@@ -49,7 +49,7 @@ pub enum Unfit {
     FewRows {
         /// Queries there are.
         found: usize,
-        /// [`Range::least_rows`].
+        /// [`AttentionLimits::least_rows`].
         least: usize,
     },
     /// So little to compute that compiling the template takes longer.
@@ -57,7 +57,7 @@ pub enum Unfit {
     LittleWork {
         /// Multiplications there are.
         found: usize,
-        /// [`Range::least_work`].
+        /// [`AttentionLimits::least_work`].
         least: usize,
     },
     /// More keys than one invocation goes through.
@@ -65,7 +65,7 @@ pub enum Unfit {
     ManyKeys {
         /// Keys there are.
         found: usize,
-        /// [`Range::most_keys`].
+        /// [`AttentionLimits::most_keys`].
         most: usize,
     },
     /// More columns than the template sums at a time.
@@ -73,7 +73,7 @@ pub enum Unfit {
     ManyColumns {
         /// Columns there are.
         found: usize,
-        /// [`Range::columns`].
+        /// [`AttentionLimits::columns`].
         most: usize,
     },
     /// Something else reads its scores or what becomes of them.
@@ -86,7 +86,7 @@ pub enum Unfit {
 ///
 /// # Errors
 /// The first reason against it.
-pub fn fits(part: AttentionPart, operands: &[&Type], range: &Range) -> Result<(), Unfit> {
+pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) -> Result<(), Unfit> {
     let [q, k, others @ ..] = operands else { return Err(Unfit::Empty) };
     let last = |ty: &Type, from_end: usize| ty.shape[ty.shape.rank() - from_end];
     let v = others.first().filter(|_| part != AttentionPart::LogSum);
@@ -218,7 +218,7 @@ impl<'g> Lowerer<'_, 'g> {
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
-        self.attention = Some(Shared::from(Attention {
+        self.attention = Some(Shared::from(FusedAttention {
             part,
             q,
             k,
@@ -399,8 +399,8 @@ mod tests {
     use super::*;
     use crate::base::Device;
 
-    const RANGE: Range =
-        Range { least_rows: 20, least_work: 25_600, most_keys: 1000, columns: 64, backward: false };
+    const RANGE: AttentionLimits =
+        AttentionLimits { least_rows: 20, least_work: 25_600, most_keys: 1000, columns: 64, backward: false };
 
     /// What keeps attention of one head with these extents from a template.
     fn why([rows, keys, depth, columns]: [usize; 4], dtype: DType) -> Option<Unfit> {

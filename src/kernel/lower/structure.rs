@@ -9,10 +9,10 @@ use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, Axes, ContractDims, Graph, Monoid, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
-use crate::kernel::expr::{Bounded, Expr, ExprId};
+use crate::kernel::expr::{BoundsCheck, Expr, ExprId};
 use crate::kernel::index::{Position, Positions, complete, linear};
 use crate::kernel::lower::movement::computed;
-use crate::kernel::lower::{Call, Lowered, Lowerer};
+use crate::kernel::lower::{Lowered, LoweredKernel, Lowerer};
 use crate::kernel::nest::{Contraction, ScatterStore};
 
 /// The deepest level of rows.
@@ -212,14 +212,14 @@ impl Lowerer<'_, '_> {
         Ok(if is_checked || self.builder.is_index(index, extent) {
             value
         } else {
-            self.checked(value, Bounded { index, extent }, guard)
+            self.checked(value, BoundsCheck { index, extent }, guard)
         })
     }
 
     /// A value of what is computed, beside which the index that finds it is checked where the
     /// guard holds.
-    fn checked(&mut self, value: ExprId, bounded: Bounded, guard: usize) -> ExprId {
-        let Bounded { mut index, extent } = bounded;
+    fn checked(&mut self, value: ExprId, bounded: BoundsCheck, guard: usize) -> ExprId {
+        let BoundsCheck { mut index, extent } = bounded;
         let guard = self.guards[guard].clone();
         // Where its own guard is closed, a load gives 0.
         let guarded = matches!(self.expr(index), Expr::Load(_, access) if *access.guard == guard);
@@ -235,7 +235,7 @@ impl Lowerer<'_, '_> {
             }
         }
         let dtype = self.builder.exprs[value.index()].dtype;
-        self.builder.expr(Expr::Checked(value, Bounded { index, extent }.into()), dtype, 0)
+        self.builder.expr(Expr::Checked(value, BoundsCheck { index, extent }.into()), dtype, 0)
     }
 
     pub(crate) fn contract(
@@ -312,7 +312,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// The kernel of a scatter: its axes are the updates'.
-    pub(crate) fn scatter(&mut self, id: NodeId, axis: usize) -> Lowered<Call> {
+    pub(crate) fn scatter(&mut self, id: NodeId, axis: usize) -> Lowered<LoweredKernel> {
         let graph = self.request.graph;
         let node = graph.node(id);
         let (index, updates) = (node.operands[1], node.operands[2]);

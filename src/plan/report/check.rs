@@ -4,10 +4,10 @@
 use std::fmt;
 
 use crate::base::{DType, Span};
-use crate::kernel::{Kernel, Work};
+use crate::kernel::{Kernel, Workload};
 use crate::plan::report::{KernelReport, PlanReport};
-use crate::render::attention::Extents;
-use crate::render::{Shader, Target, Unsupported, wgsl};
+use crate::render::attention::AttentionExtents;
+use crate::render::{GpuTarget, Shader, Unsupported, wgsl};
 
 /// A part of a plan that a device would not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl PlanReport {
     /// Planning for such a device may avoid some of it: it splits kernels with
     /// more inputs than the device binds. Attention in one kernel, which not every
     /// device has a template for, counts as the kernels it is without.
-    pub fn check(&self, limits: &Target) -> Vec<Obstacle> {
+    pub fn check(&self, limits: &GpuTarget) -> Vec<Obstacle> {
         let mut found = Vec::new();
         for (number, kernel) in self.kernels.iter().enumerate() {
             let reasons = reasons(kernel, limits).into_iter();
@@ -66,13 +66,13 @@ impl PlanReport {
 }
 
 /// Why a kernel would not run.
-fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
+fn reasons(kernel: &KernelReport, limits: &GpuTarget) -> Vec<Unsupported> {
     let mut sizes = match kernel.work() {
-        Work::Kernel(kernel) => buffers(kernel),
-        Work::Sort(sort) => [(sort.result(), DType::I64), (sort.shape.clone(), sort.dtype)]
+        Workload::Kernel(kernel) => buffers(kernel),
+        Workload::Sort(sort) => [(sort.result(), DType::I64), (sort.shape.clone(), sort.dtype)]
             .map(|(shape, dtype)| (shape.numel() * dtype.size()) as u64)
             .to_vec(),
-        Work::Custom(..) => Vec::new(),
+        Workload::Custom(..) => Vec::new(),
     };
     let mut reasons = Vec::new();
     match wgsl::render_work(kernel.work(), limits) {
@@ -93,9 +93,9 @@ fn reasons(kernel: &KernelReport, limits: &Target) -> Vec<Unsupported> {
 }
 
 /// Bytes of an attention's scores.
-fn scores(work: &Work) -> Option<u64> {
-    let Work::Kernel(kernel) = work else { return None };
-    let Extents { batch, rows, keys, .. } = Extents::of(kernel, kernel.attention.as_ref()?);
+fn scores(work: &Workload) -> Option<u64> {
+    let Workload::Kernel(kernel) = work else { return None };
+    let AttentionExtents { batch, rows, keys, .. } = AttentionExtents::of(kernel, kernel.attention.as_ref()?);
     Some((batch * rows).saturating_mul(keys).saturating_mul(DType::F32.size()) as u64)
 }
 
@@ -108,8 +108,8 @@ fn buffers(kernel: &Kernel) -> Vec<u64> {
     inputs.chain(stores).chain(scatter).collect()
 }
 
-fn too_many_groups(shader: &Shader, limits: &Target) -> Option<Unsupported> {
+fn too_many_groups(shader: &Shader, limits: &GpuTarget) -> Option<Unsupported> {
     let most = u64::from(limits.max_groups).pow(2);
-    let groups = shader.passes.iter().map(|pass| pass.groups).max()?;
+    let groups = shader.passes.iter().map(|pass| pass.workgroups).max()?;
     (groups > most).then_some(Unsupported::Groups { found: groups, limit: most })
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
-use crate::kernel::lower::attention::Range;
+use crate::kernel::lower::attention::AttentionLimits;
 use crate::kernel::print::text;
-use crate::kernel::{Kernel, Work};
+use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
 use crate::plan::debug::describe;
 use crate::runtime::cpu::{CpuBackend, reference};
@@ -21,7 +21,7 @@ use crate::tensor::testing::{pattern, tensor};
 struct Attending(CpuBackend, Capabilities);
 
 #[derive(Debug)]
-struct PointByPoint(Work);
+struct PointByPoint(Workload);
 
 impl Program for PointByPoint {
     fn source(&self) -> String {
@@ -52,7 +52,7 @@ impl Backend for Attending {
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
         self.0.copy(from, to, bytes)
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         match work.kernel() {
             Some(kernel) if kernel.attention.is_some() => Ok(Arc::new(PointByPoint(work.clone()))),
             Some(_) | None => self.0.compile(work),
@@ -76,7 +76,13 @@ impl Backend for Attending {
 fn attending(backward: bool) -> Arc<Context> {
     let context = Context::new();
     let cpu = CpuBackend::new();
-    let range = Range { least_rows: 1, least_work: 0, most_keys: usize::MAX, columns: usize::MAX, backward };
+    let range = AttentionLimits {
+        least_rows: 1,
+        least_work: 0,
+        most_keys: usize::MAX,
+        columns: usize::MAX,
+        backward,
+    };
     let capabilities = Capabilities { attention: Some(range), ..cpu.capabilities().clone() };
     context.install(Arc::new(Attending(cpu, capabilities)));
     context

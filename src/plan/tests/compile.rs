@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::{Device, Result};
 use crate::ir::Buffer;
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::plan::context::{Context, with_context};
 use crate::runtime::null::{CAPABILITIES, NullBackend};
 use crate::runtime::{Backend, Binding, Capabilities, MemoryStats, Program};
@@ -40,7 +40,7 @@ impl Backend for Meeting {
     fn copy(&self, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
         self.null.copy(from, to, bytes)
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         let mut compiling = self.compiling.lock().expect("no panic before");
         compiling.0 += 1;
         compiling.1 = compiling.1.max(compiling.0);

@@ -2,9 +2,9 @@
 
 use super::agrees;
 use crate::base::{DType, Device};
-use crate::kernel::beside::together;
 use crate::kernel::contraction::as_reduction;
-use crate::kernel::pieces::pieces;
+use crate::kernel::horizontal_fusion::fuse_horizontally;
+use crate::kernel::index_set_splitting::split_index_set;
 use crate::kernel::{Expr, Kernel};
 use crate::plan::context::Context;
 use crate::plan::realize::planned;
@@ -21,7 +21,11 @@ fn cut(tensor: &Tensor) -> Vec<usize> {
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let summed = |kernel: &Kernel| as_reduction(kernel).unwrap_or_else(|| kernel.clone());
-    plan.schedule.steps.iter().filter_map(|step| Some(pieces(&summed(step.kernel()?), 1).len())).collect()
+    plan.schedule
+        .steps
+        .iter()
+        .filter_map(|step| Some(split_index_set(&summed(step.kernel()?), 1).len()))
+        .collect()
 }
 
 #[test]
@@ -107,7 +111,7 @@ fn divided(tensor: &Tensor) -> (usize, usize) {
         loads.map(|(_, access)| access.dynamic.len()).sum::<usize>()
     };
     let kernels = plan.schedule.steps.iter().filter_map(|step| step.kernel());
-    let each = kernels.map(|kernel| (dynamic(kernel), pieces(kernel, 1).iter().map(dynamic).sum()));
+    let each = kernels.map(|kernel| (dynamic(kernel), split_index_set(kernel, 1).iter().map(dynamic).sum()));
     each.fold((0, 0), |(whole, cut), (w, c): (usize, usize)| (whole + w, cut + c))
 }
 
@@ -118,7 +122,7 @@ fn together_of(tensor: &Tensor) -> usize {
     agrees(&[tensor]);
     let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
     assert_eq!(kernels.len(), 1);
-    together(pieces(kernels[0], 1)).len()
+    fuse_horizontally(split_index_set(kernels[0], 1)).len()
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn largest(tensor: &Tensor) -> (usize, usize) {
     let nodes = [tensor.node().expect("no mistake").clone()];
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
-    let parts = pieces(plan.schedule.steps[0].kernel().expect("one kernel"), 1);
+    let parts = split_index_set(plan.schedule.steps[0].kernel().expect("one kernel"), 1);
     let largest = parts.iter().max_by_key(|part| part.level_points(0)).expect("parts");
     let loads = largest.exprs.iter().filter(|node| matches!(node.expr, Expr::Load(..))).count();
     (largest.level_points(0), loads)

@@ -1,7 +1,7 @@
 //! Where loads and stores go.
 
 use crate::base::DType;
-use crate::kernel::{Access, Affine, Bounded, ExprId, Guard, Within};
+use crate::kernel::{Access, Affine, BoundsCheck, ExprId, Guard, Within};
 use crate::render::c_like::emit::{Emitter, GROUPS, Lane};
 
 impl Emitter<'_> {
@@ -79,7 +79,7 @@ impl Emitter<'_> {
     }
 
     /// Defines a value beside whose computation an index is checked.
-    pub(super) fn bounded(&mut self, id: ExprId, value: ExprId, bounded: &Bounded) {
+    pub(super) fn bounded(&mut self, id: ExprId, value: ExprId, bounded: &BoundsCheck) {
         for lane in self.all_lanes(self.mask(bounded.index)) {
             self.checked(bounded.index, lane, bounded.extent, None);
         }

@@ -9,7 +9,7 @@ use crate::render::c_like::emit::Lane;
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
 use crate::render::coalesce::coalesce;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 use crate::render::tile::{by_four, give_lanes};
 
 /// The line that parts a template from the example before it.
@@ -58,7 +58,7 @@ pub struct Hook<'a> {
 
 impl<'a> Hook<'a> {
     /// What computes `roots`. Stores stay where their value is one of them.
-    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [Side<'a>; 2], target: &Target) -> Hook<'a> {
+    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [Side<'a>; 2], target: &GpuTarget) -> Hook<'a> {
         let kernel = coalesce(&part(kernel, roots));
         let mut lanes = Lanes::single(&kernel);
         for side in sides {
@@ -132,7 +132,7 @@ impl<'a> Hook<'a> {
         around: &Around<'_>,
         zero: &str,
         element: &dyn Fn(&str, usize, usize) -> String,
-    ) -> Block {
+    ) -> Block4x4 {
         let mut emitter = self.emitter(around);
         self.sides.iter().for_each(|side| self.neighbours(&mut emitter, side));
         emitter.define_all(&[value]);
@@ -163,7 +163,7 @@ impl<'a> Hook<'a> {
             }
         };
         let elements = std::array::from_fn(|i| std::array::from_fn(|j| at(i, j)));
-        Block { lines: emitter.out.text().into(), elements }
+        Block4x4 { lines: emitter.out.text().into(), elements }
     }
 
     /// Four neighbours along the first side, after the lines that they refer to;
@@ -222,7 +222,7 @@ impl<'a> Hook<'a> {
 
 /// Four by four elements.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct Block4x4 {
     /// What the elements refer to.
     pub lines: String,
     /// The first side's in rows.

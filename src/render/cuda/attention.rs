@@ -12,20 +12,20 @@ mod tensor;
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::kernel::lower::attention::{MAX_WIDTH, Range};
-use crate::kernel::{Attention, AttentionPart, AxisId, Expr, ExprId, Kernel};
-use crate::render::attention::Extents;
+use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
+use crate::kernel::{AttentionPart, AxisId, Expr, ExprId, FusedAttention, Kernel};
+use crate::render::attention::AttentionExtents;
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::hook::template;
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
-use crate::render::choice::Choice;
+use crate::render::choice::TemplateChoice;
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{is_wide, of_launch};
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 
 const BY_BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
 const FORWARD: &str = include_str!("../../../kernels/attention.cuh");
@@ -33,26 +33,27 @@ const BACKWARD: &str = include_str!("../../../kernels/attention_backward.cuh");
 
 /// A block of threads, and how it multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Block {
+pub struct CudaAttentionTile {
     /// Rows of what is computed that it has.
-    pub height: usize,
+    pub rows: usize,
     /// Whether groups of four warps multiply (wgmma).
-    pub by_groups: bool,
+    pub uses_wgmma: bool,
 }
 
-impl Block {
-    const fn of_warps(height: usize) -> Block {
-        Block { height, by_groups: false }
+impl CudaAttentionTile {
+    const fn of_warps(rows: usize) -> CudaAttentionTile {
+        CudaAttentionTile { rows, uses_wgmma: false }
     }
-    const fn of_groups(height: usize) -> Block {
-        Block { height, by_groups: true }
+    const fn of_groups(rows: usize) -> CudaAttentionTile {
+        CudaAttentionTile { rows, uses_wgmma: true }
     }
 }
 
 /// What suits attentions of any size, the block expected to be fastest first: an estimate.
 /// What is read of others serves twice as many rows; or there are more blocks, where rows are
 /// few.
-const BLOCKS: [Block; 3] = [Block::of_warps(64), Block::of_warps(128), Block::of_warps(32)];
+const BLOCKS: [CudaAttentionTile; 3] =
+    [CudaAttentionTile::of_warps(64), CudaAttentionTile::of_warps(128), CudaAttentionTile::of_warps(32)];
 /// Others that it looks at together; as the templates say.
 const SIDE: usize = 64;
 /// Columns, and others, in shared memory at a time; as the templates say.
@@ -62,9 +63,9 @@ const STEP: usize = 16;
 const RESIDENT: usize = 256;
 
 /// What the template is used for.
-pub const RANGE: Range = Range {
+pub const LIMITS: AttentionLimits = AttentionLimits {
     // A quarter of a block's queries; for fewer, products by themselves waste less.
-    least_rows: BLOCKS[0].height / 4,
+    least_rows: BLOCKS[0].rows / 4,
     least_work: 0,
     most_keys: i32::MAX as usize - SIDE,
     columns: MAX_WIDTH,
@@ -72,26 +73,26 @@ pub const RANGE: Range = Range {
 };
 
 /// The blocks that suit an attention, the one expected to be fastest first.
-pub(super) fn suitable(kernel: &Kernel, a: &Attention, target: &Target) -> Vec<Block> {
-    let (extents, way) = (Extents::of(kernel, a), Way::of(kernel, a));
+pub(super) fn suitable(kernel: &Kernel, a: &FusedAttention, target: &GpuTarget) -> Vec<CudaAttentionTile> {
+    let (extents, way) = (AttentionExtents::of(kernel, a), Way::of(kernel, a));
     let own = own_rows(a, &extents);
-    let Some(nvidia) = target.nvidia else { return vec![BLOCKS[0]] };
-    let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &nvidia) } else { Vec::new() };
-    let fits = |block: Block| {
-        way.shared_bytes(a, &extents, block) + sums_bytes(block.height) <= nvidia.shared_bytes()
+    let Some(cuda) = target.cuda else { return vec![BLOCKS[0]] };
+    let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &cuda) } else { Vec::new() };
+    let fits = |block: CudaAttentionTile| {
+        way.shared_bytes(a, &extents, block) + sums_bytes(block.rows) <= cuda.shared_bytes()
     };
     let [first, others @ ..] = BLOCKS;
     let others = others.into_iter().chain(groups);
-    let suits = |block: &Block| fits(*block) && (block.height < first.height || own > first.height);
-    let mut all: Vec<Block> = std::iter::once(first).chain(others.filter(suits)).collect();
+    let suits = |block: &CudaAttentionTile| fits(*block) && (block.rows < first.rows || own > first.rows);
+    let mut all: Vec<CudaAttentionTile> = std::iter::once(first).chain(others.filter(suits)).collect();
     if way.is_tensor() {
-        all.sort_by_key(|&block| tensor::rank(a, &extents, block, &nvidia));
+        all.sort_by_key(|&block| tensor::rank(a, &extents, block, &cuda));
     }
     all
 }
 
 /// Rows of what is computed.
-fn own_rows(a: &Attention, extents: &Extents) -> usize {
+fn own_rows(a: &FusedAttention, extents: &AttentionExtents) -> usize {
     if a.part.by_query() { extents.rows } else { extents.keys }
 }
 
@@ -105,15 +106,16 @@ fn sums_bytes(height: usize) -> usize {
 ///
 /// # Errors
 /// More elements than positions reach.
-pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass, Unsupported> {
+pub(super) fn render(part: &Part, a: &FusedAttention, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let extents = Extents::of(kernel, a);
+    let extents = AttentionExtents::of(kernel, a);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
     let way = Way::of(kernel, a);
-    let block = target.chosen(&suitable(kernel, a, target), Choice::CudaAttention).unwrap_or(BLOCKS[0]);
+    let block =
+        target.chosen(&suitable(kernel, a, target), TemplateChoice::CudaAttention).unwrap_or(BLOCKS[0]);
     let body = Body { part, a, dialect: &dialect, target };
     let (own, threads) = (own_rows(a, &extents), way.threads(a, block));
-    let groups = (extents.batch * own.div_ceil(block.height)) as u64;
+    let groups = (extents.batch * own.div_ceil(block.rows)) as u64;
     let (template, written) = match way {
         Way::Tensor(name) => (tensor::template(a, block), body.by_tensor_cores(name, &extents, block)),
         Way::Exact => (by_block(a, block), body.by_block(&extents, block)),
@@ -125,14 +127,14 @@ pub(super) fn render(part: &Part, a: &Attention, target: &Target) -> Result<Pass
         + &function(&kernel.name, &parameters, kernel.args, bounds, &written.body);
     let shared_bytes = way.shared_bytes(a, &extents, block) as u32;
     let mut pass = Pass { shared_bytes, ..pass(source, parameters, threads as u32, groups) };
-    pass.fours = of_launch(part, &written.fours);
-    pass.pieces = of_launch(part, &written.pieces);
+    pass.vec4_inputs = of_launch(part, &written.fours);
+    pass.inputs_aligned_to_16 = of_launch(part, &written.pieces);
     Ok(pass)
 }
 
 /// What stands before an attention by a block's shared memory.
-fn by_block(a: &Attention, block: Block) -> String {
-    format!("constexpr i32 ATTENTION_HEIGHT = {};\n", block.height)
+fn by_block(a: &FusedAttention, block: CudaAttentionTile) -> String {
+    format!("constexpr i32 ATTENTION_HEIGHT = {};\n", block.rows)
         + template(BY_BLOCK)
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
 }
@@ -151,7 +153,7 @@ struct Written {
 }
 
 /// The constants that the template is written in.
-fn sizes(a: &Attention, extents: &Extents, written: &Written) -> String {
+fn sizes(a: &FusedAttention, extents: &AttentionExtents, written: &Written) -> String {
     let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", written.shares);
     let numbers = [
         ("ROWS", extents.rows),
@@ -188,7 +190,7 @@ enum Way {
 
 impl Way {
     /// On tensor cores what is 16-bit floats, exactly all else.
-    fn of(kernel: &Kernel, a: &Attention) -> Way {
+    fn of(kernel: &Kernel, a: &FusedAttention) -> Way {
         let factors = [Some(a.q), Some(a.k), a.v, a.g];
         let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
         match (are(DType::F16), are(DType::BF16)) {
@@ -203,23 +205,23 @@ impl Way {
     }
 
     /// Bytes of a block's shared memory.
-    fn shared_bytes(self, a: &Attention, extents: &Extents, block: Block) -> usize {
+    fn shared_bytes(self, a: &FusedAttention, extents: &AttentionExtents, block: CudaAttentionTile) -> usize {
         match self {
             Way::Tensor(_) => tensor::shared_bytes(a, extents, block),
-            Way::Exact => exact_bytes(extents.width, block.height),
+            Way::Exact => exact_bytes(extents.width, block.rows),
         }
     }
 
     /// Threads of a block.
-    fn threads(self, a: &Attention, block: Block) -> usize {
+    fn threads(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
             Way::Tensor(_) => tensor::threads(a, block),
-            Way::Exact => 2 * block.height,
+            Way::Exact => 2 * block.rows,
         }
     }
 
     /// Threads of a multiprocessor, at least.
-    fn resident(self, a: &Attention, block: Block) -> usize {
+    fn resident(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
             Way::Tensor(_) => tensor::resident(a, block),
             Way::Exact => RESIDENT,
@@ -241,9 +243,9 @@ type Side<'a> = (&'a str, &'a [AxisId]);
 /// A function's body, to be written.
 struct Body<'a> {
     part: &'a Part,
-    a: &'a Attention,
+    a: &'a FusedAttention,
     dialect: &'a Cuda,
-    target: &'a Target,
+    target: &'a GpuTarget,
 }
 
 impl Body<'_> {
@@ -258,12 +260,12 @@ impl Body<'_> {
         [all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys)]
     }
 
-    fn by_block(&self, extents: &Extents, block: Block) -> Written {
+    fn by_block(&self, extents: &AttentionExtents, block: CudaAttentionTile) -> Written {
         let (a, mut text) = (self.a, String::new());
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
-        let bytes = exact_bytes(extents.width, block.height);
-        let _ = writeln!(text, "    static_assert(sizeof(Block) == {bytes}, \"as launched\");");
+        let bytes = exact_bytes(extents.width, block.rows);
+        let _ = writeln!(text, "    static_assert(sizeof(CudaAttentionTile) == {bytes}, \"as launched\");");
         text += "    Block& block = *(Block*)shared;\n";
         let [rows, keys] = self.lines();
         let (rows, keys) = (("row", &rows[..]), ("key", &keys[..]));

@@ -10,14 +10,14 @@ use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
 
 /// Invocations of a warp.
 pub(super) const WARP: usize = 32;
 
 /// A kernel of points and rows.
-pub fn rows(part: &Part, target: &Target) -> Result<Pass, Unsupported> {
+pub fn rows(part: &Part, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let tiling = tile::rows(kernel, target)?;
     let points = kernel.level_points(0) / tiling.lanes.count[0];
@@ -112,8 +112,8 @@ pub(super) fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups
     body += emitter.out.text();
     let source = function(&kernel.name, &parameters, kernel.args, tiling.workgroup, &body);
     let mut pass = pass(source, parameters, tiling.workgroup, groups);
-    pass.fours = of_launch(part, &tiling.by_four.0);
-    pass.pieces = of_launch(part, &tiling.by_eight.0);
+    pass.vec4_inputs = of_launch(part, &tiling.by_four.0);
+    pass.inputs_aligned_to_16 = of_launch(part, &tiling.by_eight.0);
     pass
 }
 
@@ -124,7 +124,7 @@ pub(super) fn of_launch(part: &Part, marked: &[bool]) -> Vec<usize> {
 }
 
 /// A contraction: a tile of the product per invocation, in registers.
-pub fn contraction(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+pub fn contraction(part: &Part, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let tiling = tile::contraction(kernel, target);
     let count = tiling.lanes.count;

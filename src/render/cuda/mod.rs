@@ -22,7 +22,7 @@ pub mod attention;
 pub mod dialect;
 pub mod kernel;
 pub mod piece;
-pub mod plain;
+pub mod plain_matmul;
 pub mod product;
 pub mod scan;
 pub mod scatter;
@@ -32,13 +32,13 @@ pub mod stored;
 pub mod tiles;
 
 use crate::base::DType;
-use crate::kernel::{Kernel, Work};
-use crate::render::choice::Choice;
+use crate::kernel::{Kernel, Workload};
+use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::oriented;
-use crate::render::shader::{Memory, Pass, Shader, Slot, Unsupported};
-use crate::render::split::{self, Part, Split};
-use crate::render::target::Target;
+use crate::render::shader::{BufferBinding, Pass, PassBuffer, Shader, Unsupported};
+use crate::render::split::{self, KernelSequence, Part};
+use crate::render::target::GpuTarget;
 
 /// The name of a pass's function.
 pub const ENTRY: &str = "kiln_kernel";
@@ -55,11 +55,11 @@ pub fn translation_unit(source: &str) -> String {
 ///
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
-pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsupported> {
+pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>, Unsupported> {
     match work {
-        Work::Kernel(kernel) => render(kernel, target).map(Some),
-        Work::Sort(sort) => sort::render(sort).map(Some),
-        Work::Custom(..) => Ok(None),
+        Workload::Kernel(kernel) => render(kernel, target).map(Some),
+        Workload::Sort(sort) => sort::render(sort).map(Some),
+        Workload::Custom(..) => Ok(None),
     }
 }
 
@@ -67,8 +67,8 @@ pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsup
 ///
 /// # Errors
 /// More slots than a launch takes; more elements than a launch reaches.
-pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let Split { parts, scratch } = match (&kernel.contraction, product::as_sums(kernel)) {
+pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported> {
+    let KernelSequence { parts, scratch } = match (&kernel.contraction, product::as_sums(kernel)) {
         (None, _) => split::split(kernel, target),
         (Some(_), Some(sums)) => split::split(&sums, target),
         (Some(_), None) => product::split(Part::whole(coalesce(kernel)), target),
@@ -84,8 +84,8 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
                 None => kernel::rows(part, target)?,
             },
         };
-        if pass.slots.len() > target.max_buffers {
-            return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+        if pass.bindings.len() > target.max_buffers {
+            return Err(Unsupported::Bindings { found: pass.bindings.len(), limit: target.max_buffers });
         }
         passes.push(pass);
     }
@@ -93,17 +93,17 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
 }
 
 /// The ways in which a template computes a kernel, the one that is taken by itself first.
-pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
+pub fn choices(kernel: &Kernel, target: &GpuTarget) -> Vec<TemplateChoice> {
     let kernel = &coalesce(kernel);
     match (&kernel.contraction, &kernel.attention) {
         (Some(_), _) if product::as_sums(kernel).is_some() => Vec::new(),
         (Some(c), _) => {
             let ways = tiles::suitable(kernel, &oriented(kernel, c), target);
-            ways.into_iter().map(|way| Choice::CudaProduct(way.tile)).collect()
+            ways.into_iter().map(|way| TemplateChoice::CudaProduct(way.tile)).collect()
         }
         (None, Some(a)) => {
             let rows = attention::suitable(kernel, a, target);
-            rows.into_iter().map(Choice::CudaAttention).collect()
+            rows.into_iter().map(TemplateChoice::CudaAttention).collect()
         }
         (None, None) => Vec::new(),
     }
@@ -114,7 +114,7 @@ pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
 struct Parameters {
     /// Types and names.
     list: Vec<(String, String)>,
-    slots: Vec<Slot>,
+    slots: Vec<BufferBinding>,
     /// Names of descriptions.
     described: Vec<String>,
 }
@@ -139,22 +139,22 @@ impl Parameters {
     }
 
     /// A pointer to memory.
-    fn pointer(&mut self, memory: Memory, ty: &str, name: &str) {
-        self.slots.push(Slot { memory, start: 0 });
+    fn pointer(&mut self, memory: PassBuffer, ty: &str, name: &str) {
+        self.slots.push(BufferBinding { memory, start: 0 });
         self.list.push((format!("{ty}*"), name.into()));
     }
     fn status(&mut self) {
-        self.pointer(Memory::Status, "u32", "status");
+        self.pointer(PassBuffer::Status, "u32", "status");
     }
     fn input(&mut self, slot: usize, dtype: DType) {
         self.pointer(
-            Memory::Input(slot),
+            PassBuffer::Input(slot),
             &format!("const {}", dialect::storage(dtype)),
             &format!("in{slot}"),
         );
     }
     fn output(&mut self, number: usize, dtype: DType) {
-        self.pointer(Memory::Output(number), dialect::storage(dtype), &format!("out{number}"));
+        self.pointer(PassBuffer::Output(number), dialect::storage(dtype), &format!("out{number}"));
     }
 
     /// Types and names of all: pointers, what every launch gives, arguments.
@@ -211,16 +211,16 @@ fn pass(source: String, parameters: Parameters, workgroup: u32, groups: u64) -> 
     let slots = parameters.slots;
     Pass {
         source,
-        groups,
-        workgroup,
-        chunk: 0,
-        chunks_end: 0,
-        slots,
-        words: 0,
-        fours: Vec::new(),
-        eights: Vec::new(),
-        pieces: Vec::new(),
+        workgroups: groups,
+        workgroup_size: workgroup,
+        dispatch_stride: 0,
+        dispatch_end: 0,
+        bindings: slots,
+        uniform_words: 0,
+        vec4_inputs: Vec::new(),
+        vec8_inputs: Vec::new(),
+        inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
-        described: Vec::new(),
+        tensor_maps: Vec::new(),
     }
 }

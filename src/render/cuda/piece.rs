@@ -7,7 +7,7 @@ use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::tiles::unwidened;
 use crate::render::split::draft::needed;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 16;
@@ -29,7 +29,7 @@ impl Copied {
         value: ExprId,
         along: &[AxisId],
         wanted: DType,
-        target: &Target,
+        target: &GpuTarget,
     ) -> Option<Copied> {
         let load = unwidened(kernel, value);
         let Expr::Load(slot, access) = kernel.expr(load) else { return None };

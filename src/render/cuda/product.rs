@@ -15,17 +15,17 @@ use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::hook::{self, Around, Hook, Side};
 use crate::render::c_like::writer::Writer;
 use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
-use crate::render::choice::Choice;
+use crate::render::choice::TemplateChoice;
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
 use crate::render::cuda::piece::{Copied, is_along_depth};
 use crate::render::cuda::stored;
-use crate::render::cuda::tiles::{Factor, InParts, LEAST_DEPTH, Tile, suitable};
+use crate::render::cuda::tiles::{CudaProductTile, Factor, InParts, LEAST_DEPTH, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
-use crate::render::product::{Extents, oriented};
-use crate::render::shader::{Described, Pass, Unsupported};
-use crate::render::split::{Cut, Part, Split, contraction, operand};
-use crate::render::target::Target;
+use crate::render::product::{ProductExtents, oriented};
+use crate::render::shader::{Pass, TensorMapSpec, Unsupported};
+use crate::render::split::{Cut, KernelSequence, Part, contraction, operand};
+use crate::render::target::GpuTarget;
 
 /// The lane groups: rows, columns, depths.
 const ROWS: u8 = 0;
@@ -39,20 +39,20 @@ const LINE_BYTES: usize = 128;
 /// little depth that a thread has all of it (a convolution of each channel by itself).
 pub fn as_sums(kernel: &Kernel) -> Option<Kernel> {
     let c = oriented(kernel, kernel.contraction.as_ref()?);
-    let Extents { m, k, .. } = Extents::of(kernel, &c);
+    let ProductExtents { m, k, .. } = ProductExtents::of(kernel, &c);
     let floats = matches!(c.dtype, DType::F32 | DType::F64);
     if m == 1 && (1..LEAST_DEPTH).contains(&k) && floats { as_reduction(kernel) } else { None }
 }
 
 /// The tile that is taken.
-fn chosen(kernel: &Kernel, c: &Contraction, target: &Target) -> Option<InParts> {
-    target.chosen(&suitable(kernel, c, target), |way| Choice::CudaProduct(way.tile))
+fn chosen(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Option<InParts> {
+    target.chosen(&suitable(kernel, c, target), |way| TemplateChoice::CudaProduct(way.tile))
 }
 
 /// A kernel after those that store its operands where that is worth it, in the parts of its
 /// depth that suit its product, and their sum.
-pub fn split(whole: Part, target: &Target) -> Split {
-    let mut split = Split::default();
+pub fn split(whole: Part, target: &GpuTarget) -> KernelSequence {
+    let mut split = KernelSequence::default();
     let way = |part: &Part| {
         let turned = oriented(&part.kernel, part.kernel.contraction.as_ref()?);
         Some((chosen(&part.kernel, &turned, target)?, turned))
@@ -73,7 +73,7 @@ pub fn split(whole: Part, target: &Target) -> Split {
 ///
 /// # Errors
 /// More elements than positions reach.
-pub fn render(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Unsupported> {
+pub fn render(part: &Part, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let turned = oriented(&part.kernel, c);
     match chosen(&part.kernel, &turned, target) {
         Some(InParts { tile, .. }) => by_template(part, &turned, &tile, target),
@@ -82,14 +82,18 @@ pub fn render(part: &Part, c: &Contraction, target: &Target) -> Result<Pass, Uns
 }
 
 /// A template's text, after its header.
-fn template(tile: &Tile) -> String {
+fn template(tile: &CudaProductTile) -> String {
     match tile {
-        Tile::Simt { .. } => hook::template(include_str!("../../../kernels/product_simt.cuh")).into(),
-        Tile::Skinny { .. } => hook::template(include_str!("../../../kernels/product_skinny.cuh")).into(),
-        Tile::Mma { .. } => {
+        CudaProductTile::Simt { .. } => {
+            hook::template(include_str!("../../../kernels/product_simt.cuh")).into()
+        }
+        CudaProductTile::Skinny { .. } => {
+            hook::template(include_str!("../../../kernels/product_skinny.cuh")).into()
+        }
+        CudaProductTile::Mma { .. } => {
             STAGES.to_string() + hook::template(include_str!("../../../kernels/product_mma.cuh"))
         }
-        Tile::Wgmma { .. } => {
+        CudaProductTile::Wgmma { .. } => {
             STAGES.to_string() + hook::template(include_str!("../../../kernels/product_wgmma.cuh"))
         }
     }
@@ -101,9 +105,14 @@ pub const HOPPER: &str = include_str!("../../../kernels/hopper.cuh");
 /// What templates for tensor cores have in common.
 pub const STAGES: &str = include_str!("../../../kernels/product_stages.cuh");
 
-fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Result<Pass, Unsupported> {
+fn by_template(
+    part: &Part,
+    c: &Contraction,
+    tile: &CudaProductTile,
+    target: &GpuTarget,
+) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let extents = Extents::of(kernel, c);
+    let extents = ProductExtents::of(kernel, c);
     let dialect = Cuda::of(kernel, kernel::is_wide(kernel)?);
     let product = Product { part, c, extents, tile, target, dialect: &dialect };
     let operands = product.operands();
@@ -116,7 +125,7 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     let described = operands.iter().filter(|operand| operand.described.is_some());
     parameters.described = described.map(|operand| format!("map_{}", operand.name)).collect();
 
-    let mut text = if let Tile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
+    let mut text = if let CudaProductTile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
     text += &product.constants(&operands);
     text += "struct Product {\n";
     text += &parameters.fields(kernel.args);
@@ -135,12 +144,12 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
     text += &function(&kernel.name, &parameters, kernel.args, bounds(tile), &body);
 
     let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
-    pass.fours = of_launch(part, &fours.0);
+    pass.vec4_inputs = of_launch(part, &fours.0);
     let copied: Vec<u32> = operands.iter().filter_map(|operand| Some(operand.copied?.slot)).collect();
     let is_copied: Vec<bool> = (0..kernel.inputs.len() as u32).map(|slot| copied.contains(&slot)).collect();
-    pass.pieces = of_launch(part, &is_copied);
+    pass.inputs_aligned_to_16 = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
-    pass.described = operands.into_iter().filter_map(|operand| operand.described).collect();
+    pass.tensor_maps = operands.into_iter().filter_map(|operand| operand.described).collect();
     Ok(pass)
 }
 
@@ -149,10 +158,12 @@ fn by_template(part: &Part, c: &Contraction, tile: &Tile, target: &Target) -> Re
 /// itself the compiler aims at more blocks, though shared memory has no room for them (how
 /// much a launch takes it does not know), and spills registers. Larger blocks have too many
 /// sums for that; in those of ordinary multiplications it would have too many loads under way.
-fn bounds(tile: &Tile) -> String {
+fn bounds(tile: &CudaProductTile) -> String {
     match (tile, tile.threads()) {
-        (Tile::Mma { .. } | Tile::Wgmma { .. }, threads @ ..=128) => format!("{threads}, {}", 256 / threads),
-        (Tile::Skinny { .. }, threads) => format!("{threads}, {}", tile.sharers()),
+        (CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. }, threads @ ..=128) => {
+            format!("{threads}, {}", 256 / threads)
+        }
+        (CudaProductTile::Skinny { .. }, threads) => format!("{threads}, {}", tile.sharers()),
         (_, threads) => threads.to_string(),
     }
 }
@@ -162,9 +173,9 @@ fn bounds(tile: &Tile) -> String {
 struct Product<'a> {
     part: &'a Part,
     c: &'a Contraction,
-    extents: Extents,
-    tile: &'a Tile,
-    target: &'a Target,
+    extents: ProductExtents,
+    tile: &'a CudaProductTile,
+    target: &'a GpuTarget,
     dialect: &'a Cuda,
 }
 
@@ -181,7 +192,7 @@ struct Operand<'a> {
     /// If it is copied as it is.
     copied: Option<Copied>,
     /// If the device copies it by a description.
-    described: Option<Described>,
+    described: Option<TensorMapSpec>,
 }
 
 impl<'a> Product<'a> {
@@ -223,8 +234,8 @@ impl<'a> Product<'a> {
         copied: Copied,
         along: Side<'_>,
         across: Side<'_>,
-    ) -> Option<Described> {
-        let Tile::Wgmma { rows, columns, .. } = *self.tile else { return None };
+    ) -> Option<TensorMapSpec> {
+        let CudaProductTile::Wgmma { rows, columns, .. } = *self.tile else { return None };
         let Expr::Load(slot, access) = kernel.expr(copied.load) else { return None };
         let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
         let (&[element], &[line]) = (&*axes(along.axes), &*axes(across.axes)) else { return None };
@@ -249,19 +260,21 @@ impl<'a> Product<'a> {
             (DEPTHS, _) => columns,
             _ => self.tile.step(),
         };
-        let describes = self.target.nvidia.is_some_and(|nvidia| nvidia.describes);
-        (fits && describes).then_some(Described {
+        let describes = self.target.cuda.is_some_and(|cuda| cuda.tensor_maps);
+        (fits && describes).then_some(TensorMapSpec {
             memory: self.part.inputs[*slot as usize],
             start: usize::try_from(access.affine.offset).ok()? * size,
             extents: [along.extent, across.extent, batch.map_or(1, |axis| kernel.axes[axis.index()].extent)],
             strides: [lines * size, matrices * size],
-            piece: [LINE_BYTES / size, high],
+            box_shape: [LINE_BYTES / size, high],
         })
     }
 
     /// The input that a value is, if a tile takes its elements by pieces along a side.
     fn copied(&self, kernel: &Kernel, value: ExprId, along: Side<'_>) -> Option<Copied> {
-        let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = *self.tile else { return None };
+        let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = *self.tile else {
+            return None;
+        };
         Copied::of(kernel, value, along.axes, factor.dtype(), self.target)
     }
 
@@ -323,7 +336,7 @@ impl<'a> Product<'a> {
 
     /// What a template is written in.
     fn constants(&self, operands: &[Operand<'_>; 2]) -> String {
-        let Extents { batch, m, n, k } = self.extents;
+        let ProductExtents { batch, m, n, k } = self.extents;
         let [rows, columns] = self.tile.size();
         let mut text = String::new();
         let _ = writeln!(text, "typedef {} Element;", self.dialect.register(self.c.dtype));
@@ -335,14 +348,14 @@ impl<'a> Product<'a> {
             let _ = writeln!(text, "constexpr bool {name}_ALONG_DEPTH = {};", operand.along_depth);
         }
         match *self.tile {
-            Tile::Simt { row_fours, column_fours, .. } => {
+            CudaProductTile::Simt { row_fours, column_fours, .. } => {
                 let _ =
                     writeln!(text, "constexpr i32 ROW_FOURS = {row_fours}, COLUMN_FOURS = {column_fours};");
             }
-            Tile::Skinny { turns, .. } => {
+            CudaProductTile::Skinny { turns, .. } => {
                 let _ = writeln!(text, "constexpr i32 DEEP = {}, TURNS = {turns};", self.tile.deep());
             }
-            Tile::Mma { factor, part_rows, part_columns, stages, .. } => {
+            CudaProductTile::Mma { factor, part_rows, part_columns, stages, .. } => {
                 let _ =
                     writeln!(text, "constexpr i32 PART_ROWS = {part_rows}, PART_COLUMNS = {part_columns};");
                 text += &self.staging(operands, factor, stages);
@@ -352,7 +365,7 @@ impl<'a> Product<'a> {
                     factor.name()
                 );
             }
-            Tile::Wgmma { factor, stages, .. } => {
+            CudaProductTile::Wgmma { factor, stages, .. } => {
                 text += &self.staging(operands, factor, stages);
                 let _ = writeln!(
                     text,

@@ -14,12 +14,12 @@ use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::scan::Shared;
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 
 const TEMPLATE: &str = include_str!("../../../kernels/scan.cuh");
 
 /// How a kernel scans by the template, if it is for it: in whole warps.
-pub(super) fn shared(kernel: &Kernel, target: &Target) -> Option<Shared> {
+pub(super) fn shared(kernel: &Kernel, target: &GpuTarget) -> Option<Shared> {
     Shared::of(kernel, target).filter(|shared| shared.threads.is_multiple_of(super::kernel::WARP))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn shared(kernel: &Kernel, target: &Target) -> Option<Shared> {
 ///
 /// # Errors
 /// More elements than positions reach.
-pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pass, Unsupported> {
+pub(super) fn render(part: &Part, shared: &Shared, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let Expr::Scan(monoid, x, _) = *kernel.expr(shared.scan) else { panic!("%{} is no scan", shared.scan.0) };
     let [points, rows] = [0, 1].map(|level| kernel.level_axes(level).collect::<Vec<AxisId>>());
@@ -55,7 +55,7 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &Target) -> Result<Pa
     let threads = shared.threads as u32;
     text += &function(&kernel.name, &parameters, kernel.args, threads, &body);
     let mut pass = pass(text, parameters, threads, kernel.level_points(0) as u64);
-    pass.fours = of_launch(part, &fours.0);
+    pass.vec4_inputs = of_launch(part, &fours.0);
     Ok(pass)
 }
 

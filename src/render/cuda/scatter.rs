@@ -13,7 +13,7 @@ use crate::render::cuda::kernel::{WARP, emitter, finish, invocation, is_wide, st
 use crate::render::shader::{Pass, Unsupported};
 use crate::render::split::Part;
 use crate::render::split::draft::axes_of;
-use crate::render::target::Target;
+use crate::render::target::GpuTarget;
 use crate::render::tile::{self, Tiling};
 
 /// Indices that a lane looks at before the updates of any are made: reads that wait together.
@@ -23,7 +23,7 @@ const AHEAD: usize = 4;
 ///
 /// # Errors
 /// What the device lacks.
-pub fn render(part: &Part, scatter: &ScatterStore, target: &Target) -> Result<Pass, Unsupported> {
+pub fn render(part: &Part, scatter: &ScatterStore, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let mut tiling = tile::rows(kernel, target)?;
     tiling.lanes = Lanes::single(kernel);
@@ -79,11 +79,11 @@ struct Shares {
 
 impl Shares {
     /// `None` where invocations are many, or their updates few.
-    fn new(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Option<Shares> {
+    fn new(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<Shares> {
         const LEAST_UPDATES: usize = WARP / 2;
         const INVOCATIONS: usize = 1 << 10;
         const WARPS: usize = 32;
-        let processors = target.nvidia.map_or(1, |nvidia| nvidia.processors);
+        let processors = target.cuda.map_or(1, |cuda| cuda.multiprocessors);
         let (meeting, apart) = axes(kernel, scatter);
         let busy = kernel.points_of(&apart) >= processors * INVOCATIONS;
         if busy || kernel.points_of(&meeting) < LEAST_UPDATES {

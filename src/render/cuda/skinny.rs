@@ -4,9 +4,9 @@
 use crate::base::DType;
 use crate::kernel::{Contraction, Kernel};
 use crate::render::cuda::piece::{Copied, is_along_depth, loads};
-use crate::render::cuda::tiles::{Candidate, Factor, LEAST_DEPTH, Tile};
-use crate::render::product::Extents;
-use crate::render::target::Target;
+use crate::render::cuda::tiles::{Candidate, CudaProductTile, Factor, LEAST_DEPTH};
+use crate::render::product::ProductExtents;
+use crate::render::target::GpuTarget;
 
 /// Rows for which a product is as fast as the other matrix is read.
 const FEW_ROWS: usize = 16;
@@ -16,8 +16,8 @@ const BYTES_READ: u64 = 40;
 
 /// The tiles of few rows. Tensor cores read a matrix of 16-bit floats as fast if it is
 /// copied as it is, and have less to do with rows that half fill them.
-pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<Candidate> {
-    let extents = Extents::of(kernel, c);
+pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Candidate> {
+    let extents = ProductExtents::of(kernel, c);
     let (rows, size) = (extents.m.next_power_of_two(), c.dtype.compute().size().max(4));
     let is_copied = |dtype: DType| {
         [&c.k, &c.n].into_iter().any(|axes| Copied::of(kernel, c.b, axes, dtype, target).is_some())
@@ -38,7 +38,7 @@ pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &Target) -> V
         _ => 2,
     };
     let candidate = |&columns: &usize| {
-        let tile = Tile::Skinny { rows, columns, turns, size };
+        let tile = CudaProductTile::Skinny { rows, columns, turns, size };
         let read = BYTES_READ / if along_depth || columns >= 32 { 1 } else { 2 } / bytes as u64;
         Candidate { tile, rate: (read * rows as u64).min(400 / size as u64) }
     };

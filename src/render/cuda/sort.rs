@@ -8,7 +8,7 @@ use crate::kernel::Sort;
 use crate::render::c_like::hook::template;
 use crate::render::cuda::dialect::widened;
 use crate::render::cuda::{Parameters, function, method, pass};
-use crate::render::shader::{Memory, Shader, Unsupported};
+use crate::render::shader::{PassBuffer, Shader, Unsupported};
 
 const TEMPLATE: &str = include_str!("../../../kernels/sort.cuh");
 
@@ -96,8 +96,8 @@ impl Sizes {
 pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
     let sizes = Sizes::of(sort)?;
     let mut parameters = Parameters::default();
-    parameters.pointer(Memory::Scratch(0), sizes.key.0, "keys");
-    parameters.pointer(Memory::Scratch(1), "u32", "places");
+    parameters.pointer(PassBuffer::Scratch(0), sizes.key.0, "keys");
+    parameters.pointer(PassBuffer::Scratch(1), "u32", "places");
     parameters.input(0, sort.dtype);
     parameters.output(0, DType::I64);
     let threads = (sizes.stretch / 2).min(THREADS) as u32;
@@ -110,7 +110,7 @@ pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
     let mut pass = pass(source, parameters, threads, sizes.total().div_ceil(sizes.stretch) as u64);
     let mut scratch = vec![0; 2];
     if launches > 1 {
-        (pass.chunk, pass.chunks_end) = (1, launches);
+        (pass.dispatch_stride, pass.dispatch_end) = (1, launches);
         scratch = vec![sizes.key.1 * sizes.entries(), 4 * sizes.entries()];
     }
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch })

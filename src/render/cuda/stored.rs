@@ -5,11 +5,11 @@
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::wide;
 use crate::render::cuda::piece::is_along_depth;
-use crate::render::cuda::tiles::{self, Factor, InParts, Tile, unwidened};
-use crate::render::product::Extents;
+use crate::render::cuda::tiles::{self, CudaProductTile, Factor, InParts, unwidened};
+use crate::render::product::ProductExtents;
 use crate::render::split::draft::{axes_of, needed};
 use crate::render::split::operand::Stored;
-use crate::render::target::{Nvidia, Target};
+use crate::render::target::{CudaFeatures, GpuTarget};
 
 /// Elements of an operand that the blocks of a multiprocessor compute in a nanosecond:
 /// casts on an H200.
@@ -18,17 +18,18 @@ const COMPUTED: u64 = 7;
 const PIECE: usize = 8;
 
 /// The operands of a kernel's product that are worth it, by the way that the product takes.
-pub fn wanted(kernel: &Kernel, turned: &Contraction, way: &InParts, target: &Target) -> Vec<Stored> {
-    let (Tile::Mma { factor, .. } | Tile::Wgmma { factor, .. }) = way.tile else { return Vec::new() };
-    let Some(nvidia) = target.nvidia.filter(|_| factor.dtype().size() == 2 && target.alignment >= PIECE)
-    else {
+pub fn wanted(kernel: &Kernel, turned: &Contraction, way: &InParts, target: &GpuTarget) -> Vec<Stored> {
+    let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = way.tile else {
+        return Vec::new();
+    };
+    let Some(cuda) = target.cuda.filter(|_| factor.dtype().size() == 2 && target.alignment >= PIECE) else {
         return Vec::new();
     };
     let [rows, columns] = way.tile.size();
     let operands = [(turned.a, &turned.m, rows), (turned.b, &turned.n, columns)];
     let stored = operands.into_iter().filter_map(|(operand, across, lines)| {
         let stored = as_matrix(kernel, turned, factor, operand, across)?;
-        pays(kernel, turned, way, &stored, lines, &nvidia).then_some(stored)
+        pays(kernel, turned, way, &stored, lines, &cuda).then_some(stored)
     });
     stored.collect()
 }
@@ -67,10 +68,10 @@ fn pays(
     way: &InParts,
     stored: &Stored,
     lines: usize,
-    nvidia: &Nvidia,
+    cuda: &CudaFeatures,
 ) -> bool {
-    let extents = Extents::of(kernel, c);
-    let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(nvidia.processors as u64);
+    let extents = ProductExtents::of(kernel, c);
+    let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(cuda.multiprocessors as u64);
     let computed = blocks * (lines * extents.k / way.parts) as u64;
     let moved = kernel.points_of(&stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
     computed / COMPUTED > moved as u64 / tiles::BYTES_MOVED + tiles::LAUNCH

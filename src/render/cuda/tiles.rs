@@ -4,8 +4,8 @@
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Expr, ExprId, Kernel};
 use crate::render::cuda::skinny;
-use crate::render::product::{Extents, FEWEST, MOST_AFTER, after};
-use crate::render::target::{Nvidia, Target};
+use crate::render::product::{FEWEST, MOST_AFTER, ProductExtents, after};
+use crate::render::target::{CudaFeatures, GpuTarget};
 
 /// The numbers that tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +82,7 @@ pub fn unwidened(kernel: &Kernel, id: ExprId) -> ExprId {
 
 /// The part of a product that a block computes, and by which template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tile {
+pub enum CudaProductTile {
     /// `kernels/product_simt.cuh`: memory that the block shares.
     Simt {
         /// Rows of the tile.
@@ -136,14 +136,14 @@ pub enum Tile {
     },
 }
 
-/// Depths of one step of [`Tile::Simt`].
+/// Depths of one step of [`CudaProductTile::Simt`].
 const SIMT_STEP: usize = 16;
-/// Threads of a block of [`Tile::Skinny`].
+/// Threads of a block of [`CudaProductTile::Skinny`].
 const SKINNY_THREADS: usize = 256;
-/// Bytes along the depth of one step of [`Tile::Mma`].
+/// Bytes along the depth of one step of [`CudaProductTile::Mma`].
 const MMA_STEP_BYTES: usize = 64;
 
-/// Bytes along the depth of one step of [`Tile::Wgmma`].
+/// Bytes along the depth of one step of [`CudaProductTile::Wgmma`].
 const WGMMA_STEP_BYTES: usize = 128;
 
 /// Shared memory of a block: what the devices for data centres have, or all.
@@ -207,7 +207,7 @@ const SIMT: &[([usize; 2], [usize; 2], u64)] = &[
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// The tile.
-    pub tile: Tile,
+    pub tile: CudaProductTile,
     /// Multiplications that a multiprocessor does in a nanosecond.
     pub rate: u64,
 }
@@ -216,75 +216,77 @@ pub(super) struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InParts {
     /// By which tile.
-    pub tile: Tile,
+    pub tile: CudaProductTile,
     /// In how many parts of the depth, whose results are summed.
     pub parts: usize,
 }
 
-impl Tile {
+impl CudaProductTile {
     /// Rows and columns of the tile.
     pub fn size(&self) -> [usize; 2] {
         match *self {
-            Tile::Simt { rows, columns, .. }
-            | Tile::Skinny { rows, columns, .. }
-            | Tile::Mma { rows, columns, .. }
-            | Tile::Wgmma { rows, columns, .. } => [rows, columns],
+            CudaProductTile::Simt { rows, columns, .. }
+            | CudaProductTile::Skinny { rows, columns, .. }
+            | CudaProductTile::Mma { rows, columns, .. }
+            | CudaProductTile::Wgmma { rows, columns, .. } => [rows, columns],
         }
     }
     /// Depths of one step.
     pub fn step(&self) -> usize {
         match *self {
-            Tile::Simt { .. } => SIMT_STEP,
-            Tile::Skinny { turns, .. } => self.deep() * turns * 4,
-            Tile::Mma { factor, .. } => MMA_STEP_BYTES / factor.dtype().size(),
-            Tile::Wgmma { factor, .. } => WGMMA_STEP_BYTES / factor.dtype().size(),
+            CudaProductTile::Simt { .. } => SIMT_STEP,
+            CudaProductTile::Skinny { turns, .. } => self.deep() * turns * 4,
+            CudaProductTile::Mma { factor, .. } => MMA_STEP_BYTES / factor.dtype().size(),
+            CudaProductTile::Wgmma { factor, .. } => WGMMA_STEP_BYTES / factor.dtype().size(),
         }
     }
     /// Steps until a pipeline is full.
     fn fill(&self) -> usize {
         match self {
-            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 4,
-            Tile::Skinny { .. } => 1,
+            CudaProductTile::Simt { .. } | CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. } => 4,
+            CudaProductTile::Skinny { .. } => 1,
         }
     }
     /// Blocks that share a multiprocessor: of few rows two if registers last, so that some read
     /// while others multiply.
     pub fn sharers(&self) -> usize {
         match *self {
-            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 1,
-            Tile::Skinny { size, .. } => 8 / size,
+            CudaProductTile::Simt { .. } | CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. } => 1,
+            CudaProductTile::Skinny { size, .. } => 8 / size,
         }
     }
     /// Threads of a block that share its columns, and so take parts of the depth.
     pub fn deep(&self) -> usize {
         match *self {
-            Tile::Skinny { columns, .. } => SKINNY_THREADS / (columns / 4),
-            Tile::Simt { .. } | Tile::Mma { .. } | Tile::Wgmma { .. } => 1,
+            CudaProductTile::Skinny { columns, .. } => SKINNY_THREADS / (columns / 4),
+            CudaProductTile::Simt { .. } | CudaProductTile::Mma { .. } | CudaProductTile::Wgmma { .. } => 1,
         }
     }
     /// Threads of a block.
     pub fn threads(&self) -> u32 {
         match *self {
-            Tile::Simt { rows, columns, row_fours, column_fours, .. } => {
+            CudaProductTile::Simt { rows, columns, row_fours, column_fours, .. } => {
                 (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
             }
-            Tile::Skinny { .. } => SKINNY_THREADS as u32,
-            Tile::Mma { rows, columns, part_rows, part_columns, .. } => {
+            CudaProductTile::Skinny { .. } => SKINNY_THREADS as u32,
+            CudaProductTile::Mma { rows, columns, part_rows, part_columns, .. } => {
                 (32 * (rows / part_rows) * (columns / part_columns)) as u32
             }
-            Tile::Wgmma { rows, .. } => 2 * rows as u32,
+            CudaProductTile::Wgmma { rows, .. } => 2 * rows as u32,
         }
     }
     /// Bytes of shared memory that a block asks for.
     pub fn shared_bytes(&self) -> usize {
         match *self {
-            Tile::Simt { rows, columns, size, .. } => 2 * SIMT_STEP * (rows + columns) * size,
+            CudaProductTile::Simt { rows, columns, size, .. } => 2 * SIMT_STEP * (rows + columns) * size,
             // Two steps of the rows; then what half of the threads summed.
-            Tile::Skinny { rows, size, .. } => (2 * self.step()).max(2 * SKINNY_THREADS) * rows * size,
-            Tile::Mma { rows, columns, part_columns, stages, .. } => {
+            CudaProductTile::Skinny { rows, size, .. } => {
+                (2 * self.step()).max(2 * SKINNY_THREADS) * rows * size
+            }
+            CudaProductTile::Mma { rows, columns, part_columns, stages, .. } => {
                 self.staged_bytes(stages * (rows + columns) * MMA_STEP_BYTES, part_columns)
             }
-            Tile::Wgmma { rows, columns, stages, .. } => {
+            CudaProductTile::Wgmma { rows, columns, stages, .. } => {
                 self.staged_bytes(stages * (rows + columns) * WGMMA_STEP_BYTES, columns)
             }
         }
@@ -297,14 +299,14 @@ impl Tile {
     /// Times that what follows the sum is in the text.
     fn copies(&self) -> usize {
         match *self {
-            Tile::Simt { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
-            Tile::Skinny { .. } => 4,
-            Tile::Mma { part_rows, .. } => 4 * (part_rows / 16),
-            Tile::Wgmma { columns, .. } => 4 * (columns / 64),
+            CudaProductTile::Simt { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            CudaProductTile::Skinny { .. } => 4,
+            CudaProductTile::Mma { part_rows, .. } => 4 * (part_rows / 16),
+            CudaProductTile::Wgmma { columns, .. } => 4 * (columns / 64),
         }
     }
     /// Blocks of a product.
-    pub fn groups(&self, extents: &Extents) -> u64 {
+    pub fn groups(&self, extents: &ProductExtents) -> u64 {
         let [rows, columns] = self.size();
         (extents.batch * extents.m.div_ceil(rows) * extents.n.div_ceil(columns)) as u64
     }
@@ -313,45 +315,46 @@ impl Tile {
 /// The tiles that suit a kernel's product, the one expected to be fastest first,
 /// each with the parts of the depth that suit it. None: the product is too small,
 /// or of numbers that no template multiplies.
-pub fn suitable(kernel: &Kernel, c: &Contraction, target: &Target) -> Vec<InParts> {
-    let (extents, Some(nvidia)) = (Extents::of(kernel, c), target.nvidia) else { return Vec::new() };
+pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<InParts> {
+    let (extents, Some(cuda)) = (ProductExtents::of(kernel, c), target.cuda) else { return Vec::new() };
     let reach = 1..=i32::MAX as usize - 4096;
     if [extents.m, extents.n, extents.k].iter().any(|extent| !reach.contains(extent)) {
         return Vec::new();
     }
     let after = after(kernel);
     let fits = |candidate: &Candidate| {
-        candidate.tile.shared_bytes() <= nvidia.shared_bytes()
+        candidate.tile.shared_bytes() <= cuda.shared_bytes()
             && candidate.tile.groups(&extents) <= i32::MAX as u64
             && after * candidate.tile.copies() as u64 <= MOST_AFTER
     };
     let ways = |candidates: Vec<Candidate>| {
         let candidates = candidates.into_iter().filter(fits);
         let mut ways: Vec<(u64, InParts)> =
-            candidates.map(|candidate| fastest(&candidate, &extents, &nvidia)).collect();
+            candidates.map(|candidate| fastest(&candidate, &extents, &cuda)).collect();
         ways.sort_by_key(|&(cost, _)| cost);
         ways.into_iter().map(|(_, way)| way)
     };
     let is_small = extents.m * extents.n < FEWEST;
-    let others = if is_small { Vec::new() } else { candidates(kernel, c, &nvidia) };
+    let others = if is_small { Vec::new() } else { candidates(kernel, c, &cuda) };
     ways(skinny::candidates(kernel, c, target)).chain(ways(others)).collect()
 }
 
 /// The tiles for what a product multiplies, on a device.
-fn candidates(kernel: &Kernel, c: &Contraction, nvidia: &Nvidia) -> Vec<Candidate> {
+fn candidates(kernel: &Kernel, c: &Contraction, cuda: &CudaFeatures) -> Vec<Candidate> {
     let Some(factor) = Factor::of(kernel, c) else { return ordinary(c.dtype) };
-    let shared = if nvidia.shared_bytes() < 160 << 10 { Shared::Small } else { Shared::Large };
+    let shared = if cuda.shared_bytes() < 160 << 10 { Shared::Small } else { Shared::Large };
     let candidate = |row: &Row| {
         let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
-        let tile = Tile::Mma { factor, rows, columns, part_rows, part_columns, stages: row.stages };
+        let tile =
+            CudaProductTile::Mma { factor, rows, columns, part_rows, part_columns, stages: row.stages };
         Candidate { tile, rate: row.rate / factor.slowness() }
     };
     let mut all: Vec<Candidate> = MMA.iter().filter(|row| row.shared == shared).map(candidate).collect();
     let wgmma = |&([rows, columns], stages, rate): &([usize; 2], usize, u64)| Candidate {
-        tile: Tile::Wgmma { factor, rows, columns, stages },
+        tile: CudaProductTile::Wgmma { factor, rows, columns, stages },
         rate,
     };
-    if nvidia.capability == (9, 0) && factor.dtype().size() == 2 {
+    if cuda.compute_capability == (9, 0) && factor.dtype().size() == 2 {
         all.extend(WGMMA.iter().map(wgmma));
     }
     all
@@ -364,7 +367,7 @@ fn ordinary(dtype: DType) -> Vec<Candidate> {
     let fits = |[row_fours, column_fours]: [usize; 2]| row_fours * column_fours * size <= 16;
     let candidate = |&([rows, columns], own, rate): &([usize; 2], [usize; 2], u64)| {
         let [row_fours, column_fours] = own;
-        let tile = Tile::Simt { rows, columns, row_fours, column_fours, size };
+        let tile = CudaProductTile::Simt { rows, columns, row_fours, column_fours, size };
         (fits(own) && dtype != DType::Bool).then_some(Candidate { tile, rate: rate * 4 / size as u64 })
     };
     SIMT.iter().filter_map(candidate).collect()
@@ -374,13 +377,13 @@ fn ordinary(dtype: DType) -> Vec<Candidate> {
 pub const LEAST_DEPTH: usize = 256;
 
 /// A tile with the parts that make it fastest.
-fn fastest(candidate: &Candidate, extents: &Extents, nvidia: &Nvidia) -> (u64, InParts) {
+fn fastest(candidate: &Candidate, extents: &ProductExtents, cuda: &CudaFeatures) -> (u64, InParts) {
     let parts = (0..6).map(|power| 1usize << power).filter(|&parts| {
-        let small = candidate.tile.groups(extents) * (parts as u64) < 4 * nvidia.processors as u64;
+        let small = candidate.tile.groups(extents) * (parts as u64) < 4 * cuda.multiprocessors as u64;
         parts == 1 || (extents.k / parts >= LEAST_DEPTH && small)
     });
     let choices =
-        parts.map(|parts| (cost(candidate, extents, parts, nvidia), InParts { tile: candidate.tile, parts }));
+        parts.map(|parts| (cost(candidate, extents, parts, cuda), InParts { tile: candidate.tile, parts }));
     let Some(best) = choices.min_by_key(|&(cost, choice)| (cost, choice.parts)) else {
         panic!("one part is always possible")
     };
@@ -394,11 +397,11 @@ pub const LAUNCH: u64 = 3000;
 
 /// Nanoseconds that a product takes, about: whole tiles on each multiprocessor, and
 /// the sum of the parts.
-fn cost(candidate: &Candidate, extents: &Extents, parts: usize, nvidia: &Nvidia) -> u64 {
+fn cost(candidate: &Candidate, extents: &ProductExtents, parts: usize, cuda: &CudaFeatures) -> u64 {
     let tile = &candidate.tile;
     let [rows, columns] = tile.size();
     let sharers = tile.sharers();
-    let takers = (nvidia.processors * sharers) as u64;
+    let takers = (cuda.multiprocessors * sharers) as u64;
     let each = (tile.groups(extents) * parts as u64).div_ceil(takers);
     let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + tile.fill() * tile.step();
     let product = each * (sharers * rows * columns * depth) as u64 / candidate.rate;
@@ -410,21 +413,29 @@ fn cost(candidate: &Candidate, extents: &Extents, parts: usize, nvidia: &Nvidia)
 mod tests {
     use super::*;
 
-    fn nvidia(capability: (u32, u32)) -> Nvidia {
-        Nvidia { capability, processors: 108, describes: true }
+    fn device(compute_capability: (u32, u32)) -> CudaFeatures {
+        CudaFeatures { compute_capability, multiprocessors: 108, tensor_maps: true }
     }
 
-    fn tile(row: &Row) -> Tile {
+    fn tile(row: &Row) -> CudaProductTile {
         let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
-        Tile::Mma { factor: Factor::BF16, rows, columns, part_rows, part_columns, stages: row.stages }
+        CudaProductTile::Mma {
+            factor: Factor::BF16,
+            rows,
+            columns,
+            part_rows,
+            part_columns,
+            stages: row.stages,
+        }
     }
 
     #[test]
     fn every_tile_fits_its_devices() {
         for row in MMA {
-            let device = if row.shared == Shared::Large { (8, 0) } else { (12, 0) };
-            assert!(tile(row).shared_bytes() <= nvidia(device).shared_bytes(), "{:?}", row.tile);
-            let Tile::Mma { rows, columns, part_rows, part_columns, stages, .. } = tile(row) else {
+            let generation = if row.shared == Shared::Large { (8, 0) } else { (12, 0) };
+            assert!(tile(row).shared_bytes() <= device(generation).shared_bytes(), "{:?}", row.tile);
+            let CudaProductTile::Mma { rows, columns, part_rows, part_columns, stages, .. } = tile(row)
+            else {
                 panic!("a tile of tensor cores")
             };
             assert!(rows % part_rows == 0 && columns % part_columns == 0 && stages > 1, "{:?}", row.tile);
@@ -435,8 +446,8 @@ mod tests {
     #[test]
     fn every_tile_of_groups_fits_its_device() {
         for &([rows, columns], stages, _) in WGMMA {
-            let tile = Tile::Wgmma { factor: Factor::F16, rows, columns, stages };
-            assert!(tile.shared_bytes() <= nvidia((9, 0)).shared_bytes(), "{tile:?}");
+            let tile = CudaProductTile::Wgmma { factor: Factor::F16, rows, columns, stages };
+            assert!(tile.shared_bytes() <= device((9, 0)).shared_bytes(), "{tile:?}");
             assert!(rows % 64 == 0 && [64, 128, 256].contains(&columns) && stages > 2, "{tile:?}");
         }
     }
@@ -448,12 +459,12 @@ mod tests {
             assert!(down % 4 == 0 && across % 8 == 0, "{rows} by {columns}");
         }
         let most = ordinary(DType::F64).into_iter().map(|candidate| candidate.tile.shared_bytes()).max();
-        assert!(most.is_some_and(|bytes| bytes <= nvidia((12, 0)).shared_bytes()));
+        assert!(most.is_some_and(|bytes| bytes <= device((12, 0)).shared_bytes()));
         assert!(ordinary(DType::Bool).is_empty());
     }
 
-    fn best(extents: Extents) -> InParts {
-        let device = nvidia((8, 0));
+    fn best(extents: ProductExtents) -> InParts {
+        let device = device((8, 0));
         let rows = MMA.iter().filter(|row| row.shared == Shared::Large);
         let choices =
             rows.map(|row| fastest(&Candidate { tile: tile(row), rate: row.rate }, &extents, &device));
@@ -462,11 +473,11 @@ mod tests {
 
     #[test]
     fn large_products_get_large_tiles_and_deep_narrow_ones_parts() {
-        let large = best(Extents { batch: 1, m: 8192, n: 8192, k: 8192 });
+        let large = best(ProductExtents { batch: 1, m: 8192, n: 8192, k: 8192 });
         assert_eq!((large.tile.size(), large.parts), ([128, 256], 1));
-        let small = best(Extents { batch: 1, m: 16, n: 64, k: 512 });
+        let small = best(ProductExtents { batch: 1, m: 16, n: 64, k: 512 });
         assert_eq!((small.tile.size(), small.parts), ([16, 64], 1));
-        let deep = best(Extents { batch: 1, m: 256, n: 256, k: 16384 });
+        let deep = best(ProductExtents { batch: 1, m: 256, n: 256, k: 16384 });
         assert!(deep.parts > 4, "{deep:?}");
     }
 }

@@ -3,16 +3,16 @@
 use crate::ir::Monoid;
 use crate::kernel::{Access, AxisId, Contraction, Expr, ExprId, Guard, Kernel};
 use crate::render::iterations;
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::{Draft, needed};
-use crate::render::split::{Cut, Part, Piece, Split, wanted};
-use crate::render::target::Target;
+use crate::render::split::{Cut, KernelSequence, Part, Piece, wanted};
+use crate::render::target::GpuTarget;
 
 /// Rows of a tile times its steps: what one iteration computes of an operand.
 const MOST_LANES: usize = 32;
 
 /// How the contracted axes are cut, if they should be.
-pub fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
+pub fn cut(kernel: &Kernel, target: &GpuTarget) -> Option<Cut> {
     let Some(c) = &kernel.contraction else { panic!("a contraction's parts without one") };
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let most = target.max_iterations / iterations::of_body(kernel, 1, MOST_LANES);
@@ -25,7 +25,7 @@ pub fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
 }
 
 /// Two kernels at least: products of each piece, and their sum.
-pub fn split(split: &mut Split, part: &Part, cut: &Cut, target: &Target) {
+pub fn split(split: &mut KernelSequence, part: &Part, cut: &Cut, target: &GpuTarget) {
     let kernel = &part.kernel;
     let Some(c) = &kernel.contraction else { panic!("a contraction's parts without one") };
     let points = kernel.level_points(0);
@@ -53,7 +53,7 @@ pub fn split(split: &mut Split, part: &Part, cut: &Cut, target: &Target) {
 }
 
 /// The kernel that contracts each part of a piece: parts are a batch axis.
-fn of_piece(part: &Part, c: &Contraction, cut: &Cut, piece: &Piece, block: Memory) -> Part {
+fn of_piece(part: &Part, c: &Contraction, cut: &Cut, piece: &Piece, block: PassBuffer) -> Part {
     let kernel = &part.kernel;
     let mut draft = Draft::new(part, 0);
     let (number, mut batch) = draft.keep_piece(cut, piece);

@@ -4,9 +4,10 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::builder::Builder;
 use crate::kernel::{
-    Access, Affine, Axis, AxisId, Expr, ExprId, Guard, Input, Kernel, ScatterStore, Store, Within,
+    Access, Affine, AxisId, Expr, ExprId, Guard, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
+    Within,
 };
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::{Cut, Part, Piece};
 
 /// Some values and what lies behind them, operands first; nothing behind those
@@ -44,10 +45,10 @@ pub struct Draft<'k> {
     /// What each of the old expressions is.
     known: Vec<Option<ExprId>>,
     /// Where old expressions' values are, at the points of their levels.
-    stored: Vec<Option<Memory>>,
-    inputs: Vec<Memory>,
-    stores: Vec<Store>,
-    outputs: Vec<Memory>,
+    stored: Vec<Option<PassBuffer>>,
+    inputs: Vec<PassBuffer>,
+    stores: Vec<KernelStore>,
+    outputs: Vec<PassBuffer>,
 }
 
 impl<'k> Draft<'k> {
@@ -75,7 +76,7 @@ impl<'k> Draft<'k> {
     /// A new axis.
     pub fn axis(&mut self, extent: usize, level: u8) -> (AxisId, Affine) {
         let id = AxisId(self.builder.axes.len() as u16);
-        self.builder.axes.push(Axis { extent, level });
+        self.builder.axes.push(LoopAxis { extent, level });
         let position = if extent == 1 { Affine::default() } else { Affine::axis(id) };
         (id, position)
     }
@@ -162,7 +163,7 @@ impl<'k> Draft<'k> {
 
     /// Says that an old expression's values are in memory, one for each point
     /// of its level, in row-major order.
-    pub fn find(&mut self, old: ExprId, block: Memory) {
+    pub fn find(&mut self, old: ExprId, block: PassBuffer) {
         self.stored[old.index()] = Some(block);
     }
 
@@ -196,7 +197,7 @@ impl<'k> Draft<'k> {
         self.builder.expr(expr, node.dtype, self.level(node.level))
     }
 
-    fn input(&mut self, memory: Memory, input: Input) -> u32 {
+    fn input(&mut self, memory: PassBuffer, input: KernelInput) -> u32 {
         let known = self.inputs.iter().position(|&known| known == memory);
         let slot = known.unwrap_or_else(|| {
             self.inputs.push(memory);
@@ -210,19 +211,19 @@ impl<'k> Draft<'k> {
     /// holds what such values are computed in.
     pub fn load(
         &mut self,
-        block: Memory,
+        block: PassBuffer,
         dtype: DType,
         numel: usize,
         access: Access,
         guard: Guard,
     ) -> ExprId {
-        let slot = self.input(block, Input { dtype: dtype.compute(), numel });
+        let slot = self.input(block, KernelInput { dtype: dtype.compute(), numel });
         self.builder.expr(Expr::loaded(slot, access, guard), dtype, 0)
     }
 
     /// The same where the block holds elements of that type itself.
-    pub fn load_as(&mut self, dtype: DType, block: Memory, numel: usize, affine: Affine) -> ExprId {
-        let slot = self.input(block, Input { dtype, numel });
+    pub fn load_as(&mut self, dtype: DType, block: PassBuffer, numel: usize, affine: Affine) -> ExprId {
+        let slot = self.input(block, KernelInput { dtype, numel });
         let access = Access { affine, ..Access::default() };
         self.builder.expr(Expr::loaded(slot, access, Guard::default()), dtype, 0)
     }
@@ -249,15 +250,22 @@ impl<'k> Draft<'k> {
     }
 
     /// Writes a value to a shared block of so many elements.
-    pub fn store(&mut self, block: Memory, value: ExprId, level: u8, address: Affine, numel: usize) {
+    pub fn store(&mut self, block: PassBuffer, value: ExprId, level: u8, address: Affine, numel: usize) {
         let dtype = self.dtype(value).compute();
-        self.stores.push(Store { dtype, value, level, address, numel });
+        self.stores.push(KernelStore { dtype, value, level, address, numel });
         self.outputs.push(block);
     }
 
     /// The same to a block of elements of a type, at every point.
-    pub fn store_as(&mut self, dtype: DType, block: Memory, value: ExprId, address: Affine, numel: usize) {
-        self.stores.push(Store { dtype, value, level: 0, address, numel });
+    pub fn store_as(
+        &mut self,
+        dtype: DType,
+        block: PassBuffer,
+        value: ExprId,
+        address: Affine,
+        numel: usize,
+    ) {
+        self.stores.push(KernelStore { dtype, value, level: 0, address, numel });
         self.outputs.push(block);
     }
 
@@ -267,13 +275,13 @@ impl<'k> Draft<'k> {
         for (number, store) in from.kernel.stores.iter().enumerate().filter(|(_, s)| s.level == level) {
             let value = self.copy(store.value);
             let (address, level) = (self.affine(&store.address), self.level(level));
-            self.stores.push(Store { value, level, address, ..store.clone() });
+            self.stores.push(KernelStore { value, level, address, ..store.clone() });
             self.outputs.push(from.outputs[number]);
         }
     }
 
     /// The part that scatters to some memory.
-    pub fn scatter(self, scatter: ScatterStore, to: Memory) -> Part {
+    pub fn scatter(self, scatter: ScatterStore, to: PassBuffer) -> Part {
         let mut part = self.finish();
         part.kernel.scatter = Some(scatter.into());
         part.outputs = vec![to];

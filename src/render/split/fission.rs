@@ -2,15 +2,15 @@
 //! memory, then the stores.
 
 use crate::kernel::{AxisId, Expr, ExprId};
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::Draft;
-use crate::render::split::{Part, Split, loops};
-use crate::render::target::Target;
+use crate::render::split::{KernelSequence, Part, loops};
+use crate::render::target::GpuTarget;
 
 /// A kernel for every reduction and scan, and one for the stores of a level.
-pub fn split(split: &mut Split, part: &Part, target: &Target) {
+pub fn split(split: &mut KernelSequence, part: &Part, target: &GpuTarget) {
     let kernel = &part.kernel;
-    let mut stored: Vec<(ExprId, Memory)> = Vec::new();
+    let mut stored: Vec<(ExprId, PassBuffer)> = Vec::new();
     for id in loops(kernel) {
         let node = &kernel.exprs[id.index()];
         // The points of a scan's rows are those of the levels above.

@@ -30,8 +30,8 @@ use crate::kernel::{AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::render::coalesce::coalesce;
 use crate::render::iterations;
 use crate::render::narrow::narrow;
-use crate::render::shader::Memory;
-use crate::render::target::{Adapter, Target};
+use crate::render::shader::PassBuffer;
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::tile;
 
 /// Rows that are not worth another launch.
@@ -45,14 +45,14 @@ pub struct Part {
     /// The kernel.
     pub kernel: Kernel,
     /// Behind each of the kernel's inputs.
-    pub inputs: Vec<Memory>,
+    pub inputs: Vec<PassBuffer>,
     /// Behind each of the kernel's stores, or behind its scatter.
-    pub outputs: Vec<Memory>,
+    pub outputs: Vec<PassBuffer>,
 }
 
 /// What a kernel became: parts in the order in which they run.
 #[derive(Clone, Debug, Default)]
-pub struct Split {
+pub struct KernelSequence {
     /// The kernels.
     pub parts: Vec<Part>,
     /// Bytes of each block of memory that the parts share.
@@ -63,21 +63,21 @@ impl Part {
     /// A kernel with the memory of its launch.
     pub fn whole(kernel: Kernel) -> Part {
         let outputs = kernel.stores.len().max(1);
-        let inputs = (0..kernel.inputs.len()).map(Memory::Input).collect();
-        Part { kernel, inputs, outputs: (0..outputs).map(Memory::Output).collect() }
+        let inputs = (0..kernel.inputs.len()).map(PassBuffer::Input).collect();
+        Part { kernel, inputs, outputs: (0..outputs).map(PassBuffer::Output).collect() }
     }
 }
 
 /// The parts of a kernel: itself, where it suits the device as it is.
-pub fn split(kernel: &Kernel, target: &Target) -> Split {
-    let mut split = Split::default();
+pub fn split(kernel: &Kernel, target: &GpuTarget) -> KernelSequence {
+    let mut split = KernelSequence::default();
     split.add(Part::whole(kernel.clone()), target);
     split
 }
 
-impl Split {
+impl KernelSequence {
     /// Adds a part, in parts of its own if need be.
-    fn add(&mut self, part: Part, target: &Target) {
+    fn add(&mut self, part: Part, target: &GpuTarget) {
         let part = Part { kernel: narrow(&coalesce(&part.kernel)), ..part };
         let kernel = &part.kernel;
         // Attention keeps to the limits or is no kernel: `render::attention`.
@@ -115,9 +115,9 @@ impl Split {
     }
 
     /// A new block of memory that parts share.
-    fn block(&mut self, bytes: usize) -> Memory {
+    fn block(&mut self, bytes: usize) -> PassBuffer {
         self.scratch.push(bytes);
-        Memory::Scratch(self.scratch.len() - 1)
+        PassBuffer::Scratch(self.scratch.len() - 1)
     }
 }
 
@@ -274,7 +274,7 @@ fn pieces(extent: usize, length: usize) -> Vec<Piece> {
 }
 
 /// How the rows of a kernel with one loop are cut, if they should be.
-fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
+fn cut(kernel: &Kernel, target: &GpuTarget) -> Option<Cut> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let axes: Vec<AxisId> = kernel.level_axes(1).collect();
     let parts = match tile::rows(kernel, target) {
@@ -292,7 +292,7 @@ fn cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
 /// Whether the points of a kernel are few and what lies inside them is much, so that its
 /// loops keep more of the device busy one by one: in parts, or with points that read
 /// neighbours where rows do not.
-fn is_starved(kernel: &Kernel, target: &Target) -> bool {
+fn is_starved(kernel: &Kernel, target: &GpuTarget) -> bool {
     let (points, rows) = (kernel.level_points(0).max(1), kernel.level_points(1));
     let across = points < tile::COALESCED && tile::is_across(kernel, target);
     let rows_apart = across && for_coalescing(points, rows).is_some();
@@ -312,7 +312,7 @@ fn for_coalescing(points: usize, rows: usize) -> Option<usize> {
 /// The parts in which rows that lie pages apart are cut on a host's processor,
 /// so that neighbouring points find a part's lines in its caches: addresses
 /// pages apart share a cache's few places for them.
-fn for_locality(kernel: &Kernel, target: &Target) -> Option<usize> {
+fn for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
     const PAGE: usize = 4096;
     const PLACES: usize = 16;
     let row = kernel.level_axes(1).filter(|axis| kernel.axes[axis.index()].extent != 1).last()?;
@@ -323,15 +323,15 @@ fn for_locality(kernel: &Kernel, target: &Target) -> Option<usize> {
     };
     let apart = kernel.exprs.iter().filter_map(distance).any(|bytes| bytes >= PAGE);
     let parts = kernel.level_points(1) / PLACES;
-    (target.adapter == Adapter::Cpu && apart && parts >= 4).then_some(parts)
+    (target.adapter == Adapter::Software && apart && parts >= 4).then_some(parts)
 }
 
 /// The parts in which the rows of few points keep a device busy; `None` if
 /// one suffices.
-pub fn wanted(points: usize, rows: usize, target: &Target) -> Option<usize> {
+pub fn wanted(points: usize, rows: usize, target: &GpuTarget) -> Option<usize> {
     // On a CPU invocations take parts, elsewhere workgroups do.
     let (takers, least) = match target.adapter {
-        Adapter::Cpu => (1024, 1 << 12),
+        Adapter::Software => (1024, 1 << 12),
         Adapter::Integrated => (128, 1 << 13),
         Adapter::Discrete => (1024, 1 << 13),
     };

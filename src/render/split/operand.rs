@@ -2,10 +2,10 @@
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId};
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::Draft;
-use crate::render::split::{Part, Split};
-use crate::render::target::Target;
+use crate::render::split::{KernelSequence, Part};
+use crate::render::target::GpuTarget;
 
 /// An operand that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +26,10 @@ impl Stored {
 
 /// Adds the kernels that store operands of a part's contraction, and gives the part that
 /// reads them.
-pub fn split(split: &mut Split, part: &Part, stored: &[Stored], target: &Target) -> Part {
+pub fn split(split: &mut KernelSequence, part: &Part, stored: &[Stored], target: &GpuTarget) -> Part {
     let kernel = &part.kernel;
     let Some(c) = &kernel.contraction else { panic!("operands without a contraction") };
-    let blocks: Vec<Memory> =
+    let blocks: Vec<PassBuffer> =
         stored.iter().map(|own| split.block(own.numel(part) * own.dtype.size())).collect();
     for (own, &block) in stored.iter().zip(&blocks) {
         split.add(computed(part, own, block), target);
@@ -54,7 +54,7 @@ pub fn split(split: &mut Split, part: &Part, stored: &[Stored], target: &Target)
 }
 
 /// The kernel that stores an operand.
-fn computed(part: &Part, own: &Stored, block: Memory) -> Part {
+fn computed(part: &Part, own: &Stored, block: PassBuffer) -> Part {
     let mut draft = Draft::new(part, 1);
     own.axes.iter().for_each(|&axis| _ = draft.keep_at(axis, 0));
     let value = draft.copy(own.value);

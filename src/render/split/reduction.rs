@@ -3,10 +3,10 @@
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Access, Affine, Dynamic, Expr, ExprId, Guard};
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::Draft;
-use crate::render::split::{Cut, Part, Piece, Split, loops};
-use crate::render::target::Target;
+use crate::render::split::{Cut, KernelSequence, Part, Piece, loops};
+use crate::render::target::GpuTarget;
 
 /// What one part gives for one reduction.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +35,11 @@ fn partials(monoid: Monoid, dtype: DType) -> Vec<Partial> {
 }
 
 /// Two kernels at least: one for each piece, and the one that combines.
-pub fn split(split: &mut Split, part: &Part, cut: &Cut, target: &Target) {
+pub fn split(split: &mut KernelSequence, part: &Part, cut: &Cut, target: &GpuTarget) {
     let kernel = &part.kernel;
     let loops = loops(kernel);
     let numel = cut.parts() * kernel.level_points(0);
-    let blocks: Vec<Vec<Memory>> = (loops.iter())
+    let blocks: Vec<Vec<PassBuffer>> = (loops.iter())
         .map(|&id| {
             let (monoid, x) = reduction(part, id);
             let partials = partials(monoid, kernel.exprs[x.index()].dtype);
@@ -67,7 +67,7 @@ fn reduction(part: &Part, id: ExprId) -> (Monoid, ExprId) {
 }
 
 /// The kernel that reduces each part of a piece.
-fn of_piece(part: &Part, cut: &Cut, piece: &Piece, loops: &[ExprId], blocks: &[Vec<Memory>]) -> Part {
+fn of_piece(part: &Part, cut: &Cut, piece: &Piece, loops: &[ExprId], blocks: &[Vec<PassBuffer>]) -> Part {
     let mut draft = Draft::new(part, 0);
     let (number, _) = draft.keep_piece(cut, piece);
     draft.keep_levels(0);
@@ -114,7 +114,7 @@ impl Parts {
         part: &Part,
         cut: &Cut,
         id: ExprId,
-        blocks: &[Memory],
+        blocks: &[PassBuffer],
     ) -> ExprId {
         let (monoid, x) = reduction(part, id);
         let points = part.kernel.level_points(0);

@@ -4,20 +4,20 @@
 use crate::base::{DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Access, Affine, Expr, ExprId, Guard, Within};
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::Draft;
-use crate::render::split::{Cut, Part, Piece, Split};
-use crate::render::target::Target;
+use crate::render::split::{Cut, KernelSequence, Part, Piece};
+use crate::render::target::GpuTarget;
 
 /// The blocks that parts share: each part's own result, and that of all
 /// parts up to it.
 struct Blocks {
-    own: Memory,
-    running: Memory,
+    own: PassBuffer,
+    running: PassBuffer,
 }
 
 /// Three kernels at least, the first and the last for each piece.
-pub fn split(split: &mut Split, part: &Part, scan: ExprId, cut: &Cut, target: &Target) {
+pub fn split(split: &mut KernelSequence, part: &Part, scan: ExprId, cut: &Cut, target: &GpuTarget) {
     let kernel = &part.kernel;
     let Expr::Scan(monoid, x, _) = *kernel.expr(scan) else { panic!("%{} is no scan", scan.0) };
     let of = kernel.exprs[x.index()].dtype.compute();

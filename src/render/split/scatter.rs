@@ -6,10 +6,10 @@ use crate::base::{DType, Scalar};
 use crate::ir::monoid::State;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
-use crate::render::shader::Memory;
+use crate::render::shader::PassBuffer;
 use crate::render::split::draft::Draft;
-use crate::render::split::{Cut, Part, Piece, Split};
-use crate::render::target::{Adapter, Target};
+use crate::render::split::{Cut, KernelSequence, Part, Piece};
+use crate::render::target::{Adapter, GpuTarget};
 
 /// What combines copies, if the order of updates does not matter but for rounding.
 fn monoid(mode: ScatterMode) -> Option<Monoid> {
@@ -24,11 +24,11 @@ fn monoid(mode: ScatterMode) -> Option<Monoid> {
 
 /// How the updates are cut, if they should be: copies that take no more memory than the
 /// updates do twice, of thousands of updates each.
-pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Option<Cut> {
+pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<Cut> {
     const UPDATES: usize = 1 << 12;
     const PARTS: usize = 512;
     // A host's processor has few threads to share the updates between.
-    if target.adapter == Adapter::Cpu || monoid(scatter.mode).is_none() {
+    if target.adapter == Adapter::Software || monoid(scatter.mode).is_none() {
         return None;
     }
     let updates = kernel.points_of(&scatter.axes);
@@ -40,7 +40,7 @@ pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &Target) -> Option<C
 
 /// The kernels: what changes nothing, the updates of each piece, all copies together, and
 /// those with the elements.
-pub fn split(split: &mut Split, part: &Part, scatter: &ScatterStore, cut: &Cut, target: &Target) {
+pub fn split(split: &mut KernelSequence, part: &Part, scatter: &ScatterStore, cut: &Cut, target: &GpuTarget) {
     let Some(monoid) = monoid(scatter.mode) else { panic!("parts of updates whose order matters") };
     let dtype = scatter.dtype.compute();
     let copies = cut.parts() * scatter.numel;
@@ -54,7 +54,7 @@ pub fn split(split: &mut Split, part: &Part, scatter: &ScatterStore, cut: &Cut, 
 }
 
 /// Writes what changes nothing to every copy.
-fn nothing(part: &Part, scatter: &ScatterStore, monoid: Monoid, copies: usize, block: Memory) -> Part {
+fn nothing(part: &Part, scatter: &ScatterStore, monoid: Monoid, copies: usize, block: PassBuffer) -> Part {
     let dtype = scatter.dtype.compute();
     let mut draft = Draft::new(part, 0);
     let (_, position) = draft.axis(copies, 0);
@@ -68,7 +68,7 @@ fn nothing(part: &Part, scatter: &ScatterStore, monoid: Monoid, copies: usize, b
 }
 
 /// The updates of a piece's parts, each to its copy.
-fn of_piece(part: &Part, scatter: &ScatterStore, cut: &Cut, piece: &Piece, block: Memory) -> Part {
+fn of_piece(part: &Part, scatter: &ScatterStore, cut: &Cut, piece: &Piece, block: PassBuffer) -> Part {
     let mut draft = Draft::new(part, 0);
     let (number, _) = draft.keep_piece(cut, piece);
     for axis in part.kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)) {
@@ -90,7 +90,7 @@ fn of_piece(part: &Part, scatter: &ScatterStore, cut: &Cut, piece: &Piece, block
 }
 
 /// All copies of each element together.
-fn combined(part: &Part, scatter: &ScatterStore, monoid: Monoid, cut: &Cut, blocks: [Memory; 2]) -> Part {
+fn combined(part: &Part, scatter: &ScatterStore, monoid: Monoid, cut: &Cut, blocks: [PassBuffer; 2]) -> Part {
     let (numel, dtype) = (scatter.numel, scatter.dtype.compute());
     let mut draft = Draft::new(part, 0);
     let (_, element) = draft.axis(numel, 0);
@@ -103,7 +103,7 @@ fn combined(part: &Part, scatter: &ScatterStore, monoid: Monoid, cut: &Cut, bloc
 }
 
 /// One update of every element.
-fn with_the_elements(part: &Part, scatter: &ScatterStore, block: Memory) -> Part {
+fn with_the_elements(part: &Part, scatter: &ScatterStore, block: PassBuffer) -> Part {
     let (numel, dtype) = (scatter.numel, scatter.dtype.compute());
     let mut draft = Draft::new(part, 0);
     let (_, element) = draft.axis(numel, 0);

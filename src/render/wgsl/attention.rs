@@ -8,20 +8,20 @@
 use std::fmt::Write;
 
 use crate::base::DType;
-use crate::kernel::{Attention, AttentionPart, ExprId, Kernel};
-use crate::render::attention::{Block, Extents};
+use crate::kernel::{AttentionPart, ExprId, FusedAttention, Kernel};
+use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::c_like::Dialect;
-use crate::render::shader::{Pass, Unsupported, block_words};
+use crate::render::shader::{Pass, Unsupported, uniform_words};
 use crate::render::wgsl::dialect::Wgsl;
 use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
 use crate::render::wgsl::{Main, Parts, module};
 
 /// A template's file.
-fn template(block: &Block) -> &'static str {
+fn template(block: &WgslAttentionTile) -> &'static str {
     match block {
-        Block::Subgroup { .. } => include_str!("../../../shaders/attention_subgroup.wgsl"),
-        Block::Workgroup { .. } => include_str!("../../../shaders/attention_workgroup.wgsl"),
+        WgslAttentionTile::Subgroup { .. } => include_str!("../../../shaders/attention_subgroup.wgsl"),
+        WgslAttentionTile::Workgroup { .. } => include_str!("../../../shaders/attention_workgroup.wgsl"),
     }
 }
 
@@ -39,10 +39,10 @@ const KEYS_OF_MASK: u8 = 1;
 /// # Errors
 /// More elements than 32-bit addresses reach, more iterations than the driver
 /// carries out, or a device without a template.
-pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupported> {
+pub fn render(shader: &PartShader<'_>, a: &FusedAttention) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
-    let extents = Extents::of(kernel, a);
-    let block = Block::of(&extents, target).filter(|_| a.part == AttentionPart::Result);
+    let extents = AttentionExtents::of(kernel, a);
+    let block = WgslAttentionTile::of(&extents, target).filter(|_| a.part == AttentionPart::Result);
     let (Some(block), Some(v)) = (block, a.v) else { return Err(Unsupported::Template("attention")) };
     let iterations = block.iterations(&extents);
     if iterations > target.max_iterations {
@@ -63,27 +63,27 @@ pub fn render(shader: &PartShader<'_>, a: &Attention) -> Result<Pass, Unsupporte
     });
     Ok(Pass {
         source,
-        groups: block.groups(&extents),
-        workgroup: block.workgroup(),
-        chunk: 0,
-        chunks_end: 0,
-        slots: bindings.slots,
-        words: block_words(shader.inputs, kernel.args),
-        fours: shader.fours(&fours.0),
-        eights: Vec::new(),
-        pieces: Vec::new(),
+        workgroups: block.groups(&extents),
+        workgroup_size: block.workgroup(),
+        dispatch_stride: 0,
+        dispatch_end: 0,
+        bindings: bindings.slots,
+        uniform_words: uniform_words(shader.inputs, kernel.args),
+        vec4_inputs: shader.fours(&fours.0),
+        vec8_inputs: Vec::new(),
+        inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
-        described: Vec::new(),
+        tensor_maps: Vec::new(),
     })
 }
 
 /// The functions that read operands and write results.
 fn functions(
     shader: &PartShader<'_>,
-    a: &Attention,
+    a: &FusedAttention,
     v: ExprId,
-    extents: &Extents,
-    block: &Block,
+    extents: &AttentionExtents,
+    block: &WgslAttentionTile,
     dialect: &Wgsl,
 ) -> (String, hook::Fours) {
     let (kernel, target): (&Kernel, _) = (&shader.part.kernel, shader.target);
@@ -135,7 +135,12 @@ fn functions(
 }
 
 /// The constants that the template is written in.
-fn header(dialect: &Wgsl, a: &Attention, extents: &Extents, block: &Block) -> String {
+fn header(
+    dialect: &Wgsl,
+    a: &FusedAttention,
+    extents: &AttentionExtents,
+    block: &WgslAttentionTile,
+) -> String {
     let mut text = "alias Element = f32;\n".to_string();
     let mut constant = |name: &str, value: usize| {
         let _ = writeln!(text, "const {name} = {value};");
@@ -146,13 +151,13 @@ fn header(dialect: &Wgsl, a: &Attention, extents: &Extents, block: &Block) -> St
     constant("DEPTH", extents.depth);
     constant("COLUMNS", extents.columns);
     match *block {
-        Block::Subgroup { lanes, key_lanes, column_lanes, column_turns } => {
+        WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_turns } => {
             constant("LANES", lanes);
             constant("KEY_LANES", key_lanes);
             constant("COLUMN_LANES", column_lanes);
             constant("COLUMN_TURNS", column_turns);
         }
-        Block::Workgroup { rows, keys, key_step, column_fours } => {
+        WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours } => {
             constant("BLOCK_ROWS", rows);
             constant("BLOCK_KEYS", keys);
             constant("DEPTH_STEP", block.depth_step());

@@ -9,7 +9,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::render::c_like::Dialect;
-use crate::render::shader::argument_word;
+use crate::render::shader::argument_uniform;
 use crate::render::wgsl::sized;
 
 /// WGSL, for a kernel with this many inputs.
@@ -74,7 +74,7 @@ impl Dialect for Wgsl {
     }
 
     fn argument(&self, slot: u32, dtype: DType) -> String {
-        let first = argument_word(self.inputs, slot as usize);
+        let first = argument_uniform(self.inputs, slot as usize);
         let (low, high) = (word(first), word(first + 1));
         match dtype {
             DType::Bool => format!("({low} & 0xffu) != 0u"),

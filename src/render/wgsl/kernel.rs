@@ -7,13 +7,13 @@ use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
 use crate::render::c_like::emit::Lane;
 use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
-use crate::render::shader::{FIRST, Pass, Unsupported, block_words};
+use crate::render::shader::{DISPATCH_START, Pass, Unsupported, uniform_words};
 use crate::render::split::Part;
-use crate::render::target::{Adapter, Target};
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::tile::{self, Tiling};
 use crate::render::wgsl::dialect::{Wgsl, word};
 use crate::render::wgsl::hook::Fours;
-use crate::render::wgsl::memory::{Access, Bindings, View, reaches};
+use crate::render::wgsl::memory::{Access, Bindings, View, accessed_extents};
 use crate::render::wgsl::{Main, Parts, module};
 
 /// What a part's shader is made from.
@@ -22,7 +22,7 @@ pub struct PartShader<'k> {
     /// The part.
     pub part: &'k Part,
     /// The device.
-    pub target: &'k Target,
+    pub target: &'k GpuTarget,
     /// Inputs of the launch.
     pub inputs: usize,
 }
@@ -52,7 +52,7 @@ impl<'k> PartShader<'k> {
         let dialect = Wgsl { inputs: self.inputs };
         let mut emitter = emitter(&dialect, kernel, &tiling);
         // Software drivers are kept from unrolling the loops.
-        if target.adapter != Adapter::Cpu {
+        if target.adapter != Adapter::Software {
             emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
         } else if kernel.depth() > 0 {
             keep_loops(&mut emitter);
@@ -93,8 +93,8 @@ impl<'k> PartShader<'k> {
     fn finish(&self, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Result<Pass, Unsupported> {
         let bindings = self.bind_runs(&tiling.by_four, &tiling.by_eight)?;
         let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
-        pass.fours = self.fours(&tiling.by_four.0);
-        pass.eights = self.fours(&tiling.by_eight.0);
+        pass.vec4_inputs = self.fours(&tiling.by_four.0);
+        pass.vec8_inputs = self.fours(&tiling.by_eight.0);
         Ok(pass)
     }
 
@@ -141,7 +141,7 @@ impl<'k> PartShader<'k> {
         bindings: &mut Bindings,
     ) -> Result<(), Unsupported> {
         let kernel = self.kernel();
-        for (slot, (input, reach)) in kernel.inputs.iter().zip(reaches(kernel)?).enumerate() {
+        for (slot, (input, reach)) in kernel.inputs.iter().zip(accessed_extents(kernel)?).enumerate() {
             bindings.view(&View {
                 name: format!("in{slot}"),
                 memory: self.part.inputs[slot],
@@ -170,20 +170,20 @@ impl<'k> PartShader<'k> {
             declarations,
             main: Main::Body { workgroup, subgroups: emitter.warp > 1, text: emitter.out.text() },
         });
-        let words = block_words(self.inputs, kernel.args);
+        let words = uniform_words(self.inputs, kernel.args);
         Pass {
             source,
-            groups,
-            workgroup,
-            chunk: 0,
-            chunks_end: 0,
-            slots: bindings.slots,
-            words,
-            fours: Vec::new(),
-            eights: Vec::new(),
-            pieces: Vec::new(),
+            workgroups: groups,
+            workgroup_size: workgroup,
+            dispatch_stride: 0,
+            dispatch_end: 0,
+            bindings: bindings.slots,
+            uniform_words: words,
+            vec4_inputs: Vec::new(),
+            vec8_inputs: Vec::new(),
+            inputs_aligned_to_16: Vec::new(),
             shared_bytes: 0,
-            described: Vec::new(),
+            tensor_maps: Vec::new(),
         }
     }
 
@@ -206,7 +206,7 @@ impl<'k> PartShader<'k> {
             .out
             .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
         emitter.out.line(format!("if (tile >= {}) {{ return; }}", dialect.position(tiles as i64)));
-        if target.adapter == Adapter::Cpu {
+        if target.adapter == Adapter::Software {
             keep_loops(&mut emitter);
         }
         emitter.tile("tile", rows, columns);
@@ -247,7 +247,7 @@ impl<'k> PartShader<'k> {
         if meeting.is_empty() {
             update(&mut emitter, scatter);
         } else {
-            emitter.out.line(format!("let first = i32({});", word(FIRST)));
+            emitter.out.line(format!("let first = i32({});", word(DISPATCH_START)));
             let end = format!("min(first + {most}, {})", dialect.position(updates as i64));
             let head = dialect.for_loop("step", "first", &end, 1);
             emitter.out.open(head);
@@ -269,7 +269,7 @@ impl<'k> PartShader<'k> {
         let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
         let mut pass = self.pass(bindings, &emitter, tiling.workgroup, groups);
         if updates > most {
-            (pass.chunk, pass.chunks_end) = (most as u32, updates as u32);
+            (pass.dispatch_stride, pass.dispatch_end) = (most as u32, updates as u32);
         }
         Ok(pass)
     }

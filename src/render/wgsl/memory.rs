@@ -10,8 +10,8 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{Expr, Kernel};
-use crate::render::shader::{Memory, OFFSETS, Slot, Unsupported};
-use crate::render::target::{Adapter, Target};
+use crate::render::shader::{BufferBinding, INPUT_OFFSETS, PassBuffer, Unsupported};
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::wgsl::dialect::word;
 
 /// Bytes by which a binding may start before the kernel's element 0.
@@ -23,7 +23,7 @@ pub struct View {
     /// The function's name.
     pub name: String,
     /// What it reads or writes.
-    pub memory: Memory,
+    pub memory: PassBuffer,
     /// The elements' type.
     pub dtype: DType,
     /// One past the last element.
@@ -51,7 +51,7 @@ pub struct Bindings {
     /// The declarations and functions.
     pub text: String,
     /// What they bind.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<BufferBinding>,
     /// What the entry point does first: drivers read launch words again in
     /// each turn of a loop.
     pub starts: String,
@@ -63,10 +63,10 @@ pub struct Bindings {
 
 impl Bindings {
     /// None yet.
-    pub fn new(target: &Target) -> Bindings {
+    pub fn new(target: &GpuTarget) -> Bindings {
         // Windows start at multiples of every alignment.
         let window = target.max_binding / 1024 * 1024;
-        let long_words = target.adapter == Adapter::Cpu && target.int64;
+        let long_words = target.adapter == Adapter::Software && target.int64;
         Bindings { text: String::new(), slots: Vec::new(), starts: String::new(), window, long_words }
     }
 
@@ -77,7 +77,7 @@ impl Bindings {
         let pieces = total.div_ceil(self.window);
         let names = (0..pieces).map(|piece| {
             let name = format!("{}_{piece}", view.name);
-            self.slots.push(Slot { memory: view.memory, start: piece * self.window });
+            self.slots.push(BufferBinding { memory: view.memory, start: piece * self.window });
             let number = self.slots.len();
             let _ = writeln!(
                 self.text,
@@ -90,7 +90,7 @@ impl Bindings {
 
     /// Declares where bad indices are reported.
     pub fn status(&mut self) {
-        self.slots.push(Slot { memory: Memory::Status, start: 0 });
+        self.slots.push(BufferBinding { memory: PassBuffer::Status, start: 0 });
         let number = self.slots.len();
         let _ = writeln!(
             self.text,
@@ -114,10 +114,10 @@ impl Bindings {
     /// What is added to an element's number, or a group's: inputs may start anywhere.
     fn start(&mut self, view: &View) -> String {
         let slot = match view.memory {
-            Memory::Input(slot) => slot,
-            Memory::Output(_) | Memory::Scratch(_) | Memory::Status => return String::new(),
+            PassBuffer::Input(slot) => slot,
+            PassBuffer::Output(_) | PassBuffer::Scratch(_) | PassBuffer::Status => return String::new(),
         };
-        let own = word(OFFSETS + slot);
+        let own = word(INPUT_OFFSETS + slot);
         let (name, ty, first) = match view.run {
             1 => ("start", "u32", own),
             8 => ("eights", "i32", format!("i32({own} / 8u)")),
@@ -395,7 +395,7 @@ fn pack(dtype: DType, x: &str) -> String {
 ///
 /// # Errors
 /// More elements than 32-bit addresses reach.
-pub fn reaches(kernel: &Kernel) -> Result<Vec<u64>, Unsupported> {
+pub fn accessed_extents(kernel: &Kernel) -> Result<Vec<u64>, Unsupported> {
     let mut reaches: Vec<u64> = vec![1; kernel.inputs.len()];
     for node in &kernel.exprs {
         let Expr::Load(slot, access) = &node.expr else { continue };

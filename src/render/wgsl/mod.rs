@@ -23,24 +23,24 @@ pub mod sized;
 pub mod sort;
 
 use crate::base::DType;
-use crate::kernel::{Expr, ExprId, Kernel, Work};
-use crate::render::attention::{Block, Extents};
-use crate::render::choice::Choice;
+use crate::kernel::{Expr, ExprId, Kernel, Workload};
+use crate::render::attention::{AttentionExtents, WgslAttentionTile};
+use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::{oriented, suitable};
 use crate::render::scan::Shared;
-use crate::render::shader::{Shader, Unsupported, block_words};
+use crate::render::shader::{Shader, Unsupported, uniform_words};
 use crate::render::split::draft::needed;
-use crate::render::split::{self, Split};
-use crate::render::target::{Adapter, Target};
+use crate::render::split::{self, KernelSequence};
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::wgsl::memory::Bindings;
 
 /// The shaders of a generated kernel.
 ///
 /// # Errors
 /// What the device lacks.
-pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
-    let Split { parts, scratch } = split::split(kernel, target);
+pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported> {
+    let KernelSequence { parts, scratch } = split::split(kernel, target);
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         check_types(&part.kernel, target)?;
@@ -49,7 +49,7 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
         let pass = match (contraction, attention, &part.kernel.scatter) {
             (Some(c), ..) => {
                 let c = oriented(&part.kernel, c);
-                match target.chosen(&suitable(&part.kernel, &c, target), Choice::Product) {
+                match target.chosen(&suitable(&part.kernel, &c, target), TemplateChoice::Product) {
                     Some(tile) => product::render(&shader, &c, &tile)?,
                     None => shader.contraction()?,
                 }
@@ -61,8 +61,8 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
                 None => shader.rows()?,
             },
         };
-        if pass.slots.len() > target.max_buffers {
-            return Err(Unsupported::Bindings { found: pass.slots.len(), limit: target.max_buffers });
+        if pass.bindings.len() > target.max_buffers {
+            return Err(Unsupported::Bindings { found: pass.bindings.len(), limit: target.max_buffers });
         }
         passes.push(pass);
     }
@@ -72,23 +72,23 @@ pub fn render(kernel: &Kernel, target: &Target) -> Result<Shader, Unsupported> {
 /// The ways in which a template computes a kernel, the one that is taken by itself first.
 /// None for scans and sorts, whose threads a rule counts: one text serves all lengths, so
 /// there is nothing to compile, and timed, for each.
-pub fn choices(kernel: &Kernel, target: &Target) -> Vec<Choice> {
+pub fn choices(kernel: &Kernel, target: &GpuTarget) -> Vec<TemplateChoice> {
     let kernel = &coalesce(kernel);
     match (&kernel.contraction, &kernel.attention) {
         (Some(c), _) => {
             let tiles = suitable(kernel, &oriented(kernel, c), target);
-            tiles.into_iter().map(Choice::Product).collect()
+            tiles.into_iter().map(TemplateChoice::Product).collect()
         }
         (None, Some(a)) => {
-            let blocks = Block::suitable(&Extents::of(kernel, a), target);
-            blocks.into_iter().map(Choice::Attention).collect()
+            let blocks = WgslAttentionTile::suitable(&AttentionExtents::of(kernel, a), target);
+            blocks.into_iter().map(TemplateChoice::Attention).collect()
         }
         (None, None) => Vec::new(),
     }
 }
 
 /// Whether the device has the types of a kernel.
-fn check_types(kernel: &Kernel, target: &Target) -> Result<(), Unsupported> {
+fn check_types(kernel: &Kernel, target: &GpuTarget) -> Result<(), Unsupported> {
     let stores = kernel.stores.iter().map(|store| store.dtype);
     let inputs = kernel.inputs.iter().map(|input| input.dtype);
     let values = needed(kernel, &roots(kernel), |_| false).into_iter().filter(|id| {
@@ -114,7 +114,7 @@ fn roots(kernel: &Kernel) -> Vec<ExprId> {
 ///
 /// # Errors
 /// Which feature it lacks.
-pub fn check_type(dtype: DType, target: &Target) -> Result<(), Unsupported> {
+pub fn check_type(dtype: DType, target: &GpuTarget) -> Result<(), Unsupported> {
     let lacking = match dtype {
         DType::I64 if !target.int64 => Some(("SHADER_INT64", DType::I32)),
         // Its bits are 64-bit integers.
@@ -166,7 +166,7 @@ enum Main<'a> {
 
 /// The text of a shader: header, bindings, the prelude it needs, `main`.
 fn module(parts: &Parts<'_>) -> String {
-    let blocks = block_words(parts.inputs, parts.arguments) / 4;
+    let blocks = uniform_words(parts.inputs, parts.arguments) / 4;
     let main = match parts.main {
         Main::Body { workgroup, subgroups, text } => format!(
             "\n@compute @workgroup_size({workgroup})\nfn main(\n    @builtin(workgroup_id) group: vec3<u32>,\n    \
@@ -196,10 +196,10 @@ fn begun(main: &str, first: &str) -> String {
 ///
 /// # Errors
 /// What the device lacks.
-pub fn render_work(work: &Work, target: &Target) -> Result<Option<Shader>, Unsupported> {
+pub fn render_work(work: &Workload, target: &GpuTarget) -> Result<Option<Shader>, Unsupported> {
     match work {
-        Work::Kernel(kernel) => render(kernel, target).map(Some),
-        Work::Sort(sort) => sort::render(sort, target).map(Some),
-        Work::Custom(..) => Ok(None),
+        Workload::Kernel(kernel) => render(kernel, target).map(Some),
+        Workload::Sort(sort) => sort::render(sort, target).map(Some),
+        Workload::Custom(..) => Ok(None),
     }
 }

@@ -40,7 +40,7 @@ fn functions(text: &'static str) -> Library {
 /// library's order.
 pub fn needed(text: &str, adapter: Adapter) -> String {
     let library: &Library = match adapter {
-        Adapter::Cpu => &SOFTWARE,
+        Adapter::Software => &SOFTWARE,
         Adapter::Discrete | Adapter::Integrated => &GPUS,
     };
     let places: HashMap<&str, usize> = library.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn only_what_is_called_comes_along() {
-        let text = needed("let x = maximum_f32(a, b);", Adapter::Cpu);
+        let text = needed("let x = maximum_f32(a, b);", Adapter::Software);
         assert!(text.contains("fn maximum_f32(") && text.contains("fn rank_max_f32("), "{text}");
         assert!(!text.contains("fn exp_f32("), "{text}");
-        assert_eq!(needed("let x = a + b;", Adapter::Cpu), "");
+        assert_eq!(needed("let x = a + b;", Adapter::Software), "");
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             assert!(place(&SOFTWARE).is_some() && place(&SOFTWARE) == place(&GPUS), "{name}");
             let call = format!("{name}(");
             assert!(needed(&call, Adapter::Integrated).contains(text), "{name}");
-            assert!(!needed(&call, Adapter::Cpu).contains(text), "{name}");
+            assert!(!needed(&call, Adapter::Software).contains(text), "{name}");
         }
         // What only they call comes along too, before them.
         let text = needed("divide_f32(a, b)", Adapter::Discrete);

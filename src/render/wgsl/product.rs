@@ -11,20 +11,20 @@ use std::fmt::Write;
 use crate::base::DType;
 use crate::kernel::{Contraction, ExprId};
 use crate::render::c_like::Dialect;
-use crate::render::product::{Extents, Tile};
-use crate::render::shader::{Pass, Unsupported, block_words};
-use crate::render::target::Target;
+use crate::render::product::{ProductExtents, WgslProductTile};
+use crate::render::shader::{Pass, Unsupported, uniform_words};
+use crate::render::target::GpuTarget;
 use crate::render::wgsl::dialect::Wgsl;
 use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
 use crate::render::wgsl::{Main, Parts, module, sized};
 
 /// A template's file.
-fn template(tile: &Tile) -> &'static str {
+fn template(tile: &WgslProductTile) -> &'static str {
     match tile {
-        Tile::Subgroup { .. } => include_str!("../../../shaders/product_subgroup.wgsl"),
-        Tile::Workgroup { .. } => include_str!("../../../shaders/product_workgroup.wgsl"),
-        Tile::Matrix { .. } => include_str!("../../../shaders/product_matrix.wgsl"),
+        WgslProductTile::Subgroup { .. } => include_str!("../../../shaders/product_subgroup.wgsl"),
+        WgslProductTile::Workgroup { .. } => include_str!("../../../shaders/product_workgroup.wgsl"),
+        WgslProductTile::Matrix { .. } => include_str!("../../../shaders/product_matrix.wgsl"),
     }
 }
 
@@ -37,9 +37,9 @@ const DEPTHS: u8 = 2;
 ///
 /// # Errors
 /// More elements than 32-bit addresses reach.
-pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<Pass, Unsupported> {
+pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &WgslProductTile) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
-    let extents = Extents::of(kernel, c);
+    let extents = ProductExtents::of(kernel, c);
     let side = |parameter, axes, group, extent| Side { parameter, axes, group, extent };
     let rows = side("row", &c.m, ROWS, extents.m);
     let columns = side("column", &c.n, COLUMNS, extents.n);
@@ -72,17 +72,17 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &Tile) -> Result<P
         });
     Ok(Pass {
         source,
-        groups: tile.groups(&extents, target),
-        workgroup: tile.workgroup(target),
-        chunk: 0,
-        chunks_end: 0,
-        slots: bindings.slots,
-        words: block_words(shader.inputs, kernel.args),
-        fours: shader.fours(&fours.0),
-        eights: Vec::new(),
-        pieces: Vec::new(),
+        workgroups: tile.groups(&extents, target),
+        workgroup_size: tile.workgroup(target),
+        dispatch_stride: 0,
+        dispatch_end: 0,
+        bindings: bindings.slots,
+        uniform_words: uniform_words(shader.inputs, kernel.args),
+        vec4_inputs: shader.fours(&fours.0),
+        vec8_inputs: Vec::new(),
+        inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
-        described: Vec::new(),
+        tensor_maps: Vec::new(),
     })
 }
 
@@ -108,26 +108,32 @@ fn functions(
 }
 
 /// The constants that a template is written in, and the extents.
-fn header(dialect: &Wgsl, dtype: DType, extents: &Extents, tile: &Tile, target: &Target) -> String {
+fn header(
+    dialect: &Wgsl,
+    dtype: DType,
+    extents: &ProductExtents,
+    tile: &WgslProductTile,
+    target: &GpuTarget,
+) -> String {
     let mut text = format!("alias Element = {};\n", dialect.register(dtype));
     text += &sizes(dialect, extents, tile);
     let mut constant = |name: &str, value: usize| {
         let _ = writeln!(text, "const {name} = {value};");
     };
     match *tile {
-        Tile::Subgroup { rows, fours } => {
+        WgslProductTile::Subgroup { rows, fours } => {
             constant("LANES", target.subgroup as usize);
             constant("ROWS", rows);
             constant("FOURS", fours);
         }
-        Tile::Workgroup { rows, columns, step, row_fours, column_fours } => {
+        WgslProductTile::Workgroup { rows, columns, step, row_fours, column_fours } => {
             constant("ROWS", rows);
             constant("COLUMNS", columns);
             constant("STEP", step);
             constant("ROW_FOURS", row_fours);
             constant("COLUMN_FOURS", column_fours);
         }
-        Tile::Matrix { side, rows, columns, part_rows, part_columns } => {
+        WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns } => {
             constant("ROWS", rows);
             constant("COLUMNS", columns);
             constant("STEP", tile.step(target));
@@ -146,16 +152,16 @@ fn header(dialect: &Wgsl, dtype: DType, extents: &Extents, tile: &Tile, target: 
 
 /// Whether a tile's text may read sizes from launch words: software drivers take a tenth of a
 /// second to compile it, and positions that are divided a tenth longer to run if they do.
-fn in_words(tile: &Tile) -> bool {
+fn in_words(tile: &WgslProductTile) -> bool {
     match tile {
-        Tile::Subgroup { .. } => true,
-        Tile::Workgroup { .. } | Tile::Matrix { .. } => false,
+        WgslProductTile::Subgroup { .. } => true,
+        WgslProductTile::Workgroup { .. } | WgslProductTile::Matrix { .. } => false,
     }
 }
 
 /// The extents: constants, or functions where one text serves many.
-fn sizes(dialect: &Wgsl, extents: &Extents, tile: &Tile) -> String {
-    let Extents { batch, m, n, k } = *extents;
+fn sizes(dialect: &Wgsl, extents: &ProductExtents, tile: &WgslProductTile) -> String {
+    let ProductExtents { batch, m, n, k } = *extents;
     let each = |name: &str, size: usize| {
         if !in_words(tile) {
             return format!("const {name} = {size};\n");

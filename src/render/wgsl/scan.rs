@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::fold::Fold;
 use crate::render::scan::Shared;
-use crate::render::shader::{Pass, Unsupported, block_words};
+use crate::render::shader::{Pass, Unsupported, uniform_words};
 use crate::render::wgsl::dialect::Wgsl;
 use crate::render::wgsl::hook::{self, Around, Hook, Side};
 use crate::render::wgsl::kernel::PartShader;
@@ -61,17 +61,17 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
     });
     Ok(Pass {
         source,
-        groups: kernel.level_points(0) as u64,
-        workgroup: shared.threads as u32,
-        chunk: 0,
-        chunks_end: 0,
-        slots: bindings.slots,
-        words: block_words(shader.inputs, kernel.args),
-        fours: shader.fours(&fours.0),
-        eights: Vec::new(),
-        pieces: Vec::new(),
+        workgroups: kernel.level_points(0) as u64,
+        workgroup_size: shared.threads as u32,
+        dispatch_stride: 0,
+        dispatch_end: 0,
+        bindings: bindings.slots,
+        uniform_words: uniform_words(shader.inputs, kernel.args),
+        vec4_inputs: shader.fours(&fours.0),
+        vec8_inputs: Vec::new(),
+        inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
-        described: Vec::new(),
+        tensor_maps: Vec::new(),
     })
 }
 

@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::Sort;
-use crate::render::shader::{FIRST, Memory, Pass, Shader, Unsupported, block_words};
-use crate::render::target::{Adapter, Target};
+use crate::render::shader::{DISPATCH_START, Pass, PassBuffer, Shader, Unsupported, uniform_words};
+use crate::render::target::{Adapter, GpuTarget};
 use crate::render::wgsl::dialect::word;
 use crate::render::wgsl::memory::{Access, Bindings, View};
 use crate::render::wgsl::sized::signed;
@@ -31,12 +31,12 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(sort: &Sort, target: &Target) -> Sizes {
+    fn of(sort: &Sort, target: &GpuTarget) -> Sizes {
         // Nothing is launched for no elements, but the text must be valid.
         let length = sort.shape[sort.axis].max(1);
         let words = if sort.dtype.size() == 8 { 3 } else { 2 };
         let most = match target.adapter {
-            Adapter::Cpu => 1024,
+            Adapter::Software => 1024,
             Adapter::Discrete | Adapter::Integrated => 512,
         };
         let shared = target.workgroup_bytes as usize / (4 * words);
@@ -68,7 +68,7 @@ impl Sizes {
 ///
 /// # Errors
 /// What the device lacks.
-pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
+pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     check_type(sort.dtype, target)?;
     check_type(DType::I64, target)?;
     let sizes = Sizes::of(sort, target);
@@ -93,30 +93,30 @@ pub fn render(sort: &Sort, target: &Target) -> Result<Shader, Unsupported> {
     let launches = sizes.launches();
     let pass = Pass {
         source,
-        groups: sizes.total().div_ceil(sizes.block) as u64,
-        workgroup: sizes.block as u32 / 2,
-        chunk: u32::from(launches > 1),
-        chunks_end: if launches > 1 { launches } else { 0 },
-        slots: bindings.slots,
-        words: block_words(1, 0),
-        fours: Vec::new(),
-        eights: Vec::new(),
-        pieces: Vec::new(),
+        workgroups: sizes.total().div_ceil(sizes.block) as u64,
+        workgroup_size: sizes.block as u32 / 2,
+        dispatch_stride: u32::from(launches > 1),
+        dispatch_end: if launches > 1 { launches } else { 0 },
+        bindings: bindings.slots,
+        uniform_words: uniform_words(1, 0),
+        vec4_inputs: Vec::new(),
+        vec8_inputs: Vec::new(),
+        inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
-        described: Vec::new(),
+        tensor_maps: Vec::new(),
     };
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }
 
-fn bind(sort: &Sort, sizes: &Sizes, target: &Target) -> Bindings {
+fn bind(sort: &Sort, sizes: &Sizes, target: &GpuTarget) -> Bindings {
     let mut bindings = Bindings::new(target);
     let mut view = |name: &str, memory, dtype, elements, access| {
         bindings.view(&View { name: name.into(), memory, dtype, elements, run: 1, access });
     };
     let words = (sizes.total() * sizes.words) as u64;
-    view("in0", Memory::Input(0), sort.dtype, sort.shape.numel() as u64, Access::Read);
-    view("network", Memory::Scratch(0), DType::U32, words, Access::Update);
-    view("out0", Memory::Output(0), DType::I64, sort.result().numel() as u64, Access::Write);
+    view("in0", PassBuffer::Input(0), sort.dtype, sort.shape.numel() as u64, Access::Read);
+    view("network", PassBuffer::Scratch(0), DType::U32, words, Access::Update);
+    view("out0", PassBuffer::Output(0), DType::I64, sort.result().numel() as u64, Access::Write);
     bindings
 }
 
@@ -134,7 +134,7 @@ fn header(sort: &Sort, sizes: &Sizes) -> String {
         ("length", size(length)),
         ("padded", size(sizes.padded)),
         ("count", size(sort.count)),
-        ("launch_number", format!("i32({})", word(FIRST))),
+        ("launch_number", format!("i32({})", word(DISPATCH_START))),
     ];
     for (name, value) in numbers {
         let _ = writeln!(text, "fn {name}() -> i32 {{\n    return {value};\n}}");

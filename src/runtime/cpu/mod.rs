@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Custom, Type};
-use crate::kernel::beside::together;
-use crate::kernel::pieces::pieces;
-use crate::kernel::{Contraction, Kernel, Sort, Work};
+use crate::kernel::horizontal_fusion::fuse_horizontally;
+use crate::kernel::index_set_splitting::split_index_set;
+use crate::kernel::{Contraction, Kernel, Sort, Workload};
 use crate::runtime::cpu::attention::Attention;
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::pool::Pool;
@@ -110,15 +110,15 @@ impl Backend for CpuBackend {
         }
         Ok(())
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         Ok(match work {
-            Work::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
+            Workload::Kernel(kernel) => match (&kernel.contraction, &kernel.attention) {
                 (Some(product), _) => compile_product(kernel, product),
                 (None, Some(attention)) => Arc::new(Attention::new(kernel, attention)),
                 (None, None) => compile_loops(kernel),
             },
-            Work::Sort(sort) => Arc::new(SortProgram(sort.clone())),
-            Work::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
+            Workload::Sort(sort) => Arc::new(SortProgram(sort.clone())),
+            Workload::Custom(custom, inputs, outputs) => Arc::new(CustomProgram {
                 custom: custom.clone(),
                 inputs: inputs.clone(),
                 outputs: outputs.clone(),
@@ -201,7 +201,7 @@ impl TileProgram {
     /// Cuts grids of `least` points and more.
     fn new(kernel: &Kernel, least: usize) -> TileProgram {
         let outputs = kernel.stores.len();
-        let mut pieces = together(pieces(kernel, least));
+        let mut pieces = fuse_horizontally(split_index_set(kernel, least));
         // Along the rows of the largest hardware foresees memory, which the others, mostly
         // borders, then find in the cache.
         pieces.sort_by_key(|piece| Reverse(piece.level_points(0)));

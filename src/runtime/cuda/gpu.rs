@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use crate::base::config::config;
 use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::render::cuda::plain::Plain;
-use crate::render::{Target, cuda};
+use crate::render::cuda::plain_matmul::PlainMatmul;
+use crate::render::{GpuTarget, cuda};
 use crate::runtime::cuda::driver::product::Product;
 use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
 use crate::runtime::cuda::nvrtc;
@@ -25,7 +25,7 @@ pub struct Gpu {
     /// Loaded functions, by their text. They stay as long as the process.
     functions: Mutex<HashMap<String, Arc<Function>>>,
     /// Products that cuBLASLt was asked for, and its answers.
-    pub(super) products: Mutex<HashMap<Plain, Option<Arc<Product>>>>,
+    pub(super) products: Mutex<HashMap<PlainMatmul, Option<Arc<Product>>>>,
     /// What its memory is for.
     pub ledger: Mutex<Ledger>,
     /// Pinned memory of the host.
@@ -88,9 +88,9 @@ impl Gpu {
     }
 
     /// What renderers know of the device.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> GpuTarget {
         let (major, minor) = self.driver.info.capability;
-        Target::nvidia((major.unsigned_abs(), minor.unsigned_abs()), self.driver.info.processors)
+        GpuTarget::cuda_device((major.unsigned_abs(), minor.unsigned_abs()), self.driver.info.processors)
     }
 
     /// A function of that text, compiled now or before, for launches with so many

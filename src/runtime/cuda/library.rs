@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::base::Result;
 use crate::base::config::config;
 use crate::base::tuning::is_deterministic;
-use crate::kernel::Work;
-use crate::render::cuda::plain::{Matrix, Plain};
-use crate::render::product::Extents;
+use crate::kernel::Workload;
+use crate::render::cuda::plain_matmul::{Matrix, PlainMatmul};
+use crate::render::product::ProductExtents;
 use crate::runtime::cuda::driver::call::Call;
 use crate::runtime::cuda::driver::product::{Product, ProductCall};
 use crate::runtime::cuda::gpu::{Gpu, allocate, lock};
@@ -19,7 +19,7 @@ use crate::runtime::{Bindings, Program};
 pub struct LibraryProgram {
     gpu: Arc<Gpu>,
     name: Arc<str>,
-    plain: Plain,
+    plain: PlainMatmul,
     product: Arc<Product>,
 }
 
@@ -27,9 +27,9 @@ impl LibraryProgram {
     /// Some work by the library, if it is a plain product and the library computes it.
     /// Where results must be the same in every process it computes none: a process
     /// that finds another version, or none, would have other last bits.
-    pub fn of(gpu: &Arc<Gpu>, work: &Work) -> Option<LibraryProgram> {
+    pub fn of(gpu: &Arc<Gpu>, work: &Workload) -> Option<LibraryProgram> {
         let kernel = work.kernel().filter(|_| config().cublas && !is_deterministic())?;
-        let plain = Plain::of(kernel)?;
+        let plain = PlainMatmul::of(kernel)?;
         let product = gpu.product(&kernel.name, &plain)?;
         Some(LibraryProgram { gpu: gpu.clone(), name: kernel.name.as_str().into(), plain, product })
     }
@@ -46,7 +46,7 @@ impl LibraryProgram {
 
     /// The call for some bindings.
     pub fn call(&self, bindings: &Bindings<'_>, workspace: u64) -> Call {
-        let Plain { a, b, c, .. } = self.plain;
+        let PlainMatmul { a, b, c, .. } = self.plain;
         let inputs = [a, b].map(|matrix| (matrix, bindings.inputs[matrix.slot]));
         let all = [inputs[0], inputs[1], (c, bindings.outputs[c.slot])];
         let matrices = all.map(|(matrix, binding)| {
@@ -65,10 +65,10 @@ impl LibraryProgram {
 impl Program for LibraryProgram {
     /// Whose call it is, and of what.
     fn source(&self) -> String {
-        let Plain { extents: Extents { batch, m, n, k }, precision, a, b, c } = &self.plain;
+        let PlainMatmul { extents: ProductExtents { batch, m, n, k }, precision, a, b, c } = &self.plain;
         let matrix = |name: &str, matrix: &Matrix| {
-            let order = if matrix.by_columns { "columns" } else { "rows" };
-            format!("//   {name}: {}, by {order} {} elements apart\n", matrix.dtype, matrix.pitch)
+            let order = if matrix.column_major { "columns" } else { "rows" };
+            format!("//   {name}: {}, by {order} {} elements apart\n", matrix.dtype, matrix.leading_dimension)
         };
         let lines = [matrix("a", a), matrix("b", b), matrix("c", c)].concat();
         format!("// cuBLASLt: c = a b, {batch} times {m} by {k} by {n}, precision {precision:?}\n{lines}")
@@ -93,7 +93,7 @@ impl std::fmt::Debug for LibraryProgram {
 impl Gpu {
     /// The library's way to compute a kernel's product, asked for now or before, if it
     /// has one.
-    fn product(&self, kernel: &str, plain: &Plain) -> Option<Arc<Product>> {
+    fn product(&self, kernel: &str, plain: &PlainMatmul) -> Option<Arc<Product>> {
         if let Some(known) = lock(&self.products).get(plain) {
             return known.clone();
         }

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use crate::base::tuning::chooses_by_timing;
 use crate::base::{Device, Result};
 use crate::ir::Buffer;
-use crate::kernel::Work;
-use crate::render::{self, Target};
+use crate::kernel::Workload;
+use crate::render::{self, GpuTarget};
 use crate::runtime::cuda::driver::Outcome;
 use crate::runtime::cuda::gpu::Gpu;
 use crate::runtime::cuda::library::LibraryProgram;
@@ -51,7 +51,7 @@ pub struct CudaBackend {
     reports: Arc<Reports>,
     peers: Peers,
     /// What kernels are rendered for.
-    target: Target,
+    target: GpuTarget,
     capabilities: Capabilities,
 }
 
@@ -66,7 +66,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         max_bindings: 128,
         workers: processors,
         row_bytes: 32 << 10,
-        attention: Some(render::cuda::attention::RANGE),
+        attention: Some(render::cuda::attention::LIMITS),
         missing: &[],
         several_in_place: false,
         output_alignment: 16,
@@ -146,7 +146,7 @@ impl Backend for CudaBackend {
         let parts = parts.map(|part| (part.buffer.handle + part.start as u64, &mut *part.out));
         self.after(|| self.gpu.driver.read_all(parts))
     }
-    fn scratch(&self, work: &Work) -> usize {
+    fn scratch(&self, work: &Workload) -> usize {
         // What cannot be rendered is refused when it is compiled.
         let shader = render::cuda::render_work(work, &self.target).ok().flatten();
         let own = shader.map_or(0, |shader| program::scratch_of(&shader));
@@ -178,9 +178,9 @@ impl Backend for CudaBackend {
         let from = (&source.gpu, &source.reports, Self::at(from));
         self.peers.copy((&self.gpu, Self::at(to)), from, bytes)
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
-        if let Work::Custom(custom, inputs, outputs) = work {
+        if let Workload::Custom(custom, inputs, outputs) = work {
             let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
             return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
         }

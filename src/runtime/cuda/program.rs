@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::Result;
 use crate::ir::{Custom, Type};
-use crate::kernel::Work;
-use crate::render::{Memory, Pass, Shader, Target, cuda};
+use crate::kernel::Workload;
+use crate::render::{GpuTarget, Pass, PassBuffer, Shader, cuda};
 use crate::runtime::cuda::driver::Function;
 use crate::runtime::cuda::driver::call::{Call, KernelCall};
 use crate::runtime::cuda::gpu::{Gpu, allocate};
@@ -20,8 +20,8 @@ use crate::runtime::{Binding, Bindings, Launch, Program, Replay};
 pub struct CudaProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
-    work: Work,
-    target: Target,
+    work: Workload,
+    target: GpuTarget,
     aligned: Compiled,
     unaligned: OnceLock<Compiled>,
 }
@@ -38,7 +38,12 @@ impl CudaProgram {
     ///
     /// # Errors
     /// What the compiler said.
-    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work, target: Target) -> Result<CudaProgram> {
+    pub fn new(
+        gpu: Arc<Gpu>,
+        reports: Arc<Reports>,
+        work: Workload,
+        target: GpuTarget,
+    ) -> Result<CudaProgram> {
         let aligned = Compiled::new(&gpu, rendered(&gpu, &work, &target)?)?;
         Ok(CudaProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
     }
@@ -48,8 +53,8 @@ impl CudaProgram {
     pub fn with_text(
         gpu: Arc<Gpu>,
         reports: Arc<Reports>,
-        work: Work,
-        target: Target,
+        work: Workload,
+        target: GpuTarget,
         rewrite: impl Fn(&str) -> String,
     ) -> Result<CudaProgram> {
         let mut shader = rendered(&gpu, &work, &target)?;
@@ -62,8 +67,8 @@ impl CudaProgram {
     fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
         let passes = &self.aligned.shader.passes;
         let starts_at = |slot: usize, unit: usize| bindings.inputs[slot].offset.is_multiple_of(unit);
-        let mut fours = passes.iter().flat_map(|pass| &pass.fours);
-        let mut pieces = passes.iter().flat_map(|pass| &pass.pieces);
+        let mut fours = passes.iter().flat_map(|pass| &pass.vec4_inputs);
+        let mut pieces = passes.iter().flat_map(|pass| &pass.inputs_aligned_to_16);
         if fours.all(|&slot| starts_at(slot, 4 * element_size(&self.work, slot)))
             && pieces.all(|&slot| starts_at(slot, 16))
         {
@@ -72,7 +77,7 @@ impl CudaProgram {
         if let Some(known) = self.unaligned.get() {
             return Ok(known);
         }
-        let target = Target { alignment: 1, ..self.target.clone() };
+        let target = GpuTarget { alignment: 1, ..self.target.clone() };
         let compiled = Compiled::new(&self.gpu, rendered(&self.gpu, &self.work, &target)?)?;
         Ok(self.unaligned.get_or_init(|| compiled))
     }
@@ -85,22 +90,22 @@ impl CudaProgram {
         scratch: &[u64],
         calls: &mut Vec<Call>,
     ) -> Result<()> {
-        if pass.groups == 0 {
+        if pass.workgroups == 0 {
             return Ok(());
         }
-        let groups = i32::try_from(pass.groups)
-            .map_err(|_| self.gpu.refusal(name, format!("{} blocks are too many", pass.groups)))?;
+        let groups = i32::try_from(pass.workgroups)
+            .map_err(|_| self.gpu.refusal(name, format!("{} blocks are too many", pass.workgroups)))?;
         let at = |binding: &Binding<'_>| binding.buffer.handle + binding.offset as u64;
         let mut number = 0;
         let mut parameters: Vec<u64> = Vec::new();
-        let address = |memory: Memory| match memory {
-            Memory::Status => self.reports.pointer(),
-            Memory::Input(slot) => at(&bindings.inputs[slot]),
-            Memory::Output(slot) => at(&bindings.outputs[slot]),
-            Memory::Scratch(slot) => scratch[slot],
+        let address = |memory: PassBuffer| match memory {
+            PassBuffer::Status => self.reports.pointer(),
+            PassBuffer::Input(slot) => at(&bindings.inputs[slot]),
+            PassBuffer::Output(slot) => at(&bindings.outputs[slot]),
+            PassBuffer::Scratch(slot) => scratch[slot],
         };
-        for slot in &pass.slots {
-            if slot.memory == Memory::Status {
+        for slot in &pass.bindings {
+            if slot.memory == PassBuffer::Status {
                 number = self.reports.site(bindings.status.site());
             }
             parameters.push(address(slot.memory));
@@ -108,12 +113,12 @@ impl CudaProgram {
         let first = parameters.len() + 1;
         parameters.extend([u64::from(number), 0]);
         parameters.extend_from_slice(bindings.scalars);
-        let maps = pass.described.iter().map(|described| {
+        let maps = pass.tensor_maps.iter().map(|described| {
             let map = self.gpu.driver.tensor_map(address(described.memory), described);
             map.map_err(|failure| self.gpu.error(name, failure))
         });
         let maps = maps.collect::<Result<Vec<_>>>()?;
-        let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup, pass.shared_bytes);
+        let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup_size, pass.shared_bytes);
         loop {
             let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
             calls.push(Call::Kernel(KernelCall {
@@ -125,8 +130,8 @@ impl CudaProgram {
                 parameters: parameters_now,
                 maps: maps.clone(),
             }));
-            parameters[first] += u64::from(pass.chunk);
-            if parameters[first] >= u64::from(pass.chunks_end) {
+            parameters[first] += u64::from(pass.dispatch_stride);
+            if parameters[first] >= u64::from(pass.dispatch_end) {
                 return Ok(());
             }
         }
@@ -223,7 +228,7 @@ pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> R
     graph::launch(gpu, &calls, replay)
 }
 
-fn rendered(gpu: &Gpu, work: &Work, target: &Target) -> Result<Shader> {
+fn rendered(gpu: &Gpu, work: &Workload, target: &GpuTarget) -> Result<Shader> {
     let shader = cuda::render_work(work, target).map_err(|reason| {
         gpu.refusal(work_name(work), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
     })?;
@@ -238,20 +243,20 @@ impl Compiled {
     }
 }
 
-fn work_name(work: &Work) -> &str {
+fn work_name(work: &Workload) -> &str {
     match work {
-        Work::Kernel(kernel) => &kernel.name,
-        Work::Sort(_) => "sort",
-        Work::Custom(custom, ..) => custom.name(),
+        Workload::Kernel(kernel) => &kernel.name,
+        Workload::Sort(_) => "sort",
+        Workload::Custom(custom, ..) => custom.name(),
     }
 }
 
 /// Bytes of an input's elements.
-fn element_size(work: &Work, slot: usize) -> usize {
+fn element_size(work: &Workload, slot: usize) -> usize {
     match work {
-        Work::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
-        Work::Sort(sort) => sort.dtype.size(),
-        Work::Custom(_, inputs, _) => inputs[slot].dtype.size(),
+        Workload::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
+        Workload::Sort(sort) => sort.dtype.size(),
+        Workload::Custom(_, inputs, _) => inputs[slot].dtype.size(),
     }
 }
 

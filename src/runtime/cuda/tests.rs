@@ -17,10 +17,10 @@ use proptest::prelude::*;
 
 use crate::base::{DType, Device, Scalar};
 use crate::ir::Buffer;
-use crate::kernel::{Expr, ExprId, ExprNode, Kernel, Work};
-use crate::render::cuda::tiles::Tile;
+use crate::kernel::{Expr, ExprId, ExprNode, Kernel, Workload};
+use crate::render::cuda::tiles::CudaProductTile;
 use crate::render::shader::Pass;
-use crate::render::{Choice, Target, cuda};
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::cuda::CudaBackend;
@@ -52,7 +52,7 @@ fn sums_across_memory_read_whole_lines() {
     x.realize().expect("a leaf");
     for (axis, passes) in [(0, 2), (1, 1)] {
         let report = x.sum(axis).plan().expect("a plan");
-        let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a text");
+        let shader = cuda::render_work(report.kernels[0].work(), &GpuTarget::cuda()).expect("a text");
         let shader = shader.expect("no work of a user's");
         assert_eq!(shader.passes.len(), passes, "over axis {axis}");
         assert_eq!(shader.passes[0].source.contains("lane_above"), axis == 1, "over axis {axis}");
@@ -77,8 +77,8 @@ fn sums_across_memory_beside_stores_are_made_apart() {
     let [sum, y] = build(Device::null());
     let report = crate::tensor::plan::plan(&[&sum, &y]).expect("a plan");
     let work = report.kernels.last().expect("a kernel").work();
-    let shader = cuda::render_work(work, &Target::cuda()).expect("a text").expect("no work of a user's");
-    let invocations = |pass: &&Pass| pass.groups * u64::from(pass.workgroup);
+    let shader = cuda::render_work(work, &GpuTarget::cuda()).expect("a text").expect("no work of a user's");
+    let invocations = |pass: &&Pass| pass.workgroups * u64::from(pass.workgroup_size);
     let stores = shader.passes.iter().max_by_key(invocations).expect("passes");
     assert!(shader.passes.len() > 1 && invocations(&stores) >= 1024 * 256 / 4, "{}", stores.source);
     assert!(stores.source.contains("store4<"), "pieces of lines are stored: {}", stores.source);
@@ -100,7 +100,7 @@ fn casts_before_large_products_are_stored() {
             x.to_dtype(DType::BF16)
         };
         let report = leaf([m, size]).matmul(&leaf([size, size])).plan().expect("a plan");
-        let target = Target::nvidia((9, 0), 132);
+        let target = GpuTarget::cuda_device((9, 0), 132);
         let shader = cuda::render_work(report.kernels[0].work(), &target).expect("a text");
         shader.expect("no work of a user's").passes
     };
@@ -130,7 +130,7 @@ fn gradients_by_filters_read_lines_of_images() {
         let report = gradient.plan().expect("a plan");
         let works = report.kernels.iter().map(|kernel| kernel.work());
         let shaders =
-            works.map(|work| cuda::render_work(work, &Target::nvidia((9, 0), 132)).expect("a text"));
+            works.map(|work| cuda::render_work(work, &GpuTarget::cuda_device((9, 0), 132)).expect("a text"));
         let texts: Vec<String> =
             shaders.flatten().flat_map(|shader| shader.passes).map(|pass| pass.source).collect();
         // The convolution itself comes first.
@@ -140,10 +140,10 @@ fn gradients_by_filters_read_lines_of_images() {
 }
 
 /// The tiles among ways to compute a kernel.
-fn tiles(choices: &[Choice]) -> impl Iterator<Item = Tile> {
+fn tiles(choices: &[TemplateChoice]) -> impl Iterator<Item = CudaProductTile> {
     choices.iter().filter_map(|choice| match *choice {
-        Choice::CudaProduct(tile) => Some(tile),
-        Choice::Product(_) | Choice::Attention(_) | Choice::CudaAttention(_) => None,
+        TemplateChoice::CudaProduct(tile) => Some(tile),
+        TemplateChoice::Product(_) | TemplateChoice::Attention(_) | TemplateChoice::CudaAttention(_) => None,
     })
 }
 
@@ -255,7 +255,7 @@ fn check_on(backend: &CudaBackend, case: &Case) -> Result<(), TestCaseError> {
     }
     let text = || crate::kernel::print::text(&case.kernel);
     let program = backend
-        .compile(&Work::Kernel(case.kernel.clone()))
+        .compile(&Workload::Kernel(case.kernel.clone()))
         .map_err(|error| TestCaseError::fail(format!("{error}\n{}", text())))?;
     match difference(backend, program.as_ref(), case) {
         None => Ok(()),
@@ -295,7 +295,7 @@ proptest! {
     #[test]
     fn contractions_agree_with_the_reference(numbers in numbers(), generation in 0usize..3) {
         if let Some(mut backend) = device() {
-            backend.target = Target::nvidia([(8, 0), (9, 0), (12, 0)][generation], 4);
+            backend.target = GpuTarget::cuda_device([(8, 0), (9, 0), (12, 0)][generation], 4);
             check_on(&backend, &Case::contraction(numbers))?;
         }
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::base::Result;
 use crate::base::config::config;
-use crate::kernel::{Kernel, Work};
-use crate::render::{Choice, Target, cuda};
+use crate::kernel::{Kernel, Workload};
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Program;
 use crate::runtime::cuda::gpu::{Gpu, allocate};
 use crate::runtime::cuda::library::LibraryProgram;
@@ -19,7 +19,7 @@ use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// By a template, in one of its sizes.
-    Template(Choice),
+    Template(TemplateChoice),
     /// A product, by cuBLASLt.
     Library,
 }
@@ -28,8 +28,8 @@ enum Way {
 struct Ways<'a> {
     gpu: &'a Arc<Gpu>,
     reports: &'a Arc<Reports>,
-    work: &'a Work,
-    plain: &'a Target,
+    work: &'a Workload,
+    plain: &'a GpuTarget,
     library: Option<LibraryProgram>,
 }
 
@@ -41,8 +41,8 @@ struct Ways<'a> {
 pub fn program(
     gpu: &Arc<Gpu>,
     reports: &Arc<Reports>,
-    work: &Work,
-    plain: &Target,
+    work: &Workload,
+    plain: &GpuTarget,
 ) -> Result<Arc<dyn Program>> {
     // A template's way that was named is taken.
     let library = plain.choice.is_none().then(|| LibraryProgram::of(gpu, work)).flatten();
@@ -61,7 +61,7 @@ impl Ways<'_> {
             return Ok(Arc::new(library.clone()));
         }
         let choice = if let Some(Way::Template(choice)) = way { Some(choice) } else { self.plain.choice };
-        let target = Target { choice, ..self.plain.clone() };
+        let target = GpuTarget { choice, ..self.plain.clone() };
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
         Ok(Arc::new(CudaProgram::new(gpu, reports, self.work.clone(), target)?))
     }

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::base::{Device, Error, Result};
-use crate::render::target::SOFTWARE_FEW;
-use crate::render::{Adapter as Class, Target};
+use crate::render::target::SOFTWARE_COMPILE_BOUND_ELEMENTS;
+use crate::render::{Adapter as Class, GpuTarget};
 
 /// Features used where an adapter has them.
 pub const WANTED: wgpu::Features = wgpu::Features::SHADER_INT64
@@ -77,7 +77,7 @@ pub struct Opened {
     /// What it is.
     pub info: wgpu::AdapterInfo,
     /// What kernels may use.
-    pub target: Target,
+    pub target: GpuTarget,
 }
 
 /// Opens the adapter of a number, with those features that it has. One at a time: some drivers do not like
@@ -117,7 +117,7 @@ pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     };
     let ((device, queue), features) = with_or_without_experiments(features, request)
         .map_err(|error| missing(format!("{}: {error}", describe(&info))))?;
-    let target = Target { matrix: matrix(features, &offered), ..target(&info, features, &limits) };
+    let target = GpuTarget { matrix: matrix(features, &offered), ..target(&info, features, &limits) };
     Ok(Opened { device, queue, info, target })
 }
 
@@ -158,15 +158,15 @@ fn matrix(features: wgpu::Features, offered: &[wgpu::CooperativeMatrixProperties
     sides.max().filter(|_| features.contains(MATRICES))
 }
 
-fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Limits) -> Target {
+fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Limits) -> GpuTarget {
     let adapter = match info.device_type {
-        wgpu::DeviceType::Cpu => Class::Cpu,
+        wgpu::DeviceType::Cpu => Class::Software,
         wgpu::DeviceType::IntegratedGpu => Class::Integrated,
         wgpu::DeviceType::DiscreteGpu | wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => {
             Class::Discrete
         }
     };
-    Target {
+    GpuTarget {
         adapter,
         int64: features.contains(wgpu::Features::SHADER_INT64),
         float64: features.contains(wgpu::Features::SHADER_F64),
@@ -176,8 +176,9 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         },
         matrix: None,
         choice: None,
-        nvidia: None,
-        few_elements: if adapter == Class::Cpu { SOFTWARE_FEW } else { 0 },
+        cuda: None,
+        compile_bound_elements: if adapter == Class::Software { SOFTWARE_COMPILE_BOUND_ELEMENTS } else { 0 },
+        vec8_halves: false,
         alignment: 8,
         max_workgroup: limits.max_compute_invocations_per_workgroup.min(limits.max_compute_workgroup_size_x),
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
@@ -185,7 +186,7 @@ fn target(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Lim
         max_binding: limits.max_storage_buffer_binding_size.min(1 << 31),
         max_buffer: limits.max_buffer_size,
         max_groups: limits.max_compute_workgroups_per_dimension,
-        max_iterations: if adapter == Class::Cpu { SOFTWARE_ITERATIONS } else { u64::MAX },
+        max_iterations: if adapter == Class::Software { SOFTWARE_ITERATIONS } else { u64::MAX },
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::base::Result;
-use crate::kernel::{Expr, Kernel, Work};
+use crate::kernel::{Expr, Kernel, Workload};
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
 use crate::runtime::wgpu::queue::Reports;
@@ -24,7 +24,7 @@ enum Fill {
 pub struct CopyProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
-    work: Work,
+    work: Workload,
     fill: Fill,
     bytes: usize,
     /// For copies within one block, or from where none of its words starts.
@@ -33,8 +33,8 @@ pub struct CopyProgram {
 
 impl CopyProgram {
     /// The program of a kernel, if that is all it does.
-    pub fn of(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Work) -> Option<CopyProgram> {
-        let Work::Kernel(kernel) = work else { return None };
+    pub fn of(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> Option<CopyProgram> {
+        let Workload::Kernel(kernel) = work else { return None };
         let (fill, bytes) = fill(kernel)?;
         let (gpu, reports, work) = (gpu.clone(), reports.clone(), work.clone());
         Some(CopyProgram { gpu, reports, work, fill, bytes, shader: OnceLock::new() })

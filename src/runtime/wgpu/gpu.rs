@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::{Device, Error, Result};
-use crate::render::{Adapter, Target};
+use crate::render::{Adapter, GpuTarget};
 use crate::runtime::wgpu::adapter::{self, Opened};
 use crate::runtime::wgpu::memory::Blocks;
 use crate::runtime::wgpu::pipeline::{Pipelines, Placeholder};
@@ -21,7 +21,7 @@ pub struct Gpu {
     /// What the adapter is.
     pub info: wgpu::AdapterInfo,
     /// What kernels may use.
-    pub target: Target,
+    pub target: GpuTarget,
     /// Whether templates run in the sizes found fastest by timing, not the tables'.
     pub times_choices: bool,
     /// Compiled shaders.
@@ -81,13 +81,13 @@ impl Gpu {
         let recorder = Recorder::new(&device);
         let blocks = Blocks::new(&device, &info);
         let pipelines = Pipelines::default();
-        let placeholder = (target.adapter == Adapter::Cpu).then(|| Placeholder::new(&device));
+        let placeholder = (target.adapter == Adapter::Software).then(|| Placeholder::new(&device));
         Ok(Arc::new(Gpu {
             name,
             device,
             queue,
             info,
-            times_choices: target.adapter != Adapter::Cpu,
+            times_choices: target.adapter != Adapter::Software,
             target,
             pipelines,
             placeholder,

@@ -31,7 +31,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::base::{DType, Device, Result};
 use crate::ir::Buffer;
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::render::{Adapter, attention};
 use crate::runtime::wgpu::copy::CopyProgram;
 use crate::runtime::wgpu::custom::HostProgram;
@@ -81,7 +81,7 @@ impl WgpuBackend {
         };
         // How many compute units a GPU has, wgpu does not say.
         let (workers, row_bytes) = match gpu.target.adapter {
-            Adapter::Cpu => (std::thread::available_parallelism().map_or(1, usize::from), 128 << 10),
+            Adapter::Software => (std::thread::available_parallelism().map_or(1, usize::from), 128 << 10),
             Adapter::Integrated => (16, 32 << 10),
             Adapter::Discrete => (128, 32 << 10),
         };
@@ -164,13 +164,13 @@ impl Backend for WgpuBackend {
         };
         self.gpu.read_all(&self.reports, &blocks, parts)
     }
-    fn scratch(&self, work: &Work) -> usize {
+    fn scratch(&self, work: &Workload) -> usize {
         // What cannot be rendered is refused when it is compiled.
         let shader = crate::render::wgsl::render_work(work, &self.gpu.target).ok().flatten();
         shader.map_or(0, |shader| shader.scratch.iter().sum())
     }
-    fn compile(&self, work: &Work) -> Result<Arc<dyn Program>> {
-        if let Work::Custom(custom, inputs, outputs) = work {
+    fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
+        if let Workload::Custom(custom, inputs, outputs) = work {
             return Ok(Arc::new(HostProgram {
                 gpu: self.gpu.clone(),
                 reports: self.reports.clone(),

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::base::{Error, Result};
-use crate::kernel::Work;
-use crate::render::shader::{FIRST, LAUNCH, OFFSETS, argument_word};
-use crate::render::{Memory, Pass, Shader, Target, Unsupported, wgsl};
+use crate::kernel::Workload;
+use crate::render::shader::{DISPATCH_START, INPUT_OFFSETS, LAUNCH_NUMBER, argument_uniform};
+use crate::render::{GpuTarget, Pass, PassBuffer, Shader, Unsupported, wgsl};
 use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::{Gpu, lock};
 use crate::runtime::wgpu::memory::allocate;
@@ -19,8 +19,8 @@ use crate::runtime::{Binding, Bindings, Program};
 pub struct ShaderProgram {
     gpu: Arc<Gpu>,
     reports: Arc<Reports>,
-    work: Work,
-    target: Target,
+    work: Workload,
+    target: GpuTarget,
     aligned: Compiled,
     /// Where inputs start at multiples of four elements.
     by_four: OnceLock<Compiled>,
@@ -40,7 +40,7 @@ impl ShaderProgram {
     ///
     /// # Errors
     /// What the adapter lacks; what the compiler said.
-    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Work) -> Result<ShaderProgram> {
+    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Workload) -> Result<ShaderProgram> {
         let target = tune::target(&gpu, &reports, &work);
         ShaderProgram::for_target(gpu, reports, work, target)
     }
@@ -52,8 +52,8 @@ impl ShaderProgram {
     pub fn for_target(
         gpu: Arc<Gpu>,
         reports: Arc<Reports>,
-        work: Work,
-        target: Target,
+        work: Workload,
+        target: GpuTarget,
     ) -> Result<ShaderProgram> {
         let aligned = compile(&gpu, &work, &target)?;
         Ok(ShaderProgram {
@@ -74,9 +74,10 @@ impl ShaderProgram {
             let size = element_size(&self.work, *slot);
             bindings.inputs[*slot].offset.is_multiple_of(multiple * size)
         };
-        let by_four =
-            passes().flat_map(|pass| pass.fours.iter().chain(&pass.eights)).all(|slot| starts_at(slot, 4));
-        let by_eight = passes().flat_map(|pass| &pass.eights).all(|slot| starts_at(slot, 8));
+        let by_four = passes()
+            .flat_map(|pass| pass.vec4_inputs.iter().chain(&pass.vec8_inputs))
+            .all(|slot| starts_at(slot, 4));
+        let by_eight = passes().flat_map(|pass| &pass.vec8_inputs).all(|slot| starts_at(slot, 8));
         let (version, alignment) = match (by_four, by_eight) {
             (true, true) => return Ok(&self.aligned),
             (true, false) => (&self.by_four, 4),
@@ -85,39 +86,39 @@ impl ShaderProgram {
         if let Some(known) = version.get() {
             return Ok(known);
         }
-        let target = Target { alignment, ..self.target.clone() };
+        let target = GpuTarget { alignment, ..self.target.clone() };
         let compiled = compile(&self.gpu, &self.work, &target)?;
         Ok(version.get_or_init(|| compiled))
     }
 }
 
-fn compile(gpu: &Gpu, work: &Work, target: &Target) -> Result<Compiled> {
+fn compile(gpu: &Gpu, work: &Workload, target: &GpuTarget) -> Result<Compiled> {
     let shader = wgsl::render_work(work, target).map_err(|reason| unsupported(gpu, work, &reason))?;
     let shader = shader.unwrap_or_else(|| panic!("work without shaders: {work:?}"));
-    let compile = |pass: &Pass| gpu.pipeline(&shader.name, &pass.source, pass.slots.len());
+    let compile = |pass: &Pass| gpu.pipeline(&shader.name, &pass.source, pass.bindings.len());
     let pipelines = shader.passes.iter().map(compile).collect::<Result<_>>()?;
     Ok(Compiled { shader, pipelines })
 }
 
 /// The error for work that the adapter cannot run.
-pub fn unsupported(gpu: &Gpu, work: &Work, reason: &Unsupported) -> Error {
+pub fn unsupported(gpu: &Gpu, work: &Workload, reason: &Unsupported) -> Error {
     gpu.error(work_name(work), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
 }
 
-fn work_name(work: &Work) -> &str {
+fn work_name(work: &Workload) -> &str {
     match work {
-        Work::Kernel(kernel) => &kernel.name,
-        Work::Sort(_) => "sort",
-        Work::Custom(custom, ..) => custom.name(),
+        Workload::Kernel(kernel) => &kernel.name,
+        Workload::Sort(_) => "sort",
+        Workload::Custom(custom, ..) => custom.name(),
     }
 }
 
 /// Bytes of an input's elements.
-fn element_size(work: &Work, slot: usize) -> usize {
+fn element_size(work: &Workload, slot: usize) -> usize {
     match work {
-        Work::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
-        Work::Sort(sort) => sort.dtype.size(),
-        Work::Custom(_, inputs, _) => inputs[slot].dtype.size(),
+        Workload::Kernel(kernel) => kernel.inputs[slot].dtype.size(),
+        Workload::Sort(sort) => sort.dtype.size(),
+        Workload::Custom(_, inputs, _) => inputs[slot].dtype.size(),
     }
 }
 
@@ -152,17 +153,17 @@ impl ShaderProgram {
         bindings: &Bindings<'_>,
         scratch: &[Binding<'_>],
     ) -> Result<()> {
-        if pass.groups == 0 {
+        if pass.workgroups == 0 {
             return Ok(());
         }
         let limits = self.gpu.device.limits();
-        let Some(groups) = grid(pass.groups, self.gpu.target.max_groups) else {
+        let Some(groups) = grid(pass.workgroups, self.gpu.target.max_groups) else {
             let limit = u64::from(self.gpu.target.max_groups).pow(2);
-            let reason = Unsupported::Groups { found: pass.groups, limit };
+            let reason = Unsupported::Groups { found: pass.workgroups, limit };
             return Err(unsupported(&self.gpu, &self.work, &reason));
         };
         let alignment = u64::from(limits.min_storage_buffer_offset_alignment);
-        let reports = pass.slots.iter().any(|slot| slot.memory == Memory::Status);
+        let reports = pass.bindings.iter().any(|slot| slot.memory == PassBuffer::Status);
         let site = match reports {
             true => Some(self.gpu.site(&self.reports, bindings.status.site())?),
             false => None,
@@ -170,16 +171,16 @@ impl ShaderProgram {
         let mut words = self.words(pass, bindings, alignment);
         words.extend(&found.words);
         words.resize(words.len().next_multiple_of(4), 0);
-        words[LAUNCH] = site.as_ref().map_or(0, |site| site.number);
+        words[LAUNCH_NUMBER] = site.as_ref().map_or(0, |site| site.number);
         let storage = self.storage(pass, bindings, scratch, alignment)?;
         let mut first = 0;
         loop {
-            words[FIRST] = first;
+            words[DISPATCH_START] = first;
             let launch =
                 Launch { pipeline: &found.pipeline, words: words.clone(), storage: storage.clone(), groups };
             self.gpu.launch(&launch)?;
-            first += pass.chunk;
-            if first >= pass.chunks_end {
+            first += pass.dispatch_stride;
+            if first >= pass.dispatch_end {
                 return Ok(());
             }
         }
@@ -187,13 +188,13 @@ impl ShaderProgram {
 
     /// The launch words.
     fn words(&self, pass: &Pass, bindings: &Bindings<'_>, alignment: u64) -> Vec<u32> {
-        let mut words = vec![0u32; pass.words];
+        let mut words = vec![0u32; pass.uniform_words];
         for (slot, binding) in bindings.inputs.iter().enumerate() {
             let size = element_size(&self.work, slot) as u64;
-            words[OFFSETS + slot] = ((binding.offset as u64 % alignment) / size) as u32;
+            words[INPUT_OFFSETS + slot] = ((binding.offset as u64 % alignment) / size) as u32;
         }
         for (number, bits) in bindings.scalars.iter().enumerate() {
-            let at = argument_word(bindings.inputs.len(), number);
+            let at = argument_uniform(bindings.inputs.len(), number);
             (words[at], words[at + 1]) = (*bits as u32, (*bits >> 32) as u32);
         }
         words
@@ -217,12 +218,12 @@ impl ShaderProgram {
             let size = (block.size() - from).min(window);
             Ok((block, from, size))
         };
-        (pass.slots.iter())
+        (pass.bindings.iter())
             .map(|slot| match slot.memory {
-                Memory::Status => Ok((self.reports.status.clone(), 0, STATUS_BYTES)),
-                Memory::Input(number) => of(&bindings.inputs[number], slot.start),
-                Memory::Output(number) => of(&bindings.outputs[number], slot.start),
-                Memory::Scratch(number) => of(&scratch[number], slot.start),
+                PassBuffer::Status => Ok((self.reports.status.clone(), 0, STATUS_BYTES)),
+                PassBuffer::Input(number) => of(&bindings.inputs[number], slot.start),
+                PassBuffer::Output(number) => of(&bindings.outputs[number], slot.start),
+                PassBuffer::Scratch(number) => of(&scratch[number], slot.start),
             })
             .collect()
     }

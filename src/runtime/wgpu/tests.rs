@@ -18,9 +18,9 @@ use proptest::prelude::*;
 
 use crate::base::{DType, Device, Error, Scalar};
 use crate::ir::{Buffer, Monoid};
-use crate::kernel::{Expr, ExprNode, Kernel, Work};
+use crate::kernel::{Expr, ExprNode, Kernel, Workload};
 use crate::plan::context::{Context, with_context};
-use crate::render::{Adapter, Target};
+use crate::render::{Adapter, GpuTarget};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::wgpu::WgpuBackend;
@@ -61,7 +61,7 @@ fn run_there(
     inputs: &[Buffer],
     overwritten: Option<u32>,
 ) -> Option<Outcome> {
-    let program = match backend.compile(&Work::Kernel(kernel.clone())) {
+    let program = match backend.compile(&Workload::Kernel(kernel.clone())) {
         Ok(program) => program,
         Err(Error::Kernel { message, .. })
             if message.contains(", which ") || message.contains(" buffers, more than ") =>
@@ -151,7 +151,7 @@ fn check(backend: Option<WgpuBackend>, case: &Case) -> Result<(), TestCaseError>
     match difference(&backend, case) {
         None => Ok(()),
         Some(difference) => {
-            let program = backend.compile(&Work::Kernel(case.kernel.clone())).expect("it was compiled");
+            let program = backend.compile(&Workload::Kernel(case.kernel.clone())).expect("it was compiled");
             let text = crate::kernel::print::text(&case.kernel);
             Err(TestCaseError::fail(format!("{difference}\n{text}\n{}", program.source())))
         }
@@ -165,12 +165,12 @@ fn with_less(adapter: Option<Adapter>) -> Option<Arc<Gpu>> {
     let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     if let Some(adapter) = adapter {
-        (own.target.adapter, own.target.few_elements, own.times_choices) = (adapter, 0, false);
+        (own.target.adapter, own.target.compile_bound_elements, own.times_choices) = (adapter, 0, false);
     }
     let target = own.target.clone();
     // GPUs have a workgroup for each point where rows are long.
-    let max_groups = if target.adapter == Adapter::Cpu { 40 } else { 400 };
-    own.target = Target { max_binding: 64 << 10, max_groups, max_iterations: 300, ..target };
+    let max_groups = if target.adapter == Adapter::Software { 40 } else { 400 };
+    own.target = GpuTarget { max_binding: 64 << 10, max_groups, max_iterations: 300, ..target };
     Some(gpu)
 }
 
@@ -199,7 +199,7 @@ fn as_a_gpu(change: impl FnOnce(&mut Gpu)) -> Option<Arc<Gpu>> {
     let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     own.target.adapter = Adapter::Discrete;
-    own.target.few_elements = 0;
+    own.target.compile_bound_elements = 0;
     own.times_choices = false;
     change(own);
     Some(gpu)
@@ -210,7 +210,7 @@ fn eager() -> Option<WgpuBackend> {
     static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
         device()?;
         let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
-        Arc::get_mut(&mut gpu).expect("the only handle").target.few_elements = 0;
+        Arc::get_mut(&mut gpu).expect("the only handle").target.compile_bound_elements = 0;
         Some(gpu)
     });
     GPU.clone().map(WgpuBackend::of)
@@ -223,7 +223,7 @@ fn timing_tiles() -> Option<WgpuBackend> {
         let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
         let own = Arc::get_mut(&mut gpu).expect("the only handle");
         own.times_choices = true;
-        own.target.few_elements = 0;
+        own.target.compile_bound_elements = 0;
         Some(gpu)
     });
     GPU.clone().map(WgpuBackend::of)

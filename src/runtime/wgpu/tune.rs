@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::base::Result;
 use crate::base::config::config;
-use crate::kernel::{Kernel, Work};
-use crate::render::{Choice, Target, wgsl};
+use crate::kernel::{Kernel, Workload};
+use crate::render::{GpuTarget, TemplateChoice, wgsl};
 use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
 use crate::runtime::wgpu::adapter::describe;
 use crate::runtime::wgpu::gpu::{Gpu, buffer};
@@ -17,8 +17,8 @@ use crate::runtime::wgpu::queue::Reports;
 
 /// What to render some work for: the adapter, with the way found fastest where ways are
 /// timed. One that fails is not chosen.
-pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Work) -> Target {
-    let of = |choice| Target { choice, ..gpu.target.clone() };
+pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> GpuTarget {
+    let of = |choice| GpuTarget { choice, ..gpu.target.clone() };
     let Some(kernel) = timed(work, gpu.times_choices) else { return gpu.target.clone() };
     let mut choices = wgsl::choices(kernel, &gpu.target);
     choices.truncate(CANDIDATES);
@@ -36,7 +36,7 @@ pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Work) -> Target {
 }
 
 /// Under which the number of the fastest way is kept.
-fn key(gpu: &Gpu, kernel: &Kernel, choices: &[Choice]) -> String {
+fn key(gpu: &Gpu, kernel: &Kernel, choices: &[TemplateChoice]) -> String {
     format!("one of {choices:?}\n{}\n{}", describe(&gpu.info), crate::kernel::print::text(kernel))
 }
 

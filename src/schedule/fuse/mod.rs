@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::base::Device;
 use crate::ir::{Graph, Layout, NodeId, Op};
-use crate::kernel::{Blocker, Call, Request, Role, lower};
+use crate::kernel::{Blocker, LoweredKernel, Request, Role, lower};
 use crate::runtime::Capabilities;
 use crate::schedule::fuse::reachability::{Dependence, QueryScratch};
 use crate::schedule::fuse::reachability_bound::GroupSpans;
@@ -43,14 +43,18 @@ pub struct FusionGroup {
     pub roots: Vec<NodeId>,
     /// The kernel and its values, once all is decided; `None` for a step that is
     /// not a kernel.
-    pub call: Option<Call>,
+    pub call: Option<LoweredKernel>,
     structural: bool,
     contraction: bool,
 }
 
 impl FusionGroup {
     /// A group that was decided on.
-    pub(super) fn decided(members: Vec<NodeId>, roots: Vec<NodeId>, call: Option<Call>) -> FusionGroup {
+    pub(super) fn decided(
+        members: Vec<NodeId>,
+        roots: Vec<NodeId>,
+        call: Option<LoweredKernel>,
+    ) -> FusionGroup {
         FusionGroup { members, roots, call, ..FusionGroup::default() }
     }
 }
@@ -346,7 +350,12 @@ impl<'a> FusionState<'a> {
 
     /// Lowers the union of some groups and perhaps one more node, and judges
     /// the kernel.
-    fn lower(&self, numbers: &[GroupId], extra: Option<NodeId>, roots: &[NodeId]) -> Result<Call, Blocker> {
+    fn lower(
+        &self,
+        numbers: &[GroupId],
+        extra: Option<NodeId>,
+        roots: &[NodeId],
+    ) -> Result<LoweredKernel, Blocker> {
         let inside = |id: NodeId| {
             let index = id.index();
             let here = Some(id) == extra || self.group_of[index].is_some_and(|g| numbers.contains(&g));

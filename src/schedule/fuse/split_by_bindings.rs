@@ -1,7 +1,7 @@
 //! The last lowering of every kernel.
 
 use crate::ir::NodeId;
-use crate::kernel::{Blocker, Call, Request, Role, lower};
+use crate::kernel::{Blocker, LoweredKernel, Request, Role, lower};
 use crate::schedule::fuse::{Fusion, FusionGroup, FusionState, GroupId};
 use crate::schedule::fusion_class::FusionClass;
 
@@ -38,7 +38,7 @@ impl FusionState<'_> {
     }
 
     /// A single node's kernel, whatever it costs.
-    pub(super) fn lower_alone(&self, number: GroupId, roots: &[NodeId]) -> Result<Call, Blocker> {
+    pub(super) fn lower_alone(&self, number: GroupId, roots: &[NodeId]) -> Result<LoweredKernel, Blocker> {
         let inside = |id: NodeId| {
             let moves = self.classes[id.index()] == FusionClass::Movement && !self.stored[id.index()];
             self.group_of[id.index()] == Some(number) || moves || self.duplicated[id.index()]

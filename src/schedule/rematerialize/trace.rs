@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::base::Device;
 use crate::ir::{NodeId, Op};
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::schedule::memory::{ALIGN, fallible};
 use crate::schedule::{Location, Schedule, Step, StepAction};
@@ -213,9 +213,9 @@ impl<'a> Trace<'a> {
 fn recompute_cost(step: &Step, packed: &[bool]) -> Option<u64> {
     let StepAction::Launch(work) = &step.action else { return None };
     let pure = match &**work {
-        Work::Kernel(kernel) => kernel.scatter.is_none() && !fallible(step),
-        Work::Sort(_) => true,
-        Work::Custom(..) => false,
+        Workload::Kernel(kernel) => kernel.scatter.is_none() && !fallible(step),
+        Workload::Sort(_) => true,
+        Workload::Custom(..) => false,
     };
     let cost = work_cost(work);
     let own = !step.outputs.iter().any(|output| packed[output.index()]);

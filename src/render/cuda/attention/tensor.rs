@@ -4,15 +4,15 @@
 
 use std::fmt::Write;
 
-use crate::kernel::{Attention, AttentionPart, AxisId, ExprId};
-use crate::render::attention::Extents;
+use crate::kernel::{AttentionPart, AxisId, ExprId, FusedAttention};
+use crate::render::attention::AttentionExtents;
 use crate::render::c_like::Dialect;
 use crate::render::c_like::hook::{Around, Hook, Side, template as after_mark};
-use crate::render::cuda::attention::{Block, Body, SIDE, Written, own_rows};
+use crate::render::cuda::attention::{Body, CudaAttentionTile, SIDE, Written, own_rows};
 use crate::render::cuda::dialect::storage;
 use crate::render::cuda::piece::Copied;
 use crate::render::cuda::product::HOPPER;
-use crate::render::target::Nvidia;
+use crate::render::target::CudaFeatures;
 
 const ROWS: &str = include_str!("../../../../kernels/attention_rows.cuh");
 const BY_WARPS: &str = include_str!("../../../../kernels/attention_by_warps.cuh");
@@ -33,36 +33,41 @@ const TALL: usize = 128;
 /// Tiles of keys, and of values, that groups have in shared memory.
 const STAGES: usize = 2;
 
-fn is_tall(a: &Attention, block: Block) -> bool {
-    !a.part.is_gradient() && !block.by_groups && block.height == TALL
+fn is_tall(a: &FusedAttention, block: CudaAttentionTile) -> bool {
+    !a.part.is_gradient() && !block.uses_wgmma && block.rows == TALL
 }
 
 /// Own rows of a warp.
-fn part(a: &Attention, block: Block) -> usize {
+fn part(a: &FusedAttention, block: CudaAttentionTile) -> usize {
     if is_tall(a, block) { 2 * MATRIX } else { MATRIX }
 }
 
 /// Threads of a block.
-pub(super) fn threads(a: &Attention, block: Block) -> usize {
-    block.height / part(a, block) * 32
+pub(super) fn threads(a: &FusedAttention, block: CudaAttentionTile) -> usize {
+    block.rows / part(a, block) * 32
 }
 
 /// Threads of a multiprocessor, at least: so many have registers for what they hold.
-pub(super) fn resident(a: &Attention, block: Block) -> usize {
+pub(super) fn resident(a: &FusedAttention, block: CudaAttentionTile) -> usize {
     match a.part {
-        AttentionPart::LogSum if block.by_groups => 512,
-        _ if a.part.is_gradient() || block.by_groups || block.height == TALL => 256,
+        AttentionPart::LogSum if block.uses_wgmma => 512,
+        _ if a.part.is_gradient() || block.uses_wgmma || block.rows == TALL => 256,
         _ => 384,
     }
 }
 
 /// The blocks of groups of warps that suit an attention.
-pub(super) fn of_groups(a: &Attention, extents: &Extents, nvidia: &Nvidia) -> Vec<Block> {
+pub(super) fn of_groups(
+    a: &FusedAttention,
+    extents: &AttentionExtents,
+    cuda: &CudaFeatures,
+) -> Vec<CudaAttentionTile> {
     let has_values = a.part != AttentionPart::LogSum;
     let is_wide = |extent: usize| extent > STRIP / 2;
-    let suits =
-        nvidia.capability == (9, 0) && is_wide(extents.depth) && (!has_values || is_wide(extents.columns));
-    if suits { vec![Block::of_groups(64), Block::of_groups(128)] } else { Vec::new() }
+    let suits = cuda.compute_capability == (9, 0)
+        && is_wide(extents.depth)
+        && (!has_values || is_wide(extents.columns));
+    if suits { vec![CudaAttentionTile::of_groups(64), CudaAttentionTile::of_groups(128)] } else { Vec::new() }
 }
 
 /// How many ways are expected to be faster. Groups are, each in a block of its own, so that
@@ -70,29 +75,42 @@ pub(super) fn of_groups(a: &Attention, extents: &Extents, nvidia: &Nvidia) -> Ve
 /// of which there would be more to bring than the second-level cache gives (on an H200 128
 /// columns took 0.8 of the time, 64 columns 1.4 times as long). So are tall blocks, where there
 /// are two for each multiprocessor, and room for them.
-pub(super) fn rank(a: &Attention, extents: &Extents, block: Block, nvidia: &Nvidia) -> usize {
-    let blocks = extents.batch * own_rows(a, extents).div_ceil(block.height);
-    let room = 2 * shared_bytes(a, extents, block) <= nvidia.shared_bytes();
+pub(super) fn rank(
+    a: &FusedAttention,
+    extents: &AttentionExtents,
+    block: CudaAttentionTile,
+    cuda: &CudaFeatures,
+) -> usize {
+    let blocks = extents.batch * own_rows(a, extents).div_ceil(block.rows);
+    let room = 2 * shared_bytes(a, extents, block) <= cuda.shared_bytes();
     let is_wide_gradient = a.part.is_gradient() && extents.depth.max(extents.columns) > STRIP;
     match block {
-        Block { by_groups: true, height: 128 } if is_wide_gradient && blocks >= nvidia.processors => 0,
-        Block { by_groups: true, height: 64 } if blocks >= nvidia.processors => 1,
-        _ if is_tall(a, block) && blocks >= 2 * nvidia.processors && room => 2,
-        Block { by_groups: false, height: 64 } => 3,
+        CudaAttentionTile { uses_wgmma: true, rows: 128 }
+            if is_wide_gradient && blocks >= cuda.multiprocessors =>
+        {
+            0
+        }
+        CudaAttentionTile { uses_wgmma: true, rows: 64 } if blocks >= cuda.multiprocessors => 1,
+        _ if is_tall(a, block) && blocks >= 2 * cuda.multiprocessors && room => 2,
+        CudaAttentionTile { uses_wgmma: false, rows: 64 } => 3,
         _ => 4,
     }
 }
 
 /// Bytes of a block's shared memory; as the templates say.
-pub(super) fn shared_bytes(a: &Attention, extents: &Extents, block: Block) -> usize {
+pub(super) fn shared_bytes(
+    a: &FusedAttention,
+    extents: &AttentionExtents,
+    block: CudaAttentionTile,
+) -> usize {
     if a.part.is_gradient() {
         return shared_bytes_of_gradient(a, extents, block);
     }
-    let whole = if block.by_groups { STRIP } else { MATRIX };
+    let whole = if block.uses_wgmma { STRIP } else { MATRIX };
     let [depth, width] = [extents.depth, extents.width].map(|extent| extent.next_multiple_of(whole));
     let has_values = usize::from(a.part != AttentionPart::LogSum);
-    let queries = block.height * (depth + PIECE);
-    let (keys, values) = match block.by_groups {
+    let queries = block.rows * (depth + PIECE);
+    let (keys, values) = match block.uses_wgmma {
         true => (STAGES * SIDE * depth, has_values * STAGES * SIDE * width),
         false => (SIDE * (depth + PIECE), has_values * SIDE * (width + PIECE)),
     };
@@ -101,40 +119,49 @@ pub(super) fn shared_bytes(a: &Attention, extents: &Extents, block: Block) -> us
 }
 
 /// Elements of a block's shared memory by which results so wide leave.
-fn result_elements(a: &Attention, width: usize, block: Block) -> usize {
+fn result_elements(a: &FusedAttention, width: usize, block: CudaAttentionTile) -> usize {
     threads(a, block) / 32 * MATRIX * (width.min(STRIP) + 8) * 2
 }
 
 /// Two tiles of others of both kinds, of groups one more of what is summed, and own rows where
 /// but the first of them come.
-fn shared_bytes_of_gradient(a: &Attention, extents: &Extents, block: Block) -> usize {
-    let (whole, more) = if block.by_groups { (STRIP, 0) } else { (MATRIX, PIECE) };
+fn shared_bytes_of_gradient(
+    a: &FusedAttention,
+    extents: &AttentionExtents,
+    block: CudaAttentionTile,
+) -> usize {
+    let (whole, more) = if block.uses_wgmma { (STRIP, 0) } else { (MATRIX, PIECE) };
     let [depth, columns] = [extents.depth, extents.columns].map(|extent| extent.next_multiple_of(whole));
     let [deep, wide] = [depth, columns].map(|length| SIDE * (length + more));
     let of_values = a.part == AttentionPart::ValueGradient;
     let (width, summed) = if of_values { (columns, wide) } else { (depth, deep) };
-    let others = deep + wide + if block.by_groups { summed } else { 0 };
-    let own = block.height * (depth + PIECE + if of_values { 0 } else { columns + PIECE });
+    let others = deep + wide + if block.uses_wgmma { summed } else { 0 };
+    let own = block.rows * (depth + PIECE + if of_values { 0 } else { columns + PIECE });
     2 * (deep + wide + others.max(own)).max(result_elements(a, width, block))
 }
 
 /// What stands before an attention in such blocks.
-pub(super) fn template(a: &Attention, block: Block) -> String {
-    let (height, part) = (block.height, part(a, block));
+pub(super) fn template(a: &FusedAttention, block: CudaAttentionTile) -> String {
+    let (height, part) = (block.rows, part(a, block));
     let sizes = format!(
         "constexpr i32 ATTENTION_HEIGHT = {height}, ATTENTION_PART = {part};\n\
          constexpr bool ATTENTION_BY_GROUPS = {};\n",
-        block.by_groups
+        block.uses_wgmma
     );
     let (before, by, own) =
-        if block.by_groups { (HOPPER, BY_GROUPS, OF_GROUPS) } else { ("", BY_WARPS, OF_WARPS) };
+        if block.uses_wgmma { (HOPPER, BY_GROUPS, OF_GROUPS) } else { ("", BY_WARPS, OF_WARPS) };
     let own = if a.part.is_gradient() { BACKWARD } else { own };
     [before, &sizes, ROWS, by, after_mark(own)].concat()
 }
 
 impl Body<'_> {
     /// What is written for the template, whose elements are of a type that it names so.
-    pub(super) fn by_tensor_cores(&self, shares: &'static str, extents: &Extents, block: Block) -> Written {
+    pub(super) fn by_tensor_cores(
+        &self,
+        shares: &'static str,
+        extents: &AttentionExtents,
+        block: CudaAttentionTile,
+    ) -> Written {
         let (a, kernel) = (self.a, self.kernel());
         let mut text = "    KILN_SHARED(shared);\n    u16* const block = (u16*)shared;\n".to_string();
         let bytes = shared_bytes(a, extents, block);
@@ -191,7 +218,7 @@ impl Body<'_> {
 
     /// Stores what becomes of four columns of a row of the result; and the inputs that it
     /// reads by fours.
-    fn store_fours(&self, extents: &Extents) -> (String, Vec<bool>) {
+    fn store_fours(&self, extents: &AttentionExtents) -> (String, Vec<bool>) {
         let (a, kernel) = (self.a, self.kernel());
         let columns = Side { parameter: "column", axes: &a.width, group: 1, extent: extents.width };
         let own: &[AxisId] = if a.part.by_query() { &a.rows } else { &a.keys };

@@ -10,13 +10,13 @@
 mod run;
 
 use crate::base::{DType, Result};
-use crate::kernel::lower::attention::{MAX_WIDTH, Range};
+use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
 use crate::kernel::{self, AxisId, Expr, ExprId, ExprNode, Kernel};
 use crate::runtime::cpu::contraction::{Side, Target, Writer, side, target, writer};
 use crate::runtime::{Bindings, Program};
 
 /// Which attention is computed so.
-pub const RANGE: Range = Range {
+pub const RANGE: AttentionLimits = AttentionLimits {
     // Of fewer, most of a vector would be empty (8 heads 64 wide, 512 keys: 0.6 to 0.7 times the
     // body's time from 8 queries on, 1.6 times for 4).
     least_rows: 8,
@@ -66,8 +66,8 @@ struct Mask {
 
 impl Attention {
     /// The program of a kernel whose attention is the result of this part.
-    pub fn new(kernel: &Kernel, attention: &kernel::Attention) -> Attention {
-        let kernel::Attention { batch, rows, keys, depth, columns, width, .. } = attention;
+    pub fn new(kernel: &Kernel, attention: &kernel::FusedAttention) -> Attention {
+        let kernel::FusedAttention { batch, rows, keys, depth, columns, width, .. } = attention;
         let points = |axes: &[AxisId]| kernel.points_of(axes);
         // A result has values; only other parts, which `RANGE` leaves to their bodies, have none.
         let values = attention.v.unwrap_or(attention.k);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::Device;
-use crate::kernel::lower::attention::Range;
+use crate::kernel::lower::attention::AttentionLimits;
 use crate::runtime::cpu::CpuBackend;
 use crate::runtime::cpu::attention::RANGE;
 use crate::runtime::cpu::tests::attention::{self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, opts};
@@ -12,7 +12,7 @@ use crate::runtime::cpu::tests::attention::{self as cases, Attended, BRAIN_FLOAT
 /// Holds attention of however few queries against the interpreter.
 fn agree(cases: &[(&str, Attended)], tolerance: f64) {
     let mut backend = CpuBackend::named(Device::cpu());
-    backend.capabilities.attention = Some(Range { least_rows: 1, ..RANGE });
+    backend.capabilities.attention = Some(AttentionLimits { least_rows: 1, ..RANGE });
     cases::agree(Arc::new(backend), "queries:", cases, tolerance);
 }
 

@@ -2,12 +2,12 @@
 
 use super::{Run, Values};
 use crate::base::{DType, Scalar};
-use crate::kernel::{Attention, AttentionPart, AxisId, ExprId};
+use crate::kernel::{AttentionPart, AxisId, ExprId, FusedAttention};
 
 /// An attention's operands at a point of the grid.
 struct At<'a> {
     run: &'a Run<'a>,
-    a: &'a Attention,
+    a: &'a FusedAttention,
     grid: usize,
     values: &'a [Option<Values>],
     depth: usize,
@@ -16,7 +16,7 @@ struct At<'a> {
 
 impl Run<'_> {
     /// The element of an attention's part at a point of the grid.
-    pub(super) fn attention(&self, a: &Attention, grid: usize, values: &[Option<Values>]) -> Scalar {
+    pub(super) fn attention(&self, a: &FusedAttention, grid: usize, values: &[Option<Values>]) -> Scalar {
         let columns = if a.part.is_gradient() { self.size(&a.columns) } else { 1 };
         let at = At { run: self, a, grid, values, depth: self.size(&a.depth), columns };
         let others = self.size(&a.summed) * self.size(if a.part.by_query() { &a.keys } else { &a.rows });

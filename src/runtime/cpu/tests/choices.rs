@@ -9,7 +9,7 @@ use super::attention::{heads, numbers, opts};
 use crate::base::Device;
 use crate::kernel::Kernel;
 use crate::plan::context::{Context, with_context};
-use crate::render::Choice;
+use crate::render::TemplateChoice;
 use crate::runtime::Backend;
 use crate::runtime::disk_cache::{entries, put};
 use crate::runtime::tune::CANDIDATES;
@@ -34,11 +34,11 @@ const CASES: &[Case] = &[
 /// A device that computes by templates.
 pub struct Ways<'a> {
     /// It, timing nothing, with a choice made.
-    pub with: &'a dyn Fn(Option<Choice>) -> Arc<dyn Backend>,
+    pub with: &'a dyn Fn(Option<TemplateChoice>) -> Arc<dyn Backend>,
     /// It, timing, as another process would open it.
     pub timing: &'a dyn Fn() -> Arc<dyn Backend>,
     /// The ways in which a kernel runs there.
-    pub choices: &'a dyn Fn(&Kernel) -> Vec<Choice>,
+    pub choices: &'a dyn Fn(&Kernel) -> Vec<TemplateChoice>,
 }
 
 /// A kernel by a template, in a text, and what it gave.

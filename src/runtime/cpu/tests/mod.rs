@@ -13,7 +13,7 @@ mod split;
 use crate::base::{DType, Scalar};
 use crate::ir::Buffer;
 use crate::kernel::ranges::unchecked;
-use crate::kernel::{Kernel, Work};
+use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
 use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
@@ -90,7 +90,7 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Out
         By::Reference => reference::run(kernel, &bindings),
         By::Rounding => reference::run_as(kernel, &bindings, true),
         By::Device(_) => {
-            let program = CpuBackend::new().compile(&Work::Kernel(kernel.clone())).unwrap();
+            let program = CpuBackend::new().compile(&Workload::Kernel(kernel.clone())).unwrap();
             program.launch(&bindings).unwrap();
         }
         By::Pieces(_) => TileProgram::new(kernel, 1).launch(&bindings).unwrap(),
@@ -120,7 +120,7 @@ fn difference(
     tolerance: f64,
 ) -> Option<String> {
     let device = unchecked(kernel.clone());
-    let program = CpuBackend::new().compile(&Work::Kernel(device.clone())).unwrap();
+    let program = CpuBackend::new().compile(&Workload::Kernel(device.clone())).unwrap();
     let rounds = program.source().contains("of pairs of bf16");
     let want = run(kernel, inputs, if rounds { By::Rounding } else { By::Reference });
     // A product is computed by blocks of its own.

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar, Shared};
 use crate::ir::{AluOp, Buffer, Monoid};
 use crate::kernel::{
-    Access, Affine, Axis, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Input, Kernel, Store, Within,
+    Access, Affine, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore,
+    LoopAxis, Within,
 };
 use crate::runtime::cpu::tests::{buffer, difference};
 
@@ -84,7 +85,7 @@ impl Case {
 
     /// Stores a value at the points of the only axis.
     fn stores_along(&mut self, axis: AxisId, value: ExprId) {
-        self.kernel.stores.push(Store {
+        self.kernel.stores.push(KernelStore {
             dtype: self.kernel.exprs[value.index()].dtype,
             value,
             level: 0,
@@ -105,7 +106,7 @@ impl Case {
             }
             let points: usize = self.kernel.axes.iter().map(|axis| axis.extent.max(1)).product();
             if points * extent < 60_000 {
-                self.kernel.axes.push(Axis { extent, level });
+                self.kernel.axes.push(LoopAxis { extent, level });
             }
         }
     }
@@ -191,7 +192,7 @@ impl Case {
             }
         });
         self.data.push((dtype, values.collect()));
-        self.kernel.inputs.push(Input { dtype, numel });
+        self.kernel.inputs.push(KernelInput { dtype, numel });
         self.data.len() as u32 - 1
     }
 
@@ -362,7 +363,7 @@ impl Case {
             }
         };
         let (address, numel) = self.bijection(level);
-        self.kernel.stores.push(Store { dtype, value, level, address, numel });
+        self.kernel.stores.push(KernelStore { dtype, value, level, address, numel });
     }
 
     fn steps(&mut self, depth: u8) {
@@ -458,7 +459,7 @@ proptest! {
 #[test]
 fn a_guard_that_never_holds_gives_zeros() {
     let mut case = Case::new(Vec::new());
-    case.kernel.axes.push(Axis { extent: 70, level: 0 });
+    case.kernel.axes.push(LoopAxis { extent: 70, level: 0 });
     let slot = case.input(DType::F32, 70);
     let axis = AxisId(0);
     let never = Within { value: Affine::axis(axis), low: 100, high: 200 };
@@ -475,7 +476,7 @@ fn a_guard_that_never_holds_gives_zeros() {
 fn positions_wrap_in_narrower_types() {
     for step in [1, 1 << 22] {
         let mut case = Case::new(Vec::new());
-        case.kernel.axes.push(Axis { extent: 1024, level: 0 });
+        case.kernel.axes.push(LoopAxis { extent: 1024, level: 0 });
         let position = case.push(Expr::Index(Affine::axis(AxisId(0)).times(step).into()), DType::I64, 0);
         let narrow = case.push(Expr::Cast(position), DType::I32, 0);
         let bound = case.push(Expr::Const(512), DType::I32, 0);

@@ -4,31 +4,33 @@ use proptest::prelude::*;
 
 use crate::base::{DType, Scalar};
 use crate::ir::{Buffer, Monoid};
-use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, ExprNode, Guard, Input, Kernel, Store};
-use crate::render::split::{Split, split};
-use crate::render::{Memory, Target, iterations, tile};
+use crate::kernel::{
+    Access, Affine, AxisId, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore, LoopAxis,
+};
+use crate::render::split::{KernelSequence, split};
+use crate::render::{GpuTarget, PassBuffer, iterations, tile};
 use crate::runtime::cpu::reference;
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::{Binding, Bindings, IndexStatus, host};
 
 /// A device that carries out few iterations, in small workgroups.
-fn cramped() -> Target {
-    Target { max_iterations: 300, max_workgroup: 2, ..Target::software() }
+fn cramped() -> GpuTarget {
+    GpuTarget { max_iterations: 300, max_workgroup: 2, ..GpuTarget::software() }
 }
 
 /// What the parts of a kernel leave, one after the other.
-fn run_parts(split: &Split, kernel: &Kernel, inputs: &[Buffer]) -> Outcome {
+fn run_parts(split: &KernelSequence, kernel: &Kernel, inputs: &[Buffer]) -> Outcome {
     let memory = |bytes: usize| host::upload(&vec![0xff; bytes]).unwrap();
     let scratch: Vec<Buffer> = split.scratch.iter().map(|&bytes| memory(bytes)).collect();
     let outputs: Vec<Buffer> =
         kernel.stores.iter().map(|store| memory(store.numel * store.dtype.size())).collect();
-    let bind = |place: &Memory| Binding {
+    let bind = |place: &PassBuffer| Binding {
         buffer: match place {
-            Memory::Input(number) => &inputs[*number],
-            Memory::Output(number) => &outputs[*number],
-            Memory::Scratch(number) => &scratch[*number],
-            Memory::Status => panic!("no part binds the reports itself"),
+            PassBuffer::Input(number) => &inputs[*number],
+            PassBuffer::Output(number) => &outputs[*number],
+            PassBuffer::Scratch(number) => &scratch[*number],
+            PassBuffer::Status => panic!("no part binds the reports itself"),
         },
         offset: 0,
     };
@@ -39,13 +41,18 @@ fn run_parts(split: &Split, kernel: &Kernel, inputs: &[Buffer]) -> Outcome {
         let bindings = Bindings { inputs: &inputs, outputs: &outputs, scalars: &[], status: &status };
         reference::run(&part.kernel, &bindings);
     }
-    let read = |(buffer, store): (&Buffer, &Store)| elements(host::bytes(buffer), store.dtype);
+    let read = |(buffer, store): (&Buffer, &KernelStore)| elements(host::bytes(buffer), store.dtype);
     let outputs = outputs.iter().zip(&kernel.stores).map(read).collect();
     Outcome { outputs, bad_index: status.take().is_some() }
 }
 
 /// The first difference between a kernel and its parts; the number of parts.
-fn difference(kernel: &Kernel, inputs: &[Buffer], target: &Target, tolerance: f64) -> Result<usize, String> {
+fn difference(
+    kernel: &Kernel,
+    inputs: &[Buffer],
+    target: &GpuTarget,
+    tolerance: f64,
+) -> Result<usize, String> {
     let want = run(kernel, inputs, By::Reference);
     let split = split(kernel, target);
     let long = split.parts.iter().find(|part| {
@@ -108,7 +115,7 @@ proptest! {
 /// A scan over one row between two loops of the same kernel.
 #[test]
 fn a_scan_over_one_row_stands_alone() {
-    let axis = |extent, level| Axis { extent, level };
+    let axis = |extent, level| LoopAxis { extent, level };
     let (points, columns, row) = (AxisId(0), AxisId(1), AxisId(2));
     let address = Affine::axis(points).times(900).plus(&Affine::axis(columns));
     let load = Expr::loaded(0, Access { affine: address, ..Access::default() }, Guard::default());
@@ -121,8 +128,8 @@ fn a_scan_over_one_row_stands_alone() {
             node(Expr::Reduce(Monoid::Max, ExprId(1)), 1),
             node(Expr::Reduce(Monoid::Sum, ExprId(2)), 0),
         ],
-        inputs: vec![Input { dtype: DType::F32, numel: 2700 }].into(),
-        stores: vec![Store {
+        inputs: vec![KernelInput { dtype: DType::F32, numel: 2700 }].into(),
+        stores: vec![KernelStore {
             dtype: DType::F32,
             value: ExprId(3),
             level: 0,
@@ -140,7 +147,7 @@ fn a_scan_over_one_row_stands_alone() {
 /// Rows of which each reduces an axis of no elements.
 #[test]
 fn rows_of_nothing_are_cut() {
-    let axis = |extent, level| Axis { extent, level };
+    let axis = |extent, level| LoopAxis { extent, level };
     let node = |expr, level| ExprNode { expr, dtype: DType::F32, level };
     let load =
         Expr::loaded(0, Access { affine: Affine::axis(AxisId(1)), ..Access::default() }, Guard::default());
@@ -151,8 +158,8 @@ fn rows_of_nothing_are_cut() {
             node(Expr::Reduce(Monoid::Prod, ExprId(0)), 1),
             node(Expr::Reduce(Monoid::Sum, ExprId(1)), 0),
         ],
-        inputs: vec![Input { dtype: DType::F32, numel: 1 }].into(),
-        stores: vec![Store {
+        inputs: vec![KernelInput { dtype: DType::F32, numel: 1 }].into(),
+        stores: vec![KernelStore {
             dtype: DType::F32,
             value: ExprId(2),
             level: 0,
@@ -169,8 +176,8 @@ fn rows_of_nothing_are_cut() {
 
 /// One loop over the last `rows` of axes; what it gives is stored at `level`.
 fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], level: u8) -> Kernel {
-    let mut axes = vec![Axis { extent: points, level: 0 }];
-    axes.extend(rows.iter().map(|&extent| Axis { extent, level: 1 }));
+    let mut axes = vec![LoopAxis { extent: points, level: 0 }];
+    axes.extend(rows.iter().map(|&extent| LoopAxis { extent, level: 1 }));
     let address = |level: u8| {
         let mut affine = Affine::default();
         let mut stride = 1;
@@ -189,12 +196,12 @@ fn one_loop(expr: Expr, dtypes: (DType, DType), points: usize, rows: &[usize], l
     }
     let load = Expr::loaded(0, Access { affine, ..Access::default() }, Guard::default());
     let ((address, stored), (from, to)) = (address(level), dtypes);
-    let store = Store { dtype: to, value: ExprId(1), level, address, numel: stored };
+    let store = KernelStore { dtype: to, value: ExprId(1), level, address, numel: stored };
     Kernel {
         name: "one loop".into(),
         axes: axes.into(),
         exprs: vec![ExprNode { expr: load, dtype: from, level: 1 }, ExprNode { expr, dtype: to, level }],
-        inputs: vec![Input { dtype: from, numel }].into(),
+        inputs: vec![KernelInput { dtype: from, numel }].into(),
         stores: vec![store].into(),
         ..Kernel::default()
     }
@@ -226,7 +233,7 @@ fn every_reduction_and_scan_of_every_type_may_be_cut() {
             let values: Vec<Scalar> = (0..numel).map(|i| value(i).cast(dtype)).collect();
             let inputs = [buffer(&values, dtype)];
             // A step of the longest of these functions takes half of this.
-            let target = Target { max_iterations: 1000, ..cramped() };
+            let target = GpuTarget { max_iterations: 1000, ..cramped() };
             let reduce = Expr::Reduce(monoid, ExprId(0));
             let kernel = one_loop(reduce, (dtype, monoid.result(dtype)), points, rows, 0);
             let parts = difference(&kernel, &inputs, &target, 1e-3).unwrap();
@@ -247,11 +254,11 @@ fn rows_pages_apart_are_cut_for_the_caches_of_a_host() {
     let mut kernel = one_loop(sum, (DType::F32, DType::F32), 8, &[128], 0);
     let affine = Affine::axis(AxisId(0)).plus(&Affine::axis(AxisId(1)).times(1024));
     kernel.exprs[0].expr = Expr::loaded(0, Access { affine, ..Access::default() }, Guard::default());
-    kernel.inputs = vec![Input { dtype: DType::F32, numel: 128 * 1024 }].into();
-    let rows = |target: &Target| split(&kernel, target).parts[0].kernel.level_points(1);
-    assert_eq!((rows(&Target::software()), rows(&Target::webgpu_default())), (16, 128));
+    kernel.inputs = vec![KernelInput { dtype: DType::F32, numel: 128 * 1024 }].into();
+    let rows = |target: &GpuTarget| split(&kernel, target).parts[0].kernel.level_points(1);
+    assert_eq!((rows(&GpuTarget::software()), rows(&GpuTarget::webgpu_default())), (16, 128));
     let data = buffer(&(0..128 * 1024).map(|i| Scalar::Int(i % 7)).collect::<Vec<_>>(), DType::F32);
-    difference(&kernel, &[data], &Target::software(), 1e-5).expect("the same in parts");
+    difference(&kernel, &[data], &GpuTarget::software(), 1e-5).expect("the same in parts");
 }
 
 #[test]
@@ -259,7 +266,7 @@ fn few_points_of_many_rows_are_cut_to_keep_the_device_busy() {
     let sum = |points, rows| {
         one_loop(Expr::Reduce(Monoid::Sum, ExprId(0)), (DType::F32, DType::F32), points, &[rows], 0)
     };
-    for target in [Target::software(), Target::webgpu_default()] {
+    for target in [GpuTarget::software(), GpuTarget::webgpu_default()] {
         let parts = |points, rows| split(&sum(points, rows), &target).parts;
         let whole = parts(1, 1 << 24);
         assert!(whole.len() >= 2 && whole[0].kernel.level_points(0) >= 256, "{:?}", target.adapter);

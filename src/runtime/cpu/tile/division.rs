@@ -3,8 +3,8 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
-use crate::kernel::ranges::{Range, ranges};
-use crate::kernel::{Affine, Expr, ExprId, ExprNode, Kernel, Store};
+use crate::kernel::ranges::{ValueRange, ranges};
+use crate::kernel::{Affine, Expr, ExprId, ExprNode, Kernel, KernelStore};
 
 /// Bits of what is divided; those of the product of two of them fit an `I64`.
 const BITS: u32 = 31;
@@ -29,7 +29,7 @@ pub fn multiplied(kernel: &Kernel) -> Option<Kernel> {
         numbers.push(quotient.unwrap_or_else(|| rewrite.push(new)));
     }
     let mut multiplied = Kernel { exprs: rewrite.exprs, ..kernel.clone() };
-    let store = |s: &Store| Store { value: numbers[s.value.index()], ..s.clone() };
+    let store = |s: &KernelStore| KernelStore { value: numbers[s.value.index()], ..s.clone() };
     multiplied.stores = kernel.stores.iter().map(store).collect();
     if let Some(scatter) = &mut multiplied.scatter {
         let scatter = &mut **scatter;
@@ -39,7 +39,7 @@ pub fn multiplied(kernel: &Kernel) -> Option<Kernel> {
 }
 
 /// What a division by a number divides, and the number, if it may be multiplied.
-fn by_number(kernel: &Kernel, node: &ExprNode, ranges: &[Range]) -> Option<(AluOp, ExprId, u32)> {
+fn by_number(kernel: &Kernel, node: &ExprNode, ranges: &[ValueRange]) -> Option<(AluOp, ExprId, u32)> {
     let Expr::Alu(op @ (AluOp::Div | AluOp::Rem), [x, y, _]) = node.expr else { return None };
     let Some(Scalar::Int(divisor)) = kernel.exprs[y.index()].constant() else { return None };
     let divisor = u32::try_from(divisor).ok().filter(|divisor| (1..1 << BITS).contains(divisor))?;

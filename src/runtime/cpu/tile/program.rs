@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::base::DType;
-use crate::kernel::{Axis, AxisId};
+use crate::kernel::{AxisId, LoopAxis};
 use crate::runtime::cpu::micro::{
     AccumulateFn, ExpandFn, GatherFn, LinesFn, MicroFn, OPERANDS, OverlapFn, Streaming, StridedFn,
     TransposeFn,
@@ -445,7 +445,7 @@ pub struct Program {
     /// For people: the kernel's name.
     pub name: String,
     /// The iteration space.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<LoopAxis>,
     /// The tile's axis of rows.
     pub row: Option<AxisId>,
     /// The tile's axis of columns.

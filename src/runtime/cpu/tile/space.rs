@@ -3,7 +3,7 @@
 
 use crate::base::DType;
 use crate::ir::Monoid;
-use crate::kernel::{Affine, Axis, AxisId, Expr, ExprId, ExprNode, Kernel, ScatterStore, Store};
+use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore, LoopAxis, ScatterStore};
 use crate::runtime::cpu::micro::Lane;
 
 /// Axes that stay together: in row-major order, of one level.
@@ -88,8 +88,11 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
         exprs.push(ExprNode { expr, ..*node });
     }
     let number = |id: ExprId| numbers[id.index()];
-    let store =
-        |s: &Store| Store { value: number(taken(kernel, s)), address: plan.affine(&s.address), ..s.clone() };
+    let store = |s: &KernelStore| KernelStore {
+        value: number(taken(kernel, s)),
+        address: plan.affine(&s.address),
+        ..s.clone()
+    };
     let scatter = |s: &ScatterStore| ScatterStore {
         index: number(s.index),
         value: number(s.value),
@@ -112,7 +115,7 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
 }
 
 /// The value that a store takes: a store rounds to a 16-bit float by itself.
-pub fn taken(kernel: &Kernel, store: &Store) -> ExprId {
+pub fn taken(kernel: &Kernel, store: &KernelStore) -> ExprId {
     let mut value = store.value;
     while let Expr::Cast(x) = *kernel.expr(value)
         && matches!(store.dtype, DType::F16 | DType::BF16)
@@ -147,7 +150,7 @@ fn covers(kernel: &Kernel, groups: &[Group], used: &[bool]) -> bool {
 
 /// What becomes of each axis.
 struct Plan {
-    axes: Vec<Axis>,
+    axes: Vec<LoopAxis>,
     /// Per old axis: the new one, if it is the innermost of its parts.
     new: Vec<Option<AxisId>>,
 }
@@ -188,7 +191,7 @@ fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
                 }
                 None => {
                     plan.new[axis.index()] = Some(AxisId(plan.axes.len() as u16));
-                    plan.axes.push(Axis { extent, level: group.level });
+                    plan.axes.push(LoopAxis { extent, level: group.level });
                 }
             }
             outer = Some(axis);

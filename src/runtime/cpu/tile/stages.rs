@@ -2,7 +2,7 @@
 //! element of it, and then along it (loop interchange, after splitting the reduction's axes).
 
 use crate::ir::Monoid;
-use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, Store};
+use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore};
 use crate::runtime::cpu::tile::analysis::{LEVELS, facts};
 use crate::runtime::cpu::tile::tiling::several_passes;
 
@@ -39,7 +39,7 @@ pub fn staged(kernel: &Kernel) -> Option<Kernel> {
         staged.exprs.push(node);
         numbers.push(ExprId(staged.exprs.len() as u32 - 1));
     }
-    let store = |s: &Store| Store { value: numbers[s.value.index()], ..s.clone() };
+    let store = |s: &KernelStore| KernelStore { value: numbers[s.value.index()], ..s.clone() };
     staged.stores = kernel.stores.iter().map(store).collect();
     Some(staged)
 }

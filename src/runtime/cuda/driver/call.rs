@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 
 use super::product::ProductCall;
 use super::{Driver, Function, Outcome};
-use crate::render::shader::Described;
+use crate::render::shader::TensorMapSpec;
 
 /// Something to enqueue.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,12 +89,12 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's refusal.
-    pub fn tensor_map(&self, address: u64, described: &Described) -> Outcome<TensorMap> {
-        let extents = described.extents.map(|extent| extent as u64);
-        let strides = described.strides.map(|stride| stride as u64);
-        let [elements, lines] = described.piece.map(|extent| extent as u32);
+    pub fn tensor_map(&self, address: u64, spec: &TensorMapSpec) -> Outcome<TensorMap> {
+        let extents = spec.extents.map(|extent| extent as u64);
+        let strides = spec.strides.map(|stride| stride as u64);
+        let [elements, lines] = spec.box_shape.map(|extent| extent as u32);
         let mut map = std::mem::MaybeUninit::<sys::CUtensorMap>::zeroed();
-        let start = (address + described.start as u64) as *mut c_void;
+        let start = (address + spec.start as u64) as *mut c_void;
         // SAFETY: the arrays have as many numbers as three dimensions need, and the
         // map is written, never the memory it describes.
         self.call(|| unsafe {

@@ -12,8 +12,8 @@ use cudarc::driver::sys as driver_sys;
 
 use super::{Driver, Failure, Outcome};
 use crate::base::{DType, Precision};
-use crate::render::cuda::plain::{Matrix, Plain};
-use crate::render::product::Extents;
+use crate::render::cuda::plain_matmul::{Matrix, PlainMatmul};
+use crate::render::product::ProductExtents;
 
 /// Bytes of memory that a product may take besides its matrices: what NVIDIA
 /// recommends for compute capability 9.0, and for others.
@@ -163,11 +163,12 @@ impl Layout {
     /// to the library the transposed matrix.
     fn new(matrix: &Matrix, rows: usize, columns: usize, batch: usize) -> Result<Layout, String> {
         use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-        let (line, lines) = if matrix.by_columns { (rows, columns) } else { (columns, rows) };
+        let (line, lines) = if matrix.column_major { (rows, columns) } else { (columns, rows) };
         let dtype = data_type(matrix.dtype)?;
-        let own = result::create_matrix_layout(dtype, line as u64, lines as u64, matrix.pitch as i64);
+        let own =
+            result::create_matrix_layout(dtype, line as u64, lines as u64, matrix.leading_dimension as i64);
         let layout = Layout(own.map_err(words)?);
-        let (count, apart) = (batch as i32, matrix.apart as i64);
+        let (count, apart) = (batch as i32, matrix.batch_stride as i64);
         // SAFETY: the layout lives; attributes are of the types that are given.
         unsafe {
             let set = |attribute, value: *const c_void, bytes| {
@@ -181,14 +182,14 @@ impl Layout {
 }
 
 impl Description {
-    fn new(plain: &Plain) -> Result<Description, String> {
+    fn new(plain: &PlainMatmul) -> Result<Description, String> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let compute = compute_type(plain.precision);
         let own = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F).map_err(words)?;
         let description = Description(own);
         // As the result is stored by rows, so are factors that the library takes as
         // they are.
-        let of = |matrix: &Matrix| if matrix.by_columns { TRANSPOSED } else { AS_IT_IS };
+        let of = |matrix: &Matrix| if matrix.column_major { TRANSPOSED } else { AS_IT_IS };
         let factors = [
             (Attribute::CUBLASLT_MATMUL_DESC_TRANSA, of(&plain.b)),
             (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, of(&plain.a)),
@@ -244,10 +245,10 @@ impl Driver {
     ///
     /// # Errors
     /// Why it does not, in words.
-    pub fn product(&self, plain: &Plain) -> Result<Product, String> {
+    pub fn product(&self, plain: &PlainMatmul) -> Result<Product, String> {
         let library = self.library()?;
         self.enter().map_err(|failure| format!("{failure:?}"))?;
-        let Extents { batch, m, n, k } = plain.extents;
+        let ProductExtents { batch, m, n, k } = plain.extents;
         let description = Description::new(plain)?;
         let (first, second) = (Layout::new(&plain.b, k, n, batch)?, Layout::new(&plain.a, m, k, batch)?);
         let layout = Layout::new(&plain.c, m, n, batch)?;

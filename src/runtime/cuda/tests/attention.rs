@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::{compiler, device};
 use crate::base::{DType, Device};
-use crate::kernel::Work;
-use crate::kernel::lower::attention::Range;
+use crate::kernel::Workload;
+use crate::kernel::lower::attention::AttentionLimits;
 use crate::plan::context::{Context, with_context};
-use crate::render::cuda::attention::{Block, RANGE};
-use crate::render::target::Nvidia;
-use crate::render::{Choice, Target, cuda};
+use crate::render::cuda::attention::{CudaAttentionTile, LIMITS};
+use crate::render::target::CudaFeatures;
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Backend;
 use crate::runtime::Capabilities;
 use crate::runtime::cpu::tests::attention::{
@@ -26,7 +26,7 @@ use crate::tensor::Tensor;
 const TEMPLATE: &str = "attention<Extents, i32>(block";
 
 /// Few queries are worth it too.
-const ANY: Range = Range { least_rows: 1, ..RANGE };
+const ANY: AttentionLimits = AttentionLimits { least_rows: 1, ..LIMITS };
 
 /// Several blocks of queries and of keys, in this template's sizes.
 const LONG: &[(&str, Attended)] = &[
@@ -74,13 +74,14 @@ const PARTS_BY_GROUPS: [usize; 3] = [5, 5, 3];
 /// A device that multiplies by groups of warps, if one is there or the simulated one is.
 fn grouped(height: usize) -> Option<CudaBackend> {
     let mut backend = device()?;
-    let nvidia = backend.target.nvidia?;
-    if nvidia.capability.0 != 9 && !backend.describe().contains("simulated") {
+    let cuda = backend.target.cuda?;
+    if cuda.compute_capability.0 != 9 && !backend.describe().contains("simulated") {
         return None;
     }
     backend.capabilities.attention = Some(ANY);
-    backend.target.nvidia = Some(Nvidia { capability: (9, 0), ..nvidia });
-    backend.target.choice = Some(Choice::CudaAttention(Block { height, by_groups: true }));
+    backend.target.cuda = Some(CudaFeatures { compute_capability: (9, 0), ..cuda });
+    backend.target.choice =
+        Some(TemplateChoice::CudaAttention(CudaAttentionTile { rows: height, uses_wgmma: true }));
     Some(backend)
 }
 
@@ -163,7 +164,8 @@ fn blocks_of_every_height_agree_with_the_interpreter() {
         for height in [128, 32] {
             let Some(mut backend) = device() else { return };
             backend.capabilities.attention = Some(ANY);
-            backend.target.choice = Some(Choice::CudaAttention(Block { height, by_groups: false }));
+            backend.target.choice =
+                Some(TemplateChoice::CudaAttention(CudaAttentionTile { rows: height, uses_wgmma: false }));
             cases::gradients_agree(Arc::new(backend), dtype, &OVER_BLOCKS[1..], tolerance);
         }
     }
@@ -192,10 +194,10 @@ fn attention_compiles_without_spills_in_blocks_of_every_height() {
             let works = report.kernels.iter().map(|kernel| kernel.work());
             for work in works.filter(|work| work.kernel().is_some_and(|kernel| kernel.attention.is_some())) {
                 let choices =
-                    work.kernel().map_or(Vec::new(), |kernel| cuda::choices(kernel, &Target::cuda()));
+                    work.kernel().map_or(Vec::new(), |kernel| cuda::choices(kernel, &GpuTarget::cuda()));
                 assert_eq!(choices.len(), 3, "{}: {choices:?}", case.0);
                 for &choice in &choices[1..] {
-                    let target = Target { choice: Some(choice), ..Target::cuda() };
+                    let target = GpuTarget { choice: Some(choice), ..GpuTarget::cuda() };
                     let compiled = compiler::compiles_for(work, &target);
                     compiled.unwrap_or_else(|error| panic!("{}, {choice:?}: {error}", case.0));
                 }
@@ -206,14 +208,15 @@ fn attention_compiles_without_spills_in_blocks_of_every_height() {
 
 /// Compiles what of a plan is attention for groups of warps: so many kernels.
 fn compile_by_groups(title: &str, results: &[Tensor], height: usize) -> usize {
-    let choice = Choice::CudaAttention(Block { height, by_groups: true });
-    let target = Target { choice: Some(choice), ..Target::nvidia((9, 0), 132) };
+    let choice = TemplateChoice::CudaAttention(CudaAttentionTile { rows: height, uses_wgmma: true });
+    let target = GpuTarget { choice: Some(choice), ..GpuTarget::cuda_device((9, 0), 132) };
     let report = crate::plan(&results.iter().collect::<Vec<_>>()).expect("a plan");
-    let is_by_groups = |work: &&Work| {
+    let is_by_groups = |work: &&Workload| {
         let attention = work.kernel().filter(|kernel| kernel.attention.is_some());
         attention.is_some_and(|kernel| cuda::choices(kernel, &target).contains(&choice))
     };
-    let works: Vec<&Work> = report.kernels.iter().map(|kernel| kernel.work()).filter(is_by_groups).collect();
+    let works: Vec<&Workload> =
+        report.kernels.iter().map(|kernel| kernel.work()).filter(is_by_groups).collect();
     for work in &works {
         let compiled = compiler::compiles_on(work, &target, "90a");
         compiled.unwrap_or_else(|error| panic!("{title}, {height}: {error}"));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::device;
 use crate::base::set_benchmark;
 use crate::kernel::Kernel;
-use crate::render::{Choice, Target, cuda};
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::choices::{Ways, agree_and_the_fastest_runs, own_folder};
 
-fn opened(choice: Option<Choice>) -> Arc<dyn Backend> {
+fn opened(choice: Option<TemplateChoice>) -> Arc<dyn Backend> {
     let mut backend = device().expect("it was there");
-    backend.target = Target { choice, ..backend.target.clone() };
+    backend.target = GpuTarget { choice, ..backend.target.clone() };
     set_benchmark(false);
     Arc::new(backend)
 }

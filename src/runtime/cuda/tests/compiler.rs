@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::{is_required, numbers, tiles as tiles_of};
 use crate::base::{DType, Device, Precision, Shape};
-use crate::kernel::{Kernel, Sort, Work};
-use crate::render::cuda::tiles::{self, Tile};
-use crate::render::{Choice, Target, cuda};
+use crate::kernel::{Kernel, Sort, Workload};
+use crate::render::cuda::tiles::{self, CudaProductTile};
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cuda::nvrtc;
 use crate::tensor::Tensor;
@@ -38,17 +38,17 @@ fn machine_code(source: &str, arch: &str) -> Result<(), String> {
 }
 
 /// Compiles every pass of some work for every generation.
-pub fn compiles(work: &Work) -> Result<(), String> {
-    compiles_for(work, &Target::cuda())
+pub fn compiles(work: &Workload) -> Result<(), String> {
+    compiles_for(work, &GpuTarget::cuda())
 }
 
 /// The same in the text for a target.
-pub fn compiles_for(work: &Work, target: &Target) -> Result<(), String> {
+pub fn compiles_for(work: &Workload, target: &GpuTarget) -> Result<(), String> {
     GENERATIONS.iter().try_for_each(|arch| compiles_on(work, target, arch))
 }
 
 /// The same for one generation.
-pub fn compiles_on(work: &Work, target: &Target, arch: &str) -> Result<(), String> {
+pub fn compiles_on(work: &Workload, target: &GpuTarget, arch: &str) -> Result<(), String> {
     let shader = cuda::render_work(work, target).map_err(|reason| reason.to_string())?;
     let mut passes = shader.iter().flat_map(|shader| &shader.passes);
     passes.try_for_each(|pass| machine_code(&pass.source, arch))
@@ -58,7 +58,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     if !is_there() {
         return Ok(());
     }
-    compiles(&Work::Kernel(case.kernel.clone())).map_err(TestCaseError::fail)
+    compiles(&Workload::Kernel(case.kernel.clone())).map_err(TestCaseError::fail)
 }
 
 proptest! {
@@ -106,10 +106,10 @@ fn blocks_have_the_registers_they_need() {
     ];
     for numbers in [of_batches.to_vec(), guarded.to_vec()] {
         let kernel = Case::contraction(numbers).kernel;
-        let suits = kernel.contraction.as_ref().map(|c| tiles::suitable(&kernel, c, &Target::cuda()));
+        let suits = kernel.contraction.as_ref().map(|c| tiles::suitable(&kernel, c, &GpuTarget::cuda()));
         let tile = suits.iter().flatten().next().map(|it| it.tile);
         assert_eq!(tile.map(|tile| tile.threads()), Some(128), "{tile:?}");
-        let shader = cuda::render(&kernel, &Target::cuda()).expect("CUDA C");
+        let shader = cuda::render(&kernel, &GpuTarget::cuda()).expect("CUDA C");
         for arch in GENERATIONS {
             let unit = cuda::translation_unit(&shader.passes[0].source);
             let cubin = nvrtc::cubin_with(&unit, arch, &[nvrtc::TELL_SPILLS]).expect("machine code");
@@ -139,7 +139,7 @@ fn sorts_compile() {
     for (number, dtype) in DType::ALL.into_iter().enumerate() {
         let (shape, descending) = (Shape::from([3, 100, 2]), number % 2 == 0);
         let sort = Sort { shape, dtype, axis: 1, descending, count: 100 - number };
-        compiles(&Work::Sort(sort)).expect("machine code");
+        compiles(&Workload::Sort(sort)).expect("machine code");
     }
 }
 
@@ -152,7 +152,7 @@ fn product(dtype: DType, [m, k, n]: [usize; 3]) -> Kernel {
     };
     let sum = leaf([m, k]).matmul(&leaf([k, n])) + leaf([1, n]);
     let report = sum.gelu().plan().expect("a plan");
-    let Work::Kernel(kernel) = report.kernels[0].work() else { panic!("a product is a kernel") };
+    let Workload::Kernel(kernel) = report.kernels[0].work() else { panic!("a product is a kernel") };
     kernel.clone()
 }
 
@@ -160,12 +160,16 @@ fn product(dtype: DType, [m, k, n]: [usize; 3]) -> Kernel {
 fn compiled_tiles(kernel: &Kernel, arch: &str) -> Vec<[usize; 2]> {
     let (major, minor) = arch.split_at(arch.len() - 1);
     let capability = (major.parse().expect("a number"), minor.parse().expect("a number"));
-    let target = Target::nvidia(capability, 132);
+    let target = GpuTarget::cuda_device(capability, 132);
     let choices = cuda::choices(kernel, &target);
     for &choice in &choices {
-        let target = Target { choice: Some(choice), ..target.clone() };
+        let target = GpuTarget { choice: Some(choice), ..target.clone() };
         let shader = cuda::render(kernel, &target).expect("CUDA C");
-        let own = if let Choice::CudaProduct(Tile::Wgmma { .. }) = choice { "90a" } else { arch };
+        let own = if let TemplateChoice::CudaProduct(CudaProductTile::Wgmma { .. }) = choice {
+            "90a"
+        } else {
+            arch
+        };
         for pass in &shader.passes {
             machine_code(&pass.source, own).unwrap_or_else(|message| panic!("{choice:?}: {message}"));
         }
@@ -307,7 +311,7 @@ fn a_kernel_that_spills_is_compiled_with_more_registers() {
         33063, 65029,
     ];
     let kernel = Case::contraction(of_floats.to_vec()).kernel;
-    compiles(&Work::Kernel(kernel)).expect("no spills");
+    compiles(&Workload::Kernel(kernel)).expect("no spills");
 }
 
 #[test]
@@ -315,7 +319,7 @@ fn a_softmax_reads_its_input_once_into_registers() {
     let x = Tensor::from_vec(vec![0f32; 64 * 1024], [64, 1024], Device::null());
     x.realize().expect("a leaf");
     let report = x.softmax(-1).plan().expect("a plan");
-    let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a kernel");
+    let shader = cuda::render_work(report.kernels[0].work(), &GpuTarget::cuda()).expect("a kernel");
     let source = &shader.expect("CUDA C").passes[0].source;
     assert_eq!(source.matches("(in0, ").count(), 1, "{source}");
     if is_there() {
@@ -351,7 +355,7 @@ fn elementwise_kernels_move_sixteen_bytes_at_a_time() {
         };
         let (x, y) = (leaf(), leaf());
         let report = (&x * 3 + &y).plan().expect("a plan");
-        let shader = cuda::render_work(report.kernels[0].work(), &Target::cuda()).expect("a kernel");
+        let shader = cuda::render_work(report.kernels[0].work(), &GpuTarget::cuda()).expect("a kernel");
         let source = &shader.expect("CUDA C").passes[0].source;
         if !is_there() {
             return;

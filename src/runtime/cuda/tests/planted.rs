@@ -6,11 +6,11 @@ use std::process::Command;
 use super::{device, run_there, tiles};
 use crate::base::{DType, Scalar};
 use crate::ir::Buffer;
-use crate::kernel::{Kernel, Work};
+use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
-use crate::render::cuda::tiles::Tile;
-use crate::render::target::Nvidia;
-use crate::render::{Choice, Target, cuda};
+use crate::render::cuda::tiles::CudaProductTile;
+use crate::render::target::CudaFeatures;
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::{By, buffer, run};
 use crate::runtime::cuda::program::CudaProgram;
@@ -108,7 +108,7 @@ const BUGS_OF_FEW_ROWS: &[Bug] = &[
 enum Text {
     Warps,
     Groups,
-    Described,
+    TensorMap,
     Threads,
     Skinny,
 }
@@ -117,7 +117,7 @@ enum Text {
 const TEXTS: [(Text, &str, &[Bug]); 5] = [
     (Text::Warps, "nothing, of warps", BUGS),
     (Text::Groups, "nothing, of groups", BUGS_OF_GROUPS),
-    (Text::Described, "nothing, of descriptions", BUGS_OF_DESCRIPTIONS),
+    (Text::TensorMap, "nothing, of descriptions", BUGS_OF_DESCRIPTIONS),
     (Text::Threads, "nothing, of threads", BUGS_OF_THREADS),
     (Text::Skinny, "nothing, of few rows", BUGS_OF_FEW_ROWS),
 ];
@@ -129,20 +129,20 @@ fn leaf(dims: [usize; 3], dtype: DType, device: crate::base::Device) -> Tensor {
 }
 
 /// A target that computes a kernel by a tile that several blocks share, in a text.
-fn target_for(kernel: &Kernel, text: Text) -> Target {
-    let is_grouped = matches!(text, Text::Groups | Text::Described);
-    let target = Target::nvidia(if is_grouped { (9, 0) } else { (8, 0) }, 4);
+fn target_for(kernel: &Kernel, text: Text) -> GpuTarget {
+    let is_grouped = matches!(text, Text::Groups | Text::TensorMap);
+    let target = GpuTarget::cuda_device(if is_grouped { (9, 0) } else { (8, 0) }, 4);
     let choices = cuda::choices(kernel, &target);
-    let is_wanted = |tile: &Tile| match tile {
-        Tile::Wgmma { columns, .. } => is_grouped && *columns == 128,
-        Tile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
-        Tile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
-        Tile::Skinny { .. } => text == Text::Skinny && tile.size()[1] == 32,
+    let is_wanted = |tile: &CudaProductTile| match tile {
+        CudaProductTile::Wgmma { columns, .. } => is_grouped && *columns == 128,
+        CudaProductTile::Mma { .. } => text == Text::Warps && tile.size() == [64, 64],
+        CudaProductTile::Simt { .. } => text == Text::Threads && tile.size() == [32, 64],
+        CudaProductTile::Skinny { .. } => text == Text::Skinny && tile.size()[1] == 32,
     };
     let tile = tiles(&choices).find(is_wanted);
     assert!(tile.is_some(), "{choices:?}");
-    let nvidia = target.nvidia.map(|nvidia| Nvidia { describes: text == Text::Described, ..nvidia });
-    Target { choice: tile.map(Choice::CudaProduct), nvidia, ..target }
+    let cuda = target.cuda.map(|cuda| CudaFeatures { tensor_maps: text == Text::TensorMap, ..cuda });
+    GpuTarget { choice: tile.map(TemplateChoice::CudaProduct), cuda, ..target }
 }
 
 /// The product of random integers as the text that the environment names, with a bug
@@ -165,7 +165,7 @@ fn the_text_agrees_with_the_reference() {
         let product = leaf([2, rows, 328], dtype, name).matmul(&leaf([2, 328, 72], dtype, name));
         product.to_dtype(DType::F32).plan().expect("a plan").kernels[0].work().clone()
     });
-    let Work::Kernel(kernel) = &work else { panic!("a product is a kernel") };
+    let Workload::Kernel(kernel) = &work else { panic!("a product is a kernel") };
     let backend = device().expect("it was there");
     let rewrite = |source: &str| match bug {
         Some((title, from, to)) => {

@@ -7,8 +7,8 @@ use super::{device, tiles};
 use crate::base::{DType, Device};
 use crate::kernel::Kernel;
 use crate::plan::context::{Context, with_context};
-use crate::render::cuda::tiles::Tile;
-use crate::render::{Choice, Target, cuda};
+use crate::render::cuda::tiles::CudaProductTile;
+use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Backend;
 use crate::runtime::cuda::CudaBackend;
 use crate::tensor::Tensor;
@@ -188,17 +188,23 @@ const STORED: &[Case] = &[
 
 /// Holds products on the device against the CPU's, each by one of the tiles that are
 /// wanted and suit it, another for each; their texts must be as they should be.
-fn agree(capability: (u32, u32), cases: &[Case], wanted: fn(&Tile) -> bool, is_right: fn(&str) -> bool) {
+fn agree(
+    capability: (u32, u32),
+    cases: &[Case],
+    wanted: fn(&CudaProductTile) -> bool,
+    is_right: fn(&str) -> bool,
+) {
     let Some(plain) = device() else { return };
-    let target = Target::nvidia(capability, 4);
+    let target = GpuTarget::cuda_device(capability, 4);
     let kernels = planned(plain, cases);
     for (number, ((title, marks, product), kernels)) in cases.iter().zip(kernels).enumerate() {
-        let choices: Vec<Choice> = kernels.iter().flat_map(|kernel| cuda::choices(kernel, &target)).collect();
-        let tiles: Vec<Tile> = tiles(&choices).filter(wanted).collect();
+        let choices: Vec<TemplateChoice> =
+            kernels.iter().flat_map(|kernel| cuda::choices(kernel, &target)).collect();
+        let tiles: Vec<CudaProductTile> = tiles(&choices).filter(wanted).collect();
         assert!(!tiles.is_empty(), "{title}");
-        let choice = Some(Choice::CudaProduct(tiles[number % tiles.len()]));
+        let choice = Some(TemplateChoice::CudaProduct(tiles[number % tiles.len()]));
         let Some(mut backend) = device() else { return };
-        backend.target = Target { choice, ..target.clone() };
+        backend.target = GpuTarget { choice, ..target.clone() };
         let (name, context) = (backend.device(), Context::new());
         context.install(Arc::new(backend));
         let values = |device| product(device).to_dtype(DType::F32).to_vec::<f32>();
@@ -229,20 +235,20 @@ fn planned(backend: CudaBackend, cases: &[Case]) -> Vec<Vec<Kernel>> {
     })
 }
 
-fn is_mma(tile: &Tile) -> bool {
-    matches!(tile, Tile::Mma { .. })
+fn is_mma(tile: &CudaProductTile) -> bool {
+    matches!(tile, CudaProductTile::Mma { .. })
 }
 
-fn is_wgmma(tile: &Tile) -> bool {
-    matches!(tile, Tile::Wgmma { .. })
+fn is_wgmma(tile: &CudaProductTile) -> bool {
+    matches!(tile, CudaProductTile::Wgmma { .. })
 }
 
-fn is_skinny(tile: &Tile) -> bool {
-    matches!(tile, Tile::Skinny { .. })
+fn is_skinny(tile: &CudaProductTile) -> bool {
+    matches!(tile, CudaProductTile::Skinny { .. })
 }
 
-fn is_simt(tile: &Tile) -> bool {
-    matches!(tile, Tile::Simt { .. })
+fn is_simt(tile: &CudaProductTile) -> bool {
+    matches!(tile, CudaProductTile::Simt { .. })
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::base::{DType, Device, Error};
-use crate::render::{Target, cuda};
+use crate::render::{GpuTarget, cuda};
 use crate::runtime::cuda::tests::device;
 use crate::tensor::scatter::ScatterReduce;
 
@@ -93,7 +93,7 @@ fn many_updates_of_few_elements_are_made_by_parts() {
     for tensor in count(Device::null()) {
         let report = tensor.plan().expect("a plan");
         let kernel = report.kernels.last().expect("kernels");
-        let shader = cuda::render_work(kernel.work(), &Target::cuda()).expect("a text");
+        let shader = cuda::render_work(kernel.work(), &GpuTarget::cuda()).expect("a text");
         assert_eq!(shader.expect("no work of a user's").passes.len(), 4);
     }
     if device().is_none() {
@@ -116,10 +116,10 @@ fn a_total_of_rows_that_are_reduced_first_is_a_pass_of_its_own() {
     };
     let report = loss(Device::null()).plan().expect("a plan");
     let kernel = report.kernels.last().expect("kernels");
-    let shader = cuda::render_work(kernel.work(), &Target::cuda()).expect("a text");
+    let shader = cuda::render_work(kernel.work(), &GpuTarget::cuda()).expect("a text");
     let passes = shader.expect("no work of a user's").passes;
     assert!(passes.len() > 1, "{} passes", passes.len());
-    assert!(passes.iter().any(|pass| pass.groups >= 64), "one block for 64 rows");
+    assert!(passes.iter().any(|pass| pass.workgroups >= 64), "one block for 64 rows");
     if device().is_none() {
         return;
     }

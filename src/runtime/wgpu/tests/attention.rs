@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::{device, eager, in_registers};
 use crate::base::{DType, Device};
-use crate::kernel::lower::attention::Range;
+use crate::kernel::lower::attention::AttentionLimits;
 use crate::plan::context::{Context, with_context};
-use crate::render::{Adapter, Target};
+use crate::render::{Adapter, GpuTarget};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::attention::{
     self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 fn attending(backend: Option<WgpuBackend>) -> Option<WgpuBackend> {
     let mut backend = backend?;
     let range = backend.capabilities.attention?;
-    backend.capabilities.attention = Some(Range { least_rows: 1, columns: usize::MAX, ..range });
+    backend.capabilities.attention = Some(AttentionLimits { least_rows: 1, columns: usize::MAX, ..range });
     Some(backend)
 }
 
@@ -31,7 +31,7 @@ fn sharing(adapter: Adapter, workgroup_bytes: u32) -> Option<WgpuBackend> {
     let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
-    own.target = Target { adapter, workgroup_bytes, subgroup: 0, few_elements: 0, ..target };
+    own.target = GpuTarget { adapter, workgroup_bytes, subgroup: 0, compile_bound_elements: 0, ..target };
     own.times_choices = false;
     attending(Some(WgpuBackend::of(gpu)))
 }

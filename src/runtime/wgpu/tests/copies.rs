@@ -1,18 +1,21 @@
 //! Kernels that only copy or clear.
 
 use crate::base::DType;
-use crate::kernel::{Access, Affine, Axis, AxisId, Expr, ExprId, ExprNode, Input, Kernel, Store, Work};
+use crate::kernel::{
+    Access, Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelInput, KernelStore, LoopAxis, Workload,
+};
 use crate::runtime::wgpu::tests::device;
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus};
 
 /// Elements of an input from one on, or a number.
 fn kernel(dtype: DType, count: usize, value: Expr) -> Kernel {
-    let store = Store { dtype, value: ExprId(0), level: 0, address: Affine::axis(AxisId(0)), numel: count };
+    let store =
+        KernelStore { dtype, value: ExprId(0), level: 0, address: Affine::axis(AxisId(0)), numel: count };
     Kernel {
         name: "copy".to_string().into(),
-        axes: vec![Axis { extent: count, level: 0 }].into(),
+        axes: vec![LoopAxis { extent: count, level: 0 }].into(),
         exprs: vec![ExprNode { expr: value, dtype, level: 0 }],
-        inputs: vec![Input { dtype, numel: count }].into(),
+        inputs: vec![KernelInput { dtype, numel: count }].into(),
         stores: vec![store].into(),
         ..Kernel::default()
     }
@@ -42,7 +45,7 @@ fn what_only_copies_or_clears_needs_no_shader_and_does_what_one_would() {
         (DType::U8, 7, Expr::Const(0), (0, 0), "@compute", None),
     ];
     for (dtype, count, value, (start, at), text, first) in cases {
-        let work = Work::Kernel(kernel(dtype, count, value));
+        let work = Workload::Kernel(kernel(dtype, count, value));
         let program = backend.compile(&work).expect("a program");
         assert!(program.source().contains(text), "{}", program.source());
         let written = backend.upload(&[9; 1024]).expect("memory");
@@ -67,7 +70,7 @@ fn within_one_block_a_shader_copies() {
     let Some(backend) = device() else { return };
     let data: Vec<u8> = (0..1024u32).map(|i| (i % 251) as u8).collect();
     let block = backend.upload(&data).expect("memory");
-    let program = backend.compile(&Work::Kernel(kernel(DType::F32, 64, from(2)))).expect("a program");
+    let program = backend.compile(&Workload::Kernel(kernel(DType::F32, 64, from(2)))).expect("a program");
     let inputs = [Binding { buffer: &block, offset: 0 }];
     let outputs = [Binding { buffer: &block, offset: 512 }];
     let status = IndexStatus::default();

@@ -6,8 +6,8 @@
 use super::products::{PRODUCTS, Product, agree, small};
 use super::{device, taken_for_a_gpu};
 use crate::base::{DType, Device};
-use crate::render::product::Tile;
-use crate::render::{Adapter, Choice, Target};
+use crate::render::product::WgslProductTile;
+use crate::render::{Adapter, GpuTarget, TemplateChoice};
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
 use crate::runtime::wgpu::gpu::Gpu;
@@ -121,7 +121,11 @@ fn multiply_add(a: MatrixA, b: MatrixB, c: MatrixC) -> MatrixC {
 
 /// A device that is taken for a GPU with matrices. `None`: there is none that
 /// knows 16-bit floats.
-fn with_stand_ins(side: u32, rewrite: fn(&str) -> String, tile: Option<Tile>) -> Option<WgpuBackend> {
+fn with_stand_ins(
+    side: u32,
+    rewrite: fn(&str) -> String,
+    tile: Option<WgslProductTile>,
+) -> Option<WgpuBackend> {
     let known = device()?;
     if !known.gpu().device.features().contains(wgpu::Features::SHADER_F16) {
         println!("skipped: {} has no 16-bit floats", known.describe());
@@ -130,11 +134,11 @@ fn with_stand_ins(side: u32, rewrite: fn(&str) -> String, tile: Option<Tile>) ->
     let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = std::sync::Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
-    own.target = Target {
+    own.target = GpuTarget {
         adapter: Adapter::Discrete,
         matrix: Some(side),
-        few_elements: 0,
-        choice: tile.map(Choice::Product),
+        compile_bound_elements: 0,
+        choice: tile.map(TemplateChoice::Product),
         ..target
     };
     own.times_choices = false;
@@ -144,16 +148,16 @@ fn with_stand_ins(side: u32, rewrite: fn(&str) -> String, tile: Option<Tile>) ->
 
 #[test]
 fn products_by_matrices_of_16_agree_with_the_cpu() {
-    let tile = Tile::Matrix { side: 16, rows: 128, columns: 128, part_rows: 64, part_columns: 32 };
+    let tile = WgslProductTile::Matrix { side: 16, rows: 128, columns: 128, part_rows: 64, part_columns: 32 };
     agree(with_stand_ins(16, stand_in::<32>, Some(tile)), &HALVES[..3], "const PART_ROWS = 64;");
 }
 
 #[test]
 fn fewer_subgroups_than_parts_take_turns() {
-    let tile = Tile::Matrix { side: 8, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
+    let tile = WgslProductTile::Matrix { side: 8, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
     agree(with_stand_ins(8, stand_in::<64>, Some(tile)), HALVES, "const PART_ROWS = 32;");
     // All of a workgroup is one subgroup.
-    let tile = Tile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
+    let tile = WgslProductTile::Matrix { side: 16, rows: 64, columns: 64, part_rows: 32, part_columns: 32 };
     agree(with_stand_ins(16, stand_in::<128>, Some(tile)), &HALVES[..2], "const PART_ROWS = 32;");
 }
 

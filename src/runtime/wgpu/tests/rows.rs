@@ -139,7 +139,7 @@ fn subgroups_of_software_drivers_hold_rows() {
 #[test]
 fn software_drivers_unroll_no_loop() {
     let Some(backend) = device() else { return };
-    if backend.gpu.target.adapter != Adapter::Cpu {
+    if backend.gpu.target.adapter != Adapter::Software {
         return;
     }
     let loops: [fn(Device) -> Tensor; 4] = [

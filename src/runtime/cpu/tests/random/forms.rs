@@ -2,7 +2,7 @@
 
 use crate::base::{DType, Precision, Shared};
 use crate::ir::{AluOp, ScatterMode};
-use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, ScatterStore, Store};
+use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, KernelStore, ScatterStore};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
 
 impl Case {
@@ -34,7 +34,7 @@ impl Case {
         case.push(Expr::loaded(slot, access, Guard::default()), dtype, depth);
         case.steps(depth);
         let Some(value) = case.any(|node| node.dtype == dtype) else { return case };
-        let store = Store { dtype, value, level: depth, address, numel };
+        let store = KernelStore { dtype, value, level: depth, address, numel };
         case.kernel.stores.push(store);
         case.overwritten = Some(slot);
         case
@@ -55,7 +55,7 @@ impl Case {
         for _ in 0..2 + case.choices.below(2) {
             let fits = |node: &crate::kernel::ExprNode| node.dtype == dtype && node.level == 0;
             let Some(value) = case.any(fits).filter(|&id| !case.kernel.is_copy(id)) else { return case };
-            let store = Store { dtype, value, level: 0, address: address.clone(), numel };
+            let store = KernelStore { dtype, value, level: 0, address: address.clone(), numel };
             case.kernel.stores.push(store);
         }
         case.overwritten = Some(slot);

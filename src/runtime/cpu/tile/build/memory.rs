@@ -174,7 +174,7 @@ impl Builder<'_> {
 
     /// The store of an output, and whether what it stores may lie in memory that another
     /// writes.
-    fn stored(&mut self, output: usize, store: &kernel::Store) -> (bool, Store) {
+    fn stored(&mut self, output: usize, store: &kernel::KernelStore) -> (bool, Store) {
         let class = self.tiling.class_of_level(self.kernel, store.level, true);
         let slot = self.slot_of(store.value);
         let (memory, dtype) = ((self.kernel.inputs.len() + output) as u32, store.dtype);

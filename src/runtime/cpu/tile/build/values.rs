@@ -2,7 +2,7 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
-use crate::kernel::{Bounded, Expr, ExprId};
+use crate::kernel::{BoundsCheck, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, Form, Forms, Lane, OPERANDS, Operation};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
@@ -62,7 +62,7 @@ impl Builder<'_> {
         }
     }
 
-    fn check(&mut self, bounded: &Bounded) {
+    fn check(&mut self, bounded: &BoundsCheck) {
         let index = self.slot_of(bounded.index);
         let class = self.slots[index.0 as usize].class;
         self.read(index);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{grouped, numbers, opts};
 use crate::base::{DType, Device, Scalar};
 use crate::ir::Buffer;
-use crate::kernel::Work;
+use crate::kernel::Workload;
 use crate::plan::context::{Context, with_context};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::buffer;
@@ -177,7 +177,7 @@ const ALL: [(&[Bug], usize); 3] = [(BUGS, 0), (BUGS_OF_GRADIENTS, 5), (BUGS_OF_G
 
 /// Attention of operands of a type, so many queries, keys, and as wide as these and values
 /// are, and its gradients.
-fn parts(dtype: DType, [rows, keys, depth, columns]: [usize; 4], name: Device) -> Vec<Work> {
+fn parts(dtype: DType, [rows, keys, depth, columns]: [usize; 4], name: Device) -> Vec<Workload> {
     let operands = [([2, rows, depth], 1), ([2, keys, depth], 2), ([2, keys, columns], 3)];
     let [q, k, v] = operands.map(|(shape, seed)| {
         let x = numbers(shape, seed, name);
@@ -191,13 +191,13 @@ fn parts(dtype: DType, [rows, keys, depth, columns]: [usize; 4], name: Device) -
     let mut all = crate::vjp(&[(&y, &g)], &[&q, &k, &v]);
     all.push(y);
     let report = crate::plan(&all.iter().collect::<Vec<_>>()).expect("a plan");
-    let is_part = |work: &&Work| work.kernel().is_some_and(|kernel| kernel.attention.is_some());
+    let is_part = |work: &&Workload| work.kernel().is_some_and(|kernel| kernel.attention.is_some());
     report.kernels.iter().map(|kernel| kernel.work()).filter(is_part).cloned().collect()
 }
 
 /// What a part gives on the device, in the template's text or another.
-fn outcome(backend: &CudaBackend, work: &Work, rewrite: &dyn Fn(&str) -> String) -> Vec<Scalar> {
-    let Work::Kernel(kernel) = work else { panic!("attention is a kernel") };
+fn outcome(backend: &CudaBackend, work: &Workload, rewrite: &dyn Fn(&str) -> String) -> Vec<Scalar> {
+    let Workload::Kernel(kernel) = work else { panic!("attention is a kernel") };
     let (gpu, reports) = (backend.gpu.clone(), backend.reports.clone());
     let program = CudaProgram::with_text(gpu, reports, work.clone(), backend.target.clone(), rewrite);
     let inputs: Vec<Buffer> = (kernel.inputs.iter())

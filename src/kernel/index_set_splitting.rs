@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
+use crate::kernel::delinearize::delinearize;
 use crate::kernel::expr::{Expr, ExprId, ExprNode, Guard, Within};
-use crate::kernel::nest::{Kernel, Store};
+use crate::kernel::nest::{Kernel, KernelStore};
 use crate::kernel::ranges::{position, positions};
-use crate::kernel::undivided::undivided;
 
 /// Pieces of a kernel at most.
 const MOST: usize = 12;
@@ -23,14 +23,14 @@ const WORTH: i64 = 4;
 /// The pieces of a kernel, which together write each element once, in any
 /// order; the kernel itself where nothing is decided by cutting it or its grid
 /// has fewer than `least` points. A piece that divides positions no longer is cut again.
-pub fn pieces(kernel: &Kernel, least: usize) -> Vec<Kernel> {
+pub fn split_index_set(kernel: &Kernel, least: usize) -> Vec<Kernel> {
     let first = cut(kernel, least);
     if first.len() < 2 {
         return first;
     }
     let mut room = MOST - first.len();
     let mut again = |piece: Kernel| {
-        let Some(regular) = undivided(&piece) else { return vec![piece] };
+        let Some(regular) = delinearize(&piece) else { return vec![piece] };
         let parts = cut(&regular, least);
         match room.checked_sub(parts.len() - 1) {
             Some(left) => room = left,
@@ -213,8 +213,11 @@ fn part(kernel: &Kernel, axis: AxisId, start: i64, end: i64) -> Option<Kernel> {
         }
         numbers.push(id);
     }
-    let store =
-        |s: &Store| Store { value: numbers[s.value.index()], address: moved(&s.address), ..s.clone() };
+    let store = |s: &KernelStore| KernelStore {
+        value: numbers[s.value.index()],
+        address: moved(&s.address),
+        ..s.clone()
+    };
     piece.stores = kernel.stores.iter().map(store).collect();
     // Outputs may lie over inputs that others copy only where none is a copy.
     let copies = |kernel: &Kernel| kernel.stores.iter().filter(|s| kernel.is_copy(s.value)).count();

@@ -6,7 +6,7 @@ use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::wide;
 use crate::render::coalesce::coalesce;
 use crate::render::cuda::tiles::unwidened;
-use crate::render::product::{Extents, oriented};
+use crate::render::product::{ProductExtents, oriented};
 
 /// A matrix in memory, or a row of equal ones. Its lines are dense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,18 +18,18 @@ pub struct Matrix {
     /// Elements before the first.
     pub start: usize,
     /// Whether lines are columns, not rows.
-    pub by_columns: bool,
+    pub column_major: bool,
     /// Elements from a line to the next.
-    pub pitch: usize,
+    pub leading_dimension: usize,
     /// Elements from a matrix to the next.
-    pub apart: usize,
+    pub batch_stride: usize,
 }
 
 /// `c = a b`, for each matrix of a batch. All of `c` is written, by rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Plain {
+pub struct PlainMatmul {
     /// How large.
-    pub extents: Extents,
+    pub extents: ProductExtents,
     /// How exactly 32-bit factors are multiplied. The sum is of 32-bit floats.
     pub precision: Precision,
     /// Of m by k.
@@ -47,10 +47,10 @@ const LEAST_SIDE_OF_HALVES: usize = 8;
 /// The fewest multiplications that are.
 const LEAST_WORK: usize = 1 << 24;
 
-impl Plain {
+impl PlainMatmul {
     /// What a kernel multiplies, if it does nothing else: floats of one type, up to
     /// 32 bits, whose products are stored in that type or as 32-bit floats.
-    pub fn of(kernel: &Kernel) -> Option<Plain> {
+    pub fn of(kernel: &Kernel) -> Option<PlainMatmul> {
         let kernel = &coalesce(kernel);
         let c = &oriented(kernel, kernel.contraction.as_ref()?);
         let [store] = kernel.stores.as_slice() else { return None };
@@ -69,13 +69,13 @@ impl Plain {
             (a.matrix(kernel, axes.m, axes.k, axes.batch)?, b.matrix(kernel, axes.k, axes.n, axes.batch)?);
         let result = result.matrix(kernel, axes.m, axes.n, axes.batch)?;
         let precision = if a.dtype == DType::F32 { c.precision } else { Precision::Highest };
-        let plain = Plain { extents: axes.extents(kernel), precision, a, b, c: result };
-        (!plain.c.by_columns && plain.is_in_range()).then_some(plain)
+        let plain = PlainMatmul { extents: axes.extents(kernel), precision, a, b, c: result };
+        (!plain.c.column_major && plain.is_in_range()).then_some(plain)
     }
 
     /// Whether all sizes are what a library's 32-bit numbers hold.
     fn is_in_range(&self) -> bool {
-        let Extents { batch, m, n, k } = self.extents;
+        let ProductExtents { batch, m, n, k } = self.extents;
         [batch, m, n, k].iter().all(|&extent| extent <= i32::MAX as usize)
     }
 
@@ -83,7 +83,7 @@ impl Plain {
     /// each GPU and ours are not, but one that is over in a few microseconds is
     /// dominated by its launch, and flat matrices by memory, which ours mostly read as fast.
     pub fn is_worth_a_call(&self) -> bool {
-        let Extents { batch, m, n, k } = self.extents;
+        let ProductExtents { batch, m, n, k } = self.extents;
         let least = if self.a.dtype.size() == 2 { LEAST_SIDE_OF_HALVES } else { LEAST_SIDE };
         m.min(n).min(k) >= least && batch * m * n * k >= LEAST_WORK
     }
@@ -127,10 +127,10 @@ impl Axes {
         Some(Axes { batch, m, n, k })
     }
 
-    fn extents(&self, kernel: &Kernel) -> Extents {
+    fn extents(&self, kernel: &Kernel) -> ProductExtents {
         let extent = |axis: AxisId| kernel.axes[axis.index()].extent;
         let batch = self.batch.map_or(1, extent);
-        Extents { batch, m: extent(self.m), n: extent(self.n), k: extent(self.k) }
+        ProductExtents { batch, m: extent(self.m), n: extent(self.n), k: extent(self.k) }
     }
 }
 
@@ -158,21 +158,21 @@ impl<'k> Source<'k> {
         let is_dense = |along, across| {
             stride(along) == 1 && stride(across) >= kernel.axes[AxisId::index(along)].extent as i64
         };
-        let by_columns = match (is_dense(column, row), is_dense(row, column)) {
+        let column_major = match (is_dense(column, row), is_dense(row, column)) {
             (true, _) => false,
             (false, true) => true,
             (false, false) => return None,
         };
         let known = |axis| [Some(row), Some(column), batch].contains(&Some(axis));
         let others = self.address.terms.iter().any(|term| !known(term.0));
-        let pitch = stride(if by_columns { column } else { row });
+        let pitch = stride(if column_major { column } else { row });
         (!others).then_some(Matrix {
             slot: self.slot,
             dtype: self.dtype,
             start: usize::try_from(self.address.offset).ok()?,
-            by_columns,
-            pitch: usize::try_from(pitch).ok()?,
-            apart: usize::try_from(batch.map_or(0, stride)).ok()?,
+            column_major,
+            leading_dimension: usize::try_from(pitch).ok()?,
+            batch_stride: usize::try_from(batch.map_or(0, stride)).ok()?,
         })
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::Tensor;
     use crate::base::Device;
-    use crate::kernel::Work;
+    use crate::kernel::Workload;
 
     #[test]
     fn flat_matrices_go_to_the_library_if_their_floats_have_16_bits() {
@@ -193,8 +193,8 @@ mod tests {
                 x
             };
             let report = leaf([rows, 4096]).matmul(&leaf([4096, 4096])).plan().expect("a plan");
-            let Work::Kernel(kernel) = report.kernels[0].work() else { panic!("a kernel") };
-            Plain::of(kernel).expect("a plain product").is_worth_a_call()
+            let Workload::Kernel(kernel) = report.kernels[0].work() else { panic!("a kernel") };
+            PlainMatmul::of(kernel).expect("a plain product").is_worth_a_call()
         };
         for (rows, dtype, wanted) in
             [(8, DType::BF16, true), (7, DType::BF16, false), (63, DType::F32, false), (64, DType::F32, true)]

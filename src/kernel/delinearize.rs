@@ -7,13 +7,13 @@ use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
 use crate::kernel::index::{Divided, divide};
-use crate::kernel::nest::{Axis, Kernel, Store};
-use crate::kernel::pieces::runs_over_the_same;
+use crate::kernel::index_set_splitting::runs_over_the_same;
+use crate::kernel::nest::{Kernel, KernelStore, LoopAxis};
 use crate::kernel::ranges::position;
 
 /// The kernel with axes of its grid merged and split so that it divides no position of what it
 /// loads; `None` where it does not, or that does not help.
-pub fn undivided(kernel: &Kernel) -> Option<Kernel> {
+pub fn delinearize(kernel: &Kernel) -> Option<Kernel> {
     let divides = |kernel: &Kernel| kernel.exprs.iter().any(|node| divided(kernel, node));
     let kernel = needed(kernel);
     if !divides(&kernel) {
@@ -55,7 +55,7 @@ fn needed(kernel: &Kernel) -> Kernel {
             kept.exprs.push(ExprNode { expr, ..*node });
         }
     }
-    let store = |store: &Store| Store { value: numbers[store.value.index()], ..store.clone() };
+    let store = |store: &KernelStore| KernelStore { value: numbers[store.value.index()], ..store.clone() };
     kept.stores = kernel.stores.iter().map(store).collect();
     kept
 }
@@ -140,9 +140,9 @@ fn split_axis(kernel: &Kernel, axis: AxisId, inner: usize) -> Kernel {
         }
         Affine { offset: affine.offset, terms }
     });
-    let Axis { extent, level } = split.axes[axis.index()];
+    let LoopAxis { extent, level } = split.axes[axis.index()];
     split.axes[axis.index()].extent = extent / inner;
-    split.axes.insert(axis.index() + 1, Axis { extent: inner, level });
+    split.axes.insert(axis.index() + 1, LoopAxis { extent: inner, level });
     split
 }
 
@@ -159,7 +159,7 @@ fn renumbered(
             other => other,
         };
     }
-    let store = |store: &Store| Store { address: moved(&store.address), ..store.clone() };
+    let store = |store: &KernelStore| KernelStore { address: moved(&store.address), ..store.clone() };
     kernel.stores = kernel.stores.iter().map(store).collect();
     kernel
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::ir::Monoid;
     use crate::kernel::expr::{Dynamic, Guard};
-    use crate::kernel::nest::Input;
+    use crate::kernel::nest::KernelInput;
 
     /// The sum over `i1` of the elements at `(10 * i0 + i1) / divisor`, for 4 by 10 positions.
     fn sums(divisor: i64) -> Kernel {
@@ -218,12 +218,12 @@ mod tests {
             node(Expr::Reduce(Monoid::Sum, ExprId(3)), DType::F32, 0),
         ];
         let address = Affine::axis(AxisId(0));
-        let store = Store { dtype: DType::F32, value: ExprId(4), level: 0, address, numel: 4 };
+        let store = KernelStore { dtype: DType::F32, value: ExprId(4), level: 0, address, numel: 4 };
         Kernel {
             name: String::from("sums").into(),
-            axes: vec![Axis { extent: 4, level: 0 }, Axis { extent: 10, level: 1 }].into(),
+            axes: vec![LoopAxis { extent: 4, level: 0 }, LoopAxis { extent: 10, level: 1 }].into(),
             exprs,
-            inputs: vec![Input { numel: 40, dtype: DType::F32 }].into(),
+            inputs: vec![KernelInput { numel: 40, dtype: DType::F32 }].into(),
             stores: vec![store].into(),
             ..Kernel::default()
         }
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn reductions_keep_what_they_run_over() {
         // By ten, what is summed is the same at all positions of the sum.
-        assert_eq!(undivided(&sums(10)), None);
-        let whole = undivided(&sums(1)).expect("no division");
+        assert_eq!(delinearize(&sums(10)), None);
+        let whole = delinearize(&sums(1)).expect("no division");
         assert!(whole.exprs.iter().all(|node| !divided(&whole, node)));
     }
 }

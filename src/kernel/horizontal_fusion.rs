@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::kernel::expr::{ExprId, ExprNode};
-use crate::kernel::nest::{Kernel, Store};
+use crate::kernel::nest::{Kernel, KernelStore};
 
 /// Bytes from a store of one piece to that of another at most: a page, so that what a tile
 /// writes to both lies together in memory.
@@ -12,7 +12,7 @@ const NEAR: u64 = 4 << 10;
 /// Pieces with those put together that run over the same points and write beside each other
 /// at each: tiles of the halves of rows are then whole rows. Such a kernel stores each
 /// output of the pieces once for each of them, in the order of the outputs.
-pub fn together(pieces: Vec<Kernel>) -> Vec<Kernel> {
+pub fn fuse_horizontally(pieces: Vec<Kernel>) -> Vec<Kernel> {
     let mut joined: Vec<Kernel> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match joined.iter_mut().find(|first| beside(first, &piece)) {
@@ -26,7 +26,7 @@ pub fn together(pieces: Vec<Kernel>) -> Vec<Kernel> {
 /// Whether a piece runs over the same points as another, without reductions, and stores
 /// within a page of it at each.
 fn beside(first: &Kernel, piece: &Kernel) -> bool {
-    let near = |(a, b): (&Store, &Store)| {
+    let near = |(a, b): (&KernelStore, &KernelStore)| {
         let apart = a.address.offset.abs_diff(b.address.offset);
         a.address.terms == b.address.terms && apart.saturating_mul(a.dtype.size() as u64) <= NEAR
     };
@@ -51,6 +51,6 @@ fn append(first: &mut Kernel, piece: Kernel) {
         });
         numbers.push(id);
     }
-    let stores = piece.stores.iter().map(|s| Store { value: numbers[s.value.index()], ..s.clone() });
+    let stores = piece.stores.iter().map(|s| KernelStore { value: numbers[s.value.index()], ..s.clone() });
     first.stores.extend(stores);
 }

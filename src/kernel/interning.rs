@@ -2,28 +2,30 @@
 
 use crate::base::Pool;
 use crate::kernel::affine::Affine;
-use crate::kernel::expr::{Access, Bounded, Expr, Guard, Within};
-use crate::kernel::nest::{Attention, Axis, Contraction, Input, Kernel, ScatterStore, Store};
+use crate::kernel::expr::{Access, BoundsCheck, Expr, Guard, Within};
+use crate::kernel::nest::{
+    Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
+};
 
 /// The parts of a plan's kernels, equal ones once: kernels that differ mostly do so in
 /// a number or a position.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct KernelInterner {
     names: Pool<String>,
-    axes: Pool<Vec<Axis>>,
-    inputs: Pool<Vec<Input>>,
-    stores: Pool<Vec<Store>>,
+    axes: Pool<Vec<LoopAxis>>,
+    inputs: Pool<Vec<KernelInput>>,
+    stores: Pool<Vec<KernelStore>>,
     contractions: Pool<Contraction>,
-    attentions: Pool<Attention>,
+    attentions: Pool<FusedAttention>,
     scatters: Pool<ScatterStore>,
     indices: Pool<Affine>,
     conditions: Pool<Within>,
     accesses: Pool<Access>,
     guards: Pool<Guard>,
-    bounds: Pool<Bounded>,
+    bounds: Pool<BoundsCheck>,
 }
 
-impl Parts {
+impl KernelInterner {
     /// Makes a kernel hold known parts where they equal its own, and its others known.
     /// Lets go of memory that it does not use.
     pub fn share(&mut self, kernel: &mut Kernel) {
