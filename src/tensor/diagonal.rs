@@ -4,8 +4,8 @@ use crate::base::{Dims, Result, Shape};
 use crate::ir::{AluOp, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
-use crate::tensor::movement::moved;
 use crate::tensor::options::options;
+use crate::tensor::permute::moved;
 use crate::tensor::position::diagonal_mask;
 use crate::tensor::site::with_axis;
 

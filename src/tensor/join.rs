@@ -6,8 +6,9 @@ use crate::base::{Result, Shape};
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
 use crate::tensor::compose::Site;
-use crate::tensor::movement::{atleast, move_axis, new_axis};
+use crate::tensor::movement::{atleast, new_axis};
 use crate::tensor::pack::{side_by_side, stored};
+use crate::tensor::permute::move_axis;
 use crate::tensor::position::{along, before};
 use crate::tensor::site::{common_dtype, with_axis, with_extent, without};
 

@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::Site;
 use crate::tensor::lane::{kept, reduced};
-use crate::tensor::movement::in_order;
+use crate::tensor::permute::in_order;
 use crate::tensor::reduce::{computing, extreme, total};
 
 /// Which norm of a matrix.

@@ -5,8 +5,7 @@ use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::compose::Site;
-use crate::tensor::lane::{kept, one_lane, reduced};
-use crate::tensor::rule::picked;
+use crate::tensor::lane::{kept, reduced};
 use crate::tensor::site::with_axis;
 use crate::tensor::spec::IntoShapeSpec;
 
@@ -63,56 +62,6 @@ reductions! {
 }
 
 impl Tensor {
-    /// The position of the largest element along an axis, the first of
-    /// equals; NaN is largest. `..` gives the position among all elements.
-    #[track_caller]
-    pub fn argmax(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, false)
-    }
-
-    /// As [`Tensor::argmax`], the axis kept with extent 1.
-    #[track_caller]
-    pub fn argmax_keepdim(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, true)
-    }
-
-    /// The position of the smallest element along an axis, the first of
-    /// equals; NaN is smallest. `..` gives the position among all elements.
-    #[track_caller]
-    pub fn argmin(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, false)
-    }
-
-    /// As [`Tensor::argmin`], the axis kept with extent 1.
-    #[track_caller]
-    pub fn argmin_keepdim(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, true)
-    }
-
-    /// The largest element along an axis and its position, the first of equals.
-    #[track_caller]
-    pub fn max_with_index(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, false)
-    }
-
-    /// As [`Tensor::max_with_index`], the axis kept with extent 1.
-    #[track_caller]
-    pub fn max_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, true)
-    }
-
-    /// The smallest element along an axis and its position, the first of equals.
-    #[track_caller]
-    pub fn min_with_index(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, false)
-    }
-
-    /// As [`Tensor::min_with_index`], the axis kept with extent 1.
-    #[track_caller]
-    pub fn min_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, true)
-    }
-
     /// The smallest and the largest element over axes.
     #[track_caller]
     pub fn aminmax(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
@@ -243,7 +192,8 @@ fn extremes(site: Site, x: &Tensor, axes: &AxisList, keepdim: bool) -> (Tensor, 
     })
 }
 
-fn nonempty(site: Site, x: &Tensor, axes: &[usize]) -> Result<()> {
+/// Fails where there is no element to choose from.
+pub(crate) fn nonempty(site: Site, x: &Tensor, axes: &[usize]) -> Result<()> {
     match axes.iter().find(|&&axis| x.shape()[axis] == 0) {
         None => Ok(()),
         Some(axis) => {
@@ -257,106 +207,5 @@ fn truth(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
     if x.dtype() == DType::U8 { site.cast(&found, DType::U8) } else { found }
 }
 
-fn argument(site: Site, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: bool) -> Tensor {
-    site.build(&[x], || {
-        let all = axes == AxisList::All;
-        let (row, axis) = one_lane(site, x, &axes)?;
-        nonempty(site, &row, &[axis])?;
-        let y = site.reduce(monoid, &row, &[axis]);
-        Ok(match (keepdim, all) {
-            (false, _) => y,
-            (true, true) => site.reshape(&y, &kept(x, &(0..x.rank()).collect::<Vec<_>>())),
-            (true, false) => site.reshape(&y, &kept(x, &[axis])),
-        })
-    })
-}
-
-fn with_index(
-    site: Site,
-    x: &Tensor,
-    axis: i64,
-    value: Monoid,
-    index: Monoid,
-    keepdim: bool,
-) -> (Tensor, Tensor) {
-    site.build_pair(&[x], || {
-        let (row, axis) = site.lane(x, axis)?;
-        nonempty(site, &row, &[axis])?;
-        let shape = if keepdim { Some(kept(x, &[axis])) } else { None };
-        let index = site.reduce(index, &row, &[axis]);
-        let value = picked(site, site.reduce(value, &row, &[axis]), &row, axis, &index);
-        let finish = |y: Tensor| shape.as_ref().map_or_else(|| y.clone(), |shape| site.reshape(&y, shape));
-        Ok((finish(value), finish(index)))
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use crate::base::DType;
-    use crate::tensor::moments::VarOpts;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, tensor};
-
-    #[test]
-    fn integers_are_summed_wide() {
-        let x = tensor(&[2], DType::U8, &[200.0, 100.0]);
-        assert_eq!(x.sum(..).dtype(), DType::I64);
-        assert_close(&x.sum(..), &[], &[300.0]);
-        assert!(mistake(&x.mean(..)).contains("a floating type, found u8"));
-        assert_eq!(x.any(..).dtype(), DType::U8);
-    }
-
-    #[test]
-    fn no_axes_are_all_axes() {
-        let x = pattern(&[2, 3, 4], 0);
-        let none: [i64; 0] = [];
-        assert_eq!(x.sum(none).rank(), 0);
-        assert_eq!(x.sum_keepdim(..).shape()[..], [1, 1, 1]);
-        assert_eq!(x.sum([-1, 0]).shape()[..], [3]);
-        assert!(mistake(&x.sum([0, -3])).contains("axis 0 twice"));
-        assert!(mistake(&x.sum(3)).contains("an axis in -3..=2"));
-    }
-
-    #[test]
-    fn a_mean_of_many_half_floats_does_not_overflow() {
-        let x = tensor(&[1], DType::F16, &[2.0]).expand([70_000]);
-        assert_close(&x.mean(..), &[], &[2.0]);
-    }
-
-    #[test]
-    fn extremes_need_elements_and_spread_nan() {
-        let x = f32s(&[3], &[1.0, f64::NAN, 2.0]);
-        assert_close(&x.max(..), &[], &[f64::NAN]);
-        assert_close(&x.argmax(..), &[], &[1.0]);
-        assert!(mistake(&f32s(&[2, 0], &[]).max(1)).contains("extent 0 on axis 1"));
-        assert_eq!(f32s(&[0, 2], &[]).max(1).shape()[..], [0]);
-    }
-
-    #[test]
-    fn positions_are_of_the_first_of_equals() {
-        let x = f32s(&[2, 3], &[1.0, 5.0, 5.0, 5.0, 0.0, 0.0]);
-        assert_close(&x.argmax(..), &[], &[1.0]);
-        let (value, index) = x.min_with_index(1);
-        assert_close(&value, &[2], &[1.0, 0.0]);
-        assert_close(&index, &[2], &[0.0, 1.0]);
-        assert_eq!(x.argmax_keepdim(..).shape()[..], [1, 1]);
-    }
-
-    #[test]
-    fn a_variance_divides_by_what_the_correction_leaves() {
-        let x = f32s(&[4], &[1.0, 2.0, 3.0, 4.0]);
-        assert_close(&x.var(..), &[], &[5.0 / 3.0]);
-        let (var, mean) = x.var_mean(0, VarOpts::default().correction(0.0).keepdim(true));
-        assert_close(&var, &[1], &[1.25]);
-        assert_close(&mean, &[1], &[2.5]);
-        assert_close(&x.var_with(.., VarOpts::default().correction(9.0)), &[], &[f64::INFINITY]);
-        assert_close(&f32s(&[], &[3.0]).var_with(.., VarOpts::default().correction(0.0)), &[], &[0.0]);
-        assert!(i64s(&[2], &[1, 2]).var(..).check().is_err());
-    }
-
-    #[test]
-    fn summing_to_a_size_undoes_expansion() {
-        let x = f32s(&[2, 1], &[1.0, 2.0]).expand([3, 2, 4]);
-        assert_close(&x.sum_to_size([2, 1]), &[2, 1], &[12.0, 24.0]);
-        assert!(mistake(&x.sum_to_size([3, 1])).contains("a shape that broadcasts to [3, 2, 4]"));
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use crate::tensor::compose::Site;
 use crate::tensor::control::loop_at;
 use crate::tensor::filter::{Marks, with_data};
 use crate::tensor::lane::one_lane;
-use crate::tensor::movement::move_axis;
+use crate::tensor::permute::move_axis;
 use crate::tensor::site::without;
 use crate::tensor::sort::order;
 

@@ -2,8 +2,8 @@
 
 use kiln::base::Scalar;
 use kiln::tensor::Tensor;
-use kiln::tensor::arithmetic::NanToNumOpts;
 use kiln::tensor::compare::IsCloseOpts;
+use kiln::tensor::extreme::NanToNumOpts;
 use kiln::tensor::rounding::Rounding;
 
 use super::super::call::{Call, Outcome, unsupported};

@@ -2,8 +2,9 @@
 
 use kiln::base::Scalar;
 use kiln::tensor::Tensor;
+use kiln::tensor::affine::AddmmOpts;
 use kiln::tensor::einsum::einsum;
-use kiln::tensor::linalg::{AddmmOpts, TensordotAxes};
+use kiln::tensor::linalg::TensordotAxes;
 use kiln::tensor::matmul::multi_dot;
 use kiln::tensor::solve::SolveTriangularOpts;
 

@@ -1,0 +1,94 @@
+//! Positions of extremes along an axis.
+
+use crate::ir::Monoid;
+use crate::tensor::Tensor;
+use crate::tensor::axis::{AxisList, IntoAxes};
+use crate::tensor::compose::Site;
+use crate::tensor::lane::{kept, one_lane};
+use crate::tensor::reduce::nonempty;
+use crate::tensor::rule::picked;
+
+impl Tensor {
+    /// The position of the largest element along an axis, the first of
+    /// equals; NaN is largest. `..` gives the position among all elements.
+    #[track_caller]
+    pub fn argmax(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, false)
+    }
+
+    /// As [`Tensor::argmax`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn argmax_keepdim(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, true)
+    }
+
+    /// The position of the smallest element along an axis, the first of
+    /// equals; NaN is smallest. `..` gives the position among all elements.
+    #[track_caller]
+    pub fn argmin(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, false)
+    }
+
+    /// As [`Tensor::argmin`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn argmin_keepdim(&self, axis: impl IntoAxes) -> Tensor {
+        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, true)
+    }
+
+    /// The largest element along an axis and its position, the first of equals.
+    #[track_caller]
+    pub fn max_with_index(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, false)
+    }
+
+    /// As [`Tensor::max_with_index`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn max_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, true)
+    }
+
+    /// The smallest element along an axis and its position, the first of equals.
+    #[track_caller]
+    pub fn min_with_index(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, false)
+    }
+
+    /// As [`Tensor::min_with_index`], the axis kept with extent 1.
+    #[track_caller]
+    pub fn min_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
+        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, true)
+    }
+}
+
+fn argument(site: Site, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: bool) -> Tensor {
+    site.build(&[x], || {
+        let all = axes == AxisList::All;
+        let (row, axis) = one_lane(site, x, &axes)?;
+        nonempty(site, &row, &[axis])?;
+        let y = site.reduce(monoid, &row, &[axis]);
+        Ok(match (keepdim, all) {
+            (false, _) => y,
+            (true, true) => site.reshape(&y, &kept(x, &(0..x.rank()).collect::<Vec<_>>())),
+            (true, false) => site.reshape(&y, &kept(x, &[axis])),
+        })
+    })
+}
+
+fn with_index(
+    site: Site,
+    x: &Tensor,
+    axis: i64,
+    value: Monoid,
+    index: Monoid,
+    keepdim: bool,
+) -> (Tensor, Tensor) {
+    site.build_pair(&[x], || {
+        let (row, axis) = site.lane(x, axis)?;
+        nonempty(site, &row, &[axis])?;
+        let shape = if keepdim { Some(kept(x, &[axis])) } else { None };
+        let index = site.reduce(index, &row, &[axis]);
+        let value = picked(site, site.reduce(value, &row, &[axis]), &row, axis, &index);
+        let finish = |y: Tensor| shape.as_ref().map_or_else(|| y.clone(), |shape| site.reshape(&y, shape));
+        Ok((finish(value), finish(index)))
+    })
+}
