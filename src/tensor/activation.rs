@@ -13,29 +13,109 @@ use crate::tensor::term::{Term, float_formula, float_functions, formula, formula
 use crate::tensor::{Operand, Tensor};
 
 float_functions! {
-    /// `1 / (1 + exp(-x))`.
+    /// `1 / (1 + exp(-x))` of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).sigmoid().item::<f32>()? - 0.5).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sigmoid |x| x.sigmoid();
-    /// `x sigmoid(x)`, also called swish.
+    /// `x sigmoid(x)` of each element, also called swish (Elfwing et al. 2017).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).silu().item::<f32>()? - 0.7311).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     silu |x| &x * x.sigmoid();
-    /// `x P(X <= x)` for a standard normal `X`, by the error function.
+    /// `x P(X <= x)` for a standard normal `X`, by the error function (Hendrycks and Gimpel 2016).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).gelu().item::<f32>()? - 0.8413).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     gelu |x| (&x * 0.5) * ((&x * FRAC_1_SQRT_2).erf() + 1.0);
-    /// [`gelu`](Self::gelu) approximated by a hyperbolic tangent (Hendrycks
-    /// and Gimpel 2016).
+    /// [`gelu`](Self::gelu) approximated by a hyperbolic tangent (Hendrycks and Gimpel 2016).
+    ///
+    /// PyTorch: `nn.functional.gelu` with `approximate="tanh"`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).gelu_tanh().item::<f32>()? - 0.8412).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     gelu_tanh |x| x.gelu_tanh();
-    /// `x tanh(softplus(x))`.
+    /// `x tanh(softplus(x))` of each element (Misra 2019).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).mish().item::<f32>()? - 0.8651).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     mish |x| x.mish();
-    /// `x relu6(x + 3) / 6`.
+    /// `x relu6(x + 3) / 6` of each element (Howard et al. 2019).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).hardswish().item::<f32>()? - 0.6667).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     hardswish |x| &x * x.hardsigmoid();
-    /// `relu6(x + 3) / 6`.
+    /// `relu6(x + 3) / 6` of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).hardsigmoid().item::<f32>()? - 0.5).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     hardsigmoid |x| x.hardsigmoid();
-    /// `x / (1 + |x|)`.
+    /// `x / (1 + |x|)` of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-1.0f32, 0.0, 3.0]);
+    /// assert_eq!(x.softsign().to_vec::<f32>()?, [-0.5, 0.0, 0.75]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     softsign |x| &x / (x.abs() + 1.0);
-    /// `x - tanh(x)`.
+    /// `x - tanh(x)` of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).tanhshrink().item::<f32>()? - 0.2384).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     tanhshrink |x| &x - x.tanh();
-    /// `log(sigmoid(x))`, without underflow.
+    /// `log(sigmoid(x))` of each element, without underflow.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).logsigmoid().item::<f32>()? + 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logsigmoid |x| -(-x).softplus(20.0);
-    /// Scaled exponential linear unit, with the constants of Klambauer and
-    /// others (2017) that keep mean 0 and variance 1.
+    /// Scaled exponential linear unit (Klambauer et al. 2017).
+    ///
+    /// Its constants keep mean 0 and variance 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).selu().item::<f32>()? - 1.0507).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     selu |x| x.elu(SELU_ALPHA, 1.0) * SELU_SCALE;
 }
 
@@ -43,7 +123,15 @@ const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
 impl Tensor {
-    /// The element, but not below 0. Integers stay integers.
+    /// Each element, but not below 0. Integers stay integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(x.relu().to_vec::<f32>()?, [0.0, 0.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn relu(&self) -> Tensor {
         let site = Site::here("relu");
@@ -57,14 +145,31 @@ impl Tensor {
         })
     }
 
-    /// The element brought into `[0, 6]`. Integers stay integers.
+    /// Each element brought into `[0, 6]`. Integers stay integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-1.0f32, 3.0, 9.0]);
+    /// assert_eq!(x.relu6().to_vec::<f32>()?, [0.0, 3.0, 6.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn relu6(&self) -> Tensor {
         number_formula(Site::here("relu6"), self, |x| x.between(Scalar::Int(0), Scalar::Int(6)))
     }
 
-    /// The element brought into `[min, max]`. Integers stay integers. An error
-    /// when the bounds cross.
+    /// Each element brought into `[min, max]`. Integers stay integers.
+    ///
+    /// Invalid when the bounds cross. PyTorch's defaults: -1 and 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-3.0f32, 0.5, 3.0]);
+    /// assert_eq!(x.hardtanh(-1.0, 1.0).to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardtanh(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
         let (site, min, max) = (Site::here("hardtanh"), min.into(), max.into());
@@ -74,7 +179,15 @@ impl Tensor {
         number_formula(site, self, |x| x.between(min, max))
     }
 
-    /// The element where positive, else `slope` times it.
+    /// Each element where positive, else `slope` times it. PyTorch's default: 0.01.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2.0f32, 3.0]);
+    /// assert_eq!(x.leaky_relu(0.5).to_vec::<f32>()?, [-1.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
         float_formula(Site::here("leaky_relu"), [self.into_operand()], |[x]| {
@@ -82,11 +195,18 @@ impl Tensor {
         })
     }
 
-    /// The element where positive, else times its channel's weight.
+    /// Each element where positive, else times its channel's weight (He et al. 2015).
     ///
-    /// `weight` has one element, or one for each position of axis 1 (axis 0
-    /// of a vector); anything else is an error, as is a tensor of rank 0 with
-    /// several weights.
+    /// `weight` has one element, or one for each position of axis 1 (axis 0 of a vector); anything
+    /// else is invalid, as is a tensor of rank 0 with several weights.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[-2.0f32, -4.0]]);
+    /// assert_eq!(x.prelu(&Tensor::from([0.5f32, 0.25])).to_vec::<f32>()?, [-1.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Tensor {
         let site = Site::here("prelu");
@@ -96,15 +216,31 @@ impl Tensor {
         }))
     }
 
-    /// Exponential linear unit: the element where positive, else
-    /// `alpha (exp(x) - 1)`.
+    /// Exponential linear unit (Clevert et al. 2015).
+    ///
+    /// The element where positive, else `alpha (exp(x) - 1)`. PyTorch's default: 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(-1.0, ()).elu(1.0).item::<f32>()? + 0.6321).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn elu(&self, alpha: f64) -> Tensor {
         float_formula(Site::here("elu"), [self.into_operand()], |[x]| x.elu(alpha, 1.0))
     }
 
-    /// Continuously differentiable exponential linear unit: the element where
-    /// positive, else `alpha (exp(x / alpha) - 1)`. An error for alpha 0.
+    /// Continuously differentiable exponential linear unit (Barron 2017).
+    ///
+    /// The element where positive, else `alpha (exp(x / alpha) - 1)`. Invalid for alpha 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(-2.0, ()).celu(2.0).item::<f32>()? + 1.2642).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn celu(&self, alpha: f64) -> Tensor {
         let site = Site::here("celu");
@@ -114,8 +250,16 @@ impl Tensor {
         float_formula(site, [self.into_operand()], |[x]| x.elu(alpha, 1.0 / alpha))
     }
 
-    /// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` is above
-    /// `threshold`.
+    /// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` is above `threshold`.
+    ///
+    /// PyTorch's defaults: 1 and 20.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).softplus(1.0, 20.0).item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softplus(&self, beta: f64, threshold: f64) -> Tensor {
         float_formula(Site::here("softplus"), [self.into_operand()], |[x]| {
@@ -124,7 +268,15 @@ impl Tensor {
         })
     }
 
-    /// The element where it is outside `[-lambda, lambda]`, else 0.
+    /// Each element where it is outside `[-lambda, lambda]`, else 0. PyTorch's default: 0.5.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2.0f32, 0.25, 1.0]);
+    /// assert_eq!(x.hardshrink(0.5).to_vec::<f32>()?, [-2.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardshrink(&self, lambda: f64) -> Tensor {
         float_formula(Site::here("hardshrink"), [self.into_operand()], |[x]| {
@@ -132,8 +284,17 @@ impl Tensor {
         })
     }
 
-    /// The element moved towards 0 by `lambda`, at most as far as 0. An error
-    /// for a negative lambda.
+    /// Each element moved towards 0 by `lambda`, at most as far as 0. PyTorch's default: 0.5.
+    ///
+    /// Invalid for a negative lambda.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2.0f32, 0.25, 1.0]);
+    /// assert_eq!(x.softshrink(0.5).to_vec::<f32>()?, [-1.5, 0.0, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softshrink(&self, lambda: f64) -> Tensor {
         let site = Site::here("softshrink");
@@ -146,8 +307,15 @@ impl Tensor {
         })
     }
 
-    /// The element where it is above `threshold`, else `value`. Integers stay
-    /// integers.
+    /// Each element where it is above `threshold`, else `value`. Integers stay integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-1.0f32, 0.5, 2.0]);
+    /// assert_eq!(x.threshold(1.0, 9.0).to_vec::<f32>()?, [9.0, 9.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
         let (threshold, value) = (threshold.into(), value.into());
@@ -156,8 +324,18 @@ impl Tensor {
         })
     }
 
-    /// Gated linear unit: the first half of an axis times the sigmoid of the
-    /// second. An error when the axis is out of range or its extent is odd.
+    /// Gated linear unit (Dauphin et al. 2016).
+    ///
+    /// The first half of an axis times the sigmoid of the second: `[.., 2 n]` along -1 gives
+    /// `[.., n]`. Invalid when the axis is out of range or its extent is odd.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([6.0f32, 0.0]);
+    /// assert_eq!(x.glu(-1).to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn glu(&self, axis: i64) -> Tensor {
         finish(glu(Site::here("glu"), self, axis))

@@ -10,8 +10,15 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::pool::{Windows, WindowsAlong, least};
 use crate::tensor::spatial::{LARGEST, Sizes, batched, unbatched};
 
-/// Numbers of windows: one for all spatial axes or one for each; `None`
-/// keeps the axis's extent.
+/// Numbers of windows: one for all spatial axes or one for each; `None` keeps the axis's extent.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([1, 1, 4, 6], ());
+/// assert_eq!(x.adaptive_avg_pool2d([None, Some(2)]).dims()?, [1, 1, 4, 2]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSizes(pub SmallVec<[Option<i64>; 3]>);
 
@@ -32,11 +39,21 @@ impl From<Vec<Option<i64>>> for OutputSizes {
 }
 
 macro_rules! adaptive {
-    ($($avg:ident $max:ident $indices:ident $rank:literal $axes:literal;)*) => {$(
+    ($($avg:ident $max:ident $indices:ident $rank:literal $axes:literal $x:literal;)*) => {$(
         #[doc = concat!("Means over so many windows that `", $axes, "` get the given extents.")]
         ///
         /// Invalid when the rank or the number of sizes does not fit, or one
         /// is negative.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($avg), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let y = x.", stringify!($avg), "(3);")]
+        /// assert_eq!((y.shape()[2], y.mean(..).item::<f32>()?), (3, 1.0));
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $avg(&self, size: impl Into<OutputSizes>) -> Tensor {
             let site = Site::here(stringify!($avg));
@@ -46,6 +63,16 @@ macro_rules! adaptive {
         #[doc = concat!("Maxima over so many windows that `", $axes, "` get the given extents.")]
         ///
         /// Invalid in the same cases.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($max), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let y = x.", stringify!($max), "(3);")]
+        /// assert_eq!((y.shape()[2], y.mean(..).item::<f32>()?), (3, 1.0));
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $max(&self, size: impl Into<OutputSizes>) -> Tensor {
             let site = Site::here(stringify!($max));
@@ -54,6 +81,15 @@ macro_rules! adaptive {
 
         #[doc = concat!("[`Tensor::", stringify!($max), "`] and where each element is: its row-major")]
         #[doc = concat!("position in `", $axes, "`, as `I64`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let (y, indices) = x.", stringify!($indices), "(3);")]
+        /// assert_eq!((y.shape(), indices.dtype()), (indices.shape(), DType::I64));
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $indices(&self, size: impl Into<OutputSizes>) -> (Tensor, Tensor) {
             let site = Site::here(stringify!($max));
@@ -67,9 +103,9 @@ macro_rules! adaptive {
 
 impl Tensor {
     adaptive! {
-        adaptive_avg_pool1d adaptive_max_pool1d adaptive_max_pool1d_with_indices 1 "l";
-        adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices 2 "h, w";
-        adaptive_avg_pool3d adaptive_max_pool3d adaptive_max_pool3d_with_indices 3 "d, h, w";
+        adaptive_avg_pool1d adaptive_max_pool1d adaptive_max_pool1d_with_indices 1 "l" "[1, 2, 5]";
+        adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices 2 "h, w" "[1, 2, 5, 5]";
+        adaptive_avg_pool3d adaptive_max_pool3d adaptive_max_pool3d_with_indices 3 "d, h, w" "[1, 2, 5, 5, 5]";
     }
 }
 

@@ -9,6 +9,16 @@ use crate::tensor::options::options;
 
 options! {
     /// The factors of `beta * input + alpha * product`; both 1 unless set.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let (x, a) = (Tensor::ones([2, 2], ()), Tensor::eye(2, 2, ()));
+    /// let y = x.addmm(&a, &a, AddmmOpts::default().beta(10).alpha(2));
+    /// assert_eq!(y.to_vec::<f32>()?, [12.0, 10.0, 10.0, 12.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     AddmmOpts {
         /// Factor of the input; at 0 the input is ignored, NaN included.
         beta: Scalar = Scalar::Int(1), impl Into<Scalar> => Into::into;
@@ -18,7 +28,19 @@ options! {
 }
 
 impl Tensor {
-    /// `beta * self + alpha * (a @ b)` with matrices.
+    /// `beta * self + alpha * (a @ b)`.
+    ///
+    /// `[n, m]` with `[m, p]`, and `self` that broadcasts to `[n, p]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::ones([2], ()).addmm(&a, &a, AddmmOpts::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [8.0, 11.0, 16.0, 23.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = Site::here("addmm");
@@ -26,21 +48,57 @@ impl Tensor {
     }
 
     /// `beta * self + alpha * (matrix @ vector)`.
+    ///
+    /// `[n, m]` with `[m]`, and `self` that broadcasts to `[n]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let ones = Tensor::ones([2], ());
+    /// let y = ones.addmv(&a, &ones, AddmmOpts::default().alpha(10));
+    /// assert_eq!(y.to_vec::<f32>()?, [31.0, 71.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmv(&self, matrix: &Tensor, vector: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = Site::here("addmv");
         blend(site, self, &ranked_product(site, matrix, vector, 2, 1), opts)
     }
 
-    /// `beta * self + alpha * (a @ b)` with batches of matrices.
+    /// `beta * self + alpha * (a @ b)` with batches.
+    ///
+    /// `[b, n, m]` with `[b, m, p]` gives `[b, n, p]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let (a, b) = (Tensor::ones([2, 1, 3], ()), Tensor::ones([2, 3, 1], ()));
+    /// let y = Tensor::ones([1], ()).baddbmm(&a, &b, AddmmOpts::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn baddbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = Site::here("baddbmm");
         blend(site, self, &finish(bmm(site, a, b)), opts)
     }
 
-    /// `beta * self + alpha * sum over the batch of (a @ b)`: one contraction
-    /// over both the batch and the inner axis.
+    /// `beta * self + alpha * sum over the batch of (a @ b)`.
+    ///
+    /// `[b, n, m]` with `[b, m, p]` gives `[n, p]`. One contraction over both the batch and the
+    /// inner axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let (a, b) = (Tensor::ones([2, 1, 3], ()), Tensor::ones([2, 3, 1], ()));
+    /// assert_eq!(Tensor::ones([1], ()).addbmm(&a, &b, AddmmOpts::default()).to_vec::<f32>()?, [7.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = Site::here("addbmm");
@@ -52,22 +110,57 @@ impl Tensor {
         blend(site, self, &finish(product()), opts)
     }
 
-    /// `beta * self + alpha * outer(a, b)`; on truth values, or and and.
+    /// `beta * self + alpha * outer(a, b)`.
+    ///
+    /// `[n]` with `[m]` gives `[n, m]`; on truth values, or and and.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::affine::AddmmOpts;
+    /// let a = Tensor::from([1i64, 2]);
+    /// let y = Tensor::from([[100i64]]).addr(&a, &a, AddmmOpts::default());
+    /// assert_eq!(y.to_vec::<i64>()?, [101, 102, 102, 104]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addr(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
         let site = Site::here("addr");
         blend(site, self, &finish(outer(site, a, b)), opts)
     }
 
-    /// `self @ weight.T + bias`: `weight` is `[out, in]` or `[in]`, `bias` `[out]`.
+    /// `self @ weight.T + bias`.
+    ///
+    /// `[.., in]` with `weight` `[out, in]` (or `[in]`) and `bias` `[out]` gives `[.., out]`.
+    /// Invalid when ranks or extents do not fit. PyTorch: `nn.functional.linear`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0]]);
+    /// let weight = Tensor::from([[1.0f32, 0.0], [0.0, 1.0], [1.0, 1.0]]);
+    /// assert_eq!(x.linear(&weight, None).to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let site = Site::here("linear");
         finish(linear(site, self, weight, bias))
     }
 
-    /// `y[o] = sum over i, j of self[i] * weight[o, i, j] * other[j] + bias[o]`
-    /// along the last axes.
+    /// A bilinear map along the last axes.
+    ///
+    /// `y[o] = sum over i, j of self[i] * weight[o, i, j] * other[j] + bias[o]`: `[.., i]` and
+    /// `[.., j]` with `weight` `[o, i, j]` give `[.., o]`. Invalid when extents do not fit.
+    /// PyTorch: `nn.functional.bilinear`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::ones([5, 2], ()), Tensor::ones([5, 3], ()));
+    /// assert_eq!(x.bilinear(&y, &Tensor::ones([4, 2, 3], ()), None).dims()?, [5, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bilinear(&self, other: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let site = Site::here("bilinear");

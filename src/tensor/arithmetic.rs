@@ -13,8 +13,18 @@ use crate::tensor::term::{Term, float_formula, formula};
 use crate::tensor::{Operand, Tensor};
 
 impl Tensor {
-    /// `self + alpha * other`. An error where integers meet a floating alpha,
-    /// or numbers a truth value.
+    /// `self + alpha * other`; shapes broadcast.
+    ///
+    /// Invalid where integers meet a floating alpha, or numbers a truth value. PyTorch: `torch.add`
+    /// with `alpha`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.add_alpha(&Tensor::from([10i64, 20]), 2).to_vec::<i64>()?, [21, 42]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn add_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
         let site = Site::here("add");
@@ -24,7 +34,15 @@ impl Tensor {
         }
     }
 
-    /// `self - alpha * other`; errors as [`Tensor::add_alpha`].
+    /// `self - alpha * other`; invalid as [`Tensor::add_alpha`]. PyTorch: `torch.sub` with `alpha`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.sub_alpha(&Tensor::from([10i64, 20]), 2).to_vec::<i64>()?, [-19, -38]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn sub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
         let site = Site::here("sub");
@@ -34,7 +52,15 @@ impl Tensor {
         }
     }
 
-    /// `other - alpha * self`; errors as [`Tensor::add_alpha`].
+    /// `other - alpha * self`; invalid as [`Tensor::add_alpha`]. PyTorch: `torch.rsub`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.rsub_alpha(10, 3).to_vec::<i64>()?, [7, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rsub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
         let site = Site::here("rsub");
@@ -45,7 +71,15 @@ impl Tensor {
         }
     }
 
-    /// `self + weight * (end - self)`, computed from the nearer end.
+    /// `self + weight * (end - self)`, computed from the nearer end; shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 10.0]);
+    /// assert_eq!(x.lerp(&Tensor::from([4.0f32, 20.0]), 0.25).to_vec::<f32>()?, [1.0, 12.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Tensor {
         let operands = [self.into_operand(), end.into_operand(), weight.into_operand()];
@@ -60,7 +94,15 @@ impl Tensor {
         })
     }
 
-    /// `self + value * a * b`. An error where integers meet a floating value.
+    /// `self + value * a * b`; shapes broadcast. Invalid where integers meet a floating value.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.addcmul(&x, &x, 10.0).to_vec::<f32>()?, [11.0, 42.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
         let (site, value) = (Site::here("addcmul"), value.into());
@@ -71,8 +113,17 @@ impl Tensor {
         formula(site, operands, |[x, a, b]| x + (a * b).times(value))
     }
 
-    /// `self + value * a / b`. An error for integers, whose quotients would
-    /// need a rounding.
+    /// `self + value * a / b`; shapes broadcast.
+    ///
+    /// Invalid for integers, whose quotients would need a rounding.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.addcdiv(&x, &Tensor::from([2.0f32, 4.0]), 2.0).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
         let (site, value) = (Site::here("addcdiv"), value.into());
@@ -83,16 +134,34 @@ impl Tensor {
         formula(site, operands, |[x, a, b]| x + (a / b).times(value))
     }
 
-    /// The length of the hypotenuse, `sqrt(self^2 + other^2)`, without
-    /// overflow on the way.
+    /// The length of the hypotenuse, `sqrt(self^2 + other^2)`, without overflow on the way.
+    ///
+    /// Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3.0f32, 5.0]);
+    /// assert_eq!(x.hypot(&Tensor::from([4.0f32, 12.0])).to_vec::<f32>()?, [5.0, 13.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn hypot(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
         float_formula(Site::here("hypot"), operands, |[a, b]| hypot(&a, &b))
     }
 
-    /// 0 where the element is negative or NaN, 1 where it is positive, and
-    /// `values` where it is 0. An error unless both have one type.
+    /// 0 where the element is negative or NaN, 1 where it is positive, and `values` where it is 0.
+    ///
+    /// Shapes broadcast. Invalid unless both have one type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2.0f32, 0.0, 2.0]);
+    /// assert_eq!(x.heaviside(&Tensor::from([0.5f32])).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn heaviside(&self, values: &Tensor) -> Tensor {
         let site = Site::here("heaviside");
@@ -108,7 +177,15 @@ impl Tensor {
         })
     }
 
-    /// `log(exp(self) + exp(other))`, without overflow on the way.
+    /// `log(exp(self) + exp(other))`, without overflow on the way; shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::scalar(1000.0, ());
+    /// assert!((x.logaddexp(&x).item::<f32>()? - 1000.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -117,7 +194,15 @@ impl Tensor {
         })
     }
 
-    /// `log2(2^self + 2^other)`, without overflow on the way.
+    /// `log2(2^self + 2^other)`, without overflow on the way; shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::scalar(1000.0, ());
+    /// assert!((x.logaddexp2(&x).item::<f32>()? - 1001.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -126,7 +211,15 @@ impl Tensor {
         })
     }
 
-    /// `self * log(other)`, and 0 where `self` is 0, unless `other` is NaN.
+    /// `self * log(other)`, and 0 where `self` is 0, unless `other` is NaN. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 2.0]);
+    /// assert_eq!(x.xlogy(&Tensor::from([0.0f32, 1.0])).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
@@ -134,21 +227,49 @@ impl Tensor {
     }
 
     /// `self * log(1 + other)`, and 0 where `self` is 0, unless `other` is NaN.
+    ///
+    /// Shapes broadcast. PyTorch: `torch.special.xlog1py`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 2.0]);
+    /// assert_eq!(x.xlog1py(&Tensor::from([-1.0f32, 0.0])).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn xlog1py(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
         float_formula(Site::here("xlog1py"), operands, |[x, y]| &x * finite_factor(&x, &y, -1.0, y.log1p()))
     }
 
-    /// The greatest common divisor, never negative. An error unless both are
-    /// integers.
+    /// The greatest common divisor, never negative; shapes broadcast.
+    ///
+    /// Invalid unless both are integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([12i64, -8]);
+    /// assert_eq!(x.gcd(&Tensor::from([18i64, 12])).to_vec::<i64>()?, [6, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn gcd(&self, other: &Tensor) -> Tensor {
         integer_formula(Site::here("gcd"), self, other, |a, b| gcd(&a, &b))
     }
 
-    /// The least common multiple, never negative unless it overflows; 0 with
-    /// 0. An error unless both are integers.
+    /// The least common multiple, never negative unless it overflows; 0 with 0.
+    ///
+    /// Shapes broadcast. Invalid unless both are integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([4i64, 6]);
+    /// assert_eq!(x.lcm(&Tensor::from([6i64, 0])).to_vec::<i64>()?, [12, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn lcm(&self, other: &Tensor) -> Tensor {
         integer_formula(Site::here("lcm"), self, other, |a, b| ((&a / gcd(&a, &b)) * b).abs())

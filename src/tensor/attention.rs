@@ -12,6 +12,15 @@ use crate::tensor::softmax::row_maximum;
 
 options! {
     /// Options of [`Tensor::scaled_dot_product_attention`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::eye(2, 2, ());
+    /// let y = x.scaled_dot_product_attention(&x, &x, AttentionOpts::default().causal(true));
+    /// assert_eq!(y.i(0).to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     AttentionOpts {
         /// `Bool`: where to look; floating: added to the scores. Broadcasts to
         /// `[.., l, s]`.
@@ -26,14 +35,24 @@ options! {
 }
 
 impl Tensor {
-    /// `softmax(self @ key.T * scale + mask) @ value` for queries
-    /// `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]`: `[.., l, v]`.
-    /// A query that may look nowhere gets zeros. 16-bit floats compute in
-    /// `F32`; on CUDA devices keys' shares are rounded to the type. Where a value that no query of a block looks at is no number or
-    /// infinite, it is left open whether results are numbers.
+    /// `softmax(self @ key.T * scale + mask) @ value` (Vaswani et al. 2017).
     ///
-    /// Invalid when shapes or types do not fit, a mask meets `causal`, or
-    /// with shared heads the query's heads are no multiple of the keys'.
+    /// Queries `[.., l, e]`, keys `[.., s, e]` and values `[.., s, v]` give `[.., l, v]`. A query
+    /// that may look nowhere gets zeros. 16-bit floats compute in `F32`; on CUDA devices keys'
+    /// shares are rounded to the type. Where a value that no query of a block looks at is no number
+    /// or infinite, it is left open whether results are numbers.
+    ///
+    /// Invalid when shapes or types do not fit, a mask meets `causal`, or with shared heads the
+    /// query's heads are no multiple of the keys'.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (q, k) = (Tensor::zeros([1, 4], ()), Tensor::zeros([2, 4], ()));
+    /// let v = Tensor::from([[1.0f32], [3.0]]);
+    /// assert_eq!(q.scaled_dot_product_attention(&k, &v, Default::default()).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor, opts: AttentionOpts) -> Tensor {
         let site = Site::here("scaled_dot_product_attention");

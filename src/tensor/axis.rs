@@ -7,6 +7,16 @@ use smallvec::SmallVec;
 use crate::base::{Error, OpError, Result, Shape, Span};
 
 /// Axes as a user names them.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([2, 3, 4], ());
+/// assert_eq!(x.sum(-1).dims()?, [2, 3]);
+/// assert_eq!(x.sum([0, 1]).dims()?, [4]);
+/// assert_eq!(x.sum(..).rank(), 0);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AxisList {
     /// Every axis.

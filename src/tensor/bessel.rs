@@ -7,14 +7,28 @@ use crate::tensor::fit::{self, Fit};
 use crate::tensor::term::{Term, float_functions};
 
 float_functions! {
-    /// Modified Bessel function of the first kind, of order 0. At infinities
-    /// NaN, as in PyTorch.
+    /// Modified Bessel function of the first kind, of order 0. At infinities NaN, as in PyTorch.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).i0().item::<f32>()? - 1.2661).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     i0 |x| {
         let parts = x.bessel_parts(&fit::I0_BELOW_8, &fit::I0_ABOVE_8);
         x.choose(&parts.small, parts.near, parts.far)
     };
-    /// Modified Bessel function of the first kind, of order 1. At infinities
-    /// NaN, as in PyTorch.
+    /// Modified Bessel function of the first kind, of order 1. At infinities NaN, as in PyTorch.
+    ///
+    /// PyTorch: `torch.special.i1`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).i1().item::<f32>()? - 0.5652).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     i1 |x| {
         let parts = x.bessel_parts(&fit::I1_BELOW_8, &fit::I1_ABOVE_8);
         x.choose(&parts.small, parts.x * parts.near, parts.far.negated_where(&x.lt(0.0)))

@@ -22,22 +22,66 @@ macro_rules! bitwise {
 }
 
 bitwise! {
-    /// Bitwise and, as `&`; an error for floats.
+    /// Bitwise and, as `&`; shapes broadcast. Invalid for floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([6i64, 3]).bitwise_and(5).to_vec::<i64>()?, [4, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     bitwise_and And;
-    /// Bitwise or, as `|`; an error for floats.
+    /// Bitwise or, as `|`; shapes broadcast. Invalid for floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([6i64, 3]).bitwise_or(5).to_vec::<i64>()?, [7, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     bitwise_or Or;
-    /// Bitwise exclusive or, as `^`; an error for floats.
+    /// Bitwise exclusive or, as `^`; shapes broadcast. Invalid for floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([6i64, 3]).bitwise_xor(5).to_vec::<i64>()?, [3, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     bitwise_xor Xor;
-    /// Shifted to the left, as `<<`; 0 when the distance is negative or not
-    /// below the width. An error for floats and truth values.
+    /// Shifted to the left, as `<<`; 0 when the distance is negative or not below the width.
+    ///
+    /// Shapes broadcast. Invalid for floats and truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 3]).bitwise_left_shift(2).to_vec::<i64>()?, [4, 12]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     bitwise_left_shift Shl;
-    /// Shifted to the right keeping the sign, as `>>`; an error for floats
-    /// and truth values.
+    /// Shifted to the right keeping the sign, as `>>`; shapes broadcast.
+    ///
+    /// Invalid for floats and truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([8i64, -8]).bitwise_right_shift(2).to_vec::<i64>()?, [2, -2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     bitwise_right_shift Shr;
 }
 
 impl Tensor {
-    /// Bitwise complement, as `!`; of truth values, negation. An error for floats.
+    /// Bitwise complement, as `!`; of truth values, negation. Invalid for floats.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0i64, 5]).bitwise_not().to_vec::<i64>()?, [-1, -6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_not(&self) -> Tensor {
         let site = Site::here("bitwise_not");
@@ -45,6 +89,13 @@ impl Tensor {
     }
 
     /// Whether the sign bit is set, of zeros and NaN too: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, -0.0]).signbit().to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
         let site = Site::here("signbit");
@@ -59,15 +110,31 @@ impl Tensor {
         }
     }
 
-    /// The magnitude of this with the sign of `sign`, zeros and NaN included.
+    /// The magnitude of this with the sign of `sign`, zeros and NaN included; shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, -2.0]).copysign(-1.0).to_vec::<f32>()?, [-1.0, -2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn copysign(&self, sign: impl Operand) -> Tensor {
         let operands = [self.into_operand(), sign.into_operand()];
         float_formula(Site::here("copysign"), operands, |[x, sign]| x.abs().negated_where(&sign.sign_bit()))
     }
 
-    /// The next representable value towards `target`, in the operands' common
-    /// type; NaN if either is. An error for integers.
+    /// The next representable value towards `target`.
+    ///
+    /// In the operands' common type; NaN if either is. Shapes broadcast. Invalid for integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32]);
+    /// assert_eq!(x.nextafter(&Tensor::from([2.0f32])).to_vec::<f32>()?, [1.0 + f32::EPSILON]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nextafter(&self, target: &Tensor) -> Tensor {
         let site = Site::here("nextafter");

@@ -13,6 +13,17 @@ use crate::tensor::{Operand, Tensor};
 
 options! {
     /// How close is close; see [`Tensor::isclose_with`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::compare::IsCloseOpts;
+    /// let x = Tensor::from([1.0f32, f32::NAN]);
+    /// let opts = IsCloseOpts::default().rtol(0.2).equal_nan(true);
+    /// let y = x.isclose_with(&Tensor::from([1.1f32, f32::NAN]), opts);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     IsCloseOpts {
         /// Allowed difference relative to the other operand.
         rtol: f64 = 1e-5;
@@ -37,17 +48,59 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// Where the two are equal.
+    /// Where the two are equal: `Bool`. Shapes broadcast; invalid where they do not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).eq(2).to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     eq |a, b| a.eq(b);
-    /// Where the two differ.
+    /// Where the two differ: `Bool`. Shapes broadcast; NaN differs from itself.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).ne(2).to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ne |a, b| a.ne(b);
-    /// Where this is below the other.
+    /// Where this is below the other: `Bool`. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).lt(2).to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     lt |a, b| a.lt(b);
-    /// Where this is not above the other.
+    /// Where this is not above the other: `Bool`, false for NaN. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).le(2).to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     le |a, b| a.le(b);
-    /// Where this is above the other.
+    /// Where this is above the other: `Bool`. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).gt(2).to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     gt |a, b| a.gt(b);
-    /// Where this is not below the other.
+    /// Where this is not below the other: `Bool`, false for NaN. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).ge(2).to_vec::<bool>()?, [false, true, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ge |a, b| a.ge(b);
 }
 
@@ -66,11 +119,35 @@ macro_rules! logic {
 }
 
 logic! {
-    /// Where both differ from 0.
+    /// Where both differ from 0: `Bool`. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 0, 7]);
+    /// assert_eq!(x.logical_and(&Tensor::from([0i64, 3, 3])).to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logical_and And;
-    /// Where one or both differ from 0.
+    /// Where one or both differ from 0: `Bool`. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 0, 7]);
+    /// assert_eq!(x.logical_or(&Tensor::from([0i64, 3, 3])).to_vec::<bool>()?, [false, true, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logical_or Or;
-    /// Where exactly one differs from 0.
+    /// Where exactly one differs from 0: `Bool`. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 0, 7]);
+    /// assert_eq!(x.logical_xor(&Tensor::from([0i64, 3, 3])).to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logical_xor Xor;
 }
 
@@ -87,20 +164,64 @@ macro_rules! classes {
 }
 
 classes! {
-    /// Where the element is NaN.
+    /// Where the element is NaN: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, f32::NAN]).isnan().to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     isnan false |x| x.is_nan();
-    /// Where the element is an infinity of either sign.
+    /// Where the element is an infinity of either sign: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, f32::NEG_INFINITY]).isinf().to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     isinf false |x| x.abs().eq(f64::INFINITY);
-    /// Where the element is neither an infinity nor NaN.
+    /// Where the element is neither an infinity nor NaN: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, f32::NAN]).isfinite().to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     isfinite true |x| x.abs().lt(f64::INFINITY);
-    /// Where the element is infinity.
+    /// Where the element is infinity: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([f32::INFINITY, f32::NEG_INFINITY]).isposinf();
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     isposinf false |x| x.eq(f64::INFINITY);
-    /// Where the element is minus infinity.
+    /// Where the element is minus infinity: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([f32::INFINITY, f32::NEG_INFINITY]).isneginf();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     isneginf false |x| x.eq(f64::NEG_INFINITY);
 }
 
 impl Tensor {
-    /// Where the element is 0.
+    /// Where the element is 0: `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0i64, 7]).logical_not().to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logical_not(&self) -> Tensor {
         compare(Site::here("logical_not"), [self.into_operand(), false.into_operand()], |[x, zero]| {
@@ -108,22 +229,55 @@ impl Tensor {
         })
     }
 
-    /// Where the two differ by at most 1e-8 plus 1e-5 of the other.
+    /// Where the two differ by at most 1e-8 plus 1e-5 of the other: `Bool`. Shapes broadcast.
+    ///
+    /// Invalid for operands of two types. With `all(..)` it is `torch.allclose`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// let close = x.isclose(&Tensor::from([1.000001f32, 2.1]));
+    /// assert_eq!(close.to_vec::<bool>()?, [true, false]);
+    /// assert!(!close.all(..).item::<bool>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn isclose(&self, other: &Tensor) -> Tensor {
         is_close(Site::here("isclose"), self, other, IsCloseOpts::default())
     }
 
-    /// Where `|self - other|` is at most `atol + rtol * |other|`, or both are
-    /// the same infinity. An error for operands of two types or a negative
-    /// tolerance.
+    /// Where `|self - other|` is at most `atol + rtol * |other|`, or both are the same infinity.
+    ///
+    /// Invalid for operands of two types or a negative tolerance. PyTorch: `torch.isclose`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::compare::IsCloseOpts;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// let opts = IsCloseOpts::default().rtol(0.0).atol(0.5);
+    /// let y = x.isclose_with(&Tensor::from([1.25f32, 3.0]), opts);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn isclose_with(&self, other: &Tensor, opts: IsCloseOpts) -> Tensor {
         is_close(Site::here("isclose"), self, other, opts)
     }
 
-    /// `yes` where this holds, `no` elsewhere, in the type common to both
-    /// values; all three broadcast. An error unless this is `Bool`.
+    /// `yes` where this holds, `no` elsewhere.
+    ///
+    /// The result has the type common to both values; all three broadcast. Invalid unless this is
+    /// `Bool`. PyTorch: `torch.where`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-1.0f32, 2.0]);
+    /// assert_eq!(x.gt(0.0).select(&x, 0.0).to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn select(&self, yes: impl Operand, no: impl Operand) -> Tensor {
         let site = Site::here("select");
@@ -136,9 +290,18 @@ impl Tensor {
         }
     }
 
-    /// `value` where the mask holds, this elsewhere, in this tensor's type;
-    /// the two broadcast together. An error unless the mask is `Bool` and the
-    /// value is a number or of rank 0.
+    /// `value` where the mask holds, this elsewhere, in this tensor's type.
+    ///
+    /// The two broadcast together. Invalid unless the mask is `Bool` and the value is a number or
+    /// of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.masked_fill(&x.gt(1.0), 9.0).to_vec::<f32>()?, [1.0, 9.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
         let (site, value) = (Site::here("masked_fill"), value.into_operand());

@@ -32,12 +32,22 @@ fn deeper(site: Site) -> Checked<Deeper> {
     Deeper::within(&DEPTH, NESTED).ok_or_else(too_deep)
 }
 
-/// Runs `body` for the iterations `0..trips`, inside the graph: it maps the
-/// iteration number (rank-0 `I64`) and the carries to the next carries. The
-/// result is the last carries; with no trips, the given ones.
+/// Runs `body` for the iterations `0..trips`, inside the graph.
 ///
-/// The length is a number of one node, not a chain of nodes. Invalid when the
-/// body changes the number of the carries, or a carry's shape, type or device.
+/// It maps the iteration number (rank-0 `I64`) and the carries to the next carries. The result is
+/// the last carries; with no trips, the given ones.
+///
+/// The length is a number of one node, not a chain of nodes. Invalid when the body changes the
+/// number of the carries, or a carry's shape, type or device.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::scalar(1.0, ());
+/// let powers = kiln::fori_loop(5, &[x], |_, carries| vec![&carries[0] * 2.0]);
+/// assert_eq!(powers[0].to_vec::<f32>()?, [32.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn fori_loop(
     trips: usize,
@@ -47,12 +57,26 @@ pub fn fori_loop(
     loop_at(Site::here("fori_loop"), trips, carries, body)
 }
 
-/// Walks the leading axis of the stacked inputs `xs`: `body` maps the carries
-/// and one slice of each input to the next carries and one slice of each
+/// Walks the leading axis of the stacked inputs `xs`, inside the graph.
+///
+/// `body` maps the carries and one slice of each input to the next carries and one slice of each
 /// output. The results are the last carries and the stacked outputs.
 ///
-/// Invalid when the inputs' leading extents differ or there is none, or the
-/// body changes the number of the carries, or a carry's shape, type or device.
+/// Invalid when the inputs' leading extents differ or there is none, or the body changes the number
+/// of the carries, or a carry's shape, type or device.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let (sum, xs) = (Tensor::scalar(0.0, ()), Tensor::from([1.0f32, 2.0, 3.0]));
+/// let (last, sums) = kiln::scan(&[sum], &[xs], |carries, x| {
+///     let sum = &carries[0] + &x[0];
+///     (vec![sum.clone()], vec![sum])
+/// });
+/// assert_eq!(last[0].to_vec::<f32>()?, [6.0]);
+/// assert_eq!(sums[0].to_vec::<f32>()?, [1.0, 3.0, 6.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn scan(
     carries: &[Tensor],
@@ -63,6 +87,18 @@ pub fn scan(
 }
 
 /// [`scan`] from the last slice to the first; outputs keep their slices' places.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let (sum, xs) = (Tensor::scalar(0.0, ()), Tensor::from([1.0f32, 2.0, 3.0]));
+/// let (_, sums) = kiln::scan_reverse(&[sum], &[xs], |carries, x| {
+///     let sum = &carries[0] + &x[0];
+///     (vec![sum.clone()], vec![sum])
+/// });
+/// assert_eq!(sums[0].to_vec::<f32>()?, [6.0, 5.0, 3.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn scan_reverse(
     carries: &[Tensor],
@@ -72,11 +108,19 @@ pub fn scan_reverse(
     scan_at(Site::here("scan_reverse"), carries, xs, true, body)
 }
 
-/// A named operation whose meaning is what `body` computes from the inputs. The
-/// name and the attributes show in plans and graphs.
+/// A named operation whose meaning is what `body` computes from the inputs.
 ///
-/// Invalid if the name is one of the library's own (`"attention"`) and inputs or attributes
-/// are not what that takes.
+/// The name and the attributes show in plans and graphs. Invalid if the name is one of the
+/// library's own (`"attention"`) and inputs or attributes are not what that takes.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// let y = kiln::composite("doubled", &[], &[x], |inputs| vec![&inputs[0] * 2.0]);
+/// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn composite(
     name: &'static str,

@@ -8,6 +8,14 @@ use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 /// Padding of a convolution.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let (x, weight) = (Tensor::ones([1, 1, 5], ()), Tensor::ones([1, 1, 3], ()));
+/// assert_eq!(x.conv1d(&weight, None, ConvOpts::default().padding(Padding::Same)).dims()?, [1, 1, 5]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Padding {
@@ -27,6 +35,15 @@ impl<T: Into<Sizes>> From<T> for Padding {
 
 options! {
     /// Options of convolutions; each size is one number or one per spatial axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, weight) = (Tensor::ones([1, 1, 5], ()), Tensor::ones([1, 1, 3], ()));
+    /// let y = x.conv1d(&weight, None, ConvOpts::default().stride(2).padding(1));
+    /// assert_eq!(y.dims()?, [1, 1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ConvOpts {
         /// Distance between windows (1).
         stride: Sizes = 1.into(), impl Into<Sizes> => Into::into;
@@ -41,6 +58,15 @@ options! {
 
 options! {
     /// Options of transposed convolutions.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, weight) = (Tensor::ones([1, 1, 3], ()), Tensor::ones([1, 1, 2], ()));
+    /// let y = x.conv_transpose1d(&weight, None, ConvTransposeOpts::default().stride(2));
+    /// assert_eq!(y.dims()?, [1, 1, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ConvTransposeOpts {
         /// Distance between the places inputs go to (1).
         stride: Sizes = 1.into(), impl Into<Sizes> => Into::into;
@@ -56,12 +82,24 @@ options! {
 }
 
 macro_rules! convolutions {
-    ($($conv:ident $transpose:ident $rank:literal $axes:literal;)*) => {$(
+    ($($conv:ident $transpose:ident $rank:literal $axes:literal $x:literal $weight:literal;)*) => {$(
         #[doc = concat!("Convolution over ", $axes, ": input `[n, c, ", $axes, "]` or without `n`,")]
         #[doc = concat!("`weight` `[out, c / groups, kernel of ", $axes, "]`, `bias` `[out]`.")]
         ///
         /// Invalid when ranks, types or channels do not fit, an option is out
         /// of range, or the kernel is larger than the padded input.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($conv), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let weight = Tensor::ones(", $weight, ", ());")]
+        /// let opts = ConvOpts::default().padding(Padding::Same);
+        #[doc = concat!("let y = x.", stringify!($conv), "(&weight, None, opts);")]
+        /// assert_eq!((y.shape()[1], &y.shape()[2..]), (2, &x.shape()[2..]));
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $conv(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvOpts) -> Tensor {
             let site = Site::here(stringify!($conv));
@@ -73,6 +111,18 @@ macro_rules! convolutions {
         ///
         /// Invalid in the same cases, and when the output padding reaches
         /// both the stride and the dilation.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($transpose), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let y = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let weight = Tensor::ones(", $weight, ", ());")]
+        #[doc = concat!("let x = y.", stringify!($conv), "(&weight, None, ConvOpts::default());")]
+        #[doc = concat!("let back = x.", stringify!($transpose), "(&weight, None, Default::default());")]
+        /// assert_eq!(back.shape(), y.shape());
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $transpose(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvTransposeOpts) -> Tensor {
             let site = Site::here(stringify!($transpose));
@@ -83,9 +133,9 @@ macro_rules! convolutions {
 
 impl Tensor {
     convolutions! {
-        conv1d conv_transpose1d 1 "l";
-        conv2d conv_transpose2d 2 "h, w";
-        conv3d conv_transpose3d 3 "d, h, w";
+        conv1d conv_transpose1d 1 "l" "[1, 1, 4]" "[2, 1, 3]";
+        conv2d conv_transpose2d 2 "h, w" "[1, 1, 4, 4]" "[2, 1, 3, 3]";
+        conv3d conv_transpose3d 3 "d, h, w" "[1, 1, 4, 4, 4]" "[2, 1, 3, 3, 3]";
     }
 }
 

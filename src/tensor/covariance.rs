@@ -11,6 +11,15 @@ use crate::tensor::reduce::total;
 
 options! {
     /// How a covariance is taken.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::covariance::CovOpts;
+    /// let x = Tensor::from([1.0f32, 3.0]);
+    /// assert_eq!(x.cov(CovOpts::default().correction(0.0)).to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     CovOpts {
         /// What is taken from the number of observations in the divisor (1).
         correction: f64 = 1.0;
@@ -22,14 +31,34 @@ options! {
 }
 
 impl Tensor {
-    /// The covariance of each two rows; of a rank-1 tensor its variance.
+    /// The covariance of each two rows: `[variables, observations]` to `[variables, variables]`.
+    ///
+    /// Of a rank-1 tensor its variance. Invalid above rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+    /// assert_eq!(x.cov(Default::default()).to_vec::<f32>()?, [1.0, -1.0, -1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cov(&self, opts: CovOpts) -> Tensor {
         let site = Site::here("cov");
         site.build(&[self], || covariance(site, self, &opts))
     }
 
-    /// The correlation of each two rows; of a rank-1 tensor 1.
+    /// The correlation of each two rows: `[variables, observations]` to `[variables, variables]`.
+    ///
+    /// Of a rank-1 tensor 1. Invalid above rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0, 3.0], [6.0, 4.0, 2.0]]);
+    /// assert!((x.corrcoef().i((0, 1)).item::<f32>()? + 1.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
         let site = Site::here("corrcoef");

@@ -20,8 +20,17 @@ fn dataless(site: Site, shape: Shape, dtype: DType, device: Device) -> Tensor {
 }
 
 impl Tensor {
-    /// Every element `value`. The type is the place's, else the scalar's own:
-    /// `F32`, `I64` or `Bool`.
+    /// Every element `value`.
+    ///
+    /// The type is the place's, else the scalar's own: `F32`, `I64` or `Bool`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::full([2, 2], 7.0, ()).to_vec::<f32>()?, [7.0; 4]);
+    /// assert_eq!(Tensor::full([2], 7, ()).dtype(), DType::I64);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, place: impl Into<Place>) -> Tensor {
         let (value, place) = (value.into(), place.into());
@@ -29,6 +38,14 @@ impl Tensor {
     }
 
     /// Every element 0; `F32` unless the place names a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2, 3], ()).to_vec::<f32>()?, [0.0; 6]);
+    /// assert_eq!(Tensor::zeros([2], DType::U8).dtype(), DType::U8);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn zeros(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
@@ -36,14 +53,30 @@ impl Tensor {
     }
 
     /// Every element 1; `F32` unless the place names a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::ones([2, 3], ()).to_vec::<f32>()?, [1.0; 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
         filled(Site::here("ones"), Scalar::Int(1), shape.into(), place.dtype_or(DType::F32), place.device())
     }
 
-    /// A tensor whose elements do not matter; they happen to be 0. On meta it
-    /// stands for data that would be there: plans count it as an input.
+    /// A tensor whose elements do not matter; they happen to be 0.
+    ///
+    /// On meta it stands for data that would be there: plans count it as an input.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let plan = Tensor::empty([1024], Device::meta()).exp().plan()?;
+    /// assert_eq!(plan.kernels.len(), 1);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn empty(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
@@ -54,18 +87,42 @@ impl Tensor {
     }
 
     /// Every element 0, with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.zeros_like().to_vec::<i64>()?, [0; 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
         self.full_like(0)
     }
 
     /// Every element 1, with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.5f32, 2.5]);
+    /// assert_eq!(x.ones_like().to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         self.full_like(1)
     }
 
-    /// Every element `value`, with this tensor's shape, type and device.
+    /// Every element `value`, with this tensor's shape, type and device; the value is converted.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.full_like(7).to_vec::<i64>()?, [7, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
@@ -75,30 +132,70 @@ impl Tensor {
     }
 
     /// Every element 0, with this tensor's type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32]);
+    /// assert_eq!(x.new_zeros([2]).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_zeros(&self, shape: impl Into<Shape>) -> Tensor {
         self.new_full(shape, 0)
     }
 
     /// Every element 1, with this tensor's type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.new_ones([2]).to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_ones(&self, shape: impl Into<Shape>) -> Tensor {
         self.new_full(shape, 1)
     }
 
     /// Elements that do not matter, with this tensor's type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.new_empty([4, 2]).dims()?, [4, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_empty(&self, shape: impl Into<Shape>) -> Tensor {
         self.new_full(shape, 0)
     }
 
     /// Elements that do not matter, with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.empty_like().dims()?, [3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn empty_like(&self) -> Tensor {
         self.full_like(0)
     }
 
     /// Every element `value`, with this tensor's type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.new_full([3], 0.5).to_vec::<f32>()?, [0.5; 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_full(&self, shape: impl Into<Shape>, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
@@ -107,37 +204,79 @@ impl Tensor {
         }
     }
 
-    /// The values of a vector in row-major order.
+    /// The values of a vector in row-major order, as a tensor of this shape.
     ///
-    /// The data are copied to host memory; on a device other than the CPU, a
-    /// transfer follows. Another type in `place` converts. An error where the
-    /// number of values is not the shape's.
+    /// The data are copied to host memory; on a device other than the CPU, a transfer follows.
+    /// Another type in `place` converts.
+    ///
+    /// Invalid where the number of values is not the shape's. PyTorch: `torch.tensor`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], ());
+    /// assert_eq!(x.sum(1).to_vec::<f32>()?, [6.0, 15.0]);
+    /// assert!(Tensor::from_vec(vec![1.0f32; 5], [2, 3], ()).check().is_err());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         from_data("from_vec", Span::caller(), &data, shape.into(), place.into())
     }
 
     /// The values of a slice in row-major order; see [`Tensor::from_vec`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from_slice(&[1i64, 2, 3, 4], [2, 2], ()).sum(0).to_vec::<i64>()?, [4, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn from_slice<T: Element>(data: &[T], shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         from_data("from_slice", Span::caller(), data, shape.into(), place.into())
     }
 
     /// A tensor of rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::scalar(2.5, ());
+    /// assert_eq!((x.rank(), x.item::<f32>()?), (0, 2.5));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn scalar(value: impl Into<Scalar>, place: impl Into<Place>) -> Tensor {
         Tensor::full((), value, place)
     }
 
-    /// The values of nested arrays or vectors of one length each, such as
-    /// `[[1.0f32, 2.0], [3.0, 4.0]]`: `[2, 2]`. Another type in `place`
-    /// converts. An error for rows of different lengths.
+    /// The values of nested arrays or vectors of one length each.
+    ///
+    /// `[[1.0f32, 2.0], [3.0, 4.0]]` is `[2, 2]`. Another type in `place` converts. Invalid for
+    /// rows of different lengths. PyTorch: `torch.tensor`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::new([[1, 2], [3, 4]], DType::F32);
+    /// assert_eq!((x.dims()?, x.dtype()), ([2, 2], DType::F32));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn new(data: impl Nested, place: impl Into<Place>) -> Tensor {
         nested("new", Span::caller(), &data, place.into())
     }
 
     /// [`Tensor::new`] on the default device, with the values' own type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).dims()?, [2, 3]);
+    /// assert_eq!(Tensor::from(vec![1u8, 2]).dtype(), DType::U8);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn from(data: impl Nested) -> Tensor {
         nested("from", Span::caller(), &data, Place::default())

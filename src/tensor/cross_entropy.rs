@@ -11,6 +11,16 @@ use crate::tensor::softmax::row_maximum;
 
 options! {
     /// Options of [`Tensor::nll_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::cross_entropy::NllLossOpts;
+    /// let x = Tensor::from([[-1.0f32, -2.0], [-3.0, -4.0]]);
+    /// let opts = NllLossOpts::default().ignore_index(1).reduction(Reduction::Sum);
+    /// assert_eq!(x.nll_loss(&Tensor::from([0i64, 1]), opts).to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     NllLossOpts {
         /// A factor per class.
         weight: Option<Tensor> = None, &Tensor => some;
@@ -23,6 +33,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::cross_entropy`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::cross_entropy::CrossEntropyOpts;
+    /// let opts = CrossEntropyOpts::default().reduction(Reduction::None);
+    /// let losses = Tensor::zeros([3, 10], ()).cross_entropy(&Tensor::from([1i64, 2, 3]), opts);
+    /// assert_eq!(losses.dims()?, [3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     CrossEntropyOpts {
         /// A factor per class.
         weight: Option<Tensor> = None, &Tensor => some;
@@ -37,6 +57,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::binary_cross_entropy`] and of the same with logits.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::cross_entropy::BinaryCrossEntropyOpts;
+    /// let opts = BinaryCrossEntropyOpts::default().reduction(Reduction::Sum);
+    /// let x = Tensor::from([1.0f32, 0.0]);
+    /// assert_eq!(x.binary_cross_entropy(&x, opts).to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     BinaryCrossEntropyOpts {
         /// A factor per element.
         weight: Option<Tensor> = None, &Tensor => some;
@@ -48,30 +78,60 @@ options! {
 }
 
 impl Tensor {
-    /// The negative of the target classes' elements of `self`, which holds
-    /// logarithms of probabilities `[n, c, ..]` or `[c]`; targets are indices
-    /// of classes, `[n, ..]` or `[]`.
+    /// The negative log likelihood of target classes.
     ///
-    /// Invalid when shapes do not fit; a target that is no class is an error
-    /// of the device's, told at the next read.
+    /// `self` holds logarithms of probabilities, `[n, c, ..]` or `[c]`; targets are indices of
+    /// classes, `[n, ..]` or `[]`.
+    ///
+    /// Invalid when shapes do not fit; a target that is no class is an error of the device's,
+    /// reported at the next read.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[-1.0f32, -2.0], [-3.0, -4.0]]);
+    /// assert_eq!(x.nll_loss(&Tensor::from([0i64, 1]), Default::default()).to_vec::<f32>()?, [2.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, opts: NllLossOpts) -> Tensor {
         let site = Site::here("nll_loss");
         finish(nll_loss(site, self, target, &opts))
     }
 
-    /// The cross entropy of `softmax(self)` over the classes `[n, c, ..]` or
-    /// `[c]`, against indices of classes or probabilities of `self`'s shape.
+    /// The cross entropy of `softmax(self)` over classes.
+    ///
+    /// `self` holds logits `[n, c, ..]` or `[c]`; targets are indices of classes `[n, ..]` or
+    /// probabilities of `self`'s shape.
     ///
     /// Invalid when shapes do not fit or the smoothing is outside `0..=1`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let logits = Tensor::zeros([2, 4], ());
+    /// let y = logits.cross_entropy(&Tensor::from([0i64, 3]), Default::default());
+    /// assert!((y.item::<f32>()? - 1.3863).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, opts: CrossEntropyOpts) -> Tensor {
         let site = Site::here("cross_entropy");
         finish(cross_entropy(site, self, target, &opts))
     }
 
-    /// The cross entropy of probabilities of two classes; logarithms are
-    /// taken as at least -100.
+    /// The cross entropy of probabilities of two classes; logarithms are taken as at least -100.
+    ///
+    /// Invalid unless `self` and target have one shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let p = Tensor::from([0.5f32, 0.5]);
+    /// let y = p.binary_cross_entropy(&Tensor::from([0.0f32, 1.0]), Default::default());
+    /// assert!((y.item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
         let site = Site::here("binary_cross_entropy");
@@ -79,6 +139,15 @@ impl Tensor {
     }
 
     /// The binary cross entropy of `sigmoid(self)`, without overflow.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 0.0]);
+    /// let y = x.binary_cross_entropy_with_logits(&Tensor::from([0.0f32, 1.0]), Default::default());
+    /// assert!((y.item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
         let site = Site::here("binary_cross_entropy_with_logits");

@@ -11,6 +11,17 @@ use crate::tensor::rule::with_rule;
 
 options! {
     /// Options of [`Tensor::ctc_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::ctc::CtcLossOpts;
+    /// let opts = CtcLossOpts::default().blank(2).reduction(Reduction::None);
+    /// let (x, one) = (Tensor::zeros([4, 1, 3], ()).log_softmax(-1), Tensor::from([1i64]));
+    /// let losses = x.ctc_loss(&Tensor::from([[0i64]]), &(&one * 4), &one, opts);
+    /// assert_eq!(losses.dims()?, [1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     CtcLossOpts {
         /// The class that stands for no label (0).
         blank: i64 = 0;
@@ -22,13 +33,24 @@ options! {
 }
 
 impl Tensor {
-    /// The negative logarithm of the probability that `self`, logarithms of
-    /// probabilities `[t, n, c]`, spells the targets `[n, s]` once blanks and
-    /// repetitions are left out (Graves et al. 2006). Lengths are `[n]`. The
-    /// same without `n` is one sequence.
+    /// Connectionist temporal classification (Graves et al. 2006).
     ///
-    /// Invalid when shapes or types do not fit; lengths and labels out of
-    /// range are not noticed until the device reads past an axis.
+    /// The negative logarithm of the probability that `self`, logarithms of probabilities
+    /// `[t, n, c]`, spells the targets `[n, s]` once blanks and repetitions are left out. Lengths
+    /// are `[n]`. The same without `n` is one sequence.
+    ///
+    /// Invalid when shapes or types do not fit; lengths and labels out of range are not noticed
+    /// until the device reads past an axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([1, 1, 2], ()).log_softmax(-1);
+    /// let one = Tensor::from([1i64]);
+    /// let loss = x.ctc_loss(&Tensor::from([[1i64]]), &one, &one, Default::default());
+    /// assert!((loss.item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ctc_loss(
         &self,

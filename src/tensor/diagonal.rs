@@ -11,6 +11,15 @@ use crate::tensor::site::with_axis;
 
 options! {
     /// Which diagonal of which axes: elements `(i, i + offset)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::diagonal::DiagonalOpts;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.diagonal(DiagonalOpts::default().offset(1)).to_vec::<i64>()?, [2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     DiagonalOpts {
         /// Distance above (below, if negative) the main diagonal (0).
         offset: i64 = 0;
@@ -20,7 +29,15 @@ options! {
 }
 
 impl Tensor {
-    /// A diagonal of a matrix, or a matrix with a vector on that diagonal.
+    /// A diagonal of a matrix, or a matrix with a vector on that diagonal. Invalid for other ranks.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).diag(0).to_vec::<i64>()?, [1, 4]);
+    /// assert_eq!(Tensor::from([1i64, 4]).diag(0).to_vec::<i64>()?, [1, 0, 0, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag(&self, offset: i64) -> Tensor {
         let site = Site::here("diag");
@@ -31,7 +48,15 @@ impl Tensor {
         })
     }
 
-    /// The diagonals named, as a new last axis in place of their two axes.
+    /// The diagonals named, as a new last axis in place of their two axes: `[n, n, c]` to `[c, n]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 2, 5], ());
+    /// assert_eq!(x.diagonal(Default::default()).dims()?, [5, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal(&self, opts: DiagonalOpts) -> Tensor {
         let site = Site::here("diagonal");
@@ -41,8 +66,19 @@ impl Tensor {
         })
     }
 
-    /// Matrices with the elements of the last axis on a diagonal, zeros
-    /// elsewhere; `opts.axes` are counted in the result.
+    /// Matrices with the elements of the last axis on a diagonal, zeros elsewhere.
+    ///
+    /// `[.., n]` to `[.., n, n]`. `opts.axes` are counted in the result; PyTorch's default of them
+    /// is the last two.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::diagonal::DiagonalOpts;
+    /// let x = Tensor::ones([5, 2], ());
+    /// assert_eq!(x.diag_embed(DiagonalOpts::default().axes((-2, -1))).dims()?, [5, 2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag_embed(&self, opts: DiagonalOpts) -> Tensor {
         let site = Site::here("diag_embed");
@@ -54,7 +90,16 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `src` on a diagonal.
+    /// The tensor with `src` on a diagonal. Invalid unless `src` has the shape of that diagonal.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// let y = x.diagonal_scatter(&Tensor::from([8i64, 9]), Default::default());
+    /// assert_eq!(y.to_vec::<i64>()?, [8, 2, 3, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal_scatter(&self, src: &Tensor, opts: DiagonalOpts) -> Tensor {
         let site = Site::here("diagonal_scatter");
@@ -72,8 +117,16 @@ impl Tensor {
         })
     }
 
-    /// The lower triangles of the last two axes, up to the diagonal that
-    /// lies `offset` above the main one; zeros elsewhere.
+    /// The lower triangles of the last two axes, zeros elsewhere; the shape stays.
+    ///
+    /// Up to the diagonal that lies `offset` above the main one. Invalid below rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).tril(0).to_vec::<i64>()?, [1, 0, 3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril(&self, offset: i64) -> Tensor {
         let site = Site::here("tril");
@@ -83,8 +136,16 @@ impl Tensor {
         })
     }
 
-    /// The upper triangles of the last two axes, from the diagonal that lies
-    /// `offset` above the main one; zeros elsewhere.
+    /// The upper triangles of the last two axes, zeros elsewhere; the shape stays.
+    ///
+    /// From the diagonal that lies `offset` above the main one. Invalid below rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).triu(1).to_vec::<i64>()?, [0, 2, 0, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu(&self, offset: i64) -> Tensor {
         let site = Site::here("triu");

@@ -7,6 +7,16 @@ use crate::tensor::options::options;
 
 options! {
     /// Options of [`Tensor::pairwise_distance`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::distance::PairwiseDistanceOpts;
+    /// let (x, y) = (Tensor::from([1.0f32, 5.0]), Tensor::from([2.0f32, 3.0]));
+    /// let y = x.pairwise_distance(&y, PairwiseDistanceOpts::default().p(1.0).eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     PairwiseDistanceOpts {
         /// The norm's order (2).
         p: f64 = 2.0;
@@ -18,24 +28,51 @@ options! {
 }
 
 impl Tensor {
-    /// Distances by the `p`-norm between the rows of two (batches of)
-    /// matrices: `[.., n, d]` and `[.., m, d]` give `[.., n, m]`.
+    /// Distances by the `p`-norm between the rows of two (batches of) matrices.
     ///
-    /// Invalid when `p` is negative, a rank is below 2 or the rows' lengths differ.
+    /// `[.., n, d]` and `[.., m, d]` give `[.., n, m]`. Invalid when `p` is negative, a rank is
+    /// below 2 or the rows' lengths differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([[0.0f32, 0.0]]), Tensor::from([[3.0f32, 4.0], [0.0, 1.0]]));
+    /// assert_eq!(x.cdist(&y, 2.0).to_vec::<f32>()?, [5.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
         let site = Site::here("cdist");
         finish(cdist(site, self, other, p))
     }
 
-    /// The `p`-norm of `self - other + eps` along the last axis.
+    /// The `p`-norm of `self - other + eps` along the last axis: `[.., n]` to `[..]`.
+    ///
+    /// Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([3.0f32, 4.0]), Tensor::zeros([2], ()));
+    /// assert!((x.pairwise_distance(&y, Default::default()).item::<f32>()? - 5.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, opts: PairwiseDistanceOpts) -> Tensor {
         pairwise(Site::here("pairwise_distance"), self, other, &opts)
     }
 
-    /// The cosine of the angle between vectors along an axis; each length is
-    /// taken as at least `eps` (PyTorch's default: 1e-8).
+    /// The cosine of the angle between vectors along an axis, which disappears; shapes broadcast.
+    ///
+    /// Each length is taken as at least `eps` (PyTorch's default: 1e-8).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0f32, 1.0]), Tensor::from([1.0f32, 0.0]));
+    /// assert!((x.cosine_similarity(&y, 0, 1e-8).item::<f32>()? - 0.7071).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: i64, eps: f64) -> Tensor {
         let site = Site::here("cosine_similarity");

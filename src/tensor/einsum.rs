@@ -13,6 +13,16 @@ use crate::tensor::compose::{Checked, Site, finish};
 /// is needed nowhere else is summed first.
 ///
 /// Invalid when the text is malformed or does not fit the operands.
+///
+/// # Examples
+/// ```
+/// use kiln::einsum;
+/// use kiln::prelude::*;
+/// let (a, b) = (Tensor::ones([2, 3], ()), Tensor::ones([3, 4], ()));
+/// assert_eq!(einsum("ij,jk->ik", &[&a, &b]).dims()?, [2, 4]);
+/// assert_eq!(einsum("ij->i", &[&a]).to_vec::<f32>()?, [3.0, 3.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[&Tensor]) -> Tensor {
     let site = Site::here("einsum");

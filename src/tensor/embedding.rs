@@ -11,6 +11,16 @@ use crate::tensor::position::along;
 use crate::tensor::search::search;
 
 /// How the rows of a bag become one.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::embedding::{BagMode, EmbeddingBagOpts};
+/// let opts = EmbeddingBagOpts::default().mode(BagMode::Sum);
+/// let table = Tensor::from([[1.0f32], [10.0]]);
+/// assert_eq!(Tensor::from([[0i64, 1]]).embedding_bag(&table, opts).to_vec::<f32>()?, [11.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BagMode {
@@ -25,6 +35,17 @@ pub enum BagMode {
 
 options! {
     /// How bags are formed and combined.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::embedding::EmbeddingBagOpts;
+    /// let opts = EmbeddingBagOpts::default().offsets(&Tensor::from([0i64, 1]));
+    /// let table = Tensor::from([[1.0f32], [10.0], [20.0]]);
+    /// let y = Tensor::from([0i64, 1, 2]).embedding_bag(&table, opts);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 15.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     EmbeddingBagOpts {
         /// How the rows of a bag become one (mean).
         mode: BagMode = BagMode::Mean;
@@ -42,16 +63,37 @@ options! {
 }
 
 impl Tensor {
-    /// The rows of a rank-2 table that these integers number: shape
-    /// `[.., columns]`.
+    /// The rows of a rank-2 table that these integers number.
+    ///
+    /// `[..]` with `[rows, columns]` gives `[.., columns]`. Invalid unless this is an integer
+    /// tensor and the table has rank 2. A number outside the table is an error when it runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let table = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(Tensor::from([1i64, 0]).embedding(&table).to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn embedding(&self, table: &Tensor) -> Tensor {
         let site = Site::here("embedding");
         site.build(&[self, table], || looked_up(site, self, table))
     }
 
-    /// The rows of a rank-2 table that each bag of these integers numbers,
-    /// combined into one row per bag.
+    /// The rows of a rank-2 table that each bag of these integers numbers, as one row per bag.
+    ///
+    /// `[bags, n]` with `[rows, columns]` gives `[bags, columns]`; rank 1 needs offsets. PyTorch:
+    /// `nn.functional.embedding_bag`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let table = Tensor::from([[1.0f32], [3.0]]);
+    /// let y = Tensor::from([[0i64, 1]]).embedding_bag(&table, Default::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn embedding_bag(&self, table: &Tensor, opts: EmbeddingBagOpts) -> Tensor {
         let site = Site::here("embedding_bag");

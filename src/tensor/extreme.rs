@@ -12,6 +12,16 @@ use crate::tensor::{Operand, Tensor};
 
 options! {
     /// What [`Tensor::nan_to_num_with`] puts in place of NaN and infinities.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::extreme::NanToNumOpts;
+    /// let x = Tensor::from([f32::NAN, f32::INFINITY]);
+    /// let y = x.nan_to_num_with(NanToNumOpts::default().nan(-1.0).posinf(9.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 9.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     NanToNumOpts {
         /// In place of NaN; 0 by default.
         nan: Option<f64> = None, f64 => Some;
@@ -24,59 +34,136 @@ options! {
 
 impl Tensor {
     /// The larger of each pair; NaN if either is. Of truth values, or.
+    ///
+    /// Shapes broadcast and types promote; invalid where shapes do not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 5.0]);
+    /// assert_eq!(x.maximum(&Tensor::from([2.0f32, 3.0])).to_vec::<f32>()?, [2.0, 5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn maximum(&self, other: &Tensor) -> Tensor {
         extreme(Site::here("maximum"), AluOp::Max, AluOp::Or, self, other)
     }
 
     /// The smaller of each pair; NaN if either is. Of truth values, and.
+    ///
+    /// Shapes broadcast and types promote; invalid where shapes do not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 5.0]);
+    /// assert_eq!(x.minimum(&Tensor::from([2.0f32, 3.0])).to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn minimum(&self, other: &Tensor) -> Tensor {
         extreme(Site::here("minimum"), AluOp::Min, AluOp::And, self, other)
     }
 
-    /// The larger of each pair; NaN only if both are.
+    /// The larger of each pair; NaN only if both are. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([f32::NAN, 5.0]);
+    /// assert_eq!(x.fmax(&Tensor::from([2.0f32, 3.0])).to_vec::<f32>()?, [2.0, 5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmax(&self, other: &Tensor) -> Tensor {
         extreme_but_nan(Site::here("fmax"), AluOp::Max, AluOp::Or, self, other)
     }
 
-    /// The smaller of each pair; NaN only if both are.
+    /// The smaller of each pair; NaN only if both are. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([f32::NAN, 5.0]);
+    /// assert_eq!(x.fmin(&Tensor::from([2.0f32, 3.0])).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmin(&self, other: &Tensor) -> Tensor {
         extreme_but_nan(Site::here("fmin"), AluOp::Min, AluOp::And, self, other)
     }
 
-    /// Brought into `[min, max]`; `max` wins where the bounds cross. NaN stays
-    /// NaN, and a NaN bound gives NaN. Bounds may be tensors.
+    /// Each element brought into `[min, max]`; `max` wins where the bounds cross.
+    ///
+    /// NaN stays NaN, and a NaN bound gives NaN. Bounds may be tensors, which broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2.0f32, 0.5, 3.0]);
+    /// assert_eq!(x.clamp(-1.0, 1.0).to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Tensor {
         let operands = [self.into_operand(), min.into_operand(), max.into_operand()];
         formula(Site::here("clamp"), operands, |[x, min, max]| x.clamp(Some(&min), Some(&max)))
     }
 
-    /// Not below `min`; see [`Tensor::clamp`].
+    /// Each element, but not below `min`; see [`Tensor::clamp`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2i64, 3]);
+    /// assert_eq!(x.clamp_min(0).to_vec::<i64>()?, [0, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         let operands = [self.into_operand(), min.into_operand()];
         formula(Site::here("clamp_min"), operands, |[x, min]| x.clamp(Some(&min), None))
     }
 
-    /// Not above `max`; see [`Tensor::clamp`].
+    /// Each element, but not above `max`; see [`Tensor::clamp`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([-2i64, 3]);
+    /// assert_eq!(x.clamp_max(0).to_vec::<i64>()?, [-2, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_max(&self, max: impl Operand) -> Tensor {
         let operands = [self.into_operand(), max.into_operand()];
         formula(Site::here("clamp_max"), operands, |[x, max]| x.clamp(None, Some(&max)))
     }
 
-    /// NaN replaced by 0, infinities by the finite extremes of the type.
-    /// Integers stay as they are.
+    /// NaN replaced by 0, infinities by the finite extremes of the type. Integers stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([f32::NAN, f32::INFINITY, 2.0]);
+    /// assert_eq!(x.nan_to_num().to_vec::<f32>()?, [0.0, f32::MAX, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
         nan_to_num(Site::here("nan_to_num"), self, NanToNumOpts::default())
     }
 
-    /// NaN and infinities replaced as `opts` say.
+    /// NaN and infinities replaced as `opts` say. PyTorch: `torch.nan_to_num`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::extreme::NanToNumOpts;
+    /// let x = Tensor::from([f32::NAN, 2.0]);
+    /// assert_eq!(x.nan_to_num_with(NanToNumOpts::default().nan(7.0)).to_vec::<f32>()?, [7.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nan_to_num_with(&self, opts: NanToNumOpts) -> Tensor {
         nan_to_num(Site::here("nan_to_num"), self, opts)

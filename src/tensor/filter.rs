@@ -14,13 +14,20 @@ use crate::tensor::read::number;
 use crate::tensor::scan::scanned;
 
 impl Tensor {
-    /// The positions of the elements that are not zero (NaN is not), in
-    /// row-major order: `I64` of shape `[count, rank]`.
+    /// The positions of the elements that are not zero, in row-major order.
     ///
-    /// Computes what it depends on and waits for the count.
+    /// `I64` of shape `[count, rank]`; NaN is not zero. Computes what it depends on and waits for
+    /// the count.
     ///
     /// # Errors
     /// As [`Tensor::realize`]; there is nothing to count on the meta device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[0i64, 7], [8, 0]]).nonzero()?.to_vec::<i64>()?, [0, 1, 1, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let site = Site::here("nonzero");
@@ -34,11 +41,21 @@ impl Tensor {
         cat_along(site, &columns.iter().collect::<Vec<_>>(), 1)
     }
 
-    /// As [`Tensor::nonzero`], with a rank-1 tensor of positions for each
-    /// axis, as indexing takes them. A single element counts as a row of one.
+    /// As [`Tensor::nonzero`], with a rank-1 tensor of positions for each axis.
+    ///
+    /// Indexing takes them so. A single element counts as a row of one. PyTorch: `torch.nonzero`
+    /// with `as_tuple`.
     ///
     /// # Errors
     /// As [`Tensor::nonzero`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let at = Tensor::from([[0i64, 7], [8, 0]]).nonzero_axes()?;
+    /// assert_eq!(at[1].to_vec::<i64>()?, [1, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nonzero_axes(&self) -> Result<Vec<Tensor>> {
         let site = Site::here("nonzero_axes");
@@ -49,14 +66,21 @@ impl Tensor {
         }
     }
 
-    /// The elements where the mask is true, in row-major order: rank 1. The
-    /// two broadcast together.
+    /// The elements where the mask is true, in row-major order: rank 1. The two broadcast together.
     ///
     /// Computes the mask and waits for the count.
     ///
     /// # Errors
     /// A mask that is not `Bool`, shapes that do not broadcast, or as
     /// [`Tensor::nonzero`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.masked_select(&x.ne(2))?.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let site = Site::here("masked_select");

@@ -11,11 +11,27 @@ use crate::tensor::fit;
 use crate::tensor::term::{Term, float_functions};
 
 float_functions! {
-    /// Logarithm of the absolute value of the gamma function; infinite at 0
-    /// and the negative integers.
+    /// The logarithm of the absolute value of the gamma function.
+    ///
+    /// Infinite at 0 and the negative integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(5.0, ()).lgamma().item::<f32>()? - 3.1781).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     lgamma |x| x.lgamma();
-    /// Derivative of [`lgamma`](Self::lgamma): infinite at 0 with the sign
-    /// opposite to its own, NaN at the negative integers.
+    /// The derivative of [`lgamma`](Self::lgamma).
+    ///
+    /// Infinite at 0 with the sign opposite to its own, NaN at the negative integers.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).digamma().item::<f32>()? + 0.5772).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     digamma |x| x.digamma();
 }
 

@@ -9,6 +9,16 @@ use crate::tensor::interpolate::cubic_weights;
 use crate::tensor::options::options;
 
 /// How values between elements are found.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::grid_sample::{GridSampleOpts, SampleMode};
+/// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[0.4f32, 0.0]]]]));
+/// let y = x.grid_sample(&at, GridSampleOpts::default().mode(SampleMode::Nearest));
+/// assert_eq!(y.to_vec::<f32>()?, [3.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SampleMode {
@@ -22,6 +32,16 @@ pub enum SampleMode {
 }
 
 /// What lies outside the image.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::grid_sample::{GridSampleOpts, SamplePadding};
+/// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[5.0f32, 0.0]]]]));
+/// let opts = GridSampleOpts::default().padding_mode(SamplePadding::Border);
+/// assert_eq!(x.grid_sample(&at, opts).to_vec::<f32>()?, [3.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SamplePadding {
@@ -36,6 +56,16 @@ pub enum SamplePadding {
 
 options! {
     /// Options of [`Tensor::grid_sample`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::grid_sample::GridSampleOpts;
+    /// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::from([[[[1.0f32, 0.0]]]]));
+    /// let y = x.grid_sample(&at, GridSampleOpts::default().align_corners(true));
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     GridSampleOpts {
         /// How values between elements are found (bilinear).
         mode: SampleMode = SampleMode::Bilinear;
@@ -47,11 +77,21 @@ options! {
 }
 
 impl Tensor {
-    /// Samples `[n, c, h, w]` at positions `[n, h', w', 2]`, or `[n, c, d, h, w]`
-    /// at `[n, d', h', w', 3]`. A position lists the last axis first; -1 and 1
-    /// are the image's ends.
+    /// Samples images at positions that another tensor gives, interpolating between elements.
     ///
-    /// Invalid when shapes or types do not fit, or bicubic has three axes.
+    /// Images `[n, c, h, w]` at `[n, h', w', 2]`, or `[n, c, d, h, w]` at `[n, d', h', w', 3]`. A
+    /// position lists the last axis first; -1 and 1 are the image's ends.
+    ///
+    /// Invalid when shapes or types do not fit, or bicubic has three axes. PyTorch:
+    /// `nn.functional.grid_sample`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, at) = (Tensor::from([[[[1.0f32, 3.0]]]]), Tensor::zeros([1, 1, 1, 2], ()));
+    /// assert_eq!(x.grid_sample(&at, Default::default()).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn grid_sample(&self, grid: &Tensor, opts: GridSampleOpts) -> Tensor {
         let site = Site::here("grid_sample");

@@ -7,9 +7,17 @@ use crate::tensor::advanced::as_index;
 use crate::tensor::compose::Site;
 
 impl Tensor {
-    /// How many elements (floating) fall in each of `bins` equal parts of
-    /// `min..=max`; elements outside do not count. With `min == max` the
-    /// elements' own range.
+    /// How many elements (floating) fall in each of `bins` equal parts of `min..=max`: `[bins]`.
+    ///
+    /// Elements outside do not count. With `min == max` the elements' own range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 0.1, 0.9, 5.0]);
+    /// assert_eq!(x.histc(2, 0.0, 1.0).to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn histc(&self, bins: usize, min: f64, max: f64) -> Tensor {
         let site = Site::here("histc");
@@ -29,9 +37,17 @@ impl Tensor {
         })
     }
 
-    /// How often each of `0..length` occurs in a rank-1 integer tensor, or
-    /// the sum of the weights of its occurrences. A larger element is an
-    /// error when it runs.
+    /// How often each of `0..length` occurs in a rank-1 integer tensor.
+    ///
+    /// With weights, the sum of the weights of its occurrences. A larger element is an error when
+    /// it runs. PyTorch: `torch.bincount`, whose length follows from the elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0i64, 2, 2]).bincount(None, 3).to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bincount(&self, weights: Option<&Tensor>, length: usize) -> Tensor {
         let site = Site::here("bincount");

@@ -10,8 +10,18 @@ use crate::tensor::polyphase::{PaddedWindow, overlap_add, windows};
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 options! {
-    /// How [`Tensor::im2col`] and [`Tensor::col2im`] slide; each size is one
-    /// number or one per axis.
+    /// How [`Tensor::im2col`] and [`Tensor::col2im`] slide.
+    ///
+    /// Each size is one number or one per axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::im2col::Im2colOpts;
+    /// let x = Tensor::zeros([1, 1, 4, 4], ());
+    /// assert_eq!(x.im2col(2, Im2colOpts::default().stride(2)).dims()?, [1, 4, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     Im2colOpts {
         /// Distance between elements of a patch (1).
         dilation: Sizes = 1.into(), impl Into<Sizes> => Into::into;
@@ -23,16 +33,36 @@ options! {
 }
 
 impl Tensor {
-    /// The patches of `[n, c, h, w]` (or without `n`) as columns:
-    /// `[n, c * kernel, patches]`. PyTorch's `nn.functional.unfold`.
+    /// The patches of images as columns.
+    ///
+    /// `[n, c, h, w]` (or without `n`) gives `[n, c * kernel, patches]`. Invalid when shapes do not
+    /// fit. PyTorch: `nn.functional.unfold`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([1, 3, 4, 4], ());
+    /// assert_eq!(x.im2col([2, 2], Default::default()).dims()?, [1, 12, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn im2col(&self, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
         let site = Site::here("im2col");
         finish(im2col(site, self, &kernel.into(), &opts))
     }
 
-    /// The adjoint of [`Tensor::im2col`]: sums columns back into an image of
-    /// the given height and width. PyTorch's `nn.functional.fold`.
+    /// The adjoint of [`Tensor::im2col`]: sums columns back into an image.
+    ///
+    /// `[n, c * kernel, patches]` gives `[n, c, h, w]` of the given height and width. PyTorch:
+    /// `nn.functional.fold`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let columns = Tensor::ones([1, 4, 4], ());
+    /// assert_eq!(columns.col2im([3, 3], 2, Default::default()).sum(..).to_vec::<f32>()?, [16.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn col2im(&self, size: impl Into<Sizes>, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
         let site = Site::here("col2im");

@@ -13,6 +13,15 @@ use crate::tensor::scan::scanned;
 
 options! {
     /// How differences are taken.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::increment::DiffOpts;
+    /// let x = Tensor::from([1i64, 4, 9]);
+    /// assert_eq!(x.diff(DiffOpts::default().order(2)).to_vec::<i64>()?, [2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     DiffOpts {
         /// How many times (1).
         order: usize = 1;
@@ -26,8 +35,17 @@ options! {
 }
 
 impl Tensor {
-    /// Differences of neighbours along an axis; of truth values, whether
-    /// they differ.
+    /// Differences of neighbours along an axis.
+    ///
+    /// `[n]` to `[n - 1]`; of truth values, whether they differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 4, 9]);
+    /// assert_eq!(x.diff(Default::default()).to_vec::<i64>()?, [3, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn diff(&self, opts: DiffOpts) -> Tensor {
         let site = Site::here("diff");
@@ -48,8 +66,17 @@ impl Tensor {
         })
     }
 
-    /// The integral along an axis by the trapezoid rule. The points are
-    /// `spacing` apart if that is a number, else at the places it holds.
+    /// The integral along an axis, which disappears, by the trapezoid rule.
+    ///
+    /// The points are `spacing` apart if that is a number, else at the positions it holds.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([1.0f32, 2.0, 3.0]);
+    /// assert_eq!(y.trapezoid(1.0, 0).to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
         let site = Site::here("trapezoid");
@@ -60,8 +87,17 @@ impl Tensor {
         })
     }
 
-    /// The running integral along an axis by the trapezoid rule; one element
-    /// fewer than the tensor has. As for [`Tensor::trapezoid`].
+    /// The running integral along an axis by the trapezoid rule: `[n]` to `[n - 1]`.
+    ///
+    /// As for [`Tensor::trapezoid`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([1.0f32, 2.0, 3.0]);
+    /// assert_eq!(y.cumulative_trapezoid(1.0, 0).to_vec::<f32>()?, [1.5, 4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumulative_trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
         let site = Site::here("cumulative_trapezoid");

@@ -14,10 +14,19 @@ use crate::tensor::search::search;
 use crate::tensor::site::{with_axis, with_extent};
 
 impl Tensor {
-    /// Elements along an axis at the positions `index` holds: on axis 0 of a
-    /// matrix, `result[i][j] = self[index[i][j]][j]`. On the other axes the
-    /// index may be shorter. A position outside the axis, negative ones
-    /// included, is an error when it runs.
+    /// Elements along an axis at the positions `index` holds.
+    ///
+    /// On axis 0 of a matrix, `result[i][j] = self[index[i][j]][j]`. The result has the index's
+    /// shape; on the other axes the index may be shorter. A position outside the axis, negative
+    /// ones included, is an error when it runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.gather(1, &Tensor::from([[0i64, 0], [1, 0]])).to_vec::<i64>()?, [1, 1, 4, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &Tensor) -> Tensor {
         let site = Site::here("gather");
@@ -39,8 +48,15 @@ impl Tensor {
         })
     }
 
-    /// Whole slices along an axis, in the order of the positions that a
-    /// rank-1 (or 0) index holds.
+    /// Whole slices along an axis, in the order of the positions that a rank-1 (or 0) index holds.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4], [5, 6]]);
+    /// assert_eq!(x.index_select(0, &Tensor::from([2i64, 0])).to_vec::<i64>()?, [5, 6, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
         let site = Site::here("index_select");
@@ -57,8 +73,17 @@ impl Tensor {
         })
     }
 
-    /// Elements of the flattened tensor at the positions `index` holds,
-    /// counted from the end when negative.
+    /// Elements of the flattened tensor at the positions `index` holds, in the index's shape.
+    ///
+    /// Positions count from the end when negative.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.take(&Tensor::from([0i64, -1])).to_vec::<i64>()?, [1, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Tensor {
         let site = Site::here("take");
@@ -70,9 +95,18 @@ impl Tensor {
         })
     }
 
-    /// As [`Tensor::gather`], the tensors first broadcast together on the
-    /// other axes and negative positions counted from the end. `..` takes
-    /// from the flattened tensors.
+    /// As [`Tensor::gather`], with broadcasting and positions counted from the end.
+    ///
+    /// The tensors first broadcast together on the other axes. `..` takes from the flattened
+    /// tensors.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[30i64, 10], [20, 40]]);
+    /// assert_eq!(x.take_along_dim(&x.argsort(1, false), 1).to_vec::<i64>()?, [10, 30, 20, 40]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, axis: impl IntoAxes) -> Tensor {
         let site = Site::here("take_along_dim");
@@ -98,8 +132,18 @@ impl Tensor {
         })
     }
 
-    /// Each slice along an axis as often as the rank-1 `counts` say, which
-    /// add up to `length`.
+    /// Each slice along an axis as often as the rank-1 `counts` say, which add up to `length`.
+    ///
+    /// PyTorch: `torch.repeat_interleave` with `output_size`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([10i64, 20]);
+    /// let y = x.repeat_interleave_by(&Tensor::from([1i64, 3]), 0, 4);
+    /// assert_eq!(y.to_vec::<i64>()?, [10, 20, 20, 20]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat_interleave_by(&self, counts: &Tensor, axis: impl IntoAxes, length: usize) -> Tensor {
         let site = Site::here("repeat_interleave_by");
@@ -120,8 +164,17 @@ impl Tensor {
         })
     }
 
-    /// Integers as rows of `classes` numbers (`I64`), 1 at the integer and 0
-    /// elsewhere; all 0 for an integer outside `0..classes`.
+    /// Integers as rows of `classes` numbers (`I64`), 1 at the integer and 0 elsewhere.
+    ///
+    /// `[..]` to `[.., classes]`. All 0 for an integer outside `0..classes`. PyTorch:
+    /// `nn.functional.one_hot`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0i64, 2]).one_hot(3).to_vec::<i64>()?, [1, 0, 0, 0, 0, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn one_hot(&self, classes: usize) -> Tensor {
         let site = Site::here("one_hot");
@@ -137,7 +190,15 @@ impl Tensor {
         })
     }
 
-    /// Whether each element is among the elements of `test`.
+    /// Whether each element is among the elements of `test`: `Bool`, in this shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.isin(Tensor::from([3i64, 1])).to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn isin(&self, test: impl Operand) -> Tensor {
         let site = Site::here("isin");

@@ -13,6 +13,16 @@ use crate::tensor::options::options;
 use crate::tensor::spatial::Sizes;
 
 /// How values between elements are found.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::interpolate::{InterpolateMode, InterpolateOpts};
+/// let x = Tensor::from([[[0.0f32, 4.0]]]);
+/// let opts = InterpolateOpts::default().size(3).mode(InterpolateMode::Linear).align_corners(true);
+/// assert_eq!(x.interpolate(opts).to_vec::<f32>()?, [0.0, 2.0, 4.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InterpolateMode {
@@ -32,6 +42,15 @@ pub enum InterpolateMode {
 
 options! {
     /// Options of [`Tensor::interpolate`]: one of `size` and `scale_factor`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::interpolate::InterpolateOpts;
+    /// let x = Tensor::zeros([1, 3, 4, 4], ());
+    /// assert_eq!(x.interpolate(InterpolateOpts::default().scale_factor([2.0])).dims()?, [1, 3, 8, 8]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     InterpolateOpts {
         /// Extents of the result.
         size: Option<Sizes> = None, impl Into<Sizes> => given;
@@ -56,11 +75,20 @@ fn factors(factors: impl Into<Vec<f64>>) -> Option<Vec<f64>> {
 }
 
 impl Tensor {
-    /// `[n, c, spatial..]` with one to three spatial axes, on a grid of other
-    /// extents.
+    /// Resamples `[n, c, spatial..]` with one to three spatial axes onto a grid of other extents.
     ///
-    /// Invalid when both or neither of size and factor are given, they do not
-    /// fit the rank or leave no element, or the mode does not fit.
+    /// Invalid when both or neither of size and factor are given, they do not fit the rank or leave
+    /// no element, or the mode does not fit. PyTorch: `nn.functional.interpolate`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::interpolate::InterpolateOpts;
+    /// let x = Tensor::from([[[1.0f32, 2.0]]]);
+    /// let y = x.interpolate(InterpolateOpts::default().size(4));
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn interpolate(&self, opts: InterpolateOpts) -> Tensor {
         let site = Site::here("interpolate");

@@ -13,6 +13,15 @@ use crate::tensor::position::{along, before};
 use crate::tensor::site::{common_dtype, with_axis, with_extent, without};
 
 /// Which of the first two inputs of [`Tensor::meshgrid`] varies along axis 0.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::join::Indexing;
+/// let (x, y) = (Tensor::zeros([2], ()), Tensor::zeros([3], ()));
+/// assert_eq!(Tensor::meshgrid(&[x, y], Indexing::Xy)[0].dims()?, [3, 2]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Indexing {
     /// The first: matrix order.
@@ -23,9 +32,19 @@ pub enum Indexing {
 }
 
 impl Tensor {
-    /// The tensors one after another along an axis; they agree on all other
-    /// axes and are brought to one type. Empty rank-1 tensors are passed
+    /// The tensors one after another along an axis: `[2, 3]` and `[2, 5]` along 1 give `[2, 8]`.
+    ///
+    /// They agree on all other axes and are brought to one type. Empty rank-1 tensors are passed
     /// over, as in PyTorch.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// let y = Tensor::cat(&[&x, &Tensor::from([[5i64, 6]])], 0);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2, 3, 4, 5, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cat<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
         joined(Site::here("cat"), tensors, |site, tensors| {
@@ -38,6 +57,16 @@ impl Tensor {
     }
 
     /// The tensors, all of one shape, one after another along a new axis.
+    ///
+    /// Two of `[3]` along 0 give `[2, 3]`. Invalid for no tensors or different shapes.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1i64, 2]), Tensor::from([3i64, 4]));
+    /// assert_eq!(Tensor::stack(&[x, y], 1).to_vec::<i64>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
         joined(Site::here("stack"), tensors, |site, tensors| {
@@ -53,6 +82,14 @@ impl Tensor {
     }
 
     /// The tensors side by side: along axis 1, or 0 for rank 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64], [2]]);
+    /// assert_eq!(Tensor::hstack(&[&x, &x]).to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
         joined(Site::here("hstack"), tensors, |site, tensors| {
@@ -63,6 +100,14 @@ impl Tensor {
     }
 
     /// The tensors on top of each other: along axis 0, rank 1 as rows.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(Tensor::vstack(&[&x, &x]).dims()?, [2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
         joined(Site::here("vstack"), tensors, |site, tensors| {
@@ -71,8 +116,15 @@ impl Tensor {
         })
     }
 
-    /// The tensors one behind another: along axis 2, after
-    /// [`Tensor::atleast_3d`].
+    /// The tensors one behind another: along axis 2, after [`Tensor::atleast_3d`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(Tensor::dstack(&[&x, &x]).dims()?, [1, 2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
         joined(Site::here("dstack"), tensors, |site, tensors| {
@@ -82,6 +134,14 @@ impl Tensor {
     }
 
     /// The tensors side by side along axis 1, rank 1 and less as columns.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1i64, 2]), Tensor::from([3i64, 4]));
+    /// assert_eq!(Tensor::column_stack(&[x, y]).to_vec::<i64>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
         joined(Site::here("column_stack"), tensors, |site, tensors| {
@@ -94,8 +154,17 @@ impl Tensor {
         })
     }
 
-    /// The matrices along the diagonal of a larger one, zeros elsewhere;
-    /// rank 1 and less as one row.
+    /// The matrices along the diagonal of a larger one, zeros elsewhere.
+    ///
+    /// Rank 1 and less counts as one row; invalid above rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([[1i64]]), Tensor::from([[2i64, 3]]));
+    /// assert_eq!(Tensor::block_diag(&[x, y]).to_vec::<i64>()?, [1, 0, 0, 0, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn block_diag<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
         joined(Site::here("block_diag"), tensors, |site, tensors| {
@@ -119,9 +188,19 @@ impl Tensor {
         })
     }
 
-    /// One tensor per input, all of the shape that the inputs (rank 1 or 0)
-    /// span, each varying along its own axis. A mistake is a single invalid
-    /// tensor.
+    /// One tensor per input, each varying along its own axis of a common grid.
+    ///
+    /// All have the shape that the inputs (rank 1 or 0) span. An error is a single invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::join::Indexing;
+    /// let grid = Tensor::meshgrid(&[Tensor::from([1i64, 2]), Tensor::from([5i64, 6])], Indexing::Ij);
+    /// assert_eq!(grid[0].to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// assert_eq!(grid[1].to_vec::<i64>()?, [5, 6, 5, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: Indexing) -> Vec<Tensor> {
         let site = Site::here("meshgrid");

@@ -11,6 +11,16 @@ use crate::tensor::matmul::matmul;
 use crate::tensor::operand::Operand;
 
 /// Which axes [`Tensor::tensordot`] sums over.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::linalg::TensordotAxes;
+/// let x = Tensor::ones([2, 3, 4], ());
+/// assert_eq!(x.tensordot(&Tensor::ones([4, 3], ()), ([1, 2], [1, 0])).dims()?, [2]);
+/// assert_eq!(TensordotAxes::from(2), TensordotAxes::Count(2));
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensordotAxes {
     /// The last `n` of the first operand with the first `n` of the second.
@@ -36,48 +46,115 @@ impl From<(Vec<i64>, Vec<i64>)> for TensordotAxes {
 }
 
 impl Tensor {
-    /// Matrix product, as PyTorch's: the last two axes are matrices, the
-    /// others broadcast; a rank-1 operand is a row or column that disappears.
+    /// The matrix product: `[.., n, m]` with `[.., m, p]` gives `[.., n, p]`.
     ///
-    /// Invalid when an operand has rank 0, the types differ, or the extents
-    /// summed over differ.
+    /// The last two axes are matrices, the others broadcast; a rank-1 operand is a row or column
+    /// that disappears.
+    ///
+    /// Invalid when an operand has rank 0, the types differ, or the extents summed over differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let b = Tensor::from([[0.0f32, 1.0], [1.0, 0.0]]);
+    /// assert_eq!(a.matmul(&b).to_vec::<f32>()?, [2.0, 1.0, 4.0, 3.0]);
+    /// assert_eq!(a.matmul(&Tensor::from([1.0f32, 1.0])).to_vec::<f32>()?, [3.0, 7.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
         matmul(Site::here("matmul"), self, other)
     }
 
-    /// Product of two matrices.
+    /// The product of two matrices: `[n, m]` with `[m, p]` gives `[n, p]`.
+    ///
+    /// Invalid unless both have rank 2; otherwise as [`Tensor::matmul`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.mm(&a).to_vec::<f32>()?, [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Tensor {
         ranked_product(Site::here("mm"), self, other, 2, 2)
     }
 
-    /// Products of two batches of matrices, `[b, n, m]` with `[b, m, p]`.
+    /// Products of two batches of matrices: `[b, n, m]` with `[b, m, p]` gives `[b, n, p]`.
+    ///
+    /// Invalid unless both have rank 3 and the extents fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::ones([2, 3, 4], ());
+    /// assert_eq!(a.bmm(&Tensor::ones([2, 4, 5], ())).dims()?, [2, 3, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Tensor {
         let site = Site::here("bmm");
         finish(bmm(site, self, other))
     }
 
-    /// Product of a matrix with a vector.
+    /// The product of a matrix with a vector: `[n, m]` with `[m]` gives `[n]`.
+    ///
+    /// Invalid unless the ranks are 2 and 1 and the extents fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.mv(&Tensor::from([1.0f32, 10.0])).to_vec::<f32>()?, [21.0, 43.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mv(&self, vector: &Tensor) -> Tensor {
         ranked_product(Site::here("mv"), self, vector, 2, 1)
     }
 
-    /// Inner product of two vectors.
+    /// The inner product of two vectors: `[n]` with `[n]` gives rank 0. Invalid for other ranks.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(a.dot(&Tensor::from([3.0f32, 4.0])).to_vec::<f32>()?, [11.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
         ranked_product(Site::here("dot"), self, other, 1, 1)
     }
 
     /// Inner product of two vectors; the same as [`Tensor::dot`] on reals.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(a.vdot(&Tensor::from([3.0f32, 4.0])).to_vec::<f32>()?, [11.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Tensor {
         ranked_product(Site::here("vdot"), self, other, 1, 1)
     }
 
-    /// Sum over the last axes of both; with a rank-0 operand, the product.
+    /// The sum over the last axes of both: `[.., n]` with `[*, n]` gives `[.., *]`.
+    ///
+    /// With a rank-0 operand, the product. Invalid when the last extents differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::ones([2, 3], ());
+    /// assert_eq!(a.inner(&Tensor::ones([4, 3], ())).dims()?, [2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
         let site = Site::here("inner");
@@ -87,30 +164,71 @@ impl Tensor {
         site.contract(self, other, &[], &[(self.rank() - 1, other.rank() - 1)])
     }
 
-    /// Every product of an element of one vector with one of the other,
-    /// `[n]` with `[m]` giving `[n, m]`.
+    /// Every product of an element of one vector with one of the other.
+    ///
+    /// `[n]` with `[m]` gives `[n, m]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1i64, 2]);
+    /// assert_eq!(a.outer(&Tensor::from([3i64, 4])).to_vec::<i64>()?, [3, 4, 6, 8]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
         let site = Site::here("outer");
         finish(outer(site, self, other))
     }
 
-    /// Sum of products over the axes named, the others kept in order.
+    /// The sum of products over the axes named, the others kept in order.
+    ///
+    /// The axes are a number (the last of one, the first of the other) or pairs. Invalid when
+    /// extents differ.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::ones([2, 3, 4], ());
+    /// assert_eq!(a.tensordot(&Tensor::ones([3, 4, 5], ()), 2).dims()?, [2, 5]);
+    /// assert_eq!(a.tensordot(&Tensor::ones([4, 6], ()), ([2], [0])).dims()?, [2, 3, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn tensordot(&self, other: &Tensor, axes: impl Into<TensordotAxes>) -> Tensor {
         let site = Site::here("tensordot");
         finish(tensordot(site, self, other, &axes.into()))
     }
 
-    /// A square matrix multiplied with itself `power` times, by repeated
-    /// squaring; a negative power inverts first.
+    /// Square matrices `[.., n, n]` multiplied with themselves `power` times, by repeated squaring.
+    ///
+    /// A negative power inverts first. Invalid unless the matrices are square. PyTorch:
+    /// `torch.linalg.matrix_power`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 1.0], [0.0, 1.0]]);
+    /// assert_eq!(a.matrix_power(3).to_vec::<f32>()?, [1.0, 3.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn matrix_power(&self, power: i64) -> Tensor {
         let site = Site::here("matrix_power");
         finish(matrix_power(site, self, power))
     }
 
-    /// Sum of products along one axis of two broadcast tensors.
+    /// The sum of products along one axis of two tensors that broadcast.
+    ///
+    /// PyTorch: `torch.linalg.vecdot`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.vecdot(&a, 1).to_vec::<f32>()?, [5.0, 25.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn vecdot(&self, other: &Tensor, axis: i64) -> Tensor {
         let site = Site::here("vecdot");
@@ -121,8 +239,17 @@ impl Tensor {
         }
     }
 
-    /// Vector product along an axis of extent 3, by default the first such
-    /// (PyTorch's `torch.cross`).
+    /// The vector product along an axis of extent 3, by default the first such.
+    ///
+    /// Invalid when the ranks differ or there is no such axis. PyTorch: `torch.cross`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1.0f32, 0.0, 0.0]);
+    /// assert_eq!(a.cross(&Tensor::from([0.0f32, 1.0, 0.0]), None).to_vec::<f32>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross(&self, other: &Tensor, axis: Option<i64>) -> Tensor {
         let site = Site::here("cross");
@@ -136,21 +263,51 @@ impl Tensor {
         })
     }
 
-    /// Vector product along an axis of extent 3, the last by convention
-    /// (PyTorch's `torch.linalg.cross`).
+    /// The vector product along an axis of extent 3, the last by convention.
+    ///
+    /// Invalid when the ranks differ or the extent is another. PyTorch: `torch.linalg.cross`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1.0f32, 0.0, 0.0]);
+    /// let y = a.linalg_cross(&Tensor::from([0.0f32, 1.0, 0.0]), -1);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn linalg_cross(&self, other: &Tensor, axis: i64) -> Tensor {
         finish(cross(Site::here("linalg.cross"), self, other, axis))
     }
 
-    /// Kronecker product: each element of the first times the whole second.
+    /// The Kronecker product, each element times the whole other.
+    ///
+    /// `[n, m]` with `[p, q]` gives `[n p, m q]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([1i64, 10]);
+    /// assert_eq!(a.kron(&Tensor::from([1i64, 2])).to_vec::<i64>()?, [1, 2, 10, 20]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
         let site = Site::here("kron");
         finish(kron(site, self, other))
     }
 
-    /// Sum of the main diagonal of a matrix; integers sum as `I64`.
+    /// The sum of the main diagonal of a matrix; integers sum as `I64`.
+    ///
+    /// Invalid unless the rank is 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(a.trace().to_vec::<f32>()?, [5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         let site = Site::here("trace");

@@ -11,6 +11,15 @@ use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::options::options;
 
 /// What becomes of the losses of single elements.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let (x, y) = (Tensor::from([1.0f32, 4.0]), Tensor::zeros([2], ()));
+/// assert_eq!(x.l1_loss(&y, Reduction::None).to_vec::<f32>()?, [1.0, 4.0]);
+/// assert_eq!(x.l1_loss(&y, Reduction::Sum).to_vec::<f32>()?, [5.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
     /// They are the result.
@@ -55,6 +64,15 @@ impl fmt::Display for Reduction {
 
 options! {
     /// Options of [`Tensor::smooth_l1_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::loss::SmoothL1LossOpts;
+    /// let (x, y) = (Tensor::from([4.0f32]), Tensor::zeros([1], ()));
+    /// assert_eq!(x.smooth_l1_loss(&y, SmoothL1LossOpts::default().beta(2.0)).to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     SmoothL1LossOpts {
         /// Where the square turns into a line (1); at 0 it is the absolute error.
         beta: f64 = 1.0;
@@ -65,6 +83,15 @@ options! {
 
 options! {
     /// Options of [`Tensor::huber_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::loss::HuberLossOpts;
+    /// let (x, y) = (Tensor::from([4.0f32]), Tensor::zeros([1], ()));
+    /// assert_eq!(x.huber_loss(&y, HuberLossOpts::default().delta(2.0)).to_vec::<f32>()?, [6.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     HuberLossOpts {
         /// Where the square turns into a line (1).
         delta: f64 = 1.0;
@@ -75,6 +102,15 @@ options! {
 
 options! {
     /// Options of [`Tensor::kl_div`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::loss::KlDivOpts;
+    /// let x = Tensor::from([[0.5f32, 0.5]]).log();
+    /// assert_eq!(x.kl_div(&x, KlDivOpts::default().log_target(true)).to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     KlDivOpts {
         /// The target, too, holds logarithms (false).
         log_target: bool = false;
@@ -85,6 +121,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::poisson_nll_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::loss::PoissonNllLossOpts;
+    /// let (rate, count) = (Tensor::from([1.0f32]), Tensor::from([3.0f32]));
+    /// let y = rate.poisson_nll_loss(&count, PoissonNllLossOpts::default().log_input(false));
+    /// assert!((y.item::<f32>()? - 1.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     PoissonNllLossOpts {
         /// The input holds logarithms of the rates (true).
         log_input: bool = true;
@@ -99,6 +145,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::gaussian_nll_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::loss::GaussianNllLossOpts;
+    /// let (x, var) = (Tensor::from([1.0f32]), Tensor::ones([1], ()));
+    /// let y = x.gaussian_nll_loss(&x, &var, GaussianNllLossOpts::default().full(true));
+    /// assert!((y.item::<f32>()? - 0.9189).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     GaussianNllLossOpts {
         /// Add the constant half the logarithm of 2 pi.
         full: bool = false;
@@ -110,7 +166,17 @@ options! {
 }
 
 impl Tensor {
-    /// The squared error.
+    /// The squared error; shapes broadcast.
+    ///
+    /// `Reduction::Mean` and `Sum` give rank 0, `None` the shape of the operands.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0f32, 4.0]), Tensor::zeros([2], ()));
+    /// assert_eq!(x.mse_loss(&y, Reduction::Mean).to_vec::<f32>()?, [8.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = Site::here("mse_loss");
@@ -118,7 +184,15 @@ impl Tensor {
         reduce(site, &site.square(&error), reduction, common(self, &[target]))
     }
 
-    /// The absolute error.
+    /// The absolute error; shapes broadcast. Reduced as [`Tensor::mse_loss`] is.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0f32, -4.0]), Tensor::zeros([2], ()));
+    /// assert_eq!(x.l1_loss(&y, Reduction::Mean).to_vec::<f32>()?, [2.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = Site::here("l1_loss");
@@ -126,24 +200,55 @@ impl Tensor {
         reduce(site, &site.unary(AluOp::Abs, &error), reduction, common(self, &[target]))
     }
 
-    /// Half the squared error over `beta` where the error is below `beta`,
-    /// else the absolute error less half of `beta`.
+    /// The squared error near 0, the absolute error from `beta` on (Girshick 2015).
+    ///
+    /// Half the squared error over `beta` where the error is below `beta`, else the absolute error
+    /// less half of `beta`. Invalid for a negative `beta`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([0.5f32, 4.0]), Tensor::zeros([2], ()));
+    /// assert_eq!(x.smooth_l1_loss(&y, Default::default()).to_vec::<f32>()?, [1.8125]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor, opts: SmoothL1LossOpts) -> Tensor {
         let site = Site::here("smooth_l1_loss");
         finish(smooth_l1_loss(site, self, target, &opts))
     }
 
-    /// Half the squared error where the error is at most `delta`, else
-    /// `delta` times the absolute error less half of `delta` (Huber 1964).
+    /// The squared error near 0, a line from `delta` on (Huber 1964).
+    ///
+    /// Half the squared error where the error is at most `delta`, else `delta` times the absolute
+    /// error less half of `delta`. Invalid unless `delta` is positive.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([0.5f32, 4.0]), Tensor::zeros([2], ()));
+    /// assert_eq!(x.huber_loss(&y, Default::default()).to_vec::<f32>()?, [1.8125]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, opts: HuberLossOpts) -> Tensor {
         let site = Site::here("huber_loss");
         finish(huber_loss(site, self, target, &opts))
     }
 
-    /// The Kullback-Leibler divergence `target * (log target - self)`, `self`
-    /// holding logarithms; at a target of 0 it is 0.
+    /// The Kullback-Leibler divergence `target * (log target - self)`, `self` holding logarithms.
+    ///
+    /// At a target of 0 it is 0. `Reduction::BatchMean` gives the mathematical value, the mean over
+    /// the first axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[0.5f32, 0.5]]).log();
+    /// let y = x.kl_div(&Tensor::from([[0.5f32, 0.5]]), Default::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn kl_div(&self, target: &Tensor, opts: KlDivOpts) -> Tensor {
         let site = Site::here("kl_div");
@@ -156,8 +261,17 @@ impl Tensor {
         reduce(site, &loss, opts.reduction, common(self, &[target]))
     }
 
-    /// The negative logarithm of the Poisson distribution's likelihood of the
-    /// target, for rates or their logarithms.
+    /// The negative log likelihood of the target under Poisson distributions.
+    ///
+    /// `self` holds their rates or, by default, the logarithms of these.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (log_rate, count) = (Tensor::from([0.0f32]), Tensor::from([3.0f32]));
+    /// assert_eq!(log_rate.poisson_nll_loss(&count, Default::default()).to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn poisson_nll_loss(&self, target: &Tensor, opts: PoissonNllLossOpts) -> Tensor {
         let site = Site::here("poisson_nll_loss");
@@ -172,9 +286,18 @@ impl Tensor {
         reduce(site, &loss, opts.reduction, self.dtype().to_float())
     }
 
-    /// The negative logarithm of the normal distribution's likelihood of the
-    /// target; `var` has the input's shape, or 1 as its last extent, or lacks
-    /// the last axis.
+    /// The negative log likelihood of the target under normal distributions.
+    ///
+    /// `self` holds their means; `var` has the input's shape, or 1 as its last extent, or lacks the
+    /// last axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y, var) = (Tensor::from([1.0f32]), Tensor::from([3.0f32]), Tensor::ones([1], ()));
+    /// assert_eq!(x.gaussian_nll_loss(&y, &var, Default::default()).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn gaussian_nll_loss(&self, target: &Tensor, var: &Tensor, opts: GaussianNllLossOpts) -> Tensor {
         let site = Site::here("gaussian_nll_loss");

@@ -10,6 +10,15 @@ use crate::tensor::permute::in_order;
 use crate::tensor::reduce::{computing, extreme, total};
 
 /// Which norm of a matrix.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::magnitude::MatrixNorm;
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// assert_eq!(x.matrix_norm(MatrixNorm::MaxRow, [-2, -1]).to_vec::<f32>()?, [7.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MatrixNorm {
@@ -26,33 +35,79 @@ pub enum MatrixNorm {
 }
 
 impl Tensor {
-    /// The `p`-norm over axes, of a floating type: the `p`-th root of the sum
-    /// of magnitudes to the power `p`. An infinite `p` is the largest
-    /// (negative: the smallest) magnitude, 0 the number of nonzero elements.
+    /// The `p`-norm over axes: the `p`-th root of the sum of magnitudes to the power `p`.
+    ///
+    /// An infinite `p` is the largest (negative: the smallest) magnitude, 0 the number of nonzero
+    /// elements. Invalid unless the type is floating. PyTorch: `torch.linalg.vector_norm`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3.0f32, -4.0]);
+    /// assert_eq!(x.norm(2.0, ..).to_vec::<f32>()?, [5.0]);
+    /// assert_eq!(x.norm(f64::INFINITY, ..).to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn norm(&self, p: f64, axes: impl IntoAxes) -> Tensor {
         over(Site::here("norm"), self, p, &axes.into_axes(), false)
     }
 
     /// As [`Tensor::norm`], the axes kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2, 3], ());
+    /// assert_eq!(x.norm_keepdim(2.0, 1).dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn norm_keepdim(&self, p: f64, axes: impl IntoAxes) -> Tensor {
         over(Site::here("norm"), self, p, &axes.into_axes(), true)
     }
 
     /// A norm of the matrices that two axes (rows, then columns) span.
+    ///
+    /// PyTorch: `torch.linalg.matrix_norm`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::magnitude::MatrixNorm;
+    /// let x = Tensor::from([[3.0f32, 0.0], [0.0, 4.0]]);
+    /// assert_eq!(x.matrix_norm(MatrixNorm::Frobenius, [0, 1]).to_vec::<f32>()?, [5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn matrix_norm(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
         matrix(Site::here("matrix_norm"), self, norm, axes, false)
     }
 
     /// As [`Tensor::matrix_norm`], the axes kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::magnitude::MatrixNorm;
+    /// let x = Tensor::ones([5, 2, 3], ());
+    /// assert_eq!(x.matrix_norm_keepdim(MatrixNorm::MaxColumn, [1, 2]).dims()?, [5, 1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn matrix_norm_keepdim(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
         matrix(Site::here("matrix_norm"), self, norm, axes, true)
     }
 
-    /// The `p`-norm of the difference of two tensors that broadcast together.
+    /// The `p`-norm of the difference of two tensors that broadcast together, over all elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3.0f32, 4.0]);
+    /// assert_eq!(x.dist(&Tensor::zeros([2], ()), 2.0).to_vec::<f32>()?, [5.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Tensor {
         let site = Site::here("dist");
@@ -63,8 +118,17 @@ impl Tensor {
         })
     }
 
-    /// The slices along an axis whose `p`-norm is above `limit` scaled down to
-    /// it; the others as they are.
+    /// The slices along an axis whose `p`-norm is above `limit`, scaled down to it.
+    ///
+    /// The others stay as they are, and so does the shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[3.0f32, 4.0], [0.5, 0.0]]).renorm(2.0, 0, 1.0);
+    /// assert!((x.i(0).norm(2.0, ..).item::<f32>()? - 1.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn renorm(&self, p: f64, axis: i64, limit: f64) -> Tensor {
         let site = Site::here("renorm");

@@ -10,8 +10,19 @@ use crate::tensor::options::{options, some};
 use crate::tensor::term::Term;
 
 options! {
-    /// Options of losses with a margin; what the margin is unless given is
-    /// the loss's own.
+    /// Options of losses with a margin.
+    ///
+    /// Unless given, the margin is the loss's own.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::margin_loss::MarginOpts;
+    /// let (x, target) = (Tensor::from([0.5f32]), Tensor::from([-1.0f32]));
+    /// let y = x.hinge_embedding_loss(&target, MarginOpts::default().margin(2.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     MarginOpts {
         /// The margin asked for.
         margin: Option<f64> = None, f64 => Some;
@@ -22,6 +33,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::triplet_margin_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::margin_loss::TripletMarginLossOpts;
+    /// let x = Tensor::zeros([1, 4], ());
+    /// let opts = TripletMarginLossOpts::default().margin(2.0);
+    /// assert!((x.triplet_margin_loss(&x, &x, opts).item::<f32>()? - 2.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     TripletMarginLossOpts {
         /// The margin asked for (1), above 0.
         margin: f64 = 1.0;
@@ -38,6 +59,16 @@ options! {
 
 options! {
     /// Options of [`Tensor::multi_margin_loss`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::margin_loss::MultiMarginLossOpts;
+    /// let x = Tensor::from([[0.0f32, 0.0]]);
+    /// let opts = MultiMarginLossOpts::default().p(2).margin(2.0);
+    /// assert_eq!(x.multi_margin_loss(&Tensor::from([0i64]), opts).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     MultiMarginLossOpts {
         /// The power of what is missing (1), 1 or 2.
         p: i64 = 1;
@@ -51,8 +82,17 @@ options! {
 }
 
 impl Tensor {
-    /// `self` where the target is 1, what is missing of the margin (1) where
-    /// it is -1.
+    /// `self` where the target is 1, `max(0, margin - self)` where it is -1.
+    ///
+    /// The margin is 1 unless given.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, target) = (Tensor::from([0.5f32, 0.5]), Tensor::from([1.0f32, -1.0]));
+    /// assert_eq!(x.hinge_embedding_loss(&target, Default::default()).to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: &Tensor, opts: MarginOpts) -> Tensor {
         let site = Site::here("hinge_embedding_loss");
@@ -62,24 +102,58 @@ impl Tensor {
         reduce(site, &loss, opts.reduction, self.dtype().to_float())
     }
 
-    /// What is missing for `self` to be ranked above `other` by the margin
-    /// (0) where the target is 1, below where it is -1.
+    /// `max(0, margin - target * (self - other))`: ranks `self` above `other` for target 1, below
+    /// for -1.
+    ///
+    /// The margin is 0 unless given. All are of one rank and broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([1.0f32, 5.0]), Tensor::from([2.0f32, 3.0]));
+    /// let y = x.margin_ranking_loss(&y, &Tensor::from([1.0f32, 1.0]), Default::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn margin_ranking_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
         let site = Site::here("margin_ranking_loss");
         finish(margin_ranking_loss(site, self, other, target, &opts))
     }
 
-    /// One less the cosine of the angle between rows where the target is 1,
-    /// what the cosine exceeds the margin (0) by where it is -1.
+    /// `1 - cos` of the angle between rows where the target is 1, `max(0, cos - margin)` where it
+    /// is -1.
+    ///
+    /// Rows `[n, d]` with targets `[n]`, or vectors `[d]` with a target `[]`. The margin is 0
+    /// unless given.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::from([[1.0f32, 0.0]]), Tensor::from([[0.0f32, 1.0]]));
+    /// let y = x.cosine_embedding_loss(&y, &Tensor::from([1.0f32]), Default::default());
+    /// assert!((y.item::<f32>()? - 1.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cosine_embedding_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
         let site = Site::here("cosine_embedding_loss");
         finish(cosine_embedding_loss(site, self, other, target, &opts))
     }
 
-    /// What is missing for `self` to be closer to `positive` than to
-    /// `negative` by the margin.
+    /// `max(0, d(self, positive) - d(self, negative) + margin)`, with distances along the last
+    /// axis.
+    ///
+    /// `[n, d]` has `n` losses. Invalid when shapes do not broadcast or the margin is not positive.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (anchor, far) = (Tensor::zeros([1, 2], ()), Tensor::from([[3.0f32, 4.0]]));
+    /// let y = anchor.triplet_margin_loss(&far, &anchor, Default::default());
+    /// assert!((y.item::<f32>()? - 6.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn triplet_margin_loss(
         &self,
@@ -92,6 +166,14 @@ impl Tensor {
     }
 
     /// `log(1 + exp(-target * self))`, targets being 1 and -1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::zeros([2], ()).soft_margin_loss(&Tensor::ones([2], ()), Reduction::Mean);
+    /// assert!((y.item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
         let site = Site::here("soft_margin_loss");
@@ -100,9 +182,18 @@ impl Tensor {
         reduce(site, &loss, reduction, common(self, &[target]))
     }
 
-    /// The mean over the other classes of what is missing for the target's
-    /// score to exceed theirs by the margin, to the power `p`: scores
-    /// `[n, c]` or `[c]`, targets `[n]` or `[]`.
+    /// The mean over the other classes of `max(0, margin - self[target] + self[class])^p`.
+    ///
+    /// Scores are `[n, c]` or `[c]`, targets `[n]` or `[]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[0.0f32, 0.0]]);
+    /// let y = x.multi_margin_loss(&Tensor::from([0i64]), Default::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn multi_margin_loss(&self, target: &Tensor, opts: MultiMarginLossOpts) -> Tensor {
         let site = Site::here("multi_margin_loss");

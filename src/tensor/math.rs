@@ -12,30 +12,107 @@ use crate::tensor::term::{Term, float_formula, float_functions, float_rows, form
 use crate::tensor::{Operand, Tensor};
 
 float_rows! {
-    /// Natural exponential.
+    /// The natural exponential of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0.0f32, f32::NEG_INFINITY]).exp().to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     exp Exp;
     /// Two to the power of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([3.0f32, -1.0]).exp2().to_vec::<f32>()?, [8.0, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     exp2 Exp2;
-    /// Natural logarithm; of 0 minus infinity, of negatives NaN.
+    /// The natural logarithm of each element; of 0 minus infinity, of negatives NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.0f32, 0.0]).log().to_vec::<f32>()?, [0.0, f32::NEG_INFINITY]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     log Log;
-    /// Logarithm to base 2; of 0 minus infinity, of negatives NaN.
+    /// The logarithm to base 2; of 0 minus infinity, of negatives NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([8.0f32, 0.5]).log2().to_vec::<f32>()?, [3.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     log2 Log2;
-    /// Square root; of negatives NaN.
+    /// The square root of each element; of negatives NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([4.0f32, 9.0]).sqrt().to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sqrt Sqrt;
     /// One over each element; of 0 infinity with its sign.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([4.0f32, 0.0]).reciprocal().to_vec::<f32>()?, [0.25, f32::INFINITY]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     reciprocal Recip;
 }
 
 float_functions! {
     /// `exp(x) - 1`, accurate near 0 too.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).expm1().item::<f32>()? - 1.7183).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     expm1 |x| x.expm1();
-    /// Logarithm to base 10; of 0 minus infinity, of negatives NaN.
+    /// The logarithm to base 10; of 0 minus infinity, of negatives NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1000.0, ()).log10().item::<f32>()? - 3.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     log10 |x| x.log2() * std::f64::consts::LOG10_2;
     /// `log(1 + x)`, accurate near 0 too.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).log1p().item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     log1p |x| x.log1p();
     /// One over the square root; of 0 infinity, of negatives NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([4.0f32, 0.0]).rsqrt().to_vec::<f32>()?, [0.5, f32::INFINITY]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     rsqrt |x| x.sqrt().recip();
     /// `log(x / (1 - x))`: the inverse of `sigmoid`; NaN outside `[0, 1]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.75, ()).logit().item::<f32>()? - 1.0986).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logit |x| x.logit();
 }
 
@@ -61,34 +138,68 @@ impl Term {
 }
 
 impl Tensor {
-    /// Absolute value. An error for truth values.
+    /// The absolute value of each element. Invalid for truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-2i64, 3]).abs().to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn abs(&self) -> Tensor {
         let site = Site::here("abs");
         Tensor::apply(site.name, site.span, Op::Alu(AluOp::Abs), &[self])
     }
 
-    /// Negation; integers wrap. An error for truth values.
+    /// The negation of each element, as `-x`; integers wrap. Invalid for truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-2i64, 3]).neg().to_vec::<i64>()?, [2, -3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn neg(&self) -> Tensor {
         let site = Site::here("neg");
         Tensor::apply(site.name, site.span, Op::Alu(AluOp::Neg), &[self])
     }
 
-    /// -1, 0 or 1 as the element is below, at or above 0; of NaN 0. Truth
-    /// values stay as they are.
+    /// -1, 0 or 1 as the element is below, at or above 0; of NaN 0. Truth values stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-2.0f32, 0.0, 3.0]).sign().to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn sign(&self) -> Tensor {
         sign(Site::here("sign"), self)
     }
 
     /// [`Tensor::sign`] under the name that complex numbers share.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-2i64, 3]).sgn().to_vec::<i64>()?, [-1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn sgn(&self) -> Tensor {
         sign(Site::here("sgn"), self)
     }
 
-    /// The square; of truth values, as `I64`.
+    /// The square of each element; of truth values, as `I64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-2i64, 3]).square().to_vec::<i64>()?, [4, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn square(&self) -> Tensor {
         let site = Site::here("square");
@@ -96,23 +207,45 @@ impl Tensor {
         elementwise_as(site.name, site.span, AluOp::Mul, dtype, [self.into_operand(), self.into_operand()])
     }
 
-    /// Each element to the power of the other's. Integers stay integers: to a
-    /// negative power they are 0 unless the base is 1 or -1.
+    /// Each element to the power of the other's; shapes broadcast. Integers stay integers.
     ///
-    /// An error where an integer tensor is raised to a negative integer
-    /// number, where both are truth values, or where shapes do not broadcast.
+    /// Integers to a negative power are 0 unless the base is 1 or -1. Invalid where an integer
+    /// tensor is raised to a negative integer number, where both are truth values, or where shapes
+    /// do not broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([2i64, 3]).pow(3).to_vec::<i64>()?, [8, 27]);
+    /// assert_eq!(Tensor::from([4.0f32]).pow(0.5).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
         power(Site::here("pow"), self.into_operand(), exponent.into_operand())
     }
 
-    /// `base` to the power of each element; see [`Tensor::pow`].
+    /// `base` to the power of each element; see [`Tensor::pow`]. PyTorch: `torch.pow(base, self)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([2i64, 3]).rpow(2).to_vec::<i64>()?, [4, 8]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rpow(&self, base: impl Operand) -> Tensor {
         power(Site::here("rpow"), base.into_operand(), self.into_operand())
     }
 
-    /// Power in double precision: the result is `F64` whatever the operands.
+    /// Power in double precision: the result is `F64` whatever the operands. Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([2i64, 4]).float_power(-1).to_vec::<f64>()?, [0.5, 0.25]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn float_power(&self, exponent: impl Operand) -> Tensor {
         let site = Site::here("float_power");
@@ -120,15 +253,32 @@ impl Tensor {
         elementwise_as(site.name, site.span, AluOp::Pow, DType::F64, operands)
     }
 
-    /// Two to the power of `exponent`, times each element.
+    /// Two to the power of `exponent`, times each element; shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([1.5f32, 3.0]).ldexp(&Tensor::from([2i64, -1]));
+    /// assert_eq!(y.to_vec::<f32>()?, [6.0, 1.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ldexp(&self, exponent: &Tensor) -> Tensor {
         let operands = [self.into_operand(), exponent.into_operand()];
         float_formula(Site::here("ldexp"), operands, |[x, exponent]| x * exponent.exp2())
     }
 
-    /// [`Tensor::logit`] of the elements brought into `[eps, 1 - eps]`; where
-    /// these bounds cross, each element goes to the far one.
+    /// [`Tensor::logit`] of the elements brought into `[eps, 1 - eps]`.
+    ///
+    /// PyTorch: `torch.logit` with `eps`. Where these bounds cross, each element goes to the far
+    /// one.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).logit_eps(0.25).item::<f32>()? + 1.0986).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logit_eps(&self, eps: f64) -> Tensor {
         float_formula(Site::here("logit"), [self.into_operand()], |[x]| {

@@ -4,9 +4,20 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 use crate::tensor::linalg::expect_rank;
 
-/// The product of a chain of matrices (the first and last may be vectors),
-/// in the order that needs the fewest multiplications (dynamic programming
-/// over the splits; Cormen et al., "Introduction to Algorithms", 15.2).
+/// The product of a chain of matrices, in the order that needs the fewest multiplications.
+///
+/// The first and last may be vectors. Found by dynamic programming over the splits (Cormen et al.,
+/// "Introduction to Algorithms", 15.2). Invalid below two tensors or when extents do not fit.
+/// PyTorch: `torch.linalg.multi_dot`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::matmul::multi_dot;
+/// let (a, b, c) = (Tensor::ones([2, 9], ()), Tensor::ones([9, 3], ()), Tensor::ones([3, 4], ()));
+/// assert_eq!(multi_dot(&[&a, &b, &c]).dims()?, [2, 4]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn multi_dot(tensors: &[&Tensor]) -> Tensor {
     let site = Site::here("multi_dot");

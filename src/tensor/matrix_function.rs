@@ -11,16 +11,32 @@ use crate::tensor::rule::with_rule;
 use crate::tensor::solve::{square_floats, triangular_solutions};
 
 impl Tensor {
-    /// The triangular factor `l` of positive definite symmetric matrices
-    /// `l @ l.T`, or with `upper` the factor `u` of `u.T @ u`; one triangle
-    /// of the matrices is read. Other matrices give NaN.
+    /// The triangular factor of positive definite symmetric matrices `[.., n, n]`.
+    ///
+    /// It is `l` of `l @ l.T`, or with `upper` `u` of `u.T @ u`; one triangle of the matrices is
+    /// read. Matrices that are not positive definite give NaN. PyTorch: `torch.linalg.cholesky`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[4.0f32, 2.0], [2.0, 5.0]]);
+    /// assert_eq!(a.cholesky(false).to_vec::<f32>()?, [2.0, 0.0, 1.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky(&self, upper: bool) -> Tensor {
         let site = Site::here("cholesky");
         finish(cholesky(site, self, upper))
     }
 
-    /// The exponential of square matrices.
+    /// The exponential of square matrices `[.., n, n]`. Invalid for others.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2, 2], ()).matrix_exp().to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn matrix_exp(&self) -> Tensor {
         let site = Site::here("matrix_exp");

@@ -161,7 +161,23 @@ impl Tensor {
         Tensor { repr: Err(Arc::new(Invalid { error, seen: AtomicBool::new(false) })) }
     }
 
-    /// The result of the closure, an `Err` becoming an invalid tensor.
+    /// The result of the closure; an `Err` becomes an invalid tensor.
+    ///
+    /// For operations of your own, which read extents with `?` and still return a tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// fn center(x: &Tensor) -> Tensor {
+    ///     Tensor::build(|| {
+    ///         let [_, columns] = x.dims()?;
+    ///         Ok(x - x.sum_keepdim(1) / columns as f64)
+    ///     })
+    /// }
+    /// assert_eq!(center(&Tensor::from([[1.0f32, 3.0]])).to_vec::<f32>()?, [-1.0, 1.0]);
+    /// assert!(center(&Tensor::from([1.0f32])).check().is_err());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn build(body: impl FnOnce() -> Result<Tensor>) -> Tensor {
         body().unwrap_or_else(Tensor::invalid)
     }
@@ -182,6 +198,14 @@ impl Tensor {
     ///
     /// # Errors
     /// The first mistake made on the way.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2, 3], ());
+    /// assert!(x.reshape([3, 2]).check().is_ok());
+    /// assert!(x.reshape([4, 2]).exp().check().is_err());
+    /// ```
     pub fn check(&self) -> Result<()> {
         self.node().map(|_| ())
     }
@@ -278,26 +302,66 @@ impl Tensor {
     }
 
     /// The extents of the axes; empty for an invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], ());
+    /// assert_eq!(x.shape()[..], [2, 3]);
+    /// ```
     pub fn shape(&self) -> Shape {
         self.ty().map(|ty| ty.shape.clone()).unwrap_or_default()
     }
-    /// Number of axes; 0 for an invalid tensor.
+    /// Number of axes; 0 for an invalid tensor. PyTorch: `Tensor.ndim`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2, 3], ()).rank(), 2);
+    /// ```
     pub fn rank(&self) -> usize {
         self.ty().map_or(0, |ty| ty.shape.rank())
     }
     /// Number of elements; 0 for an invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2, 3], ()).numel(), 6);
+    /// ```
     pub fn numel(&self) -> usize {
         self.ty().map_or(0, |ty| ty.shape.numel())
     }
     /// Type of the elements; `F32` for an invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1u8]).dtype(), DType::U8);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.ty().map_or(DType::F32, |ty| ty.dtype)
     }
     /// Where the tensor is or will be; the CPU for an invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2], Device::cpu()).device(), Device::cpu());
+    /// ```
     pub fn device(&self) -> Device {
         self.ty().map_or(Device::cpu(), |ty| ty.device)
     }
     /// Whether the value is in memory (or on its way there).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2], ()) + 1.0;
+    /// assert!(!x.is_realized());
+    /// assert!(x.realize()?.is_realized());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn is_realized(&self) -> bool {
         self.repr.as_ref().is_ok_and(|node| node.value().is_some())
     }
@@ -328,6 +392,14 @@ impl Tensor {
     ///
     /// # Errors
     /// The recorded mistake, or a rank that differs from `N`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let [rows, columns] = Tensor::zeros([2, 3], ()).dims()?;
+    /// assert_eq!((rows, columns), (2, 3));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> Result<[usize; N]> {
         let (shape, span) = (&self.node()?.ty().shape, Span::caller());
@@ -337,10 +409,17 @@ impl Tensor {
         })
     }
 
-    /// The extent of one axis, counted from the end when negative.
+    /// The extent of one axis, counted from the end when negative. PyTorch: `Tensor.size`.
     ///
     /// # Errors
     /// The recorded mistake, or an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([2, 3], ()).dim(-1)?, 3);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dim(&self, axis: i64) -> Result<usize> {
         let shape = &self.node()?.ty().shape;

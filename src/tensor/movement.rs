@@ -14,8 +14,17 @@ use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
 use crate::tensor::{Tensor, lane};
 
 impl Tensor {
-    /// The same elements, in row-major order, under another shape; one
-    /// extent may be -1 and is worked out.
+    /// The same elements, in row-major order, under another shape.
+    ///
+    /// One extent may be -1 and is worked out. Invalid when the number of elements differs.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.reshape([3, -1]).dims()?, [3, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("reshape");
@@ -24,6 +33,14 @@ impl Tensor {
     }
 
     /// As [`Tensor::reshape`]: there is no other kind of view here.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(x.view(-1).dims()?, [6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn view(&self, shape: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("view");
@@ -32,6 +49,14 @@ impl Tensor {
     }
 
     /// As [`Tensor::reshape`], to the shape of `other`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3, 4]);
+    /// assert_eq!(x.reshape_as(&Tensor::zeros([2, 2], ())).dims()?, [2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn reshape_as(&self, other: &Tensor) -> Tensor {
         let site = Site::here("reshape_as");
@@ -39,13 +64,32 @@ impl Tensor {
     }
 
     /// As [`Tensor::reshape_as`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3, 4]);
+    /// assert_eq!(x.view_as(&Tensor::zeros([2, 2], ())).dims()?, [2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn view_as(&self, other: &Tensor) -> Tensor {
         let site = Site::here("view_as");
         site.build(&[self, other], || Ok(site.reshape(self, &other.shape())))
     }
 
-    /// The axes `start..=end` as one; rank 0 becomes `[1]`.
+    /// The axes `start..=end` as one.
+    ///
+    /// `[2, 3, 4]` from 1 to -1 gives `[2, 12]`; rank 0 becomes `[1]`. Invalid for an axis out of
+    /// range or an end before the start.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3, 4], ());
+    /// assert_eq!(x.flatten(1, -1).dims()?, [2, 12]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> Tensor {
         let site = Site::here("flatten");
@@ -68,12 +112,31 @@ impl Tensor {
     }
 
     /// All elements in row-major order along one axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.ravel().to_vec::<i64>()?, [1, 2, 3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ravel(&self) -> Tensor {
         Site::here("ravel").reshape(self, &Shape::from(self.numel()))
     }
 
-    /// One axis split into several; one extent may be -1.
+    /// One axis split into several.
+    ///
+    /// `[2, 12]` along 1 to `[3, 4]` gives `[2, 3, 4]`; one extent may be -1. Invalid unless the
+    /// product of the extents is the axis's.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 12], ());
+    /// assert_eq!(x.unflatten(1, [3, -1]).dims()?, [2, 3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unflatten(&self, axis: i64, sizes: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("unflatten");
@@ -93,8 +156,16 @@ impl Tensor {
         })
     }
 
-    /// Without the axes named whose extent is 1; the others named stay.
-    /// `..` names all.
+    /// Without the axes named whose extent is 1; the others named stay. `..` names all.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([1, 2, 1], ());
+    /// assert_eq!(x.squeeze(..).dims()?, [2]);
+    /// assert_eq!(x.squeeze(0).dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn squeeze(&self, axes: impl IntoAxes) -> Tensor {
         let site = Site::here("squeeze");
@@ -108,7 +179,16 @@ impl Tensor {
         })
     }
 
-    /// With a new axis of extent 1 at `axis`, counted in the result.
+    /// With a new axis of extent 1 at `axis`, counted in the result: `[3]` at 0 gives `[1, 3]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([3], ());
+    /// assert_eq!(x.unsqueeze(0).dims()?, [1, 3]);
+    /// assert_eq!(x.unsqueeze(-1).dims()?, [3, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unsqueeze(&self, axis: i64) -> Tensor {
         let site = Site::here("unsqueeze");
@@ -118,8 +198,18 @@ impl Tensor {
         })
     }
 
-    /// Axes of extent 1 repeated to the extents given, with new leading axes
-    /// where there are more of them; -1 keeps an axis as it is.
+    /// Axes of extent 1 repeated to the extents given.
+    ///
+    /// Where there are more extents than axes, the first are new leading axes; -1 keeps an axis as
+    /// it is. Costs no memory. Invalid where an extent is neither 1 nor the one given.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64], [2]]);
+    /// assert_eq!(x.expand([2, 2]).to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn expand(&self, shape: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("expand");
@@ -143,20 +233,47 @@ impl Tensor {
     }
 
     /// As [`Tensor::expand`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 1], ());
+    /// assert_eq!(x.broadcast_to([4, 2, 3]).dims()?, [4, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoShapeSpec) -> Tensor {
         self.expand(shape)
     }
 
     /// As [`Tensor::expand`], to the shape of `other`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 1], ());
+    /// assert_eq!(x.expand_as(&Tensor::zeros([2, 3], ())).dims()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Tensor {
         let site = Site::here("expand_as");
         site.build(&[self, other], || Ok(site.expand(self, &other.shape())))
     }
 
-    /// The tensors expanded to the one shape they broadcast to; a mistake is
-    /// a single invalid tensor.
+    /// The tensors expanded to the one shape they broadcast to.
+    ///
+    /// An error is a single invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (x, y) = (Tensor::zeros([2, 1], ()), Tensor::zeros([3], ()));
+    /// for z in Tensor::broadcast_tensors(&[x, y]) {
+    ///     assert_eq!(z.dims()?, [2, 3]);
+    /// }
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Vec<Tensor> {
         let site = Site::here("broadcast_tensors");
@@ -171,32 +288,72 @@ impl Tensor {
         })
     }
 
-    /// The tensor itself: what is not yet computed has no memory layout, and
-    /// what is computed is contiguous.
+    /// The tensor itself.
+    ///
+    /// What is not yet computed has no memory layout, and what is computed is contiguous.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]).t();
+    /// assert_eq!(x.contiguous().to_vec::<i64>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn contiguous(&self) -> Tensor {
         self.clone()
     }
 
-    /// The values in memory of their own.
+    /// The values in memory of their own. PyTorch: `Tensor.clone`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.copy().to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn copy(&self) -> Tensor {
         Site::here("copy").apply(Op::Copy(self.device()), &[self])
     }
 
     /// With axes added until there is at least one.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::scalar(1.0, ()).atleast_1d().dims()?, [1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_1d(&self) -> Tensor {
         atleast(Site::here("atleast_1d"), self, 1)
     }
 
     /// With axes added until there are at least two: `[n]` becomes `[1, n]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([3], ()).atleast_2d().dims()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_2d(&self) -> Tensor {
         atleast(Site::here("atleast_2d"), self, 2)
     }
 
-    /// With axes added until there are at least three: `[n]` becomes
-    /// `[1, n, 1]` and `[m, n]` becomes `[m, n, 1]`.
+    /// With axes added until there are at least three.
+    ///
+    /// `[n]` becomes `[1, n, 1]` and `[m, n]` becomes `[m, n, 1]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::zeros([3], ()).atleast_3d().dims()?, [1, 3, 1]);
+    /// assert_eq!(Tensor::zeros([2, 3], ()).atleast_3d().dims()?, [2, 3, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_3d(&self) -> Tensor {
         atleast(Site::here("atleast_3d"), self, 3)

@@ -23,6 +23,13 @@ pub struct HeadProjections {
 
 options! {
     /// Options of [`Tensor::multi_head_attention_forward`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::tensor::multihead::MultiHeadOpts;
+    /// let opts = MultiHeadOpts::default().average_weights(false).add_zero_attn(true);
+    /// assert!(opts.add_zero_attn && !opts.average_weights);
+    /// ```
     MultiHeadOpts {
         /// A further key, of `e` elements.
         key_bias: Option<Tensor> = None, &Tensor => some;
@@ -41,12 +48,29 @@ options! {
 }
 
 impl Tensor {
-    /// Projects queries `[l, n, e]`, keys and values `[s, n, e]` (or all
-    /// without `n`), attends in each of `heads` equal parts of the channels,
-    /// and projects the result. Returns it and the weights `[n, l, s]`, or
-    /// for each head `[n, heads, l, s]`; unread weights cost nothing.
+    /// Attention with several heads and its projections (Vaswani et al. 2017).
+    ///
+    /// Projects queries `[l, n, e]`, keys and values `[s, n, e]` (or all without `n`), attends in
+    /// each of `heads` equal parts of the channels, and projects the result. Returns it and the
+    /// weights `[n, l, s]`, or for each head `[n, heads, l, s]`; unread weights cost nothing.
     ///
     /// Invalid when shapes do not fit or the heads do not divide the channels.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::multihead::HeadProjections;
+    /// let projections = HeadProjections {
+    ///     input_weight: Tensor::ones([12, 4], ()),
+    ///     input_bias: None,
+    ///     output_weight: Tensor::ones([4, 4], ()),
+    ///     output_bias: None,
+    /// };
+    /// let x = Tensor::ones([3, 1, 4], ());
+    /// let (y, weights) = x.multi_head_attention_forward(&x, &x, 2, &projections, Default::default());
+    /// assert_eq!((y.dims()?, weights.dims()?), ([3, 1, 4], [1, 3, 3]));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn multi_head_attention_forward(
         &self,

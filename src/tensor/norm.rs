@@ -13,6 +13,15 @@ use crate::tensor::{Tensor, reduce};
 
 options! {
     /// Options of layer, RMS and group normalization.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 3.0]]);
+    /// let opts = NormOpts::default().weight(&Tensor::from([10.0f32, 10.0])).eps(0.0);
+    /// assert_eq!(x.layer_norm([2], opts).to_vec::<f32>()?, [-10.0, 10.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     NormOpts {
         /// Multiplied onto the result.
         weight: Option<Tensor> = None, &Tensor => some;
@@ -26,6 +35,16 @@ options! {
 
 options! {
     /// Options of batch and instance normalization.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 30.0]]);
+    /// let (mean, var) = (Tensor::from([1.0f32, 10.0]), Tensor::from([1.0f32, 4.0]));
+    /// let y = x.batch_norm(RunningNormOpts::running(&mean, &var).eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 10.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     RunningNormOpts {
         /// Means per channel, used unless `input_stats`.
         running_mean: Option<Tensor> = None, &Tensor => some;
@@ -44,11 +63,28 @@ options! {
 }
 
 impl RunningNormOpts {
-    /// By the input's own statistics.
+    /// By the input's own statistics. PyTorch: `training=True`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32], [3.0]]);
+    /// assert_eq!(x.batch_norm(RunningNormOpts::training().eps(0.0)).to_vec::<f32>()?, [-1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn training() -> RunningNormOpts {
         RunningNormOpts::default().input_stats(true)
     }
-    /// By statistics gathered before.
+    /// By statistics gathered before. PyTorch: `training=False`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (mean, var) = (Tensor::from([1.0f32]), Tensor::from([4.0f32]));
+    /// let opts = RunningNormOpts::running(&mean, &var).eps(0.0);
+    /// assert_eq!(Tensor::from([[5.0f32]]).batch_norm(opts).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn running(mean: &Tensor, var: &Tensor) -> RunningNormOpts {
         RunningNormOpts::default().running_mean(mean).running_var(var)
     }
@@ -56,6 +92,15 @@ impl RunningNormOpts {
 
 options! {
     /// Options of [`Tensor::local_response_norm`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::norm::LocalResponseNormOpts;
+    /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
+    /// assert_eq!(Tensor::ones([1, 1, 1], ()).local_response_norm(1, opts).to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     LocalResponseNormOpts {
         /// Factor of the mean of squares (1e-4).
         alpha: f64 = 1e-4;
@@ -67,8 +112,19 @@ options! {
 }
 
 impl Tensor {
-    /// Normalizes over the last axes, whose extents are `shape`; weight and
-    /// bias have that shape.
+    /// Normalizes over the last axes, whose extents are `shape` (Ba et al. 2016); the shape stays.
+    ///
+    /// Weight and bias have that shape. Invalid unless the type is floating and the last extents
+    /// fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 3.0], [0.0, 8.0]]);
+    /// let y = x.layer_norm([2], NormOpts::default().eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
         let site = Site::here("layer_norm");
@@ -78,8 +134,18 @@ impl Tensor {
         }
     }
 
-    /// [`Tensor::layer_norm`], the means, and one over the standard
-    /// deviations; these keep the normalized axes with extent 1.
+    /// [`Tensor::layer_norm`], the means, and one over the standard deviations.
+    ///
+    /// The statistics keep the normalized axes with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 3.0]]);
+    /// let (y, mean, rstd) = x.native_layer_norm([2], NormOpts::default().eps(0.0));
+    /// assert_eq!(Tensor::cat(&[y, mean, rstd], 1).to_vec::<f32>()?, [-1.0, 1.0, 2.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn native_layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> (Tensor, Tensor, Tensor) {
         let site = Site::here("native_layer_norm");
@@ -89,33 +155,75 @@ impl Tensor {
         }
     }
 
-    /// Divides by the root mean square over the last axes, whose extents are
-    /// `shape` (Zhang and Sennrich 2019); weight and bias have that shape.
+    /// Divides by the root mean square over the last axes (Zhang and Sennrich 2019).
+    ///
+    /// Their extents are `shape`, which weight and bias have too. Invalid unless the type is
+    /// floating and the last extents fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[2.0f32, -2.0]]);
+    /// assert_eq!(x.rms_norm([2], NormOpts::default().eps(0.0)).to_vec::<f32>()?, [1.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
         let site = Site::here("rms_norm");
         finish(rms_norm(site, self, &shape.into(), &opts))
     }
 
-    /// Normalizes `[n, c, ..]` over each of `groups` equal groups of channels
-    /// and all further axes (Wu and He 2018); weight and bias are `[c]`.
+    /// Normalizes `[n, c, ..]` over groups of channels and all further axes (Wu and He 2018).
+    ///
+    /// There are `groups` equal groups; weight and bias are `[c]`. Invalid unless the groups divide
+    /// the channels.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 3.0, 0.0, 8.0]]);
+    /// let y = x.group_norm(2, NormOpts::default().eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn group_norm(&self, groups: usize, opts: NormOpts) -> Tensor {
         let site = Site::here("group_norm");
         finish(group_norm(site, self, groups, &opts))
     }
 
-    /// Normalizes `[n, c, ..]` over all axes but the channels (Ioffe and
-    /// Szegedy 2015). New running statistics come from
-    /// [`Tensor::batch_norm_stats`].
+    /// Normalizes `[n, c, ..]` over all axes but the channels (Ioffe and Szegedy 2015).
+    ///
+    /// The shape stays. New running statistics come from [`Tensor::batch_norm_stats`]. Invalid
+    /// without statistics, or with a single value per channel in training.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 0.0], [3.0, 8.0]]);
+    /// let y = x.batch_norm(RunningNormOpts::training().eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -1.0, 1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn batch_norm(&self, opts: RunningNormOpts) -> Tensor {
         let site = Site::here("batch_norm");
         finish(batch_norm(site, self, &opts))
     }
 
-    /// The running mean and variance after one training batch:
-    /// `(1 - momentum) * old + momentum * new`, the new variance unbiased.
+    /// The running mean and variance after one training batch.
+    ///
+    /// `(1 - momentum) * old + momentum * new`, the new variance unbiased. Invalid unless both are
+    /// `[c]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32], [3.0]]);
+    /// let (mean, var) = x.batch_norm_stats(&Tensor::zeros([1], ()), &Tensor::ones([1], ()), 0.5);
+    /// assert_eq!((mean.item::<f32>()?, var.item::<f32>()?), (1.0, 1.5));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn batch_norm_stats(&self, mean: &Tensor, var: &Tensor, momentum: f64) -> (Tensor, Tensor) {
         let site = Site::here("batch_norm_stats");
@@ -125,23 +233,56 @@ impl Tensor {
         }
     }
 
-    /// Normalizes `[n, c, ..]` over the axes after the channels.
+    /// Normalizes `[n, c, ..]` over the axes after the channels (Ulyanov et al. 2016).
+    ///
+    /// Invalid below rank 3.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[[1.0f32, 3.0], [0.0, 8.0]]]);
+    /// let y = x.instance_norm(RunningNormOpts::training().eps(0.0));
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 1.0, -1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn instance_norm(&self, opts: RunningNormOpts) -> Tensor {
         let site = Site::here("instance_norm");
         finish(instance_norm(site, self, &opts))
     }
 
-    /// Divides by `(k + alpha * m) ^ beta`, `m` being the mean square over
-    /// `size` neighbouring channels of `[n, c, ..]` (Krizhevsky et al. 2012).
+    /// Normalizes by neighbouring channels of `[n, c, ..]` (Krizhevsky et al. 2012).
+    ///
+    /// Divides by `(k + alpha * m) ^ beta`, `m` being the mean square over `size` channels. Invalid
+    /// below rank 3 or for size 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::norm::LocalResponseNormOpts;
+    /// let x = Tensor::ones([1, 3, 1], ());
+    /// let opts = LocalResponseNormOpts::default().alpha(1.0).beta(1.0);
+    /// assert_eq!(x.local_response_norm(2, opts).dims()?, [1, 3, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn local_response_norm(&self, size: usize, opts: LocalResponseNormOpts) -> Tensor {
         let site = Site::here("local_response_norm");
         finish(local_response_norm(site, self, size, opts))
     }
 
-    /// Divides by the `p`-norm along an axis, taken as at least `eps`
-    /// (PyTorch's defaults: 2, 1, 1e-12).
+    /// Divides by the `p`-norm along an axis, taken as at least `eps`; the shape stays.
+    ///
+    /// PyTorch: `nn.functional.normalize`, with the defaults 2, 1 and 1e-12.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[3.0f32, 4.0]]);
+    /// let length = x.normalize(2.0, 1, 1e-12).square().sum(1);
+    /// assert!((length.item::<f32>()? - 1.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn normalize(&self, p: f64, axis: i64, eps: f64) -> Tensor {
         let site = Site::here("normalize");

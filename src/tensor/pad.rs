@@ -8,6 +8,14 @@ use crate::tensor::join::cat_along;
 use crate::tensor::site::with_extent;
 
 /// What padding is filled with.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([1i64, 2, 3]);
+/// assert_eq!(x.pad(&[1, 1], PadMode::Reflect).to_vec::<i64>()?, [2, 1, 2, 3, 2]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum PadMode {
@@ -28,9 +36,19 @@ impl<T: Into<Scalar>> From<T> for PadMode {
 }
 
 impl Tensor {
-    /// Padding in PyTorch's order: pairs of counts before and after, the
-    /// last axis first; axes not named stay. Negative counts crop. The mode
-    /// is a number to fill with or a [`PadMode`].
+    /// Padding in PyTorch's order: pairs of counts before and after, the last axis first.
+    ///
+    /// Axes not named stay; negative counts crop. The mode is a number to fill with or a
+    /// [`PadMode`]. Invalid for an odd number of counts.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.pad(&[1, 2], 0).to_vec::<i64>()?, [0, 1, 2, 3, 0, 0]);
+    /// assert_eq!(x.pad(&[-1, 0], 0).to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pad(&self, pads: &[i64], mode: impl Into<PadMode>) -> Tensor {
         let site = Site::here("pad");
@@ -41,8 +59,17 @@ impl Tensor {
         })
     }
 
-    /// Padding with a number, in PyTorch's order: pairs of counts before and
-    /// after, the last axis first. Negative counts crop.
+    /// Padding with a number, as [`Tensor::pad`] does it.
+    ///
+    /// Pairs of counts before and after, the last axis first; negative counts crop.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2]]);
+    /// assert_eq!(x.constant_pad_nd(&[1, 0, 0, 1], 9).to_vec::<i64>()?, [9, 1, 2, 9, 9, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn constant_pad_nd(&self, pads: &[i64], value: impl Into<Scalar>) -> Tensor {
         let site = Site::here("constant_pad_nd");
@@ -53,8 +80,17 @@ impl Tensor {
         })
     }
 
-    /// Padding axis by axis, the first axis first: one pair of counts before
-    /// and after for each. Negative counts crop.
+    /// Padding axis by axis, the first axis first: one pair of counts before and after for each.
+    ///
+    /// Negative counts crop.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2]]);
+    /// assert_eq!(x.pad_axes(&[(0, 1), (1, 0)], 9).to_vec::<i64>()?, [9, 1, 2, 9, 9, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pad_axes(&self, pads: &[(i64, i64)], mode: impl Into<PadMode>) -> Tensor {
         let site = Site::here("pad_axes");

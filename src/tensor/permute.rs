@@ -8,6 +8,16 @@ use crate::tensor::compose::Site;
 
 impl Tensor {
     /// The axes in the order named: axis `i` of the result is axis `axes[i]`.
+    ///
+    /// Invalid unless each axis is named once.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3, 4], ());
+    /// assert_eq!(x.permute([2, 0, 1]).dims()?, [4, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn permute(&self, axes: impl IntoAxes) -> Tensor {
         let site = Site::here("permute");
@@ -22,19 +32,45 @@ impl Tensor {
         })
     }
 
-    /// Two axes swapped.
+    /// Two axes swapped: `[2, 3, 4]` with 0 and 2 gives `[4, 3, 2]`.
+    ///
+    /// Invalid for an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3, 4], ());
+    /// assert_eq!(x.transpose(0, -1).dims()?, [4, 3, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> Tensor {
         swap(Site::here("transpose"), self, a, b)
     }
 
     /// As [`Tensor::transpose`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], ());
+    /// assert_eq!(x.swapaxes(0, 1).dims()?, [3, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn swapaxes(&self, a: i64, b: i64) -> Tensor {
         swap(Site::here("swapaxes"), self, a, b)
     }
 
-    /// The transpose of a matrix; a vector or single element as it is.
+    /// The transpose of a matrix; a vector or single element as it is. Invalid for rank 3 and more.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.t().to_vec::<i64>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn t(&self) -> Tensor {
         let site = Site::here("t");
@@ -47,7 +83,17 @@ impl Tensor {
         }
     }
 
-    /// Each matrix of the last two axes transposed.
+    /// Each matrix of the last two axes transposed: `[.., n, m]` to `[.., m, n]`.
+    ///
+    /// Invalid for rank 1 and less. PyTorch: `Tensor.mT`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([5, 2, 3], ());
+    /// assert_eq!(x.mt().dims()?, [5, 3, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mt(&self) -> Tensor {
         let site = Site::here("mt");
@@ -58,8 +104,17 @@ impl Tensor {
         site.build(&[self], || Err(site.fault("rank 2 or more", found, &[self])))
     }
 
-    /// The axes `source` moved to the positions `destination`, the others
-    /// keeping their order.
+    /// The axes `source` moved to the positions `destination`, the others keeping their order.
+    ///
+    /// Invalid unless there are as many of one as of the other, all in range and distinct.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3, 4], ());
+    /// assert_eq!(x.movedim(0, -1).dims()?, [3, 4, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn movedim(&self, source: impl IntoAxes, destination: impl IntoAxes) -> Tensor {
         let site = Site::here("movedim");

@@ -8,6 +8,13 @@ use crate::base::{DType, Device, DeviceKind, config};
 use crate::tensor::Tensor;
 
 /// A device and an element type, either of which may be left to the default.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([2], (Device::cpu(), DType::F64));
+/// assert_eq!(Tensor::ones([3], &x).dtype(), DType::F64);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The device; the scoped default if `None`.
@@ -72,9 +79,18 @@ fn decode(number: u32) -> Option<Device> {
     Some(DeviceKind::ALL[(number >> 16) as usize].device(number as u16))
 }
 
-/// The device that creation uses on this thread when none is named: the
-/// innermost [`device_scope`], else what [`Device::set_default`] set, else
+/// The device that creation uses on this thread when none is named.
+///
+/// It is that of the innermost [`device_scope`], else what [`Device::set_default`] set, else
 /// `KILN_DEVICE`, else the CPU.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::{default_device, device_scope};
+/// let _scope = device_scope(Device::meta());
+/// assert_eq!(default_device(), Device::meta());
+/// ```
 pub fn default_device() -> Device {
     let process = || decode(PROCESS.load(Ordering::Relaxed));
     DEFAULT.get().or_else(process).or(config::config().device).unwrap_or(Device::cpu())
@@ -94,11 +110,27 @@ impl Device {
 pub struct DeviceScope(#[expect(dead_code, reason = "held to be dropped")] Scope<Device>);
 
 /// Makes `device` this thread's default until the guard is dropped.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let scope = kiln::device_scope(Device::meta());
+/// assert_eq!(Tensor::zeros([2], ()).device(), Device::meta());
+/// drop(scope);
+/// assert_ne!(Tensor::zeros([2], ()).device(), Device::meta());
+/// ```
 pub fn device_scope(device: Device) -> DeviceScope {
     DeviceScope(Scope::open(&SCOPES, device))
 }
 
 /// Runs the closure with `device` as this thread's default.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = with_device(Device::meta(), || Tensor::zeros([2], ()));
+/// assert_eq!(x.device(), Device::meta());
+/// ```
 pub fn with_device<R>(device: Device, body: impl FnOnce() -> R) -> R {
     let _scope = device_scope(device);
     body()

@@ -14,6 +14,14 @@ use crate::tensor::spatial::{Sizes, batched, unbatched};
 
 options! {
     /// Options of max pooling; each size is one number or one per spatial axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 3, 2, 4]]);
+    /// assert_eq!(x.max_pool1d(2, MaxPoolOpts::default().stride(1)).to_vec::<i64>()?, [3, 3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     MaxPoolOpts {
         /// Distance between windows; the kernel's size if `None`.
         stride: Option<Sizes> = None, impl Into<Sizes> => given;
@@ -28,6 +36,15 @@ options! {
 
 options! {
     /// Options of average pooling; each size is one number or one per spatial axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 3.0]]);
+    /// let opts = AvgPoolOpts::default().padding(1).count_include_pad(false);
+    /// assert_eq!(x.avg_pool1d(2, opts).to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     AvgPoolOpts {
         /// Distance between windows; the kernel's size if `None`.
         stride: Option<Sizes> = None, impl Into<Sizes> => given;
@@ -47,12 +64,23 @@ fn given(sizes: impl Into<Sizes>) -> Option<Sizes> {
 }
 
 macro_rules! pools {
-    ($($max:ident $indices:ident $avg:ident $rank:literal $axes:literal;)*) => {$(
+    ($($max:ident $indices:ident $avg:ident $rank:literal $axes:literal $x:literal;)*) => {$(
         #[doc = concat!("The largest element of each window over `", $axes, "` of `[n, c, ", $axes, "]`,")]
         /// or of the same without `n`.
         ///
         /// Invalid when a size is out of range, the padding exceeds half a
         /// window, or there is no whole window.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($max), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::arange(0, 8, 1, ()).reshape(", $x, ");")]
+        #[doc = concat!("let y = x.", stringify!($max), "(2, Default::default());")]
+        /// assert_eq!(y.max(..).item::<i64>()?, 7);
+        /// assert_eq!(y.shape()[2], x.shape()[2] / 2);
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $max(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> Tensor {
             let site = Site::here(stringify!($max));
@@ -61,6 +89,15 @@ macro_rules! pools {
 
         #[doc = concat!("[`Tensor::", stringify!($max), "`] and where each element is: its row-major")]
         #[doc = concat!("position in `", $axes, "`, as `I64`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let (y, indices) = x.", stringify!($indices), "(2, Default::default());")]
+        /// assert_eq!((y.shape(), indices.dtype()), (indices.shape(), DType::I64));
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $indices(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> (Tensor, Tensor) {
             let site = Site::here(stringify!($max));
@@ -74,6 +111,17 @@ macro_rules! pools {
         /// the same without `n`; of integers, truncated.
         ///
         /// Invalid in the same cases as max pooling, and for a divisor of 0.
+        #[doc = concat!("PyTorch: `nn.functional.", stringify!($avg), "`.")]
+        ///
+        /// # Examples
+        /// ```
+        /// use kiln::prelude::*;
+        #[doc = concat!("let x = Tensor::ones(", $x, ", ());")]
+        #[doc = concat!("let y = x.", stringify!($avg), "(2, Default::default());")]
+        /// assert_eq!(y.mean(..).item::<f32>()?, 1.0);
+        /// assert_eq!(y.shape()[2], x.shape()[2] / 2);
+        /// # Ok::<(), kiln::Error>(())
+        /// ```
         #[track_caller]
         pub fn $avg(&self, kernel: impl Into<Sizes>, opts: AvgPoolOpts) -> Tensor {
             let site = Site::here(stringify!($avg));
@@ -84,9 +132,9 @@ macro_rules! pools {
 
 impl Tensor {
     pools! {
-        max_pool1d max_pool1d_with_indices avg_pool1d 1 "l";
-        max_pool2d max_pool2d_with_indices avg_pool2d 2 "h, w";
-        max_pool3d max_pool3d_with_indices avg_pool3d 3 "d, h, w";
+        max_pool1d max_pool1d_with_indices avg_pool1d 1 "l" "[1, 2, 4]";
+        max_pool2d max_pool2d_with_indices avg_pool2d 2 "h, w" "[1, 2, 2, 2]";
+        max_pool3d max_pool3d_with_indices avg_pool3d 3 "d, h, w" "[1, 1, 2, 2, 2]";
     }
 }
 

@@ -16,6 +16,15 @@ use crate::tensor::filter::with_data;
 use crate::tensor::read::number;
 
 /// How values become text.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::print::PrintOpts;
+/// let text = Tensor::from([0.5f32]).to_text_with(PrintOpts::default().precision(1))?;
+/// assert!(text.contains("[0.5]"), "{text}");
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrintOpts {
@@ -68,6 +77,14 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::realize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let text = Tensor::from([1i64, 2]).to_text()?;
+    /// assert!(text.contains("[1, 2]"), "{text}");
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn to_text(&self) -> Result<String> {
         values_as_text(Site::here("to_text"), self, PrintOpts::default())
@@ -77,6 +94,16 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::realize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::print::PrintOpts;
+    /// let x = Tensor::from([1.0f32, 2.25]);
+    /// let text = x.to_text_with(PrintOpts::default().precision(2))?;
+    /// assert!(text.contains("[1.00, 2.25]"), "{text}");
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn to_text_with(&self, opts: PrintOpts) -> Result<String> {
         values_as_text(Site::here("to_text_with"), self, opts)
@@ -86,6 +113,13 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::realize`], or a standard output that is closed.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// Tensor::from([[1i64, 2], [3, 4]]).show()?;
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn show(&self) -> Result<()> {
         let site = Site::here("show");

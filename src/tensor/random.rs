@@ -27,6 +27,14 @@ use draw::Draw;
 ///
 /// Its state is a seed and the number of draws made: [`Generator::seed`] and
 /// [`Generator::draws`] save it, [`Generator::resume`] restores it.
+///
+/// # Examples
+/// ```
+/// use kiln::Generator;
+/// let (mut a, mut b) = (Generator::new(7), Generator::new(7));
+/// assert_eq!(a.rand([3], ()).to_vec::<f32>()?, b.rand([3], ()).to_vec::<f32>()?);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generator {
     seed: u64,
@@ -35,32 +43,71 @@ pub struct Generator {
 
 impl Generator {
     /// A generator whose draws follow from `seed` alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::Generator;
+    /// assert_eq!(Generator::new(7).seed(), 7);
+    /// ```
     pub const fn new(seed: u64) -> Generator {
         Generator::resume(seed, 0)
     }
 
     /// The generator that [`Generator::new`]`(seed)` is after `draws` draws.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::Generator;
+    /// let mut a = Generator::new(7);
+    /// let _ = a.rand([3], ());
+    /// assert_eq!(Generator::resume(a.seed(), a.draws()), a);
+    /// ```
     pub const fn resume(seed: u64, draws: u64) -> Generator {
         Generator { seed, draws }
     }
 
     /// A generator that differs on every call and in every process.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::Generator;
+    /// assert_ne!(Generator::from_entropy().seed(), Generator::from_entropy().seed());
+    /// ```
     pub fn from_entropy() -> Generator {
         Generator::new(RandomState::new().hash_one("kiln"))
     }
 
     /// The seed.
+    ///
+    /// # Examples
+    /// ```
+    /// assert_eq!(kiln::Generator::new(7).seed(), 7);
+    /// ```
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
     /// The number of draws and splits so far.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut a = kiln::Generator::new(7);
+    /// let _ = a.rand([1000], ());
+    /// assert_eq!(a.draws(), 1);
+    /// ```
     pub const fn draws(&self) -> u64 {
         self.draws
     }
 
-    /// A new generator, independent of the later draws of this one and of
-    /// its other splits. Counts as one draw.
+    /// A new generator, independent of the later draws of this one and of its other splits.
+    ///
+    /// Counts as one draw.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut a = kiln::Generator::new(7);
+    /// assert_ne!(a.split(), a.split());
+    /// ```
     pub fn split(&mut self) -> Generator {
         let [high, low] = self.key();
         Generator::new(u64::from(high) << 32 | u64::from(low))
@@ -145,18 +192,51 @@ thread_local! {
     static DEFAULT: RefCell<Generator> = RefCell::new(Generator::from_entropy());
 }
 
-/// Makes this thread's draws follow from `seed`. Until it is called they
-/// differ from run to run and from thread to thread.
+/// Makes this thread's draws follow from `seed`.
+///
+/// Until it is called they differ from run to run and from thread to thread. PyTorch:
+/// `torch.manual_seed`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// kiln::manual_seed(7);
+/// let x = Tensor::rand([3], ()).to_vec::<f32>()?;
+/// kiln::manual_seed(7);
+/// assert_eq!(Tensor::rand([3], ()).to_vec::<f32>()?, x);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub fn manual_seed(seed: u64) {
     set_generator(Generator::new(seed));
 }
 
 /// A copy of this thread's default generator, to restore it later.
+///
+/// PyTorch: `torch.get_rng_state`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let before = kiln::generator();
+/// let x = Tensor::rand([3], ()).to_vec::<f32>()?;
+/// kiln::set_generator(before);
+/// assert_eq!(Tensor::rand([3], ()).to_vec::<f32>()?, x);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub fn generator() -> Generator {
     DEFAULT.with_borrow(Generator::clone)
 }
 
 /// Replaces this thread's default generator; returns the previous one.
+///
+/// PyTorch: `torch.set_rng_state`.
+///
+/// # Examples
+/// ```
+/// use kiln::{Generator, set_generator};
+/// let previous = set_generator(Generator::new(7));
+/// assert_eq!(set_generator(previous), Generator::new(7));
+/// ```
 pub fn set_generator(generator: Generator) -> Generator {
     DEFAULT.replace(generator)
 }
@@ -166,58 +246,115 @@ fn draw(site: Site, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
 }
 
 impl Tensor {
-    /// Uniform in `[0, 1)`, `F32` unless the place names another floating
-    /// type: multiples of 2^-24 (`F64`: 2^-53, `F16`: 2^-11, `BF16`: 2^-8),
-    /// so that 1 never occurs.
+    /// Uniform in `[0, 1)`, `F32` unless the place names another floating type.
     ///
-    /// Inside a loop's body, which is built once, a draw has the same key in
-    /// every iteration.
+    /// Multiples of 2^-24 (`F64`: 2^-53, `F16`: 2^-11, `BF16`: 2^-8), so that 1 never occurs.
+    ///
+    /// Inside a loop's body, which is built once, a draw has the same key in every iteration.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::rand([100], ()).to_vec::<f32>()?;
+    /// assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rand(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         draw(Site::here("rand"), shape, place).uniform(0.0, 1.0)
     }
 
-    /// Uniform in `[low, high)`, of a floating type as [`Tensor::rand`]. An
-    /// error unless both bounds are finite and `low <= high`.
+    /// Uniform in `[low, high)`, of a floating type as [`Tensor::rand`].
+    ///
+    /// Invalid unless both bounds are finite and `low <= high`. PyTorch: `Tensor.uniform_`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::uniform(-1.0, 1.0, [100], ()).to_vec::<f32>()?;
+    /// assert!(x.iter().all(|x| (-1.0..1.0).contains(x)));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn uniform(low: f64, high: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         draw(Site::here("uniform"), shape, place).uniform(low, high)
     }
 
-    /// Normal with mean 0 and variance 1, `F32` unless the place names
-    /// another floating type; by the transform of Box and Muller (1958) of
-    /// 64 random bits an element, so that no number exceeds 6.8.
+    /// Normal with mean 0 and variance 1, `F32` unless the place names another floating type.
+    ///
+    /// By the transform of Box and Muller (1958) of 64 random bits an element, so that no number
+    /// exceeds 6.8.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::randn([1000], ());
+    /// assert!(x.mean(..).item::<f32>()?.abs() < 0.3);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randn(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         draw(Site::here("randn"), shape, place).normal(0.0, 1.0)
     }
 
-    /// Normal with this mean and standard deviation, as [`Tensor::randn`]. An
-    /// error for a standard deviation that is negative or NaN.
+    /// Normal with this mean and standard deviation, as [`Tensor::randn`].
+    ///
+    /// Invalid for a standard deviation that is negative or NaN.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::normal(5.0, 0.0, [3], ());
+    /// assert_eq!(x.to_vec::<f32>()?, [5.0; 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn normal(mean: f64, std: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         draw(Site::here("normal"), shape, place).normal(mean, std)
     }
 
-    /// Integers in `low..high`, all equally likely, `I64` unless the place
-    /// names a type.
+    /// Integers in `low..high`, all equally likely, `I64` unless the place names a type.
     ///
     /// With `n = high - low`, a number's probability differs from `1/n` by
     /// at most 2^-64 for `n` up to 2^31 and 2^-63 above. An error for an
     /// empty range, one of more than 2^63 - 1 numbers, or one the type does
     /// not hold exactly.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::randint(0, 6, [100], ()).to_vec::<i64>()?;
+    /// assert!(x.iter().all(|x| (0..6).contains(x)));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randint(low: i64, high: i64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         draw(Site::here("randint"), shape, place).integers(low, high)
     }
 
     /// The numbers `0..n` in random order, `I64` unless the place names a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::randperm(4, ());
+    /// assert_eq!(x.sort(0, false).0.to_vec::<i64>()?, [0, 1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randperm(n: usize, place: impl Into<Place>) -> Tensor {
         draw(Site::here("randperm"), n, place).permutation()
     }
 
     /// [`Tensor::rand`] with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], DType::F64).rand_like();
+    /// assert_eq!((x.dims()?, x.dtype()), ([2, 3], DType::F64));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rand_like(&self) -> Tensor {
         let site = Site::here("rand_like");
@@ -225,6 +362,14 @@ impl Tensor {
     }
 
     /// [`Tensor::randn`] with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], DType::F64).randn_like();
+    /// assert_eq!((x.dims()?, x.dtype()), ([2, 3], DType::F64));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randn_like(&self) -> Tensor {
         let site = Site::here("randn_like");
@@ -232,23 +377,47 @@ impl Tensor {
     }
 
     /// [`Tensor::randint`] with this tensor's shape, type and device.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], DType::I64).randint_like(0, 6);
+    /// assert!(x.max(..).item::<i64>()? < 6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn randint_like(&self, low: i64, high: i64) -> Tensor {
         let site = Site::here("randint_like");
         site.build(&[self], || Ok(draw(site, self.shape(), self).integers(low, high)))
     }
 
-    /// 1 with the probability that the element gives, else 0, in this
-    /// tensor's floating type. A probability above 1 counts as 1; one below 0
-    /// or NaN as 0.
+    /// 1 with the probability that the element gives, else 0, in this tensor's floating type.
+    ///
+    /// A probability above 1 counts as 1; one below 0 or NaN as 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0.0f32, 1.0]).bernoulli().to_vec::<f32>()?, [0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bernoulli(&self) -> Tensor {
         draw(Site::here("bernoulli"), self.shape(), self).bernoulli(self)
     }
 
-    /// Each element with probability `p` times 0, else over `1 - p`
-    /// (Srivastava and others 2014): the mean stays. What training does; in
-    /// inference leave it out. An error for a `p` outside `[0, 1]`.
+    /// Each element 0 with probability `p`, else over `1 - p` (Srivastava et al. 2014).
+    ///
+    /// The mean stays. What training does; in inference leave it out. Invalid for a `p` outside
+    /// `[0, 1]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([100], ()).dropout(0.5).to_vec::<f32>()?;
+    /// assert!(x.iter().all(|&x| x == 0.0 || x == 2.0));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn dropout(&self, p: f64) -> Tensor {
         draw(Site::here("dropout"), self.shape(), self).dropout(self, p)

@@ -12,6 +12,16 @@ use crate::tensor::Tensor;
 ///
 /// # Errors
 /// The mistake recorded in any of them, or what [`Tensor::realize`] says.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::ones([2], ());
+/// let (y, z) = (&x + 1.0, &x * 3.0);
+/// realize(&[&y, &z])?;
+/// assert!(y.is_realized() && z.is_realized());
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[track_caller]
 pub fn realize(tensors: &[&Tensor]) -> Result<()> {
     let span = Span::caller();
@@ -25,6 +35,14 @@ impl Tensor {
     /// # Errors
     /// The recorded mistake, a meta tensor, an absent device, out of memory,
     /// an index out of range; nothing that existed is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2], ()) + 1.0;
+    /// assert_eq!(x.realize()?.to_vec::<f32>()?, [2.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn realize(&self) -> Result<&Tensor> {
         plan::realize(std::slice::from_ref(self.node()?), Span::caller())?;
@@ -33,19 +51,37 @@ impl Tensor {
 
     /// The elements in row-major order, computed if need be.
     ///
+    /// PyTorch: `Tensor.tolist`.
+    ///
     /// # Errors
     /// [`Error::ReadType`] when `T` is not the tensor's type; [`Error::NoData`]
     /// on the meta device; else as [`Tensor::realize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.t().to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// assert!(x.to_vec::<i64>().is_err());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         pollster::block_on(self.read_as("to_vec", Span::caller()))
     }
 
-    /// As [`Tensor::to_vec`], without blocking the thread where the device
-    /// can do otherwise.
+    /// As [`Tensor::to_vec`], without blocking the thread where the device can do otherwise.
     ///
     /// # Errors
     /// As [`Tensor::to_vec`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([2], ()) * 3.0;
+    /// assert_eq!(pollster::block_on(x.read_async::<f32>())?, [3.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn read_async<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> {
         self.read_as("read_async", Span::caller())
@@ -59,11 +95,21 @@ impl Tensor {
         Ok(T::from_bytes(&self.read(call, span)?))
     }
 
-    /// The one element of a tensor, widened: integers and truth values become
-    /// `f64` with `item::<f64>()`, and so on; narrowing is an error.
+    /// The one element of a tensor, widened.
+    ///
+    /// Integers and truth values become `f64` with `item::<f64>()`, and so on; narrowing is an
+    /// error.
     ///
     /// # Errors
     /// More or fewer elements than one, or as [`Tensor::to_vec`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2]).sum(..).item::<f64>()?, 3.0);
+    /// assert!(Tensor::from([1i64, 2]).item::<i64>().is_err());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         let span = Span::caller();

@@ -14,8 +14,16 @@ use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
 use crate::tensor::{join, lane};
 
 impl Tensor {
-    /// Copies laid side by side, `counts[i]` along axis `i`; with more counts
-    /// than axes, new leading axes.
+    /// Copies laid side by side, `counts[i]` along axis `i`: `[2]` by `[2, 3]` gives `[2, 6]`.
+    ///
+    /// With more counts than axes, new leading axes; invalid with fewer.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2]).repeat(2).to_vec::<i64>()?, [1, 2, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat(&self, counts: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("repeat");
@@ -30,6 +38,14 @@ impl Tensor {
     }
 
     /// As [`Tensor::repeat`]; with fewer counts than axes, for the last axes.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 3], ());
+    /// assert_eq!(x.tile(2).dims()?, [2, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn tile(&self, counts: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("tile");
@@ -40,8 +56,16 @@ impl Tensor {
         site.build(&[self], || tiled(site, self, &counts))
     }
 
-    /// Each element `count` times in place along an axis; `..` repeats the
-    /// elements of the flattened tensor.
+    /// Each element `count` times in place along an axis: `[n]` gives `[n count]`.
+    ///
+    /// `..` repeats the elements of the flattened tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2]).repeat_interleave(2, 0).to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat_interleave(&self, count: usize, axis: impl IntoAxes) -> Tensor {
         let site = Site::here("repeat_interleave");
@@ -53,7 +77,14 @@ impl Tensor {
         })
     }
 
-    /// The axes named reversed.
+    /// The axes named reversed; the shape stays. Invalid for an axis out of range or named twice.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).flip(1).to_vec::<i64>()?, [2, 1, 4, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn flip(&self, axes: impl IntoAxes) -> Tensor {
         let site = Site::here("flip");
@@ -61,20 +92,42 @@ impl Tensor {
         site.build(&[self], || Ok(site.flip(self, &lane::lanes(site, self, &axes)?)))
     }
 
-    /// Columns reversed: axis 1.
+    /// Columns reversed: axis 1. Invalid below rank 2.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).fliplr().to_vec::<i64>()?, [2, 1, 4, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn fliplr(&self) -> Tensor {
         flip_one(Site::here("fliplr"), self, 1)
     }
 
-    /// Rows reversed: axis 0.
+    /// Rows reversed: axis 0. Invalid for rank 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).flipud().to_vec::<i64>()?, [3, 4, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn flipud(&self) -> Tensor {
         flip_one(Site::here("flipud"), self, 0)
     }
 
-    /// Elements moved along axes by the shifts, those that fall off the end
-    /// coming back at the start; `..` rolls the flattened tensor.
+    /// Elements moved along axes by the shifts; those that fall off the end come back at the start.
+    ///
+    /// `..` rolls the flattened tensor. Invalid unless there is one shift for each axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).roll(1, 0).to_vec::<i64>()?, [3, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn roll(&self, shifts: impl IntoShapeSpec, axes: impl IntoAxes) -> Tensor {
         let site = Site::here("roll");
@@ -106,6 +159,13 @@ impl Tensor {
     }
 
     /// Rotation by `quarters` of a turn from the first axis towards the second.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).rot90(1, [0, 1]).to_vec::<i64>()?, [2, 4, 1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn rot90(&self, quarters: i64, axes: [i64; 2]) -> Tensor {
         let site = Site::here("rot90");
@@ -123,19 +183,44 @@ impl Tensor {
     }
 
     /// The zero-frequency element moved to the middle of the axes named.
+    ///
+    /// PyTorch: `torch.fft.fftshift`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0i64, 1, -1]).fftshift(0).to_vec::<i64>()?, [-1, 0, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn fftshift(&self, axes: impl IntoAxes) -> Tensor {
         centred(Site::here("fftshift"), self, &axes.into_axes(), |extent| extent / 2)
     }
 
-    /// The inverse of [`Tensor::fftshift`].
+    /// The inverse of [`Tensor::fftshift`]. PyTorch: `torch.fft.ifftshift`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([-1i64, 0, 1]).ifftshift(0).to_vec::<i64>()?, [0, 1, -1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ifftshift(&self, axes: impl IntoAxes) -> Tensor {
         centred(Site::here("ifftshift"), self, &axes.into_axes(), |extent| extent.div_ceil(2))
     }
 
-    /// Windows of `size` elements every `step` along an axis; a window's
-    /// elements become a new last axis.
+    /// Windows of `size` elements every `step` along an axis.
+    ///
+    /// A window's elements become a new last axis: `[n]` gives `[(n - size) / step + 1, size]`.
+    /// Invalid for a size above the extent or a step of 0. PyTorch: `Tensor.unfold`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).unfold(0, 2, 1).to_vec::<i64>()?, [1, 2, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unfold(&self, axis: i64, size: usize, step: usize) -> Tensor {
         let site = Site::here("unfold");
@@ -159,8 +244,18 @@ impl Tensor {
         })
     }
 
-    /// Element `i` at position `offset + sum(i[axis] * strides[axis])` of the
-    /// elements in row-major order.
+    /// A view of the elements in row-major order by strides.
+    ///
+    /// Element `i` is that at position `offset + sum(i[axis] * strides[axis])`; the result has this
+    /// `shape`. Invalid where a position lies outside.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([1i64, 2, 3]).as_strided([2, 2], [1, 1], 0);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn as_strided(
         &self,
@@ -173,7 +268,17 @@ impl Tensor {
         site.build(&[self], || strided(site, self, &shape, &strides, offset))
     }
 
-    /// Channels `[.., c r², h, w]` spread over space: `[.., c, h r, w r]`.
+    /// Channels `[.., c r², h, w]` spread over space: `[.., c, h r, w r]` (Shi et al. 2016).
+    ///
+    /// Invalid unless the square of the factor divides the channels.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([8, 3, 2], ());
+    /// assert_eq!(x.pixel_shuffle(2).dims()?, [2, 6, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pixel_shuffle(&self, factor: usize) -> Tensor {
         let site = Site::here("pixel_shuffle");
@@ -190,7 +295,15 @@ impl Tensor {
         })
     }
 
-    /// The inverse of [`Tensor::pixel_shuffle`].
+    /// The inverse of [`Tensor::pixel_shuffle`]: `[.., c, h r, w r]` to `[.., c r², h, w]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::zeros([2, 6, 4], ());
+    /// assert_eq!(x.pixel_unshuffle(2).dims()?, [8, 3, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn pixel_unshuffle(&self, factor: usize) -> Tensor {
         let site = Site::here("pixel_unshuffle");
@@ -207,8 +320,18 @@ impl Tensor {
         })
     }
 
-    /// Channels (axis 1) dealt out over `groups`: element `i` of group `g`
-    /// goes to position `i * groups + g`.
+    /// Channels (axis 1) dealt out over `groups` (Zhang et al. 2017).
+    ///
+    /// Element `i` of group `g` goes to position `i * groups + g`. Invalid below rank 3 or unless
+    /// the groups divide the channels.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([[[1i64], [2], [3], [4]]]).channel_shuffle(2);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn channel_shuffle(&self, groups: usize) -> Tensor {
         let site = Site::here("channel_shuffle");

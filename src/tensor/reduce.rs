@@ -22,6 +22,14 @@ macro_rules! reductions {
             }
 
             #[doc = concat!("As [`Tensor::", stringify!($name), "`], the axes kept with extent 1.")]
+            ///
+            /// # Examples
+            /// ```
+            /// use kiln::prelude::*;
+            /// let x = Tensor::ones([2, 3], ());
+            #[doc = concat!("assert_eq!(x.", stringify!($keepdim), "(1).dims()?, [2, 1]);")]
+            /// # Ok::<(), kiln::Error>(())
+            /// ```
             #[track_caller]
             pub fn $keepdim(&self, axes: impl IntoAxes) -> Tensor {
                 over(Site::here(stringify!($name)), self, axes.into_axes(), true, $rule)
@@ -31,51 +39,193 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum over axes. Integers and truth values are summed as `I64`.
+    /// The sum over axes, which disappear: `[2, 3]` along 1 gives `[2]`.
+    ///
+    /// Integers and truth values are summed as `I64`. Invalid for an axis out of range or named
+    /// twice.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum(1).to_vec::<f32>()?, [3.0, 7.0]);
+    /// assert_eq!(x.sum(..).item::<f32>()?, 10.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sum sum_keepdim |site, x, axes| Ok(total(site, x, axes));
     /// The product over axes. Integers and truth values are multiplied as `I64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.prod(1).to_vec::<f32>()?, [2.0, 12.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     prod prod_keepdim |site, x, axes| Ok(folded(site, &widened(site, x), Monoid::Prod, axes));
-    /// The mean over axes, of a floating type.
+    /// The mean over axes; invalid unless the type is floating.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean(0).to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     mean mean_keepdim mean;
     /// The largest element over axes; NaN if one is NaN.
+    ///
+    /// Invalid where there is no element to choose. With positions it is
+    /// [`Tensor::max_with_index`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// assert_eq!(x.max(1).to_vec::<i64>()?, [5, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     max max_keepdim |site, x, axes| extreme(site, x, Monoid::Max, axes);
     /// The smallest element over axes; NaN if one is NaN.
+    ///
+    /// Invalid where there is no element to choose. With positions it is
+    /// [`Tensor::min_with_index`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// assert_eq!(x.min(1).to_vec::<i64>()?, [1, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     min min_keepdim |site, x, axes| extreme(site, x, Monoid::Min, axes);
     /// As [`Tensor::max`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// assert_eq!(x.amax([0, 1]).to_vec::<i64>()?, [7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     amax amax_keepdim |site, x, axes| extreme(site, x, Monoid::Max, axes);
     /// As [`Tensor::min`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// assert_eq!(x.amin([0, 1]).to_vec::<i64>()?, [1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     amin amin_keepdim |site, x, axes| extreme(site, x, Monoid::Min, axes);
     /// Whether any element over axes is nonzero; `U8` stays `U8`, as in PyTorch.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[0.0f32, 2.0], [0.0, 0.0]]);
+    /// assert_eq!(x.any(1).to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     any any_keepdim |site, x, axes| Ok(truth(site, x, Monoid::Max, axes));
     /// Whether all elements over axes are nonzero; `U8` stays `U8`, as in PyTorch.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 2.0], [0.0, 3.0]]);
+    /// assert_eq!(x.all(1).to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     all all_keepdim |site, x, axes| Ok(truth(site, x, Monoid::Min, axes));
     /// The sum over axes, NaN counting as 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, f32::NAN, 3.0]);
+    /// assert_eq!(x.nansum(..).to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     nansum nansum_keepdim |site, x, axes| Ok(total(site, &without_nan(site, x), axes));
-    /// The mean of the elements that are not NaN, of a floating type.
+    /// The mean of the elements that are not NaN; invalid unless the type is floating.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, f32::NAN, 3.0]);
+    /// assert_eq!(x.nanmean(..).to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     nanmean nanmean_keepdim nanmean;
     /// The number of elements other than 0, as `I64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[0i64, 3], [4, 5]]);
+    /// assert_eq!(x.count_nonzero(1).to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     count_nonzero count_nonzero_keepdim |site, x, axes| Ok(total(site, &site.cast(x, DType::Bool), axes));
-    /// The logarithm of the sum of the exponentials, without overflow.
+    /// The logarithm of the sum of the exponentials over axes, without overflow.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1000.0f32, 1000.0]);
+    /// assert!((x.logsumexp(..).item::<f32>()? - 1000.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     logsumexp logsumexp_keepdim |site, x, axes| {
         Ok(folded(site, &site.cast(x, x.dtype().to_float()), Monoid::LogSumExp, axes))
     };
 }
 
 impl Tensor {
-    /// The smallest and the largest element over axes.
+    /// The smallest and the largest element over axes; invalid where there is none.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// let (least, greatest) = x.aminmax(1);
+    /// assert_eq!(least.to_vec::<i64>()?, [1, 4]);
+    /// assert_eq!(greatest.to_vec::<i64>()?, [5, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn aminmax(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
         extremes(Site::here("aminmax"), self, &axes.into_axes(), false)
     }
 
     /// As [`Tensor::aminmax`], the axes kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 5], [7, 4]]);
+    /// let (least, greatest) = x.aminmax_keepdim(1);
+    /// assert_eq!((least.dims()?, greatest.dims()?), ([2, 1], [2, 1]));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn aminmax_keepdim(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
         extremes(Site::here("aminmax"), self, &axes.into_axes(), true)
     }
 
-    /// The sum down to a shape that broadcasts to this one: the adjoint of
-    /// [`Tensor::expand`].
+    /// The sum down to a shape that broadcasts to this one: the adjoint of [`Tensor::expand`].
+    ///
+    /// `[3, 2, 4]` to `[2, 1]` sums axes 0 and 2. Invalid for any other shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::ones([3, 2, 4], ());
+    /// assert_eq!(x.sum_to_size([2, 1]).to_vec::<f32>()?, [12.0, 12.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn sum_to_size(&self, shape: impl IntoShapeSpec) -> Tensor {
         let site = Site::here("sum_to_size");

@@ -9,6 +9,15 @@ use crate::tensor::term::{Term, formula, misplaced};
 use crate::tensor::{Operand, Tensor};
 
 /// How a quotient becomes a whole number.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::rounding::Rounding;
+/// assert_eq!(Tensor::from([-7i64]).div_rounded(2, Rounding::Trunc).to_vec::<i64>()?, [-3]);
+/// assert_eq!(Tensor::from([-7i64]).div_rounded(2, Rounding::Floor).to_vec::<i64>()?, [-4]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rounding {
@@ -19,32 +28,68 @@ pub enum Rounding {
 }
 
 impl Tensor {
-    /// Largest integer not above; integers stay as they are.
+    /// The largest integer not above each element; integers stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.5f32, -1.5]).floor().to_vec::<f32>()?, [1.0, -2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn floor(&self) -> Tensor {
         whole(Site::here("floor"), self, |x| x.floor())
     }
 
-    /// Smallest integer not below; integers stay as they are.
+    /// The smallest integer not below each element; integers stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.5f32, -1.5]).ceil().to_vec::<f32>()?, [2.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
         whole(Site::here("ceil"), self, |x| x.ceil())
     }
 
-    /// Without the fraction; integers stay as they are.
+    /// Each element without its fraction; integers stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.5f32, -1.5]).trunc().to_vec::<f32>()?, [1.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
         whole(Site::here("trunc"), self, |x| x.trunc())
     }
 
     /// The nearest integer, halves to the even one; integers stay as they are.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0.5f32, 1.5, 2.6]).round().to_vec::<f32>()?, [0.0, 2.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn round(&self) -> Tensor {
         whole(Site::here("round"), self, |x| x.round())
     }
 
-    /// Rounded to a number of decimals, to tens and so on where that is
-    /// negative. An error for integers and a negative number.
+    /// Each element rounded to a number of decimals, to tens and so on where that is negative.
+    ///
+    /// Invalid for integers and a negative number. PyTorch: `torch.round` with `decimals`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(3.14159, ()).round_decimals(2).item::<f32>()? - 3.14).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn round_decimals(&self, decimals: i32) -> Tensor {
         let site = Site::here("round");
@@ -59,8 +104,14 @@ impl Tensor {
         })
     }
 
-    /// The fraction, `x - trunc(x)`, with the sign of `x`. An error for
-    /// integers and truth values.
+    /// The fraction, `x - trunc(x)`, with the sign of `x`. Invalid for integers and truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1.5f32, -1.25]).frac().to_vec::<f32>()?, [0.5, -0.25]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn frac(&self) -> Tensor {
         let site = Site::here("frac");
@@ -70,29 +121,61 @@ impl Tensor {
         formula(site, [self.into_operand()], |[x]| &x - x.trunc())
     }
 
-    /// Remainder of a division that truncates: the sign is that of `self`. An
-    /// integer by 0 is 0. An error for truth values.
+    /// The remainder of a division that truncates: the sign is that of `self`. Shapes broadcast.
+    ///
+    /// An integer by 0 is 0. Invalid for truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([7i64, -7]).fmod(3).to_vec::<i64>()?, [1, -1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmod(&self, divisor: impl Operand) -> Tensor {
         let site = Site::here("fmod");
         elementwise(site.name, site.span, AluOp::Rem, [self.into_operand(), divisor.into_operand()])
     }
 
-    /// Remainder of a division that rounds down: the sign is that of the
-    /// divisor, as with `%`. An integer by 0 is 0. An error for truth values.
+    /// The remainder of a division that rounds down: the sign is that of the divisor, as with `%`.
+    ///
+    /// Shapes broadcast. An integer by 0 is 0. Invalid for truth values.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([7i64, -7]).remainder(3).to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn remainder(&self, divisor: impl Operand) -> Tensor {
         operators::remainder(Site::here("remainder").span, [self.into_operand(), divisor.into_operand()])
     }
 
-    /// The quotient rounded down; integers stay integers (over 0: 0).
+    /// The quotient rounded down; integers stay integers (over 0: 0). Shapes broadcast.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([7i64, -7]).floor_divide(2).to_vec::<i64>()?, [3, -4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn floor_divide(&self, divisor: impl Operand) -> Tensor {
         floor_divide(Site::here("floor_divide"), [self.into_operand(), divisor.into_operand()])
     }
 
-    /// The quotient as a whole number of the operands' common type; integers
-    /// over 0 are 0.
+    /// The quotient as a whole number of the operands' common type; integers over 0 are 0.
+    ///
+    /// Shapes broadcast. PyTorch: `torch.div` with `rounding_mode`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::rounding::Rounding;
+    /// assert_eq!(Tensor::from([7i64, -7]).div_rounded(2, Rounding::Trunc).to_vec::<i64>()?, [3, -3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn div_rounded(&self, divisor: impl Operand, rounding: Rounding) -> Tensor {
         let site = Site::here("div");

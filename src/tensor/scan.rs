@@ -8,38 +8,81 @@ use crate::tensor::position::positions_in;
 use crate::tensor::reduce::widened;
 
 impl Tensor {
-    /// Running sums along an axis. Integers and truth values are summed as `I64`.
+    /// Running sums along an axis; the shape stays. Integers and truth values are summed as `I64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).cumsum(0).to_vec::<i64>()?, [1, 3, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumsum(&self, axis: i64) -> Tensor {
         let site = Site::here("cumsum");
         site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Sum))
     }
 
-    /// Running products along an axis. Integers and truth values are
-    /// multiplied as `I64`.
+    /// Running products along an axis; the shape stays.
+    ///
+    /// Integers and truth values are multiplied as `I64`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3]).cumprod(0).to_vec::<i64>()?, [1, 2, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumprod(&self, axis: i64) -> Tensor {
         let site = Site::here("cumprod");
         site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Prod))
     }
 
-    /// Running maxima along an axis, NaN from the first on, and the position
-    /// of each, the last of equals.
+    /// Running maxima along an axis, and the position of each, the last of equals.
+    ///
+    /// NaN from the first on. Both have this shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (values, indices) = Tensor::from([1i64, 3, 2]).cummax(0);
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 3, 3]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummax(&self, axis: i64) -> (Tensor, Tensor) {
         let site = Site::here("cummax");
         site.build_pair(&[self], || with_index(site, self, axis, Monoid::Max))
     }
 
-    /// Running minima along an axis, NaN from the first on, and the position
-    /// of each, the last of equals.
+    /// Running minima along an axis, and the position of each, the last of equals.
+    ///
+    /// NaN from the first on. Both have this shape.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (values, indices) = Tensor::from([2i64, 3, 1]).cummin(0);
+    /// assert_eq!(values.to_vec::<i64>()?, [2, 2, 1]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummin(&self, axis: i64) -> (Tensor, Tensor) {
         let site = Site::here("cummin");
         site.build_pair(&[self], || with_index(site, self, axis, Monoid::Min))
     }
 
-    /// Logarithms of running sums of exponentials along an axis.
+    /// Logarithms of running sums of exponentials along an axis, without overflow; the shape stays.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1000.0f32, 1000.0]);
+    /// assert!((x.logcumsumexp(0).i(1).item::<f32>()? - 1000.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logcumsumexp(&self, axis: i64) -> Tensor {
         let site = Site::here("logcumsumexp");

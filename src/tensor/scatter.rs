@@ -11,6 +11,15 @@ use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::position::inside;
 
 /// How values written at one position are combined.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([10i64, 20]);
+/// let (index, src) = (Tensor::from([0i64, 0]), Tensor::from([3i64, 40]));
+/// assert_eq!(x.scatter_reduce(0, &index, &src, ScatterReduce::Amax, true).to_vec::<i64>()?, [40, 20]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScatterReduce {
@@ -27,9 +36,20 @@ pub enum ScatterReduce {
 }
 
 impl Tensor {
-    /// The tensor with `src` (a tensor, or a number) written along an axis at
-    /// the positions `index` holds; the last of several wins. The index may
-    /// be shorter than the tensor on the other axes and than `src` on all.
+    /// The tensor with `src` written along an axis at the positions `index` holds.
+    ///
+    /// `src` is a tensor or a number; the last of several wins. The index may be shorter than the
+    /// tensor on the other axes and than `src` on all. A position outside the axis is an error when
+    /// it runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 0, 0]);
+    /// let y = x.scatter(0, &Tensor::from([2i64, 0]), &Tensor::from([5i64, 6]));
+    /// assert_eq!(y.to_vec::<i64>()?, [6, 0, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
         let site = Site::here("scatter");
@@ -42,16 +62,37 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `src` added along an axis at the positions `index`
-    /// holds. Shapes as for [`Tensor::scatter`].
+    /// The tensor with `src` added along an axis at the positions `index` holds.
+    ///
+    /// Shapes as for [`Tensor::scatter`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 1, 1]);
+    /// let y = x.scatter_add(0, &Tensor::from([2i64, 2]), &Tensor::from([5i64, 6]));
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 12]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter_add(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
         reduced(Site::here("scatter_add"), self, axis, index, src.into_operand(), ScatterReduce::Sum, true)
     }
 
-    /// The tensor with `src` combined in along an axis at the positions
-    /// `index` holds; where any is written, the tensor's own element takes
-    /// part only with `include_self`. Shapes as for [`Tensor::scatter`].
+    /// The tensor with `src` combined in along an axis at the positions `index` holds.
+    ///
+    /// Where any is written, the tensor's own element takes part only with `include_self`. Shapes
+    /// as for [`Tensor::scatter`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([10i64, 20]);
+    /// let (index, src) = (Tensor::from([0i64, 0]), Tensor::from([3i64, 4]));
+    /// let y = x.scatter_reduce(0, &index, &src, ScatterReduce::Prod, false);
+    /// assert_eq!(y.to_vec::<i64>()?, [12, 20]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter_reduce(
         &self,

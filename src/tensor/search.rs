@@ -15,6 +15,15 @@ const COMPARED: usize = 128;
 
 options! {
     /// How a sorted sequence is searched.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::search::SearchOpts;
+    /// let x = Tensor::from([1i64, 3, 3]);
+    /// assert_eq!(x.searchsorted(3, SearchOpts::default().right(true)).to_vec::<i64>()?, [3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     SearchOpts {
         /// Find the position after the elements equal to the value, not
         /// before (false).
@@ -25,9 +34,19 @@ options! {
 }
 
 impl Tensor {
-    /// Where values would be inserted to keep this sequence (its last axis
-    /// ascending) sorted. A rank-1 sequence serves values of any shape; others
-    /// agree with the values on all axes but the last.
+    /// Where values would be inserted to keep this sequence sorted: `I64`.
+    ///
+    /// Its last axis is ascending. A rank-1 sequence serves values of any shape; others agree with
+    /// the values on all axes but the last.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 3, 5]);
+    /// let y = x.searchsorted(Tensor::from([0i64, 3, 9]), Default::default());
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn searchsorted(&self, values: impl Operand, opts: SearchOpts) -> Tensor {
         let site = Site::here("searchsorted");
@@ -50,9 +69,18 @@ impl Tensor {
         })
     }
 
-    /// The bucket of each element, bounded by the ascending rank-1
-    /// `boundaries`: bucket `i` reaches from boundary `i - 1` (exclusive) to
-    /// `i` (inclusive), or with `right` from inclusive to exclusive.
+    /// The bucket of each element, bounded by the ascending rank-1 `boundaries`.
+    ///
+    /// `I64`, in this shape. Bucket `i` reaches from boundary `i - 1` (exclusive) to `i`
+    /// (inclusive), or with `right` from inclusive to exclusive.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 3, 9]);
+    /// assert_eq!(x.bucketize(&Tensor::from([1i64, 3, 5]), false).to_vec::<i64>()?, [0, 1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Tensor {
         let site = Site::here("bucketize");

@@ -11,9 +11,17 @@ use crate::tensor::{Place, Tensor};
 
 impl Tensor {
     /// `start`, `start + step`, ... below (above, for a negative step) `end`.
-    /// `I64` when all three are integers, else `F32`, unless the place names
-    /// a type. An error for a step of 0, a step away from the end, or bounds
-    /// that are not finite.
+    ///
+    /// `I64` when all three are integers, else `F32`, unless the place names a type. Invalid for a
+    /// step of 0, a step away from the end, or bounds that are not finite.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::arange(1, 10, 3, ()).to_vec::<i64>()?, [1, 4, 7]);
+    /// assert_eq!(Tensor::arange(0.0, 1.0, 0.5, ()).to_vec::<f32>()?, [0.0, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn arange(
         start: impl Into<Scalar>,
@@ -24,9 +32,17 @@ impl Tensor {
         finish(arange(Site::here("arange"), [start.into(), end.into(), step.into()], place.into()))
     }
 
-    /// `steps` values from `start` to `end`, both included, evenly spaced;
-    /// the second half is counted back from the end, as PyTorch does. `F32`
-    /// unless the place names a type.
+    /// `steps` values from `start` to `end`, both included, evenly spaced.
+    ///
+    /// The second half is counted back from the end, as PyTorch does. `F32` unless the place names
+    /// a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 5, ()).to_vec::<f32>()?, [0.0, 0.25, 0.5, 0.75, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn linspace(
         start: impl Into<Scalar>,
@@ -41,6 +57,13 @@ impl Tensor {
     }
 
     /// `base` to the power of [`Tensor::linspace`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::logspace(0.0, 3.0, 4, 2.0, ()).to_vec::<f32>()?, [1.0, 2.0, 4.0, 8.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn logspace(
         start: impl Into<Scalar>,
@@ -56,8 +79,16 @@ impl Tensor {
         powers.into_tensor().cast_as(site.name, dtype, site.span)
     }
 
-    /// Ones where the row number is the column number, else zeros:
-    /// `[rows, columns]`, `F32` unless the place names a type.
+    /// Ones where the row number is the column number, else zeros: `[rows, columns]`.
+    ///
+    /// `F32` unless the place names a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::eye(2, 2, ()).to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn eye(rows: usize, columns: usize, place: impl Into<Place>) -> Tensor {
         let (site, place) = (Site::here("eye"), place.into());
@@ -71,9 +102,17 @@ impl Tensor {
         diagonal.cast(place.dtype_or(DType::F32)).into_tensor()
     }
 
-    /// The row numbers and the column numbers of a matrix's elements on and
-    /// below the `offset`-th diagonal, in row-major order: `[2, elements]`,
-    /// `I64` unless the place names a type.
+    /// The row and the column numbers of a matrix's elements on and below a diagonal.
+    ///
+    /// The `offset`-th diagonal, in row-major order: `[2, elements]`, `I64` unless the place names
+    /// a type.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::tril_indices(2, 2, 0, ()).to_vec::<i64>()?, [0, 1, 1, 0, 0, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let below = move |row: usize| 0..border(row, offset.saturating_add(1), columns);
@@ -82,8 +121,16 @@ impl Tensor {
         finish(triangle(Site::here("tril_indices"), (rows, columns), count, (filled, below), place.into()))
     }
 
-    /// The row numbers and the column numbers of a matrix's elements on and
-    /// above the `offset`-th diagonal; see [`Tensor::tril_indices`].
+    /// The row and the column numbers of a matrix's elements on and above a diagonal.
+    ///
+    /// See [`Tensor::tril_indices`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::triu_indices(2, 2, 0, ()).to_vec::<i64>()?, [0, 0, 1, 0, 1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu_indices(rows: usize, columns: usize, offset: i64, place: impl Into<Place>) -> Tensor {
         let above = move |row: usize| border(row, offset, columns)..columns;

@@ -12,8 +12,16 @@ use crate::tensor::compose::Site;
 use crate::tensor::spec::Extent;
 
 /// A range of positions: `start`, `start + step`, ... before `stop`.
-/// Negative positions count from the end; what lies outside the axis is cut
-/// off, never an error.
+///
+/// Negative positions count from the end; what lies outside the axis is cut off, never an error.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([0i64, 1, 2, 3, 4]);
+/// assert_eq!(x.i(r(1, -1).step(2)).to_vec::<i64>()?, [1, 3]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceRange {
     /// First position; the first there is, in the direction of the step, if `None`.
@@ -25,6 +33,15 @@ pub struct SliceRange {
 }
 
 /// What is taken along one axis.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::slicing::Index;
+/// let x = Tensor::zeros([2, 3], ());
+/// assert_eq!(x.i(vec![Index::At(0), Index::NewAxis]).dims()?, [1, 3]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Index {
     /// A range; the axis stays.
@@ -40,10 +57,24 @@ pub enum Index {
 }
 
 /// A new axis of extent 1 in [`Tensor::i`].
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// assert_eq!(Tensor::zeros([2, 3], ()).i((.., NewAxis)).dims()?, [2, 1, 3]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
 /// All axes not named in [`Tensor::i`]: Python's `...`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// assert_eq!(Tensor::zeros([2, 3, 4], ()).i((Ellipsis, 0)).dims()?, [2, 3]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 
@@ -63,8 +94,17 @@ impl<T: Extent> Bound for T {
     }
 }
 
-/// The range from `start` to before `stop`, either of which may be negative
-/// or `..`: `r(1, -1)`, `r(.., 5).step(2)`.
+/// The range from `start` to before `stop`.
+///
+/// Either may be negative or `..`: `r(1, -1)`, `r(.., 5).step(2)`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::from([0i64, 1, 2, 3, 4]);
+/// assert_eq!(x.i(r(-2, ..)).to_vec::<i64>()?, [3, 4]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 pub fn r(start: impl Bound, stop: impl Bound) -> SliceRange {
     SliceRange { start: start.bound(), stop: stop.bound(), step: 1 }
 }
@@ -203,11 +243,24 @@ tuple_indices! {
 }
 
 impl Tensor {
-    /// A part of the tensor: `x.i((.., r(1, -1), 0))`. Axes not named are
-    /// taken whole. Tensors of positions replace their axes as in PyTorch:
-    /// they broadcast together, and their axes stand where the first of them
-    /// stood if they are neighbours, else at the front; negative positions
-    /// count from the end.
+    /// A part of the tensor: `x.i((.., r(1, -1), 0))`.
+    ///
+    /// Ranges, positions, new axes and tensors of positions, one for each axis; axes not named are
+    /// taken whole. Tensors of positions replace their axes as in PyTorch: they broadcast together,
+    /// and their axes stand where the first of them stood if they are neighbours, else at the
+    /// front; negative positions count from the end.
+    ///
+    /// Invalid for more indices than axes or a position out of range. PyTorch: `x[..]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[0i64, 1, 2], [3, 4, 5]]);
+    /// assert_eq!(x.i((.., r(1, ..))).to_vec::<i64>()?, [1, 2, 4, 5]);
+    /// assert_eq!(x.i((-1, 0)).to_vec::<i64>()?, [3]);
+    /// assert_eq!(x.i((.., Tensor::from([2i64, 0]))).to_vec::<i64>()?, [2, 0, 5, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn i(&self, indices: impl IntoIndices) -> Tensor {
         let site = Site::here("i");
@@ -343,6 +396,14 @@ impl Steps {
 
 impl SliceRange {
     /// Every `step`-th of the positions, backwards if negative.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 1, 2, 3, 4]);
+    /// assert_eq!(x.i(r(.., ..).step(-2)).to_vec::<i64>()?, [4, 2, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[must_use]
     pub fn step(self, step: i64) -> SliceRange {
         SliceRange { step: self.step.saturating_mul(step), ..self }

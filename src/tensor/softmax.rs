@@ -10,33 +10,75 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site, finish};
 
 impl Tensor {
-    /// `exp(x)` over its sum along the axis. An error for an axis out of range.
+    /// `exp(x)` over its sum along the axis; the shape stays. Invalid for an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1.0f32, 1.0], [3.0, 3.0]]);
+    /// assert_eq!(x.softmax(-1).to_vec::<f32>()?, [0.5; 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax(&self, axis: i64) -> Tensor {
         along(Site::here("softmax"), self, axis, None, softmax)
     }
 
-    /// [`Tensor::softmax`] of the elements converted to `dtype`, which is the
-    /// result's type.
+    /// [`Tensor::softmax`] of the elements converted to `dtype`, which is the result's type.
+    ///
+    /// PyTorch: `softmax` with `dtype`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([2i64, 2]);
+    /// assert_eq!(x.softmax_as(0, DType::F64).to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
         along(Site::here("softmax"), self, axis, Some(dtype), softmax)
     }
 
     /// The logarithm of [`Tensor::softmax`], without underflow.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 1000.0]);
+    /// assert_eq!(x.log_softmax(0).to_vec::<f32>()?, [-1000.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: i64) -> Tensor {
         along(Site::here("log_softmax"), self, axis, None, log_softmax)
     }
 
-    /// [`Tensor::log_softmax`] of the elements converted to `dtype`, which is
-    /// the result's type.
+    /// [`Tensor::log_softmax`] of the elements converted to `dtype`, which is the result's type.
+    ///
+    /// PyTorch: `log_softmax` with `dtype`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 1000]);
+    /// assert_eq!(x.log_softmax_as(0, DType::F64).to_vec::<f64>()?, [-1000.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
         along(Site::here("log_softmax"), self, axis, Some(dtype), log_softmax)
     }
 
-    /// The softmax of the negated elements.
+    /// The softmax of the negated elements; the shape stays. Invalid for an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0.0f32, 1000.0]);
+    /// assert_eq!(x.softmin(0).to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmin(&self, axis: i64) -> Tensor {
         along(Site::here("softmin"), self, axis, None, |site, x, axis| {
@@ -44,8 +86,17 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::softmin`] of the elements converted to `dtype`, which is the
-    /// result's type.
+    /// [`Tensor::softmin`] of the elements converted to `dtype`, which is the result's type.
+    ///
+    /// PyTorch: `softmin` with `dtype`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([0i64, 1000]);
+    /// assert_eq!(x.softmin_as(0, DType::F64).to_vec::<f64>()?, [1.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmin_as(&self, axis: i64, dtype: DType) -> Tensor {
         along(Site::here("softmin"), self, axis, Some(dtype), |site, x, axis| {

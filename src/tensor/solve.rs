@@ -14,6 +14,16 @@ use crate::tensor::rule::with_rule;
 
 options! {
     /// Options of [`Tensor::solve_triangular`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::solve::SolveTriangularOpts;
+    /// let (a, b) = (Tensor::from([[2.0f32, 1.0], [0.0, 4.0]]), Tensor::from([[4.0f32], [8.0]]));
+    /// let y = a.solve_triangular(&b, SolveTriangularOpts::default().upper(true));
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     SolveTriangularOpts {
         /// The matrix's upper triangle counts, not its lower.
         upper: bool = false;
@@ -25,15 +35,37 @@ options! {
 }
 
 impl Tensor {
-    /// Determinants of square matrices `[.., n, n]`. The gradient of a singular matrix's is NaN.
+    /// Determinants of square matrices: `[.., n, n]` to `[..]`.
+    ///
+    /// The gradient of a singular matrix's is NaN. Invalid unless the matrices are square and
+    /// floating. PyTorch: `torch.linalg.det`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert!((a.det().item::<f32>()? + 2.0).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn det(&self) -> Tensor {
         let site = Site::here("det");
         finish(det(site, self))
     }
 
-    /// Signs of determinants of square matrices, and the logarithms of their
-    /// magnitudes.
+    /// Signs of determinants of square matrices, and the logarithms of their magnitudes.
+    ///
+    /// `[.., n, n]` to `[..]`. PyTorch: `torch.linalg.slogdet`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let (sign, log) = a.slogdet();
+    /// assert_eq!(sign.item::<f32>()?, -1.0);
+    /// assert!((log.item::<f32>()? - 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
         let site = Site::here("slogdet");
@@ -43,24 +75,52 @@ impl Tensor {
         }
     }
 
-    /// Inverses of square matrices `[.., n, n]`.
+    /// Inverses of square matrices `[.., n, n]`; a singular one gives infinities or NaN.
+    ///
+    /// Invalid unless the matrices are square and floating. PyTorch: `torch.linalg.inv`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[2.0f32, 0.0], [0.0, 4.0]]);
+    /// assert_eq!(a.inv().to_vec::<f32>()?, [0.5, 0.0, 0.0, 0.25]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn inv(&self) -> Tensor {
         let site = Site::here("inv");
         finish(inv(site, self))
     }
 
-    /// The solutions `x` of `self @ x = other` for square matrices
-    /// `[.., n, n]` and right-hand sides `[.., n, k]`, or `[.., n]` where
-    /// that is the matrices' shape without the last axis.
+    /// The solutions `x` of `self @ x = other` for square matrices `[.., n, n]`.
+    ///
+    /// Right-hand sides are `[.., n, k]`, or `[.., n]` where that is the matrices' shape without
+    /// the last axis. PyTorch: `torch.linalg.solve`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let a = Tensor::from([[2.0f32, 0.0], [0.0, 4.0]]);
+    /// assert_eq!(a.solve(&Tensor::from([4.0f32, 4.0])).to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn solve(&self, other: &Tensor) -> Tensor {
         let site = Site::here("solve");
         finish(solve(site, self, other))
     }
 
-    /// The solutions of systems with triangular matrices; the other triangle
-    /// is not read.
+    /// The solutions of systems with triangular matrices; the other triangle is not read.
+    ///
+    /// Shapes as for [`Tensor::solve`]. PyTorch: `torch.linalg.solve_triangular`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (a, b) = (Tensor::from([[2.0f32, 0.0], [1.0, 4.0]]), Tensor::from([[4.0f32], [6.0]]));
+    /// assert_eq!(a.solve_triangular(&b, Default::default()).to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn solve_triangular(&self, other: &Tensor, opts: SolveTriangularOpts) -> Tensor {
         let site = Site::here("solve_triangular");

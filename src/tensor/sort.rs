@@ -8,6 +8,14 @@ use crate::tensor::site::without;
 
 options! {
     /// How the largest or smallest elements are chosen.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[3i64, 1, 2]]);
+    /// assert_eq!(x.topk(1, TopkOpts::default().axis(1).largest(false)).0.to_vec::<i64>()?, [1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     TopkOpts {
         /// The axis chosen along (-1).
         axis: i64 = -1;
@@ -17,7 +25,19 @@ options! {
 }
 
 impl Tensor {
-    /// The elements in order along an axis, and where each came from.
+    /// The elements in order along an axis, and where each came from (`I64`); both have this shape.
+    ///
+    /// Invalid for an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3i64, 1, 2]);
+    /// let (values, indices) = x.sort(0, false);
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 2, 3]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn sort(&self, axis: i64, descending: bool) -> (Tensor, Tensor) {
         let site = Site::here("sort");
@@ -28,7 +48,16 @@ impl Tensor {
         })
     }
 
-    /// The positions that put the elements in order along an axis.
+    /// The positions (`I64`) that put the elements in order along an axis.
+    ///
+    /// Invalid for an axis out of range.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([3i64, 1, 2]).argsort(0, true).to_vec::<i64>()?, [0, 2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn argsort(&self, axis: i64, descending: bool) -> Tensor {
         let site = Site::here("argsort");
@@ -39,6 +68,13 @@ impl Tensor {
     }
 
     /// The elements in ascending order along axis 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([3i64, 1, 2]).msort().to_vec::<i64>()?, [1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn msort(&self) -> Tensor {
         let site = Site::here("msort");
@@ -48,8 +84,19 @@ impl Tensor {
         })
     }
 
-    /// The `k` largest (or smallest) elements along an axis, in order, and
-    /// their positions.
+    /// The `k` largest (or smallest) elements along an axis, in order, and their positions.
+    ///
+    /// `[.., n]` along -1 gives `[.., k]`. Invalid when `k` exceeds the extent.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([3i64, 1, 2]);
+    /// let (values, indices) = x.topk(2, TopkOpts::default());
+    /// assert_eq!(values.to_vec::<i64>()?, [3, 2]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn topk(&self, k: usize, opts: TopkOpts) -> (Tensor, Tensor) {
         let site = Site::here("topk");
@@ -69,12 +116,30 @@ impl Tensor {
     }
 
     /// The `k`-th smallest element along an axis (from 1) and its position.
+    ///
+    /// Invalid unless `k` is in `1..=n`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (value, index) = Tensor::from([30i64, 10, 20]).kthvalue(2, 0);
+    /// assert_eq!((value.item::<i64>()?, index.item::<i64>()?), (20, 2));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn kthvalue(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
         kth(Site::here("kthvalue"), self, k, axis, false)
     }
 
     /// As [`Tensor::kthvalue`], the axis kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (value, index) = Tensor::from([30i64, 10, 20]).kthvalue_keepdim(2, 0);
+    /// assert_eq!((value.dims()?, index.dims()?), ([1], [1]));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn kthvalue_keepdim(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
         kth(Site::here("kthvalue"), self, k, axis, true)

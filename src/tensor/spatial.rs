@@ -7,7 +7,17 @@ use crate::tensor::Tensor;
 use crate::tensor::compose::{Checked, Site};
 
 /// Sizes along spatial axes: one number for all of them, or one for each.
+///
 /// Negative numbers can be said, and are refused where they make no sense.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([1, 1, 4, 4], ());
+/// assert_eq!(x.max_pool2d(2, Default::default()).dims()?, [1, 1, 2, 2]);
+/// assert_eq!(x.max_pool2d([1, 2], Default::default()).dims()?, [1, 1, 4, 2]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes(pub SmallVec<[i64; 3]>);
 

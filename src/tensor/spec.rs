@@ -5,6 +5,15 @@ use smallvec::SmallVec;
 use crate::base::Shape;
 
 /// Extents as a user writes them; what -1 stands for is the operation's business.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([6, 4], ());
+/// assert_eq!(x.reshape([2, 3, -1]).dims()?, [2, 3, 4]);
+/// assert_eq!(x.reshape((2usize, -1)).dims()?, [2, 12]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ShapeSpec(pub SmallVec<[i64; 4]>);
 
@@ -102,6 +111,13 @@ tuple_spec! {
 }
 
 /// One number, or a list of them: the argument of `split` and `tensor_split`.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let x = Tensor::zeros([5], ());
+/// assert_eq!((x.split(2, 0).len(), x.split([1, 4], 0).len()), (3, 2));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OneOrMany {
     /// A number by itself.

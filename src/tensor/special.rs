@@ -11,24 +11,88 @@ use crate::tensor::fit;
 use crate::tensor::term::{Term, float_functions, float_rows};
 
 float_rows! {
-    /// Error function.
+    /// The error function of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).erf().item::<f32>()? - 0.5205).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     erf Erf;
 }
 
 float_functions! {
     /// `1 - erf(x)`, without cancellation for large `x`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).erfc().item::<f32>()? - 0.4795).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     erfc |x| x.erfc();
     /// `exp(x^2) erfc(x)`.
+    ///
+    /// PyTorch: `torch.special.erfcx`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).erfcx().item::<f32>()? - 0.6157).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     erfcx |x| x.erfcx();
     /// Inverse of the error function: infinite at -1 and 1, NaN beyond.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).erfinv().item::<f32>()? - 0.4769).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     erfinv |x| x.erfinv();
-    /// Distribution function of the standard normal distribution.
+    /// The distribution function of the standard normal distribution.
+    ///
+    /// PyTorch: `torch.special.ndtr`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).ndtr().item::<f32>()? - 0.8413).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ndtr |x| (x * -FRAC_1_SQRT_2).erfc() * 0.5;
     /// Logarithm of [`ndtr`](Self::ndtr), without underflow far to the left.
+    ///
+    /// PyTorch: `torch.special.log_ndtr`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.0, ()).log_ndtr().item::<f32>()? + 0.6931).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     log_ndtr |x| x.log_ndtr();
-    /// Inverse of [`ndtr`](Self::ndtr): infinite at 0 and 1, NaN outside.
+    /// The inverse of [`ndtr`](Self::ndtr): infinite at 0 and 1, NaN outside.
+    ///
+    /// PyTorch: `torch.special.ndtri`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.8413, ()).ndtri().item::<f32>()? - 0.9998).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     ndtri |p| p.ndtri();
-    /// Entropy, `-x log(x)`: 0 at 0, minus infinity below.
+    /// `-x log(x)`, 0 at 0 and minus infinity below. PyTorch: `torch.special.entr`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).entr().item::<f32>()? - 0.3466).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     entr |x| x.entr();
 }
 

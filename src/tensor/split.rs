@@ -9,9 +9,19 @@ use crate::tensor::spec::{IntoOneOrMany, OneOrMany};
 use crate::tensor::{index, slicing};
 
 impl Tensor {
-    /// Parts along an axis: of `sizes` elements each (the last may be
-    /// shorter), or of the sizes listed, which must add up to the extent.
-    /// A mistake is a single invalid tensor.
+    /// Parts along an axis: of `sizes` elements each, or of the sizes listed.
+    ///
+    /// The last of one size may be shorter; sizes listed must add up to the extent. An error is a
+    /// single invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let parts = Tensor::from([1i64, 2, 3]).split(2, 0);
+    /// assert_eq!(parts[0].to_vec::<i64>()?, [1, 2]);
+    /// assert_eq!(parts[1].to_vec::<i64>()?, [3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn split(&self, sizes: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
         let site = Site::here("split");
@@ -42,6 +52,15 @@ impl Tensor {
     }
 
     /// At most `chunks` parts of one size along an axis; the last may be shorter.
+    ///
+    /// An error is a single invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let parts = Tensor::zeros([5], ()).chunk(2, 0);
+    /// assert_eq!((parts[0].numel(), parts[1].numel()), (3, 2));
+    /// ```
     #[track_caller]
     pub fn chunk(&self, chunks: usize, axis: i64) -> Vec<Tensor> {
         let site = Site::here("chunk");
@@ -58,8 +77,17 @@ impl Tensor {
         })
     }
 
-    /// Parts along an axis: `sections` of nearly one size, the first ones
-    /// longer, or cut before each of the positions listed.
+    /// Parts along an axis: `sections` of nearly one size, or cut before each position listed.
+    ///
+    /// The first sections are the longer ones. An error is a single invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let parts = Tensor::from([1i64, 2, 3, 4]).tensor_split([1, 3], 0);
+    /// assert_eq!(parts[1].to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn tensor_split(&self, sections: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
         let site = Site::here("tensor_split");
@@ -86,6 +114,16 @@ impl Tensor {
     }
 
     /// One tensor for each position along an axis, which is removed.
+    ///
+    /// `[2, 3]` along 0 gives two of `[3]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let rows = Tensor::from([[1i64, 2], [3, 4]]).unbind(0);
+    /// assert_eq!(rows[1].to_vec::<i64>()?, [3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unbind(&self, axis: i64) -> Vec<Tensor> {
         let site = Site::here("unbind");
@@ -95,8 +133,17 @@ impl Tensor {
         })
     }
 
-    /// `length` elements from `start` along an axis. A number may count from
-    /// the end; a rank-0 integer tensor is a position known only when running.
+    /// `length` elements from `start` along an axis.
+    ///
+    /// A number may count from the end; a rank-0 integer tensor is a position known only when
+    /// running. Invalid where the range leaves the axis.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3, 4]).narrow(0, 1, 2).to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn narrow(&self, axis: i64, start: impl Operand, length: usize) -> Tensor {
         let site = Site::here("narrow");
@@ -117,8 +164,17 @@ impl Tensor {
         })
     }
 
-    /// The elements at one position along an axis, which is removed; counted
-    /// from the end when negative. (`select` itself is the conditional choice.)
+    /// The elements at one position along an axis, which is removed.
+    ///
+    /// Counted from the end when negative; invalid out of range. PyTorch: `torch.select`
+    /// ([`Tensor::select`] is the conditional choice).
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([[1i64, 2], [3, 4]]).select_index(1, -1).to_vec::<i64>()?, [2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn select_index(&self, axis: i64, index: i64) -> Tensor {
         let site = Site::here("select_index");
@@ -130,6 +186,13 @@ impl Tensor {
     }
 
     /// A range along one axis, with Python's clamping: `x.slice(0, 1..-1)`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([1i64, 2, 3, 4]).slice(0, 1..-1).to_vec::<i64>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice(&self, axis: i64, range: impl IntoIndex) -> Tensor {
         let site = Site::here("slice");

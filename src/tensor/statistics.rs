@@ -17,6 +17,15 @@ use crate::tensor::site::{with_extent, without};
 use crate::tensor::sort::{at, chosen, first, order, sorted};
 
 /// What a quantile between two elements is.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// use kiln::tensor::statistics::{Interpolation, QuantileOpts};
+/// let opts = QuantileOpts::default().interpolation(Interpolation::Lower);
+/// assert_eq!(Tensor::from([1.0f32, 2.0]).quantile(0.5, .., opts).to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interpolation {
@@ -35,6 +44,15 @@ pub enum Interpolation {
 
 options! {
     /// How a quantile is taken.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// use kiln::tensor::statistics::QuantileOpts;
+    /// let x = Tensor::zeros([2, 3], ());
+    /// assert_eq!(x.quantile(0.5, 1, QuantileOpts::default().keepdim(true)).dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     QuantileOpts {
         /// What a quantile between two elements is (linear).
         interpolation: Interpolation = Interpolation::Linear;
@@ -44,47 +62,107 @@ options! {
 }
 
 impl Tensor {
-    /// The median along an axis (of an even number, the lower of the middle
-    /// two; NaN if one is NaN) and its position. `..` takes all elements.
+    /// The median along an axis (of an even number, the lower of the middle two) and its position.
+    ///
+    /// NaN if one is NaN. `..` takes all elements. Invalid where there is none.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (value, index) = Tensor::from([3i64, 1, 2]).median(0);
+    /// assert_eq!((value.item::<i64>()?, index.item::<i64>()?), (2, 2));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn median(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
         middle(Site::here("median"), self, &axis.into_axes(), false, median_index)
     }
 
     /// As [`Tensor::median`], the axis kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (values, _) = Tensor::zeros([2, 3], ()).median_keepdim(1);
+    /// assert_eq!(values.dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn median_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
         middle(Site::here("median"), self, &axis.into_axes(), true, median_index)
     }
 
     /// The median along an axis of the elements that are not NaN, and its position.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (value, _) = Tensor::from([3.0f32, f32::NAN, 1.0]).nanmedian(0);
+    /// assert_eq!(value.to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanmedian(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
         middle(Site::here("nanmedian"), self, &axis.into_axes(), false, nanmedian_index)
     }
 
     /// As [`Tensor::nanmedian`], the axis kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (values, _) = Tensor::zeros([2, 3], ()).nanmedian_keepdim(1);
+    /// assert_eq!(values.dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanmedian_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
         middle(Site::here("nanmedian"), self, &axis.into_axes(), true, nanmedian_index)
     }
 
-    /// The element that most are equal to along an axis, the smallest of
-    /// several such, and the position of its last occurrence.
+    /// The element that most are equal to along an axis, and the position of its last occurrence.
+    ///
+    /// The smallest of several such.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (value, index) = Tensor::from([5i64, 7, 7]).mode(0);
+    /// assert_eq!((value.item::<i64>()?, index.item::<i64>()?), (7, 2));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mode(&self, axis: i64) -> (Tensor, Tensor) {
         middle(Site::here("mode"), self, &axis.into_axes(), false, mode_index)
     }
 
     /// As [`Tensor::mode`], the axis kept with extent 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let (values, _) = Tensor::zeros([2, 3], ()).mode_keepdim(1);
+    /// assert_eq!(values.dims()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn mode_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
         middle(Site::here("mode"), self, &axis.into_axes(), true, mode_index)
     }
 
-    /// The values below which the parts `q` of the elements along an axis
-    /// lie; NaN if an element is NaN. A tensor of several `q` adds a leading
-    /// axis. `..` takes all elements.
+    /// The values below which the parts `q` of the elements along an axis lie.
+    ///
+    /// NaN if an element is NaN. A tensor of several `q` adds a leading axis. `..` takes all
+    /// elements. Invalid for a number `q` outside `[0, 1]` (those of a tensor are not checked) or a
+    /// type that is not floating.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+    /// assert_eq!(x.quantile(0.25, 0, Default::default()).to_vec::<f32>()?, [1.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn quantile(&self, q: impl Operand, axis: impl IntoAxes, opts: QuantileOpts) -> Tensor {
         let site = Site::here("quantile");

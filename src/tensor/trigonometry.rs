@@ -10,44 +10,158 @@ use crate::tensor::term::{Term, float_formula, float_functions, float_rows};
 use crate::tensor::{Operand, Tensor};
 
 float_rows! {
-    /// Sine of radians.
+    /// The sine of each element, in radians.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).sin().item::<f32>()? - 0.4794).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sin Sin;
-    /// Cosine of radians.
+    /// The cosine of each element, in radians.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).cos().item::<f32>()? - 0.8776).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     cos Cos;
-    /// Hyperbolic tangent.
+    /// The hyperbolic tangent of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).tanh().item::<f32>()? - 0.4621).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     tanh Tanh;
 }
 
 float_functions! {
-    /// Tangent of radians.
+    /// The tangent of each element, in radians.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).tan().item::<f32>()? - 0.5463).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     tan |x| x.sin() / x.cos();
-    /// Inverse sine, in `[-pi/2, pi/2]`; NaN outside `[-1, 1]`.
+    /// The inverse sine, in `[-pi/2, pi/2]`; NaN outside `[-1, 1]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).asin().item::<f32>()? - 0.5236).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     asin |x| x.asin();
-    /// Inverse cosine, in `[0, pi]`; NaN outside `[-1, 1]`.
+    /// The inverse cosine, in `[0, pi]`; NaN outside `[-1, 1]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).acos().item::<f32>()? - 1.0472).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     acos |x| x.acos();
-    /// Inverse tangent, in `[-pi/2, pi/2]`.
+    /// The inverse tangent, in `[-pi/2, pi/2]`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).atan().item::<f32>()? - 0.7854).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     atan |x| x.atan();
-    /// Hyperbolic sine.
+    /// The hyperbolic sine of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).sinh().item::<f32>()? - 1.1752).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sinh |x| x.tanh() * x.cosh();
-    /// Hyperbolic cosine.
+    /// The hyperbolic cosine of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).cosh().item::<f32>()? - 1.5431).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     cosh |x| x.cosh();
-    /// Inverse hyperbolic sine.
+    /// The inverse hyperbolic sine of each element.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).asinh().item::<f32>()? - 0.8814).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     asinh |x| x.asinh();
-    /// Inverse hyperbolic cosine; NaN below 1.
+    /// The inverse hyperbolic cosine; NaN below 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(2.0, ()).acosh().item::<f32>()? - 1.3170).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     acosh |x| x.acosh();
-    /// Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+    /// The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(0.5, ()).atanh().item::<f32>()? - 0.5493).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     atanh |x| x.atanh();
     /// `sin(pi x) / (pi x)`, and 1 at 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Tensor::from([0.0f32]).sinc().to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     sinc |x| x.sinc();
-    /// Degrees to radians.
+    /// Degrees converted to radians.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(180.0, ()).deg2rad().item::<f32>()? - 3.1416).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     deg2rad |x| x * (PI / 180.0);
-    /// Radians to degrees.
+    /// Radians converted to degrees.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert!((Tensor::scalar(1.0, ()).rad2deg().item::<f32>()? - 57.29578).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     rad2deg |x| x * (180.0 / PI);
 }
 
 impl Tensor {
-    /// The angle of the point (`x`, this), in `[-pi, pi]`, right in all four
-    /// quadrants, at zeros of either sign and at infinities. Shapes broadcast.
+    /// The angle of the point (`x`, this), in `[-pi, pi]`, right in all four quadrants.
+    ///
+    /// Shapes broadcast. Zeros of either sign and infinities count, as in IEEE 754.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let y = Tensor::from([1.0f32]);
+    /// assert!((y.atan2(&Tensor::from([-1.0f32])).item::<f32>()? - 2.3562).abs() < 1e-4);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn atan2(&self, x: &Tensor) -> Tensor {
         let operands = [self.into_operand(), x.into_operand()];

@@ -16,6 +16,14 @@ use crate::tensor::site::without;
 use crate::tensor::sort::order;
 
 /// Distinct elements, or distinct slices along an axis.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let unique = Tensor::from([5i64, 3, 5]).unique(..)?;
+/// assert_eq!(unique.values.i(unique.inverse).to_vec::<i64>()?, [5, 3, 5]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Unique {
     /// Each of them once.
@@ -27,25 +35,44 @@ pub struct Unique {
 }
 
 impl Tensor {
-    /// The distinct slices along an axis, in lexicographic order; with `..`
-    /// the distinct elements, ascending. NaN differs from every element.
+    /// The distinct slices along an axis, in lexicographic order.
     ///
-    /// Sorts at once and waits for the count. Slices of `n` elements are
-    /// sorted `n` times, from the last element to the first.
+    /// With `..` the distinct elements, ascending. NaN differs from every element.
+    ///
+    /// Sorts at once and waits for the count. Slices of `n` elements are sorted `n` times, from the
+    /// last element to the first.
     ///
     /// # Errors
     /// An axis out of range, slices without elements, or as
     /// [`Tensor::nonzero`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let unique = Tensor::from([5i64, 3, 5]).unique(..)?;
+    /// assert_eq!(unique.values.to_vec::<i64>()?, [3, 5]);
+    /// assert_eq!(unique.counts.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unique(&self, axis: impl IntoAxes) -> Result<Unique> {
         distinct(Site::here("unique"), self, &axis.into_axes(), true)
     }
 
-    /// As [`Tensor::unique`], but only neighbours are compared and the order
-    /// stays: of each run of equal slices, one.
+    /// As [`Tensor::unique`], but only neighbours are compared and the order stays.
+    ///
+    /// Of each run of equal slices, one.
     ///
     /// # Errors
     /// As [`Tensor::unique`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let unique = Tensor::from([5i64, 5, 3, 5]).unique_consecutive(..)?;
+    /// assert_eq!(unique.values.to_vec::<i64>()?, [5, 3, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn unique_consecutive(&self, axis: impl IntoAxes) -> Result<Unique> {
         distinct(Site::here("unique_consecutive"), self, &axis.into_axes(), false)

@@ -14,8 +14,18 @@ use crate::tensor::site::{with_axis, with_extent, without};
 use crate::tensor::slicing::{Index, IntoIndex, SliceRange, position};
 
 impl Tensor {
-    /// The tensor with `source * alpha` added to whole slices along an axis,
-    /// at the positions a rank-1 index holds.
+    /// The tensor with `source * alpha` added to whole slices along an axis.
+    ///
+    /// At the positions a rank-1 index holds; `source` has as many slices.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 1, 1]);
+    /// let y = x.index_add(0, &Tensor::from([0i64, 0]), &Tensor::from([2i64, 3]), 10);
+    /// assert_eq!(y.to_vec::<i64>()?, [51, 1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_add(&self, axis: i64, index: &Tensor, source: &Tensor, alpha: impl Operand) -> Tensor {
         let site = Site::here("index_add");
@@ -30,8 +40,18 @@ impl Tensor {
         })
     }
 
-    /// The tensor with whole slices along an axis replaced, at the positions
-    /// a rank-1 index holds.
+    /// The tensor with whole slices along an axis replaced.
+    ///
+    /// At the positions a rank-1 index holds; `source` has as many slices.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 1], [2, 2]]);
+    /// let y = x.index_copy(0, &Tensor::from([1i64]), &Tensor::from([[8i64, 9]]));
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 8, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_copy(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
         let site = Site::here("index_copy");
@@ -42,8 +62,17 @@ impl Tensor {
         })
     }
 
-    /// The tensor with whole slices along an axis filled with one value (a
-    /// number or a rank-0 tensor), at the positions a rank-1 index holds.
+    /// The tensor with whole slices along an axis filled with one value.
+    ///
+    /// At the positions a rank-1 index holds. The value is a number or a rank-0 tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 1], [2, 2]]);
+    /// assert_eq!(x.index_fill(0, &Tensor::from([1i64]), 7).to_vec::<i64>()?, [1, 1, 7, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_fill(&self, axis: i64, index: &Tensor, value: impl Operand) -> Tensor {
         let site = Site::here("index_fill");
@@ -58,9 +87,20 @@ impl Tensor {
         })
     }
 
-    /// The tensor with slices of `source` combined into whole slices along an
-    /// axis, at the positions a rank-1 index holds; where any is written, the
-    /// tensor's own elements take part only with `include_self`.
+    /// The tensor with slices of `source` combined into whole slices along an axis.
+    ///
+    /// At the positions a rank-1 index holds. Where any is written, the tensor's own elements take
+    /// part only with `include_self`.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([10i64, 20]);
+    /// let (index, source) = (Tensor::from([1i64, 1]), Tensor::from([3i64, 4]));
+    /// let y = x.index_reduce(0, &index, &source, ScatterReduce::Prod, true);
+    /// assert_eq!(y.to_vec::<i64>()?, [10, 240]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_reduce(
         &self,
@@ -78,11 +118,21 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `values` written (or added, with `accumulate`) where
-    /// [`Tensor::i`] would read with these indices, one for each leading
-    /// axis, `None` taking the axis whole. A single bool mask over the leading
-    /// axes takes values for each element it marks: one for all, or as many
-    /// as it marks.
+    /// The tensor with `values` written where [`Tensor::i`] would read with these indices.
+    ///
+    /// Added, with `accumulate`. There is one index for each leading axis, `None` taking the axis
+    /// whole. A single bool mask over the leading axes takes values for each element it marks: one
+    /// for all, or as many as it marks.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// let (row, column) = (Tensor::from([0i64, 1]), Tensor::from([1i64, 0]));
+    /// let y = x.index_put(&[Some(&row), Some(&column)], &Tensor::from([8i64, 9]), false);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 8, 9, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_put(&self, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
         let site = Site::here("index_put");
@@ -106,8 +156,18 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `source` written (or added, with `accumulate`) at
-    /// positions of the flattened tensor, counted from the end when negative.
+    /// The tensor with `source` written at positions of the flattened tensor.
+    ///
+    /// Added, with `accumulate`. Positions count from the end when negative.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// let y = x.put(&Tensor::from([0i64, -1]), &Tensor::from([8i64, 9]), false);
+    /// assert_eq!(y.to_vec::<i64>()?, [8, 2, 3, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
         let site = Site::here("put");
@@ -128,8 +188,17 @@ impl Tensor {
         })
     }
 
-    /// The tensor with the elements of `source`, in order, where the mask
-    /// (which broadcasts) is true; there must be enough of them.
+    /// The tensor with the elements of `source`, in order, where the mask is true.
+    ///
+    /// The mask broadcasts. Invalid unless it is `Bool`; there must be enough elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3]);
+    /// assert_eq!(x.masked_scatter(&x.ne(2), &Tensor::from([8i64, 9])).to_vec::<i64>()?, [8, 2, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
         let site = Site::here("masked_scatter");
@@ -150,7 +219,15 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `src` at one position along an axis.
+    /// The tensor with `src` at one position along an axis, which `src` lacks.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([[1i64, 2], [3, 4]]);
+    /// assert_eq!(x.select_scatter(&Tensor::from([8i64, 9]), 1, 0).to_vec::<i64>()?, [8, 2, 9, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn select_scatter(&self, src: &Tensor, axis: i64, index: i64) -> Tensor {
         let site = Site::here("select_scatter");
@@ -166,6 +243,16 @@ impl Tensor {
     }
 
     /// The tensor with `src` in a range along an axis.
+    ///
+    /// Invalid unless `src` has the shape of that part.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3, 4]);
+    /// assert_eq!(x.slice_scatter(&Tensor::from([8i64, 9]), 0, 1..3).to_vec::<i64>()?, [1, 8, 9, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice_scatter(&self, src: &Tensor, axis: i64, range: impl IntoIndex) -> Tensor {
         let site = Site::here("slice_scatter");
@@ -181,8 +268,17 @@ impl Tensor {
         })
     }
 
-    /// The tensor with `src` from `start` on along an axis. The start is a
-    /// number, or a rank-0 integer tensor known only when running.
+    /// The tensor with `src` from `start` on along an axis.
+    ///
+    /// The start is a number, or a rank-0 integer tensor known only when running.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let x = Tensor::from([1i64, 2, 3, 4]);
+    /// assert_eq!(x.slice_update(0, 2, &Tensor::from([8i64, 9])).to_vec::<i64>()?, [1, 2, 8, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice_update(&self, axis: i64, start: impl Operand, src: &Tensor) -> Tensor {
         let site = Site::here("slice_update");

@@ -11,14 +11,23 @@ use crate::ir::pending::{Holder, Pending, register};
 use crate::ir::version::{Content, Versions};
 use crate::tensor::Tensor;
 
-/// A cell that holds a tensor. Tensors never change; a `Var` does: reading
-/// takes a snapshot, [`Var::set`] puts another tensor in. Clones are the
-/// same cell.
+/// A cell that holds a tensor.
 ///
-/// Setting computes nothing. The new value is computed with whatever is next computed on this thread from the
-/// same work or the same memory, and by the next step of an optimizer; if nobody else holds the old one then, it is
-/// written into the old one's memory. If that fails, the cell holds the old value again: a step happens as a
-/// whole or not at all. A value that is computed on the way to something else stays.
+/// Tensors never change; a `Var` does: reading takes a snapshot, [`Var::set`] puts another tensor
+/// in. Clones are the same cell. Setting computes nothing. The new value is computed with whatever
+/// is next computed on this thread from the same work or the same memory, and by the next step of
+/// an optimizer; if nobody else holds the old one then, it is written into the old one's memory. If
+/// that fails, the cell holds the old value again: a step happens as a whole or not at all. A value
+/// that is computed on the way to something else stays.
+///
+/// # Examples
+/// ```
+/// use kiln::prelude::*;
+/// let weight = Var::new(Tensor::ones([2], ()));
+/// weight.set(weight.get() * 3.0)?;
+/// assert_eq!(weight.get().to_vec::<f32>()?, [3.0, 3.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Var {
     cell: Arc<Cell>,
@@ -71,11 +80,28 @@ fn kept(tensor: Tensor) -> Tensor {
 
 impl Var {
     /// A cell holding `tensor`, whose shape, type and device it keeps.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([2, 3], ()));
+    /// assert_eq!(state.shape()[..], [2, 3]);
+    /// ```
     pub fn new(tensor: Tensor) -> Var {
         Var { cell: Arc::new(Cell(Mutex::new(Versions::new(kept(tensor))))) }
     }
 
     /// The tensor held now; what is set later does not change it.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([1], ()));
+    /// let before = state.get();
+    /// state.set(before.new_ones([1]))?;
+    /// assert_eq!(before.to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     pub fn get(&self) -> Tensor {
         self.lock().now().clone()
     }
@@ -86,6 +112,15 @@ impl Var {
     /// The mistake recorded in `tensor` or in what the cell holds, or a shape,
     /// type or device that differs, or a tensor that has a value only inside a
     /// body. The cell then holds what it held.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([1], ()));
+    /// assert!(state.set(Tensor::zeros([2], ())).is_err());
+    /// assert_eq!(state.get().to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn set(&self, tensor: Tensor) -> Result<()> {
         let span = Span::caller();
@@ -124,25 +159,60 @@ impl Var {
     ///
     /// # Errors
     /// As [`Tensor::realize`].
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([1], ()) + 1.0);
+    /// state.realize()?;
+    /// assert!(state.get().is_realized());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
     #[track_caller]
     pub fn realize(&self) -> Result<()> {
         self.get().realize().map(|_| ())
     }
 
     /// Whether both are the same cell.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([1], ()));
+    /// assert!(state.ptr_eq(&state.clone()));
+    /// ```
     pub fn ptr_eq(&self, other: &Var) -> bool {
         Arc::ptr_eq(&self.cell, &other.cell)
     }
 
     /// The extents of the axes; empty for an invalid tensor.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Var::new(Tensor::zeros([2], ())).shape()[..], [2]);
+    /// ```
     pub fn shape(&self) -> Shape {
         self.lock().now().shape()
     }
     /// Type of the elements.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// assert_eq!(Var::new(Tensor::zeros([2], ())).dtype(), DType::F32);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.lock().now().dtype()
     }
     /// Where the tensor is or will be.
+    ///
+    /// # Examples
+    /// ```
+    /// use kiln::prelude::*;
+    /// let state = Var::new(Tensor::zeros([2], Device::cpu()));
+    /// assert_eq!(state.device(), Device::cpu());
+    /// ```
     pub fn device(&self) -> Device {
         self.lock().now().device()
     }
