@@ -6,7 +6,7 @@ use crate::runtime::Bindings;
 use crate::runtime::cpu::attention::{Attention, Extents, Mask};
 use crate::runtime::cpu::contraction::{Read, Strides, Target};
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
-use crate::runtime::cpu::micro::softmax::{self, QUERIES, Sums, Weights};
+use crate::runtime::cpu::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::product::{BlockLaunch, Lines};
 
@@ -84,7 +84,7 @@ struct Block {
 
 impl Pitch {
     fn of(extents: &Extents) -> Pitch {
-        let rows = gemm::even(extents.rows, ROWS, QUERIES);
+        let rows = gemm::even(extents.rows, ROWS, QUERY_LANES);
         Pitch {
             rows,
             keys: KEYS.min(extents.keys),
@@ -153,17 +153,17 @@ impl Launch<'_> {
             let keys = start..end.min(start + pitch.keys);
             self.score(pitch, block, &keys, room);
             self.hide(pitch, block, &keys, room);
-            let weights = Weights {
+            let weights = SoftmaxBlock {
                 scores: room.scores,
                 step: pitch.scores,
                 keys: keys.len(),
                 queries: pitch.rows,
-                most: room.most,
+                running_max: room.most,
                 sum: room.sum,
-                left: room.left,
+                rescale: room.left,
             };
             // SAFETY: the room is as large, and whole vectors of queries are there.
-            unsafe { softmax::weigh()(&weights) };
+            unsafe { softmax::online_softmax_update()(&weights) };
             self.add_values(pitch, block, &keys, room);
         }
         self.deliver(pitch, block, room);
@@ -271,7 +271,7 @@ impl Launch<'_> {
             b: self.values.part(at, &fill),
             out: Output::Strided { ptr: to, row_stride: pitch.result as isize, col_stride: 1, batch: &|_| 0 },
         };
-        let lines = Sums {
+        let lines = RescaledRows {
             to: room.result,
             from: room.part,
             step: pitch.result,
@@ -283,7 +283,7 @@ impl Launch<'_> {
         unsafe {
             gemm::run_alone(&problem);
             if !first {
-                softmax::add()(&lines);
+                softmax::rescale_add()(&lines);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
-use crate::runtime::cpu::micro::{self, Form, MicroFn, OPERANDS};
+use crate::runtime::cpu::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
 use crate::runtime::cpu::tile::product::Lines;
 
 /// Elements that are computed at a time before they become pairs: they stay in the
@@ -137,7 +137,7 @@ impl<'a> Pairs<'a> {
             // A block's lines are short pieces of memory's: the next block's are asked for here.
             for x in [first, second] {
                 let next = x.wrapping_offset(2 * fill.depth.len() as isize * strides.col as isize);
-                micro::prefetch_far(next.cast(), rows * size_of::<bf16>());
+                micro::prefetch_l2(next.cast(), rows * size_of::<bf16>());
             }
             // SAFETY: the caller's promise; a last depth without another beside it reads zeros.
             unsafe {
@@ -174,7 +174,7 @@ impl<'a> Pairs<'a> {
                     let to = fill.to.wrapping_add((row - fill.rows.start) * fill.ld).cast::<bf16>();
                     // SAFETY: the room holds the line, and the block's is its own.
                     unsafe {
-                        round(to.cast(), [from.cast(); OPERANDS], depths.len(), null());
+                        round(to.cast(), [from.cast(); MAX_OPERANDS], depths.len(), null());
                         pad(to, depths.len());
                     }
                 }
@@ -225,7 +225,7 @@ impl Strides {
 
 /// Rows in registers or in memory, the second of which may be nothing.
 fn interleave(registers: bool, is_last: bool) -> MicroFn {
-    micro::interleave_bf16(registers, if is_last { Form::S } else { Form::V })
+    micro::interleave_bf16(registers, if is_last { OperandKind::Broadcast } else { OperandKind::Vector })
 }
 
 fn lines(room: *mut f32, line: usize) -> Lines {

@@ -6,7 +6,7 @@ use super::grid::{Area, Grid, even, for_each, workers};
 use super::kernels::{Element, Kernel, Tile};
 use super::pack::{self, Layout, Part, View};
 use super::{Block, Operand, Order, Output, Problem, scratch};
-use crate::runtime::cpu::micro::prefetch_far;
+use crate::runtime::cpu::micro::prefetch_l2;
 
 /// Rows of A that are copied at a time: with as many depths as a block has,
 /// they take a quarter of a second-level cache of 1 MiB.
@@ -391,7 +391,7 @@ impl Ahead {
         let start = self.each * tile;
         if start < self.panel {
             let at = right.cast::<u8>().wrapping_add(self.panel + start);
-            prefetch_far(at, self.each.min(self.panel - start));
+            prefetch_l2(at, self.each.min(self.panel - start));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, End, Identity, Largest, Real, Smallest};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
-use crate::runtime::cpu::micro::lane::{Lane, Number};
-use crate::runtime::cpu::micro::reduce::{Reduction, on};
+use crate::runtime::cpu::micro::lane::{LaneType, Number};
+use crate::runtime::cpu::micro::reduce::{ReduceKind, canonical};
 use crate::runtime::cpu::micro::{view, view_mut};
 
 /// Takes one row into the states: `fn(acc, x, n, k)`, for all `i < n`. The
@@ -27,7 +27,7 @@ const TOGETHER: usize = 8;
 ///
 /// # Safety
 /// As [`AccumulateFn`], for each row.
-pub type RowsFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64);
+pub type AccumulateRowsFn = unsafe fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64);
 
 /// The functions of a reduction across rows. The components of its states are
 /// arrays of `n`:
@@ -48,7 +48,7 @@ pub struct Accumulator {
     /// Takes in one row.
     pub step: AccumulateFn,
     /// Takes in rows one after the other, with the bits of one at a time.
-    pub rows: RowsFn,
+    pub rows: AccumulateRowsFn,
     /// Takes in the states of the rows that follow:
     /// `fn(acc, next, n, counts)`, the counts of rows in each for `Moments`.
     pub merge: unsafe fn(acc: [*mut u8; 3], next: [*const u8; 3], n: usize, counts: [i64; 2]),
@@ -56,21 +56,21 @@ pub struct Accumulator {
 
 /// The functions that reduce rows of type `dtype` (in register form), or
 /// `None` where the kind takes floats only. On `Bool` as [`super::reduce`].
-pub fn accumulate(kind: Reduction, dtype: DType) -> Option<Accumulator> {
-    let (kind, bool) = (on(kind, dtype), dtype == DType::Bool);
-    match (kind, Lane::of(dtype)) {
-        (Reduction::Moments, Lane::F32) => Some(of::<Moments, f32>()),
-        (Reduction::Moments, Lane::F64) => Some(of::<Moments, f64>()),
-        (Reduction::LogSumExp, Lane::F32) => Some(of::<LogSum, f32>()),
-        (Reduction::LogSumExp, Lane::F64) => Some(of::<LogSum, f64>()),
-        (kind, Lane::F32) => plain::<f32>(kind),
-        (kind, Lane::F64) => plain::<f64>(kind),
-        (kind, Lane::I32) => plain::<i32>(kind),
-        (kind, Lane::U32) => plain::<u32>(kind),
-        (kind, Lane::I64) => plain::<i64>(kind),
-        (Reduction::Min, Lane::U8) if bool => Some(of::<AllTrue, u8>()),
-        (Reduction::ArgMin, Lane::U8) if bool => Some(of::<Arg<AllTrue>, u8>()),
-        (kind, Lane::U8) => plain::<u8>(kind),
+pub fn accumulate(kind: ReduceKind, dtype: DType) -> Option<Accumulator> {
+    let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
+    match (kind, LaneType::of(dtype)) {
+        (ReduceKind::Moments, LaneType::F32) => Some(of::<Moments, f32>()),
+        (ReduceKind::Moments, LaneType::F64) => Some(of::<Moments, f64>()),
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(of::<LogSum, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(of::<LogSum, f64>()),
+        (kind, LaneType::F32) => plain::<f32>(kind),
+        (kind, LaneType::F64) => plain::<f64>(kind),
+        (kind, LaneType::I32) => plain::<i32>(kind),
+        (kind, LaneType::U32) => plain::<u32>(kind),
+        (kind, LaneType::I64) => plain::<i64>(kind),
+        (ReduceKind::Min, LaneType::U8) if bool => Some(of::<AllTrue, u8>()),
+        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(of::<Arg<AllTrue>, u8>()),
+        (kind, LaneType::U8) => plain::<u8>(kind),
     }
 }
 
@@ -79,7 +79,7 @@ versioned! {
     Step, step, base_step, fn(acc: [*mut u8; 3], x: *const u8, n: usize, k: i64)
 }
 versioned! {
-    /// A loop with the signature [`RowsFn`].
+    /// A loop with the signature [`AccumulateRowsFn`].
     Several, several, base_several,
     fn(acc: [*mut u8; 3], x: *const u8, rows: [usize; 2], n: usize, k: i64)
 }
@@ -137,7 +137,7 @@ impl<C: Column<T>, T: Copy> Step for Rows<C, T> {
 impl<C: Column<T>, T: Copy> Several for Rows<C, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(acc: [*mut u8; 3], x: *const u8, [rows, bytes]: [usize; 2], n: usize, k: i64) {
-        // SAFETY: the contract of `RowsFn`.
+        // SAFETY: the contract of `AccumulateRowsFn`.
         unsafe {
             let row = |r: usize| view::<T>(x.add(r * bytes), n);
             let whole = rows - rows % TOGETHER;
@@ -218,15 +218,15 @@ fn merge_rows<I: Isa, C: Column<T>, T: Copy>(
     }
 }
 
-fn plain<T: Accumulate>(kind: Reduction) -> Option<Accumulator> {
+fn plain<T: Accumulate>(kind: ReduceKind) -> Option<Accumulator> {
     match kind {
-        Reduction::Sum => Some(of::<Sum, T>()),
-        Reduction::Prod => Some(of::<Product, T>()),
-        Reduction::Max => Some(of::<Largest, T>()),
-        Reduction::Min => Some(of::<Smallest, T>()),
-        Reduction::ArgMax => Some(of::<Arg<Largest>, T>()),
-        Reduction::ArgMin => Some(of::<Arg<Smallest>, T>()),
-        Reduction::Moments | Reduction::LogSumExp => None,
+        ReduceKind::Sum => Some(of::<Sum, T>()),
+        ReduceKind::Prod => Some(of::<Product, T>()),
+        ReduceKind::Max => Some(of::<Largest, T>()),
+        ReduceKind::Min => Some(of::<Smallest, T>()),
+        ReduceKind::ArgMax => Some(of::<Arg<Largest>, T>()),
+        ReduceKind::ArgMin => Some(of::<Arg<Smallest>, T>()),
+        ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }
 

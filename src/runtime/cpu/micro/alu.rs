@@ -6,38 +6,40 @@ use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::exponential;
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
-use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::memory::prefetch_far;
+use crate::runtime::cpu::micro::lane::LaneType;
+use crate::runtime::cpu::micro::memory::prefetch_l2;
+use crate::runtime::cpu::micro::non_temporal::{Elementwise, step};
 use crate::runtime::cpu::micro::ops::{self, Angle, Map1, Map2, Periodic};
-use crate::runtime::cpu::micro::streamed::{Elementwise, step};
-use crate::runtime::cpu::micro::{Form, Forms, MicroFn, OPERANDS, Operands, piecewise, view, view_mut};
+use crate::runtime::cpu::micro::{
+    MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, OperandPtrs, piecewise, view, view_mut,
+};
 
 /// The micro-op of an ALU row on operands of type `dtype` (the values' type
-/// for `Where`), whose `i`-th operand has form `forms[i]`.
+/// for `Where`), whose `i`-th operand is of kind `kinds[i]`.
 ///
-/// Every combination of forms exists; the scalars-only one computes once and
-/// fills. A unary row ignores its form (a vector, of one element if need be).
+/// Every combination of kinds exists; that of broadcasts only computes once and
+/// fills. A unary row ignores its operand's kind (a vector, of one element if need be).
 /// The 16-bit floats mean their register form, `F32`. Comparisons write bytes
 /// of 0 and 1, and `Where` reads such bytes as its first operand.
 ///
 /// # Panics
 /// Panics if the row does not accept the type.
-pub fn alu(op: AluOp, dtype: DType, forms: Forms) -> MicroFn {
+pub fn alu(op: AluOp, dtype: DType, kinds: OperandKinds) -> MicroFn {
     assert!(op.accepts().kind(dtype.kind()), "{} does not accept {dtype}", op.name());
     match dtype {
-        DType::F16 | DType::BF16 | DType::F32 => float32(op, forms),
-        DType::F64 => float64(op, forms),
-        DType::Bool => boolean(op, forms),
-        DType::U8 => unsigned8(op, forms),
-        DType::I32 => signed32(op, forms),
-        DType::U32 => unsigned32(op, forms),
-        DType::I64 => signed64(op, forms),
+        DType::F16 | DType::BF16 | DType::F32 => float32(op, kinds),
+        DType::F64 => float64(op, kinds),
+        DType::Bool => boolean(op, kinds),
+        DType::U8 => unsigned8(op, kinds),
+        DType::I32 => signed32(op, kinds),
+        DType::U32 => unsigned32(op, kinds),
+        DType::I64 => signed64(op, kinds),
     }
 }
 
-/// Whether the loop of a row computes so much for each element that it asks for other memory
+/// Whether the loop of a row computes so much for each element that it prefetches other memory
 /// meanwhile.
-pub fn asks(op: AluOp, dtype: DType) -> bool {
+pub fn prefetches(op: AluOp, dtype: DType) -> bool {
     let costly = match op {
         AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => true,
         AluOp::Tanh | AluOp::Erf => true,
@@ -51,19 +53,19 @@ pub fn asks(op: AluOp, dtype: DType) -> bool {
         | AluOp::Lt
         | AluOp::Eq => false,
         AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr | AluOp::Where => false,
-        // Those out of range are computed once more.
+        // Arguments out of range take a second pass.
         AluOp::Sin | AluOp::Cos => false,
     };
-    costly && Lane::of(dtype) == Lane::F32
+    costly && LaneType::of(dtype) == LaneType::F32
 }
 
 versioned! {
     /// A loop with the signature [`MicroFn`].
-    Micro, micro, base_micro, fn(dst: *mut u8, from: Operands, n: usize, next: *const u8)
+    Micro, micro, base_micro, fn(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8)
 }
 
-// The forms of two operands: bit 0 is the second's, bit 1 the first's, set
-// where it is a scalar.
+// Broadcast masks of two operands, vector (V) or broadcast scalar (S): bit 0 is the second's,
+// bit 1 the first's.
 pub(super) const VV: u8 = 0;
 pub(super) const VS: u8 = 1;
 pub(super) const SV: u8 = 2;
@@ -73,7 +75,7 @@ pub(super) const SS: u8 = 3;
 pub(super) struct Unary<O, T>(PhantomData<(O, T)>);
 impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, T>(dst, a);
@@ -81,7 +83,7 @@ impl<O: Map1<T>, T: Copy> Micro for Unary<O, T> {
 }
 
 impl<O: Map1<f32, Out = f32>> Elementwise for Unary<O, f32> {
-    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
+    const STEPS: [usize; MAX_OPERANDS] = [step(true), 0, 0, 0];
 }
 
 // The loops are functions of slices because LLVM then knows, even after
@@ -93,37 +95,37 @@ fn map<I: Isa, O: Map1<T>, T: Copy>(dst: &mut [O::Out], a: &[T]) {
     }
 }
 
-/// Elements of a costly loop between requests: memory takes up so many lines at once.
-const REQUEST: usize = 128;
+/// Elements of a costly loop between prefetches: their cache lines fit the line fill buffers.
+const PREFETCH_CHUNK: usize = 128;
 
-/// The loop of a unary operation that [`asks`].
-pub(super) struct Asking<O, T>(PhantomData<(O, T)>);
-impl<O: Map1<T>, T: Copy> Micro for Asking<O, T> {
+/// The loop of a unary operation that [`prefetches`].
+pub(super) struct Prefetching<O, T>(PhantomData<(O, T)>);
+impl<O: Map1<T>, T: Copy> Micro for Prefetching<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [O::Out], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
-        for (i, (dst, a)) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)).enumerate() {
-            prefetch_far(next.wrapping_add(i * REQUEST * size_of::<T>()), size_of_val(a));
+        for (i, (dst, a)) in dst.chunks_mut(PREFETCH_CHUNK).zip(a.chunks(PREFETCH_CHUNK)).enumerate() {
+            prefetch_l2(next.wrapping_add(i * PREFETCH_CHUNK * size_of::<T>()), size_of_val(a));
             map::<I, O, T>(dst, a);
         }
     }
 }
 
-impl<O: Map1<f32, Out = f32>> Elementwise for Asking<O, f32> {
-    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
+impl<O: Map1<f32, Out = f32>> Elementwise for Prefetching<O, f32> {
+    const STEPS: [usize; MAX_OPERANDS] = [step(true), 0, 0, 0];
 }
 
-/// The loop of a binary operation in one of its forms.
-pub(super) struct Binary<O, T, const FORM: u8>(PhantomData<(O, T)>);
-impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
+/// The loop of a binary operation for one broadcast mask.
+pub(super) struct Binary<O, T, const BROADCAST: u8>(PhantomData<(O, T)>);
+impl<O: Map2<T>, T: Copy, const BROADCAST: u8> Micro for Binary<O, T, BROADCAST> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
-        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`; a broadcast operand is one element.
         unsafe {
             let dst: &mut [O::Out] = view_mut(dst, n);
             let (a, b) = (a.cast::<T>(), b.cast::<T>());
-            match FORM {
+            match BROADCAST {
                 VV => zip::<I, O, T>(dst, view(a.cast(), n), view(b.cast(), n)),
                 VS => map_right::<I, O, T>(dst, view(a.cast(), n), b.read()),
                 SV => map_left::<I, O, T>(dst, a.read(), view(b.cast(), n)),
@@ -133,8 +135,8 @@ impl<O: Map2<T>, T: Copy, const FORM: u8> Micro for Binary<O, T, FORM> {
     }
 }
 
-impl<O: Map2<f32, Out = f32>, const FORM: u8> Elementwise for Binary<O, f32, FORM> {
-    const STEPS: [usize; OPERANDS] = [step(FORM & SV == 0), step(FORM & VS == 0), 0, 0];
+impl<O: Map2<f32, Out = f32>, const BROADCAST: u8> Elementwise for Binary<O, f32, BROADCAST> {
+    const STEPS: [usize; MAX_OPERANDS] = [step(BROADCAST & SV == 0), step(BROADCAST & VS == 0), 0, 0];
 }
 
 #[inline(always)]
@@ -158,22 +160,22 @@ fn map_left<I: Isa, O: Map2<T>, T: Copy>(dst: &mut [O::Out], x: T, b: &[T]) {
     }
 }
 
-fn binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: Forms) -> MicroFn {
-    match (forms[0], forms[1]) {
-        (Form::V, Form::V) => micro::<Binary<O, T, VV>>(),
-        (Form::V, Form::S) => micro::<Binary<O, T, VS>>(),
-        (Form::S, Form::V) => micro::<Binary<O, T, SV>>(),
-        (Form::S, Form::S) => base_micro::<Binary<O, T, SS>>(),
+fn binary<O: Map2<T> + 'static, T: Copy + 'static>(kinds: OperandKinds) -> MicroFn {
+    match (kinds[0], kinds[1]) {
+        (OperandKind::Vector, OperandKind::Vector) => micro::<Binary<O, T, VV>>(),
+        (OperandKind::Vector, OperandKind::Broadcast) => micro::<Binary<O, T, VS>>(),
+        (OperandKind::Broadcast, OperandKind::Vector) => micro::<Binary<O, T, SV>>(),
+        (OperandKind::Broadcast, OperandKind::Broadcast) => base_micro::<Binary<O, T, SS>>(),
     }
 }
 
 /// A binary operation no instruction set vectorises: one version serves all.
-fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(forms: Forms) -> MicroFn {
-    match (forms[0], forms[1]) {
-        (Form::V, Form::V) => base_micro::<Binary<O, T, VV>>(),
-        (Form::V, Form::S) => base_micro::<Binary<O, T, VS>>(),
-        (Form::S, Form::V) => base_micro::<Binary<O, T, SV>>(),
-        (Form::S, Form::S) => base_micro::<Binary<O, T, SS>>(),
+fn slow_binary<O: Map2<T> + 'static, T: Copy + 'static>(kinds: OperandKinds) -> MicroFn {
+    match (kinds[0], kinds[1]) {
+        (OperandKind::Vector, OperandKind::Vector) => base_micro::<Binary<O, T, VV>>(),
+        (OperandKind::Vector, OperandKind::Broadcast) => base_micro::<Binary<O, T, VS>>(),
+        (OperandKind::Broadcast, OperandKind::Vector) => base_micro::<Binary<O, T, SV>>(),
+        (OperandKind::Broadcast, OperandKind::Broadcast) => base_micro::<Binary<O, T, SS>>(),
     }
 }
 
@@ -181,31 +183,31 @@ fn unary<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
     micro::<Unary<O, T>>()
 }
 
-/// A unary operation that [`asks`].
-fn asking<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
-    micro::<Asking<O, T>>()
+/// A unary operation that [`prefetches`].
+fn prefetching<O: Map1<T> + 'static, T: Copy + 'static>() -> MicroFn {
+    micro::<Prefetching<O, T>>()
 }
 
-/// Sine and cosine: the fastest loop, then what is not near again.
+/// Sine and cosine: the fastest loop, then a second pass over arguments out of its range.
 pub(super) struct Trig<O, T>(PhantomData<(O, T)>);
 impl<O: Periodic<T>, T: Angle> Micro for Trig<O, T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`.
         let (dst, a): (&mut [T], &[T]) = unsafe { (view_mut(dst, n), view(a, n)) };
         map::<I, O, T>(dst, a);
         if !a.iter().fold(true, |near, x| near & x.is_near::<I>()) {
-            for (dst, a) in dst.chunks_mut(REQUEST).zip(a.chunks(REQUEST)) {
-                beyond::<I, O, T>(dst, a);
+            for (dst, a) in dst.chunks_mut(PREFETCH_CHUNK).zip(a.chunks(PREFETCH_CHUNK)) {
+                fix_far::<I, O, T>(dst, a);
             }
         }
     }
 }
 
-/// Computes what is not near once more.
+/// Recomputes arguments that are not near.
 #[inline(always)]
-fn beyond<I: Isa, O: Periodic<T>, T: Angle>(dst: &mut [T], a: &[T]) {
-    let mut wide = [T::default(); REQUEST];
+fn fix_far<I: Isa, O: Periodic<T>, T: Angle>(dst: &mut [T], a: &[T]) {
+    let mut wide = [T::default(); PREFETCH_CHUNK];
     for (wide, &x) in wide.iter_mut().zip(a) {
         *wide = O::wide::<I>(x);
     }
@@ -217,39 +219,40 @@ fn beyond<I: Isa, O: Periodic<T>, T: Angle>(dst: &mut [T], a: &[T]) {
 }
 
 impl<O: Periodic<f32>> Elementwise for Trig<O, f32> {
-    const STEPS: [usize; OPERANDS] = [step(true), 0, 0, 0];
+    const STEPS: [usize; MAX_OPERANDS] = [step(true), 0, 0, 0];
 }
 
 /// The loop of `Where`, on any elements of one size, with a vector condition.
-pub(super) struct Select<T, const FORM: u8>(PhantomData<T>);
-impl<T: Copy, const FORM: u8> Micro for Select<T, FORM> {
+pub(super) struct Select<T, const BROADCAST: u8>(PhantomData<T>);
+impl<T: Copy, const BROADCAST: u8> Micro for Select<T, BROADCAST> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, _next: *const u8) {
-        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`; a broadcast operand is one element.
         unsafe {
             let (dst, condition): (&mut [T], &[u8]) = (view_mut(dst, n), view(a, n));
-            let (b_len, c_len) = match FORM {
+            let (b_len, c_len) = match BROADCAST {
                 VV => (n, n),
                 VS => (n, 1),
                 SV => (1, n),
                 _ => (1, 1),
             };
-            select::<T>(dst, condition, view(b, b_len.min(n)), view(c, c_len.min(n)), FORM);
+            select::<T>(dst, condition, view(b, b_len.min(n)), view(c, c_len.min(n)), BROADCAST);
         }
     }
 }
 
-impl<const FORM: u8> Elementwise for Select<u32, FORM> {
-    const STEPS: [usize; OPERANDS] = [size_of::<u8>(), step(FORM & SV == 0), step(FORM & VS == 0), 0];
+impl<const BROADCAST: u8> Elementwise for Select<u32, BROADCAST> {
+    const STEPS: [usize; MAX_OPERANDS] =
+        [size_of::<u8>(), step(BROADCAST & SV == 0), step(BROADCAST & VS == 0), 0];
 }
 
 #[inline(always)]
-fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], form: u8) {
+fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], mask: u8) {
     let n = dst.len();
     if n == 0 {
         return;
     }
-    let (b_step, c_step) = (usize::from(form & SV == 0), usize::from(form & VS == 0));
+    let (b_step, c_step) = (usize::from(mask & SV == 0), usize::from(mask & VS == 0));
     let (condition, b, c) = (&condition[..n], &b[..1 + (n - 1) * b_step], &c[..1 + (n - 1) * c_step]);
     for i in 0..n {
         let (x, y) = (b[i * b_step], c[i * c_step]);
@@ -258,14 +261,15 @@ fn select<T: Copy>(dst: &mut [T], condition: &[u8], b: &[T], c: &[T], form: u8) 
 }
 
 /// `Where` with a scalar condition: one operand, copied or repeated.
-struct Choose<T, const FORM: u8>(PhantomData<T>);
-impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
+struct ScalarSelect<T, const BROADCAST: u8>(PhantomData<T>);
+impl<T: Copy, const BROADCAST: u8> Micro for ScalarSelect<T, BROADCAST> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, _next: *const u8) {
-        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`; a broadcast operand is one element.
         unsafe {
             let dst: &mut [T] = view_mut(dst, n);
-            let (from, scalar) = if a.read() != 0 { (b, FORM & SV != 0) } else { (c, FORM & VS != 0) };
+            let (from, scalar) =
+                if a.read() != 0 { (b, BROADCAST & SV != 0) } else { (c, BROADCAST & VS != 0) };
             if scalar {
                 dst.fill(from.cast::<T>().read());
             } else {
@@ -275,31 +279,39 @@ impl<T: Copy, const FORM: u8> Micro for Choose<T, FORM> {
     }
 }
 
-fn where_of<T: Copy + 'static>(forms: Forms) -> MicroFn {
-    match (forms[0], forms[1], forms[2]) {
-        (Form::V, Form::V, Form::V) => micro::<Select<T, VV>>(),
-        (Form::V, Form::V, Form::S) => micro::<Select<T, VS>>(),
-        (Form::V, Form::S, Form::V) => micro::<Select<T, SV>>(),
-        (Form::V, Form::S, Form::S) => micro::<Select<T, SS>>(),
-        (Form::S, Form::V, Form::V) => base_micro::<Choose<T, VV>>(),
-        (Form::S, Form::V, Form::S) => base_micro::<Choose<T, VS>>(),
-        (Form::S, Form::S, Form::V) => base_micro::<Choose<T, SV>>(),
-        (Form::S, Form::S, Form::S) => base_micro::<Choose<T, SS>>(),
+fn where_of<T: Copy + 'static>(kinds: OperandKinds) -> MicroFn {
+    match (kinds[0], kinds[1], kinds[2]) {
+        (OperandKind::Vector, OperandKind::Vector, OperandKind::Vector) => micro::<Select<T, VV>>(),
+        (OperandKind::Vector, OperandKind::Vector, OperandKind::Broadcast) => micro::<Select<T, VS>>(),
+        (OperandKind::Vector, OperandKind::Broadcast, OperandKind::Vector) => micro::<Select<T, SV>>(),
+        (OperandKind::Vector, OperandKind::Broadcast, OperandKind::Broadcast) => micro::<Select<T, SS>>(),
+        (OperandKind::Broadcast, OperandKind::Vector, OperandKind::Vector) => {
+            base_micro::<ScalarSelect<T, VV>>()
+        }
+        (OperandKind::Broadcast, OperandKind::Vector, OperandKind::Broadcast) => {
+            base_micro::<ScalarSelect<T, VS>>()
+        }
+        (OperandKind::Broadcast, OperandKind::Broadcast, OperandKind::Vector) => {
+            base_micro::<ScalarSelect<T, SV>>()
+        }
+        (OperandKind::Broadcast, OperandKind::Broadcast, OperandKind::Broadcast) => {
+            base_micro::<ScalarSelect<T, SS>>()
+        }
     }
 }
 
 macro_rules! float_rows {
     ($name:ident, $t:ty, $bits:ty, $unary:ident, $pow:ident, $exp:expr, $erf:expr) => {
-        fn $name(op: AluOp, forms: Forms) -> MicroFn {
+        fn $name(op: AluOp, kinds: OperandKinds) -> MicroFn {
             match op {
-                AluOp::Add => binary::<ops::Add, $t>(forms),
-                AluOp::Sub => binary::<ops::Sub, $t>(forms),
-                AluOp::Mul => binary::<ops::Mul, $t>(forms),
-                AluOp::Div => binary::<ops::Div, $t>(forms),
-                AluOp::Rem => slow_binary::<ops::Rem, $t>(forms),
-                AluOp::Max => binary::<ops::Max, $t>(forms),
-                AluOp::Min => binary::<ops::Min, $t>(forms),
-                AluOp::Pow => $pow::<ops::Pow, $t>(forms),
+                AluOp::Add => binary::<ops::Add, $t>(kinds),
+                AluOp::Sub => binary::<ops::Sub, $t>(kinds),
+                AluOp::Mul => binary::<ops::Mul, $t>(kinds),
+                AluOp::Div => binary::<ops::Div, $t>(kinds),
+                AluOp::Rem => slow_binary::<ops::Rem, $t>(kinds),
+                AluOp::Max => binary::<ops::Max, $t>(kinds),
+                AluOp::Min => binary::<ops::Min, $t>(kinds),
+                AluOp::Pow => $pow::<ops::Pow, $t>(kinds),
                 AluOp::Neg => unary::<ops::Neg, $t>(),
                 AluOp::Abs => unary::<ops::Abs, $t>(),
                 AluOp::Recip => $unary::<ops::Recip, $t>(),
@@ -315,9 +327,9 @@ macro_rules! float_rows {
                 AluOp::Floor => unary::<ops::Floor, $t>(),
                 AluOp::Trunc => unary::<ops::Trunc, $t>(),
                 AluOp::Round => unary::<ops::Round, $t>(),
-                AluOp::Lt => binary::<ops::Lt, $t>(forms),
-                AluOp::Eq => binary::<ops::Eq, $t>(forms),
-                AluOp::Where => where_of::<$bits>(forms),
+                AluOp::Lt => binary::<ops::Lt, $t>(kinds),
+                AluOp::Eq => binary::<ops::Eq, $t>(kinds),
+                AluOp::Where => where_of::<$bits>(kinds),
                 AluOp::And | AluOp::Or | AluOp::Xor | AluOp::Not | AluOp::Shl | AluOp::Shr => {
                     unreachable!("{} on floats", op.name())
                 }
@@ -325,42 +337,42 @@ macro_rules! float_rows {
         }
     };
 }
-float_rows!(float32, f32, u32, asking, binary, exp(), erf());
+float_rows!(float32, f32, u32, prefetching, binary, exp(), erf());
 float_rows!(float64, f64, u64, unary, slow_binary, unary::<ops::Exp, f64>(), unary::<ops::Erf, f64>());
 
-/// The exponential, by a loop of the instruction set's own where there is one.
+/// The exponential, by a loop written for the instruction set where there is one.
 fn exp() -> MicroFn {
-    exponential::loops().map_or_else(asking::<ops::Exp, f32>, |loops| loops.exp)
+    exponential::loops().map_or_else(prefetching::<ops::Exp, f32>, |loops| loops.exp)
 }
 
-/// The error function, by lookups where registers hold the tables.
+/// The error function, by permutes where registers hold the tables.
 fn erf() -> MicroFn {
-    piecewise::erf().unwrap_or_else(asking::<ops::Erf, f32>)
+    piecewise::erf().unwrap_or_else(prefetching::<ops::Erf, f32>)
 }
 
 macro_rules! integer_rows {
     ($name:ident, $t:ty, $bits:ty) => {
-        fn $name(op: AluOp, forms: Forms) -> MicroFn {
+        fn $name(op: AluOp, kinds: OperandKinds) -> MicroFn {
             match op {
-                AluOp::Add => binary::<ops::Add, $t>(forms),
-                AluOp::Sub => binary::<ops::Sub, $t>(forms),
-                AluOp::Mul => binary::<ops::Mul, $t>(forms),
-                AluOp::Div => slow_binary::<ops::Div, $t>(forms),
-                AluOp::Rem => slow_binary::<ops::Rem, $t>(forms),
-                AluOp::Max => binary::<ops::Max, $t>(forms),
-                AluOp::Min => binary::<ops::Min, $t>(forms),
-                AluOp::Pow => slow_binary::<ops::Pow, $t>(forms),
+                AluOp::Add => binary::<ops::Add, $t>(kinds),
+                AluOp::Sub => binary::<ops::Sub, $t>(kinds),
+                AluOp::Mul => binary::<ops::Mul, $t>(kinds),
+                AluOp::Div => slow_binary::<ops::Div, $t>(kinds),
+                AluOp::Rem => slow_binary::<ops::Rem, $t>(kinds),
+                AluOp::Max => binary::<ops::Max, $t>(kinds),
+                AluOp::Min => binary::<ops::Min, $t>(kinds),
+                AluOp::Pow => slow_binary::<ops::Pow, $t>(kinds),
                 AluOp::Neg => unary::<ops::Neg, $t>(),
                 AluOp::Abs => unary::<ops::Abs, $t>(),
-                AluOp::Lt => binary::<ops::Lt, $t>(forms),
-                AluOp::Eq => binary::<ops::Eq, $t>(forms),
-                AluOp::And => binary::<ops::And, $t>(forms),
-                AluOp::Or => binary::<ops::Or, $t>(forms),
-                AluOp::Xor => binary::<ops::Xor, $t>(forms),
+                AluOp::Lt => binary::<ops::Lt, $t>(kinds),
+                AluOp::Eq => binary::<ops::Eq, $t>(kinds),
+                AluOp::And => binary::<ops::And, $t>(kinds),
+                AluOp::Or => binary::<ops::Or, $t>(kinds),
+                AluOp::Xor => binary::<ops::Xor, $t>(kinds),
                 AluOp::Not => unary::<ops::Not, $t>(),
-                AluOp::Shl => binary::<ops::Shl, $t>(forms),
-                AluOp::Shr => binary::<ops::Shr, $t>(forms),
-                AluOp::Where => where_of::<$bits>(forms),
+                AluOp::Shl => binary::<ops::Shl, $t>(kinds),
+                AluOp::Shr => binary::<ops::Shr, $t>(kinds),
+                AluOp::Where => where_of::<$bits>(kinds),
                 AluOp::Recip | AluOp::Sqrt | AluOp::Exp2 | AluOp::Log2 | AluOp::Exp | AluOp::Log => {
                     unreachable!("{} on integers", op.name())
                 }
@@ -383,6 +395,6 @@ integer_rows!(unsigned32, u32, u32);
 integer_rows!(signed64, i64, u64);
 
 /// Truth values share the bytes' loops, but for their complement.
-fn boolean(op: AluOp, forms: Forms) -> MicroFn {
-    if op == AluOp::Not { unary::<ops::LogicalNot, u8>() } else { unsigned8(op, forms) }
+fn boolean(op: AluOp, kinds: OperandKinds) -> MicroFn {
+    if op == AluOp::Not { unary::<ops::LogicalNot, u8>() } else { unsigned8(op, kinds) }
 }

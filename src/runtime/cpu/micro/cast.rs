@@ -7,7 +7,7 @@ use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Unary, micro};
 use crate::runtime::cpu::micro::half16::{narrow_bf16, narrow_f16, round_f16, widen_bf16, widen_f16};
 use crate::runtime::cpu::micro::isa::Isa;
-use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::lane::LaneType;
 use crate::runtime::cpu::micro::ops::Map1;
 use crate::runtime::cpu::micro::{MicroFn, memory};
 
@@ -16,19 +16,19 @@ use crate::runtime::cpu::micro::{MicroFn, memory};
 /// an `F32`. Floats become integers by truncation, as [`crate::base::Scalar::cast`]
 /// says; anything but zero becomes true.
 pub fn cast(from: DType, to: DType) -> MicroFn {
-    if Lane::of(from) == Lane::F32
+    if LaneType::of(from) == LaneType::F32
         && to == DType::F16
         && let Some(round) = round_f16()
     {
         return round;
     }
-    match Lane::of(from) {
-        Lane::F32 => from_lane::<f32>(to),
-        Lane::F64 => from_lane::<f64>(to),
-        Lane::I32 => from_lane::<i32>(to),
-        Lane::U32 => from_lane::<u32>(to),
-        Lane::I64 => from_lane::<i64>(to),
-        Lane::U8 => from_lane::<u8>(to),
+    match LaneType::of(from) {
+        LaneType::F32 => from_lane::<f32>(to),
+        LaneType::F64 => from_lane::<f64>(to),
+        LaneType::I32 => from_lane::<i32>(to),
+        LaneType::U32 => from_lane::<u32>(to),
+        LaneType::I64 => from_lane::<i64>(to),
+        LaneType::U8 => from_lane::<u8>(to),
     }
 }
 
@@ -40,7 +40,7 @@ pub fn bitcast(from: DType, to: DType) -> Option<MicroFn> {
     if sixteen(from) || sixteen(to) || from.size() != to.size() {
         return None;
     }
-    Some(if to == DType::Bool { cast(from, to) } else { memory::copy(Lane::of(to)) })
+    Some(if to == DType::Bool { cast(from, to) } else { memory::copy(LaneType::of(to)) })
 }
 
 fn from_lane<T: Convert>(to: DType) -> MicroFn {

@@ -1,57 +1,57 @@
-//! Copies of lines that lie apart: all of a tile's in one call, which for short ones costs as
-//! much as such a line.
+//! Copies of strided rows: one call copies all rows of a tile, since a call costs as much as a
+//! short row.
 
+use crate::runtime::cpu::micro::batched_rows::{BatchedLoop, BatchedRowsFn, RowBatch, batched_loop};
 use crate::runtime::cpu::micro::isa::Isa;
-use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::lines::{Apart, LinesFn, Loop, by_line};
-use crate::runtime::cpu::micro::{Operands, Operation, Streaming, Variants, memory};
+use crate::runtime::cpu::micro::lane::LaneType;
+use crate::runtime::cpu::micro::{NonTemporalLoop, OperandPtrs, Operation, Variants, memory};
 
-/// A copy of operand `a`, whose lanes are such.
-pub fn copied(lane: Lane) -> Operation {
-    let streaming = Streaming { function: memory::store_nt(), late: false };
-    // Other lanes have no stores past the caches.
+/// A copy of operand `a`.
+pub fn copy_operation(lane: LaneType) -> Operation {
+    let non_temporal = NonTemporalLoop { function: memory::store_nt(), deferrable: false };
+    // Only 4-byte lanes have non-temporal stores.
     let words = lane.size() == size_of::<u32>();
-    let variants = words.then(|| Variants { lines: copy_lines(lane), streaming });
+    let variants = words.then(|| Variants { batched: copy_rows(lane), non_temporal });
     Operation { function: memory::copy(lane), name: "copy", variants }
 }
 
-/// Copies lines of operand `a`.
-pub fn copy_lines(lane: Lane) -> LinesFn {
+/// Copies rows of operand `a`.
+pub fn copy_rows(lane: LaneType) -> BatchedRowsFn {
     match lane.size() {
-        1 => by_line::<Lines<1>>(),
-        4 => by_line::<Lines<4>>(),
-        _ => by_line::<Lines<8>>(),
+        1 => batched_loop::<CopyRows<1>>(),
+        4 => batched_loop::<CopyRows<4>>(),
+        _ => batched_loop::<CopyRows<8>>(),
     }
 }
 
-/// Lines of elements of so many bytes.
-struct Lines<const SIZE: usize>;
-impl<const SIZE: usize> Loop for Lines<SIZE> {
+/// Rows of elements of `SIZE` bytes.
+struct CopyRows<const SIZE: usize>;
+impl<const SIZE: usize> BatchedLoop for CopyRows<SIZE> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, apart: &Apart) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, batch: &RowBatch) {
         let bytes = n * SIZE;
-        // SAFETY: the caller's promise; a line has as many bytes as are copied at a time.
+        // SAFETY: the caller's promise; a row has at least as many bytes as are copied at a time.
         unsafe {
             match bytes {
-                64.. => pieces::<64>(dst, a, bytes, apart),
-                32.. => pieces::<32>(dst, a, bytes, apart),
-                16.. => pieces::<16>(dst, a, bytes, apart),
-                8.. => pieces::<8>(dst, a, bytes, apart),
-                4.. => pieces::<4>(dst, a, bytes, apart),
-                _ => pieces::<1>(dst, a, bytes, apart),
+                64.. => copy_chunks::<64>(dst, a, bytes, batch),
+                32.. => copy_chunks::<32>(dst, a, bytes, batch),
+                16.. => copy_chunks::<16>(dst, a, bytes, batch),
+                8.. => copy_chunks::<8>(dst, a, bytes, batch),
+                4.. => copy_chunks::<4>(dst, a, bytes, batch),
+                _ => copy_chunks::<1>(dst, a, bytes, batch),
             }
         }
     }
 }
 
-/// Copies so many bytes at a time. A line's last ones lie over those before and end there.
+/// Copies `BYTES` bytes at a time. A row's last chunk overlaps the one before, to end with the row.
 ///
 /// # Safety
-/// The contract of [`LinesFn`], for lines of bytes, of which there are none or `BYTES`.
+/// The contract of [`BatchedRowsFn`], for rows of no bytes or at least `BYTES`.
 #[inline(always)]
-unsafe fn pieces<const BYTES: usize>(dst: *mut u8, a: *const u8, bytes: usize, apart: &Apart) {
+unsafe fn copy_chunks<const BYTES: usize>(dst: *mut u8, a: *const u8, bytes: usize, batch: &RowBatch) {
     let Some(last) = bytes.checked_sub(BYTES) else { return };
-    for (to, from) in apart.each(dst, a) {
+    for (to, from) in batch.row_ptrs(dst, a) {
         // SAFETY: the caller's promise.
         let copy = |at: usize| unsafe {
             to.add(at).cast::<[u8; BYTES]>().write(from.add(at).cast::<[u8; BYTES]>().read());
@@ -64,21 +64,21 @@ unsafe fn pieces<const BYTES: usize>(dst: *mut u8, a: *const u8, bytes: usize, a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::cpu::micro::OPERANDS;
+    use crate::runtime::cpu::micro::MAX_OPERANDS;
     use crate::runtime::cpu::micro::isa::forced;
 
     #[test]
-    fn lines_of_any_length_are_copied_and_nothing_beside_them() {
+    fn rows_of_any_length_are_copied_and_nothing_else() {
         forced::each_level(|_| {
-            for (lane, size) in [(Lane::U8, 1), (Lane::F32, 4), (Lane::F64, 8)] {
+            for (lane, size) in [(LaneType::U8, 1), (LaneType::F32, 4), (LaneType::F64, 8)] {
                 for n in 0..80 {
-                    let (lines, to_apart, from_apart) = (3, (n + 2) * size, (n + 5) * size);
-                    let from: Vec<u8> = (0..lines * from_apart).map(|i| (i % 251) as u8).collect();
-                    let mut to = vec![255u8; lines * to_apart];
-                    let apart = Apart::of_one(lines, to_apart, from_apart);
-                    // SAFETY: three lines of both, which lie apart.
-                    unsafe { copy_lines(lane)(to.as_mut_ptr(), [from.as_ptr(); OPERANDS], n, &apart) }
-                    for (to, from) in to.chunks(to_apart).zip(from.chunks(from_apart)) {
+                    let (rows, dst_stride, src_stride) = (3, (n + 2) * size, (n + 5) * size);
+                    let from: Vec<u8> = (0..rows * src_stride).map(|i| (i % 251) as u8).collect();
+                    let mut to = vec![255u8; rows * dst_stride];
+                    let batch = RowBatch::unary(rows, dst_stride, src_stride);
+                    // SAFETY: three rows of each, with these strides.
+                    unsafe { copy_rows(lane)(to.as_mut_ptr(), [from.as_ptr(); MAX_OPERANDS], n, &batch) }
+                    for (to, from) in to.chunks(dst_stride).zip(from.chunks(src_stride)) {
                         assert_eq!(to[..n * size], from[..n * size], "{n} of {size} bytes");
                         assert!(to[n * size..].iter().all(|&byte| byte == 255), "{n} of {size} bytes");
                     }

@@ -6,7 +6,7 @@
 
 use crate::runtime::cpu::micro::isa::Isa;
 use crate::runtime::cpu::micro::lane::Number;
-use crate::runtime::cpu::micro::memory::{prefetch, prefetch_far};
+use crate::runtime::cpu::micro::memory::{prefetch_l1, prefetch_l2};
 use crate::runtime::cpu::micro::sums;
 use crate::runtime::cpu::micro::{math, math64};
 
@@ -18,7 +18,7 @@ pub(super) trait Fold<T>: Copy + 'static {
     fn extend<I: Isa>(&mut self, x: &[T], base: i64);
     /// Takes in the state of the elements that follow.
     fn merge(&mut self, next: &Self);
-    /// Writes the components (`Reduction` lists them) to the non-null pointers.
+    /// Writes the components (`ReduceKind` lists them) to the non-null pointers.
     ///
     /// # Safety
     /// Each is null or valid for writing its component.
@@ -46,9 +46,9 @@ const NEAR: usize = 2048;
 
 /// Asks for some of the next tile's elements, of `n` in all.
 #[inline(always)]
-pub(super) fn foresee_lanes(next: *const u8, lanes: usize, n: usize) {
+pub(super) fn prefetch_lanes(next: *const u8, lanes: usize, n: usize) {
     let bytes = lanes * size_of::<f32>();
-    if n <= NEAR { prefetch(next, bytes) } else { prefetch_far(next, bytes) }
+    if n <= NEAR { prefetch_l1(next, bytes) } else { prefetch_l2(next, bytes) }
 }
 
 /// Folds `x` into 64 lanes by `step`, and those into one by `join`.

@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Binary, Micro, VS, VV, micro};
-use crate::runtime::cpu::micro::exponential::{self, Summing};
-use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, foresee_lanes, join_lanes};
+use crate::runtime::cpu::micro::exponential::{self, ExpSumLoops};
+use crate::runtime::cpu::micro::fold::{BLOCK, LANES, Real, Sum, join_lanes, prefetch_lanes};
 use crate::runtime::cpu::micro::isa::Isa;
-use crate::runtime::cpu::micro::lane::Lane;
+use crate::runtime::cpu::micro::lane::LaneType;
 use crate::runtime::cpu::micro::math;
 use crate::runtime::cpu::micro::ops::Map2;
-use crate::runtime::cpu::micro::{Form, Forms, MicroFn, Operands, view, view_mut};
+use crate::runtime::cpu::micro::{MicroFn, OperandKind, OperandKinds, OperandPtrs, view, view_mut};
 
 /// A superinstruction. "Sum state" is a state of [`super::reduce`] of `Sum`
 /// on the same type, which the caller initialises, merges and finishes.
@@ -33,8 +33,8 @@ pub enum Fused {
 }
 
 impl Fused {
-    /// Whether the loop asks for other memory while it computes.
-    pub fn asks(self) -> bool {
+    /// Whether the loop prefetches other memory while it computes.
+    pub fn prefetches(self) -> bool {
         match self {
             Fused::ExpSubSum | Fused::ExpBelowSum => true,
             Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => false,
@@ -46,49 +46,49 @@ impl Fused {
 ///
 /// They exist on `F32` (and the 16-bit floats' register form) only, but for
 /// `SqDevSum`, `Dot` and `MulSum`, which `F64` has too.
-/// `ExpSub` and `MulSum`: `a` a vector, `b` of either form. `ExpSubSum`, `ExpBelowSum` and
-/// `SqDevSum`: `b` a scalar. `Dot`: two vectors.
-pub fn fused(op: Fused, dtype: DType, forms: Forms) -> Option<MicroFn> {
-    if forms[0] != Form::V {
+/// `ExpSub` and `MulSum`: `a` a vector, `b` of either kind. `ExpSubSum`, `ExpBelowSum` and
+/// `SqDevSum`: `b` a broadcast. `Dot`: two vectors.
+pub fn fused(op: Fused, dtype: DType, kinds: OperandKinds) -> Option<MicroFn> {
+    if kinds[0] != OperandKind::Vector {
         return None;
     }
-    match Lane::of(dtype) {
-        Lane::F32 => single(op, forms),
-        Lane::F64 => real::<f64>(op, forms),
-        Lane::I32 | Lane::U32 | Lane::I64 | Lane::U8 => None,
+    match LaneType::of(dtype) {
+        LaneType::F32 => single(op, kinds),
+        LaneType::F64 => real::<f64>(op, kinds),
+        LaneType::I32 | LaneType::U32 | LaneType::I64 | LaneType::U8 => None,
     }
 }
 
-fn single(op: Fused, forms: Forms) -> Option<MicroFn> {
+fn single(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
     match op {
-        Fused::ExpSub if forms[1] == Form::V => Some(micro::<Binary<ExpSub, f32, VV>>()),
+        Fused::ExpSub if kinds[1] == OperandKind::Vector => Some(micro::<Binary<ExpSub, f32, VV>>()),
         Fused::ExpSub => {
-            Some(exponential::loops().map_or_else(micro::<Binary<ExpSub, f32, VS>>, |loops| loops.sub))
+            Some(exponential::loops().map_or_else(micro::<Binary<ExpSub, f32, VS>>, |loops| loops.exp_sub))
         }
-        Fused::ExpSubSum | Fused::ExpBelowSum if forms[1] == Form::S => {
-            Some(summing(op).map_or_else(micro::<ExpSubSum>, |summing| summing.alone))
+        Fused::ExpSubSum | Fused::ExpBelowSum if kinds[1] == OperandKind::Broadcast => {
+            Some(exp_sum_loops(op).map_or_else(micro::<ExpSubSum>, |loops| loops.plain))
         }
-        Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, forms),
+        Fused::SqDevSum | Fused::Dot | Fused::MulSum => real::<f32>(op, kinds),
         Fused::ExpSubSum | Fused::ExpBelowSum => None,
     }
 }
 
-fn real<T: Real>(op: Fused, forms: Forms) -> Option<MicroFn> {
+fn real<T: Real>(op: Fused, kinds: OperandKinds) -> Option<MicroFn> {
     match op {
-        Fused::SqDevSum if forms[1] == Form::S => Some(micro::<SqDevSum<T>>()),
-        Fused::Dot if forms[1] == Form::V => Some(micro::<Dot<T>>()),
-        Fused::MulSum if forms[1] == Form::V => Some(micro::<MulSum<T, VV>>()),
+        Fused::SqDevSum if kinds[1] == OperandKind::Broadcast => Some(micro::<SqDevSum<T>>()),
+        Fused::Dot if kinds[1] == OperandKind::Vector => Some(micro::<Dot<T>>()),
+        Fused::MulSum if kinds[1] == OperandKind::Vector => Some(micro::<MulSum<T, VV>>()),
         Fused::MulSum => Some(micro::<MulSum<T, VS>>()),
         Fused::SqDevSum | Fused::Dot | Fused::ExpSub | Fused::ExpSubSum | Fused::ExpBelowSum => None,
     }
 }
 
-/// The loops of `ExpSubSum` or `ExpBelowSum` that the instruction set has of its own, if any.
-pub(super) fn summing(op: Fused) -> Option<&'static Summing> {
+/// The loops of `ExpSubSum` or `ExpBelowSum` written for the instruction set, if any.
+pub(super) fn exp_sum_loops(op: Fused) -> Option<&'static ExpSumLoops> {
     let loops = exponential::loops()?;
     match op {
-        Fused::ExpSubSum => Some(&loops.sub_sum),
-        Fused::ExpBelowSum => Some(&loops.below_sum),
+        Fused::ExpSubSum => Some(&loops.exp_sub_sum),
+        Fused::ExpBelowSum => Some(&loops.exp_below_sum),
         Fused::ExpSub | Fused::SqDevSum | Fused::Dot | Fused::MulSum => None,
     }
 }
@@ -105,7 +105,7 @@ impl Map2<f32> for ExpSub {
 struct ExpSubSum;
 impl Micro for ExpSubSum {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: Operands, n: usize, next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, c, ..]: OperandPtrs, n: usize, next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `c` a sum state.
         unsafe {
             let (dst, a, shift): (&mut [f32], &[f32], f32) =
@@ -126,7 +126,7 @@ fn exp_sub_block<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, next: *const u8
     let whole = n - n % LANES;
     let (to, to_rest) = dst.split_at_mut(whole);
     for (i, (to, x)) in to.chunks_exact_mut(LANES).zip(x.chunks_exact(LANES)).enumerate() {
-        foresee_lanes(next.wrapping_add(i * size_of_val(x)), LANES, n);
+        prefetch_lanes(next.wrapping_add(i * size_of_val(x)), LANES, n);
         exp_sub_lanes::<I>(to, x, shift, &mut lanes);
     }
     exp_sub_lanes::<I>(to_rest, &x[whole..], shift, &mut lanes);
@@ -145,7 +145,7 @@ fn exp_sub_lanes<I: Isa>(dst: &mut [f32], x: &[f32], shift: f32, lanes: &mut [f3
 struct SqDevSum<T>(PhantomData<T>);
 impl<T: Real> Micro for SqDevSum<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, shift): (&mut Sum<T>, &[T], T) =
             unsafe { (&mut *dst.cast(), view(a, n), b.cast::<T>().read()) };
@@ -158,7 +158,7 @@ impl<T: Real> Micro for SqDevSum<T> {
 struct Dot<T>(PhantomData<T>);
 impl<T: Real> Micro for Dot<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with `dst` a sum state.
         let (sum, a, b): (&mut Sum<T>, &[T], &[T]) = unsafe { (&mut *dst.cast(), view(a, n), view(b, n)) };
         for (a, b) in a.chunks(BLOCK).zip(b.chunks(BLOCK)) {
@@ -167,13 +167,13 @@ impl<T: Real> Micro for Dot<T> {
     }
 }
 
-struct MulSum<T, const FORM: u8>(PhantomData<T>);
-impl<T: Real, const FORM: u8> Micro for MulSum<T, FORM> {
+struct MulSum<T, const BROADCAST: u8>(PhantomData<T>);
+impl<T: Real, const BROADCAST: u8> Micro for MulSum<T, BROADCAST> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
-        // SAFETY: the contract of `MicroFn`; a scalar operand is one element.
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`; a broadcast operand is one element.
         unsafe {
-            match FORM {
+            match BROADCAST {
                 VV => add_products::<I, T>(view_mut(dst, n), view(a, n), view(b, n)),
                 _ => add_multiple::<I, T>(view_mut(dst, n), view(a, n), b.cast::<T>().read()),
             }

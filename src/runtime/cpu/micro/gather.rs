@@ -6,8 +6,8 @@ use std::ptr::null;
 use crate::base::DType;
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::memory::{COLLECTED, Narrow, Stored};
-use crate::runtime::cpu::micro::{OPERANDS, view, view_mut};
+use crate::runtime::cpu::micro::memory::{Float16, GATHER_CHUNK, MemoryElement};
+use crate::runtime::cpu::micro::{MAX_OPERANDS, view, view_mut};
 
 /// A gather `fn(dst, bases, index, n, apart)` of lines of `n` elements, so many bytes apart in the register:
 /// for each line an address of memory, to which the indices, in elements, are the same.
@@ -37,7 +37,13 @@ fn words() -> GatherFn {
     gather::<u32>
 }
 
-unsafe fn gather<T: Stored>(dst: *mut u8, bases: &[*const u8], index: *const i64, n: usize, apart: usize) {
+unsafe fn gather<T: MemoryElement>(
+    dst: *mut u8,
+    bases: &[*const u8],
+    index: *const i64,
+    n: usize,
+    apart: usize,
+) {
     for (line, base) in bases.iter().enumerate() {
         // SAFETY: the contract of `GatherFn`.
         unsafe {
@@ -49,7 +55,7 @@ unsafe fn gather<T: Stored>(dst: *mut u8, bases: &[*const u8], index: *const i64
     }
 }
 
-unsafe fn gather_narrow<T: Narrow>(
+unsafe fn gather_narrow<T: Float16>(
     dst: *mut u8,
     bases: &[*const u8],
     index: *const i64,
@@ -57,10 +63,10 @@ unsafe fn gather_narrow<T: Narrow>(
     apart: usize,
 ) {
     let widen = T::widen_all();
-    let mut raw = [T::default(); COLLECTED];
+    let mut raw = [T::default(); GATHER_CHUNK];
     for (line, base) in bases.iter().enumerate() {
-        for start in (0..n).step_by(COLLECTED) {
-            let raw = &mut raw[..COLLECTED.min(n - start)];
+        for start in (0..n).step_by(GATHER_CHUNK) {
+            let raw = &mut raw[..GATHER_CHUNK.min(n - start)];
             // SAFETY: the contract of `GatherFn`, on a part of a line.
             unsafe {
                 for (i, raw) in raw.iter_mut().enumerate() {
@@ -68,7 +74,7 @@ unsafe fn gather_narrow<T: Narrow>(
                     *raw = base.cast::<T>().wrapping_offset(position).read();
                 }
                 let to = dst.add(line * apart + start * size_of::<f32>());
-                widen(to, [raw.as_ptr().cast(); OPERANDS], raw.len(), null());
+                widen(to, [raw.as_ptr().cast(); MAX_OPERANDS], raw.len(), null());
             }
         }
     }

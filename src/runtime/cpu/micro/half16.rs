@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use crate::runtime::cpu::micro::alu::{Binary, Unary, VS, VV, micro};
 use crate::runtime::cpu::micro::isa::{Isa, Level, level};
 use crate::runtime::cpu::micro::ops::{Map1, Map2};
-use crate::runtime::cpu::micro::{Form, MicroFn};
+use crate::runtime::cpu::micro::{MicroFn, OperandKind};
 
 /// Half precision as single. The exponent is rebiased by a multiplication,
 /// which normalises subnormals on the way.
@@ -153,12 +153,12 @@ impl Map2<f32> for Join {
 /// The loop that brings two rows of brain floating point, operands `a` and `b`, together
 /// element by element, `a`'s first: rows in memory, or in registers. A second row that is
 /// one number is that for every element.
-pub fn interleave_bf16(registers: bool, second: Form) -> MicroFn {
+pub fn interleave_bf16(registers: bool, second: OperandKind) -> MicroFn {
     match (registers, second) {
-        (false, Form::V) => micro::<Binary<Join, u16, VV>>(),
-        (false, Form::S) => micro::<Binary<Join, u16, VS>>(),
-        (true, Form::V) => micro::<Binary<Join, f32, VV>>(),
-        (true, Form::S) => micro::<Binary<Join, f32, VS>>(),
+        (false, OperandKind::Vector) => micro::<Binary<Join, u16, VV>>(),
+        (false, OperandKind::Broadcast) => micro::<Binary<Join, u16, VS>>(),
+        (true, OperandKind::Vector) => micro::<Binary<Join, f32, VV>>(),
+        (true, OperandKind::Broadcast) => micro::<Binary<Join, f32, VS>>(),
     }
 }
 
@@ -168,7 +168,7 @@ mod f16c {
     use super::{NarrowF16, Unary, Widen, f16};
     use crate::runtime::cpu::micro::alu::Micro;
     use crate::runtime::cpu::micro::isa::Avx;
-    use crate::runtime::cpu::micro::{OPERANDS, Operands, view, view_mut};
+    use crate::runtime::cpu::micro::{MAX_OPERANDS, OperandPtrs, view, view_mut};
     use std::arch::x86_64::{
         _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
         _mm256_loadu_ps, _mm256_storeu_ps,
@@ -176,7 +176,7 @@ mod f16c {
     use std::ptr;
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
         unsafe {
             let (to, from): (&mut [f32], &[f16]) = (view_mut(dst, n), view(a, n));
@@ -187,7 +187,7 @@ mod f16c {
             }
             Unary::<Widen, f16>::run::<Avx>(
                 to.add(whole).cast(),
-                [from.add(whole).cast(); OPERANDS],
+                [from.add(whole).cast(); MAX_OPERANDS],
                 n - whole,
                 ptr::null(),
             );
@@ -195,7 +195,7 @@ mod f16c {
     }
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`; whole blocks lie inside `n`.
         unsafe {
             let (to, from): (&mut [f16], &[f32]) = (view_mut(dst, n), view(a, n));
@@ -207,7 +207,7 @@ mod f16c {
             }
             Unary::<NarrowF16, f32>::run::<Avx>(
                 to.add(whole).cast(),
-                [from.add(whole).cast(); OPERANDS],
+                [from.add(whole).cast(); MAX_OPERANDS],
                 n - whole,
                 ptr::null(),
             );
@@ -218,7 +218,7 @@ mod f16c {
 /// Sixteen elements at a time, and what is left of them by masks.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use crate::runtime::cpu::micro::Operands;
+    use crate::runtime::cpu::micro::OperandPtrs;
     use std::arch::x86_64::*;
 
     const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
@@ -243,7 +243,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn load_f16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<f32>(), a.cast::<i16>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -255,7 +255,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn store_f16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -267,7 +267,7 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn round_f16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn round_f16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
         unsafe {
@@ -280,7 +280,7 @@ mod avx512 {
 
     /// The instruction makes zeros of subnormal numbers; those are rounded by integers.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(super) unsafe fn store_bf16(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+    pub(super) unsafe fn store_bf16(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
         let (to, from) = (dst.cast::<i16>(), a.cast::<f32>());
         // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed. Sixteen
         // bfloat16 are as many 16-bit integers.

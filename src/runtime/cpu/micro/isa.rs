@@ -55,19 +55,19 @@ pub(super) trait Isa {
     const ROUND: bool;
     /// Whether there are AVX2 and FMA.
     const AVX2: bool;
-    /// Stores a line past the caches, where the machine can.
+    /// Stores a cache line non-temporally, where the machine can.
     ///
     /// # Safety
-    /// `to` is valid for writing a line and starts one; the machine has the instruction set.
-    unsafe fn stream(to: *mut f32, line: &CacheLine);
+    /// `to` is valid for writing a cache line and aligned to one; the machine has the instruction set.
+    unsafe fn store_non_temporal(to: *mut f32, line: &CacheLine);
 }
 
-/// A line of the cache.
+/// The elements of one cache line.
 #[repr(align(64))]
 pub(super) struct CacheLine(pub [f32; CacheLine::ELEMENTS]);
 
 impl CacheLine {
-    /// Elements of a line.
+    /// Elements of a cache line.
     pub const ELEMENTS: usize = 16;
 }
 
@@ -78,7 +78,7 @@ impl Isa for Base {
     const ROUND: bool = cfg!(any(not(target_arch = "x86_64"), target_feature = "sse4.1"));
     const AVX2: bool = false;
     #[inline(always)]
-    unsafe fn stream(to: *mut f32, line: &CacheLine) {
+    unsafe fn store_non_temporal(to: *mut f32, line: &CacheLine) {
         let from = line.0.as_ptr();
         // SAFETY: the caller's promise; every x86-64 has the instruction.
         unsafe {
@@ -101,7 +101,7 @@ impl Isa for Avx {
     const ROUND: bool = true;
     const AVX2: bool = true;
     #[inline(always)]
-    unsafe fn stream(to: *mut f32, line: &CacheLine) {
+    unsafe fn store_non_temporal(to: *mut f32, line: &CacheLine) {
         let from = line.0.as_ptr();
         // SAFETY: the caller's promise.
         unsafe {

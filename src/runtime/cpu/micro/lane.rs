@@ -1,11 +1,11 @@
-//! Register element types: what a micro-op's operands hold in L1.
+//! Lane types: the elements of a micro-op's operands, which stay in L1.
 
 use crate::base::DType;
 
 /// The type of the elements of a register. The 16-bit floats exist in memory
 /// only: loads widen them to `F32`, stores round them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lane {
+pub enum LaneType {
     /// Single precision; also the register form of `F16` and `BF16`.
     F32,
     /// Double precision.
@@ -20,25 +20,25 @@ pub enum Lane {
     U8,
 }
 
-impl Lane {
+impl LaneType {
     /// The register form of an element type.
-    pub const fn of(dtype: DType) -> Lane {
+    pub const fn of(dtype: DType) -> LaneType {
         match dtype {
-            DType::Bool | DType::U8 => Lane::U8,
-            DType::I32 => Lane::I32,
-            DType::U32 => Lane::U32,
-            DType::I64 => Lane::I64,
-            DType::F16 | DType::BF16 | DType::F32 => Lane::F32,
-            DType::F64 => Lane::F64,
+            DType::Bool | DType::U8 => LaneType::U8,
+            DType::I32 => LaneType::I32,
+            DType::U32 => LaneType::U32,
+            DType::I64 => LaneType::I64,
+            DType::F16 | DType::BF16 | DType::F32 => LaneType::F32,
+            DType::F64 => LaneType::F64,
         }
     }
 
     /// Bytes one element occupies in a register.
     pub const fn size(self) -> usize {
         match self {
-            Lane::U8 => 1,
-            Lane::F32 | Lane::I32 | Lane::U32 => 4,
-            Lane::F64 | Lane::I64 => 8,
+            LaneType::U8 => 1,
+            LaneType::F32 | LaneType::I32 | LaneType::U32 => 4,
+            LaneType::F64 | LaneType::I64 => 8,
         }
     }
 }

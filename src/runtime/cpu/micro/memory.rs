@@ -6,21 +6,21 @@ use std::ptr::null;
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
+use crate::runtime::cpu::micro::batched_rows::RowBatch;
 use crate::runtime::cpu::micro::half16::{self, narrow_bf16, narrow_f16, widen_bf16, widen_f16};
 use crate::runtime::cpu::micro::isa::{CacheLine, Isa, versioned};
 #[cfg(target_arch = "x86_64")]
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::lines::Apart;
-use crate::runtime::cpu::micro::{MicroFn, OPERANDS, Operands, view, view_mut};
+use crate::runtime::cpu::micro::lane::LaneType;
+use crate::runtime::cpu::micro::{MAX_OPERANDS, MicroFn, OperandPtrs, view, view_mut};
 
-/// A strided load or store of lines: `fn(dst, src, stride, n, apart)`, the stride in elements
+/// A strided load or store of rows: `fn(dst, src, stride, n, batch)`, the stride in elements
 /// of the side in memory.
 ///
 /// # Safety
-/// Of each line the register is valid for `n` elements, memory at every `i * stride` for
+/// Of each row the register is valid for `n` elements, memory at every `i * stride` for
 /// `i < n`; both aligned, and they do not overlap.
-pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart);
+pub type StridedFn = unsafe fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, batch: &RowBatch);
 
 /// A broadcast to a tile: `fn(dst, src, rows, cols)`, `dst` row-major.
 ///
@@ -45,13 +45,13 @@ pub fn store(dtype: DType) -> MicroFn {
         DType::F16 => half16::store_f16(),
         DType::BF16 => half16::store_bf16(),
         DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 | DType::F32 | DType::F64 => {
-            copy(Lane::of(dtype))
+            copy(LaneType::of(dtype))
         }
     }
 }
 
 /// Copies operand `a`.
-pub fn copy(lane: Lane) -> MicroFn {
+pub fn copy(lane: LaneType) -> MicroFn {
     match lane.size() {
         1 => copy_elements::<u8>,
         4 => copy_elements::<u32>,
@@ -60,27 +60,27 @@ pub fn copy(lane: Lane) -> MicroFn {
 }
 
 /// Repeats the one element at operand `a`.
-pub fn fill(lane: Lane) -> MicroFn {
+pub fn fill(lane: LaneType) -> MicroFn {
     match lane.size() {
-        1 => micro::<Fill<u8>>(),
-        4 => micro::<Fill<u32>>(),
-        _ => micro::<Fill<u64>>(),
+        1 => micro::<FillLoop<u8>>(),
+        4 => micro::<FillLoop<u32>>(),
+        _ => micro::<FillLoop<u64>>(),
     }
 }
 
-/// Stores 4-byte elements past the caches, for outputs larger than those; an ordinary
-/// copy where the machine has no such stores. Call [`nt_fence`] before another thread reads the result.
+/// Non-temporal stores of 4-byte elements, for outputs larger than the caches; an ordinary
+/// copy where the machine has none. Call [`nt_fence`] before another thread reads the result.
 pub fn store_nt() -> MicroFn {
     #[cfg(target_arch = "x86_64")]
     return match level() {
-        Level::Avx512 => stream::store512,
-        Level::Base | Level::Avx2 => stream::store,
+        Level::Avx512 => non_temporal::store512,
+        Level::Base | Level::Avx2 => non_temporal::store,
     };
     #[cfg(not(target_arch = "x86_64"))]
     copy_elements::<u32>
 }
 
-/// Orders the stores of [`store_nt`] before all later ones.
+/// Orders non-temporal stores before all later stores.
 pub fn nt_fence() {
     // SAFETY: every x86-64 has the instruction.
     #[cfg(target_arch = "x86_64")]
@@ -89,43 +89,43 @@ pub fn nt_fence() {
     }
 }
 
-/// Asks for memory that will be read soon. Any address will do: nothing is
-/// read where there is none.
-pub fn prefetch(start: *const u8, bytes: usize) {
-    const LINE: usize = 64;
+/// Prefetches memory that is read soon to L1. `start` may be any address: an
+/// unmapped one is ignored.
+pub fn prefetch_l1(start: *const u8, bytes: usize) {
+    const CACHE_LINE: usize = 64;
     #[cfg(target_arch = "x86_64")]
-    for offset in (0..bytes).step_by(LINE) {
+    for offset in (0..bytes).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch has no effect but on time, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes, LINE);
+    let _ = (start, bytes, CACHE_LINE);
 }
 
-/// The same for what is read after much else: it comes to the second level only,
-/// where lines that are a power of two apart do not evict each other.
+/// Prefetches memory that is read later to L2, where cache lines a power of two apart
+/// do not evict each other.
 #[inline]
-pub fn prefetch_far(start: *const u8, bytes: usize) {
-    const LINE: usize = 64;
+pub fn prefetch_l2(start: *const u8, bytes: usize) {
+    const CACHE_LINE: usize = 64;
     #[cfg(target_arch = "x86_64")]
-    for offset in (0..bytes).step_by(LINE) {
+    for offset in (0..bytes).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: as above.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(offset).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes, LINE);
+    let _ = (start, bytes, CACHE_LINE);
 }
 
 /// Strided memory to a register.
 pub fn load_strided(dtype: DType) -> StridedFn {
     match dtype {
-        DType::Bool | DType::U8 => strided::<Spaced<u8>>(),
-        DType::I32 | DType::U32 | DType::F32 => strided::<Words>(),
-        DType::I64 | DType::F64 => strided::<Spaced<u64>>(),
-        DType::F16 => strided_load_narrow::<f16>,
-        DType::BF16 => strided_load_narrow::<bf16>,
+        DType::Bool | DType::U8 => strided_loop::<StridedLoad<u8>>(),
+        DType::I32 | DType::U32 | DType::F32 => strided_loop::<StridedLoad32>(),
+        DType::I64 | DType::F64 => strided_loop::<StridedLoad<u64>>(),
+        DType::F16 => strided_load_float16::<f16>,
+        DType::BF16 => strided_load_float16::<bf16>,
     }
 }
 
@@ -141,7 +141,7 @@ pub fn store_strided(dtype: DType) -> StridedFn {
 }
 
 /// Broadcasts a vector of `rows` elements along the columns of a tile.
-pub fn expand_cols(lane: Lane) -> ExpandFn {
+pub fn expand_cols(lane: LaneType) -> ExpandFn {
     match lane.size() {
         1 => repeat_each::<u8>,
         4 => repeat_each::<u32>,
@@ -150,7 +150,7 @@ pub fn expand_cols(lane: Lane) -> ExpandFn {
 }
 
 /// Broadcasts a vector of `cols` elements to every row of a tile.
-pub fn expand_rows(lane: Lane) -> ExpandFn {
+pub fn expand_rows(lane: LaneType) -> ExpandFn {
     match lane.size() {
         1 => repeat_all::<u8>,
         4 => repeat_all::<u32>,
@@ -177,7 +177,7 @@ pub unsafe fn iota_i64(dst: *mut u8, start: i64, step: i64, n: usize) {
 }
 
 /// An element as memory holds it, and its register form.
-pub(super) trait Stored: Copy + 'static {
+pub(super) trait MemoryElement: Copy + 'static {
     /// Register element.
     type Register: Copy + 'static;
     /// Memory to register.
@@ -185,9 +185,9 @@ pub(super) trait Stored: Copy + 'static {
     /// Register to memory.
     fn narrow(value: Self::Register) -> Self;
 }
-macro_rules! stored {
+macro_rules! memory_element {
     ($($t:ty, $register:ty, $widen:expr, $narrow:expr;)*) => {$(
-        impl Stored for $t {
+        impl MemoryElement for $t {
             type Register = $register;
             #[inline(always)]
             fn widen(self) -> $register { $widen(self) }
@@ -196,7 +196,7 @@ macro_rules! stored {
         }
     )*};
 }
-stored! {
+memory_element! {
     u8, u8, |x| x, |x| x;
     u32, u32, |x| x, |x| x;
     u64, u64, |x| x, |x| x;
@@ -204,85 +204,85 @@ stored! {
     bf16, f32, widen_bf16, narrow_bf16;
 }
 
-/// A 16-bit float, which is collected as it is and widened by the vector loop.
-pub(super) trait Narrow: Stored<Register = f32> + Default {
+/// A 16-bit float, gathered as it is in memory and widened by the vector loop.
+pub(super) trait Float16: MemoryElement<Register = f32> + Default {
     /// The loop from contiguous memory to a register.
     fn widen_all() -> MicroFn;
 }
-impl Narrow for f16 {
+impl Float16 for f16 {
     fn widen_all() -> MicroFn {
         half16::load_f16()
     }
 }
-impl Narrow for bf16 {
+impl Float16 for bf16 {
     fn widen_all() -> MicroFn {
         half16::load_bf16()
     }
 }
 
-/// Elements collected before they are widened.
-pub(super) const COLLECTED: usize = 64;
+/// Elements gathered before they are widened.
+pub(super) const GATHER_CHUNK: usize = 64;
 
-unsafe fn strided_load_narrow<T: Narrow>(
+unsafe fn strided_load_float16<T: Float16>(
     dst: *mut u8,
     src: *const u8,
     stride: isize,
     n: usize,
-    apart: &Apart,
+    batch: &RowBatch,
 ) {
-    for (dst, src) in apart.each(dst, src) {
+    for (dst, src) in batch.row_ptrs(dst, src) {
         // SAFETY: the contract of `StridedFn`.
-        unsafe { load_narrow::<T>(dst, src.cast(), stride, n) }
+        unsafe { load_float16::<T>(dst, src.cast(), stride, n) }
     }
 }
 
 /// # Safety
-/// The contract of [`StridedFn`], of a line.
-unsafe fn load_narrow<T: Narrow>(dst: *mut u8, src: *const T, stride: isize, n: usize) {
+/// The contract of [`StridedFn`], for one row.
+unsafe fn load_float16<T: Float16>(dst: *mut u8, src: *const T, stride: isize, n: usize) {
     let widen = T::widen_all();
-    let mut raw = [T::default(); COLLECTED];
-    for start in (0..n).step_by(COLLECTED) {
-        let raw = &mut raw[..COLLECTED.min(n - start)];
-        // SAFETY: the caller's promise, on a part of the line.
+    let mut raw = [T::default(); GATHER_CHUNK];
+    for start in (0..n).step_by(GATHER_CHUNK) {
+        let raw = &mut raw[..GATHER_CHUNK.min(n - start)];
+        // SAFETY: the caller's promise, for a part of the row.
         unsafe {
             for (i, raw) in raw.iter_mut().enumerate() {
                 *raw = src.offset((start + i) as isize * stride).read();
             }
-            widen(dst.add(4 * start), [raw.as_ptr().cast(); OPERANDS], raw.len(), null());
+            widen(dst.add(4 * start), [raw.as_ptr().cast(); MAX_OPERANDS], raw.len(), null());
         }
     }
 }
 
-unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
+unsafe fn copy_elements<T: Copy>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
     // SAFETY: the contract of `MicroFn`.
     unsafe { dst.cast::<T>().copy_from_nonoverlapping(a.cast(), n) }
 }
 
-struct Fill<T>(PhantomData<T>);
-impl<T: Copy> Micro for Fill<T> {
+struct FillLoop<T>(PhantomData<T>);
+impl<T: Copy> Micro for FillLoop<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
-        // SAFETY: the contract of `MicroFn`, with `a` a scalar.
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        // SAFETY: the contract of `MicroFn`, with `a` a broadcast.
         unsafe { view_mut::<T>(dst, n).fill(a.cast::<T>().read()) }
     }
 }
 
 versioned! {
     /// A loop with the signature [`StridedFn`].
-    Strided, strided, base_strided,
-    fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart)
+    StridedLoop, strided_loop, base_strided_loop,
+    fn(dst: *mut u8, src: *const u8, stride: isize, n: usize, batch: &RowBatch)
 }
 
-/// A strided load. Short strides have loops of their own, which read whole
-/// vectors and pick from them.
-struct Spaced<T>(PhantomData<T>);
-impl<T: Stored> Strided for Spaced<T> {
+/// A strided load. Small strides have specialised loops, which read whole
+/// vectors and shuffle them.
+struct StridedLoad<T>(PhantomData<T>);
+impl<T: MemoryElement> StridedLoop for StridedLoad<T> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, batch: &RowBatch) {
         if n == 0 {
             return;
         }
-        for (dst, src) in apart.each(dst, src) {
+        for (dst, src) in batch.row_ptrs(dst, src) {
             // SAFETY: the contract of `StridedFn`: from the first element to the
             // last all memory is the input's, so runs between them are, too.
             unsafe {
@@ -303,9 +303,9 @@ impl<T: Stored> Strided for Spaced<T> {
     }
 }
 
-/// Elements at a constant distance, the last of which ends the slice.
+/// Elements `STEP` apart, the last of which ends the slice.
 #[inline(always)]
-fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
+fn every<T: MemoryElement, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
     let last = to.len() - 1;
     for (d, x) in to[..last].iter_mut().zip(from.chunks_exact(STEP)) {
         *d = x[0].widen();
@@ -315,36 +315,36 @@ fn every<T: Stored, const STEP: usize>(to: &mut [T::Register], from: &[T]) {
 
 /// Elements from the last to the first.
 #[inline(always)]
-fn backwards<T: Stored>(to: &mut [T::Register], from: &[T]) {
+fn backwards<T: MemoryElement>(to: &mut [T::Register], from: &[T]) {
     for (d, x) in to.iter_mut().zip(from.iter().rev()) {
         *d = x.widen();
     }
 }
 
 /// A strided load of 32-bit elements.
-struct Words;
-impl Strided for Words {
+struct StridedLoad32;
+impl StridedLoop for StridedLoad32 {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
+    unsafe fn run<I: Isa>(dst: *mut u8, src: *const u8, stride: isize, n: usize, batch: &RowBatch) {
         // SAFETY: the contract of `StridedFn`.
         unsafe {
             if stride != 2 || n <= PAIRS {
-                return Spaced::<u32>::run::<I>(dst, src, stride, n, apart);
+                return StridedLoad::<u32>::run::<I>(dst, src, stride, n, batch);
             }
-            for (dst, src) in apart.each(dst, src) {
-                every_other(view_mut(dst, n), view(src, 2 * (n - 1) + 1));
+            for (dst, src) in batch.row_ptrs(dst, src) {
+                deinterleave(view_mut(dst, n), view(src, 2 * (n - 1) + 1));
             }
         }
     }
 }
 
-/// Pairs of elements that [`every_other`] takes apart at a time.
+/// Pairs of elements that [`deinterleave`] splits at a time.
 const PAIRS: usize = 16;
 
-/// More than [`PAIRS`] elements, two apart, the last of which ends the slice. The last pairs lie
-/// over those before and end there: elements that are not asked for come first.
+/// More than [`PAIRS`] elements, two apart, the last of which ends the slice. The last pairs overlap
+/// those before: they end with the slice, so their wanted elements come second.
 #[inline(always)]
-fn every_other(to: &mut [u32], from: &[u32]) {
+fn deinterleave(to: &mut [u32], from: &[u32]) {
     let last = to.len() - PAIRS;
     let pairs = |start: usize| -> [u64; PAIRS] {
         let elements = &from[start..start + 2 * PAIRS];
@@ -358,8 +358,14 @@ fn every_other(to: &mut [u32], from: &[u32]) {
     to[last..].copy_from_slice(&pairs(2 * last - 1).map(|pair| (pair >> second) as u32));
 }
 
-unsafe fn strided_store<T: Stored>(dst: *mut u8, src: *const u8, stride: isize, n: usize, apart: &Apart) {
-    for (dst, src) in apart.each(dst, src) {
+unsafe fn strided_store<T: MemoryElement>(
+    dst: *mut u8,
+    src: *const u8,
+    stride: isize,
+    n: usize,
+    batch: &RowBatch,
+) {
+    for (dst, src) in batch.row_ptrs(dst, src) {
         // SAFETY: the contract of `StridedFn`.
         unsafe {
             let src: &[T::Register] = view(src, n);
@@ -390,35 +396,35 @@ unsafe fn repeat_all<T: Copy>(dst: *mut u8, src: *const u8, rows: usize, cols: u
     }
 }
 
-/// Of a run of 4-byte elements, those before the first whole line of the cache, and those up to
+/// Of a run of 4-byte elements, how many lie before the first whole cache line, and how many up to
 /// the end of the last.
-pub(super) fn whole_lines(dst: *mut u8, n: usize) -> (usize, usize) {
-    const LINE: usize = CacheLine::ELEMENTS;
-    let before = (dst.addr().wrapping_neg() / size_of::<f32>() % LINE).min(n);
-    (before, n - (n - before) % LINE)
+pub(super) fn whole_cache_lines(dst: *mut u8, n: usize) -> (usize, usize) {
+    const CACHE_LINE: usize = CacheLine::ELEMENTS;
+    let before = (dst.addr().wrapping_neg() / size_of::<f32>() % CACHE_LINE).min(n);
+    (before, n - (n - before) % CACHE_LINE)
 }
 
-/// Streaming stores, which every x86-64 has: whole lines of the cache, since parts of one
-/// wait for each other in memory.
+/// Non-temporal stores, which every x86-64 has: whole cache lines, since partial ones
+/// cannot combine and stall.
 #[cfg(target_arch = "x86_64")]
-mod stream {
+mod non_temporal {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps, _mm512_loadu_ps, _mm512_stream_ps};
 
-    use super::{CacheLine, Operands, whole_lines};
+    use super::{CacheLine, OperandPtrs, whole_cache_lines};
 
     /// # Safety
     /// `n` elements at both.
     unsafe fn copy(to: *mut f32, from: *const f32, n: usize) {
-        // Mostly there are none, and a call would cost more than a line.
+        // Usually there are none, and a call would cost more than a cache line.
         if n > 0 {
             // SAFETY: the caller's promise.
             unsafe { to.copy_from_nonoverlapping(from, n) }
         }
     }
 
-    pub(super) unsafe fn store(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
-        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
-        // SAFETY: the contract of `MicroFn`; whole lines lie inside `n`.
+    pub(super) unsafe fn store(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_cache_lines(dst, n));
+        // SAFETY: the contract of `MicroFn`; whole cache lines lie inside `n`.
         unsafe {
             copy(to, from, start);
             for i in (start..end).step_by(4) {
@@ -429,8 +435,8 @@ mod stream {
     }
 
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: Operands, n: usize, _next: *const u8) {
-        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_lines(dst, n));
+    pub(super) unsafe fn store512(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, _next: *const u8) {
+        let (to, from, (start, end)) = (dst.cast::<f32>(), a.cast::<f32>(), whole_cache_lines(dst, n));
         // SAFETY: as above.
         unsafe {
             copy(to, from, start);

@@ -1,8 +1,7 @@
 //! Micro-ops: precompiled vector loops over one tile of `n` elements, looked
-//! up once when a tile program is built and called through plain function
-//! pointers.
+//! up once when a tile program is built and called through function pointers.
 //!
-//! A register is a run of elements of one [`Lane`] type. Each loop is
+//! A register is a run of elements of one [`LaneType`]. Each loop is
 //! compiled for the target's baseline, for AVX2 with FMA, and for AVX-512;
 //! [`isa::level`] picks once. Loops vectorise because LLVM sees generic
 //! bodies inlined into functions that enable the instruction set.
@@ -13,9 +12,12 @@
 
 mod accumulate;
 mod alu;
+mod batched_rows;
+mod binary_chain;
 mod cast;
-mod choice;
+mod compare_select;
 mod copy;
+mod deferred_store;
 mod exponential;
 mod fold;
 mod fused;
@@ -23,107 +25,104 @@ mod gather;
 mod half16;
 mod isa;
 mod lane;
-mod late;
-mod lines;
 mod math;
 mod math64;
 mod memory;
+mod non_temporal;
 mod ops;
-mod pair;
 mod piecewise;
 mod polynomial;
-mod products;
 mod reduce;
 mod scan;
-mod shifted;
-mod short;
+mod short_rows;
 pub mod softmax;
-mod streamed;
+mod sum_of_products;
 mod sums;
 mod transpose;
 mod tuple;
+mod weighted_sum;
 pub mod winograd;
 
-pub use accumulate::{AccumulateFn, Accumulator, RowsFn, accumulate};
-pub use alu::{alu, asks};
+pub use accumulate::{AccumulateFn, AccumulateRowsFn, Accumulator, accumulate};
+pub use alu::{alu, prefetches};
+pub use batched_rows::{BatchedRowsFn, RowBatch, alu_variants};
+pub use binary_chain::{ChainSide, binary_chain};
 pub use cast::{bitcast, cast};
-pub use choice::choice;
-pub use copy::{copied, copy_lines};
+pub use compare_select::compare_select;
+pub use copy::{copy_operation, copy_rows};
+pub use deferred_store::{DeferredStore, OverlapFn, overlapping};
 pub use fused::{Fused, fused};
 pub use gather::{GatherFn, load_gather};
 pub use half16::interleave_bf16;
 pub use isa::{Level, level};
-pub use lane::Lane;
-pub use late::{Late, OverlapFn, overlapping};
-pub use lines::{Apart, LinesFn, alu_variants};
+pub use lane::LaneType;
 pub use memory::{ExpandFn, StridedFn};
 pub use memory::{
-    expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch, prefetch_far, store, store_nt,
+    expand_cols, expand_rows, fill, iota_i64, load, nt_fence, prefetch_l1, prefetch_l2, store, store_nt,
 };
 pub use memory::{load_strided, store_strided};
-pub use pair::{Side, pair};
-pub use polynomial::{TERMS, polynomial};
-pub use products::products;
-pub use reduce::{ReduceFn, Reducer, Reduction, STATE_BYTES, WholeFn, reduce};
+pub use polynomial::{POLYNOMIAL_TERMS, polynomial};
+pub use reduce::{ReduceFn, ReduceKind, ReduceRowFn, Reducer, STATE_BYTES, reduce};
 pub use scan::{ScanFn, Scanner, scan};
-pub use shifted::{WeightedSumFn, weighted_sum};
-pub use short::{LINES, SHORT, ShortFn};
+pub use short_rows::{ROW_BLOCK, SHORT_ROW, ShortRowsFn};
+pub use sum_of_products::sum_of_products;
 pub use transpose::{TransposeFn, load_tile_transposed};
+pub use weighted_sum::{WeightedSumFn, weighted_sum};
 
 /// What an operand's pointer points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// A vector: one element per element of the tile.
-    V,
-    /// A scalar: one element for the whole tile.
-    S,
+pub enum OperandKind {
+    /// One element per element of the tile.
+    Vector,
+    /// One element, broadcast to the whole tile.
+    Broadcast,
 }
 
-/// Operands of a micro-op, at most.
-pub const OPERANDS: usize = 4;
+/// The most operands that a micro-op has.
+pub const MAX_OPERANDS: usize = 4;
 
-/// Where the operands are.
-pub type Operands = [*const u8; OPERANDS];
+/// The operands' addresses.
+pub type OperandPtrs = [*const u8; MAX_OPERANDS];
 
-/// What they are; of those that an operation does not have, anything.
-pub type Forms = [Form; OPERANDS];
+/// The operands' kinds; an operation ignores those beyond its arity.
+pub type OperandKinds = [OperandKind; MAX_OPERANDS];
 
 /// A micro-op: `fn(dst, [a, b, c, d], n, next)`.
 ///
 /// # Safety
 /// `dst` is valid for writing `n` result elements, every operand the
-/// operation has for reading `n` (form V) or one (form S) of its own, all
+/// operation has for reading `n` elements (vector) or one (broadcast), all
 /// aligned for their types; the other operands are ignored and may be null.
-/// `dst` overlaps no operand. A loop that [`asks`] asks for as much memory at `next` as it
-/// reads at `a`, where any address will do.
-pub type MicroFn = unsafe fn(dst: *mut u8, from: Operands, n: usize, next: *const u8);
+/// `dst` overlaps no operand. A loop that [`prefetches`] does so for as many bytes at
+/// `next` as it reads at `a`; `next` may be any address.
+pub type MicroFn = unsafe fn(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8);
 
-/// Other loops of a micro-op.
+/// Alternative loops of a micro-op.
 #[derive(Clone, Copy, Debug)]
 pub struct Variants {
-    /// Over short lines.
-    pub lines: LinesFn,
-    /// With stores past the caches.
-    pub streaming: Streaming,
+    /// Over several rows in one call.
+    pub batched: BatchedRowsFn,
+    /// With non-temporal stores.
+    pub non_temporal: NonTemporalLoop,
 }
 
-/// The loop of a micro-op whose stores pass the caches by; [`nt_fence`] orders them.
+/// The loop of a micro-op with non-temporal stores; [`nt_fence`] orders them.
 #[derive(Clone, Copy, Debug)]
-pub struct Streaming {
+pub struct NonTemporalLoop {
     /// The loop.
     pub function: MicroFn,
-    /// Whether it is the product of a line and a number, which can be [`Late`].
-    pub late: bool,
+    /// Whether it multiplies a row by a scalar, so that a [`DeferredStore`] can take it over.
+    pub deferrable: bool,
 }
 
-/// A micro-op with its name, for people.
+/// A micro-op with its printed name.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     /// The loop.
     pub function: MicroFn,
     /// Its name.
     pub name: &'static str,
-    /// Its other loops, where there are any.
+    /// Its alternative loops, if any.
     pub variants: Option<Variants>,
 }
 

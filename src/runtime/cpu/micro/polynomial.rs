@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use crate::base::DType;
 use crate::runtime::cpu::micro::alu::{Micro, micro};
 use crate::runtime::cpu::micro::isa::Isa;
-use crate::runtime::cpu::micro::lane::{Lane, Number};
-use crate::runtime::cpu::micro::{MicroFn, Operands, view, view_mut};
+use crate::runtime::cpu::micro::lane::{LaneType, Number};
+use crate::runtime::cpu::micro::{MicroFn, OperandPtrs, view, view_mut};
 
 /// Terms of a polynomial that has a loop.
-pub const TERMS: RangeInclusive<usize> = 3..=24;
+pub const POLYNOMIAL_TERMS: RangeInclusive<usize> = 3..=24;
 
 /// Bytes from a coefficient to the next.
 const APART: usize = size_of::<u64>();
@@ -21,10 +21,10 @@ const APART: usize = size_of::<u64>();
 ///
 /// On `F32`, the 16-bit floats' register form, and `F64`.
 pub fn polynomial(terms: usize, dtype: DType) -> Option<MicroFn> {
-    match Lane::of(dtype) {
-        Lane::F32 => of_terms::<f32>(terms),
-        Lane::F64 => of_terms::<f64>(terms),
-        Lane::I32 | Lane::U32 | Lane::I64 | Lane::U8 => None,
+    match LaneType::of(dtype) {
+        LaneType::F32 => of_terms::<f32>(terms),
+        LaneType::F64 => of_terms::<f64>(terms),
+        LaneType::I32 | LaneType::U32 | LaneType::I64 | LaneType::U8 => None,
     }
 }
 
@@ -43,7 +43,7 @@ fn of_terms<T: Number + 'static>(terms: usize) -> Option<MicroFn> {
 struct Polynomial<T, const N: usize>(PhantomData<T>);
 impl<T: Number, const N: usize> Micro for Polynomial<T, N> {
     #[inline(always)]
-    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: Operands, n: usize, _next: *const u8) {
+    unsafe fn run<I: Isa>(dst: *mut u8, [a, b, ..]: OperandPtrs, n: usize, _next: *const u8) {
         // SAFETY: the contract of `MicroFn`, with N coefficients at `b`.
         unsafe {
             let coefficients: [T; N] = std::array::from_fn(|k| b.add(k * APART).cast::<T>().read());

@@ -5,15 +5,15 @@ use std::marker::PhantomData;
 use crate::base::{DType, Kind};
 use crate::runtime::cpu::micro::fold::{Accumulate, AllTrue, Extreme, Fold, Largest, Product, Smallest, Sum};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
-use crate::runtime::cpu::micro::lane::Lane;
-use crate::runtime::cpu::micro::short::{ShortFn, short};
+use crate::runtime::cpu::micro::lane::LaneType;
+use crate::runtime::cpu::micro::short_rows::{ShortRowsFn, short_rows};
 use crate::runtime::cpu::micro::tuple::{Arg, LogSum, Moments};
 use crate::runtime::cpu::micro::view;
 
 /// What a reduction computes, and its components in order. `T` is the
 /// operand's register element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reduction {
+pub enum ReduceKind {
     /// (sum: T). Integers wrap; on `Bool` the logical or.
     Sum,
     /// (product: T). Integers wrap; on `Bool` the logical and.
@@ -50,7 +50,7 @@ pub type ReduceFn = unsafe fn(state: *mut u8, src: *const u8, n: usize, base: i6
 /// # Safety
 /// `src` is valid for `n` aligned elements, each pointer for writing its component. They may
 /// lie over the elements, which are read before.
-pub type WholeFn = unsafe fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]);
+pub type ReduceRowFn = unsafe fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]);
 
 /// The functions of one reduction. Floats are summed in 64 lanes of their own
 /// type over at most 4096 elements; such totals are kept in `f64`, for `Sum`
@@ -62,9 +62,9 @@ pub struct Reducer {
     /// Takes in a run.
     pub update: ReduceFn,
     /// The components of a run by itself.
-    pub whole: WholeFn,
+    pub row: ReduceRowFn,
     /// The same of short lines that follow each other, where there is a function for those.
-    pub short: Option<ShortFn>,
+    pub short_rows: Option<ShortRowsFn>,
     /// Takes in the state of the elements that follow: `fn(state, next)`.
     pub combine: unsafe fn(state: *mut u8, next: *const u8),
     /// Writes the components to those pointers that are not null. Of no
@@ -74,30 +74,30 @@ pub struct Reducer {
 
 /// The functions that reduce elements of type `dtype` (in register form), or
 /// `None` where the kind takes floats only.
-pub fn reduce(kind: Reduction, dtype: DType) -> Option<Reducer> {
-    let (kind, bool) = (on(kind, dtype), dtype == DType::Bool);
-    let reducer = match (kind, Lane::of(dtype)) {
-        (Reduction::Moments, Lane::F32) => Some(reducer_of::<Moments<f32>, f32>()),
-        (Reduction::Moments, Lane::F64) => Some(reducer_of::<Moments<f64>, f64>()),
-        (Reduction::LogSumExp, Lane::F32) => Some(reducer_of::<LogSum<f32>, f32>()),
-        (Reduction::LogSumExp, Lane::F64) => Some(reducer_of::<LogSum<f64>, f64>()),
-        (kind, Lane::F32) => reducer::<f32>(kind),
-        (kind, Lane::F64) => reducer::<f64>(kind),
-        (kind, Lane::I32) => reducer::<i32>(kind),
-        (kind, Lane::U32) => reducer::<u32>(kind),
-        (kind, Lane::I64) => reducer::<i64>(kind),
-        (Reduction::Min, Lane::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
-        (Reduction::ArgMin, Lane::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
-        (kind, Lane::U8) => reducer::<u8>(kind),
+pub fn reduce(kind: ReduceKind, dtype: DType) -> Option<Reducer> {
+    let (kind, bool) = (canonical(kind, dtype), dtype == DType::Bool);
+    let reducer = match (kind, LaneType::of(dtype)) {
+        (ReduceKind::Moments, LaneType::F32) => Some(reducer_of::<Moments<f32>, f32>()),
+        (ReduceKind::Moments, LaneType::F64) => Some(reducer_of::<Moments<f64>, f64>()),
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(reducer_of::<LogSum<f32>, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(reducer_of::<LogSum<f64>, f64>()),
+        (kind, LaneType::F32) => reducer::<f32>(kind),
+        (kind, LaneType::F64) => reducer::<f64>(kind),
+        (kind, LaneType::I32) => reducer::<i32>(kind),
+        (kind, LaneType::U32) => reducer::<u32>(kind),
+        (kind, LaneType::I64) => reducer::<i64>(kind),
+        (ReduceKind::Min, LaneType::U8) if bool => Some(reducer_of::<Extreme<u8, AllTrue>, u8>()),
+        (ReduceKind::ArgMin, LaneType::U8) if bool => Some(reducer_of::<Arg<u8, AllTrue>, u8>()),
+        (kind, LaneType::U8) => reducer::<u8>(kind),
     };
-    Some(Reducer { short: short(kind, dtype), ..reducer? })
+    Some(Reducer { short_rows: short_rows(kind, dtype), ..reducer? })
 }
 
 /// The kind that a sum or product of truth values means.
-pub(super) fn on(kind: Reduction, dtype: DType) -> Reduction {
+pub(super) fn canonical(kind: ReduceKind, dtype: DType) -> ReduceKind {
     match (kind, dtype.kind()) {
-        (Reduction::Sum, Kind::Bool) => Reduction::Max,
-        (Reduction::Prod, Kind::Bool) => Reduction::Min,
+        (ReduceKind::Sum, Kind::Bool) => ReduceKind::Max,
+        (ReduceKind::Prod, Kind::Bool) => ReduceKind::Min,
         (kind, Kind::Bool | Kind::Int | Kind::Float) => kind,
     }
 }
@@ -108,16 +108,16 @@ versioned! {
 }
 
 versioned! {
-    /// A loop with the signature [`WholeFn`].
-    Whole, whole, base_whole, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
+    /// A loop with the signature [`ReduceRowFn`].
+    ReduceRow, reduce_row, base_reduce_row, fn(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3])
 }
 
 struct Extend<F, T>(PhantomData<(F, T)>);
-impl<F: Fold<T>, T: Copy> Whole for Extend<F, T> {
+impl<F: Fold<T>, T: Copy> ReduceRow for Extend<F, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>(src: *const u8, n: usize, base: i64, out: &[*mut u8; 3]) {
         let mut state = F::EMPTY;
-        // SAFETY: the contract of `WholeFn`.
+        // SAFETY: the contract of `ReduceRowFn`.
         unsafe {
             state.extend::<I>(view(src, n), base);
             state.finish(*out);
@@ -150,21 +150,21 @@ fn reducer_of<F: Fold<T>, T: Copy + 'static>() -> Reducer {
     Reducer {
         init: init::<F, T>,
         update: update::<Extend<F, T>>(),
-        whole: whole::<Extend<F, T>>(),
-        short: None,
+        row: reduce_row::<Extend<F, T>>(),
+        short_rows: None,
         combine: combine::<F, T>,
         finish: finish::<F, T>,
     }
 }
 
-fn reducer<T: Accumulate>(kind: Reduction) -> Option<Reducer> {
+fn reducer<T: Accumulate>(kind: ReduceKind) -> Option<Reducer> {
     match kind {
-        Reduction::Sum => Some(reducer_of::<Sum<T>, T>()),
-        Reduction::Prod => Some(reducer_of::<Product<T>, T>()),
-        Reduction::Max => Some(reducer_of::<Extreme<T, Largest>, T>()),
-        Reduction::Min => Some(reducer_of::<Extreme<T, Smallest>, T>()),
-        Reduction::ArgMax => Some(reducer_of::<Arg<T, Largest>, T>()),
-        Reduction::ArgMin => Some(reducer_of::<Arg<T, Smallest>, T>()),
-        Reduction::Moments | Reduction::LogSumExp => None,
+        ReduceKind::Sum => Some(reducer_of::<Sum<T>, T>()),
+        ReduceKind::Prod => Some(reducer_of::<Product<T>, T>()),
+        ReduceKind::Max => Some(reducer_of::<Extreme<T, Largest>, T>()),
+        ReduceKind::Min => Some(reducer_of::<Extreme<T, Smallest>, T>()),
+        ReduceKind::ArgMax => Some(reducer_of::<Arg<T, Largest>, T>()),
+        ReduceKind::ArgMin => Some(reducer_of::<Arg<T, Smallest>, T>()),
+        ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }

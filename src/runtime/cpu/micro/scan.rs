@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use crate::base::DType;
 use crate::runtime::cpu::micro::fold::{Accumulate, End, Identity, LANES, Largest, Smallest};
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
-use crate::runtime::cpu::micro::lane::{Lane, Number};
-use crate::runtime::cpu::micro::reduce::{Reduction, STATE_BYTES, on};
+use crate::runtime::cpu::micro::lane::{LaneType, Number};
+use crate::runtime::cpu::micro::reduce::{ReduceKind, STATE_BYTES, canonical};
 use crate::runtime::cpu::micro::tuple::LogSum;
 use crate::runtime::cpu::micro::{view, view_mut};
 
@@ -28,27 +28,27 @@ pub struct Scanner {
 
 /// The functions that scan elements of type `dtype`; `None` for `Moments` and positions of
 /// extremes, and where the kind takes floats only.
-pub fn scan(kind: Reduction, dtype: DType) -> Option<Scanner> {
-    let kind = on(kind, dtype);
-    match (kind, Lane::of(dtype)) {
-        (Reduction::LogSumExp, Lane::F32) => Some(scanner_of::<LogSum<f32>, f32>()),
-        (Reduction::LogSumExp, Lane::F64) => Some(scanner_of::<LogSum<f64>, f64>()),
-        (kind, Lane::F32) => scanner::<f32>(kind),
-        (kind, Lane::F64) => scanner::<f64>(kind),
-        (kind, Lane::I32) => scanner::<i32>(kind),
-        (kind, Lane::U32) => scanner::<u32>(kind),
-        (kind, Lane::I64) => scanner::<i64>(kind),
-        (kind, Lane::U8) => scanner::<u8>(kind),
+pub fn scan(kind: ReduceKind, dtype: DType) -> Option<Scanner> {
+    let kind = canonical(kind, dtype);
+    match (kind, LaneType::of(dtype)) {
+        (ReduceKind::LogSumExp, LaneType::F32) => Some(scanner_of::<LogSum<f32>, f32>()),
+        (ReduceKind::LogSumExp, LaneType::F64) => Some(scanner_of::<LogSum<f64>, f64>()),
+        (kind, LaneType::F32) => scanner::<f32>(kind),
+        (kind, LaneType::F64) => scanner::<f64>(kind),
+        (kind, LaneType::I32) => scanner::<i32>(kind),
+        (kind, LaneType::U32) => scanner::<u32>(kind),
+        (kind, LaneType::I64) => scanner::<i64>(kind),
+        (kind, LaneType::U8) => scanner::<u8>(kind),
     }
 }
 
-fn scanner<T: Accumulate + Keyed>(kind: Reduction) -> Option<Scanner> {
+fn scanner<T: Accumulate + Keyed>(kind: ReduceKind) -> Option<Scanner> {
     match kind {
-        Reduction::Sum => Some(scanner_of::<Total<T, Sums>, T>()),
-        Reduction::Prod => Some(scanner_of::<Total<T, Products>, T>()),
-        Reduction::Max => Some(scanner_of::<Total<T, Largest>, T>()),
-        Reduction::Min => Some(scanner_of::<Total<T, Smallest>, T>()),
-        Reduction::ArgMax | Reduction::ArgMin | Reduction::Moments | Reduction::LogSumExp => None,
+        ReduceKind::Sum => Some(scanner_of::<Total<T, Sums>, T>()),
+        ReduceKind::Prod => Some(scanner_of::<Total<T, Products>, T>()),
+        ReduceKind::Max => Some(scanner_of::<Total<T, Largest>, T>()),
+        ReduceKind::Min => Some(scanner_of::<Total<T, Smallest>, T>()),
+        ReduceKind::ArgMax | ReduceKind::ArgMin | ReduceKind::Moments | ReduceKind::LogSumExp => None,
     }
 }
 

@@ -1,42 +1,42 @@
-//! Softmax of scores that lie key by key: some queries side by side, so that what is known of
-//! each is a lane.
+//! Online softmax of scores stored key by key: queries are contiguous, so that a query's running
+//! maximum, sum and rescale factor are lanes.
 
 use crate::runtime::cpu::micro::exponential;
 use crate::runtime::cpu::micro::isa::{Isa, versioned};
 use crate::runtime::cpu::micro::math::exp;
 
-/// Queries of a vector; there are whole vectors of them.
-pub const QUERIES: usize = 16;
+/// Queries of a vector; a block has whole vectors of them.
+pub const QUERY_LANES: usize = 16;
 
-/// Scores of some queries for some keys, and what is known of each query.
+/// Scores of some queries for some keys, and the state of each query.
 #[derive(Clone, Copy, Debug)]
-pub struct Weights {
+pub struct SoftmaxBlock {
     /// The scores, which their exponentials replace.
     pub scores: *mut f32,
     /// From a key's to the next's, in elements.
     pub step: usize,
     /// How many keys.
     pub keys: usize,
-    /// How many queries, a multiple of [`QUERIES`].
+    /// How many queries, a multiple of [`QUERY_LANES`].
     pub queries: usize,
-    /// Of each query, the greatest score before these keys, then of these too.
-    pub most: *mut f32,
-    /// The sum of the exponentials of scores less the greatest.
+    /// The new_max score of each query so far: read for the keys before, written for these too.
+    pub running_max: *mut f32,
+    /// The sum of each query's exponentials so far.
     pub sum: *mut f32,
-    /// Written: by what sums so far are multiplied, since scores turned out greater.
-    pub left: *mut f32,
+    /// Written: the factor that rescales each query's earlier sums to the new maximum.
+    pub rescale: *mut f32,
 }
 
-/// Rows that are added to others.
+/// Rows that are rescaled, and rows that are added to them.
 #[derive(Clone, Copy, Debug)]
-pub struct Sums {
+pub struct RescaledRows {
     /// The first element added to.
     pub to: *mut f32,
     /// The first element added.
     pub from: *const f32,
     /// From a row to the next, in elements, of both.
     pub step: usize,
-    /// Of each row, by what it is multiplied before.
+    /// The rescale factor of each row.
     pub factors: *const f32,
     /// How many rows.
     pub rows: usize,
@@ -44,69 +44,71 @@ pub struct Sums {
     pub columns: usize,
 }
 
-/// Takes keys in: scores become exponentials of what they are less than the greatest, of
-/// all keys so far. Of a query that has seen nothing but minus infinity they are 0.
+/// The online-softmax update with a block of keys: scores become `exp(score - running_max)`. For a
+/// query that has seen nothing but minus infinity they become 0.
 ///
 /// # Safety
-/// The scores of each key, and what is known of queries, are writable for so many elements,
+/// The scores of each key and the queries' states are writable for `queries` elements,
 /// and overlap nothing.
-pub fn weigh() -> unsafe fn(weights: &Weights) {
-    exponential::loops().map_or_else(weighing::<Weigh>, |loops| loops.weigh)
+pub fn online_softmax_update() -> unsafe fn(block: &SoftmaxBlock) {
+    exponential::loops()
+        .map_or_else(online_softmax_loop::<OnlineSoftmax>, |loops| loops.online_softmax_update)
 }
 
-/// Multiplies rows by a factor each and adds others to them.
+/// Multiplies each row by its factor and adds another row to it.
 ///
 /// # Safety
-/// Both are so many rows and do not overlap; there is a factor for each.
-pub fn add() -> unsafe fn(sums: &Sums) {
-    adding::<Add>()
+/// Both blocks have `rows` rows and do not overlap; there is a factor for each row.
+pub fn rescale_add() -> unsafe fn(rows: &RescaledRows) {
+    rescale_add_loop::<RescaleAdd>()
 }
 
 versioned! {
-    /// What [`weigh`] does.
-    Weighing, weighing, base_weighing, fn(weights: &Weights)
+    /// A loop with the signature of [`online_softmax_update`].
+    OnlineSoftmaxLoop, online_softmax_loop, base_online_softmax_loop, fn(block: &SoftmaxBlock)
 }
 versioned! {
-    /// What [`add`] does.
-    Adding, adding, base_adding, fn(sums: &Sums)
+    /// A loop with the signature of [`rescale_add`].
+    RescaleAddLoop, rescale_add_loop, base_rescale_add_loop, fn(rows: &RescaledRows)
 }
 
-struct Weigh;
-impl Weighing for Weigh {
+struct OnlineSoftmax;
+impl OnlineSoftmaxLoop for OnlineSoftmax {
     #[inline(always)]
-    unsafe fn run<I: Isa>(weights: &Weights) {
-        for first in (0..weights.queries).step_by(QUERIES) {
+    unsafe fn run<I: Isa>(block: &SoftmaxBlock) {
+        for first in (0..block.queries).step_by(QUERY_LANES) {
             // SAFETY: the function's contract.
-            unsafe { weigh_vector::<I>(weights, first) }
+            unsafe { update_vector::<I>(block, first) }
         }
     }
 }
 
 /// # Safety
-/// As [`weigh`], for the vector of queries that starts at `first`.
+/// As [`online_softmax_update`], for the vector of queries that starts at `first`.
 #[inline(always)]
-unsafe fn weigh_vector<I: Isa>(weights: &Weights, first: usize) {
-    type Vector = [f32; QUERIES];
-    let Weights { scores, step, keys, most, sum, left, .. } = *weights;
-    let [most, sum, left] = [most, sum, left].map(|x| x.wrapping_add(first).cast::<Vector>());
+unsafe fn update_vector<I: Isa>(block: &SoftmaxBlock, first: usize) {
+    type Vector = [f32; QUERY_LANES];
+    let SoftmaxBlock { scores, step, keys, running_max, sum, rescale, .. } = *block;
+    let [running_max, sum, rescale] =
+        [running_max, sum, rescale].map(|x| x.wrapping_add(first).cast::<Vector>());
     let at = |key: usize| scores.wrapping_add(key * step + first).cast::<Vector>();
     // SAFETY: the caller's promise.
     unsafe {
-        let before: Vector = most.read();
-        let mut greatest = before;
+        let old_max: Vector = running_max.read();
+        let mut new_max = old_max;
         for key in 0..keys {
             let scores = at(key).read();
-            for (greatest, score) in greatest.iter_mut().zip(scores) {
-                *greatest = if score > *greatest { score } else { *greatest };
+            for (new_max, score) in new_max.iter_mut().zip(scores) {
+                *new_max = if score > *new_max { score } else { *new_max };
             }
         }
-        // Minus infinity less itself would be no number. Arrays are gone through by loops: a
-        // function that is not inlined would not have the instruction set.
-        let mut shift = greatest;
+        // Minus infinity less itself would be NaN. Loops over arrays, not `map`: a closure that is
+        // not inlined would not have the instruction set.
+        let mut shift = new_max;
         shift.iter_mut().filter(|x| **x == f32::NEG_INFINITY).for_each(|x| *x = 0.0);
-        let mut factors = before;
+        let mut factors = old_max;
         factors.iter_mut().zip(shift).for_each(|(x, shift)| *x = exp::<I>(*x - shift));
-        let mut sums: Vector = [0.0; QUERIES];
+        let mut sums: Vector = [0.0; QUERY_LANES];
         for key in 0..keys {
             let mut scores = at(key).read();
             for ((score, shift), sum) in scores.iter_mut().zip(shift).zip(&mut sums) {
@@ -120,16 +122,16 @@ unsafe fn weigh_vector<I: Isa>(weights: &Weights, first: usize) {
             *total = *total * factor + sum;
         }
         sum.write(total);
-        most.write(greatest);
-        left.write(factors);
+        running_max.write(new_max);
+        rescale.write(factors);
     }
 }
 
-struct Add;
-impl Adding for Add {
+struct RescaleAdd;
+impl RescaleAddLoop for RescaleAdd {
     #[inline(always)]
-    unsafe fn run<I: Isa>(sums: &Sums) {
-        let Sums { to, from, step, factors, rows, columns } = *sums;
+    unsafe fn run<I: Isa>(rows: &RescaledRows) {
+        let RescaledRows { to, from, step, factors, rows, columns } = *rows;
         for row in 0..rows {
             // SAFETY: the function's contract.
             unsafe {
@@ -149,42 +151,47 @@ mod tests {
     use super::*;
     use crate::runtime::cpu::micro::isa::forced::each_level;
 
-    /// Scores that lie so far apart, taken in so many keys at a time: what is known in the end.
-    fn known(scores: &[[f32; QUERIES]], at_once: usize) -> ([f32; QUERIES], [f32; QUERIES]) {
-        let (mut most, mut sum, mut left) = ([f32::NEG_INFINITY; QUERIES], [0.0; QUERIES], [0.0; QUERIES]);
+    /// The running maxima and sums of scores, updated with `at_once` keys at a time.
+    fn run_updates(
+        scores: &[[f32; QUERY_LANES]],
+        at_once: usize,
+    ) -> ([f32; QUERY_LANES], [f32; QUERY_LANES]) {
+        let (mut running_max, mut sum, mut rescale) =
+            ([f32::NEG_INFINITY; QUERY_LANES], [0.0; QUERY_LANES], [0.0; QUERY_LANES]);
         for some in scores.chunks(at_once) {
             let mut some = some.concat();
-            let weights = Weights {
+            let block = SoftmaxBlock {
                 scores: some.as_mut_ptr(),
-                step: QUERIES,
-                keys: some.len() / QUERIES,
-                queries: QUERIES,
-                most: most.as_mut_ptr(),
+                step: QUERY_LANES,
+                keys: some.len() / QUERY_LANES,
+                queries: QUERY_LANES,
+                running_max: running_max.as_mut_ptr(),
                 sum: sum.as_mut_ptr(),
-                left: left.as_mut_ptr(),
+                rescale: rescale.as_mut_ptr(),
             };
             // SAFETY: the arrays are as large.
-            unsafe { weigh()(&weights) };
+            unsafe { online_softmax_update()(&block) };
         }
-        (most, sum)
+        (running_max, sum)
     }
 
     #[test]
     fn sums_do_not_depend_on_how_many_keys_come_at_once() {
         let score = |key: usize, j: usize| ((key * 37 + j * 11) % 83) as f32 / 4.0 - 9.0;
-        let scores: Vec<[f32; QUERIES]> = (0..40).map(|key| std::array::from_fn(|j| score(key, j))).collect();
+        let scores: Vec<[f32; QUERY_LANES]> =
+            (0..40).map(|key| std::array::from_fn(|j| score(key, j))).collect();
         each_level(|level| {
-            let (most, sum) = known(&scores, 40);
-            for j in 0..QUERIES {
+            let (running_max, sum) = run_updates(&scores, 40);
+            for j in 0..QUERY_LANES {
                 let of = |key: usize| f64::from(scores[key][j]);
-                let greatest = (0..40).map(of).fold(f64::MIN, f64::max);
-                let want: f64 = (0..40).map(|key| (of(key) - greatest).exp()).sum();
-                assert_eq!(f64::from(most[j]), greatest, "{level:?}");
+                let new_max = (0..40).map(of).fold(f64::MIN, f64::max);
+                let want: f64 = (0..40).map(|key| (of(key) - new_max).exp()).sum();
+                assert_eq!(f64::from(running_max[j]), new_max, "{level:?}");
                 assert!((f64::from(sum[j]) / want - 1.0).abs() < 1e-6, "{level:?} {} {want}", sum[j]);
             }
             for at_once in [1, 7] {
-                let (again, others) = known(&scores, at_once);
-                assert_eq!(again, most);
+                let (again, others) = run_updates(&scores, at_once);
+                assert_eq!(again, running_max);
                 let near = |(a, b): (f32, f32)| (a / b - 1.0).abs() < 1e-5;
                 assert!(others.into_iter().zip(sum).all(near), "{level:?} {others:?} {sum:?}");
             }
@@ -192,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_hidden_weigh_nothing() {
-        let mut scores = vec![[f32::NEG_INFINITY; QUERIES]; 3];
+    fn masked_keys_have_no_weight() {
+        let mut scores = vec![[f32::NEG_INFINITY; QUERY_LANES]; 3];
         scores[2][1] = 5.0;
         for at_once in [1, 3] {
-            let (most, sum) = known(&scores, at_once);
-            assert_eq!((most[0], sum[0]), (f32::NEG_INFINITY, 0.0));
-            assert_eq!((most[1], sum[1]), (5.0, 1.0));
+            let (running_max, sum) = run_updates(&scores, at_once);
+            assert_eq!((running_max[0], sum[0]), (f32::NEG_INFINITY, 0.0));
+            assert_eq!((running_max[1], sum[1]), (5.0, 1.0));
         }
     }
 }

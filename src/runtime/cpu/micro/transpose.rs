@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::memory::Stored;
+use crate::runtime::cpu::micro::memory::MemoryElement;
 
 /// A transposing load: `fn(dst, src, rows, cols, stride, ahead)` makes
 /// `dst[r * cols + c] = src[r + c * stride]`, strides in elements. What is as many
@@ -30,7 +30,7 @@ pub fn load_tile_transposed(dtype: DType) -> TransposeFn {
 
 /// What is shuffled in vectors of 4-byte elements.
 #[cfg(not(target_arch = "x86_64"))]
-use Stored as Shuffled;
+use MemoryElement as Shuffled;
 #[cfg(target_arch = "x86_64")]
 use x86::Shuffled;
 
@@ -47,7 +47,7 @@ fn four_bytes<T: Shuffled>() -> TransposeFn {
 }
 
 /// Blocks of 8 by 8, so that each cache line is used whole while it is near.
-unsafe fn blocks<T: Stored>(
+unsafe fn blocks<T: MemoryElement>(
     dst: *mut u8,
     src: *const u8,
     rows: usize,
@@ -68,7 +68,7 @@ unsafe fn blocks<T: Stored>(
 /// # Safety
 /// As [`TransposeFn`], for tiles with `shape.0` columns and stride `shape.1`.
 #[inline(always)]
-unsafe fn block<T: Stored>(
+unsafe fn block<T: MemoryElement>(
     dst: *mut u8,
     src: *const u8,
     rows: (usize, usize),
@@ -89,11 +89,11 @@ unsafe fn block<T: Stored>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Stored, bf16, blocks, f16};
+    use super::{MemoryElement, bf16, blocks, f16};
     use std::arch::x86_64::*;
 
     /// What is shuffled in vectors of 4-byte elements.
-    pub(super) trait Shuffled: Stored {
+    pub(super) trait Shuffled: MemoryElement {
         /// Eight elements in register form.
         ///
         /// # Safety

@@ -51,7 +51,7 @@ fn late(step: &Step) -> Option<PutOff> {
         Step::Micro { streaming, to, from, .. } => (*streaming, *to, *from),
         _ => return None,
     };
-    let function = streaming.filter(|streaming| streaming.late)?.function;
+    let function = streaming.filter(|streaming| streaming.deferrable)?.function;
     Some(PutOff { step: step.clone(), function, to, number, line: [line; 2] })
 }
 

@@ -132,7 +132,7 @@ impl BlockLaunch<'_> {
                 let element = frame.offset(load.address) + apart;
                 let size = load.dtype.size();
                 let start = self.launch.memory[load.memory as usize].start;
-                micro::prefetch(
+                micro::prefetch_l1(
                     start.wrapping_offset(element as isize * size as isize),
                     frame.tile().1 * size,
                 );

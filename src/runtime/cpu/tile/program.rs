@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{AxisId, LoopAxis};
 use crate::runtime::cpu::micro::{
-    AccumulateFn, ExpandFn, GatherFn, LinesFn, MicroFn, OPERANDS, OverlapFn, Streaming, StridedFn,
-    TransposeFn,
+    AccumulateFn, BatchedRowsFn, ExpandFn, GatherFn, MAX_OPERANDS, MicroFn, NonTemporalLoop, OverlapFn,
+    StridedFn, TransposeFn,
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
@@ -153,7 +153,7 @@ pub struct Load {
     /// point at the memory.
     pub line: Line<Option<MicroFn>>,
     /// The copy of all lines, where those are short and lie apart.
-    pub short: Option<LinesFn>,
+    pub short: Option<BatchedRowsFn>,
     /// Conditions under which the elements are there; 0 elsewhere.
     pub bounds: SmallVec<[Bound; 2]>,
     /// Computed conditions, scalars or one per line.
@@ -198,7 +198,7 @@ pub struct Store {
     /// How lines lie.
     pub line: Line<MicroFn>,
     /// The loop over all lines, where those are short and lie apart.
-    pub short: Option<LinesFn>,
+    pub short: Option<BatchedRowsFn>,
     /// Whether stores should pass the caches by.
     pub stream: bool,
     /// Whether a slot that points at memory means that the values are there already.
@@ -211,7 +211,7 @@ pub struct Aim {
     /// The store.
     pub store: Store,
     /// What that step, and where it matters any after it, reads.
-    pub operands: SmallVec<[Slot; OPERANDS]>,
+    pub operands: SmallVec<[Slot; MAX_OPERANDS]>,
     /// Whether memory between its lines is left to other kernels.
     pub pieces: bool,
 }
@@ -222,15 +222,15 @@ pub struct Lines {
     /// The loop.
     pub function: MicroFn,
     /// The loop for where it writes a store's values in place, if that passes the caches by.
-    pub streaming: Option<Streaming>,
+    pub streaming: Option<NonTemporalLoop>,
     /// The loop over all lines, where those are short.
-    pub short: Option<LinesFn>,
+    pub short: Option<BatchedRowsFn>,
     /// Its name, for people.
     pub name: &'static str,
     /// The destination.
     pub to: (Slot, Advance),
     /// The operands; unused ones repeat the first.
-    pub from: [(Slot, Advance); OPERANDS],
+    pub from: [(Slot, Advance); MAX_OPERANDS],
     /// Class of what varies along lines, or between them.
     pub class: Class,
     /// What to ask for meanwhile.
@@ -251,7 +251,7 @@ impl Lines {
         function: MicroFn,
         name: &'static str,
         to: (Slot, Advance),
-        from: [(Slot, Advance); OPERANDS],
+        from: [(Slot, Advance); MAX_OPERANDS],
         class: Class,
     ) -> Lines {
         let (streaming, short, ahead, asks) = (None, None, None, false);
@@ -332,13 +332,13 @@ pub enum Step {
         /// The loop.
         function: MicroFn,
         /// The loop for where it writes a store's values in place, if that passes the caches by.
-        streaming: Option<Streaming>,
+        streaming: Option<NonTemporalLoop>,
         /// Its name, for people.
         name: &'static str,
         /// The destination.
         to: Slot,
         /// The operands; unused ones repeat the first.
-        from: [Slot; OPERANDS],
+        from: [Slot; MAX_OPERANDS],
         /// How many elements.
         class: Class,
         /// What else it asks for.

@@ -95,15 +95,15 @@ pub enum ScanForm {
 }
 
 /// The micro-ops' name for a row of the monoid table.
-pub fn kind_of(monoid: Monoid) -> micro::Reduction {
+pub fn kind_of(monoid: Monoid) -> micro::ReduceKind {
     match monoid {
-        Monoid::Sum => micro::Reduction::Sum,
-        Monoid::Prod => micro::Reduction::Prod,
-        Monoid::Max => micro::Reduction::Max,
-        Monoid::Min => micro::Reduction::Min,
-        Monoid::ArgMax => micro::Reduction::ArgMax,
-        Monoid::ArgMin => micro::Reduction::ArgMin,
-        Monoid::M2 => micro::Reduction::Moments,
-        Monoid::LogSumExp => micro::Reduction::LogSumExp,
+        Monoid::Sum => micro::ReduceKind::Sum,
+        Monoid::Prod => micro::ReduceKind::Prod,
+        Monoid::Max => micro::ReduceKind::Max,
+        Monoid::Min => micro::ReduceKind::Min,
+        Monoid::ArgMax => micro::ReduceKind::ArgMax,
+        Monoid::ArgMin => micro::ReduceKind::ArgMin,
+        Monoid::M2 => micro::ReduceKind::Moments,
+        Monoid::LogSumExp => micro::ReduceKind::LogSumExp,
     }
 }

@@ -4,7 +4,7 @@
 use crate::base::DType;
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore, LoopAxis, ScatterStore};
-use crate::runtime::cpu::micro::Lane;
+use crate::runtime::cpu::micro::LaneType;
 
 /// Axes that stay together: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ pub fn taken(kernel: &Kernel, store: &KernelStore) -> ExprId {
     while let Expr::Cast(x) = *kernel.expr(value)
         && matches!(store.dtype, DType::F16 | DType::BF16)
         && kernel.exprs[value.index()].dtype == store.dtype
-        && Lane::of(kernel.exprs[x.index()].dtype) == Lane::F32
+        && LaneType::of(kernel.exprs[x.index()].dtype) == LaneType::F32
     {
         value = x;
     }

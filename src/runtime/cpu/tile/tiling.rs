@@ -156,15 +156,15 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
     }
     let elements = extent(kernel, col).max(1) as f64;
     let rows = rows_below(kernel, level, extent(kernel, col)).map_or(1, |(_, rows)| rows) as f64;
-    let short = elements <= micro::SHORT as f64 && rows >= micro::LINES as f64;
+    let short = elements <= micro::SHORT_ROW as f64 && rows >= micro::ROW_BLOCK as f64;
     for node in &kernel.exprs {
         let points = kernel.points(node.level) as f64;
         // A dispatch costs as much as some forty elements, a line of a tile of
         // several ten; a reduction begins and ends for each line, if lines are not reduced together.
         cost += match &node.expr {
             Expr::Reduce(monoid, _) if node.level < level => {
-                let together =
-                    short && micro::reduce(kind_of(*monoid), node.dtype).is_some_and(|r| r.short.is_some());
+                let together = short
+                    && micro::reduce(kind_of(*monoid), node.dtype).is_some_and(|r| r.short_rows.is_some());
                 if together { 10.0 * points } else { 40.0 * points }
             }
             _ if node.level < level => 40.0 * points / rows,

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::micro::{self, Apart, Lane, LinesFn, MicroFn, OPERANDS, StridedFn};
+use crate::runtime::cpu::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
 use crate::runtime::cpu::tile::product::Lines;
 use crate::runtime::cpu::tile::run::holds;
 
@@ -39,7 +39,7 @@ enum Copying {
     /// As it is.
     Bytes,
     /// The same, all rows of a patch at once.
-    Short(LinesFn),
+    Short(BatchedRowsFn),
     /// Widened.
     Widen(MicroFn),
     /// From elements at equal distances.
@@ -93,7 +93,7 @@ impl Copying {
         const SHORT: usize = 256;
         let (step, extent) = row.map_or((1, 1), |axis| (axis.step.address, axis.extent));
         match (step, micro::load(dtype)) {
-            (1, None) if extent <= SHORT => Copying::Short(micro::copy_lines(Lane::of(dtype))),
+            (1, None) if extent <= SHORT => Copying::Short(micro::copy_rows(LaneType::of(dtype))),
             (1, None) => Copying::Bytes,
             (1, Some(function)) => Copying::Widen(function),
             (_, _) => Copying::Strided(micro::load_strided(dtype)),
@@ -253,7 +253,7 @@ impl Window {
         for row in 0..patch.rows {
             let first = line.address + patch.values.address + distance + row as i64 * self.pitch();
             let start = memory.start.wrapping_offset(first as isize * size as isize);
-            micro::prefetch_far(start, patch.len * self.stride().unsigned_abs() as usize * size);
+            micro::prefetch_l2(start, patch.len * self.stride().unsigned_abs() as usize * size);
         }
     }
 
@@ -333,7 +333,7 @@ impl Window {
     #[inline]
     unsafe fn copy(&self, memory: Memory, line: &Values, open: &[bool], patch: &Patch, to: *mut u8) {
         let [rows, inside] = self.inside(line, open, patch);
-        let lane = Lane::of(self.dtype).size();
+        let lane = LaneType::of(self.dtype).size();
         let row = patch.len * lane;
         if rows.is_empty() || inside.is_empty() {
             // SAFETY: the caller's promise; zero bytes are 0 in every type.
@@ -349,25 +349,27 @@ impl Window {
         unsafe {
             to.write_bytes(0, rows.start * row);
             to.add(rows.end * row).write_bytes(0, (patch.rows - rows.end) * row);
-            let apart = Apart::of_one(rows.len(), row, pitch as usize);
+            let apart = RowBatch::unary(rows.len(), row, pitch as usize);
             let (to, from) =
                 (to.add(rows.start * row + before), from.wrapping_offset(rows.start as isize * pitch));
             // Most rows are inside, and even nothing is a call.
             if before > 0 {
-                apart.each(to, from).for_each(|(to, _)| to.sub(before).write_bytes(0, before));
+                apart.row_ptrs(to, from).for_each(|(to, _)| to.sub(before).write_bytes(0, before));
             }
             if after > 0 {
-                apart.each(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
+                apart.row_ptrs(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
             }
             match self.copy {
-                Copying::Short(function) => function(to, [from; OPERANDS], count, &apart),
+                Copying::Short(function) => function(to, [from; MAX_OPERANDS], count, &apart),
                 Copying::Bytes => {
                     apart
-                        .each(to, from)
+                        .row_ptrs(to, from)
                         .for_each(|(to, from)| to.copy_from_nonoverlapping(from, count * lane));
                 }
                 Copying::Widen(function) => {
-                    apart.each(to, from).for_each(|(to, from)| function(to, [from; OPERANDS], count, from));
+                    apart
+                        .row_ptrs(to, from)
+                        .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], count, from));
                 }
                 Copying::Strided(function) => function(to, from, step as isize, count, &apart),
             }

@@ -7,7 +7,7 @@
 // registers.
 #![allow(clippy::needless_range_loop)]
 
-use crate::runtime::cpu::micro::prefetch_far;
+use crate::runtime::cpu::micro::prefetch_l2;
 
 /// A vector register of elements.
 ///
@@ -220,7 +220,7 @@ unsafe fn dots<L: Lanes, const R: usize, const U: usize>(dot: &Dot<L::Element>, 
         while k < whole {
             let beyond = ahead as isize + if k < turn { 0 } else { next };
             for row in rows {
-                prefetch_far(row.wrapping_offset(k as isize + beyond).cast(), step * size_of::<L::Element>());
+                prefetch_l2(row.wrapping_offset(k as isize + beyond).cast(), step * size_of::<L::Element>());
             }
             for u in 0..U {
                 let x = L::load(dot.vector.add(k + u * L::COUNT));
@@ -382,7 +382,7 @@ pub(super) unsafe fn copy<L: Lanes>(copying: &Copying<L::Element>) {
             let mut j = 0;
             while j < whole {
                 let next = from.wrapping_offset(AHEAD * copying.from_row).wrapping_add(j);
-                prefetch_far(next.cast(), size_of::<L>());
+                prefetch_l2(next.cast(), size_of::<L>());
                 L::load(from.add(j)).store(to.add(j));
                 j += L::COUNT;
             }

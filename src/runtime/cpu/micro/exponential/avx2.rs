@@ -5,8 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::runtime::cpu::micro::exponential::register::Register;
 use crate::runtime::cpu::micro::exponential::rows::loops;
+use crate::runtime::cpu::micro::exponential::vector::F32Vector;
 use crate::runtime::cpu::micro::math::{EXP_ZERO, LN2_HIGH, LN2_LOW, ROUND};
 
 /// Up to this magnitude the exponential is a normal number.
@@ -24,7 +24,7 @@ const ROOTS: [f32; 8] = [
     1.834_008_1,
 ];
 
-/// The same without j at the place where [`normal`] adds it.
+/// The bits of [`ROOTS`], less the j that [`normal`] adds to the exponent field.
 const ROOTS_LESS: [u32; 8] = {
     let (mut less, mut j) = ([0; 8], 0);
     while j < 8 {
@@ -57,7 +57,7 @@ unsafe fn mask(count: usize) -> __m256i {
 
 // SAFETY (of every block below): the caller has AVX2 and FMA and vouches for the elements;
 // masked-out lanes are not accessed.
-impl Register for F32x8 {
+impl F32Vector for F32x8 {
     const WIDTH: usize = 8;
 
     #[inline(always)]
@@ -81,7 +81,7 @@ impl Register for F32x8 {
         unsafe { _mm256_maskstore_ps(to, mask(count), self.0) }
     }
     #[inline(always)]
-    unsafe fn stream(self, to: *mut f32) {
+    unsafe fn store_non_temporal(self, to: *mut f32) {
         unsafe { _mm256_stream_ps(to, self.0) }
     }
     #[inline(always)]
@@ -101,18 +101,18 @@ impl Register for F32x8 {
         unsafe { F32x8(_mm256_mul_ps(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn greater(self, other: Self) -> Self {
+    unsafe fn max(self, other: Self) -> Self {
         unsafe { F32x8(_mm256_max_ps(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn or_zero(self) -> Self {
+    unsafe fn zero_if_neg_inf(self) -> Self {
         unsafe {
             let nothing = _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, _mm256_set1_ps(f32::NEG_INFINITY));
             F32x8(_mm256_andnot_ps(nothing, self.0))
         }
     }
     #[inline(always)]
-    unsafe fn inside<const N: usize, const BELOW: bool>(x: &[Self; N]) -> bool {
+    unsafe fn in_range<const N: usize, const BELOW: bool>(x: &[Self; N]) -> bool {
         // A comparison with NaN gives the second operand, so that of two no infinity is lost.
         const { assert!(N <= 2) };
         let [first, last] = [x[0].0, x[N - 1].0];
@@ -121,8 +121,8 @@ impl Register for F32x8 {
                 _mm256_cmp_ps::<_CMP_NGE_UQ>(_mm256_min_ps(first, last), _mm256_set1_ps(-NORMAL))
             } else {
                 let sign = _mm256_set1_ps(-0.0);
-                let most = _mm256_max_ps(_mm256_andnot_ps(sign, first), _mm256_andnot_ps(sign, last));
-                _mm256_cmp_ps::<_CMP_NLE_UQ>(most, _mm256_set1_ps(NORMAL))
+                let running_max = _mm256_max_ps(_mm256_andnot_ps(sign, first), _mm256_andnot_ps(sign, last));
+                _mm256_cmp_ps::<_CMP_NLE_UQ>(running_max, _mm256_set1_ps(NORMAL))
             };
             _mm256_testz_ps(outside, outside) != 0
         }

@@ -3,8 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::runtime::cpu::micro::exponential::register::Register;
 use crate::runtime::cpu::micro::exponential::rows::loops;
+use crate::runtime::cpu::micro::exponential::vector::F32Vector;
 use crate::runtime::cpu::micro::math::{LN2_HIGH, LN2_LOW, ROUND};
 
 /// Elements of a register.
@@ -79,7 +79,7 @@ fn mask(count: usize) -> __mmask16 {
 
 // SAFETY (of every block below): the caller has AVX-512F and vouches for the elements;
 // masked-out lanes are not accessed.
-impl Register for F32x16 {
+impl F32Vector for F32x16 {
     const WIDTH: usize = WIDTH;
 
     #[inline(always)]
@@ -103,7 +103,7 @@ impl Register for F32x16 {
         unsafe { _mm512_mask_storeu_ps(to, mask(count), self.0) }
     }
     #[inline(always)]
-    unsafe fn stream(self, to: *mut f32) {
+    unsafe fn store_non_temporal(self, to: *mut f32) {
         unsafe { _mm512_stream_ps(to, self.0) }
     }
     #[inline(always)]
@@ -123,18 +123,18 @@ impl Register for F32x16 {
         unsafe { F32x16(_mm512_mul_ps(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn greater(self, other: Self) -> Self {
+    unsafe fn max(self, other: Self) -> Self {
         unsafe { F32x16(_mm512_max_ps(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn or_zero(self) -> Self {
+    unsafe fn zero_if_neg_inf(self) -> Self {
         unsafe {
             let nothing = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, _mm512_set1_ps(f32::NEG_INFINITY));
             F32x16(_mm512_maskz_mov_ps(!nothing, self.0))
         }
     }
     #[inline(always)]
-    unsafe fn inside<const N: usize, const BELOW: bool>(_: &[Self; N]) -> bool {
+    unsafe fn in_range<const N: usize, const BELOW: bool>(_: &[Self; N]) -> bool {
         true
     }
     #[inline(always)]

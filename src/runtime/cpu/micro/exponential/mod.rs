@@ -1,7 +1,7 @@
-//! Exponentials by instructions that one instruction set has, and loops over them.
+//! Exponentials written for one instruction set, and loops over them.
 //!
-//! Such an instruction set brings a [`Register`](register::Register), which knows the exponential;
-//! [`rows`] has the loops, written once over any register. An exponential has the same bits
+//! Such an instruction set implements [`F32Vector`](vector::F32Vector), which has the exponential;
+//! [`rows`] has the loops, written once over any vector type. An exponential has the same bits
 //! whichever of the loops computes it.
 
 #[cfg(target_arch = "x86_64")]
@@ -9,46 +9,46 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
-mod register;
-#[cfg(target_arch = "x86_64")]
 mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::micro::batched_rows::BatchedRowsFn;
+use crate::runtime::cpu::micro::deferred_store::OverlapFn;
 use crate::runtime::cpu::micro::isa::{Level, level};
-use crate::runtime::cpu::micro::late::OverlapFn;
-use crate::runtime::cpu::micro::lines::LinesFn;
-use crate::runtime::cpu::micro::softmax::Weights;
+use crate::runtime::cpu::micro::softmax::SoftmaxBlock;
 
 /// The loops of one instruction set, on `f32`.
-pub(super) struct Loops {
+pub(super) struct ExpLoops {
     /// `dst = e^a`.
     pub exp: MicroFn,
-    /// The same over short lines.
-    pub exp_lines: LinesFn,
-    /// The same past the caches.
-    pub exp_streamed: MicroFn,
-    /// [`Fused::ExpSub`](super::Fused::ExpSub), `b` a scalar.
-    pub sub: MicroFn,
+    /// The same over a batch of rows.
+    pub exp_batched: BatchedRowsFn,
+    /// The same with non-temporal stores.
+    pub exp_non_temporal: MicroFn,
+    /// [`Fused::ExpSub`](super::Fused::ExpSub), `b` a broadcast.
+    pub exp_sub: MicroFn,
     /// [`Fused::ExpSubSum`](super::Fused::ExpSubSum).
-    pub sub_sum: Summing,
+    pub exp_sub_sum: ExpSumLoops,
     /// [`Fused::ExpBelowSum`](super::Fused::ExpBelowSum).
-    pub below_sum: Summing,
-    /// [`super::softmax::weigh`].
-    pub weigh: unsafe fn(&Weights),
+    pub exp_below_sum: ExpSumLoops,
+    /// [`super::softmax::online_softmax_update`].
+    pub online_softmax_update: unsafe fn(&SoftmaxBlock),
 }
 
 /// A loop whose results are summed.
-pub(super) struct Summing {
+pub(super) struct ExpSumLoops {
     /// The loop by itself.
-    pub alone: MicroFn,
-    /// The same with the store of a late product.
-    pub late: OverlapFn,
+    pub plain: MicroFn,
+    /// The same with a deferred store.
+    pub with_deferred: OverlapFn,
 }
 
-/// The loops of the machine's instruction set, where it has some.
-pub(super) fn loops() -> Option<&'static Loops> {
+/// The loops of the machine's instruction set, if any.
+pub(super) fn loops() -> Option<&'static ExpLoops> {
     match level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => Some(&avx2::LOOPS),

@@ -1,55 +1,55 @@
-//! The loops, written once over any vector register.
+//! The loops, written once over any vector type.
 //!
 //! Everything here is `inline(always)`: an instruction set's module wraps it in functions that
-//! enable the set's features ([`loops`]). `GROUP` is how many registers they take at a time.
+//! enable the set's features ([`loops`]). `GROUP` is how many vectors an iteration computes.
 
-use crate::runtime::cpu::micro::exponential::register::{Numbers, Register, each, one};
-use crate::runtime::cpu::micro::fold::{BLOCK, Sum, foresee_lanes};
-use crate::runtime::cpu::micro::late::Late;
-use crate::runtime::cpu::micro::memory::{prefetch_far, whole_lines};
-use crate::runtime::cpu::micro::softmax::Weights;
-use crate::runtime::cpu::micro::{OPERANDS, Operands};
+use crate::runtime::cpu::micro::deferred_store::DeferredStore;
+use crate::runtime::cpu::micro::exponential::vector::{ExpStream, F32Vector, exp_groups, exp_vector};
+use crate::runtime::cpu::micro::fold::{BLOCK, Sum, prefetch_lanes};
+use crate::runtime::cpu::micro::memory::{prefetch_l2, whole_cache_lines};
+use crate::runtime::cpu::micro::softmax::SoftmaxBlock;
+use crate::runtime::cpu::micro::{MAX_OPERANDS, OperandPtrs};
 
 /// `dst = e^a`.
 ///
 /// # Safety
-/// The contract of [`super::MicroFn`] and that of [`Register`].
+/// The contract of [`super::MicroFn`] and that of [`F32Vector`].
 #[inline(always)]
-pub(super) unsafe fn exp<R: Register, const GROUP: usize>(
+pub(super) unsafe fn exp<R: F32Vector, const GROUP: usize>(
     dst: *mut u8,
-    [a, ..]: Operands,
+    [a, ..]: OperandPtrs,
     n: usize,
     next: *const u8,
 ) {
-    let mut line = Line::<R, false> { to: dst.cast(), from: a.cast(), shift: None, next };
+    let mut row = ExpRow::<R, false> { to: dst.cast(), from: a.cast(), shift: None, next };
     // SAFETY: the caller's promise.
-    unsafe { line.all::<GROUP>(n) }
+    unsafe { row.all::<GROUP>(n) }
 }
 
-/// The same past the caches.
+/// The same with non-temporal stores.
 ///
 /// # Safety
 /// As [`exp`].
 #[inline(always)]
-pub(super) unsafe fn exp_streamed<R: Register, const GROUP: usize>(
+pub(super) unsafe fn exp_non_temporal<R: F32Vector, const GROUP: usize>(
     dst: *mut u8,
-    [a, ..]: Operands,
+    [a, ..]: OperandPtrs,
     n: usize,
     next: *const u8,
 ) {
-    let (start, end) = whole_lines(dst, n);
+    let (start, end) = whole_cache_lines(dst, n);
     let at = |i: usize| {
         let bytes = i * size_of::<f32>();
-        (dst.wrapping_add(bytes), [a.wrapping_add(bytes); OPERANDS], next.wrapping_add(bytes))
+        (dst.wrapping_add(bytes), [a.wrapping_add(bytes); MAX_OPERANDS], next.wrapping_add(bytes))
     };
-    // SAFETY: the caller's promise, for parts of the line; in the middle lines of the cache.
+    // SAFETY: the caller's promise, for parts of the row; whole cache lines in the middle.
     unsafe {
         if start > 0 {
-            exp::<R, GROUP>(dst, [a; OPERANDS], start, next);
+            exp::<R, GROUP>(dst, [a; MAX_OPERANDS], start, next);
         }
         let (to, [from, ..], next) = at(start);
-        let mut lines = Line::<R, true> { to: to.cast(), from: from.cast(), shift: None, next };
-        lines.all::<GROUP>(end - start);
+        let mut cache_lines = ExpRow::<R, true> { to: to.cast(), from: from.cast(), shift: None, next };
+        cache_lines.all::<GROUP>(end - start);
         if end < n {
             let (to, from, next) = at(end);
             exp::<R, GROUP>(to, from, n - end, next);
@@ -57,50 +57,50 @@ pub(super) unsafe fn exp_streamed<R: Register, const GROUP: usize>(
     }
 }
 
-/// `dst = e^(a - b)`, `b` a scalar.
+/// `dst = e^(a - b)`, `b` a broadcast.
 ///
 /// # Safety
 /// As [`exp`].
 #[inline(always)]
-pub(super) unsafe fn exp_sub<R: Register, const GROUP: usize>(
+pub(super) unsafe fn exp_sub<R: F32Vector, const GROUP: usize>(
     dst: *mut u8,
-    [a, b, ..]: Operands,
+    [a, b, ..]: OperandPtrs,
     n: usize,
     next: *const u8,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         let shift = Some(R::splat(b.cast::<f32>().read()));
-        let mut line = Line::<R, false> { to: dst.cast(), from: a.cast(), shift, next };
-        line.all::<GROUP>(n);
+        let mut row = ExpRow::<R, false> { to: dst.cast(), from: a.cast(), shift, next };
+        row.all::<GROUP>(n);
     }
 }
 
-/// Elements, less a number maybe, whose exponentials are stored; with `STREAM` past the caches, to
-/// whole lines of them.
-struct Line<R, const STREAM: bool> {
+/// A row, less a scalar if there is one, whose exponentials are stored; with `NON_TEMPORAL` to whole
+/// cache lines.
+struct ExpRow<R, const NON_TEMPORAL: bool> {
     to: *mut f32,
     from: *const f32,
     shift: Option<R>,
     next: *const u8,
 }
 
-impl<R: Register, const STREAM: bool> Line<R, STREAM> {
-    /// Stores so many.
+impl<R: F32Vector, const NON_TEMPORAL: bool> ExpRow<R, NON_TEMPORAL> {
+    /// Computes and stores `n` elements.
     ///
     /// # Safety
     /// As [`exp`].
     #[inline(always)]
     unsafe fn all<const GROUP: usize>(&mut self, n: usize) {
-        let (registers, rest) = (n / R::WIDTH, n % R::WIDTH);
+        let (vectors, rest) = (n / R::WIDTH, n % R::WIDTH);
         // SAFETY: the caller's promise.
         unsafe {
-            each::<R, GROUP, false>(self, registers);
+            exp_groups::<R, GROUP, false>(self, vectors);
             if rest > 0 {
-                let i = registers * R::WIDTH;
-                prefetch_far(self.next.wrapping_add(i * size_of::<f32>()), 1);
+                let i = vectors * R::WIDTH;
+                prefetch_l2(self.next.wrapping_add(i * size_of::<f32>()), 1);
                 let x = self.shifted(R::load_first(self.from.add(i), rest));
-                one::<R, false>(x).store_first(self.to.add(i), rest);
+                exp_vector::<R, false>(x).store_first(self.to.add(i), rest);
             }
         }
     }
@@ -115,11 +115,11 @@ impl<R: Register, const STREAM: bool> Line<R, STREAM> {
     }
 }
 
-impl<R: Register, const STREAM: bool> Numbers<R> for Line<R, STREAM> {
+impl<R: F32Vector, const NON_TEMPORAL: bool> ExpStream<R> for ExpRow<R, NON_TEMPORAL> {
     #[inline(always)]
     unsafe fn load<const N: usize>(&self, i: usize) -> [R; N] {
         let i = i * R::WIDTH;
-        prefetch_far(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH * size_of::<f32>());
+        prefetch_l2(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH * size_of::<f32>());
         // SAFETY: the caller vouches for so many elements.
         unsafe {
             let mut x = [R::splat(0.0); N];
@@ -131,37 +131,37 @@ impl<R: Register, const STREAM: bool> Numbers<R> for Line<R, STREAM> {
     }
 
     #[inline(always)]
-    unsafe fn take<const N: usize>(&mut self, i: usize, e: [R; N]) {
+    unsafe fn consume<const N: usize>(&mut self, i: usize, e: [R; N]) {
         for (k, e) in e.into_iter().enumerate() {
             let to = self.to.wrapping_add((i + k) * R::WIDTH);
             // SAFETY: as above.
-            unsafe { if STREAM { e.stream(to) } else { e.store(to) } };
+            unsafe { if NON_TEMPORAL { e.store_non_temporal(to) } else { e.store(to) } };
         }
     }
 }
 
-/// `dst = e^(a - b)`, `b` a scalar, whose sum enters the sum state at `c`; with `BELOW`, `b` is
-/// no less than any `a`. Stores a late product between, where there is one.
+/// `dst = e^(a - b)`, `b` a broadcast, whose sum enters the sum state at `c`; with `BELOW`, `b` is
+/// no less than any `a`. Performs a deferred store meanwhile, if there is one.
 ///
 /// # Safety
-/// As [`exp`], with `c` a sum state that may be written; and [`Late::store`]'s, if neither
-/// writes what the other reads and the product [fills lines](Late::fills_lines).
+/// As [`exp`], with `c` a sum state that may be written; and [`DeferredStore::store`]'s, if neither
+/// writes what the other reads and the store [fills cache lines](DeferredStore::fills_cache_lines).
 #[inline(always)]
-pub(super) unsafe fn exp_sum<R: Register, const GROUP: usize, const BELOW: bool>(
+pub(super) unsafe fn exp_sum<R: F32Vector, const GROUP: usize, const BELOW: bool>(
     dst: *mut u8,
-    [a, b, c, ..]: Operands,
+    [a, b, c, ..]: OperandPtrs,
     n: usize,
     next: *const u8,
-    late: Option<&Late>,
+    deferred: Option<&DeferredStore>,
 ) {
     let (dst, a) = (dst.cast::<f32>(), a.cast::<f32>());
     // SAFETY: the caller's promise.
     unsafe {
         let (shift, sum) = (R::splat(b.cast::<f32>().read()), &mut *c.cast_mut().cast::<Sum<f32>>());
-        let product = late.map(|late| Product { late: *late, factor: R::splat(late.factor) });
+        let product = deferred.map(|store| DeferredProduct { store: *store, factor: R::splat(store.factor) });
         let mut start = 0;
         while start < n {
-            let run = Summed {
+            let run = ExpSumRow {
                 to: dst.add(start),
                 from: a.add(start),
                 shift,
@@ -176,78 +176,78 @@ pub(super) unsafe fn exp_sum<R: Register, const GROUP: usize, const BELOW: bool>
         }
         if let Some(product) = product {
             let mut i = n - n % R::WIDTH;
-            while i < product.late.n {
-                product.store(i);
+            while i < product.store.n {
+                product.store_vector(i);
                 i += R::WIDTH;
             }
         }
     }
 }
 
-/// A product that other loops store.
+/// A deferred product, interleaved with the exponentials.
 #[derive(Clone, Copy)]
-struct Product<R> {
-    late: Late,
+struct DeferredProduct<R> {
+    store: DeferredStore,
     factor: R,
 }
 
-impl<R: Register> Product<R> {
-    /// Stores a register of it, unless it ends before.
+impl<R: F32Vector> DeferredProduct<R> {
+    /// Stores a vector of it, unless it ends before.
     ///
     /// # Safety
-    /// As [`Late::store`]; `i` is a multiple of a register's width.
+    /// As [`DeferredStore::store`]; `i` is a multiple of a vector's width.
     #[inline(always)]
-    unsafe fn store(&self, i: usize) {
-        // SAFETY: the caller's promise; lines of the cache are whole registers.
+    unsafe fn store_vector(&self, i: usize) {
+        // SAFETY: the caller's promise; cache lines are whole vectors.
         unsafe {
-            if i < self.late.n {
-                R::load(self.late.from.add(i)).mul(self.factor).stream(self.late.to.add(i));
+            if i < self.store.n {
+                R::load(self.store.from.add(i)).mul(self.factor).store_non_temporal(self.store.to.add(i));
             }
         }
     }
 }
 
-/// Elements whose exponentials are stored and summed in the registers' precision.
-struct Summed<R, const GROUP: usize> {
+/// A part of a row whose exponentials are stored, and summed in single precision.
+struct ExpSumRow<R, const GROUP: usize> {
     to: *mut f32,
     from: *const f32,
     shift: R,
-    /// Elements of the line before them.
+    /// Elements of the row before this part.
     start: usize,
     n: usize,
     next: *const u8,
-    product: Option<Product<R>>,
+    product: Option<DeferredProduct<R>>,
     sums: [R; GROUP],
 }
 
-impl<R: Register, const GROUP: usize> Summed<R, GROUP> {
-    /// Their sum, once they are taken.
+impl<R: F32Vector, const GROUP: usize> ExpSumRow<R, GROUP> {
+    /// Computes and stores the exponentials, and returns their sum.
     ///
     /// # Safety
     /// As [`exp_sum`].
     #[inline(always)]
     unsafe fn sum<const BELOW: bool>(mut self) -> f32 {
-        let (registers, rest) = (self.n / R::WIDTH, self.n % R::WIDTH);
+        let (vectors, rest) = (self.n / R::WIDTH, self.n % R::WIDTH);
         // SAFETY: the caller's promise.
         unsafe {
-            each::<R, GROUP, BELOW>(&mut self, registers);
-            // A store of a part waits for those before it.
+            exp_groups::<R, GROUP, BELOW>(&mut self, vectors);
+            // A partial store waits for those before it.
             if rest > 0 {
-                let i = registers * R::WIDTH;
-                let e = one::<R, BELOW>(R::load_first(self.from.add(i), rest).sub(self.shift));
+                let i = vectors * R::WIDTH;
+                let e = exp_vector::<R, BELOW>(R::load_first(self.from.add(i), rest).sub(self.shift));
                 e.store_first(self.to.add(i), rest);
                 self.sums[0] = self.sums[0].add(e.first(rest));
             }
-            across(self.sums)
+            horizontal_sum(self.sums)
         }
     }
 }
 
-impl<R: Register, const GROUP: usize> Numbers<R> for Summed<R, GROUP> {
+impl<R: F32Vector, const GROUP: usize> ExpStream<R> for ExpSumRow<R, GROUP> {
     #[inline(always)]
     unsafe fn load<const N: usize>(&self, i: usize) -> [R; N] {
         let i = i * R::WIDTH;
-        foresee_lanes(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH, self.n);
+        prefetch_lanes(self.next.wrapping_add(i * size_of::<f32>()), N * R::WIDTH, self.n);
         // SAFETY: the caller vouches for so many elements.
         unsafe {
             let mut x = [self.shift; N];
@@ -259,28 +259,28 @@ impl<R: Register, const GROUP: usize> Numbers<R> for Summed<R, GROUP> {
     }
 
     #[inline(always)]
-    unsafe fn take<const N: usize>(&mut self, i: usize, e: [R; N]) {
+    unsafe fn consume<const N: usize>(&mut self, i: usize, e: [R; N]) {
         for (k, e) in e.into_iter().enumerate() {
             let i = (i + k) * R::WIDTH;
             // SAFETY: as above.
             unsafe {
                 e.store(self.to.add(i));
                 self.sums[k] = self.sums[k].add(e);
-                // Between the others' stores: one behind another would fill the queue.
+                // Interleaved with the other stores: back to back they would fill the write buffers.
                 if let Some(product) = &self.product {
-                    product.store(self.start + i);
+                    product.store_vector(self.start + i);
                 }
             }
         }
     }
 }
 
-/// The sum of all lanes, halves first.
+/// The sum of all lanes, halving the width at each step.
 #[inline(always)]
-unsafe fn across<R: Register, const GROUP: usize>(mut sums: [R; GROUP]) -> f32 {
+unsafe fn horizontal_sum<R: F32Vector, const GROUP: usize>(mut sums: [R; GROUP]) -> f32 {
     let mut lanes = [0.0; 16];
     let mut half = GROUP / 2;
-    // SAFETY: no register is wider.
+    // SAFETY: no vector is wider.
     unsafe {
         while half > 0 {
             for k in 0..half {
@@ -300,37 +300,37 @@ unsafe fn across<R: Register, const GROUP: usize>(mut sums: [R; GROUP]) -> f32 {
     lanes[0]
 }
 
-/// The softmax of scores that lie key by key.
+/// The online-softmax update of scores stored key by key.
 ///
 /// # Safety
-/// The contract of [`super::super::softmax::weigh`] and that of [`Register`].
+/// The contract of [`super::super::softmax::online_softmax_update`] and that of [`F32Vector`].
 #[inline(always)]
-pub(super) unsafe fn weigh<R: Register, const GROUP: usize>(weights: &Weights) {
-    let Weights { scores, step, keys, queries, most, sum, left } = *weights;
+pub(super) unsafe fn online_softmax_update<R: F32Vector, const GROUP: usize>(block: &SoftmaxBlock) {
+    let SoftmaxBlock { scores, step, keys, queries, running_max, sum, rescale } = *block;
     let mut first = 0;
     // SAFETY: the caller's promise.
     unsafe {
         while first < queries {
             let scores = scores.add(first);
-            let before = R::load(most.add(first));
-            let mut greatest = before;
+            let old_max = R::load(running_max.add(first));
+            let mut new_max = old_max;
             for key in 0..keys {
-                greatest = R::load(scores.add(key * step)).greater(greatest);
+                new_max = R::load(scores.add(key * step)).max(new_max);
             }
-            let shift = greatest.or_zero();
-            let factor = one::<R, true>(before.sub(shift));
-            let mut scores = Scores { first: scores, step, shift, sum: R::splat(0.0) };
-            each::<R, GROUP, true>(&mut scores, keys);
+            let shift = new_max.zero_if_neg_inf();
+            let factor = exp_vector::<R, true>(old_max.sub(shift));
+            let mut scores = SoftmaxScores { first: scores, step, shift, sum: R::splat(0.0) };
+            exp_groups::<R, GROUP, true>(&mut scores, keys);
             R::load(sum.add(first)).mul(factor).add(scores.sum).store(sum.add(first));
-            greatest.store(most.add(first));
-            factor.store(left.add(first));
+            new_max.store(running_max.add(first));
+            factor.store(rescale.add(first));
             first += R::WIDTH;
         }
     }
 }
 
-/// Scores of a register of queries for some keys, which their exponentials replace.
-struct Scores<R> {
+/// Scores of a vector of queries for some keys, which their exponentials replace.
+struct SoftmaxScores<R> {
     first: *mut f32,
     /// From a key's to the next's.
     step: usize,
@@ -338,7 +338,7 @@ struct Scores<R> {
     sum: R,
 }
 
-impl<R: Register> Numbers<R> for Scores<R> {
+impl<R: F32Vector> ExpStream<R> for SoftmaxScores<R> {
     #[inline(always)]
     unsafe fn load<const N: usize>(&self, key: usize) -> [R; N] {
         let mut x = [self.shift; N];
@@ -350,7 +350,7 @@ impl<R: Register> Numbers<R> for Scores<R> {
     }
 
     #[inline(always)]
-    unsafe fn take<const N: usize>(&mut self, key: usize, e: [R; N]) {
+    unsafe fn consume<const N: usize>(&mut self, key: usize, e: [R; N]) {
         for (k, e) in e.into_iter().enumerate() {
             // SAFETY: as above.
             unsafe {
@@ -361,75 +361,77 @@ impl<R: Register> Numbers<R> for Scores<R> {
     }
 }
 
-/// The loops over so many registers at a time, as functions with an instruction set's features.
+/// The loops with `$group` vectors an iteration, as functions with an instruction set's features.
 macro_rules! loops {
     ($register:ty, $group:literal, $features:literal) => {
-        use $crate::runtime::cpu::micro::exponential::{Loops, Summing, rows};
-        use $crate::runtime::cpu::micro::late::Late;
-        use $crate::runtime::cpu::micro::lines::Apart;
-        use $crate::runtime::cpu::micro::softmax::Weights;
-        use $crate::runtime::cpu::micro::{OPERANDS, Operands};
+        use $crate::runtime::cpu::micro::batched_rows::RowBatch;
+        use $crate::runtime::cpu::micro::deferred_store::DeferredStore;
+        use $crate::runtime::cpu::micro::exponential::{ExpLoops, ExpSumLoops, rows};
+        use $crate::runtime::cpu::micro::softmax::SoftmaxBlock;
+        use $crate::runtime::cpu::micro::{MAX_OPERANDS, OperandPtrs};
 
         /// The loops; they need the instruction set.
-        pub(super) static LOOPS: Loops = Loops {
+        pub(super) static LOOPS: ExpLoops = ExpLoops {
             exp,
-            exp_lines,
-            exp_streamed,
-            sub,
-            sub_sum: Summing { alone: alone::<false>, late: late::<false> },
-            below_sum: Summing { alone: alone::<true>, late: late::<true> },
-            weigh,
+            exp_batched,
+            exp_non_temporal,
+            exp_sub,
+            exp_sub_sum: ExpSumLoops { plain: exp_sum::<false>, with_deferred: exp_sum_deferred::<false> },
+            exp_below_sum: ExpSumLoops { plain: exp_sum::<true>, with_deferred: exp_sum_deferred::<true> },
+            online_softmax_update,
         };
 
         #[target_feature(enable = $features)]
-        unsafe fn exp(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
+        unsafe fn exp(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8) {
             // SAFETY: the caller's promise, as in all of these.
             unsafe { rows::exp::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn exp_lines(dst: *mut u8, from: Operands, n: usize, apart: &Apart) {
-            for line in 0..apart.lines {
-                let from = [from[0].wrapping_add(line * apart.from[0]); OPERANDS];
+        unsafe fn exp_batched(dst: *mut u8, from: OperandPtrs, n: usize, batch: &RowBatch) {
+            for row in 0..batch.rows {
+                let from = [from[0].wrapping_add(row * batch.src_strides[0]); MAX_OPERANDS];
                 // SAFETY: as above.
-                unsafe { rows::exp::<$register, $group>(dst.wrapping_add(line * apart.to), from, n, from[0]) }
+                unsafe {
+                    rows::exp::<$register, $group>(dst.wrapping_add(row * batch.dst_stride), from, n, from[0])
+                }
             }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn exp_streamed(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
+        unsafe fn exp_non_temporal(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8) {
             // SAFETY: as above.
-            unsafe { rows::exp_streamed::<$register, $group>(dst, from, n, next) }
+            unsafe { rows::exp_non_temporal::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn sub(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
+        unsafe fn exp_sub(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8) {
             // SAFETY: as above.
             unsafe { rows::exp_sub::<$register, $group>(dst, from, n, next) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn alone<const BELOW: bool>(dst: *mut u8, from: Operands, n: usize, next: *const u8) {
+        unsafe fn exp_sum<const BELOW: bool>(dst: *mut u8, from: OperandPtrs, n: usize, next: *const u8) {
             // SAFETY: as above.
             unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, None) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn late<const BELOW: bool>(
+        unsafe fn exp_sum_deferred<const BELOW: bool>(
             dst: *mut u8,
-            from: Operands,
+            from: OperandPtrs,
             n: usize,
             next: *const u8,
-            late: &Late,
+            deferred: &DeferredStore,
         ) {
             // SAFETY: as above.
-            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, Some(late)) }
+            unsafe { rows::exp_sum::<$register, $group, BELOW>(dst, from, n, next, Some(deferred)) }
         }
 
         #[target_feature(enable = $features)]
-        unsafe fn weigh(weights: &Weights) {
+        unsafe fn online_softmax_update(block: &SoftmaxBlock) {
             // SAFETY: as above.
-            unsafe { rows::weigh::<$register, $group>(weights) }
+            unsafe { rows::online_softmax_update::<$register, $group>(block) }
         }
     };
 }

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::runtime::cpu::micro::Operands;
+use crate::runtime::cpu::micro::OperandPtrs;
 use crate::runtime::cpu::micro::math::ROUND;
-use crate::runtime::cpu::micro::memory::prefetch_far;
+use crate::runtime::cpu::micro::memory::prefetch_l2;
 use crate::runtime::cpu::micro::piecewise::ONE;
 
 /// Elements of a register, and intervals.
@@ -32,13 +32,13 @@ static ERF: [[f32; WIDTH]; 8] = [
 /// # Safety
 /// As [`MicroFn`](crate::runtime::cpu::micro::MicroFn), and the processor has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
+pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
     let whole = n / WIDTH * WIDTH;
     // SAFETY: the contract of `MicroFn`; the rest goes by way of an array.
     unsafe {
         for i in (0..whole).step_by(WIDTH) {
-            prefetch_far(next.wrapping_add(i * size_of::<f32>()), 1);
+            prefetch_l2(next.wrapping_add(i * size_of::<f32>()), 1);
             _mm256_storeu_ps(to.add(i), erf_of(_mm256_loadu_ps(from.add(i))));
         }
         if whole < n {

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::runtime::cpu::micro::Operands;
+use crate::runtime::cpu::micro::OperandPtrs;
 use crate::runtime::cpu::micro::math::ROUND;
-use crate::runtime::cpu::micro::memory::prefetch_far;
+use crate::runtime::cpu::micro::memory::prefetch_l2;
 use crate::runtime::cpu::micro::piecewise::ONE;
 
 /// Intervals, as many as an element's index has values.
@@ -36,14 +36,14 @@ static ERF: [[f32; INTERVALS]; 5] = [
 /// # Safety
 /// As [`MicroFn`](crate::runtime::cpu::micro::MicroFn), and the processor has AVX-512 F and DQ.
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: Operands, n: usize, next: *const u8) {
+pub(super) unsafe fn erf(dst: *mut u8, [a, ..]: OperandPtrs, n: usize, next: *const u8) {
     let (to, from) = (dst.cast::<f32>(), a.cast::<f32>());
     let whole = n / 16 * 16;
     // SAFETY: the contract of `MicroFn`; masked-out elements are not accessed.
     unsafe {
         let table = ERF.each_ref().map(|row| (_mm512_loadu_ps(row.as_ptr()), _mm512_loadu_ps(&row[16])));
         for i in (0..whole).step_by(16) {
-            prefetch_far(next.wrapping_add(i * size_of::<f32>()), 1);
+            prefetch_l2(next.wrapping_add(i * size_of::<f32>()), 1);
             _mm512_storeu_ps(to.add(i), erf_of(_mm512_loadu_ps(from.add(i)), &table));
         }
         if whole < n {

@@ -7,12 +7,13 @@ use crate::base::{DType, Scalar};
 use crate::ir::alu::AluOp;
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
-    Apart, Form, Forms, MicroFn, OPERANDS, Operands, Operation, Side, TERMS, Variants, alu, alu_variants,
-    bitcast, cast, choice, nt_fence, pair, polynomial, products,
+    ChainSide, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, OperandPtrs, Operation, POLYNOMIAL_TERMS,
+    RowBatch, Variants, alu, alu_variants, binary_chain, bitcast, cast, compare_select, nt_fence, polynomial,
+    sum_of_products,
 };
 
-const FORMS: [Forms; 8] = {
-    use Form::{S, V};
+const OPERAND_KINDS: [OperandKinds; 8] = {
+    use OperandKind::{Broadcast as S, Vector as V};
     [
         [V, V, V, V],
         [V, V, S, V],
@@ -26,11 +27,11 @@ const FORMS: [Forms; 8] = {
 };
 
 /// The scalar an operand gives element `i`.
-fn operand(register: &Register, form: Form, i: usize) -> Scalar {
-    register.get(if form == Form::V { i } else { 0 })
+fn operand(register: &Register, kind: OperandKind, i: usize) -> Scalar {
+    register.get(if kind == OperandKind::Vector { i } else { 0 })
 }
 
-fn pointers(x: &[Register; OPERANDS]) -> Operands {
+fn pointers(x: &[Register; MAX_OPERANDS]) -> OperandPtrs {
     std::array::from_fn(|i| x[i].ptr())
 }
 
@@ -62,56 +63,63 @@ fn close(got: Scalar, want: Scalar, tolerance: f64) -> bool {
     equal(got, want) || (a - b).abs() <= tolerance * b.abs() + 3e-45
 }
 
-/// A loop over lines, and one that stores past the caches, gives the bits of the one over each
-/// line, and writes nothing else.
-fn check_variants(op: AluOp, dtype: DType, forms: Forms, sources: &[Register; OPERANDS], n: usize) {
-    let Some(variants) = alu_variants(op, dtype, forms) else { return };
-    same_by_lines(alu(op, dtype, forms), variants, forms, sources, n);
+/// The batched and the non-temporal loop give the bits of the plain one over each row, and write
+/// nothing else.
+fn check_variants(
+    op: AluOp,
+    dtype: DType,
+    kinds: OperandKinds,
+    sources: &[Register; MAX_OPERANDS],
+    n: usize,
+) {
+    let Some(variants) = alu_variants(op, dtype, kinds) else { return };
+    check_loops(alu(op, dtype, kinds), variants, kinds, sources, n);
 }
 
-fn same_by_lines(one: MicroFn, other: Variants, forms: Forms, x: &[Register; OPERANDS], n: usize) {
-    const LINES: usize = 3;
-    let line = n / LINES;
-    // Lines of the result lie further apart than those of the operands; scalars stay, too.
-    let apart = Apart { lines: LINES, to: 4 * (line + 2), from: forms.map(|_| 4 * line) };
-    let mut dst = [0; 3].map(|_| Register::new(DType::F32, n + 2 * LINES));
+fn check_loops(one: MicroFn, other: Variants, kinds: OperandKinds, x: &[Register; MAX_OPERANDS], n: usize) {
+    const ROWS: usize = 3;
+    let len = n / ROWS;
+    // The strides of the result are larger than those of the operands, broadcasts among them.
+    let batch = RowBatch { rows: ROWS, dst_stride: 4 * (len + 2), src_strides: kinds.map(|_| 4 * len) };
+    let mut dst = [0; 3].map(|_| Register::new(DType::F32, n + 2 * ROWS));
     let from = pointers(x);
-    // SAFETY: lines that lie in registers of the type, `LINES` of `line` elements each.
+    // SAFETY: `ROWS` rows of `len` elements each, in registers of the type.
     unsafe {
-        (other.lines)(dst[0].ptr_mut(), from, line, &apart);
-        for i in 0..LINES {
-            let from = from.map(|x| x.wrapping_add(i * 4 * line));
-            one(dst[1].ptr_mut().add(i * apart.to), from, line, null());
-            (other.streaming.function)(dst[2].ptr_mut().add(i * apart.to), from, line, null());
+        (other.batched)(dst[0].ptr_mut(), from, len, &batch);
+        for i in 0..ROWS {
+            let from = from.map(|x| x.wrapping_add(i * 4 * len));
+            one(dst[1].ptr_mut().add(i * batch.dst_stride), from, len, null());
+            (other.non_temporal.function)(dst[2].ptr_mut().add(i * batch.dst_stride), from, len, null());
         }
     }
     nt_fence();
-    for i in 0..n + 2 * LINES {
+    for i in 0..n + 2 * ROWS {
         let same = |k: usize| equal(dst[k].get(i), dst[1].get(i));
-        assert!(same(0) && same(2), "{forms:?} {i} of {LINES} lines of {line}");
+        assert!(same(0) && same(2), "{kinds:?} {i} of {ROWS} rows of {len}");
     }
 }
 
-fn check_alu(op: AluOp, dtype: DType, forms: Forms, n: usize, rng: &mut Rng) {
-    let mut sources = [dtype; OPERANDS].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
+fn check_alu(op: AluOp, dtype: DType, kinds: OperandKinds, n: usize, rng: &mut Rng) {
+    let mut sources = [dtype; MAX_OPERANDS].map(|dtype| Register::of(dtype, &samples(dtype, n.max(1), rng)));
     if op == AluOp::Where {
         sources[0] = Register::of(DType::Bool, &samples(DType::Bool, n.max(1), rng));
     }
     let result = op.result().of(dtype);
     let mut dst = Register::new(result, n);
     let (before, after) = (dst.get(n), n);
-    let micro = alu(op, dtype, forms);
-    check_variants(op, dtype, forms, &sources, n);
+    let micro = alu(op, dtype, kinds);
+    check_variants(op, dtype, kinds, &sources, n);
     // SAFETY: registers of the types and length asked for.
     unsafe { micro(dst.ptr_mut(), pointers(&sources), n, null()) };
     assert!(equal(dst.get(after), before), "{op:?} {dtype} wrote past the end");
     for i in 0..n {
         let unary = op.arity() == 1;
-        let x = [0, 1, 2].map(|k| operand(&sources[k], if unary { Form::V } else { forms[k] }, i));
+        let x =
+            [0, 1, 2].map(|k| operand(&sources[k], if unary { OperandKind::Vector } else { kinds[k] }, i));
         let want = op.eval(register_type(dtype), &x[..op.arity()]);
         let got = dst.get(i);
         let fine = tolerance(op, dtype).map_or_else(|| equal(got, want), |most| close(got, want, most));
-        assert!(fine, "{op:?} {dtype} {forms:?} {i}/{n}: {x:?} gave {got}, not {want}");
+        assert!(fine, "{op:?} {dtype} {kinds:?} {i}/{n}: {x:?} gave {got}, not {want}");
     }
 }
 
@@ -124,9 +132,9 @@ fn alu_rows_agree_with_the_table() {
                 if !op.accepts().kind(dtype.kind()) {
                     continue;
                 }
-                for &forms in &FORMS[..] {
+                for &kinds in &OPERAND_KINDS[..] {
                     for n in LENGTHS {
-                        check_alu(op, dtype, forms, n, &mut rng);
+                        check_alu(op, dtype, kinds, n, &mut rng);
                     }
                 }
             }
@@ -144,7 +152,7 @@ fn casts_agree_with_scalars() {
                     let src = Register::of(from, &samples(from, n, &mut rng));
                     let mut dst = Register::new(to, n);
                     // SAFETY: registers of the types and length asked for.
-                    unsafe { cast(from, to)(dst.ptr_mut(), [src.ptr(); OPERANDS], n, null()) };
+                    unsafe { cast(from, to)(dst.ptr_mut(), [src.ptr(); MAX_OPERANDS], n, null()) };
                     for i in 0..n {
                         let want = reference_cast(src.get(i), to);
                         assert!(
@@ -184,7 +192,7 @@ fn bitcasts_keep_the_bits() {
             let src = Register::of(from, &samples(from, 40, &mut rng));
             let mut dst = Register::new(to, 40);
             // SAFETY: registers of the types and length asked for.
-            unsafe { micro(dst.ptr_mut(), [src.ptr(); OPERANDS], 40, null()) };
+            unsafe { micro(dst.ptr_mut(), [src.ptr(); MAX_OPERANDS], 40, null()) };
             for i in 0..40 {
                 let want = Scalar::from_bits(src.get(i).to_bits(from), to);
                 assert!(dst.get(i).to_bits(to) == want.to_bits(to), "{from} to {to}");
@@ -194,21 +202,25 @@ fn bitcasts_keep_the_bits() {
 }
 
 #[test]
-fn pairs_have_the_bits_of_one_operation_after_the_other() {
+fn chains_have_the_bits_of_one_operation_after_the_other() {
     let (firsts, seconds) =
         ([AluOp::Add, AluOp::Sub, AluOp::Mul], [AluOp::Add, AluOp::Sub, AluOp::Mul, AluOp::Max]);
     let mut found = 0;
     each_level(|_| {
         let mut rng = Rng(5);
-        for (first, second, forms) in firsts.into_iter().flat_map(|first| {
-            seconds.into_iter().flat_map(move |second| FORMS.map(|forms| (first, second, forms)))
+        for (first, second, kinds) in firsts.into_iter().flat_map(|first| {
+            seconds.into_iter().flat_map(move |second| OPERAND_KINDS.map(|kinds| (first, second, kinds)))
         }) {
-            for side in [Side::Left, Side::Right] {
-                let Some(pair) = pair(first, second, side, DType::F32, forms) else { continue };
+            for side in [ChainSide::Left, ChainSide::Right] {
+                let Some(chain) = binary_chain(first, second, side, DType::F32, kinds) else { continue };
                 found += 1;
-                check_superinstruction(&pair, forms, &mut rng, &|[a, b, c, _]| {
-                    let between = rounded(first, a, b);
-                    if side == Side::Left { rounded(second, between, c) } else { rounded(second, c, between) }
+                check_superinstruction(&chain, kinds, &mut rng, &|[a, b, c, _]| {
+                    let intermediate = rounded(first, a, b);
+                    if side == ChainSide::Left {
+                        rounded(second, intermediate, c)
+                    } else {
+                        rounded(second, c, intermediate)
+                    }
                 });
             }
         }
@@ -217,14 +229,14 @@ fn pairs_have_the_bits_of_one_operation_after_the_other() {
 }
 
 #[test]
-fn products_have_the_bits_of_one_operation_after_the_other() {
+fn sums_of_products_have_the_bits_of_one_operation_after_the_other() {
     each_level(|_| {
         let mut rng = Rng(6);
         for (difference, op) in [(false, AluOp::Add), (true, AluOp::Sub)] {
-            for [b, d] in FORMS[..4].iter().map(|forms| [forms[1], forms[2]]) {
-                let forms = [Form::V, b, Form::V, d];
-                let both = products(difference, DType::F32, forms).expect("loops of every form");
-                check_superinstruction(&both, forms, &mut rng, &|[a, b, c, d]| {
+            for [b, d] in OPERAND_KINDS[..4].iter().map(|kinds| [kinds[1], kinds[2]]) {
+                let kinds = [OperandKind::Vector, b, OperandKind::Vector, d];
+                let both = sum_of_products(difference, DType::F32, kinds).expect("loops of every kind");
+                check_superinstruction(&both, kinds, &mut rng, &|[a, b, c, d]| {
                     rounded(op, rounded(AluOp::Mul, a, b), rounded(AluOp::Mul, c, d))
                 });
             }
@@ -233,14 +245,16 @@ fn products_have_the_bits_of_one_operation_after_the_other() {
 }
 
 #[test]
-fn choices_by_a_comparison_are_those_of_the_comparison_alone() {
+fn selects_on_a_comparison_follow_the_comparison() {
     each_level(|_| {
         let mut rng = Rng(7);
         for op in [AluOp::Lt, AluOp::Eq] {
-            for (compared, values) in (0..3).flat_map(|i| (0..4).map(move |j| (FORMS[2 * i], FORMS[j]))) {
-                let forms = [compared[0], compared[1], values[1], values[2]];
-                let both = choice(op, DType::F32, forms).expect("loops of every form");
-                check_superinstruction(&both, forms, &mut rng, &|[a, b, c, d]| {
+            for (compared, values) in
+                (0..3).flat_map(|i| (0..4).map(move |j| (OPERAND_KINDS[2 * i], OPERAND_KINDS[j])))
+            {
+                let kinds = [compared[0], compared[1], values[1], values[2]];
+                let both = compare_select(op, DType::F32, kinds).expect("loops of every kind");
+                check_superinstruction(&both, kinds, &mut rng, &|[a, b, c, d]| {
                     if op.eval_float(&[f64::from(a), f64::from(b)]) != 0.0 { c } else { d }
                 });
             }
@@ -253,7 +267,7 @@ fn polynomials_have_the_bits_of_one_operation_after_the_other() {
     each_level(|_| {
         let mut rng = Rng(8);
         for (dtype, terms) in
-            [DType::F32, DType::F64].into_iter().flat_map(|dtype| TERMS.map(move |n| (dtype, n)))
+            [DType::F32, DType::F64].into_iter().flat_map(|dtype| POLYNOMIAL_TERMS.map(move |n| (dtype, n)))
         {
             let function = polynomial(terms, dtype).expect("a loop of as many terms");
             let mut number = || Scalar::Float(f64::from((rng.unit() * 3.0 - 1.5) as f32));
@@ -289,26 +303,26 @@ fn rounded(op: AluOp, x: f32, y: f32) -> f32 {
 /// The loops of a superinstruction give the bits of `want`.
 fn check_superinstruction(
     operation: &Operation,
-    forms: Forms,
+    kinds: OperandKinds,
     rng: &mut Rng,
-    want: &dyn Fn([f32; OPERANDS]) -> f32,
+    want: &dyn Fn([f32; MAX_OPERANDS]) -> f32,
 ) {
     let Operation { function, name, variants } = *operation;
     for n in LENGTHS {
-        let x: [Register; OPERANDS] = [0; OPERANDS].map(|_| {
+        let x: [Register; MAX_OPERANDS] = [0; MAX_OPERANDS].map(|_| {
             // Of two operands some elements are equal.
             let mut unit = || if rng.unit() < 0.3 { 0.5 } else { f64::from(rng.unit() as f32) };
             let values: Vec<Scalar> = (0..n.max(1)).map(|_| Scalar::Float(unit())).collect();
             Register::of(DType::F32, &values)
         });
-        same_by_lines(function, variants.expect("superinstructions have them"), forms, &x, n);
+        check_loops(function, variants.expect("superinstructions have them"), kinds, &x, n);
         let mut dst = Register::new(DType::F32, n);
         // SAFETY: registers of the types and length asked for.
         unsafe { function(dst.ptr_mut(), pointers(&x), n, null()) };
         for i in 0..n {
-            let own = std::array::from_fn(|k| operand(&x[k], forms[k], i).as_f64() as f32);
+            let own = std::array::from_fn(|k| operand(&x[k], kinds[k], i).as_f64() as f32);
             let got = dst.get(i).as_f64() as f32;
-            assert_eq!(got.to_bits(), want(own).to_bits(), "{name} {forms:?}");
+            assert_eq!(got.to_bits(), want(own).to_bits(), "{name} {kinds:?}");
         }
     }
 }

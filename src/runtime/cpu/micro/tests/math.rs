@@ -6,7 +6,7 @@ use crate::ir::alu::AluOp;
 use crate::ir::special::erf;
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::{
-    Form, Fused, MicroFn, OPERANDS, Reduction, STATE_BYTES, alu, fused, reduce,
+    Fused, MAX_OPERANDS, MicroFn, OperandKind, ReduceKind, STATE_BYTES, alu, fused, reduce,
 };
 
 type Reference = fn(f64) -> f64;
@@ -58,7 +58,7 @@ fn worst(micro: MicroFn, reference: impl Fn(f64) -> f64) -> (f64, f32) {
     let x = arguments();
     let mut y = vec![0f32; x.len()];
     // SAFETY: both hold as many elements.
-    unsafe { micro(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), x.as_ptr().cast()) };
+    unsafe { micro(y.as_mut_ptr().cast(), [x.as_ptr().cast(); MAX_OPERANDS], x.len(), x.as_ptr().cast()) };
     let mut worst = (0.0, 0.0);
     for (&x, &y) in x.iter().zip(&y) {
         let error = ulps(y, reference(f64::from(x)));
@@ -83,7 +83,7 @@ fn functions_stay_within_two_and_a_half_ulp() {
     ];
     each_level(|level| {
         for (op, reference) in rows {
-            let (error, x) = worst(alu(op, DType::F32, [Form::V; OPERANDS]), reference);
+            let (error, x) = worst(alu(op, DType::F32, [OperandKind::Vector; MAX_OPERANDS]), reference);
             println!("{level:?} {op:?} {error:.3} ulp at {x:e}");
             assert!(error <= 2.5, "{level:?} {op:?} is {error} ulp off at {x:e}");
         }
@@ -95,11 +95,13 @@ fn functions_stay_within_two_and_a_half_ulp() {
 fn exponentials_have_the_same_bits_whatever_lies_beside_them() {
     let x: Vec<f32> = arguments().into_iter().step_by(37).collect();
     each_level(|level| {
-        let exp = alu(AluOp::Exp, DType::F32, [Form::V; OPERANDS]);
+        let exp = alu(AluOp::Exp, DType::F32, [OperandKind::Vector; MAX_OPERANDS]);
         let of = |x: &[f32]| {
             let mut y = vec![0f32; x.len()];
             // SAFETY: both hold as many elements.
-            unsafe { exp(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), x.as_ptr().cast()) };
+            unsafe {
+                exp(y.as_mut_ptr().cast(), [x.as_ptr().cast(); MAX_OPERANDS], x.len(), x.as_ptr().cast())
+            };
             y
         };
         for beside in [0.0, f32::NEG_INFINITY, f32::NAN, 100.0, -95.0] {
@@ -130,17 +132,18 @@ fn same_exponentials(x: &[f32], summing: Fused) {
     let (zero, n) = (0f32, x.len() - 3);
     let null = std::ptr::null();
     each_level(|level| {
-        let forms = [Form::V, Form::S, Form::S, Form::S];
-        let (plain, summed) = (fused(Fused::ExpSub, DType::F32, forms), fused(summing, DType::F32, forms));
-        let exp = alu(AluOp::Exp, DType::F32, [Form::V; OPERANDS]);
-        let sums = reduce(Reduction::Sum, DType::F32).unwrap();
+        let kinds =
+            [OperandKind::Vector, OperandKind::Broadcast, OperandKind::Broadcast, OperandKind::Broadcast];
+        let (plain, summed) = (fused(Fused::ExpSub, DType::F32, kinds), fused(summing, DType::F32, kinds));
+        let exp = alu(AluOp::Exp, DType::F32, [OperandKind::Vector; MAX_OPERANDS]);
+        let sums = reduce(ReduceKind::Sum, DType::F32).unwrap();
         let mut results = [vec![0f32; n + 1], vec![0f32; n + 1], vec![0f32; n + 1]];
         let [wanted, differences, entering] = results.each_mut().map(|y| y.as_mut_ptr().cast::<u8>());
         let (x, zero) = (x.as_ptr().cast(), (&raw const zero).cast());
         let mut state = [0u64; STATE_BYTES / 8];
         // SAFETY: all hold `n` elements; the state is the reducer's.
         unsafe {
-            exp(wanted, [x; OPERANDS], n, null);
+            exp(wanted, [x; MAX_OPERANDS], n, null);
             plain.unwrap()(differences, [x, zero, null, null], n, null);
             (sums.init)(state.as_mut_ptr().cast());
             summed.unwrap()(entering, [x, zero, state.as_ptr().cast(), null], n, null);

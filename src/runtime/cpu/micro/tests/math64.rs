@@ -5,7 +5,7 @@ use crate::base::DType;
 use crate::ir::alu::AluOp;
 use crate::ir::special::erf;
 use crate::runtime::cpu::micro::isa::forced::each_level;
-use crate::runtime::cpu::micro::{Form, alu};
+use crate::runtime::cpu::micro::{OperandKind, alu};
 
 /// The distance of two numbers in units of the last place of the second; infinite where one is special and the
 /// other not the same.
@@ -44,12 +44,17 @@ fn arguments() -> Vec<f64> {
     x
 }
 
-fn evaluated<T: Copy + Default>(op: AluOp, dtype: DType, operands: [&[T]; 2], forms: [Form; 2]) -> Vec<T> {
+fn evaluated<T: Copy + Default>(
+    op: AluOp,
+    dtype: DType,
+    operands: [&[T]; 2],
+    kinds: [OperandKind; 2],
+) -> Vec<T> {
     let mut y = vec![T::default(); operands[0].len().max(operands[1].len())];
     let [a, b] = operands.map(|x| x.as_ptr().cast());
-    let forms = [forms[0], forms[1], Form::S, Form::S];
-    // SAFETY: as many elements as the forms say.
-    unsafe { alu(op, dtype, forms)(y.as_mut_ptr().cast(), [a, b, b, b], y.len(), std::ptr::null()) };
+    let kinds = [kinds[0], kinds[1], OperandKind::Broadcast, OperandKind::Broadcast];
+    // SAFETY: as many elements as the kinds say.
+    unsafe { alu(op, dtype, kinds)(y.as_mut_ptr().cast(), [a, b, b, b], y.len(), std::ptr::null()) };
     y
 }
 
@@ -70,7 +75,7 @@ fn double_functions_stay_within_a_few_ulp() {
     let x = arguments();
     each_level(|level| {
         for (op, reference, bound) in rows {
-            let y = evaluated(op, DType::F64, [&x, &x], [Form::V; 2]);
+            let y = evaluated(op, DType::F64, [&x, &x], [OperandKind::Vector; 2]);
             let errors = x.iter().zip(&y).map(|(&x, &y)| (ulps(y, reference(x)), x));
             let (error, x) = errors.fold((0.0, 0.0), |worst, e| if e.0 > worst.0 { e } else { worst });
             println!("{level:?} {op:?} {error:.3} ulp at {x:e}");
@@ -116,7 +121,7 @@ fn powers_stay_within_an_ulp_and_keep_the_exceptions() {
         if error.is_nan() { f64::INFINITY } else { error }
     };
     each_level(|level| {
-        let found = evaluated(AluOp::Pow, DType::F32, [&x, &y], [Form::V; 2]);
+        let found = evaluated(AluOp::Pow, DType::F32, [&x, &y], [OperandKind::Vector; 2]);
         let mut worst = 0.0f64;
         for ((&x, &y), &found) in x.iter().zip(&y).zip(&found) {
             let error = off(found, wanted(x, y));
@@ -129,8 +134,14 @@ fn powers_stay_within_an_ulp_and_keep_the_exceptions() {
         }
         println!("{level:?} {worst:.3} ulp");
         for exponent in [-2.0, 0.5, 2.5, 3.0] {
-            let alike = evaluated(AluOp::Pow, DType::F32, [&x, &[exponent]], [Form::V, Form::S]);
-            let apart = evaluated(AluOp::Pow, DType::F32, [&x, &vec![exponent; x.len()]], [Form::V; 2]);
+            let alike = evaluated(
+                AluOp::Pow,
+                DType::F32,
+                [&x, &[exponent]],
+                [OperandKind::Vector, OperandKind::Broadcast],
+            );
+            let apart =
+                evaluated(AluOp::Pow, DType::F32, [&x, &vec![exponent; x.len()]], [OperandKind::Vector; 2]);
             let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
             assert!(alike.iter().zip(&apart).all(same), "{level:?}: exponent {exponent}");
         }

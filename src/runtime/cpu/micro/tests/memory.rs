@@ -38,11 +38,11 @@ fn sixteen_bit_floats_convert_exactly() {
             unsafe {
                 load(dtype).unwrap()(
                     wide.as_mut_ptr().cast(),
-                    [all.as_ptr().cast(); OPERANDS],
+                    [all.as_ptr().cast(); MAX_OPERANDS],
                     all.len(),
                     NULL,
                 );
-                store(dtype)(back.as_mut_ptr().cast(), [wide.as_ptr().cast(); OPERANDS], all.len(), NULL);
+                store(dtype)(back.as_mut_ptr().cast(), [wide.as_ptr().cast(); MAX_OPERANDS], all.len(), NULL);
             }
             for (&bits, (&x, &again)) in all.iter().zip(wide.iter().zip(&back)) {
                 let want = if dtype == DType::F16 {
@@ -67,7 +67,7 @@ fn narrowing_rounds_to_nearest_even() {
     each_level(|level| {
         for dtype in [DType::F16, DType::BF16] {
             // SAFETY: both hold as many elements.
-            unsafe { store(dtype)(y.as_mut_ptr().cast(), [x.as_ptr().cast(); OPERANDS], x.len(), NULL) };
+            unsafe { store(dtype)(y.as_mut_ptr().cast(), [x.as_ptr().cast(); MAX_OPERANDS], x.len(), NULL) };
             for (&x, &y) in x.iter().zip(&y) {
                 let (got, want) = match dtype {
                     DType::F16 => (f16::from_bits(y).to_f32(), f16::from_f32(x).to_f32()),
@@ -96,7 +96,7 @@ fn strided_accesses_agree_with_memory() {
             let mut strided = Register::new(dtype, n);
             each_level(|level| {
                 // SAFETY: every position lies inside `source`.
-                unsafe { load_strided(dtype)(strided.ptr_mut(), base, stride, n, &Apart::ONE) };
+                unsafe { load_strided(dtype)(strided.ptr_mut(), base, stride, n, &RowBatch::SINGLE) };
                 for i in 0..n {
                     let want = element(&source, dtype, at(i));
                     assert!(equal(strided.get(i), want), "{dtype} stride {stride} at {level:?}");
@@ -105,7 +105,7 @@ fn strided_accesses_agree_with_memory() {
             let mut copy = vec![0u64; span + 1];
             let to = copy.as_mut_ptr().cast::<u8>().wrapping_add(origin * dtype.size());
             // SAFETY: every position lies inside the copy.
-            unsafe { store_strided(dtype)(to, strided.ptr(), stride, n, &Apart::ONE) };
+            unsafe { store_strided(dtype)(to, strided.ptr(), stride, n, &RowBatch::SINGLE) };
             for i in 0..n {
                 let last = if stride == 0 { n - 1 } else { i };
                 let (got, want) = (element(&copy, dtype, at(i)), element(&source, dtype, at(last)));
@@ -123,25 +123,25 @@ fn strided_lines_are_those_of_one_line_each() {
         [5, 16, 28].into_iter().flat_map(move |n| [2, 3, 5, -1].map(|stride| (dtype, n, stride)))
     }) {
         // Lines overlap in memory, and lie further apart than they are long in the register.
-        let (size, lane) = (dtype.size(), Lane::of(dtype).size());
+        let (size, lane) = (dtype.size(), LaneType::of(dtype).size());
         let source = memory(dtype, 5 * n + 2 * LINES, &mut rng);
         let from = source.as_ptr().cast::<u8>().wrapping_add(if stride < 0 { (n - 1) * size } else { 0 });
-        let apart = Apart::of_one(LINES, (n + 1) * lane, 2 * size);
+        let batch = RowBatch::unary(LINES, (n + 1) * lane, 2 * size);
         let [mut together, mut each] = [0; 2].map(|_| Register::new(dtype, LINES * (n + 1)));
         let [mut whole, mut parts] = [0; 2].map(|_| vec![0u64; source.len()]);
         each_level(|level| {
             let (load, store) = (load_strided(dtype), store_strided(dtype));
             // SAFETY: every position lies inside `source` or what is as long, and in the registers.
             unsafe {
-                load(together.ptr_mut(), from, stride, n, &apart);
-                for (to, from) in apart.each(each.ptr_mut(), from) {
-                    load(to, from, stride, n, &Apart::ONE);
+                load(together.ptr_mut(), from, stride, n, &batch);
+                for (to, from) in batch.row_ptrs(each.ptr_mut(), from) {
+                    load(to, from, stride, n, &RowBatch::SINGLE);
                 }
-                let back = Apart::of_one(LINES, apart.from[0], apart.to);
+                let back = RowBatch::unary(LINES, batch.src_strides[0], batch.dst_stride);
                 let start = from.addr() - source.as_ptr().addr();
                 store(whole.as_mut_ptr().cast::<u8>().add(start), each.ptr(), stride, n, &back);
-                for (to, from) in back.each(parts.as_mut_ptr().cast::<u8>().add(start), each.ptr()) {
-                    store(to, from, stride, n, &Apart::ONE);
+                for (to, from) in back.row_ptrs(parts.as_mut_ptr().cast::<u8>().add(start), each.ptr()) {
+                    store(to, from, stride, n, &RowBatch::SINGLE);
                 }
             }
             let same = (0..LINES * (n + 1)).all(|i| equal(together.get(i), each.get(i)));
@@ -173,7 +173,7 @@ fn elements_are_gathered_from_wherever_they_are() {
             let index: Vec<i64> = (0..n).map(|i| position(i, &mut rng)).collect();
             each_level(|level| {
                 let mut gathered = Register::new(dtype, 3 * n);
-                let (to, apart) = (gathered.ptr_mut(), n * Lane::of(dtype).size());
+                let (to, apart) = (gathered.ptr_mut(), n * LaneType::of(dtype).size());
                 // SAFETY: every position lies inside `source`.
                 unsafe { load_gather(dtype)(to, &bases, index.as_ptr(), n, apart) };
                 for (line, first) in [0, 2, 1].into_iter().enumerate() {
@@ -215,12 +215,12 @@ fn broadcasts_repeat_their_source() {
         let mut rng = Rng(37);
         for dtype in DType::ALL {
             let (rows, cols) = (5, 13);
-            let lane = Lane::of(dtype);
+            let lane = LaneType::of(dtype);
             let x = Register::of(dtype, &samples(dtype, cols, &mut rng));
             let [mut filled, mut by_row, mut by_col] = [0; 3].map(|_| Register::new(dtype, rows * cols));
             // SAFETY: registers of the types and lengths asked for.
             unsafe {
-                fill(lane)(filled.ptr_mut(), [x.ptr(); OPERANDS], rows * cols, NULL);
+                fill(lane)(filled.ptr_mut(), [x.ptr(); MAX_OPERANDS], rows * cols, NULL);
                 expand_rows(lane)(by_row.ptr_mut(), x.ptr(), rows, cols);
                 expand_cols(lane)(by_col.ptr_mut(), x.ptr(), rows, cols);
             }
@@ -243,7 +243,7 @@ fn streaming_stores_copy() {
             // SAFETY: both hold 4-byte elements enough.
             unsafe {
                 let to = y.as_mut_ptr().cast::<u32>().add(offset);
-                store_nt()(to.cast(), [x.as_ptr().cast(); OPERANDS], n, NULL);
+                store_nt()(to.cast(), [x.as_ptr().cast(); MAX_OPERANDS], n, NULL);
             }
             nt_fence();
             let to: &[u32] = bytemuck::cast_slice(&y);

@@ -2,17 +2,17 @@
 //! references.
 
 mod alu;
-mod late;
+mod deferred_store;
 mod math;
 mod math64;
 mod memory;
 mod reduce;
 mod scan;
-mod short;
+mod short_rows;
 mod winograd;
 
 use crate::base::{DType, Scalar};
-use crate::runtime::cpu::micro::Lane;
+use crate::runtime::cpu::micro::LaneType;
 
 /// Run lengths around the vector widths and lane counts.
 const LENGTHS: [usize; 8] = [0, 1, 7, 63, 64, 65, 130, 255];
@@ -60,7 +60,7 @@ impl Register {
     }
 
     fn size(&self) -> usize {
-        Lane::of(self.dtype).size()
+        LaneType::of(self.dtype).size()
     }
 
     // One element in, so that vectors are never aligned to their width.

@@ -7,15 +7,15 @@ use crate::base::{DType, Scalar};
 use crate::runtime::cpu::micro::isa::forced::each_level;
 use crate::runtime::cpu::micro::*;
 
-pub(super) const KINDS: [Reduction; 8] = [
-    Reduction::Sum,
-    Reduction::Prod,
-    Reduction::Max,
-    Reduction::Min,
-    Reduction::ArgMax,
-    Reduction::ArgMin,
-    Reduction::Moments,
-    Reduction::LogSumExp,
+pub(super) const KINDS: [ReduceKind; 8] = [
+    ReduceKind::Sum,
+    ReduceKind::Prod,
+    ReduceKind::Max,
+    ReduceKind::Min,
+    ReduceKind::ArgMax,
+    ReduceKind::ArgMin,
+    ReduceKind::Moments,
+    ReduceKind::LogSumExp,
 ];
 
 pub(super) type State = [u64; STATE_BYTES / 8];
@@ -37,7 +37,7 @@ fn best(x: &[Scalar], largest: bool) -> usize {
 }
 
 /// The components by definition: exact in integers, in `f64` for floats.
-pub(super) fn reference(kind: Reduction, dtype: DType, x: &[Scalar]) -> Vec<f64> {
+pub(super) fn reference(kind: ReduceKind, dtype: DType, x: &[Scalar]) -> Vec<f64> {
     let float: Vec<f64> = x.iter().map(|x| x.as_f64()).collect();
     let wrapped = |i: i64| Scalar::Int(i).cast(dtype).as_f64();
     let (sum, product) = if dtype.is_float() {
@@ -52,16 +52,16 @@ pub(super) fn reference(kind: Reduction, dtype: DType, x: &[Scalar]) -> Vec<f64>
         vec![x[at].as_f64(), at as f64]
     };
     match kind {
-        Reduction::Sum => vec![sum],
-        Reduction::Prod => vec![product],
-        Reduction::Max => extreme(true)[..1].to_vec(),
-        Reduction::Min => extreme(false)[..1].to_vec(),
-        Reduction::ArgMax => extreme(true),
-        Reduction::ArgMin => extreme(false),
-        Reduction::Moments => {
+        ReduceKind::Sum => vec![sum],
+        ReduceKind::Prod => vec![product],
+        ReduceKind::Max => extreme(true)[..1].to_vec(),
+        ReduceKind::Min => extreme(false)[..1].to_vec(),
+        ReduceKind::ArgMax => extreme(true),
+        ReduceKind::ArgMin => extreme(false),
+        ReduceKind::Moments => {
             vec![mean, float.iter().map(|x| (x - mean).powi(2)).sum(), x.len() as f64]
         }
-        Reduction::LogSumExp => {
+        ReduceKind::LogSumExp => {
             let max = extreme(true)[0];
             let gap = |x: f64| if x == max { 0.0 } else { x - max };
             let sum: f64 =
@@ -72,7 +72,7 @@ pub(super) fn reference(kind: Reduction, dtype: DType, x: &[Scalar]) -> Vec<f64>
 }
 
 /// Values on which the sums are finite, with ties; `wild` puts in specials.
-pub(super) fn data(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) -> Vec<Scalar> {
+pub(super) fn data(kind: ReduceKind, dtype: DType, n: usize, wild: bool, rng: &mut Rng) -> Vec<Scalar> {
     if !dtype.is_float() {
         return samples(dtype, n, rng);
     }
@@ -80,7 +80,7 @@ pub(super) fn data(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mu
     let at = rng.next() as usize % (2 * n).max(1);
     (0..n)
         .map(|i| {
-            let x = if kind == Reduction::Prod {
+            let x = if kind == ReduceKind::Prod {
                 0.75 + 0.5 * rng.unit()
             } else {
                 (rng.unit() * 64.0).floor() / 8.0 - 4.0
@@ -96,15 +96,15 @@ pub(super) fn near(got: f64, want: f64, dtype: DType) -> bool {
 }
 
 /// The components compared: of special moments and weights only the result.
-fn agree(kind: Reduction, got: &[f64], want: &[f64], dtype: DType) -> bool {
-    let skip = if kind == Reduction::LogSumExp && !want[0].is_finite() { 2 } else { 0 };
-    if kind == Reduction::Moments && !want[1].is_finite() {
+fn agree(kind: ReduceKind, got: &[f64], want: &[f64], dtype: DType) -> bool {
+    let skip = if kind == ReduceKind::LogSumExp && !want[0].is_finite() { 2 } else { 0 };
+    if kind == ReduceKind::Moments && !want[1].is_finite() {
         return !got[1].is_finite();
     }
     got.iter().zip(want).skip(skip).all(|(&got, &want)| near(got, want, dtype))
 }
 
-fn check_reduce(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+fn check_reduce(kind: ReduceKind, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
     let Some(reducer) = reduce(kind, dtype) else {
         assert!(!dtype.is_float());
         return;
@@ -125,14 +125,14 @@ fn check_reduce(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut R
         (reducer.update)(b, rest, n - cut, cut as i64);
         (reducer.combine)(a, b);
         let mut out = outs.each_mut().map(Register::ptr_mut);
-        if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
+        if matches!(kind, ReduceKind::ArgMax | ReduceKind::ArgMin) {
             out[1] = (&raw mut index).cast();
         }
         (reducer.finish)(a, &out);
     }
     let want = if n == 0 { empty(kind, dtype) } else { reference(truth(kind, dtype), dtype, &x) };
     let mut got: Vec<f64> = outs[..want.len()].iter().map(|o| o.get(0).as_f64()).collect();
-    if matches!(kind, Reduction::ArgMax | Reduction::ArgMin) {
+    if matches!(kind, ReduceKind::ArgMax | ReduceKind::ArgMin) {
         got[1] = index as f64;
     }
     if dtype == DType::Bool {
@@ -142,15 +142,15 @@ fn check_reduce(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut R
     assert!(agree(kind, &got, &want, dtype), "{kind:?} {dtype} n {n}: {got:?} {want:?}");
 }
 
-pub(super) fn truth(kind: Reduction, dtype: DType) -> Reduction {
+pub(super) fn truth(kind: ReduceKind, dtype: DType) -> ReduceKind {
     match kind {
-        Reduction::Sum if dtype == DType::Bool => Reduction::Max,
-        Reduction::Prod if dtype == DType::Bool => Reduction::Min,
+        ReduceKind::Sum if dtype == DType::Bool => ReduceKind::Max,
+        ReduceKind::Prod if dtype == DType::Bool => ReduceKind::Min,
         kind => kind,
     }
 }
 
-fn empty(kind: Reduction, dtype: DType) -> Vec<f64> {
+fn empty(kind: ReduceKind, dtype: DType) -> Vec<f64> {
     let low = match dtype {
         DType::Bool | DType::U8 | DType::U32 => 0.0,
         DType::I32 => f64::from(i32::MIN),
@@ -166,14 +166,14 @@ fn empty(kind: Reduction, dtype: DType) -> Vec<f64> {
         DType::F16 | DType::BF16 | DType::F32 | DType::F64 => f64::INFINITY,
     };
     match kind {
-        Reduction::Sum => vec![0.0],
-        Reduction::Moments => vec![0.0; 3],
-        Reduction::Prod => vec![1.0],
-        Reduction::Max => vec![low],
-        Reduction::Min => vec![high],
-        Reduction::ArgMax => vec![low, -1.0],
-        Reduction::ArgMin => vec![high, -1.0],
-        Reduction::LogSumExp => vec![f64::NEG_INFINITY, 0.0, f64::NEG_INFINITY],
+        ReduceKind::Sum => vec![0.0],
+        ReduceKind::Moments => vec![0.0; 3],
+        ReduceKind::Prod => vec![1.0],
+        ReduceKind::Max => vec![low],
+        ReduceKind::Min => vec![high],
+        ReduceKind::ArgMax => vec![low, -1.0],
+        ReduceKind::ArgMin => vec![high, -1.0],
+        ReduceKind::LogSumExp => vec![f64::NEG_INFINITY, 0.0, f64::NEG_INFINITY],
     }
 }
 
@@ -196,7 +196,7 @@ fn reductions_agree_with_their_definitions() {
 fn long_sums_stay_accurate() {
     each_level(|_| {
         let x = vec![0.1f32; 5_000_000];
-        let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
+        let reducer = reduce(ReduceKind::Sum, DType::F32).unwrap();
         let (mut state, mut sum): (State, f32) = Default::default();
         // SAFETY: a state made by `init`, a run of `f32`, one `f32` out.
         unsafe {
@@ -214,7 +214,7 @@ fn an_extreme_of_zeros_is_signed() {
     each_level(|_| {
         let x: Vec<f32> = (0..100).map(|i| if i == 77 { 0.0 } else { -0.0 }).collect();
         let mut out = [0f32; 2];
-        for (out, kind) in out.iter_mut().zip([Reduction::Max, Reduction::Min]) {
+        for (out, kind) in out.iter_mut().zip([ReduceKind::Max, ReduceKind::Min]) {
             let reducer = reduce(kind, DType::F32).unwrap();
             let mut state: State = Default::default();
             // SAFETY: a state made by `init`, a run of `f32`, one `f32` out.
@@ -229,14 +229,14 @@ fn an_extreme_of_zeros_is_signed() {
     });
 }
 
-fn check_rows(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+fn check_rows(kind: ReduceKind, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
     let Some(accumulator) = accumulate(kind, dtype) else {
         assert!(!dtype.is_float());
         return;
     };
     let (rows, cut) = (9, 4);
     let x: Vec<Vec<Scalar>> = (0..rows).map(|_| data(kind, dtype, n, wild, rng)).collect();
-    let arg = matches!(kind, Reduction::ArgMax | Reduction::ArgMin);
+    let arg = matches!(kind, ReduceKind::ArgMax | ReduceKind::ArgMin);
     let second = if arg { DType::I64 } else { dtype };
     let mut states = [0; 2].map(|_| [Register::new(dtype, n), Register::new(second, n)]);
     // SAFETY: components of the types and length asked for.
@@ -257,7 +257,7 @@ fn check_rows(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng
         let column: Vec<Scalar> = x.iter().map(|row| row[i]).collect();
         let want = reference(truth(kind, dtype), dtype, &column);
         let mut got: Vec<f64> = states[0].iter().map(|c| c.get(i).as_f64()).collect();
-        if kind == Reduction::LogSumExp {
+        if kind == ReduceKind::LogSumExp {
             got.push(got[0] + got[1].ln());
         }
         got.truncate(want.len());
@@ -287,8 +287,8 @@ fn summing_superinstructions_agree_with_sums() {
         for n in LENGTHS.into_iter().chain([9000]) {
             let [a, b] = [0; 2].map(|_| (0..n).map(|_| rng.unit() as f32).collect::<Vec<f32>>());
             let (shift, mut e) = (0.25f32, vec![0f32; n]);
-            let reducer = reduce(Reduction::Sum, DType::F32).unwrap();
-            let form = |second| [Form::V, second, Form::S, Form::S];
+            let reducer = reduce(ReduceKind::Sum, DType::F32).unwrap();
+            let with = |second| [OperandKind::Vector, second, OperandKind::Broadcast, OperandKind::Broadcast];
             let run = |call: &mut dyn FnMut(*mut u8)| {
                 let (mut state, mut sum): (State, f32) = Default::default();
                 // SAFETY: a state made by `init`, one `f32` out.
@@ -300,9 +300,9 @@ fn summing_superinstructions_agree_with_sums() {
                 f64::from(sum)
             };
             let (pa, pb, ps) = (a.as_ptr().cast(), b.as_ptr().cast(), (&raw const shift).cast());
-            let exp = fused(Fused::ExpSubSum, DType::F32, form(Form::S)).unwrap();
-            let deviation = fused(Fused::SqDevSum, DType::F32, form(Form::S)).unwrap();
-            let dot = fused(Fused::Dot, DType::F32, form(Form::V)).unwrap();
+            let exp = fused(Fused::ExpSubSum, DType::F32, with(OperandKind::Broadcast)).unwrap();
+            let deviation = fused(Fused::SqDevSum, DType::F32, with(OperandKind::Broadcast)).unwrap();
+            let dot = fused(Fused::Dot, DType::F32, with(OperandKind::Vector)).unwrap();
             // SAFETY: vectors of `n` and a scalar, and the state `run` made.
             let got = unsafe {
                 [
@@ -332,16 +332,21 @@ fn products_enter_sums_across_rows() {
         for n in LENGTHS {
             let mut draw = || -> Vec<f32> { (0..n.max(1)).map(|_| rng.unit() as f32 * 4.0 - 2.0).collect() };
             let (a, b, before) = (draw(), draw(), draw());
-            for form in [Form::V, Form::S] {
-                let function = fused(Fused::MulSum, DType::F32, [Form::V, form, Form::V, Form::V]).unwrap();
+            for kind in [OperandKind::Vector, OperandKind::Broadcast] {
+                let function = fused(
+                    Fused::MulSum,
+                    DType::F32,
+                    [OperandKind::Vector, kind, OperandKind::Vector, OperandKind::Vector],
+                )
+                .unwrap();
                 let mut sums = before.clone();
                 let (pa, pb) = (a.as_ptr().cast(), b.as_ptr().cast());
                 // SAFETY: vectors of `n`, or a scalar.
                 unsafe { function(sums.as_mut_ptr().cast(), [pa, pb, null(), null()], n, null()) };
                 for i in 0..n {
-                    let factor = if form == Form::V { b[i] } else { b[0] };
+                    let factor = if kind == OperandKind::Vector { b[i] } else { b[0] };
                     let want = f64::from(a[i]) * f64::from(factor) + f64::from(before[i]);
-                    assert!(near(f64::from(sums[i]), want, DType::F32), "{level:?} {form:?}, n {n}, {i}");
+                    assert!(near(f64::from(sums[i]), want, DType::F32), "{level:?} {kind:?}, n {n}, {i}");
                 }
             }
         }
@@ -377,7 +382,7 @@ fn rows_at_once_have_the_bits_of_one_by_one() {
         for (kind, dtype) in KINDS.into_iter().flat_map(|kind| DType::ALL.map(|dtype| (kind, dtype))) {
             let Some(accumulator) = accumulate(kind, dtype) else { continue };
             let x = Register::of(dtype, &data(kind, dtype, rows * apart, true, &mut rng));
-            let arg = matches!(kind, Reduction::ArgMax | Reduction::ArgMin);
+            let arg = matches!(kind, ReduceKind::ArgMax | ReduceKind::ArgMin);
             let second = if arg { DType::I64 } else { dtype };
             let mut states = [0; 2].map(|_| [Register::new(dtype, n), Register::new(second, n)]);
             let bytes = apart * x.size();
@@ -405,7 +410,7 @@ fn rows_at_once_have_the_bits_of_one_by_one() {
 fn a_nan_anywhere_is_the_largest_and_the_smallest() {
     const COUNT: usize = 150;
     each_level(|level| {
-        for kind in [Reduction::Max, Reduction::Min] {
+        for kind in [ReduceKind::Max, ReduceKind::Min] {
             let reducer = reduce(kind, DType::F32).expect("on floats");
             for at in 0..COUNT {
                 let mut x = [1f32; COUNT];
@@ -413,7 +418,7 @@ fn a_nan_anywhere_is_the_largest_and_the_smallest() {
                 let mut best = 0f32;
                 let out = [(&raw mut best).cast(), null_mut(), null_mut()];
                 // SAFETY: so many elements, and room for one result.
-                unsafe { (reducer.whole)(x.as_ptr().cast(), COUNT, 0, &out) };
+                unsafe { (reducer.row)(x.as_ptr().cast(), COUNT, 0, &out) };
                 assert!(best.is_nan(), "{level:?} {kind:?} {at}: {best}");
             }
         }

@@ -23,17 +23,17 @@ fn scanned(scanner: Scanner, x: &Register, dtype: DType, n: usize) -> Register {
     values
 }
 
-fn check_scan(kind: Reduction, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
+fn check_scan(kind: ReduceKind, dtype: DType, n: usize, wild: bool, rng: &mut Rng) {
     let Some(scanner) = scan(kind, dtype) else {
-        let no_scan = [Reduction::Moments, Reduction::ArgMax, Reduction::ArgMin];
-        assert!(no_scan.contains(&kind) || (kind == Reduction::LogSumExp && !dtype.is_float()));
+        let no_scan = [ReduceKind::Moments, ReduceKind::ArgMax, ReduceKind::ArgMin];
+        assert!(no_scan.contains(&kind) || (kind == ReduceKind::LogSumExp && !dtype.is_float()));
         return;
     };
     let x = data(kind, dtype, n, wild, rng);
     let values = scanned(scanner, &Register::of(dtype, &x), dtype, n);
     for i in 0..n {
         let want = reference(truth(kind, dtype), dtype, &x[..=i]);
-        let want = if kind == Reduction::LogSumExp { want[2] } else { want[0] };
+        let want = if kind == ReduceKind::LogSumExp { want[2] } else { want[0] };
         let got = values.get(i).as_f64();
         assert!(near(got, want, dtype), "{kind:?} {dtype} {i}/{n}: {got} {want}");
     }
@@ -55,7 +55,7 @@ fn scans_agree_with_reductions_of_prefixes() {
 }
 
 /// The scan of given floats.
-fn of_floats(kind: Reduction, dtype: DType, x: &[f64]) -> Vec<f64> {
+fn of_floats(kind: ReduceKind, dtype: DType, x: &[f64]) -> Vec<f64> {
     let x: Vec<Scalar> = x.iter().map(|&x| Scalar::Float(x)).collect();
     let values = scanned(scan(kind, dtype).unwrap(), &Register::of(dtype, &x), dtype, x.len());
     (0..x.len()).map(|i| values.get(i).as_f64()).collect()
@@ -73,7 +73,7 @@ fn running_products_are_held_wherever_one_after_the_other_are() {
                 product *= x;
                 product
             });
-            assert_eq!(of_floats(Reduction::Prod, dtype, &x), want.collect::<Vec<_>>());
+            assert_eq!(of_floats(ReduceKind::Prod, dtype, &x), want.collect::<Vec<_>>());
         }
     });
 }
@@ -83,13 +83,13 @@ fn a_running_extreme_of_zeros_is_signed_and_nan_stays() {
     each_level(|_| {
         let mut x: Vec<f64> = (0..100).map(|i| if i == 37 { 0.0 } else { -0.0 }).collect();
         for dtype in [DType::F32, DType::F64, DType::F16] {
-            let largest = of_floats(Reduction::Max, dtype, &x);
+            let largest = of_floats(ReduceKind::Max, dtype, &x);
             assert!((0..100).all(|i| largest[i].is_sign_negative() == (i < 37)), "{dtype}");
         }
         x[50] = f64::NAN;
         x[51] = f64::INFINITY;
         x[52] = f64::NEG_INFINITY;
-        for kind in [Reduction::Max, Reduction::Min] {
+        for kind in [ReduceKind::Max, ReduceKind::Min] {
             let extremes = of_floats(kind, DType::F32, &x);
             assert!((0..100).all(|i| extremes[i].is_nan() == (i >= 50)), "{kind:?}");
         }

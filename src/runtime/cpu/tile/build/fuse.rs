@@ -11,7 +11,8 @@ use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::{
-    self, Form, Forms, Fused, Lane, MicroFn, OPERANDS, Operation, OverlapFn, STATE_BYTES, Side,
+    self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
+    STATE_BYTES,
 };
 use crate::runtime::cpu::tile::analysis::Facts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
@@ -36,7 +37,7 @@ pub struct Patterns {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
     /// One of an operation's operands, on this side.
-    Pair(ExprId, Side),
+    Pair(ExprId, ChainSide),
     /// Both operands of a sum or a difference, which are products.
     Products([ExprId; 2]),
     /// The comparison that a choice is made by.
@@ -183,7 +184,7 @@ impl Search<'_> {
 
     /// Whether a tile has several lines that are reduced together in less time than one by one.
     fn short(&self) -> bool {
-        self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < micro::SHORT)
+        self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < micro::SHORT_ROW)
     }
 
     /// How a sum takes in a product.
@@ -209,8 +210,8 @@ impl Search<'_> {
     ) -> Option<(ExprId, Pattern)> {
         let &[sum] = patterns.users[square.index()].as_slice() else { return None };
         let sums = patterns.loops[sum.index()] == Some(Pattern::Dot(square));
-        let forms = self.class(a).cols() && !self.class(b).cols();
-        (sums && forms).then_some((sum, Pattern::Squares(inner)))
+        let kinds = self.class(a).cols() && !self.class(b).cols();
+        (sums && kinds).then_some((sum, Pattern::Squares(inner)))
     }
 
     fn pair(
@@ -222,9 +223,9 @@ impl Search<'_> {
     ) -> Option<(ExprId, Pattern)> {
         let Expr::Alu(second, x) = self.kernel.expr(user) else { return None };
         let side = match (x[0] == inner, x[1] == inner) {
-            (true, false) => Side::Left,
-            (false, true) if matches!(second, AluOp::Add | AluOp::Mul) => Side::Left,
-            (false, true) => Side::Right,
+            (true, false) => ChainSide::Left,
+            (false, true) if matches!(second, AluOp::Add | AluOp::Mul) => ChainSide::Left,
+            (false, true) => ChainSide::Right,
             _ => return None,
         };
         let outer = &self.kernel.exprs[user.index()];
@@ -232,13 +233,15 @@ impl Search<'_> {
         if alike && first == AluOp::Mul && self.beside_product(patterns, user, inner) {
             return Some((user, Pattern::Products([x[0], x[1]])));
         }
-        let exists = micro::pair(first, *second, side, outer.dtype, [Form::V; OPERANDS]).is_some();
+        let exists =
+            micro::binary_chain(first, *second, side, outer.dtype, [OperandKind::Vector; MAX_OPERANDS])
+                .is_some();
         (alike && exists).then_some((user, Pattern::Pair(inner, side)))
     }
 
     fn choice(&self, user: ExprId, inner: ExprId, comparison: AluOp) -> Option<(ExprId, Pattern)> {
         let dtype = self.kernel.exprs[user.index()].dtype;
-        let exists = micro::choice(comparison, dtype, [Form::V; OPERANDS]).is_some();
+        let exists = micro::compare_select(comparison, dtype, [OperandKind::Vector; MAX_OPERANDS]).is_some();
         (self.alike(user, inner) && exists).then_some((user, Pattern::Choice(inner)))
     }
 
@@ -269,7 +272,7 @@ impl Search<'_> {
 fn arithmetic(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
     match kernel.expr(id) {
         Expr::Alu(op @ (AluOp::Add | AluOp::Sub | AluOp::Mul), x)
-            if Lane::of(kernel.exprs[id.index()].dtype) == Lane::F32 =>
+            if LaneType::of(kernel.exprs[id.index()].dtype) == LaneType::F32 =>
         {
             Some((*op, [x[0], x[1]]))
         }
@@ -281,7 +284,7 @@ fn arithmetic(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
 fn comparison(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
     match kernel.expr(id) {
         Expr::Alu(op @ (AluOp::Lt | AluOp::Eq), x)
-            if Lane::of(kernel.exprs[x[0].index()].dtype) == Lane::F32 =>
+            if LaneType::of(kernel.exprs[x[0].index()].dtype) == LaneType::F32 =>
         {
             Some((*op, [x[0], x[1]]))
         }
@@ -300,8 +303,8 @@ impl Builder<'_> {
             Pattern::Polynomial(x) => self.polynomial(id, x, dtype),
             Pattern::ExpSub(inner) => {
                 let slots = self.operands_of(inner);
-                Some(self.apply(&slots, dtype, |forms| {
-                    let function = superinstruction(Fused::ExpSub, dtype, forms);
+                Some(self.apply(&slots, dtype, |kinds| {
+                    let function = superinstruction(Fused::ExpSub, dtype, kinds);
                     Operation { function, name: "exp_sub", variants: None }
                 }))
             }
@@ -309,7 +312,7 @@ impl Builder<'_> {
         }
     }
 
-    fn pair(&mut self, id: ExprId, inner: ExprId, side: Side, dtype: DType) -> Slot {
+    fn pair(&mut self, id: ExprId, inner: ExprId, side: ChainSide, dtype: DType) -> Slot {
         let Expr::Alu(second, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
         let other = if x[0] == inner { x[1] } else { x[0] };
         let (first, _) =
@@ -320,9 +323,9 @@ impl Builder<'_> {
         }
         let slots = [a, b, self.slot_of(other)];
         let second = *second;
-        self.apply(&slots, dtype, |forms| {
-            let found = micro::pair(first, second, side, dtype, forms);
-            found.unwrap_or_else(|| panic!("no {} of {} for {forms:?}", second.name(), first.name()))
+        self.apply(&slots, dtype, |kinds| {
+            let found = micro::binary_chain(first, second, side, dtype, kinds);
+            found.unwrap_or_else(|| panic!("no {} of {} for {kinds:?}", second.name(), first.name()))
         })
     }
 
@@ -332,9 +335,9 @@ impl Builder<'_> {
             let factors = self.operands_of(product);
             self.vector_first(factors)
         });
-        self.apply(&[a, b, c, d], dtype, |forms| {
-            let found = micro::products(difference, dtype, forms);
-            found.unwrap_or_else(|| panic!("no products of {dtype} for {forms:?}"))
+        self.apply(&[a, b, c, d], dtype, |kinds| {
+            let found = micro::sum_of_products(difference, dtype, kinds);
+            found.unwrap_or_else(|| panic!("no products of {dtype} for {kinds:?}"))
         })
     }
 
@@ -343,9 +346,9 @@ impl Builder<'_> {
         let (op, [a, b]) =
             comparison(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
         let slots = [a, b, x[1], x[2]].map(|x| self.slot_of(x));
-        self.apply(&slots, dtype, |forms| {
-            let found = micro::choice(op, dtype, forms);
-            found.unwrap_or_else(|| panic!("no choice by {} for {forms:?}", op.name()))
+        self.apply(&slots, dtype, |kinds| {
+            let found = micro::compare_select(op, dtype, kinds);
+            found.unwrap_or_else(|| panic!("no choice by {} for {kinds:?}", op.name()))
         })
     }
 
@@ -395,11 +398,11 @@ impl Builder<'_> {
                 _ => return None,
             };
         let operands = self.operands_of(inner);
-        let second = if op == Fused::Dot { Form::V } else { Form::S };
-        let forms = [Form::V, second, Form::S, Form::S];
-        let function = superinstruction(op, dtype, forms);
-        let overlap = micro::overlapping(op, dtype, forms);
-        Some(FusedSum { function, name, overlap, asks: op.asks(), operands, values })
+        let second = if op == Fused::Dot { OperandKind::Vector } else { OperandKind::Broadcast };
+        let kinds = [OperandKind::Vector, second, OperandKind::Broadcast, OperandKind::Broadcast];
+        let function = superinstruction(op, dtype, kinds);
+        let overlap = micro::overlapping(op, dtype, kinds);
+        Some(FusedSum { function, name, overlap, asks: op.prefetches(), operands, values })
     }
 
     /// Whether a difference is of elements and the greatest of them.
@@ -427,15 +430,15 @@ impl Builder<'_> {
     ) -> Step {
         let name = "mul_sum";
         if !self.goes_by_line(&operands, class) {
-            let (from, forms) = self.operands(&operands, class);
+            let (from, kinds) = self.operands(&operands, class);
             for slot in from {
                 self.read(slot);
             }
-            let function = superinstruction(Fused::MulSum, dtype, forms);
+            let function = superinstruction(Fused::MulSum, dtype, kinds);
             return Step::Micro { function, streaming: None, name, to: sums, from, class, asks: Asks::Never };
         }
-        let (from, forms) = self.lines_of(&operands);
-        let function = superinstruction(Fused::MulSum, dtype, forms);
+        let (from, kinds) = self.lines_of(&operands);
+        let function = superinstruction(Fused::MulSum, dtype, kinds);
         let to = (sums, Advance::Line(dtype.compute().size()));
         Step::Lines(Box::new(Lines::new(function, name, to, from, class)))
     }
@@ -460,6 +463,6 @@ impl Builder<'_> {
     }
 }
 
-fn superinstruction(op: Fused, dtype: DType, forms: Forms) -> MicroFn {
-    micro::fused(op, dtype, forms).unwrap_or_else(|| panic!("no {op:?} of {dtype} for {forms:?}"))
+fn superinstruction(op: Fused, dtype: DType, kinds: OperandKinds) -> MicroFn {
+    micro::fused(op, dtype, kinds).unwrap_or_else(|| panic!("no {op:?} of {dtype} for {kinds:?}"))
 }

@@ -27,7 +27,7 @@ pub(super) fn horner(kernel: &Kernel, top: ExprId) -> Option<(ExprId, Horner)> {
 fn horner_of(kernel: &Kernel, top: ExprId, x: ExprId) -> Option<Horner> {
     let mut found = Horner { inner: SmallVec::new(), coefficients: SmallVec::new() };
     let mut sum = top;
-    while found.coefficients.len() < *micro::TERMS.end() {
+    while found.coefficients.len() < *micro::POLYNOMIAL_TERMS.end() {
         let ([a, b], product, coefficient) = last_term(kernel, sum)?;
         found.inner.push(product);
         found.coefficients.push(coefficient);

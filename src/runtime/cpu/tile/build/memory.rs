@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{self, Access, Dynamic, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Lane, OPERANDS};
+use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::build::values::{LINE, SHORT};
 use crate::runtime::cpu::tile::program::{
@@ -34,7 +34,7 @@ impl Builder<'_> {
             self.read(slot);
         }
         let line = self.load_line(address, class, dtype);
-        let lane = Lane::of(dtype).size();
+        let lane = LaneType::of(dtype).size();
         let short = self.short_copy(class, dtype, line);
         let in_place = self.stays(id, address, class, line) && guard.is_always() && indices.is_empty();
         let load = |to| Load {
@@ -140,10 +140,10 @@ impl Builder<'_> {
     }
 
     /// The copy of all lines of a tile to or from memory, where those are short.
-    fn short_copy<F>(&self, class: Class, dtype: DType, line: Line<F>) -> Option<micro::LinesFn> {
+    fn short_copy<F>(&self, class: Class, dtype: DType, line: Line<F>) -> Option<micro::BatchedRowsFn> {
         let copies = matches!(line, Line::Unit(_)) && micro::load(dtype).is_none();
         let few = class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols <= SHORT);
-        (copies && few).then(|| micro::copy_lines(Lane::of(dtype)))
+        (copies && few).then(|| micro::copy_rows(LaneType::of(dtype)))
     }
 
     /// The steps of an address from line to line and along a line, for values
@@ -178,10 +178,10 @@ impl Builder<'_> {
         let class = self.tiling.class_of_level(self.kernel, store.level, true);
         let slot = self.slot_of(store.value);
         let (memory, dtype) = ((self.kernel.inputs.len() + output) as u32, store.dtype);
-        let kind = Lane::of(dtype);
+        let kind = LaneType::of(dtype);
         // Lines that stay where they lie are copied by an operation like any other.
         let from = match self.apart.contains_key(&slot) {
-            true => self.apply(&[slot], dtype, |_| micro::copied(kind)),
+            true => self.apply(&[slot], dtype, |_| micro::copy_operation(kind)),
             false => self.widened(slot, class),
         };
         let address = self.address(&store.address);
@@ -238,7 +238,7 @@ impl Builder<'_> {
         self.push(Step::Scatter(Box::new(Scatter {
             value,
             class,
-            lane: Lane::of(dtype).size(),
+            lane: LaneType::of(dtype).size(),
             line_step: self.apart.get(&value).copied(),
             index,
             index_class,
@@ -330,7 +330,7 @@ impl Builder<'_> {
                 }
                 _ => continue,
             };
-            *streaming = Some(variants.streaming);
+            *streaming = Some(variants.non_temporal);
             let aim = Aim { store: store.clone(), operands: operands.into(), pieces: false };
             return steps.insert(at, Step::Aim(Box::new(aim)));
         }
@@ -350,7 +350,7 @@ fn may_read(step: &Step, slot: Slot) -> bool {
 
 /// The slots that a step between loads and stores reads; `None` for steps that
 /// read memory.
-fn reads(step: &Step) -> Option<SmallVec<[Slot; OPERANDS]>> {
+fn reads(step: &Step) -> Option<SmallVec<[Slot; MAX_OPERANDS]>> {
     match step {
         Step::Micro { from, .. } => Some(SmallVec::from_slice(from)),
         Step::Lines(lines) => Some(lines.from.map(|from| from.0).into()),
@@ -381,10 +381,10 @@ fn run_of(mode: ScatterMode, dtype: DType) -> Option<micro::AccumulateFn> {
     }
     let kind = match mode {
         ScatterMode::Set => return None,
-        ScatterMode::Add => micro::Reduction::Sum,
-        ScatterMode::Mul => micro::Reduction::Prod,
-        ScatterMode::Max => micro::Reduction::Max,
-        ScatterMode::Min => micro::Reduction::Min,
+        ScatterMode::Add => micro::ReduceKind::Sum,
+        ScatterMode::Mul => micro::ReduceKind::Prod,
+        ScatterMode::Max => micro::ReduceKind::Max,
+        ScatterMode::Min => micro::ReduceKind::Min,
     };
     Some(micro::accumulate(kind, dtype)?.step)
 }

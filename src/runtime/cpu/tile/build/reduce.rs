@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Form, Lane, OPERANDS, STATE_BYTES};
+use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, STATE_BYTES};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{
     Class, Finish, Place, Reduction, ReductionForm, Scan, ScanForm, Slot, Step,
@@ -88,8 +88,8 @@ impl Builder<'_> {
             Monoid::ArgMax | Monoid::ArgMin => Finish::Index(1),
             Monoid::M2 => Finish::Component(1),
             Monoid::LogSumExp => {
-                let log = micro::alu(AluOp::Log, dtype, [Form::V; OPERANDS]);
-                let add = micro::alu(AluOp::Add, dtype, [Form::V; OPERANDS]);
+                let log = micro::alu(AluOp::Log, dtype, [OperandKind::Vector; MAX_OPERANDS]);
+                let add = micro::alu(AluOp::Add, dtype, [OperandKind::Vector; MAX_OPERANDS]);
                 let between = self.states(class, &[dtype.compute().size()])[0];
                 Finish::LogSum(log, add, between)
             }
@@ -172,7 +172,7 @@ impl Builder<'_> {
         };
         let result = self.register(class, dtype);
         let number = self.scans.len() as u32;
-        let lane = Lane::of(dtype).size();
+        let lane = LaneType::of(dtype).size();
         self.scans.push(Scan { operand, result, class, lane, form });
         self.push(Step::Scan(number));
         self.top().scans.push(number);

@@ -3,7 +3,7 @@
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{BoundsCheck, Expr, ExprId};
-use crate::runtime::cpu::micro::{self, Form, Forms, Lane, OPERANDS, Operation};
+use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, OperandKinds, Operation};
 use crate::runtime::cpu::tile::build::Builder;
 use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
 
@@ -109,14 +109,14 @@ impl Builder<'_> {
         let dtype = self.kernel.exprs[x[op.arity() - 1].index()].dtype;
         let slots: Vec<Slot> = x.iter().map(|&x| self.slot_of(x)).collect();
         let result = self.kernel.exprs[id.index()].dtype;
-        let to = self.apply(&slots, result, |mut forms| {
+        let to = self.apply(&slots, result, |mut kinds| {
             if op.arity() == 1 {
-                forms[0] = Form::V;
+                kinds[0] = OperandKind::Vector;
             }
-            let function = micro::alu(op, dtype, forms);
-            Operation { function, name: op.name(), variants: micro::alu_variants(op, dtype, forms) }
+            let function = micro::alu(op, dtype, kinds);
+            Operation { function, name: op.name(), variants: micro::alu_variants(op, dtype, kinds) }
         });
-        if micro::asks(op, dtype)
+        if micro::prefetches(op, dtype)
             && let Some(Step::Micro { to: made, asks, .. }) = self.top().steps.last_mut()
             && *made == to
         {
@@ -130,22 +130,22 @@ impl Builder<'_> {
         &mut self,
         slots: &[Slot],
         dtype: DType,
-        operation: impl FnOnce(Forms) -> Operation,
+        operation: impl FnOnce(OperandKinds) -> Operation,
     ) -> Slot {
         let class = self.joint_class(slots);
         if !self.goes_by_line(slots, class) {
-            let (from, forms) = self.operands(slots, class);
-            let Operation { function, name, variants } = operation(forms);
+            let (from, kinds) = self.operands(slots, class);
+            let Operation { function, name, variants } = operation(kinds);
             let to = self.micro(function, name, from, class, dtype);
             self.variants.extend(variants.map(|variants| (to, variants)));
             return to;
         }
-        let (from, forms) = self.lines_of(slots);
+        let (from, kinds) = self.lines_of(slots);
         let to = self.register(class, dtype);
-        let Operation { function, name, variants } = operation(forms);
+        let Operation { function, name, variants } = operation(kinds);
         self.variants.extend(variants.map(|variants| (to, variants)));
         let short = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
-        let short = short.map(|variants| variants.lines);
+        let short = short.map(|variants| variants.batched);
         let to_line = (to, Advance::Line(dtype.compute().size()));
         let lines = Lines::new(function, name, to_line, from, class);
         self.push(Step::Lines(Box::new(Lines { short, ..lines })));
@@ -163,9 +163,9 @@ impl Builder<'_> {
     }
 
     /// The lines of some slots, and the forms they have.
-    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); OPERANDS], Forms) {
-        let mut lines = [(slots[0], Advance::Bytes(0)); OPERANDS];
-        let mut forms = [Form::V; OPERANDS];
+    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); MAX_OPERANDS], OperandKinds) {
+        let mut lines = [(slots[0], Advance::Bytes(0)); MAX_OPERANDS];
+        let mut kinds = [OperandKind::Vector; MAX_OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
             self.read(slot);
             let info = self.slots[slot.0 as usize];
@@ -173,18 +173,18 @@ impl Builder<'_> {
             let (form, advance) = match (info.class.rows(), info.class.cols()) {
                 (true, true) => {
                     let apart = self.apart.get(&slot).copied().map(Advance::Bytes);
-                    (Form::V, apart.unwrap_or(Advance::Line(lane)))
+                    (OperandKind::Vector, apart.unwrap_or(Advance::Line(lane)))
                 }
-                (false, true) => (Form::V, Advance::Bytes(0)),
-                (true, false) => (Form::S, Advance::Bytes(lane)),
-                (false, false) => (Form::S, Advance::Bytes(0)),
+                (false, true) => (OperandKind::Vector, Advance::Bytes(0)),
+                (true, false) => (OperandKind::Broadcast, Advance::Bytes(lane)),
+                (false, false) => (OperandKind::Broadcast, Advance::Bytes(0)),
             };
-            (lines[i], forms[i]) = ((slot, advance), form);
+            (lines[i], kinds[i]) = ((slot, advance), form);
         }
-        for unused in slots.len()..OPERANDS {
+        for unused in slots.len()..MAX_OPERANDS {
             lines[unused] = lines[0];
         }
-        (lines, forms)
+        (lines, kinds)
     }
 
     /// Emits a micro-op into a new register.
@@ -192,7 +192,7 @@ impl Builder<'_> {
         &mut self,
         function: micro::MicroFn,
         name: &'static str,
-        from: [Slot; OPERANDS],
+        from: [Slot; MAX_OPERANDS],
         class: Class,
         dtype: DType,
     ) -> Slot {
@@ -211,21 +211,21 @@ impl Builder<'_> {
 
     /// Operands of a micro-op over a class: scalars stay scalars, vectors of
     /// rows or columns are spread over the tile.
-    pub(super) fn operands(&mut self, slots: &[Slot], class: Class) -> ([Slot; OPERANDS], Forms) {
-        let mut from = [slots[0]; OPERANDS];
-        let mut forms = [Form::V; OPERANDS];
+    pub(super) fn operands(&mut self, slots: &[Slot], class: Class) -> ([Slot; MAX_OPERANDS], OperandKinds) {
+        let mut from = [slots[0]; MAX_OPERANDS];
+        let mut kinds = [OperandKind::Vector; MAX_OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
             let own = self.slots[slot.0 as usize].class;
             if own == Class::SCALAR && class != Class::SCALAR {
-                (from[i], forms[i]) = (slot, Form::S);
+                (from[i], kinds[i]) = (slot, OperandKind::Broadcast);
             } else {
                 from[i] = self.widened(slot, class);
             }
         }
-        for unused in slots.len()..OPERANDS {
+        for unused in slots.len()..MAX_OPERANDS {
             from[unused] = from[0];
         }
-        (from, forms)
+        (from, kinds)
     }
 
     /// A value with an element for each one of the class.
@@ -239,9 +239,9 @@ impl Builder<'_> {
         if let Some((_, known)) = self.top().expanded.iter().find(|(k, _)| *k == key) {
             return *known;
         }
-        let lane = Lane::of(info.dtype);
+        let lane = LaneType::of(info.dtype);
         let to = if info.class == Class::SCALAR {
-            self.micro(micro::fill(lane), "fill", [slot; OPERANDS], class, info.dtype)
+            self.micro(micro::fill(lane), "fill", [slot; MAX_OPERANDS], class, info.dtype)
         } else {
             self.read(slot);
             let function =
@@ -267,7 +267,7 @@ impl Builder<'_> {
             return slot;
         }
         let class = self.slots[slot.0 as usize].class;
-        self.micro(micro::cast(from, to), cast_name(to), [slot; OPERANDS], class, to)
+        self.micro(micro::cast(from, to), cast_name(to), [slot; MAX_OPERANDS], class, to)
     }
 
     fn bitcast(&mut self, x: ExprId, to: DType) -> Slot {
@@ -278,12 +278,12 @@ impl Builder<'_> {
             return slot;
         }
         if let Some(function) = micro::bitcast(from, to) {
-            return self.micro(function, "bitcast", [slot; OPERANDS], class, to);
+            return self.micro(function, "bitcast", [slot; MAX_OPERANDS], class, to);
         }
         // A 16-bit float has its bits only in memory form.
         let load = micro::load(to).unwrap_or_else(|| panic!("no bitcast from {from} to {to}"));
-        let stored = self.micro(micro::store(from), "store", [slot; OPERANDS], class, from);
-        self.micro(load, "load", [stored; OPERANDS], class, to)
+        let stored = self.micro(micro::store(from), "store", [slot; MAX_OPERANDS], class, from);
+        self.micro(load, "load", [stored; MAX_OPERANDS], class, to)
     }
 
     fn from_block(&mut self, class: Class, dtype: DType) -> Slot {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::base::Scalar;
-use crate::runtime::cpu::micro::Late;
+use crate::runtime::cpu::micro::DeferredStore;
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::tile::program::{Address, AddressId, Body, Class, Loops, Place, Program, Slot};
 use crate::runtime::cpu::tile::run::Launch;
@@ -40,7 +40,7 @@ pub struct Frame {
     /// The block at hand, in a product.
     pub block: Block,
     /// What an iteration has put off.
-    pub late: Option<Late>,
+    pub late: Option<DeferredStore>,
 }
 
 /// A line of scratch memory, to have it aligned.

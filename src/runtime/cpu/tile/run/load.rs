@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro::{self, Apart, OPERANDS};
+use crate::runtime::cpu::micro::{self, MAX_OPERANDS, RowBatch};
 use crate::runtime::cpu::tile::program::{BlockStep, Indexed, Line, Load};
 use crate::runtime::cpu::tile::run::lines::Lines;
 use crate::runtime::cpu::tile::run::{Frame, Launch};
@@ -86,7 +86,7 @@ impl Launch<'_> {
         if lines.step == 1 {
             let size = load.dtype.size();
             let first = from.wrapping_add(inside.start * size);
-            micro::prefetch(first, (inside.len() * size).min(MOST_AHEAD));
+            micro::prefetch_l1(first, (inside.len() * size).min(MOST_AHEAD));
         }
         (from, inside)
     }
@@ -127,11 +127,11 @@ impl Launch<'_> {
             match load.line {
                 Line::Unit(Some(function)) if lines.dense() => {
                     let count = lines.lines * lines.len;
-                    function(to, [from; OPERANDS], count, from);
+                    function(to, [from; MAX_OPERANDS], count, from);
                     if load.ahead != 0 {
                         // What follows this step works in the cache, and memory rests.
                         let size = load.dtype.size();
-                        micro::prefetch_far(from.wrapping_add(load.ahead as usize * size), count * size);
+                        micro::prefetch_l2(from.wrapping_add(load.ahead as usize * size), count * size);
                     }
                 }
                 Line::Transposed(function) => {
@@ -141,13 +141,13 @@ impl Launch<'_> {
                 Line::Unit(function) => {
                     let apart = load.apart(&lines);
                     match (function, load.short) {
-                        (None, Some(short)) => short(to, [from; OPERANDS], lines.len, &apart),
-                        (None, None) => apart.each(to, from).for_each(|(to, from)| {
+                        (None, Some(short)) => short(to, [from; MAX_OPERANDS], lines.len, &apart),
+                        (None, None) => apart.row_ptrs(to, from).for_each(|(to, from)| {
                             to.copy_from_nonoverlapping(from, lines.len * load.lane);
                         }),
                         (Some(function), _) => apart
-                            .each(to, from)
-                            .for_each(|(to, from)| function(to, [from; OPERANDS], lines.len, from)),
+                            .row_ptrs(to, from)
+                            .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], lines.len, from)),
                     }
                     load.ask_ahead(from, &lines);
                 }
@@ -196,9 +196,9 @@ impl Launch<'_> {
 
 impl Load {
     /// How far apart lines are in memory, and in the register.
-    fn apart(&self, lines: &Lines) -> Apart {
+    fn apart(&self, lines: &Lines) -> RowBatch {
         let from = (lines.line_step as usize).wrapping_mul(self.dtype.size());
-        Apart::of_one(lines.lines, lines.len * self.lane, from)
+        RowBatch::unary(lines.lines, lines.len * self.lane, from)
     }
 
     /// Asks for the next tile's lines.
@@ -209,7 +209,7 @@ impl Load {
         let size = self.dtype.size();
         for line in 0..lines.lines as i64 {
             let distance = (line * lines.line_step + self.ahead) as isize * size as isize;
-            micro::prefetch_far(from.wrapping_offset(distance), lines.len * lines.step as usize * size);
+            micro::prefetch_l2(from.wrapping_offset(distance), lines.len * lines.step as usize * size);
         }
     }
 }
@@ -238,10 +238,18 @@ unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, in
         let from = from.wrapping_offset(inside.start as isize * lines.step as isize * size as isize);
         match load.line {
             Line::Unit(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
-            Line::Unit(Some(function)) => function(to, [from; OPERANDS], inside.len(), from),
-            Line::Strided(function) => function(to, from, lines.step as isize, inside.len(), &Apart::ONE),
+            Line::Unit(Some(function)) => function(to, [from; MAX_OPERANDS], inside.len(), from),
+            Line::Strided(function) => {
+                function(to, from, lines.step as isize, inside.len(), &RowBatch::SINGLE)
+            }
             Line::Transposed(_) => {
-                micro::load_strided(load.dtype)(to, from, lines.step as isize, inside.len(), &Apart::ONE);
+                micro::load_strided(load.dtype)(
+                    to,
+                    from,
+                    lines.step as isize,
+                    inside.len(),
+                    &RowBatch::SINGLE,
+                );
             }
         }
     }

@@ -25,7 +25,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
-use crate::runtime::cpu::micro::{self, Late, MicroFn, Operands, Streaming};
+use crate::runtime::cpu::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
     Ahead, Asks, Body, Class, Lines, Loops, Program, PutOff, Sharing, Slot, Step, units,
@@ -213,7 +213,7 @@ impl<'a> Launch<'a> {
         let written = pieces.map_or(0, |aim| cols * aim.store.dtype.size());
         let mut from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
         if let (Some(function), None, 0) = (lines.short, lines.ahead, written) {
-            let apart = micro::Apart { lines: rows, to: on, from: from_on };
+            let apart = micro::RowBatch { rows, dst_stride: on, src_strides: from_on };
             // SAFETY: the program's contract; the forms of `function` are those of the
             // operands' lines, and where it writes none of them lies.
             return unsafe { function(to, from, cols, &apart) };
@@ -223,7 +223,7 @@ impl<'a> Launch<'a> {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
             unsafe { self.whole_line(frame, lines, row, || line(function, lines, to, from, cols)) }
-            micro::prefetch(to.wrapping_add(rows * on), written);
+            micro::prefetch_l1(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
         }
@@ -253,8 +253,8 @@ impl<'a> Launch<'a> {
         let [at, from] = [*to, line[0]].map(|slot| frame.slot(slot).cast::<f32>());
         // SAFETY: the program's contract: a number, `f32` as those of late products are.
         let factor = unsafe { frame.slot(*number).cast::<f32>().read() };
-        let late = Late { function: *function, to: at, from, factor, n: frame.count(Class::COL) };
-        if frame.slot(*to) == frame.home(*to) || !late.fills_lines() {
+        let late = DeferredStore { function: *function, to: at, from, factor, n: frame.count(Class::COL) };
+        if frame.slot(*to) == frame.home(*to) || !late.fills_cache_lines() {
             return self.steps(frame, std::slice::from_ref(step));
         }
         frame.late = Some(late);
@@ -295,7 +295,7 @@ impl<'a> Launch<'a> {
 
 /// The loop of a step: what it writes in place may pass the caches by.
 #[inline]
-fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<Streaming>) -> MicroFn {
+fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<NonTemporalLoop>) -> MicroFn {
     let streaming = streaming.filter(|_| frame.slot(to) != frame.home(to));
     streaming.map_or(function, |streaming| streaming.function)
 }
@@ -305,12 +305,12 @@ fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<Streami
 /// # Safety
 /// The contract of the micro-op.
 #[inline]
-unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: Operands, cols: usize) {
+unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: OperandPtrs, cols: usize) {
     let Ahead { operand, after, bytes } = lines.ahead.unwrap_or_default();
     let next = from[operand].wrapping_add(after);
     // SAFETY: the caller's promise.
     unsafe { function(to, from, cols, next) }
     if !lines.asks {
-        micro::prefetch(next, bytes);
+        micro::prefetch_l1(next, bytes);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::micro::{self, OPERANDS, STATE_BYTES};
+use crate::runtime::cpu::micro::{self, MAX_OPERANDS, STATE_BYTES};
 use crate::runtime::cpu::tile::program::{
     Ahead, Body, Class, Finish, Line, Lines, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot,
     Step,
@@ -50,23 +50,23 @@ impl Launch<'_> {
         };
         let to = frame.slot(reduction.result);
         let (lines, len) = (frame.count(*rows), frame.count(Class::COL));
-        if let Some(short) = reducer.short
+        if let Some(short) = reducer.short_rows
             && rows.rows()
-            && len <= micro::SHORT
-            && lines >= micro::LINES
+            && len <= micro::SHORT_ROW
+            && lines >= micro::ROW_BLOCK
         {
             let x = frame.slot(reduction.operand).cast_const();
             // SAFETY: the program's contract; a result per line.
             unsafe { short(to, x, len, lines) }
             let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
-            return micro::prefetch(x.wrapping_add(after), lines * asked);
+            return micro::prefetch_l1(x.wrapping_add(after), lines * asked);
         }
         self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
             out[*component] = to.wrapping_add(line * bytes);
             // SAFETY: the program's contract; a result per line.
             unsafe {
-                (reducer.whole)(x, len, position, &out);
+                (reducer.row)(x, len, position, &out);
                 if *index {
                     at_least_zero(out[*component].cast(), 1);
                 }
@@ -92,7 +92,7 @@ impl Launch<'_> {
         for line in 0..frame.count(rows) {
             let x = x.wrapping_add(line * len * lane);
             take(line, x, len, position);
-            micro::prefetch(x.wrapping_add(after), asked);
+            micro::prefetch_l1(x.wrapping_add(after), asked);
         }
     }
 
@@ -338,7 +338,7 @@ unsafe fn finish_vertical(
             }
             Finish::LogSum(log, add, between) => {
                 let between = frame.slot(between);
-                log(between, [from[1].cast_const(); OPERANDS], count, from[1]);
+                log(between, [from[1].cast_const(); MAX_OPERANDS], count, from[1]);
                 add(to, [from[0].cast_const(), between, between, between], count, between);
             }
         }

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
-use crate::runtime::cpu::micro::prefetch;
+use crate::runtime::cpu::micro::prefetch_l1;
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Scatter};
 use crate::runtime::cpu::tile::run::lines::element_of;
@@ -108,7 +108,7 @@ fn ask_for(to: *const u8, from: *const u8, bytes: usize) {
     /// Bytes to ask for at most: of a longer line the processor sees the pattern.
     const NEAR: usize = 1024;
     for line in [to, from] {
-        prefetch(line, bytes.min(NEAR));
+        prefetch_l1(line, bytes.min(NEAR));
     }
 }
 

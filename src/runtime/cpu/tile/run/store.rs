@@ -1,6 +1,6 @@
 //! Stores.
 
-use crate::runtime::cpu::micro::{Apart, OPERANDS};
+use crate::runtime::cpu::micro::{MAX_OPERANDS, RowBatch};
 use crate::runtime::cpu::tile::program::{Aim, BlockStep, Line, Lines as Steps, Slot, Store};
 use crate::runtime::cpu::tile::run::{Frame, Launch};
 
@@ -25,7 +25,7 @@ impl Launch<'_> {
         &self,
         frame: &mut Frame,
         lines: &Steps,
-        from_on: [usize; OPERANDS],
+        from_on: [usize; MAX_OPERANDS],
         on: usize,
     ) -> (*mut u8, usize) {
         let Some(aim) = &lines.aim else { return (frame.slot(lines.to.0), on) };
@@ -64,19 +64,19 @@ impl Launch<'_> {
         }
         let lines = self.lines(frame, store.address, store.class);
         let (count, apart) = if lines.dense() {
-            (lines.lines * lines.len, Apart::ONE)
+            (lines.lines * lines.len, RowBatch::SINGLE)
         } else {
             let to = (lines.line_step as usize).wrapping_mul(store.dtype.size());
-            (lines.len, Apart::of_one(lines.lines, to, lines.len * store.lane))
+            (lines.len, RowBatch::unary(lines.lines, to, lines.len * store.lane))
         };
         // SAFETY: the program's contract.
         unsafe {
             match store.line {
-                Line::Unit(function) => match store.short.filter(|_| apart.lines > 1) {
-                    Some(short) => short(to, [from; OPERANDS], count, &apart),
+                Line::Unit(function) => match store.short.filter(|_| apart.rows > 1) {
+                    Some(short) => short(to, [from; MAX_OPERANDS], count, &apart),
                     None => apart
-                        .each(to, from)
-                        .for_each(|(to, from)| function(to, [from; OPERANDS], count, from)),
+                        .row_ptrs(to, from)
+                        .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], count, from)),
                 },
                 Line::Strided(function) => function(to, from, lines.step as isize, count, &apart),
                 Line::Transposed(_) => panic!("stores do not transpose"),
