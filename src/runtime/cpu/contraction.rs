@@ -22,8 +22,8 @@ use crate::runtime::cpu::gemm::{
     self, AbsoluteDifference, Fill, Operand, Order, Output, Pair, Problem, SquaredDifference,
 };
 use crate::runtime::cpu::memory::Memory;
-use crate::runtime::cpu::tile::product::{BlockProgram, Lines};
-use crate::runtime::cpu::tile::space::{Group, regroup, taken};
+use crate::runtime::cpu::tile::product::{BlockProgram, StridedBlock};
+use crate::runtime::cpu::tile::space::{AxisGroup, regroup, unrounded_value};
 use crate::runtime::cpu::tile::window::Window;
 
 /// A compiled contraction.
@@ -147,8 +147,8 @@ pub fn compile_terms(kernel: &Kernel, contraction: &Contraction, terms: Terms) -
     }
 }
 
-fn group(axes: &[AxisId]) -> Group {
-    Group { axes: axes.to_vec(), level: 0 }
+fn group(axes: &[AxisId]) -> AxisGroup {
+    AxisGroup { axes: axes.to_vec(), level: 0 }
 }
 
 /// The axes of a kernel over three groups, group by group.
@@ -169,8 +169,8 @@ fn flat(
     roots: &[ExprId],
 ) -> (Kernel, [Vec<AxisId>; 3], Vec<ExprId>) {
     // Levels tell the groups apart while axes merge.
-    let numbered: Vec<Group> =
-        groups.iter().zip(0..).map(|(axes, level)| Group { level, ..group(axes) }).collect();
+    let numbered: Vec<AxisGroup> =
+        groups.iter().zip(0..).map(|(axes, level)| AxisGroup { level, ..group(axes) }).collect();
     let (mut flat, roots) = regroup(kernel, &numbered, roots);
     let counts = [0, 1, 2].map(|level| flat.level_axes(level).count());
     let axes = parts(&flat, counts);
@@ -213,7 +213,7 @@ pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> 
 }
 
 /// A function that writes blocks: of batch, lines, elements of a line, and the block.
-pub(super) type Read<'a> = dyn Fn(usize, Range<usize>, Range<usize>, Lines) + Sync + 'a;
+pub(super) type Read<'a> = dyn Fn(usize, Range<usize>, Range<usize>, StridedBlock) + Sync + 'a;
 
 impl Writer {
     fn new(kernel: &Kernel, axes: [Vec<AxisId>; 3], value: ExprId) -> Writer {
@@ -297,7 +297,7 @@ fn depth_is_contiguous(kernel: &Kernel, [_, rows, depth]: &[Vec<AxisId>; 3]) -> 
 
 /// Where a result of this type goes, whose batch, rows and columns are so many axes each.
 pub(super) fn target(kernel: &Kernel, dtype: DType, groups: [&[AxisId]; 3]) -> Target {
-    let values: Vec<ExprId> = kernel.stores.iter().map(|store| taken(kernel, store)).collect();
+    let values: Vec<ExprId> = kernel.stores.iter().map(|store| unrounded_value(kernel, store)).collect();
     let (flat, axes, _) = flat(kernel, groups, &values);
     if let [store] = &flat.stores[..] {
         let whole = matches!(flat.expr(store.value), Expr::Accumulator);
@@ -355,7 +355,7 @@ impl Product {
         };
         let drain = |block: gemm::Block<T>| {
             if let Some(program) = &drained {
-                let lines = Lines { start: block.ptr.cast(), line: block.ld, lane: size_of::<T>() };
+                let lines = StridedBlock { start: block.ptr.cast(), line: block.ld, lane: size_of::<T>() };
                 program.run(block.batch, block.rows, block.cols, lines);
             }
         };
@@ -454,7 +454,7 @@ impl Side {
         let Side::Packed { writer, order } = self else { return None };
         let (write, order) = (writer.on(bindings), *order);
         Some(Box::new(move |fill: Fill<T>| {
-            let to = Lines { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
+            let to = StridedBlock { start: fill.to.cast(), line: fill.ld, lane: size_of::<T>() };
             match order {
                 Order::Depth => write(fill.batch, fill.rows, fill.depth, to),
                 Order::Rows => write(fill.batch, fill.depth, fill.rows, to),

@@ -172,7 +172,7 @@ fn compile_product(kernel: &Kernel, product: &Contraction) -> Arc<dyn Program> {
         return Arc::new(stencil);
     }
     if let Some(sums) = contraction::sums(kernel) {
-        return Arc::new(TileProgram::new(&sums, PIECES));
+        return Arc::new(LoopProgram::new(&sums, PIECES));
     }
     match Winograd::of(kernel, product) {
         Some(convolution) => Arc::new(convolution),
@@ -186,7 +186,7 @@ fn compile_loops(kernel: &Kernel) -> Arc<dyn Program> {
         Some((kernel, contraction, terms)) => {
             Arc::new(ProductProgram(contraction::compile_terms(&kernel, &contraction, terms)))
         }
-        None => Arc::new(TileProgram::new(kernel, PIECES)),
+        None => Arc::new(LoopProgram::new(kernel, PIECES)),
     }
 }
 
@@ -195,21 +195,21 @@ const PIECES: usize = 2048;
 
 /// A program for each piece of a kernel.
 #[derive(Debug)]
-struct TileProgram(Vec<tile::Program>);
+struct LoopProgram(Vec<tile::TileProgram>);
 
-impl TileProgram {
+impl LoopProgram {
     /// Cuts grids of `least` points and more.
-    fn new(kernel: &Kernel, least: usize) -> TileProgram {
+    fn new(kernel: &Kernel, least: usize) -> LoopProgram {
         let outputs = kernel.stores.len();
         let mut pieces = fuse_horizontally(split_index_set(kernel, least));
         // Along the rows of the largest hardware foresees memory, which the others, mostly
         // borders, then find in the cache.
         pieces.sort_by_key(|piece| Reverse(piece.level_points(0)));
-        TileProgram(pieces.iter().map(|piece| tile::compile(piece, outputs)).collect())
+        LoopProgram(pieces.iter().map(|piece| tile::compile(piece, outputs)).collect())
     }
 }
 
-impl Program for TileProgram {
+impl Program for LoopProgram {
     fn source(&self) -> String {
         self.0.iter().map(ToString::to_string).collect()
     }

@@ -11,7 +11,7 @@ use crate::runtime::cpu::convolution::{Extents, find};
 use crate::runtime::cpu::gemm::scratch;
 use crate::runtime::cpu::micro;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::product::{BlockLaunch, Lines};
+use crate::runtime::cpu::tile::product::{BlockLaunch, StridedBlock};
 use crate::runtime::{Bindings, Program};
 
 /// A compiled convolution.
@@ -174,6 +174,6 @@ impl Launch<'_> {
     }
 }
 
-fn lines(start: *mut f32, line: usize) -> Lines {
-    Lines { start: start.cast(), line, lane: size_of::<f32>() }
+fn lines(start: *mut f32, line: usize) -> StridedBlock {
+    StridedBlock { start: start.cast(), line, lane: size_of::<f32>() }
 }

@@ -8,7 +8,7 @@ use crate::runtime::cpu::contraction::{Read, Strides, Target};
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
 use crate::runtime::cpu::micro::softmax::{self, QUERY_LANES, RescaledRows, SoftmaxBlock};
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::product::{BlockLaunch, Lines};
+use crate::runtime::cpu::tile::product::{BlockLaunch, StridedBlock};
 
 /// Queries of a task, about. Few in tests, whose attentions are small.
 const ROWS: usize = if cfg!(test) { 32 } else { 64 };
@@ -172,7 +172,7 @@ impl Launch<'_> {
     /// The block's queries, scaled; zeros up to a whole vector of queries.
     fn read_queries(&self, pitch: &Pitch, block: &Block, room: &Room) {
         let depth = self.of.extents.depth;
-        let lines = Lines { start: room.queries.cast(), line: pitch.query, lane: size_of::<f32>() };
+        let lines = StridedBlock { start: room.queries.cast(), line: pitch.query, lane: size_of::<f32>() };
         (self.queries)(block.batch, block.rows.clone(), 0..depth, lines);
         for row in 0..pitch.rows {
             // SAFETY: the room has so many lines, of which the first are written.
@@ -226,7 +226,7 @@ impl Launch<'_> {
         };
         if let Some((read, Mask { hides, .. })) = &self.mask {
             let lane = if *hides { size_of::<u8>() } else { size_of::<f32>() };
-            let lines = Lines { start: room.mask.cast(), line: pitch.scores, lane };
+            let lines = StridedBlock { start: room.mask.cast(), line: pitch.scores, lane };
             read(block.batch, keys.clone(), block.rows.clone(), lines);
             for key in keys.clone() {
                 let first = (key - keys.start) * pitch.scores;
@@ -317,7 +317,8 @@ impl Launch<'_> {
             }
         }
         if let To::Blocks(program) = &self.to {
-            let lines = Lines { start: room.result.cast(), line: pitch.result, lane: size_of::<f32>() };
+            let lines =
+                StridedBlock { start: room.result.cast(), line: pitch.result, lane: size_of::<f32>() };
             program.run(block.batch, block.rows.clone(), 0..columns, lines);
         }
     }

@@ -5,7 +5,7 @@ use crate::base::{DType, Precision};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::cpu::contraction::terms::Terms;
-use crate::runtime::cpu::tile::analysis::{bit, facts};
+use crate::runtime::cpu::tile::analysis::{analyze, bit};
 
 /// Rows of either matrix from which on sharing them is worth the copies.
 const ROWS: usize = 8;
@@ -61,7 +61,7 @@ fn alu(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
 
 /// The contraction of two values, if each axis of the result belongs to one of them or both.
 fn contraction(kernel: &Kernel, [a, b]: [ExprId; 2]) -> Option<Contraction> {
-    let facts = facts(kernel);
+    let facts = analyze(kernel);
     let along = |value: ExprId, axis: AxisId| facts.axes[value.index()] & bit(axis) != 0;
     let (mut batch, mut m, mut n) = (Vec::new(), Vec::new(), Vec::new());
     for axis in kernel.level_axes(0) {

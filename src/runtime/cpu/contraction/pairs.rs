@@ -13,7 +13,7 @@ use crate::kernel::{Contraction, Kernel};
 use crate::runtime::Bindings;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Order, Pair, scratch};
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, MicroFn, OperandKind};
-use crate::runtime::cpu::tile::product::Lines;
+use crate::runtime::cpu::tile::product::StridedBlock;
 
 /// Elements that are computed at a time before they become pairs: they stay in the
 /// first-level cache.
@@ -228,8 +228,8 @@ fn interleave(registers: bool, is_last: bool) -> MicroFn {
     micro::interleave_bf16(registers, if is_last { OperandKind::Broadcast } else { OperandKind::Vector })
 }
 
-fn lines(room: *mut f32, line: usize) -> Lines {
-    Lines { start: room.cast(), line, lane: size_of::<f32>() }
+fn lines(room: *mut f32, line: usize) -> StridedBlock {
+    StridedBlock { start: room.cast(), line, lane: size_of::<f32>() }
 }
 
 /// Completes the last pair of a line.

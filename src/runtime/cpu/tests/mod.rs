@@ -15,7 +15,7 @@ use crate::ir::Buffer;
 use crate::kernel::ranges::unchecked;
 use crate::kernel::{Kernel, Workload};
 use crate::plan::context::{Context, with_context};
-use crate::runtime::cpu::{CpuBackend, TileProgram, reference};
+use crate::runtime::cpu::{CpuBackend, LoopProgram, reference};
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, Program, host};
 use crate::tensor::Tensor;
 
@@ -93,7 +93,7 @@ pub(in crate::runtime) fn run(kernel: &Kernel, inputs: &[Buffer], by: By) -> Out
             let program = CpuBackend::new().compile(&Workload::Kernel(kernel.clone())).unwrap();
             program.launch(&bindings).unwrap();
         }
-        By::Pieces(_) => TileProgram::new(kernel, 1).launch(&bindings).unwrap(),
+        By::Pieces(_) => LoopProgram::new(kernel, 1).launch(&bindings).unwrap(),
     }
     let read = |(buffer, (_, dtype)): (&Buffer, &(usize, DType))| elements(host::bytes(buffer), *dtype);
     Outcome { outputs: outputs.iter().zip(&outs).map(read).collect(), bad_index: status.take().is_some() }

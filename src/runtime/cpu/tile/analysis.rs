@@ -10,7 +10,7 @@ pub type AxisSet = u64;
 
 /// What is known of a kernel's expressions, by number.
 #[derive(Debug)]
-pub struct Facts {
+pub struct ExprFacts {
     /// The axes each value varies along.
     pub axes: Vec<AxisSet>,
     /// Per level `l` up to the expression's own: how many passes over level
@@ -25,10 +25,10 @@ pub struct Facts {
 }
 
 /// The facts of a kernel.
-pub fn facts(kernel: &Kernel) -> Facts {
+pub fn analyze(kernel: &Kernel) -> ExprFacts {
     assert!(kernel.axes.len() <= 64, "more axes than a kernel can have: {}", kernel.axes.len());
     let count = kernel.exprs.len();
-    let mut facts = Facts {
+    let mut facts = ExprFacts {
         axes: vec![0; count],
         passes: vec![[0; LEVELS]; count],
         pinned: vec![false; count],
@@ -47,7 +47,7 @@ pub fn facts(kernel: &Kernel) -> Facts {
     facts
 }
 
-impl Facts {
+impl ExprFacts {
     fn add(&mut self, kernel: &Kernel, i: usize) {
         let node = &kernel.exprs[i];
         let mut axes = own_axes(&node.expr);

@@ -4,20 +4,23 @@ use smallvec::SmallVec;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::runtime::cpu::tile::analysis::{self, Facts, LEVELS};
-use crate::runtime::cpu::tile::build::{Builder, Root, outer_axes};
-use crate::runtime::cpu::tile::division::multiplied;
-use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Sharing, Step, units};
-use crate::runtime::cpu::tile::stages::staged;
-use crate::runtime::cpu::tile::tiling::{self, Tiling};
-use crate::runtime::cpu::tile::{ahead, collapse, flatten, moves, overlap, registers, space, whole};
+use crate::runtime::cpu::tile::analysis::{self, ExprFacts, LEVELS};
+use crate::runtime::cpu::tile::build::{ProgramBuilder, Root, outer_axes};
+use crate::runtime::cpu::tile::division::by_multiplication;
+use crate::runtime::cpu::tile::program::{Instr, Loop, LoopNest, TileProgram, WorkPartition, trip_count};
+use crate::runtime::cpu::tile::tiling::{self, TilePlan};
+use crate::runtime::cpu::tile::two_stage_reduction::in_two_stages;
+use crate::runtime::cpu::tile::{
+    fused_row_reduction, loop_collapsing, prefetch, registers, single_trip, software_pipeline, space,
+    strength_reduction,
+};
 
 /// Bytes of registers that should be in use at once: half of a first-level cache.
 const REGISTERS: usize = 24 << 10;
 
 /// The same where what lies below is combined into a row: accumulators in the
 /// second-level cache cost less than memory that is read in pieces of rows, since
-/// processors foresee little beyond a page.
+/// processors insert_prefetch_of_rows little beyond a page.
 const ACCUMULATED: usize = 96 << 10;
 
 /// Bytes that a tile of whole rows stores at most, where it has several: as many as wait in
@@ -40,38 +43,45 @@ const MANY: usize = 32;
 /// about a last-level cache, which others use too. Few in tests, whose kernels are small.
 const STREAM: usize = if cfg!(test) { 512 << 10 } else { 28 << 20 };
 
-/// The same where they are written in pieces of rows, which hardware does not foresee:
+/// The same where they are written in pieces of rows, which hardware does not insert_prefetch_of_rows:
 /// what is written by way of the cache is read first. Few in tests, whose kernels are small.
 const PIECES: usize = if cfg!(test) { 1 << 10 } else { 8 << 20 };
 
 /// The program of a kernel without a contraction, or of pieces of one with so many outputs.
-pub fn compile(kernel: &Kernel, outputs: usize) -> Program {
-    let kernel = in_order(multiplied(kernel).as_ref().unwrap_or(kernel));
-    let kernel = staged(&kernel).map_or(kernel, |staged| in_order(&staged));
-    let facts = analysis::facts(&kernel);
+pub fn compile(kernel: &Kernel, outputs: usize) -> TileProgram {
+    let kernel = order_axes(by_multiplication(kernel).as_ref().unwrap_or(kernel));
+    let kernel = in_two_stages(&kernel).map_or(kernel, |staged| order_axes(&staged));
+    let facts = analysis::analyze(&kernel);
     let tiling = tiling::choose(&kernel, &facts);
     let mut program = assemble(&kernel, outputs, &facts, tiling, Root::Stores);
-    moves::follow(&mut program);
-    overlap::overlap(&mut program);
+    strength_reduction::reduce_strength(&mut program);
+    software_pipeline::defer_last_product(&mut program);
     program
 }
 
 /// A kernel without a contraction, its axes in order along memory.
-fn in_order(kernel: &Kernel) -> Kernel {
-    let mut roots: Vec<ExprId> = kernel.stores.iter().map(|store| space::taken(kernel, store)).collect();
+fn order_axes(kernel: &Kernel) -> Kernel {
+    let mut roots: Vec<ExprId> =
+        kernel.stores.iter().map(|store| space::unrounded_value(kernel, store)).collect();
     roots.extend(kernel.scatter.iter().flat_map(|s| [s.index, s.value]));
     space::regroup(kernel, &space::by_level(kernel), &roots).0
 }
 
 /// The program of a kernel whose axes are in order, with so many outputs, for a tiling.
-pub fn assemble(kernel: &Kernel, outputs: usize, facts: &Facts, tiling: Tiling, root: Root) -> Program {
-    let large = streams(kernel, outputs, &tiling);
-    let mut builder = Builder::new(kernel, outputs, facts, tiling, large);
+pub fn assemble(
+    kernel: &Kernel,
+    outputs: usize,
+    facts: &ExprFacts,
+    tiling: TilePlan,
+    root: Root,
+) -> TileProgram {
+    let large = uses_non_temporal_stores(kernel, outputs, &tiling);
+    let mut builder = ProgramBuilder::new(kernel, outputs, facts, tiling, large);
     builder.build(root);
-    let tile = tile_of(kernel, &tiling, &builder);
+    let tile = tile_size(kernel, &tiling, &builder);
     let mut slots = builder.slots;
-    let scratch = registers::place(&mut slots, &builder.lives, tile);
-    let mut program = Program {
+    let scratch = registers::allocate(&mut slots, &builder.live_ranges, tile);
+    let mut program = TileProgram {
         name: kernel.name.to_string(),
         axes: kernel.axes.to_vec(),
         row: tiling.row,
@@ -84,37 +94,37 @@ pub fn assemble(kernel: &Kernel, outputs: usize, facts: &Facts, tiling: Tiling, 
         bodies: builder.bodies,
         reductions: builder.reductions,
         scans: builder.scans,
-        meeting: kernel.scatter.iter().flat_map(|scatter| scatter.axes.clone()).collect(),
-        sharing: Sharing::Serial,
+        conflict_axes: kernel.scatter.iter().flat_map(|scatter| scatter.axes.clone()).collect(),
+        partition: WorkPartition::Serial,
         inputs: kernel.inputs.len(),
         empty: kernel.level_points(0) == 0,
     };
-    single_loops_outermost(&mut program);
-    flatten::flatten(&mut program);
+    single_trip_loops_outermost(&mut program);
+    single_trip::eliminate_single_trip_loops(&mut program);
     let down = program.loops[0].last().is_some_and(|inner| Some(inner.axis) == tiling.row);
-    if tiling.whole || down && !tiling.square {
-        ahead::foresee(&mut program, large);
+    if tiling.full_rows || down && !tiling.transposing {
+        prefetch::insert_prefetch_of_rows(&mut program, large);
     }
-    if tiling.square {
-        ahead::foresee_pieces(&mut program);
+    if tiling.transposing {
+        prefetch::insert_prefetch_of_transposed(&mut program);
     } else {
-        ahead::foresee_along(&mut program);
-        ahead::foresee_passes(&mut program);
-        ahead::foresee_converted(&mut program);
-        ahead::foresee_strided(&mut program);
+        prefetch::insert_prefetch_along_columns(&mut program);
+        prefetch::insert_prefetch_in_last_pass(&mut program);
+        prefetch::insert_prefetch_of_converted(&mut program);
+        prefetch::insert_prefetch_of_strided(&mut program);
     }
-    whole::merge(&mut program);
-    program.sharing = sharing(kernel, &program);
-    collapse::collapse(&mut program);
+    fused_row_reduction::fuse_row_reductions(&mut program);
+    program.partition = partition(kernel, &program);
+    loop_collapsing::collapse_loops(&mut program);
     program
 }
 
 /// Whether a kernel's large results pass the caches by.
-fn streams(kernel: &Kernel, outputs: usize, tiling: &Tiling) -> bool {
+fn uses_non_temporal_stores(kernel: &Kernel, outputs: usize, tiling: &TilePlan) -> bool {
     let bytes = |numel: usize, dtype: DType| numel.saturating_mul(dtype.size());
     let stored = kernel.stores.iter().take(outputs).map(|store| bytes(store.numel, store.dtype));
     let stored = stored.fold(0, usize::saturating_add);
-    if tiling.square {
+    if tiling.transposing {
         return stored > PIECES;
     }
     let points = kernel.points(kernel.depth());
@@ -124,47 +134,47 @@ fn streams(kernel: &Kernel, outputs: usize, tiling: &Tiling) -> bool {
 
 /// Puts loops of one iteration around the others, which changes nothing but
 /// that the innermost loop, whose advance is cheap, is one that advances.
-fn single_loops_outermost(program: &mut Program) {
+fn single_trip_loops_outermost(program: &mut TileProgram) {
     for (level, loops) in program.loops.iter_mut().enumerate() {
         let mut order: SmallVec<[usize; 4]> = (0..loops.len()).collect();
-        order.sort_by_key(|&old| loops[old].count() != 1);
+        order.sort_by_key(|&old| loops[old].trip_count() != 1);
         *loops = order.iter().map(|&old| loops[old]).collect();
         // What depended on the first so many loops depends on as many as it
         // takes to have all of those.
         let enough = |count: usize| order.iter().rposition(|&old| old < count).map_or(0, |last| last + 1);
         for body in program.bodies.iter_mut().filter(|body| usize::from(body.level) == level) {
-            let mut hoisted: Vec<(usize, Vec<Step>)> = Vec::new();
-            let mut steps = Vec::new();
+            let mut hoisted: Vec<(usize, Vec<Instr>)> = Vec::new();
+            let mut instrs = Vec::new();
             for (count, list) in std::mem::take(&mut body.hoisted) {
                 match enough(count) {
-                    every if every == order.len() && every > 0 => steps.extend(list),
+                    every if every == order.len() && every > 0 => instrs.extend(list),
                     fewer => match hoisted.last_mut().filter(|last| last.0 == fewer) {
                         Some(last) => last.1.extend(list),
                         None => hoisted.push((fewer, list)),
                     },
                 }
             }
-            steps.append(&mut body.steps);
-            (body.hoisted, body.steps) = (hoisted, steps);
+            instrs.append(&mut body.instrs);
+            (body.hoisted, body.instrs) = (hoisted, instrs);
         }
     }
 }
 
 /// Rows and columns of a tile: what something decided beforehand, else as
 /// many columns as registers allow.
-fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, usize) {
+fn tile_size(kernel: &Kernel, tiling: &TilePlan, builder: &ProgramBuilder<'_>) -> (usize, usize) {
     let extent = |axis: Option<AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
     let all = extent(tiling.col);
     if let Some(cols) = tiling.cols {
-        let stored = written(kernel, tiling);
-        let (own, shared) = registers::widths(&builder.slots, &builder.lives);
+        let stored = stored_bytes(kernel, tiling);
+        let (own, shared) = registers::widths(&builder.slots, &builder.live_ranges);
         let held = REGISTERS.saturating_sub(shared * cols) / (own + stored).max(1);
-        let queued = if tiling.whole { QUEUED / stored.max(1) } else { held };
+        let queued = if tiling.full_rows { QUEUED / stored.max(1) } else { held };
         let fitting = held.min(queued) / cols.max(1);
-        let rows = tiling.rows.min(fitting.max(tiling.fewest));
+        let rows = tiling.rows.min(fitting.max(tiling.min_rows));
         return (rows, cols.clamp(1, all));
     }
-    let width = registers::width(&builder.slots, &builder.lives);
+    let width = registers::width(&builder.slots, &builder.live_ranges);
     let (bytes, most) = match (builder.reductions.is_empty(), tiling.level < kernel.depth()) {
         (true, _) => (REGISTERS, 1024),
         (false, false) => (REGISTERS, 4096),
@@ -178,14 +188,15 @@ fn tile_of(kernel: &Kernel, tiling: &Tiling, builder: &Builder<'_>) -> (usize, u
 }
 
 /// Bytes that go from each element of a tile to memory, by way of the cache.
-fn written(kernel: &Kernel, tiling: &Tiling) -> usize {
+fn stored_bytes(kernel: &Kernel, tiling: &TilePlan) -> usize {
     let stores = kernel.stores.iter().filter(|store| store.level == tiling.level);
     stores.map(|store| store.dtype.size()).sum()
 }
 
-fn loops(kernel: &Kernel, tiling: &Tiling, tile: (usize, usize), level: u8) -> Loops {
+fn loops(kernel: &Kernel, tiling: &TilePlan, tile: (usize, usize), level: u8) -> LoopNest {
     let whole = |axis: AxisId, chunk| Loop { axis, start: 0, end: kernel.axes[axis.index()].extent, chunk };
-    let mut loops: Loops = outer_axes(kernel, tiling, level).into_iter().map(|axis| whole(axis, 1)).collect();
+    let mut loops: LoopNest =
+        outer_axes(kernel, tiling, level).into_iter().map(|axis| whole(axis, 1)).collect();
     let tiled: SmallVec<[(Option<AxisId>, usize); 2]> =
         SmallVec::from_slice(&[(tiling.row, tile.0), (tiling.col, tile.1)]);
     for (axis, chunk) in tiled {
@@ -197,7 +208,7 @@ fn loops(kernel: &Kernel, tiling: &Tiling, tile: (usize, usize), level: u8) -> L
 }
 
 /// Scalar operations of a launch, about, loads and stores among them.
-fn work(kernel: &Kernel) -> usize {
+fn scalar_ops(kernel: &Kernel) -> usize {
     let mut work = 0usize;
     for node in &kernel.exprs {
         let weight = match &node.expr {
@@ -214,24 +225,24 @@ fn work(kernel: &Kernel) -> usize {
     stores.fold(work, usize::saturating_add)
 }
 
-fn sharing(kernel: &Kernel, program: &Program) -> Sharing {
-    let work = work(kernel);
+fn partition(kernel: &Kernel, program: &TileProgram) -> WorkPartition {
+    let work = scalar_ops(kernel);
     if work <= SERIAL || program.empty {
-        return Sharing::Serial;
+        return WorkPartition::Serial;
     }
-    let tiles = units(&program.loops[0]);
+    let tiles = trip_count(&program.loops[0]);
     if kernel.scatter.is_some() {
-        return Sharing::Apart(work.div_ceil(JOB).min(SHARES));
+        return WorkPartition::ConflictFree(work.div_ceil(JOB).min(SHARES));
     }
     let per_tile = work / tiles;
-    let rows = units(&program.loops[1]);
-    let scans = program.bodies.iter().flat_map(|body| &body.steps).any(|step| match step {
-        Step::Nest { scans, .. } | Step::Begin { scans, .. } => !scans.is_empty(),
+    let rows = trip_count(&program.loops[1]);
+    let scans = program.bodies.iter().flat_map(|body| &body.instrs).any(|instr| match instr {
+        Instr::Nest { scans, .. } | Instr::BeginPass { scans, .. } => !scans.is_empty(),
         _ => false,
     });
     if tiles < MANY && per_tile > 2 * JOB && rows > 1 && !scans {
         let per_row = (per_tile / rows).max(1);
-        return Sharing::Rows(JOB.div_ceil(per_row).max(rows.div_ceil(SHARES)));
+        return WorkPartition::ReductionRows(JOB.div_ceil(per_row).max(rows.div_ceil(SHARES)));
     }
-    Sharing::Tiles(JOB.div_ceil(per_tile.max(1)).max(1))
+    WorkPartition::Tiles(JOB.div_ceil(per_tile.max(1)).max(1))
 }

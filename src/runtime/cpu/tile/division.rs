@@ -12,12 +12,12 @@ const BITS: u32 = 31;
 /// The kernel with quotients and remainders of 64-bit integers by a number taken without a
 /// division where ranges say that what is divided is not negative, and has [`BITS`] bits where
 /// the number is no power of two; `None` where there are none. The kernel has no contraction.
-pub fn multiplied(kernel: &Kernel) -> Option<Kernel> {
+pub fn by_multiplication(kernel: &Kernel) -> Option<Kernel> {
     let divides = |node: &ExprNode| matches!(node.expr, Expr::Alu(AluOp::Div | AluOp::Rem, _));
     if !kernel.exprs.iter().any(|node| node.dtype == DType::I64 && divides(node)) {
         return None;
     }
-    let mut rewrite = Rewrite { exprs: Vec::with_capacity(kernel.exprs.len()) };
+    let mut rewrite = DivisionRewriter { exprs: Vec::with_capacity(kernel.exprs.len()) };
     let mut numbers: Vec<ExprId> = Vec::with_capacity(kernel.exprs.len());
     let ranges = ranges(kernel);
     for node in &kernel.exprs {
@@ -48,11 +48,11 @@ fn by_number(kernel: &Kernel, node: &ExprNode, ranges: &[ValueRange]) -> Option<
 }
 
 /// Expressions as they are written.
-struct Rewrite {
+struct DivisionRewriter {
     exprs: Vec<ExprNode>,
 }
 
-impl Rewrite {
+impl DivisionRewriter {
     fn push(&mut self, node: ExprNode) -> ExprId {
         self.exprs.push(node);
         ExprId(self.exprs.len() as u32 - 1)
@@ -82,10 +82,10 @@ impl Rewrite {
         if !remainder {
             return quotient;
         }
-        let whole = self.with_number(AluOp::Mul, quotient, i64::from(divisor));
+        let multiple = self.with_number(AluOp::Mul, quotient, i64::from(divisor));
         let node = &self.exprs[x.index()];
         let level = node.level;
-        self.push(ExprNode { expr: Expr::Alu(AluOp::Sub, [x, whole, x]), dtype: DType::I64, level })
+        self.push(ExprNode { expr: Expr::Alu(AluOp::Sub, [x, multiple, x]), dtype: DType::I64, level })
     }
 }
 

@@ -5,7 +5,7 @@
 //! another. The axes of the kernel's other levels and the rest of their own
 //! are loops around the tile (outer levels) or inside of it (deeper levels),
 //! and a value is a scalar, a vector or a whole tile according to the axes it
-//! varies along (`Class`). Which axis becomes the columns decides the form:
+//! varies along (`Shape`). Which axis becomes the columns decides the form:
 //!
 //! - level 0: elementwise kernels; with deeper levels, *vertical* reductions,
 //!   which loop over row elements and accumulate lane by lane;
@@ -17,28 +17,28 @@
 //! `tiling` picks the tile's axes, `build` emits steps, `registers`
 //! gives values places in scratch memory, `run` interprets.
 
-mod ahead;
 pub mod analysis;
 mod build;
-mod class;
-mod collapse;
 mod compile;
 mod division;
-mod flatten;
-mod moves;
-mod overlap;
+mod fused_row_reduction;
+mod loop_collapsing;
+mod prefetch;
 mod print;
 pub mod product;
 mod program;
 mod reduction;
 mod registers;
 mod run;
+mod single_trip;
+mod software_pipeline;
 pub mod space;
-mod stages;
+mod strength_reduction;
+mod tile_shape;
 mod tiling;
-mod whole;
+mod two_stage_reduction;
 pub mod window;
 
 pub use compile::compile;
-pub use program::Program;
+pub use program::TileProgram;
 pub use run::launch;

@@ -3,24 +3,24 @@
 use std::fmt;
 
 use crate::runtime::cpu::tile::program::{
-    AddressId, Asks, Body, Class, Line, Lines, Load, Loop, Place, Program, ReductionForm, ScanForm, Scatter,
-    Sharing, Slot, Step,
+    AddressId, FrameSlot, Instr, Loop, LoopBody, OpPrefetch, ReductionForm, RowLayout, RowwiseOp, ScanForm,
+    Scatter, Storage, TileLoad, TileProgram, TileShape, WorkPartition,
 };
 
-impl fmt::Display for Program {
+impl fmt::Display for TileProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Program { name, tile: (rows, cols), scratch, .. } = self;
+        let TileProgram { name, tile: (rows, cols), scratch, .. } = self;
         let axis = |axis: Option<crate::kernel::AxisId>| axis.map_or("-".into(), |a| format!("i{}", a.0));
         writeln!(
             f,
             "tile {name}: {rows} x {cols} of {} x {}, {scratch} bytes of registers, {}",
             axis(self.row),
             axis(self.col),
-            match self.sharing {
-                Sharing::Serial => "one thread".into(),
-                Sharing::Tiles(count) => format!("{count} tiles a job"),
-                Sharing::Apart(count) => format!("{count} jobs"),
-                Sharing::Rows(count) => format!("{count} rows a job"),
+            match self.partition {
+                WorkPartition::Serial => "one thread".into(),
+                WorkPartition::Tiles(count) => format!("{count} tiles a job"),
+                WorkPartition::ConflictFree(count) => format!("{count} jobs"),
+                WorkPartition::ReductionRows(count) => format!("{count} rows a job"),
             }
         )?;
         match self.bodies.last() {
@@ -30,101 +30,101 @@ impl fmt::Display for Program {
     }
 }
 
-impl Program {
-    fn body(&self, f: &mut fmt::Formatter<'_>, body: &Body, depth: usize) -> fmt::Result {
+impl TileProgram {
+    fn body(&self, f: &mut fmt::Formatter<'_>, body: &LoopBody, depth: usize) -> fmt::Result {
         let loops = body.loops.as_ref().unwrap_or(&self.loops[body.level as usize]);
         let hoisted = |count: usize| body.hoisted.iter().filter(move |(loops, _)| *loops == count);
         for (count, l) in loops.iter().enumerate() {
-            for (_, steps) in hoisted(count) {
-                self.steps(f, steps, depth + count)?;
+            for (_, instrs) in hoisted(count) {
+                self.instrs(f, instrs, depth + count)?;
             }
             let Loop { axis, start, end, chunk } = l;
             let by = if *chunk == 1 { String::new() } else { format!(" by {chunk}") };
             writeln!(f, "{}for i{} in {start}..{end}{by}", "  ".repeat(depth + count), axis.0)?;
         }
-        for (_, steps) in hoisted(loops.len()) {
-            self.steps(f, steps, depth + loops.len())?;
+        for (_, instrs) in hoisted(loops.len()) {
+            self.instrs(f, instrs, depth + loops.len())?;
         }
-        self.steps(f, &body.steps, depth + loops.len())?;
-        body.moves.iter().try_for_each(|(slot, bytes)| {
+        self.instrs(f, &body.instrs, depth + loops.len())?;
+        body.pointer_increments.iter().try_for_each(|(slot, bytes)| {
             let indent = "  ".repeat(depth + loops.len());
             writeln!(f, "{indent}{} goes on by {bytes} bytes", self.slot_text(*slot))
         })
     }
 
-    fn steps(&self, f: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
-        for step in steps {
-            self.step(f, step, depth)?;
+    fn instrs(&self, f: &mut fmt::Formatter<'_>, instrs: &[Instr], depth: usize) -> fmt::Result {
+        for instr in instrs {
+            self.instr(f, instr, depth)?;
         }
         Ok(())
     }
 
-    fn step(&self, f: &mut fmt::Formatter<'_>, step: &Step, depth: usize) -> fmt::Result {
+    fn instr(&self, f: &mut fmt::Formatter<'_>, instr: &Instr, depth: usize) -> fmt::Result {
         write!(f, "{}", "  ".repeat(depth))?;
-        let slot = |slot: Slot| self.slot_text(slot);
-        match step {
-            Step::Micro { name, to, from, asks, .. } => {
+        let slot = |slot: FrameSlot| self.slot_text(slot);
+        match instr {
+            Instr::Micro { name, to, from, prefetch, .. } => {
                 let from = self.operands(from);
-                let next = match asks {
-                    Asks::For(of, _) => format!(", asks for the next {}", slot(*of)),
-                    Asks::Never | Asks::Nothing => String::new(),
+                let next = match prefetch {
+                    OpPrefetch::At(of, _) => format!(", asks for the next {}", slot(*of)),
+                    OpPrefetch::Unsupported | OpPrefetch::Unused => String::new(),
                 };
                 writeln!(f, "{} = {name} {from}{next}", slot(*to))
             }
-            Step::Lines(lines) => {
-                writeln!(f, "{}", self.lines_text(lines))?;
-                let Some(number) = lines.whole else { return Ok(()) };
+            Instr::Rowwise(op) => {
+                writeln!(f, "{}", self.rowwise_text(op))?;
+                let Some(number) = op.row_reduction else { return Ok(()) };
                 write!(f, "{}", "  ".repeat(depth))?;
                 self.result(f, number)
             }
-            Step::PutOff(off) => {
+            Instr::DeferProduct(product) => {
                 write!(f, "put off ")?;
-                self.step(f, &off.step, 0)
+                self.instr(f, &product.instr, 0)
             }
-            Step::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
-            Step::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),
-            Step::Inside { to, bound, .. } => {
+            Instr::Expand { to, from, .. } => writeln!(f, "{} = expand {}", slot(*to), slot(*from)),
+            Instr::Index { to, value, .. } => writeln!(f, "{} = {}", slot(*to), self.address_text(*value)),
+            Instr::Inside { to, bound, .. } => {
                 let value = self.address_text(bound.value);
                 writeln!(f, "{} = {} <= {value} < {}", slot(*to), bound.low, bound.high)
             }
-            Step::Check(index, extent, _) => writeln!(f, "check 0 <= {} < {extent}", slot(*index)),
-            Step::Load(load) => writeln!(f, "{}", self.load_text(load, "load")),
-            Step::Gather(gather) => writeln!(f, "{}", self.load_text(&gather.load, "gather")),
-            Step::Aim(aim) => {
-                let out = aim.store.memory as usize - self.inputs;
-                writeln!(f, "{} at out{out}", slot(aim.store.from))
+            Instr::Check(index, extent, _) => writeln!(f, "check 0 <= {} < {extent}", slot(*index)),
+            Instr::Load(load) => writeln!(f, "{}", self.load_text(load, "load")),
+            Instr::Gather(gather) => writeln!(f, "{}", self.load_text(&gather.load, "gather")),
+            Instr::ForwardDest(forwarding) => {
+                let out = forwarding.store.memory as usize - self.inputs;
+                writeln!(f, "{} at out{out}", slot(forwarding.store.from))
             }
-            Step::Store(store) => {
-                let how = if store.stream { "stream" } else { "store" };
+            Instr::Store(store) => {
+                let how = if store.non_temporal { "stream" } else { "store" };
                 let (out, at) = (store.memory as usize - self.inputs, self.address_text(store.address));
                 writeln!(f, "{how} out{out}[{at}] = {}", slot(store.from))
             }
-            Step::FromBlock(block) => writeln!(f, "{} = block", slot(block.slot)),
-            Step::AimBlock(block) => writeln!(f, "{} at block", slot(block.slot)),
-            Step::ToBlock(block) => writeln!(f, "block = {}", slot(block.slot)),
-            Step::Scatter(scatter) => {
+            Instr::FromBlock(block) => writeln!(f, "{} = block", slot(block.slot)),
+            Instr::ForwardBlockDest(block) => writeln!(f, "{} at block", slot(block.slot)),
+            Instr::ToBlock(block) => writeln!(f, "block = {}", slot(block.slot)),
+            Instr::Scatter(scatter) => {
                 let (at, value) = (self.address_text(scatter.address), slot(scatter.value));
                 let Scatter { stride, index, .. } = &**scatter;
                 writeln!(f, "scatter out0[{at} + {} * {stride}] = {value}", slot(*index))
             }
-            Step::Update(number) => {
+            Instr::Update(number) => {
                 let reduction = &self.reductions[*number as usize];
                 match &reduction.form {
-                    ReductionForm::Vertical { take: Some(step), .. } => {
+                    ReductionForm::Vertical { take: Some(instr), .. } => {
                         write!(f, "r{number} takes ")?;
-                        self.step(f, step, 0)
+                        self.instr(f, instr, 0)
                     }
                     ReductionForm::Vertical { .. } | ReductionForm::Horizontal { .. } => {
                         writeln!(f, "r{number} takes {}", slot(reduction.operand))
                     }
                 }
             }
-            Step::Reduce(number) => {
+            Instr::ReduceRows(number) => {
                 let operand = self.reductions[*number as usize].operand;
                 write!(f, "r{number} takes {}; ", slot(operand))?;
                 self.result(f, *number)
             }
-            Step::Scan(number) => {
+            Instr::Scan(number) => {
                 let scan = &self.scans[*number as usize];
                 let form = match scan.form {
                     ScanForm::Horizontal(..) => "along",
@@ -132,7 +132,7 @@ impl Program {
                 };
                 writeln!(f, "{} = scan {form} {}", slot(scan.result), slot(scan.operand))
             }
-            Step::Nest { body, reductions, .. } => {
+            Instr::Nest { body, reductions, .. } => {
                 writeln!(f, "pass")?;
                 self.body(f, &self.bodies[*body as usize], depth + 1)?;
                 reductions.iter().try_for_each(|&number| {
@@ -140,25 +140,26 @@ impl Program {
                     self.result(f, number)
                 })
             }
-            Step::Begin { .. } => writeln!(f, "pass"),
-            Step::Finish(number) => self.result(f, *number),
+            Instr::BeginPass { .. } => writeln!(f, "pass"),
+            Instr::FinishReduction(number) => self.result(f, *number),
         }
     }
 
-    fn lines_text(&self, lines: &Lines) -> String {
-        let from = lines.from.map(|from| from.0);
-        let aimed = lines.aim.as_ref().map(|aim| aim.store.memory as usize - self.inputs);
-        let at = aimed.map_or(String::new(), |out| format!(" at out{out}"));
-        let next = match lines.ahead.filter(|_| lines.asks) {
-            Some(ahead) => format!(", asks for the next {}", self.slot_text(from[ahead.operand])),
+    fn rowwise_text(&self, op: &RowwiseOp) -> String {
+        let from = op.from.map(|from| from.0);
+        let forwarded =
+            op.forwarding.as_ref().map(|forwarding| forwarding.store.memory as usize - self.inputs);
+        let at = forwarded.map_or(String::new(), |out| format!(" at out{out}"));
+        let next = match op.prefetch.filter(|_| op.prefetches) {
+            Some(prefetch) => format!(", asks for the next {}", self.slot_text(from[prefetch.operand])),
             None => String::new(),
         };
-        let (to, from) = (self.slot_text(lines.to.0), self.operands(&from));
-        format!("{to} = {} {from} by line{at}{next}", lines.name)
+        let (to, from) = (self.slot_text(op.to.0), self.operands(&from));
+        format!("{to} = {} {from} by line{at}{next}", op.name)
     }
 
     /// The operands of a micro-op; unused ones repeat the first, and so does the last of a square.
-    fn operands(&self, from: &[Slot]) -> String {
+    fn operands(&self, from: &[FrameSlot]) -> String {
         let used = from.iter().rposition(|slot| *slot != from[0]).unwrap_or(0);
         let from: Vec<String> = from[..=used].iter().map(|&slot| self.slot_text(slot)).collect();
         from.join(", ")
@@ -173,11 +174,11 @@ impl Program {
         writeln!(f, "{} = r{number} {form}", self.slot_text(reduction.result))
     }
 
-    fn load_text(&self, load: &Load, how: &str) -> String {
-        let line = match load.line {
-            Line::Unit(_) => "",
-            Line::Strided(_) => " strided",
-            Line::Transposed(_) => " transposed",
+    fn load_text(&self, load: &TileLoad, how: &str) -> String {
+        let line = match load.layout {
+            RowLayout::Contiguous(_) => "",
+            RowLayout::Strided(_) => " strided",
+            RowLayout::Transposed(_) => " transposed",
         };
         let memory = match (load.memory as usize).checked_sub(self.inputs) {
             None => format!("in{}", load.memory),
@@ -197,29 +198,29 @@ impl Program {
         text
     }
 
-    fn slot_text(&self, slot: Slot) -> String {
+    fn slot_text(&self, slot: FrameSlot) -> String {
         let info = &self.slots[slot.0 as usize];
-        let shape = match info.class {
-            Class::SCALAR => "",
-            Class::ROW => "[r]",
-            Class::COL => "[c]",
+        let suffix = match info.shape {
+            TileShape::Scalar => "",
+            TileShape::Row => "[r]",
+            TileShape::Column => "[c]",
             _ => "[r,c]",
         };
-        match info.place {
-            Place::Constant(_, bits) => {
+        match info.storage {
+            Storage::Constant(_, bits) => {
                 crate::base::Scalar::from_bits(bits, info.dtype.compute()).to_string()
             }
-            Place::Argument(_, number, _) => format!("arg{number}"),
-            Place::Register(offset) => format!("v{}@{offset}:{}{shape}", slot.0, info.dtype),
-            Place::Memory | Place::States => format!("v{}:{}{shape}", slot.0, info.dtype),
+            Storage::Argument(_, number, _) => format!("arg{number}"),
+            Storage::Register(offset) => format!("v{}@{offset}:{}{suffix}", slot.0, info.dtype),
+            Storage::Memory | Storage::ReductionState => format!("v{}:{}{suffix}", slot.0, info.dtype),
         }
     }
 
     fn address_text(&self, id: AddressId) -> String {
         let address = &self.addresses[id.0 as usize];
-        let terms = address.steps.iter().enumerate().filter(|(_, step)| **step != 0);
+        let terms = address.strides.iter().enumerate().filter(|(_, stride)| **stride != 0);
         let mut parts: Vec<String> = terms
-            .map(|(axis, step)| if *step == 1 { format!("i{axis}") } else { format!("{step}*i{axis}") })
+            .map(|(axis, stride)| if *stride == 1 { format!("i{axis}") } else { format!("{stride}*i{axis}") })
             .collect();
         if address.offset != 0 || parts.is_empty() {
             parts.push(address.offset.to_string());

@@ -9,9 +9,9 @@ use crate::runtime::cpu::micro;
 use crate::runtime::cpu::tile::analysis;
 use crate::runtime::cpu::tile::build::Root;
 use crate::runtime::cpu::tile::compile::assemble;
-use crate::runtime::cpu::tile::program::{Body, Line, Program, Step};
-use crate::runtime::cpu::tile::run::{Block, Frame, Launch, frame};
-use crate::runtime::cpu::tile::tiling::Tiling;
+use crate::runtime::cpu::tile::program::{Instr, LoopBody, RowLayout, TileProgram};
+use crate::runtime::cpu::tile::run::{Block, Frame, TileLaunch, frame};
+use crate::runtime::cpu::tile::tiling::TilePlan;
 
 /// Elements of a tile, about.
 const TILE: usize = 512;
@@ -20,7 +20,7 @@ const TILE: usize = 512;
 /// line are each a row-major run over some axes.
 #[derive(Debug)]
 pub struct BlockProgram {
-    program: Program,
+    program: TileProgram,
     batch: Vec<AxisId>,
     lines: Vec<AxisId>,
     along: Vec<AxisId>,
@@ -28,7 +28,7 @@ pub struct BlockProgram {
 
 /// The block's memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines {
+pub struct StridedBlock {
     /// The first element.
     pub start: *mut u8,
     /// Elements from a line to the next.
@@ -40,7 +40,7 @@ pub struct Lines {
 /// A launch of a block program.
 pub struct BlockLaunch<'a> {
     program: &'a BlockProgram,
-    launch: Launch<'a>,
+    launch: TileLaunch<'a>,
 }
 
 impl BlockProgram {
@@ -52,20 +52,20 @@ impl BlockProgram {
         [batch, lines, along]: [Vec<AxisId>; 3],
         value: Option<ExprId>,
     ) -> BlockProgram {
-        let facts = analysis::facts(kernel);
+        let facts = analysis::analyze(kernel);
         let extent = |axis: Option<&AxisId>| axis.map_or(1, |axis| kernel.axes[axis.index()].extent.max(1));
         let cols = extent(along.last()).min(TILE);
         let rows = (TILE / cols).clamp(1, extent(lines.last()));
         let row = lines.last().copied().filter(|_| rows > 1);
-        let tiling = Tiling {
+        let tiling = TilePlan {
             col: along.last().copied(),
             level: 0,
             row,
-            whole: false,
+            full_rows: false,
             rows,
-            fewest: rows,
+            min_rows: rows,
             cols: Some(cols),
-            square: false,
+            transposing: false,
         };
         let root = value.map_or(Root::Stores, Root::Block);
         BlockProgram {
@@ -78,7 +78,7 @@ impl BlockProgram {
 
     /// The program on some memory.
     pub fn launch<'a>(&'a self, bindings: &Bindings<'a>) -> BlockLaunch<'a> {
-        BlockLaunch { program: self, launch: Launch::new(&self.program, bindings) }
+        BlockLaunch { program: self, launch: TileLaunch::new(&self.program, bindings) }
     }
 
     /// The program as text.
@@ -89,7 +89,7 @@ impl BlockProgram {
 
 impl BlockLaunch<'_> {
     /// Runs the program on a block: some lines, and some elements of each.
-    pub fn run(&self, batch: usize, lines: Range<usize>, along: Range<usize>, block: Lines) {
+    pub fn run(&self, batch: usize, lines: Range<usize>, along: Range<usize>, block: StridedBlock) {
         let BlockProgram { program, batch: batch_axes, lines: line_axes, along: along_axes } = self.program;
         let body = self.launch.root();
         let (rows, cols) = program.tile;
@@ -107,8 +107,8 @@ impl BlockLaunch<'_> {
                     frame.block = Block { start, line: block.line };
                     frame.jump(program, body, rows, cols);
                     self.prefetch(frame, body, rows);
-                    self.launch.hoisted(frame, body, 0);
-                    self.launch.steps(frame, &body.steps);
+                    self.launch.run_hoisted(frame, body, 0);
+                    self.launch.run_instrs(frame, &body.instrs);
                     at += cols;
                 }
                 line += rows;
@@ -118,17 +118,17 @@ impl BlockLaunch<'_> {
         micro::nt_fence();
     }
 
-    /// Asks for what the tile some lines on will read: a block's lines are
+    /// OpPrefetch for what the tile some lines on will read: a block's lines are
     /// short pieces of memory's, too short for the hardware to foresee.
-    fn prefetch(&self, frame: &Frame, body: &Body, lines: usize) {
+    fn prefetch(&self, frame: &Frame, body: &LoopBody, lines: usize) {
         let next = self.program.lines.last().copied();
         let program = &self.program.program;
-        for step in &body.steps {
-            if let Step::Load(load) = step
-                && load.class.cols()
-                && matches!(load.line, Line::Unit(_))
+        for instr in &body.instrs {
+            if let Instr::Load(load) = instr
+                && load.shape.cols()
+                && matches!(load.layout, RowLayout::Contiguous(_))
             {
-                let apart = program.step_along(load.address, next) * lines as i64;
+                let apart = program.stride_along(load.address, next) * lines as i64;
                 let element = frame.offset(load.address) + apart;
                 let size = load.dtype.size();
                 let start = self.launch.memory[load.memory as usize].start;
@@ -143,7 +143,7 @@ impl BlockLaunch<'_> {
 
 /// Goes to a position of a row-major run over axes; gives how many of the
 /// `most` next positions lie along the innermost axis.
-fn seek(program: &Program, frame: &mut Frame, axes: &[AxisId], position: usize, most: usize) -> usize {
+fn seek(program: &TileProgram, frame: &mut Frame, axes: &[AxisId], position: usize, most: usize) -> usize {
     let mut rest = position;
     let mut run = 1;
     for (i, axis) in axes.iter().enumerate().rev() {

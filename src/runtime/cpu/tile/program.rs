@@ -13,14 +13,14 @@ use crate::runtime::cpu::micro::{
 };
 use crate::runtime::cpu::tile::run::ScatterFn;
 
-pub use crate::runtime::cpu::tile::ahead::{Ahead, Asks};
-pub use crate::runtime::cpu::tile::class::Class;
-pub use crate::runtime::cpu::tile::overlap::PutOff;
-pub use crate::runtime::cpu::tile::reduction::{Finish, Reduction, ReductionForm, Scan, ScanForm};
+pub use crate::runtime::cpu::tile::prefetch::{OpPrefetch, RowPrefetch};
+pub use crate::runtime::cpu::tile::reduction::{Finish, ReductionForm, ScanForm, TileReduction, TileScan};
+pub use crate::runtime::cpu::tile::software_pipeline::DeferredProduct;
+pub use crate::runtime::cpu::tile::tile_shape::TileShape;
 
 /// Number of a pointer of the frame: a register, a constant, or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(pub u32);
+pub struct FrameSlot(pub u32);
 
 /// Number of an address: an affine value kept current while a body runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,13 +31,13 @@ pub struct AddressId(pub u32);
 pub struct Address {
     /// The value where all axes are 0.
     pub offset: i64,
-    /// The step along each axis of the space.
-    pub steps: SmallVec<[i64; 6]>,
+    /// The instruction along each axis of the space.
+    pub strides: SmallVec<[i64; 6]>,
 }
 
 /// What a slot points at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Place {
+pub enum Storage {
     /// Scratch memory at this offset.
     Register(usize),
     /// A constant in scratch memory at this offset, and its bits.
@@ -47,16 +47,16 @@ pub enum Place {
     /// Memory, set by a load.
     Memory,
     /// The states that a reduction leaves.
-    States,
+    ReductionState,
 }
 
 /// A slot of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotInfo {
-    /// What it points at before the first step.
-    pub place: Place,
-    /// Class of the value.
-    pub class: Class,
+    /// What it points at before the first instruction.
+    pub storage: Storage,
+    /// Shape of the value.
+    pub shape: TileShape,
     /// Type of the value, for people.
     pub dtype: DType,
     /// Level of the body that defines it.
@@ -78,22 +78,22 @@ pub struct Loop {
 
 impl Loop {
     /// Number of iterations.
-    pub fn count(&self) -> usize {
+    pub fn trip_count(&self) -> usize {
         (self.end - self.start).div_ceil(self.chunk)
     }
 }
 
 /// The loops of one level, outermost first; a tile's axes are the last.
-pub type Loops = SmallVec<[Loop; 4]>;
+pub type LoopNest = SmallVec<[Loop; 4]>;
 
 /// Number of iterations of some loops.
-pub fn units(loops: &Loops) -> usize {
-    loops.iter().map(Loop::count).product()
+pub fn trip_count(loops: &LoopNest) -> usize {
+    loops.iter().map(Loop::trip_count).product()
 }
 
 /// A condition on axes: an address within bounds.
 #[derive(Clone, Copy, Debug)]
-pub struct Bound {
+pub struct RangePredicate {
     /// What is compared.
     pub value: AddressId,
     /// The least value inside.
@@ -104,11 +104,11 @@ pub struct Bound {
 
 /// A computed part of an address.
 #[derive(Clone, Copy, Debug)]
-pub struct Indexed {
+pub struct IndexTerm {
     /// The positions, `I64`.
-    pub index: Slot,
-    /// Their class.
-    pub class: Class,
+    pub index: FrameSlot,
+    /// Their shape.
+    pub shape: TileShape,
     /// Elements from one position to the next.
     pub stride: i64,
     /// Positions there are.
@@ -119,9 +119,9 @@ pub struct Indexed {
 
 /// How the elements along a line of a tile lie in memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Line<Unit> {
+pub enum RowLayout<Contiguous> {
     /// One after another.
-    Unit(Unit),
+    Contiguous(Contiguous),
     /// At equal distances.
     Strided(StridedFn),
     /// Lines are one after another, elements of a line are not.
@@ -130,39 +130,39 @@ pub enum Line<Unit> {
 
 /// A load of a tile or vector.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct TileLoad {
     /// Where the values go, or the slot that is made to point at memory.
-    pub to: Slot,
+    pub to: FrameSlot,
     /// Number of the buffer among inputs and outputs.
     pub memory: u32,
     /// Type of the elements in memory.
     pub dtype: DType,
     /// Bytes of an element in a register.
     pub lane: usize,
-    /// Class of the result.
-    pub class: Class,
+    /// Shape of the result.
+    pub shape: TileShape,
     /// Whether all that read the result go line by line, each line where it lies.
     pub in_place: bool,
-    /// Whether the step before says where the values go.
-    pub aimed: bool,
+    /// Whether the instruction before says where the values go.
+    pub forwarded: bool,
     /// The part of the address that axes determine.
     pub address: AddressId,
     /// Elements from here to where the next tile's are.
-    pub ahead: i64,
+    pub prefetch_distance: i64,
     /// How lines lie; the function of `Unit` is `None` where the slot may
     /// point at the memory.
-    pub line: Line<Option<MicroFn>>,
+    pub layout: RowLayout<Option<MicroFn>>,
     /// The copy of all lines, where those are short and lie apart.
-    pub short: Option<BatchedRowsFn>,
+    pub batched: Option<BatchedRowsFn>,
     /// Conditions under which the elements are there; 0 elsewhere.
-    pub bounds: SmallVec<[Bound; 2]>,
+    pub bounds: SmallVec<[RangePredicate; 2]>,
     /// Computed conditions, scalars or one per line.
-    pub masks: SmallVec<[(Slot, Class); 1]>,
+    pub masks: SmallVec<[(FrameSlot, TileShape); 1]>,
     /// Computed parts of the address, scalars or one per line.
-    pub indices: SmallVec<[Indexed; 1]>,
+    pub indices: SmallVec<[IndexTerm; 1]>,
 }
 
-impl Load {
+impl TileLoad {
     /// Whether it has no conditions and no computed positions.
     pub fn plain(&self) -> bool {
         self.bounds.is_empty() && self.masks.is_empty() && self.indices.is_empty()
@@ -173,119 +173,132 @@ impl Load {
 #[derive(Clone, Debug)]
 pub struct Gather {
     /// All but how lines lie.
-    pub load: Load,
+    pub load: TileLoad,
     /// Positions in memory, `I64`, as wide as the result.
-    pub positions: Slot,
+    pub positions: FrameSlot,
     /// The loop.
     pub function: GatherFn,
 }
 
 /// A store of a tile or vector.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct TileStore {
     /// The values.
-    pub from: Slot,
+    pub from: FrameSlot,
     /// Number of the buffer among inputs and outputs.
     pub memory: u32,
     /// Type of the elements in memory.
     pub dtype: DType,
     /// Bytes of an element in a register.
     pub lane: usize,
-    /// Class of the values.
-    pub class: Class,
+    /// Shape of the values.
+    pub shape: TileShape,
     /// Where the first goes.
     pub address: AddressId,
     /// How lines lie.
-    pub line: Line<MicroFn>,
+    pub layout: RowLayout<MicroFn>,
     /// The loop over all lines, where those are short and lie apart.
-    pub short: Option<BatchedRowsFn>,
+    pub batched: Option<BatchedRowsFn>,
     /// Whether stores should pass the caches by.
-    pub stream: bool,
+    pub non_temporal: bool,
     /// Whether a slot that points at memory means that the values are there already.
-    pub aimed: bool,
+    pub forwarded: bool,
 }
 
-/// What lets the step that computes a store's values write them in place.
+/// What lets the instruction that computes a store's values write them in place.
 #[derive(Clone, Debug)]
-pub struct Aim {
+pub struct DestForwarding {
     /// The store.
-    pub store: Store,
-    /// What that step, and where it matters any after it, reads.
-    pub operands: SmallVec<[Slot; MAX_OPERANDS]>,
+    pub store: TileStore,
+    /// What that instruction, and where it matters any after it, reads.
+    pub operands: SmallVec<[FrameSlot; MAX_OPERANDS]>,
     /// Whether memory between its lines is left to other kernels.
-    pub pieces: bool,
+    pub partial_rows: bool,
 }
 
 /// A micro-op over each line of a tile, or of a vector the only one.
 #[derive(Clone, Debug)]
-pub struct Lines {
+pub struct RowwiseOp {
     /// The loop.
     pub function: MicroFn,
     /// The loop for where it writes a store's values in place, if that passes the caches by.
-    pub streaming: Option<NonTemporalLoop>,
+    pub non_temporal: Option<NonTemporalLoop>,
     /// The loop over all lines, where those are short.
-    pub short: Option<BatchedRowsFn>,
+    pub batched: Option<BatchedRowsFn>,
     /// Its name, for people.
     pub name: &'static str,
     /// The destination.
-    pub to: (Slot, Advance),
+    pub to: (FrameSlot, RowStride),
     /// The operands; unused ones repeat the first.
-    pub from: [(Slot, Advance); MAX_OPERANDS],
-    /// Class of what varies along lines, or between them.
-    pub class: Class,
+    pub from: [(FrameSlot, RowStride); MAX_OPERANDS],
+    /// Shape of what varies along lines, or between them.
+    pub shape: TileShape,
     /// What to ask for meanwhile.
-    pub ahead: Option<Ahead>,
+    pub prefetch: Option<RowPrefetch>,
     /// Whether the loop itself does, while it computes; else it is done after each line.
-    pub asks: bool,
+    pub prefetches: bool,
     /// A store of the result whose lines lie apart, which may be written in place.
-    pub aim: Option<Box<Aim>>,
+    pub forwarding: Option<Box<DestForwarding>>,
     /// The reduction that each line is the whole of, whose state the loop takes elements into.
-    pub whole: Option<u32>,
+    pub row_reduction: Option<u32>,
     /// The loop that does what was put off too.
     pub overlap: Option<OverlapFn>,
 }
 
-impl Lines {
-    /// A micro-op over the lines of a class that asks for nothing.
+impl RowwiseOp {
+    /// A micro-op over the lines of a shape that asks for nothing.
     pub fn new(
         function: MicroFn,
         name: &'static str,
-        to: (Slot, Advance),
-        from: [(Slot, Advance); MAX_OPERANDS],
-        class: Class,
-    ) -> Lines {
-        let (streaming, short, ahead, asks) = (None, None, None, false);
-        let (aim, whole, overlap) = (None, None, None);
-        Lines { function, streaming, short, name, to, from, class, ahead, asks, aim, whole, overlap }
+        to: (FrameSlot, RowStride),
+        from: [(FrameSlot, RowStride); MAX_OPERANDS],
+        shape: TileShape,
+    ) -> RowwiseOp {
+        let (non_temporal, batched, prefetch, prefetches) = (None, None, None, false);
+        let (forwarding, row_reduction, overlap) = (None, None, None);
+        RowwiseOp {
+            function,
+            non_temporal,
+            batched,
+            name,
+            to,
+            from,
+            shape,
+            prefetch,
+            prefetches,
+            forwarding,
+            row_reduction,
+            overlap,
+        }
     }
 }
 
 /// How an operand goes on from line to line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advance {
+pub enum RowStride {
     /// By so many bytes, however long a line is.
     Bytes(usize),
     /// By a line of elements of so many bytes.
-    Line(usize),
+    Dense(usize),
 }
 
-impl Advance {
+impl RowStride {
     /// The bytes, for lines of so many elements.
     pub fn bytes(self, cols: usize) -> usize {
         match self {
-            Advance::Bytes(bytes) => bytes,
-            Advance::Line(lane) => cols * lane,
+            RowStride::Bytes(bytes) => bytes,
+            RowStride::Dense(lane) => cols * lane,
         }
     }
 }
 
 /// A block of a matrix that a product hands in or asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct BlockStep {
+pub struct BlockTransfer {
     /// The register side.
-    pub slot: Slot,
-    /// Class of the values.
-    pub class: Class,
+    pub slot: FrameSlot,
+    /// Shape of the values.
+    pub shape: TileShape,
     /// Bytes of an element.
     pub lane: usize,
 }
@@ -294,20 +307,20 @@ pub struct BlockStep {
 #[derive(Clone, Debug)]
 pub struct Scatter {
     /// The values.
-    pub value: Slot,
-    /// Their class.
-    pub class: Class,
+    pub value: FrameSlot,
+    /// Their shape.
+    pub shape: TileShape,
     /// Bytes of one in a register.
     pub lane: usize,
     /// Bytes from a line of the value to the next where they lie apart in memory; else lines
     /// follow each other.
-    pub line_step: Option<usize>,
+    pub row_stride: Option<usize>,
     /// Positions along the scattered axis.
-    pub index: Slot,
-    /// Their class.
-    pub index_class: Class,
+    pub index: FrameSlot,
+    /// Their shape.
+    pub index_shape: TileShape,
     /// Room for positions in the buffer.
-    pub positions: Slot,
+    pub positions: FrameSlot,
     /// Number of the buffer among inputs and outputs.
     pub memory: u32,
     /// Type of the elements in memory.
@@ -321,83 +334,83 @@ pub struct Scatter {
     /// The loop for computed positions.
     pub function: ScatterFn,
     /// The loop for neighbours at one index, where there is one.
-    pub run: Option<AccumulateFn>,
+    pub contiguous: Option<AccumulateFn>,
 }
 
-/// One step of a body.
+/// One instruction of a body.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum Instr {
     /// A micro-op.
     Micro {
         /// The loop.
         function: MicroFn,
         /// The loop for where it writes a store's values in place, if that passes the caches by.
-        streaming: Option<NonTemporalLoop>,
+        non_temporal: Option<NonTemporalLoop>,
         /// Its name, for people.
         name: &'static str,
         /// The destination.
-        to: Slot,
+        to: FrameSlot,
         /// The operands; unused ones repeat the first.
-        from: [Slot; MAX_OPERANDS],
+        from: [FrameSlot; MAX_OPERANDS],
         /// How many elements.
-        class: Class,
+        shape: TileShape,
         /// What else it asks for.
-        asks: Asks,
+        prefetch: OpPrefetch,
     },
     /// A micro-op done line by line, for operands that do not have an element
     /// for each of the tile's.
-    Lines(Box<Lines>),
+    Rowwise(Box<RowwiseOp>),
     /// A product left for the next iteration.
-    PutOff(Box<PutOff>),
+    DeferProduct(Box<DeferredProduct>),
     /// A vector of rows or columns spread over the tile.
     Expand {
         /// The loop.
         function: ExpandFn,
         /// The destination.
-        to: Slot,
+        to: FrameSlot,
         /// The vector.
-        from: Slot,
+        from: FrameSlot,
     },
     /// The values of an address, as `I64`.
     Index {
         /// The destination.
-        to: Slot,
+        to: FrameSlot,
         /// The address.
         value: AddressId,
         /// How many elements.
-        class: Class,
+        shape: TileShape,
     },
     /// Whether a condition holds, as `Bool`.
     Inside {
         /// The destination.
-        to: Slot,
+        to: FrameSlot,
         /// The condition.
-        bound: Bound,
+        bound: RangePredicate,
         /// How many elements.
-        class: Class,
+        shape: TileShape,
     },
     /// Records indices, `I64`, that are outside `0..extent` as the kernel's index error.
-    Check(Slot, usize, Class),
+    Check(FrameSlot, usize, TileShape),
     /// A load.
-    Load(Box<Load>),
+    Load(Box<TileLoad>),
     /// A load at computed positions.
     Gather(Box<Gather>),
-    /// Lets the next step write where a store would.
-    Aim(Box<Aim>),
+    /// Lets the next instruction write where a store would.
+    ForwardDest(Box<DestForwarding>),
     /// A store.
-    Store(Box<Store>),
+    Store(Box<TileStore>),
     /// A block that a product hands in.
-    FromBlock(BlockStep),
-    /// Lets the next step write where a block would be copied to.
-    AimBlock(BlockStep),
+    FromBlock(BlockTransfer),
+    /// Lets the next instruction write where a block would be copied to.
+    ForwardBlockDest(BlockTransfer),
     /// A block that a product asks for.
-    ToBlock(BlockStep),
+    ToBlock(BlockTransfer),
     /// A scatter.
     Scatter(Box<Scatter>),
-    /// Takes a step's elements into a reduction.
+    /// Takes an instruction's elements into a reduction.
     Update(u32),
     /// A reduction that each line is the whole of.
-    Reduce(u32),
+    ReduceRows(u32),
     /// A running reduction's next elements.
     Scan(u32),
     /// A pass over the next deeper level.
@@ -409,39 +422,39 @@ pub enum Step {
         /// The scans in it.
         scans: SmallVec<[u32; 1]>,
     },
-    /// A pass over a level of one point begins, the steps of which follow.
-    Begin {
+    /// A pass over a level of one point begins, the instructions of which follow.
+    BeginPass {
         /// The reductions that the pass completes.
         reductions: SmallVec<[u32; 4]>,
         /// The scans in it.
         scans: SmallVec<[u32; 1]>,
     },
     /// The result of a reduction that such a pass completes.
-    Finish(u32),
+    FinishReduction(u32),
 }
 
 /// Steps for every point, or every tile, of one level.
 #[derive(Clone, Debug, Default)]
-pub struct Body {
+pub struct LoopBody {
     /// The level.
     pub level: u8,
     /// Its loops, where they are others than the level's.
-    pub loops: Option<Loops>,
-    /// The addresses its steps use.
+    pub loops: Option<LoopNest>,
+    /// The addresses its instructions use.
     pub addresses: SmallVec<[AddressId; 8]>,
     /// Steps that depend on no more than the first so many loops, each list
     /// run when one of those advances.
-    pub hoisted: Vec<(usize, Vec<Step>)>,
+    pub hoisted: Vec<(usize, Vec<Instr>)>,
     /// Slots that go on by so many bytes where the innermost loop alone advances, while they
     /// point at memory.
-    pub moves: SmallVec<[(Slot, isize); 4]>,
-    /// The other steps.
-    pub steps: Vec<Step>,
+    pub pointer_increments: SmallVec<[(FrameSlot, isize); 4]>,
+    /// The other instructions.
+    pub instrs: Vec<Instr>,
 }
 
 /// A compiled kernel.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct TileProgram {
     /// For people: the kernel's name.
     pub name: String,
     /// The iteration space.
@@ -453,7 +466,7 @@ pub struct Program {
     /// Rows and columns of a whole tile.
     pub tile: (usize, usize),
     /// The loops of each level.
-    pub loops: Vec<Loops>,
+    pub loops: Vec<LoopNest>,
     /// All addresses.
     pub addresses: Vec<Address>,
     /// All slots.
@@ -461,15 +474,15 @@ pub struct Program {
     /// Bytes of scratch memory.
     pub scratch: usize,
     /// The bodies; the first is level 0's.
-    pub bodies: Vec<Body>,
+    pub bodies: Vec<LoopBody>,
     /// All reductions.
-    pub reductions: Vec<Reduction>,
+    pub reductions: Vec<TileReduction>,
     /// All scans.
-    pub scans: Vec<Scan>,
+    pub scans: Vec<TileScan>,
     /// In a scatter, the axes along which points may meet.
-    pub meeting: Vec<AxisId>,
+    pub conflict_axes: Vec<AxisId>,
     /// How the work is shared between threads.
-    pub sharing: Sharing,
+    pub partition: WorkPartition,
     /// Number of inputs: memory below is theirs, from there on the outputs'.
     pub inputs: usize,
     /// Whether a launch has anything to do.
@@ -479,22 +492,22 @@ pub struct Program {
 /// How a program's work is shared between threads. It depends on shapes only,
 /// so results do not depend on the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub enum WorkPartition {
     /// One thread.
     Serial,
     /// So many tiles of level 0 a job.
     Tiles(usize),
     /// So many iterations of level 1 a job, whose partial states are then
     /// combined in order.
-    Rows(usize),
+    ReductionRows(usize),
     /// So many jobs that divide an axis along which points of a scatter
     /// never meet.
-    Apart(usize),
+    ConflictFree(usize),
 }
 
-impl Program {
-    /// The step of an address along an axis; 0 without an axis.
-    pub fn step_along(&self, address: AddressId, axis: Option<AxisId>) -> i64 {
-        axis.map_or(0, |axis| self.addresses[address.0 as usize].steps[axis.index()])
+impl TileProgram {
+    /// The instruction of an address along an axis; 0 without an axis.
+    pub fn stride_along(&self, address: AddressId, axis: Option<AxisId>) -> i64 {
+        axis.map_or(0, |axis| self.addresses[address.0 as usize].strides[axis.index()])
     }
 }

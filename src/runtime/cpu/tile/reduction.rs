@@ -4,24 +4,24 @@ use smallvec::SmallVec;
 
 use crate::ir::Monoid;
 use crate::runtime::cpu::micro::{self, Accumulator, MicroFn, Reducer, Scanner};
-use crate::runtime::cpu::tile::program::{AddressId, Ahead, Class, Slot, Step};
+use crate::runtime::cpu::tile::program::{AddressId, FrameSlot, Instr, RowPrefetch, TileShape};
 
 /// A reduction, with its state.
 #[derive(Clone, Debug)]
-pub struct Reduction {
+pub struct TileReduction {
     /// What is combined.
-    pub operand: Slot,
-    /// Class of the operand.
-    pub class: Class,
+    pub operand: FrameSlot,
+    /// Shape of the operand.
+    pub shape: TileShape,
     /// The result.
-    pub result: Slot,
+    pub result: FrameSlot,
     /// Where in its level's order the first element of a step is; `None`
     /// where nobody asks.
     pub position: Option<AddressId>,
     /// How it is done.
     pub form: ReductionForm,
     /// What to ask for meanwhile.
-    pub ahead: Option<Ahead>,
+    pub prefetch: Option<RowPrefetch>,
 }
 
 /// The two forms of reductions.
@@ -32,9 +32,9 @@ pub enum ReductionForm {
         /// The loops.
         reducer: Reducer,
         /// The states.
-        state: Slot,
-        /// Class of the result.
-        rows: Class,
+        state: FrameSlot,
+        /// Shape of the result.
+        rows: TileShape,
         /// Which component is the result, and the bytes of one.
         component: (usize, usize),
         /// Whether an index of -1 (no element) becomes 0.
@@ -45,16 +45,16 @@ pub enum ReductionForm {
         /// The loops.
         accumulator: Accumulator,
         /// The states' components.
-        states: [Slot; 3],
+        states: [FrameSlot; 3],
         /// Components of finished blocks, where there are many rows.
-        totals: Option<[Slot; 3]>,
+        totals: Option<[FrameSlot; 3]>,
         /// Number of components, and the bytes of one of each.
         components: SmallVec<[usize; 3]>,
         /// How the result follows from the components.
         finish: Finish,
         /// The step that computes the elements and takes them in at once, if it is not
         /// the accumulator's.
-        take: Option<Box<Step>>,
+        take: Option<Box<Instr>>,
     },
 }
 
@@ -67,18 +67,18 @@ pub enum Finish {
     Index(usize),
     /// It is the first plus the logarithm of the second: the two loops, and
     /// a register between them.
-    LogSum(MicroFn, MicroFn, Slot),
+    LogSum(MicroFn, MicroFn, FrameSlot),
 }
 
 /// A running reduction.
 #[derive(Clone, Debug)]
-pub struct Scan {
+pub struct TileScan {
     /// What is combined.
-    pub operand: Slot,
+    pub operand: FrameSlot,
     /// The results.
-    pub result: Slot,
-    /// Class of both.
-    pub class: Class,
+    pub result: FrameSlot,
+    /// Shape of both.
+    pub shape: TileShape,
     /// Bytes of an element.
     pub lane: usize,
     /// How it is done.
@@ -89,13 +89,13 @@ pub struct Scan {
 #[derive(Clone, Debug)]
 pub enum ScanForm {
     /// Along the columns: one state, or one per row.
-    Horizontal(Scanner, Slot),
+    Horizontal(Scanner, FrameSlot),
     /// Lane by lane: the states after each row are the results.
-    Vertical(Accumulator, [Slot; 3], Finish),
+    Vertical(Accumulator, [FrameSlot; 3], Finish),
 }
 
 /// The micro-ops' name for a row of the monoid table.
-pub fn kind_of(monoid: Monoid) -> micro::ReduceKind {
+pub fn reduction_kind(monoid: Monoid) -> micro::ReduceKind {
     match monoid {
         Monoid::Sum => micro::ReduceKind::Sum,
         Monoid::Prod => micro::ReduceKind::Prod,

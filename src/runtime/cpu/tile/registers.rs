@@ -1,10 +1,10 @@
-//! Places in scratch memory for values, so that what lives at once is near.
+//! Places in scratch memory for values, so that what live_ranges at once is near.
 
-use crate::runtime::cpu::tile::program::{Class, Place, SlotInfo};
+use crate::runtime::cpu::tile::program::{SlotInfo, Storage, TileShape};
 
 /// When a slot's value exists, in counted steps, and how large it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Life {
+pub struct LiveRange {
     /// The step that defines it.
     pub start: u32,
     /// The first step that no longer needs it.
@@ -20,17 +20,20 @@ const ALIGN: usize = 64;
 
 /// The most bytes that live at once per element of a tile, counting values
 /// with an element for each column.
-pub fn width(slots: &[SlotInfo], lives: &[Life]) -> usize {
-    most(slots, lives, |class| class.cols())
+pub fn width(slots: &[SlotInfo], live_ranges: &[LiveRange]) -> usize {
+    peak_bytes(slots, live_ranges, |shape| shape.cols())
 }
 
 /// The same of values that each line of a tile has, and of those that all lines share.
-pub fn widths(slots: &[SlotInfo], lives: &[Life]) -> (usize, usize) {
-    (most(slots, lives, |class| class == Class::FULL), most(slots, lives, |class| class == Class::COL))
+pub fn widths(slots: &[SlotInfo], live_ranges: &[LiveRange]) -> (usize, usize) {
+    (
+        peak_bytes(slots, live_ranges, |shape| shape == TileShape::Full),
+        peak_bytes(slots, live_ranges, |shape| shape == TileShape::Column),
+    )
 }
 
-fn most(slots: &[SlotInfo], lives: &[Life], counts: impl Fn(Class) -> bool) -> usize {
-    let wide = slots.iter().zip(lives).filter(|(info, life)| counts(info.class) && life.bytes > 0);
+fn peak_bytes(slots: &[SlotInfo], live_ranges: &[LiveRange], counts: impl Fn(TileShape) -> bool) -> usize {
+    let wide = slots.iter().zip(live_ranges).filter(|(info, life)| counts(info.shape) && life.bytes > 0);
     let mut events: Vec<(u32, bool, usize)> = Vec::new();
     for (_, life) in wide {
         events.push((life.start, true, life.bytes));
@@ -52,23 +55,24 @@ fn most(slots: &[SlotInfo], lives: &[Life], counts: impl Fn(Class) -> bool) -> u
 
 /// Gives every register, constant and argument its offset, in tiles of so
 /// many rows and columns; returns the bytes of scratch memory.
-pub fn place(slots: &mut [SlotInfo], lives: &[Life], (rows, cols): (usize, usize)) -> usize {
+pub fn allocate(slots: &mut [SlotInfo], live_ranges: &[LiveRange], (rows, cols): (usize, usize)) -> usize {
     let mut top = 0;
     for info in slots.iter_mut() {
-        if let Place::Constant(offset, _) | Place::Argument(offset, ..) = &mut info.place {
+        if let Storage::Constant(offset, _) | Storage::Argument(offset, ..) = &mut info.storage {
             *offset = top;
             top += 8;
         }
     }
     top = top.next_multiple_of(ALIGN);
-    let mut order: Vec<usize> = (0..slots.len()).filter(|&i| lives[i].bytes > 0).collect();
-    order.sort_by_key(|&i| (lives[i].start, i));
+    let mut order: Vec<usize> = (0..slots.len()).filter(|&i| live_ranges[i].bytes > 0).collect();
+    order.sort_by_key(|&i| (live_ranges[i].start, i));
     let mut busy: Vec<(u32, usize, usize)> = Vec::new();
     let mut free: Vec<(usize, usize)> = Vec::new();
     for i in order {
-        let size = (slots[i].class.count(rows, cols) * lives[i].bytes).next_multiple_of(ALIGN).max(ALIGN);
+        let size =
+            (slots[i].shape.count(rows, cols) * live_ranges[i].bytes).next_multiple_of(ALIGN).max(ALIGN);
         busy.retain(|&(end, offset, size)| {
-            let over = end <= lives[i].start;
+            let over = end <= live_ranges[i].start;
             if over {
                 free.push((offset, size));
             }
@@ -83,8 +87,8 @@ pub fn place(slots: &mut [SlotInfo], lives: &[Life], (rows, cols): (usize, usize
                 top - size
             }
         };
-        busy.push((lives[i].end, offset, size));
-        slots[i].place = Place::Register(offset);
+        busy.push((live_ranges[i].end, offset, size));
+        slots[i].storage = Storage::Register(offset);
     }
     top
 }

@@ -8,7 +8,7 @@ use crate::runtime::cpu::micro::LaneType;
 
 /// Axes that stay together: in row-major order, of one level.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub struct AxisGroup {
     /// The axes, outermost first.
     pub axes: Vec<AxisId>,
     /// Their level.
@@ -17,17 +17,17 @@ pub struct Group {
 
 /// The groups of a kernel without a contraction: one per level, each ordered
 /// so that its innermost axis is where memory is contiguous.
-pub fn by_level(kernel: &Kernel) -> Vec<Group> {
+pub fn by_level(kernel: &Kernel) -> Vec<AxisGroup> {
     let level = |level: u8| {
         let mut axes: Vec<AxisId> = kernel.level_axes(level).collect();
-        if let Some(guide) = guide(kernel, level) {
+        if let Some(access) = layout_access(kernel, level) {
             // Stable: axes the guide does not move along stay outermost.
-            axes.sort_by_key(|&axis| match guide.coefficient(axis).unsigned_abs() {
+            axes.sort_by_key(|&axis| match access.coefficient(axis).unsigned_abs() {
                 0 => 0,
                 step => u64::MAX - step,
             });
         }
-        Group { axes, level }
+        AxisGroup { axes, level }
     };
     (0..=kernel.depth()).map(level).collect()
 }
@@ -35,7 +35,7 @@ pub fn by_level(kernel: &Kernel) -> Vec<Group> {
 /// The address that a level's axes are ordered by: of the main store for the
 /// grid, of the largest load for rows whose order does not matter. Points that may meet in a
 /// scatter lie along the scattered axis.
-fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
+fn layout_access(kernel: &Kernel, level: u8) -> Option<Affine> {
     if level == 0 {
         let store = kernel.stores.first().map(|store| &store.address);
         let met = |scatter: &ScatterStore| {
@@ -76,36 +76,41 @@ fn guide(kernel: &Kernel, level: u8) -> Option<Affine> {
 /// A kernel over other axes: those of `groups`, in that order, merged within
 /// each group. Axes in no group must not occur in what `roots` need; what
 /// they do not need is left out, and the roots' new numbers come back.
-pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, Vec<ExprId>) {
+pub fn regroup(kernel: &Kernel, groups: &[AxisGroup], roots: &[ExprId]) -> (Kernel, Vec<ExprId>) {
     let used = reachable(kernel, roots);
     debug_assert!(covers(kernel, groups, &used), "an address leaves the groups' axes");
-    let plan = merge(kernel, groups, &used);
+    let map = merge_axes(kernel, groups, &used);
     let mut numbers = vec![ExprId(u32::MAX); kernel.exprs.len()];
     let mut exprs = Vec::new();
     for (i, node) in kernel.exprs.iter().enumerate().filter(|(i, _)| used[*i]) {
         numbers[i] = ExprId(exprs.len() as u32);
-        let expr = renumber(&node.expr, &plan, &numbers);
+        let expr = renumber(&node.expr, &map, &numbers);
         exprs.push(ExprNode { expr, ..*node });
     }
     let number = |id: ExprId| numbers[id.index()];
     let store = |s: &KernelStore| KernelStore {
-        value: number(taken(kernel, s)),
-        address: plan.affine(&s.address),
+        value: number(unrounded_value(kernel, s)),
+        address: map.affine(&s.address),
         ..s.clone()
     };
     let scatter = |s: &ScatterStore| ScatterStore {
         index: number(s.index),
         value: number(s.value),
-        address: plan.affine(&s.address),
-        axes: s.axes.iter().filter_map(|&axis| plan.axis(axis)).collect(),
+        address: map.affine(&s.address),
+        axes: s.axes.iter().filter_map(|&axis| map.axis(axis)).collect(),
         ..s.clone()
     };
     let result = Kernel {
         name: kernel.name.clone(),
-        axes: plan.axes.clone().into(),
+        axes: map.axes.clone().into(),
         exprs,
         inputs: kernel.inputs.clone(),
-        stores: kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(store).collect(),
+        stores: kernel
+            .stores
+            .iter()
+            .filter(|s| used[unrounded_value(kernel, s).index()])
+            .map(store)
+            .collect(),
         args: kernel.args,
         contraction: None,
         attention: None,
@@ -115,7 +120,7 @@ pub fn regroup(kernel: &Kernel, groups: &[Group], roots: &[ExprId]) -> (Kernel, 
 }
 
 /// The value that a store takes: a store rounds to a 16-bit float by itself.
-pub fn taken(kernel: &Kernel, store: &KernelStore) -> ExprId {
+pub fn unrounded_value(kernel: &Kernel, store: &KernelStore) -> ExprId {
     let mut value = store.value;
     while let Expr::Cast(x) = *kernel.expr(value)
         && matches!(store.dtype, DType::F16 | DType::BF16)
@@ -141,7 +146,7 @@ fn reachable(kernel: &Kernel, roots: &[ExprId]) -> Vec<bool> {
 }
 
 /// Whether every axis that moves an address is in a group.
-fn covers(kernel: &Kernel, groups: &[Group], used: &[bool]) -> bool {
+fn covers(kernel: &Kernel, groups: &[AxisGroup], used: &[bool]) -> bool {
     let grouped = |axis: AxisId| groups.iter().any(|group| group.axes.contains(&axis));
     let fixed = |axis: AxisId| kernel.axes[axis.index()].extent == 1;
     let inside = |affine: &&Affine| affine.terms.iter().all(|&(axis, _)| fixed(axis) || grouped(axis));
@@ -149,13 +154,13 @@ fn covers(kernel: &Kernel, groups: &[Group], used: &[bool]) -> bool {
 }
 
 /// What becomes of each axis.
-struct Plan {
+struct AxisMap {
     axes: Vec<LoopAxis>,
     /// Per old axis: the new one, if it is the innermost of its parts.
     new: Vec<Option<AxisId>>,
 }
 
-impl Plan {
+impl AxisMap {
     fn affine(&self, affine: &Affine) -> Affine {
         let moved = affine.terms.iter().filter_map(|&(axis, c)| Some((self.new[axis.index()]?, c)));
         let mut affine = Affine { offset: affine.offset, terms: moved.collect() };
@@ -169,13 +174,13 @@ impl Plan {
 
 /// Decides which neighbours become one axis: those that every address steps
 /// along as if they were.
-fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
+fn merge_axes(kernel: &Kernel, groups: &[AxisGroup], used: &[bool]) -> AxisMap {
     let affines = affines(kernel, used);
     let scanned = |axis: AxisId| {
         let scans = |node: &ExprNode| matches!(node.expr, Expr::Scan(_, _, a) if a == axis);
         kernel.exprs.iter().any(scans) || kernel.scatter.as_ref().is_some_and(|s| s.axes.contains(&axis))
     };
-    let mut plan = Plan { axes: Vec::new(), new: vec![None; kernel.axes.len()] };
+    let mut map = AxisMap { axes: Vec::new(), new: vec![None; kernel.axes.len()] };
     for group in groups {
         let mut outer: Option<AxisId> = None;
         for &axis in group.axes.iter().filter(|axis| kernel.axes[axis.index()].extent != 1) {
@@ -184,35 +189,37 @@ fn merge(kernel: &Kernel, groups: &[Group], used: &[bool]) -> Plan {
                 let as_one = |a: &&Affine| a.coefficient(outer) == a.coefficient(axis) * extent as i64;
                 !scanned(outer) && !scanned(axis) && affines.iter().all(as_one)
             });
-            match joins.and_then(|outer| plan.new[outer.index()].take()) {
+            match joins.and_then(|outer| map.new[outer.index()].take()) {
                 Some(new) => {
-                    plan.axes[new.index()].extent *= extent;
-                    plan.new[axis.index()] = Some(new);
+                    map.axes[new.index()].extent *= extent;
+                    map.new[axis.index()] = Some(new);
                 }
                 None => {
-                    plan.new[axis.index()] = Some(AxisId(plan.axes.len() as u16));
-                    plan.axes.push(LoopAxis { extent, level: group.level });
+                    map.new[axis.index()] = Some(AxisId(map.axes.len() as u16));
+                    map.axes.push(LoopAxis { extent, level: group.level });
                 }
             }
             outer = Some(axis);
         }
     }
-    plan
+    map
 }
 
 /// Every affine value that what is used contains.
 fn affines<'k>(kernel: &'k Kernel, used: &[bool]) -> Vec<&'k Affine> {
     let nodes = kernel.exprs.iter().zip(used).filter(|(_, used)| **used);
     let mut found: Vec<&Affine> = nodes.flat_map(|(node, _)| node.expr.positions()).collect();
-    found.extend(kernel.stores.iter().filter(|s| used[taken(kernel, s).index()]).map(|s| &s.address));
+    found.extend(
+        kernel.stores.iter().filter(|s| used[unrounded_value(kernel, s).index()]).map(|s| &s.address),
+    );
     found.extend(kernel.scatter.iter().map(|s| &s.address));
     found
 }
 
-fn renumber(expr: &Expr, plan: &Plan, numbers: &[ExprId]) -> Expr {
+fn renumber(expr: &Expr, map: &AxisMap, numbers: &[ExprId]) -> Expr {
     let number = |id: ExprId| numbers[id.index()];
     match expr {
-        Expr::Scan(monoid, x, axis) => match plan.axis(*axis) {
+        Expr::Scan(monoid, x, axis) => match map.axis(*axis) {
             Some(axis) => Expr::Scan(*monoid, number(*x), axis),
             // Along a single position: the value itself.
             None => Expr::Cast(number(*x)),
@@ -227,7 +234,7 @@ fn renumber(expr: &Expr, plan: &Plan, numbers: &[ExprId]) -> Expr {
         | Expr::Bitcast(_)
         | Expr::Reduce(..)
         | Expr::Checked(..)
-        | Expr::Accumulator => expr.mapped(number, |affine| plan.affine(affine)),
+        | Expr::Accumulator => expr.mapped(number, |affine| map.affine(affine)),
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, Kernel};
 use crate::runtime::cpu::micro;
-use crate::runtime::cpu::tile::analysis::{AxisSet, Facts, bit};
-use crate::runtime::cpu::tile::program::Class;
-use crate::runtime::cpu::tile::reduction::kind_of;
+use crate::runtime::cpu::tile::analysis::{AxisSet, ExprFacts, bit};
+use crate::runtime::cpu::tile::program::TileShape;
+use crate::runtime::cpu::tile::reduction::reduction_kind;
 
 /// Elements of a row that are kept between stages at most.
 const RESIDENT: usize = 32 << 10;
@@ -40,7 +40,7 @@ const TRANSPOSED: usize = 64;
 
 /// The tile's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tiling {
+pub struct TilePlan {
     /// The axis of columns.
     pub col: Option<AxisId>,
     /// Its level; the deepest where there is no axis at all.
@@ -49,64 +49,72 @@ pub struct Tiling {
     pub row: Option<AxisId>,
     /// Whether a tile holds all columns and their level has no other axis, so
     /// that values stay from one pass over it to the next.
-    pub whole: bool,
+    pub full_rows: bool,
     /// Rows of a tile.
     pub rows: usize,
     /// Rows of a tile at least, where more would not fit the cache.
-    pub fewest: usize,
+    pub min_rows: usize,
     /// Columns of a tile, where something decides them beforehand.
     pub cols: Option<usize>,
     /// Whether tiles are squares, since a load is contiguous along their rows.
-    pub square: bool,
+    pub transposing: bool,
 }
 
-impl Tiling {
+impl TilePlan {
     /// Tiles of one row.
-    fn of(col: Option<AxisId>, level: u8) -> Tiling {
-        Tiling { col, level, row: None, whole: false, rows: 1, fewest: 1, cols: None, square: false }
+    fn of(col: Option<AxisId>, level: u8) -> TilePlan {
+        TilePlan {
+            col,
+            level,
+            row: None,
+            full_rows: false,
+            rows: 1,
+            min_rows: 1,
+            cols: None,
+            transposing: false,
+        }
     }
-    /// The class of what varies along a set of axes.
-    pub fn class(&self, axes: AxisSet) -> Class {
+    /// The shape of what varies along a set of axes.
+    pub fn shape(&self, axes: AxisSet) -> TileShape {
         let has = |axis: Option<AxisId>| axis.is_some_and(|axis| axes & bit(axis) != 0);
-        let rows = if has(self.row) { Class::ROW } else { Class::SCALAR };
-        rows.union(if has(self.col) { Class::COL } else { Class::SCALAR })
+        let rows = if has(self.row) { TileShape::Row } else { TileShape::Scalar };
+        rows.union(if has(self.col) { TileShape::Column } else { TileShape::Scalar })
     }
-    /// The class of a value that is stored, or reduced, over the axes of a
+    /// The shape of a value that is stored, or reduced, over the axes of a
     /// level and, where `below`, of those beneath.
-    pub fn class_of_level(&self, kernel: &Kernel, level: u8, below: bool) -> Class {
+    pub fn shape_at_level(&self, kernel: &Kernel, level: u8, below: bool) -> TileShape {
         let counts = |axis: AxisId| {
             let of = kernel.axes[axis.index()].level;
             of == level || (below && of < level)
         };
         let axes = [self.row, self.col].into_iter().flatten().filter(|&axis| counts(axis));
-        self.class(axes.fold(0, |set, axis| set | bit(axis)))
+        self.shape(axes.fold(0, |set, axis| set | bit(axis)))
     }
 }
 
 /// The tile's axes for a kernel whose axes are in order.
-pub fn choose(kernel: &Kernel, facts: &Facts) -> Tiling {
+pub fn choose(kernel: &Kernel, facts: &ExprFacts) -> TilePlan {
     let levels = (0..=kernel.depth()).filter(|&level| kernel.level_axes(level).next().is_some());
     let best = levels.map(|level| (cost(kernel, level), level)).min_by(|a, b| a.0.total_cmp(&b.0));
     let Some((_, level)) = best else {
-        return Tiling::of(None, 0);
+        return TilePlan::of(None, 0);
     };
     let col = kernel.level_axes(level).last();
-    let mut tiling = Tiling::of(col, level);
+    let mut tiling = TilePlan::of(col, level);
     choose_rows(kernel, facts, &mut tiling);
-    let several_passes = level > 0 && several_passes(kernel, facts, level);
+    let multi_pass = level > 0 && multi_pass(kernel, facts, level);
     let only = kernel.level_axes(level).count() == 1;
     let extent = col.map_or(1, |col| extent(kernel, col));
-    tiling.whole = level > 0
-        && only
-        && (tiling.row.is_some() || (extent <= RESIDENT && (several_passes || extent <= 2048)));
-    if tiling.whole {
+    tiling.full_rows =
+        level > 0 && only && (tiling.row.is_some() || (extent <= RESIDENT && (multi_pass || extent <= 2048)));
+    if tiling.full_rows {
         tiling.cols = Some(extent);
     }
     tiling
 }
 
 /// Whether what a level computes or stores depends on a reduction over it.
-pub fn several_passes(kernel: &Kernel, facts: &Facts, level: u8) -> bool {
+pub fn multi_pass(kernel: &Kernel, facts: &ExprFacts, level: u8) -> bool {
     let later = |i: usize| facts.passes[i][usize::from(level) - 1] > 0;
     let computed = (0..kernel.exprs.len()).any(|i| kernel.exprs[i].level >= level && later(i));
     computed || kernel.stores.iter().any(|store| store.level >= level && later(store.value.index()))
@@ -164,7 +172,8 @@ fn cost(kernel: &Kernel, level: u8) -> f64 {
         cost += match &node.expr {
             Expr::Reduce(monoid, _) if node.level < level => {
                 let together = short
-                    && micro::reduce(kind_of(*monoid), node.dtype).is_some_and(|r| r.short_rows.is_some());
+                    && micro::reduce(reduction_kind(*monoid), node.dtype)
+                        .is_some_and(|r| r.short_rows.is_some());
                 if together { 10.0 * points } else { 40.0 * points }
             }
             _ if node.level < level => 40.0 * points / rows,
@@ -182,20 +191,20 @@ fn rows_below(kernel: &Kernel, level: u8, cols: usize) -> Option<(AxisId, usize)
         return None;
     }
     let row = kernel.level_axes(level - 1).last()?;
-    let long = if across(kernel, level, row) { LONG_ACROSS } else { LONG };
+    let long = if contiguous_across_rows(kernel, level, row) { LONG_ACROSS } else { LONG };
     (cols <= long).then_some(())?;
     Some((row, (LONG / cols).clamp(1, ROWS).min(extent(kernel, row).max(1))))
 }
 
 /// Whether a load of a level is contiguous along an axis of the next lower one.
-fn across(kernel: &Kernel, level: u8, row: AxisId) -> bool {
+fn contiguous_across_rows(kernel: &Kernel, level: u8, row: AxisId) -> bool {
     let mut loads = kernel.exprs.iter().filter(|node| node.level == level);
     loads.any(|node| matches!(&node.expr, Expr::Load(_, a) if a.affine.coefficient(row) == 1))
 }
 
 /// Adds an axis of rows where columns are few, where a load is contiguous along another axis than
 /// the columns, or where much is the same in all rows.
-fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
+fn choose_rows(kernel: &Kernel, facts: &ExprFacts, tiling: &mut TilePlan) {
     let Some(col) = tiling.col else { return };
     let cols = extent(kernel, col);
     let level = tiling.level;
@@ -203,33 +212,33 @@ fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
         if let Some((row, _)) = rows_below(kernel, level, cols) {
             tiling.row = Some(row);
             tiling.rows = ROWS.min(extent(kernel, row).max(1));
-            let fewest = if across(kernel, level, row) { ACROSS } else { 1 };
-            tiling.fewest = fewest.min(tiling.rows);
+            let fewest = if contiguous_across_rows(kernel, level, row) { ACROSS } else { 1 };
+            tiling.min_rows = fewest.min(tiling.rows);
         }
         return;
     }
     // Tiles across would change the order in which points meet.
-    let meeting = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
+    let conflict_axes = kernel.scatter.iter().flat_map(|scatter| &scatter.axes);
     if kernel.depth() == 0
-        && meeting.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
-        && let Some(row) = transposed(kernel, col)
+        && conflict_axes.filter(|&&axis| extent(kernel, axis) > 1).count() < 2
+        && let Some(row) = transposing_axis(kernel, col)
     {
         tiling.row = Some(row);
         tiling.rows = TRANSPOSED.min(extent(kernel, row).max(1));
         tiling.cols = Some(TRANSPOSED.min(cols.max(1)));
-        tiling.fewest = tiling.rows;
-        tiling.square = true;
+        tiling.min_rows = tiling.rows;
+        tiling.transposing = true;
         return;
     }
     let next = kernel.level_axes(0).filter(|&axis| axis != col).last();
     if let Some(row) = next.filter(|_| cols <= SHORT / 2 && cols > 0) {
         tiling.row = Some(row);
         let cols =
-            if shares_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
+            if splits_columns(kernel, col) { (cols / 8).next_multiple_of(16).max(SHARED) } else { cols };
         tiling.rows = (SHORT / cols).max(2).min(extent(kernel, row).max(1));
         tiling.cols = Some(cols);
     } else if cols > 0
-        && let Some(row) = repeated(kernel, facts, col)
+        && let Some(row) = row_invariant_axis(kernel, facts, col)
     {
         tiling.row = Some(row);
         tiling.rows = REPEATED.min(extent(kernel, row));
@@ -239,7 +248,7 @@ fn choose_rows(kernel: &Kernel, facts: &Facts, tiling: &mut Tiling) {
 
 /// The axis along which the most is the same that columns compute, where that is at least half of
 /// what they compute.
-fn repeated(kernel: &Kernel, facts: &Facts, col: AxisId) -> Option<AxisId> {
+fn row_invariant_axis(kernel: &Kernel, facts: &ExprFacts, col: AxisId) -> Option<AxisId> {
     if kernel.depth() > 0 || kernel.scatter.is_some() {
         return None;
     }
@@ -265,13 +274,13 @@ fn operations(expr: &Expr) -> u64 {
 }
 
 /// Whether threads share a scatter's columns, of which a tile has only some then.
-fn shares_columns(kernel: &Kernel, col: AxisId) -> bool {
+fn splits_columns(kernel: &Kernel, col: AxisId) -> bool {
     extent(kernel, col) > SHARED
         && kernel.scatter.as_ref().is_some_and(|scatter| !scatter.axes.contains(&col))
 }
 
 /// The axis along which a load is contiguous that is not along the columns.
-fn transposed(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
+fn transposing_axis(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
     let wide = |axis: AxisId| extent(kernel, axis) >= 8;
     kernel.exprs.iter().find_map(|node| {
         let Expr::Load(_, access) = &node.expr else { return None };
@@ -284,7 +293,7 @@ fn transposed(kernel: &Kernel, col: AxisId) -> Option<AxisId> {
 }
 
 /// Whether a monoid asks where its elements are.
-pub fn positional(monoid: Monoid) -> bool {
+pub fn is_positional(monoid: Monoid) -> bool {
     match monoid {
         Monoid::ArgMax | Monoid::ArgMin => true,
         Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min | Monoid::M2 | Monoid::LogSumExp => false,

@@ -11,8 +11,8 @@ use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::memory::Memory;
 use crate::runtime::cpu::micro::{self, BatchedRowsFn, LaneType, MAX_OPERANDS, MicroFn, RowBatch, StridedFn};
-use crate::runtime::cpu::tile::product::Lines;
-use crate::runtime::cpu::tile::run::holds;
+use crate::runtime::cpu::tile::product::StridedBlock;
+use crate::runtime::cpu::tile::run::solve_range;
 
 /// Conditions that windows have room for without allocation: one per padded
 /// axis of an image.
@@ -24,18 +24,18 @@ const CONDITIONS: usize = 3;
 pub struct Window {
     input: u32,
     dtype: DType,
-    batch: Vec<Axis>,
-    lines: Vec<Axis>,
-    along: Vec<Axis>,
+    batch: Vec<WindowAxis>,
+    lines: Vec<WindowAxis>,
+    along: Vec<WindowAxis>,
     /// The address where all axes are 0.
     start: i64,
     conditions: SmallVec<[Condition; CONDITIONS]>,
-    copy: Copying,
+    copy: RowCopy,
 }
 
 /// How a run gets from memory to a block.
 #[derive(Clone, Copy, Debug)]
-enum Copying {
+enum RowCopy {
     /// As it is.
     Bytes,
     /// The same, all rows of a patch at once.
@@ -48,14 +48,14 @@ enum Copying {
 
 /// An axis, with what a position along it adds to each value.
 #[derive(Debug)]
-struct Axis {
+struct WindowAxis {
     extent: usize,
-    step: Values,
+    step: AffineValues,
 }
 
 /// An address, and the values that the conditions are about.
 #[derive(Clone, Debug, Default)]
-struct Values {
+struct AffineValues {
     address: i64,
     conditions: SmallVec<[i64; CONDITIONS]>,
 }
@@ -73,36 +73,36 @@ struct Condition {
 #[derive(Debug)]
 struct Patch {
     /// The first element's place in the block's line.
-    place: usize,
+    offset: usize,
     rows: usize,
     /// Elements of a row.
     len: usize,
-    values: Values,
+    values: AffineValues,
 }
 
 /// See [`Window::ahead`].
-struct Ahead {
+struct WindowPrefetch {
     distance: i64,
     every: usize,
 }
 
-impl Copying {
+impl RowCopy {
     /// From what the elements of a row lie along.
-    fn of(dtype: DType, row: Option<&Axis>) -> Copying {
+    fn of(dtype: DType, row: Option<&WindowAxis>) -> RowCopy {
         /// Elements up to which calls for each row would cost as much as what those copy.
         const SHORT: usize = 256;
         let (step, extent) = row.map_or((1, 1), |axis| (axis.step.address, axis.extent));
         match (step, micro::load(dtype)) {
-            (1, None) if extent <= SHORT => Copying::Short(micro::copy_rows(LaneType::of(dtype))),
-            (1, None) => Copying::Bytes,
-            (1, Some(function)) => Copying::Widen(function),
-            (_, _) => Copying::Strided(micro::load_strided(dtype)),
+            (1, None) if extent <= SHORT => RowCopy::Short(micro::copy_rows(LaneType::of(dtype))),
+            (1, None) => RowCopy::Bytes,
+            (1, Some(function)) => RowCopy::Widen(function),
+            (_, _) => RowCopy::Strided(micro::load_strided(dtype)),
         }
     }
 }
 
-impl Values {
-    fn add(&mut self, step: &Values, times: i64) {
+impl AffineValues {
+    fn add(&mut self, step: &AffineValues, times: i64) {
         self.address += step.address * times;
         for (value, step) in self.conditions.iter_mut().zip(&step.conditions) {
             *value += step * times;
@@ -126,16 +126,17 @@ impl Window {
             return None;
         }
         let step = |affine: &Affine, axis: AxisId| affine.coefficient(axis);
-        let axis = |&axis: &AxisId| Axis {
+        let axis = |&axis: &AxisId| WindowAxis {
             extent: kernel.axes[axis.index()].extent,
-            step: Values {
+            step: AffineValues {
                 address: step(&access.affine, axis),
                 conditions: access.guard.within.iter().map(|within| step(&within.value, axis)).collect(),
             },
         };
-        let [batch, lines, along] = [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<Axis>>());
+        let [batch, lines, along] =
+            [0, 1, 2].map(|i| groups[i].iter().map(axis).collect::<Vec<WindowAxis>>());
         let dtype = kernel.inputs[input as usize].dtype;
-        let copy = Copying::of(dtype, along.last());
+        let copy = RowCopy::of(dtype, along.last());
         let condition =
             |w: &crate::kernel::Within| Condition { start: w.value.offset, low: w.low, high: w.high };
         let conditions = access.guard.within.iter().map(condition).collect();
@@ -158,39 +159,39 @@ impl Window {
         batch: usize,
         lines: Range<usize>,
         along: Range<usize>,
-        block: Lines,
+        block: StridedBlock,
     ) {
         /// Lines of which each patch's conditions are looked at.
         const FEW: usize = 2;
-        let start = Values {
+        let start = AffineValues {
             address: self.start,
             conditions: self.conditions.iter().map(|condition| condition.start).collect(),
         };
-        let start = at(&self.batch, batch, &start);
+        let start = values_at(&self.batch, batch, &start);
         let patches = self.patches(along);
         // For few lines finding out takes as long as it saves.
         let reach = (lines.len() > FEW).then(|| self.reach(&patches));
-        let ahead = self.ahead();
-        let mut open: SmallVec<[bool; CONDITIONS]> = SmallVec::from_elem(true, self.conditions.len());
+        let next = self.prefetch_distance();
+        let mut partial: SmallVec<[bool; CONDITIONS]> = SmallVec::from_elem(true, self.conditions.len());
         let mut values = start.clone();
         for line in lines.clone() {
             match self.lines.last() {
                 Some(axis) if line > lines.start && !line.is_multiple_of(axis.extent) => {
                     values.add(&axis.step, 1)
                 }
-                _ => values = at(&self.lines, line, &start),
+                _ => values = values_at(&self.lines, line, &start),
             }
             let to = block.start.wrapping_add((line - lines.start) * block.line * block.lane);
             if let Some(reach) = &reach {
-                self.find_open(&values, reach, &mut open);
+                self.find_partial(&values, reach, &mut partial);
             }
-            if ahead.distance != 0 && line.is_multiple_of(ahead.every) {
-                patches.iter().for_each(|patch| self.prefetch(memory, &values, patch, ahead.distance));
+            if next.distance != 0 && line.is_multiple_of(next.every) {
+                patches.iter().for_each(|patch| self.prefetch(memory, &values, patch, next.distance));
             }
             for patch in &patches {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    self.copy(memory, &values, &open, patch, to.wrapping_add(patch.place * block.lane))
+                    self.copy(memory, &values, &partial, patch, to.wrapping_add(patch.offset * block.lane))
                 };
             }
         }
@@ -198,7 +199,7 @@ impl Window {
 
     /// The patches of some elements of a line; all lines have the same.
     fn patches(&self, along: Range<usize>) -> SmallVec<[Patch; 8]> {
-        let zero = Values { address: 0, conditions: self.conditions.iter().map(|_| 0).collect() };
+        let zero = AffineValues { address: 0, conditions: self.conditions.iter().map(|_| 0).collect() };
         let extent = self.along.last().map_or(1, |axis| axis.extent);
         let outer = self.outer();
         let rows = outer.filter(|_| self.rectangular()).map_or(1, |axis| axis.extent);
@@ -213,10 +214,10 @@ impl Window {
                 (1, (extent - next % extent).min(rest))
             };
             patches.push(Patch {
-                place: next - along.start,
+                offset: next - along.start,
                 rows,
                 len,
-                values: at(&self.along, next, &zero),
+                values: values_at(&self.along, next, &zero),
             });
             next += rows * len;
         }
@@ -224,7 +225,7 @@ impl Window {
     }
 
     /// The axis around the innermost.
-    fn outer(&self) -> Option<&Axis> {
+    fn outer(&self) -> Option<&WindowAxis> {
         self.along.iter().rev().nth(1)
     }
 
@@ -236,19 +237,19 @@ impl Window {
 
     /// What to ask for while lines are copied: the same of the outermost axis's next, for as
     /// few lines as have all of it, if neighbours on the innermost axis read about the same.
-    fn ahead(&self) -> Ahead {
+    fn prefetch_distance(&self) -> WindowPrefetch {
         /// Elements from one to the next that share lines of the cache.
         const NEAR: u64 = 4;
-        let inner = self.lines.get(1..).and_then(<[Axis]>::last);
+        let inner = self.lines.get(1..).and_then(<[WindowAxis]>::last);
         let outer = self.lines.first().filter(|_| self.stride().unsigned_abs() <= NEAR);
-        Ahead {
+        WindowPrefetch {
             distance: outer.map_or(0, |axis| axis.step.address),
             every: inner.map_or(1, |axis| axis.extent),
         }
     }
 
-    /// Asks for a patch so far behind one.
-    fn prefetch(&self, memory: Memory, line: &Values, patch: &Patch, distance: i64) {
+    /// OpPrefetch for a patch so far behind one.
+    fn prefetch(&self, memory: Memory, line: &AffineValues, patch: &Patch, distance: i64) {
         let size = self.dtype.size();
         for row in 0..patch.rows {
             let first = line.address + patch.values.address + distance + row as i64 * self.pitch();
@@ -298,18 +299,18 @@ impl Window {
     }
 
     /// Which conditions may not hold everywhere on a line; mostly none.
-    fn find_open(&self, line: &Values, reach: &[(i64, i64)], open: &mut [bool]) {
-        for (i, (open, (least, greatest))) in open.iter_mut().zip(reach).enumerate() {
+    fn find_partial(&self, line: &AffineValues, reach: &[(i64, i64)], partial: &mut [bool]) {
+        for (i, (partial, (least, greatest))) in partial.iter_mut().zip(reach).enumerate() {
             let (Condition { low, high, .. }, value) = (self.conditions[i], line.conditions[i]);
-            *open = value + least < low || value + greatest >= high;
+            *partial = value + least < low || value + greatest >= high;
         }
     }
 
     /// The rows of a patch and the elements of each where all conditions hold.
-    fn inside(&self, line: &Values, open: &[bool], patch: &Patch) -> [Range<usize>; 2] {
+    fn inside(&self, line: &AffineValues, partial: &[bool], patch: &Patch) -> [Range<usize>; 2] {
         let mut inside = [0..patch.rows, 0..patch.len];
         for (i, &Condition { low, high, .. }) in self.conditions.iter().enumerate() {
-            if !open[i] {
+            if !partial[i] {
                 continue;
             }
             let (least, greatest) = self.bounds(i, patch);
@@ -322,7 +323,7 @@ impl Window {
                 step if patch.rows > 1 && step != 0 => (0, step),
                 _ => (1, self.step(i)),
             };
-            let held = holds(first, step, low, high);
+            let held = solve_range(first, step, low, high);
             inside[axis] = inside[axis].start.max(held.start)..inside[axis].end.min(held.end);
         }
         inside
@@ -331,8 +332,8 @@ impl Window {
     /// # Safety
     /// As [`Window::write`], for a patch at `to` and what is open on its line.
     #[inline]
-    unsafe fn copy(&self, memory: Memory, line: &Values, open: &[bool], patch: &Patch, to: *mut u8) {
-        let [rows, inside] = self.inside(line, open, patch);
+    unsafe fn copy(&self, memory: Memory, line: &AffineValues, partial: &[bool], patch: &Patch, to: *mut u8) {
+        let [rows, inside] = self.inside(line, partial, patch);
         let lane = LaneType::of(self.dtype).size();
         let row = patch.len * lane;
         if rows.is_empty() || inside.is_empty() {
@@ -360,25 +361,25 @@ impl Window {
                 apart.row_ptrs(to, from).for_each(|(to, _)| to.add(count * lane).write_bytes(0, after));
             }
             match self.copy {
-                Copying::Short(function) => function(to, [from; MAX_OPERANDS], count, &apart),
-                Copying::Bytes => {
+                RowCopy::Short(function) => function(to, [from; MAX_OPERANDS], count, &apart),
+                RowCopy::Bytes => {
                     apart
                         .row_ptrs(to, from)
                         .for_each(|(to, from)| to.copy_from_nonoverlapping(from, count * lane));
                 }
-                Copying::Widen(function) => {
+                RowCopy::Widen(function) => {
                     apart
                         .row_ptrs(to, from)
                         .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], count, from));
                 }
-                Copying::Strided(function) => function(to, from, step as isize, count, &apart),
+                RowCopy::Strided(function) => function(to, from, step as isize, count, &apart),
             }
         }
     }
 }
 
 /// The values at a position of a row-major run over axes.
-fn at(axes: &[Axis], position: usize, start: &Values) -> Values {
+fn values_at(axes: &[WindowAxis], position: usize, start: &AffineValues) -> AffineValues {
     let (mut values, mut rest) = (start.clone(), position);
     for axis in axes.iter().rev() {
         values.add(&axis.step, (rest % axis.extent) as i64);
@@ -397,7 +398,7 @@ impl fmt::Display for Window {
         let Window { input, dtype, start, .. } = self;
         writeln!(f, "window of in{input}: {dtype} from {start}")?;
         for (name, axes) in [("batch", &self.batch), ("line", &self.lines), ("along", &self.along)] {
-            for Axis { extent, step } in axes {
+            for WindowAxis { extent, step } in axes {
                 writeln!(f, "  {name} of {extent}: {} apart, {:?}", step.address, step.conditions)?;
             }
         }
@@ -415,14 +416,14 @@ mod tests {
     use super::*;
 
     /// An extent, and steps of the address and of two conditions' values.
-    fn axis(most: usize) -> impl Strategy<Value = Axis> {
+    fn axis(most: usize) -> impl Strategy<Value = WindowAxis> {
         // Most conditions are about few axes, as padding's are.
         let step = || prop_oneof![3 => Just(0i64), 2 => -1i64..=2];
         (1..=most, -20i64..=20, prop::collection::vec(step(), 2)).prop_map(|(extent, address, steps)| {
             // An address of 1 or 2 apart has loops of its own.
             let address =
                 if address.abs() > 10 { address.signum() * (address.abs() % 2 + 1) } else { address };
-            Axis { extent, step: Values { address, conditions: steps.into() } }
+            WindowAxis { extent, step: AffineValues { address, conditions: steps.into() } }
         })
     }
 
@@ -435,22 +436,26 @@ mod tests {
         });
         (axes(2), axes(3), axes(6), prop::collection::vec(condition, 2)).prop_map(
             |(batch, lines, along, conditions)| {
-                let copy = Copying::of(DType::I32, along.last());
+                let copy = RowCopy::of(DType::I32, along.last());
                 let conditions = conditions.into();
                 Window { input: 0, dtype: DType::I32, batch, lines, along, start: 1000, conditions, copy }
             },
         )
     }
 
-    fn size(axes: &[Axis]) -> usize {
+    fn size(axes: &[WindowAxis]) -> usize {
         axes.iter().map(|axis| axis.extent).product()
     }
 
     /// The element at a position, from its address and its conditions alone.
     fn element(window: &Window, memory: &[i32], [batch, line, along]: [usize; 3]) -> i32 {
         let conditions = window.conditions.iter().map(|condition| condition.start).collect();
-        let start = Values { address: window.start, conditions };
-        let values = at(&window.along, along, &at(&window.lines, line, &at(&window.batch, batch, &start)));
+        let start = AffineValues { address: window.start, conditions };
+        let values = values_at(
+            &window.along,
+            along,
+            &values_at(&window.lines, line, &values_at(&window.batch, batch, &start)),
+        );
         let holds = |(condition, value): (&Condition, &i64)| (condition.low..condition.high).contains(value);
         let inside = window.conditions.iter().zip(&values.conditions).all(holds);
         if inside { memory[values.address as usize] } else { 0 }
@@ -462,7 +467,7 @@ mod tests {
         #[test]
         fn blocks_hold_what_each_element_is(window in window(), ends in prop::array::uniform4(0.0..1.0)) {
             let memory: Vec<i32> = (1..=2000).collect();
-            let range = |axes: &[Axis], a: f64, b: f64| {
+            let range = |axes: &[WindowAxis], a: f64, b: f64| {
                 let [a, b] = [a, b].map(|x| (x * size(axes) as f64) as usize);
                 a.min(b)..a.max(b) + 1
             };
@@ -471,7 +476,7 @@ mod tests {
             let batch = size(&window.batch) - 1;
             let mut block = vec![-1; lines.len() * along.len()];
             let input = Memory { start: memory.as_ptr().cast_mut().cast(), bytes: 4 * memory.len() };
-            let to = Lines { start: block.as_mut_ptr().cast(), line: along.len(), lane: 4 };
+            let to = StridedBlock { start: block.as_mut_ptr().cast(), line: along.len(), lane: 4 };
             // SAFETY: no step leads out of the memory; the block has as many elements.
             unsafe { window.write(input, batch, lines.clone(), along.clone(), to) };
             let mut expected = Vec::new();

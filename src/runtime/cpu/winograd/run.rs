@@ -9,7 +9,7 @@ use crate::runtime::cpu::convolution::Extents;
 use crate::runtime::cpu::gemm::{self, Fill, Operand, Output, Problem, scratch};
 use crate::runtime::cpu::micro::winograd::{self, PRODUCTS, TILES, TileRow};
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::product::{BlockLaunch, Lines};
+use crate::runtime::cpu::tile::product::{BlockLaunch, StridedBlock};
 use crate::runtime::cpu::winograd::Winograd;
 
 /// Tiles of a task, about: fewer where many channels fill the cache.
@@ -200,7 +200,7 @@ impl Launch<'_> {
         threads::jobs(filters.div_ceil(FILTERS), |job| {
             let some = job * FILTERS..filters.min((job + 1) * FILTERS);
             scratch::with(some.len() * 9 * channels, |lines: *mut f32| {
-                let block = Lines { start: lines.cast(), line: 9 * channels, lane: size_of::<f32>() };
+                let block = StridedBlock { start: lines.cast(), line: 9 * channels, lane: size_of::<f32>() };
                 taps(self.batch, some.clone(), 0..9 * channels, block);
                 for filter in some.clone() {
                     let from = lines.wrapping_add((filter - some.start) * 9 * channels);
@@ -283,7 +283,7 @@ impl Launch<'_> {
         let (runs, length) = if whole { (1, height * width) } else { (height, width) };
         for run in 0..runs {
             let start = room.input.wrapping_add(run * pitch.row);
-            let block = Lines { start: start.cast(), line: pitch.channel, lane: size_of::<f32>() };
+            let block = StridedBlock { start: start.cast(), line: pitch.channel, lane: size_of::<f32>() };
             let from = (top + run) * (cols + 2) + left;
             (self.read)(image, channels.clone(), from..from + length, block);
         }
@@ -398,7 +398,7 @@ impl Launch<'_> {
         let width = outputs.cols.len();
         let block = |row: usize| {
             let start = start.wrapping_add((row - outputs.rows.start) * width);
-            Lines { start: start.cast(), line, lane: size_of::<f32>() }
+            StridedBlock { start: start.cast(), line, lane: size_of::<f32>() }
         };
         let Range { start: top, end } = outputs.rows;
         if width == cols {

@@ -14,11 +14,11 @@ use crate::runtime::cpu::micro::{
     self, ChainSide, Fused, LaneType, MAX_OPERANDS, MicroFn, OperandKind, OperandKinds, Operation, OverlapFn,
     STATE_BYTES,
 };
-use crate::runtime::cpu::tile::analysis::Facts;
+use crate::runtime::cpu::tile::analysis::ExprFacts;
 use crate::runtime::cpu::tile::build::horner::{Horner, horner};
-use crate::runtime::cpu::tile::build::{Builder, Root};
-use crate::runtime::cpu::tile::program::{Advance, Asks, Class, Lines, Slot, Step};
-use crate::runtime::cpu::tile::tiling::Tiling;
+use crate::runtime::cpu::tile::build::{ProgramBuilder, Root};
+use crate::runtime::cpu::tile::program::{FrameSlot, Instr, OpPrefetch, RowStride, RowwiseOp, TileShape};
+use crate::runtime::cpu::tile::tiling::TilePlan;
 
 /// Which expressions run as part of others.
 #[derive(Debug)]
@@ -61,9 +61,9 @@ pub(super) struct FusedSum {
     /// The loop that does what was put off too.
     overlap: Option<OverlapFn>,
     /// Whether it asks for other memory while it computes.
-    asks: bool,
+    prefetches: bool,
     /// What the loop reads.
-    pub operands: [Slot; 2],
+    pub operands: [FrameSlot; 2],
     /// The values that the loop also writes, if it does.
     values: Option<ExprId>,
 }
@@ -82,14 +82,20 @@ impl Patterns {
 }
 
 /// The patterns of a kernel, of whose values some are wanted as they are.
-pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprId], root: Root) -> Patterns {
+pub fn patterns(
+    kernel: &Kernel,
+    facts: &ExprFacts,
+    tiling: &TilePlan,
+    targets: &[ExprId],
+    root: Root,
+) -> Patterns {
     let mut patterns = Patterns::none(kernel);
     for (i, node) in kernel.exprs.iter().enumerate() {
         node.expr.operands(|operand| patterns.users[operand.index()].push(ExprId(i as u32)));
     }
     for i in 0..kernel.exprs.len() {
         let users = &patterns.users[i];
-        let all = users.len() == facts.uses[i] as usize && !wanted.contains(&ExprId(i as u32));
+        let all = users.len() == facts.uses[i] as usize && !targets.contains(&ExprId(i as u32));
         let operand = |user: &ExprId| matches!(kernel.expr(*user), Expr::Alu(..));
         let scattered = kernel.scatter.as_ref().is_some_and(|scatter| scatter.value.index() == i);
         let stored = root == Root::Stores && kernel.stores.iter().any(|store| store.value.index() == i);
@@ -98,17 +104,17 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
             && matches!(kernel.exprs[i].expr, Expr::Load(..))
             && users.iter().all(operand);
     }
-    let search = Search { kernel, facts, tiling };
+    let search = PatternMatcher { kernel, facts, tiling };
     for top in (0..kernel.exprs.len() as u32).rev().map(ExprId) {
         if !patterns.absorbed[top.index()]
-            && let Some(x) = search.polynomial(&mut patterns, top, wanted)
+            && let Some(x) = search.polynomial(&mut patterns, top, targets)
         {
             patterns.loops[top.index()] = Some(Pattern::Polynomial(x));
         }
     }
     // From the results down: of a chain each second operation is absorbed.
     for inner in (0..kernel.exprs.len() as u32).rev().map(ExprId) {
-        if !wanted.contains(&inner)
+        if !targets.contains(&inner)
             && let Some(found) = search.absorbing(&patterns, inner)
         {
             patterns.absorbed[inner.index()] = true;
@@ -123,23 +129,23 @@ pub fn patterns(kernel: &Kernel, facts: &Facts, tiling: &Tiling, wanted: &[ExprI
 /// Loops that compute an operation on the way again, at most.
 const REPEATED: usize = 2;
 
-struct Search<'k> {
+struct PatternMatcher<'k> {
     kernel: &'k Kernel,
-    facts: &'k Facts,
-    tiling: &'k Tiling,
+    facts: &'k ExprFacts,
+    tiling: &'k TilePlan,
 }
 
-impl Search<'_> {
+impl PatternMatcher<'_> {
     /// What an operation is a polynomial of, if it is one; all its others are absorbed.
-    fn polynomial(&self, patterns: &mut Patterns, top: ExprId, wanted: &[ExprId]) -> Option<ExprId> {
+    fn polynomial(&self, patterns: &mut Patterns, top: ExprId, targets: &[ExprId]) -> Option<ExprId> {
         let (x, Horner { inner, coefficients }) = horner(self.kernel, top)?;
         let only_here = |&id: &ExprId| {
             let uses = [patterns.users[id.index()].len(), self.facts.uses[id.index()] as usize];
-            uses == [1, 1] && self.alike(top, id) && !wanted.contains(&id)
+            uses == [1, 1] && self.same_iterations(top, id) && !targets.contains(&id)
         };
         let dtype = self.kernel.exprs[top.index()].dtype;
         let exists = micro::polynomial(coefficients.len(), dtype).is_some();
-        if !exists || !self.class(x).cols() || !self.alike(top, x) || !inner.iter().all(only_here) {
+        if !exists || !self.shape(x).cols() || !self.same_iterations(top, x) || !inner.iter().all(only_here) {
             return None;
         }
         inner.iter().for_each(|id| patterns.absorbed[id.index()] = true);
@@ -150,7 +156,7 @@ impl Search<'_> {
     fn absorbing(&self, patterns: &Patterns, inner: ExprId) -> Option<SmallVec<[(ExprId, Pattern); 2]>> {
         let (op, [a, b]) = arithmetic(self.kernel, inner).or_else(|| comparison(self.kernel, inner))?;
         let users = &patterns.users[inner.index()];
-        let free = patterns.loops[inner.index()].is_none() && self.class(inner).cols();
+        let free = patterns.loops[inner.index()].is_none() && self.shape(inner).cols();
         // Stores and the like are uses without users.
         if !free || users.is_empty() || users.len() != self.facts.uses[inner.index()] as usize {
             return None;
@@ -159,11 +165,13 @@ impl Search<'_> {
         for &user in users {
             let one = match self.kernel.expr(user) {
                 Expr::Reduce(Monoid::Sum, _) if op == AluOp::Mul => self.product(user, inner, [a, b]),
-                Expr::Alu(AluOp::Exp, _) if op == AluOp::Sub && self.class(a).cols() && !self.short() => {
+                Expr::Alu(AluOp::Exp, _)
+                    if op == AluOp::Sub && self.shape(a).cols() && !self.batches_rows() =>
+                {
                     (users.len() == 1).then_some((user, Pattern::ExpSub(inner)))
                 }
                 Expr::Alu(AluOp::Mul, x) if op == AluOp::Sub && x[0] == inner && x[1] == inner => {
-                    self.squares(patterns, user, inner, [a, b])
+                    self.square_of_difference(patterns, user, inner, [a, b])
                 }
                 Expr::Alu(AluOp::Where, x) if x[0] == inner => self.choice(user, inner, op),
                 Expr::Alu(..) => self.pair(patterns, user, inner, op),
@@ -183,25 +191,25 @@ impl Search<'_> {
     }
 
     /// Whether a tile has several lines that are reduced together in less time than one by one.
-    fn short(&self) -> bool {
+    fn batches_rows(&self) -> bool {
         self.tiling.row.is_some() && self.tiling.cols.is_some_and(|cols| cols < micro::SHORT_ROW)
     }
 
     /// How a sum takes in a product.
     fn product(&self, sum: ExprId, inner: ExprId, [a, b]: [ExprId; 2]) -> Option<(ExprId, Pattern)> {
         let level = self.kernel.exprs[sum.index()].level + 1;
-        match self.tiling.class_of_level(self.kernel, level, false) {
-            Class::COL => {
-                let vectors = self.class(a).cols() && self.class(b).cols();
+        match self.tiling.shape_at_level(self.kernel, level, false) {
+            TileShape::Column => {
+                let vectors = self.shape(a).cols() && self.shape(b).cols();
                 vectors.then_some((sum, Pattern::Dot(inner)))
             }
-            Class::SCALAR => Some((sum, Pattern::MulSum(inner))),
+            TileShape::Scalar => Some((sum, Pattern::MulSum(inner))),
             _ => None,
         }
     }
 
     /// Whether a square enters a sum that can compute the difference, too.
-    fn squares(
+    fn square_of_difference(
         &self,
         patterns: &Patterns,
         square: ExprId,
@@ -210,7 +218,7 @@ impl Search<'_> {
     ) -> Option<(ExprId, Pattern)> {
         let &[sum] = patterns.users[square.index()].as_slice() else { return None };
         let sums = patterns.loops[sum.index()] == Some(Pattern::Dot(square));
-        let kinds = self.class(a).cols() && !self.class(b).cols();
+        let kinds = self.shape(a).cols() && !self.shape(b).cols();
         (sums && kinds).then_some((sum, Pattern::Squares(inner)))
     }
 
@@ -229,8 +237,8 @@ impl Search<'_> {
             _ => return None,
         };
         let outer = &self.kernel.exprs[user.index()];
-        let alike = self.alike(user, inner) && !patterns.absorbed[user.index()];
-        if alike && first == AluOp::Mul && self.beside_product(patterns, user, inner) {
+        let alike = self.same_iterations(user, inner) && !patterns.absorbed[user.index()];
+        if alike && first == AluOp::Mul && self.fuses_other_product(patterns, user, inner) {
             return Some((user, Pattern::Products([x[0], x[1]])));
         }
         let exists =
@@ -242,17 +250,17 @@ impl Search<'_> {
     fn choice(&self, user: ExprId, inner: ExprId, comparison: AluOp) -> Option<(ExprId, Pattern)> {
         let dtype = self.kernel.exprs[user.index()].dtype;
         let exists = micro::compare_select(comparison, dtype, [OperandKind::Vector; MAX_OPERANDS]).is_some();
-        (self.alike(user, inner) && exists).then_some((user, Pattern::Choice(inner)))
+        (self.same_iterations(user, inner) && exists).then_some((user, Pattern::Choice(inner)))
     }
 
     /// Whether a loop over an operation's elements is one over another's.
-    fn alike(&self, user: ExprId, inner: ExprId) -> bool {
+    fn same_iterations(&self, user: ExprId, inner: ExprId) -> bool {
         self.kernel.exprs[user.index()].level == self.kernel.exprs[inner.index()].level
             && self.facts.axes[user.index()] == self.facts.axes[inner.index()]
     }
 
     /// Whether an operation is a sum or a difference that has absorbed its other operand, a product.
-    fn beside_product(&self, patterns: &Patterns, user: ExprId, inner: ExprId) -> bool {
+    fn fuses_other_product(&self, patterns: &Patterns, user: ExprId, inner: ExprId) -> bool {
         let sums = matches!(self.kernel.expr(user), Expr::Alu(AluOp::Add | AluOp::Sub, _));
         match patterns.loops[user.index()] {
             Some(Pattern::Pair(other, _)) if sums && other != inner => {
@@ -262,8 +270,8 @@ impl Search<'_> {
         }
     }
 
-    fn class(&self, id: ExprId) -> Class {
-        self.tiling.class(self.facts.axes[id.index()])
+    fn shape(&self, id: ExprId) -> TileShape {
+        self.tiling.shape(self.facts.axes[id.index()])
     }
 }
 
@@ -292,9 +300,9 @@ fn comparison(kernel: &Kernel, id: ExprId) -> Option<(AluOp, [ExprId; 2])> {
     }
 }
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     /// A value as a superinstruction, if it is one.
-    pub(super) fn fused(&mut self, id: ExprId) -> Option<Slot> {
+    pub(super) fn fused(&mut self, id: ExprId) -> Option<FrameSlot> {
         let dtype = self.kernel.exprs[id.index()].dtype;
         match self.patterns.loops[id.index()]? {
             Pattern::Pair(inner, side) => Some(self.pair(id, inner, side, dtype)),
@@ -312,7 +320,7 @@ impl Builder<'_> {
         }
     }
 
-    fn pair(&mut self, id: ExprId, inner: ExprId, side: ChainSide, dtype: DType) -> Slot {
+    fn pair(&mut self, id: ExprId, inner: ExprId, side: ChainSide, dtype: DType) -> FrameSlot {
         let Expr::Alu(second, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
         let other = if x[0] == inner { x[1] } else { x[0] };
         let (first, _) =
@@ -329,7 +337,7 @@ impl Builder<'_> {
         })
     }
 
-    fn products(&mut self, id: ExprId, operands: [ExprId; 2], dtype: DType) -> Slot {
+    fn products(&mut self, id: ExprId, operands: [ExprId; 2], dtype: DType) -> FrameSlot {
         let difference = matches!(self.kernel.expr(id), Expr::Alu(AluOp::Sub, _));
         let [[a, b], [c, d]] = operands.map(|product| {
             let factors = self.operands_of(product);
@@ -341,7 +349,7 @@ impl Builder<'_> {
         })
     }
 
-    fn choice(&mut self, id: ExprId, inner: ExprId, dtype: DType) -> Slot {
+    fn choice(&mut self, id: ExprId, inner: ExprId, dtype: DType) -> FrameSlot {
         let Expr::Alu(_, x) = self.kernel.expr(id) else { panic!("{id:?} is no operation") };
         let (op, [a, b]) =
             comparison(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
@@ -353,13 +361,13 @@ impl Builder<'_> {
     }
 
     /// The operands of a sum or product, that with columns before one without.
-    fn vector_first(&self, [a, b]: [Slot; 2]) -> [Slot; 2] {
-        let vector = |slot: Slot| self.slots[slot.0 as usize].class.cols();
+    fn vector_first(&self, [a, b]: [FrameSlot; 2]) -> [FrameSlot; 2] {
+        let vector = |slot: FrameSlot| self.slots[slot.0 as usize].shape.cols();
         if !vector(a) && vector(b) { [b, a] } else { [a, b] }
     }
 
     /// Where the operands of an absorbed operation are.
-    fn operands_of(&mut self, inner: ExprId) -> [Slot; 2] {
+    fn operands_of(&mut self, inner: ExprId) -> [FrameSlot; 2] {
         let (_, x) = arithmetic(self.kernel, inner).unwrap_or_else(|| panic!("{inner:?} is not absorbed"));
         x.map(|x| self.slot_of(x))
     }
@@ -371,14 +379,14 @@ impl Builder<'_> {
         let Some(Pattern::ExpSub(inner)) = self.patterns.loops[x.index()] else { return None };
         let (_, [_, shift]) = arithmetic(self.kernel, inner)?;
         let level = self.kernel.exprs[x.index()].level;
-        let along = self.tiling.class_of_level(self.kernel, level, false) == Class::COL;
+        let along = self.tiling.shape_at_level(self.kernel, level, false) == TileShape::Column;
         let outer = usize::from(level).checked_sub(1)?;
         let pass = |id: ExprId| self.facts.passes[id.index()][outer];
         let later = |&user: &ExprId| {
             user == sum || (self.kernel.exprs[user.index()].level == level && pass(user) > pass(x))
         };
         let free = self.value[x.index()].is_none() && self.patterns.users[x.index()].iter().all(later);
-        (free && along && !self.class(shift).cols()).then_some(x)
+        (free && along && !self.shape(shift).cols()).then_some(x)
     }
 
     /// The loop that computes a sum's elements and takes them in, if there is one.
@@ -392,7 +400,7 @@ impl Builder<'_> {
                 (_, Some(Pattern::ExpSub(inner))) if self.deferred.contains(&x) => {
                     let below = (Fused::ExpBelowSum, "exp_below_sum");
                     let (op, name) =
-                        if self.below(inner) { below } else { (Fused::ExpSubSum, "exp_sub_sum") };
+                        if self.subtracts_maximum(inner) { below } else { (Fused::ExpSubSum, "exp_sub_sum") };
                     (op, name, inner, Some(x))
                 }
                 _ => return None,
@@ -402,11 +410,11 @@ impl Builder<'_> {
         let kinds = [OperandKind::Vector, second, OperandKind::Broadcast, OperandKind::Broadcast];
         let function = superinstruction(op, dtype, kinds);
         let overlap = micro::overlapping(op, dtype, kinds);
-        Some(FusedSum { function, name, overlap, asks: op.prefetches(), operands, values })
+        Some(FusedSum { function, name, overlap, prefetches: op.prefetches(), operands, values })
     }
 
     /// Whether a difference is of elements and the greatest of them.
-    fn below(&self, difference: ExprId) -> bool {
+    fn subtracts_maximum(&self, difference: ExprId) -> bool {
         match arithmetic(self.kernel, difference) {
             Some((AluOp::Sub, [a, b])) => *self.kernel.expr(b) == Expr::Reduce(Monoid::Max, a),
             _ => false,
@@ -414,52 +422,60 @@ impl Builder<'_> {
     }
 
     /// The operands of the product that sums across rows take in, if they take in one.
-    pub(super) fn product_sum(&mut self, id: ExprId) -> Option<[Slot; 2]> {
+    pub(super) fn product_sum(&mut self, id: ExprId) -> Option<[FrameSlot; 2]> {
         let Some(Pattern::MulSum(inner)) = self.patterns.loops[id.index()] else { return None };
         let operands = self.operands_of(inner);
         Some(self.vector_first(operands))
     }
 
-    /// The step that takes a product into sums across rows.
-    pub(super) fn take_product(
+    /// The instruction that takes a product into sums across rows.
+    pub(super) fn emit_product_sum(
         &mut self,
-        operands: [Slot; 2],
-        sums: Slot,
-        class: Class,
+        operands: [FrameSlot; 2],
+        sums: FrameSlot,
+        shape: TileShape,
         dtype: DType,
-    ) -> Step {
+    ) -> Instr {
         let name = "mul_sum";
-        if !self.goes_by_line(&operands, class) {
-            let (from, kinds) = self.operands(&operands, class);
+        if !self.is_rowwise(&operands, shape) {
+            let (from, kinds) = self.operands(&operands, shape);
             for slot in from {
                 self.read(slot);
             }
             let function = superinstruction(Fused::MulSum, dtype, kinds);
-            return Step::Micro { function, streaming: None, name, to: sums, from, class, asks: Asks::Never };
+            return Instr::Micro {
+                function,
+                non_temporal: None,
+                name,
+                to: sums,
+                from,
+                shape,
+                prefetch: OpPrefetch::Unsupported,
+            };
         }
-        let (from, kinds) = self.lines_of(&operands);
+        let (from, kinds) = self.row_operands(&operands);
         let function = superinstruction(Fused::MulSum, dtype, kinds);
-        let to = (sums, Advance::Line(dtype.compute().size()));
-        Step::Lines(Box::new(Lines::new(function, name, to, from, class)))
+        let to = (sums, RowStride::Dense(dtype.compute().size()));
+        Instr::Rowwise(Box::new(RowwiseOp::new(function, name, to, from, shape)))
     }
 
     /// Emits the loop that takes a sum's elements into its states.
-    pub(super) fn take_in(&mut self, sum: &FusedSum, state: Slot, class: Class) {
-        let FusedSum { function, name, overlap, asks, operands, values } = *sum;
-        let (mut from, _) = self.lines_of(&operands);
-        let state = (state, Advance::Bytes(STATE_BYTES));
+    pub(super) fn emit_fused_sum(&mut self, sum: &FusedSum, state: FrameSlot, shape: TileShape) {
+        let FusedSum { function, name, overlap, prefetches, operands, values } = *sum;
+        let (mut from, _) = self.row_operands(&operands);
+        let state = (state, RowStride::Bytes(STATE_BYTES));
         let to = match values {
             Some(id) => {
                 let dtype = self.kernel.exprs[id.index()].dtype;
-                let to = self.register(class, dtype);
+                let to = self.register(shape, dtype);
                 self.value[id.index()] = Some(to);
                 from[2] = state;
-                (to, Advance::Line(dtype.compute().size()))
+                (to, RowStride::Dense(dtype.compute().size()))
             }
             None => state,
         };
-        let lines = Lines::new(function, name, to, from, class);
-        self.push(Step::Lines(Box::new(Lines { overlap, asks, ..lines })));
+        let op = RowwiseOp::new(function, name, to, from, shape);
+        self.push(Instr::Rowwise(Box::new(RowwiseOp { overlap, prefetches, ..op })));
     }
 }
 

@@ -6,8 +6,8 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::{self, Operation};
-use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{Class, Place, Slot};
+use crate::runtime::cpu::tile::build::ProgramBuilder;
+use crate::runtime::cpu::tile::program::{FrameSlot, Storage, TileShape};
 
 /// A polynomial by Horner's rule.
 pub(super) struct Horner {
@@ -66,15 +66,15 @@ fn number(kernel: &Kernel, id: ExprId) -> Option<Scalar> {
     }
 }
 
-impl Builder<'_> {
+impl ProgramBuilder<'_> {
     /// A polynomial that [`horner`] found.
-    pub(super) fn polynomial(&mut self, id: ExprId, x: ExprId, dtype: DType) -> Option<Slot> {
+    pub(super) fn polynomial(&mut self, id: ExprId, x: ExprId, dtype: DType) -> Option<FrameSlot> {
         let Horner { coefficients, .. } = horner_of(self.kernel, id, x)?;
         let function = micro::polynomial(coefficients.len(), dtype)?;
         let x = self.slot_of(x);
         // Constants that are made one after another lie so.
-        let number = |value: &Scalar| Place::Constant(0, value.to_bits(dtype.compute()));
-        let slots = coefficients.iter().map(|value| self.slot(number(value), Class::SCALAR, dtype));
+        let number = |value: &Scalar| Storage::Constant(0, value.to_bits(dtype.compute()));
+        let slots = coefficients.iter().map(|value| self.slot(number(value), TileShape::Scalar, dtype));
         let first = slots.min()?;
         Some(self.apply(&[x, first], dtype, |_| Operation { function, name: "polynomial", variants: None }))
     }

@@ -1,4 +1,4 @@
-//! From a kernel and its tiling to bodies of steps.
+//! From a kernel and its tiling to bodies of instructions.
 
 mod fuse;
 mod horner;
@@ -13,13 +13,13 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::runtime::cpu::micro::Variants;
-use crate::runtime::cpu::tile::analysis::{Facts, bit};
+use crate::runtime::cpu::tile::analysis::{ExprFacts, bit};
 use crate::runtime::cpu::tile::build::fuse::Patterns;
 use crate::runtime::cpu::tile::program::{
-    Address, AddressId, Body, Class, Place, Reduction, Scan, Slot, SlotInfo, Step,
+    Address, AddressId, FrameSlot, Instr, LoopBody, SlotInfo, Storage, TileReduction, TileScan, TileShape,
 };
-use crate::runtime::cpu::tile::registers::Life;
-use crate::runtime::cpu::tile::tiling::Tiling;
+use crate::runtime::cpu::tile::registers::LiveRange;
+use crate::runtime::cpu::tile::tiling::TilePlan;
 
 /// What to compute besides the kernel's stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,94 +31,94 @@ pub enum Root {
 }
 
 /// The parts of a program, growing.
-pub struct Builder<'k> {
+pub struct ProgramBuilder<'k> {
     pub(super) kernel: &'k Kernel,
     /// Outputs of the kernel, which its stores take turns to write.
     pub(super) outputs: usize,
-    pub(super) facts: &'k Facts,
-    pub(super) tiling: Tiling,
+    pub(super) facts: &'k ExprFacts,
+    pub(super) tiling: TilePlan,
     /// Whether stores may be aimed at and pass the caches by.
-    pub(super) stream: bool,
+    pub(super) non_temporal: bool,
     /// Which operations become one superinstruction.
     pub(super) patterns: Patterns,
     /// All addresses.
     pub(super) addresses: Vec<Address>,
     pub(super) slots: Vec<SlotInfo>,
     /// When each slot's value is needed.
-    pub(super) lives: Vec<Life>,
-    pub(super) bodies: Vec<Body>,
-    pub(super) reductions: Vec<Reduction>,
-    pub(super) scans: Vec<Scan>,
+    pub(super) live_ranges: Vec<LiveRange>,
+    pub(super) bodies: Vec<LoopBody>,
+    pub(super) reductions: Vec<TileReduction>,
+    pub(super) scans: Vec<TileScan>,
     /// Where each expression's value is, if it is anywhere now.
-    value: Vec<Option<Slot>>,
+    value: Vec<Option<FrameSlot>>,
     /// Values that are computed from the positions of columns alone, where a tile has all of
     /// those: they are the same at every point.
-    still: Vec<bool>,
+    tile_invariant: Vec<bool>,
     /// Values that the reductions of the body under construction compute.
     deferred: Vec<ExprId>,
-    constants: HashMap<(u64, DType), Slot>,
-    arguments: HashMap<(u32, DType), Slot>,
+    constants: HashMap<(u64, DType), FrameSlot>,
+    arguments: HashMap<(u32, DType), FrameSlot>,
     /// Tiles whose lines are read where they lie: bytes from one to the next.
-    apart: HashMap<Slot, usize>,
+    in_place_strides: HashMap<FrameSlot, usize>,
     /// Other loops of operations, by the slot of the result.
-    variants: HashMap<Slot, Variants>,
+    variants: HashMap<FrameSlot, Variants>,
     /// Results of reductions that are states as they are left, and those.
-    left: Vec<(Slot, Slot)>,
+    aliased_states: Vec<(FrameSlot, FrameSlot)>,
     /// The bodies under construction, outermost first.
-    open: Vec<Open>,
-    /// Counts steps, to order lives.
+    body_stack: Vec<BodyBuilder>,
+    /// Counts instructions, to order live_ranges.
     now: u32,
 }
 
 /// A body under construction.
-struct Open {
+struct BodyBuilder {
     level: u8,
     began: u32,
-    steps: Vec<Step>,
-    hoisted: Vec<(usize, Vec<Step>)>,
+    instrs: Vec<Instr>,
+    hoisted: Vec<(usize, Vec<Instr>)>,
     /// Addresses used so far, by value.
     addresses: Vec<(Affine, AddressId)>,
     /// Slots that must live until this body ends.
-    kept: Vec<Slot>,
-    /// Tiles made of vectors, by slot, class and where they are hoisted to.
-    expanded: Vec<((Slot, Class, Option<usize>), Slot)>,
-    /// Whether steps go to a hoisted list now: that of so many loops.
+    kept: Vec<FrameSlot>,
+    /// Tiles made of vectors, by slot, shape and where they are hoisted to.
+    expanded: Vec<((FrameSlot, TileShape, Option<usize>), FrameSlot)>,
+    /// Whether instructions go to a hoisted list now: that of so many loops.
     hoist: Option<usize>,
     reductions: SmallVec<[u32; 4]>,
     scans: SmallVec<[u32; 1]>,
 }
 
-impl<'k> Builder<'k> {
+impl<'k> ProgramBuilder<'k> {
     /// A builder that has emitted nothing.
     pub fn new(
         kernel: &'k Kernel,
         outputs: usize,
-        facts: &'k Facts,
-        tiling: Tiling,
-        stream: bool,
-    ) -> Builder<'k> {
-        Builder {
+        facts: &'k ExprFacts,
+        tiling: TilePlan,
+        non_temporal: bool,
+    ) -> ProgramBuilder<'k> {
+        ProgramBuilder {
             kernel,
             outputs,
             facts,
             tiling,
-            stream,
+            non_temporal,
             patterns: Patterns::none(kernel),
             addresses: Vec::new(),
             slots: Vec::new(),
-            lives: Vec::new(),
+            live_ranges: Vec::new(),
             bodies: Vec::new(),
             reductions: Vec::new(),
             scans: Vec::new(),
             value: vec![None; kernel.exprs.len()],
-            still: still(kernel, facts, &tiling),
+            tile_invariant: tile_invariant(kernel, facts, &tiling),
             deferred: Vec::new(),
             constants: HashMap::new(),
             arguments: HashMap::new(),
-            apart: HashMap::new(),
+            in_place_strides: HashMap::new(),
             variants: HashMap::new(),
-            left: Vec::new(),
-            open: Vec::new(),
+            aliased_states: Vec::new(),
+            body_stack: Vec::new(),
             now: 0,
         }
     }
@@ -137,9 +137,9 @@ impl<'k> Builder<'k> {
             Root::Stores => builder.scatter(),
             Root::Block(value) => builder.to_block(value),
         });
-        for (result, state) in std::mem::take(&mut self.left) {
-            let end = self.lives[result.0 as usize].end;
-            let life = &mut self.lives[state.0 as usize];
+        for (result, state) in std::mem::take(&mut self.aliased_states) {
+            let end = self.live_ranges[result.0 as usize].end;
+            let life = &mut self.live_ranges[state.0 as usize];
             life.end = life.end.max(end);
         }
     }
@@ -202,17 +202,17 @@ impl<'k> Builder<'k> {
         self.deferred.extend(deferred);
         let (body, mine, scans) = self.body(level + 1, &inner, !stored.is_empty(), |builder| {
             for &reduce in reduces {
-                builder.reduce(reduce);
+                builder.begin_reduction(reduce);
             }
         });
         self.deferred.truncate(outer);
-        let resident = self.tiling.whole && self.tiling.level == level + 1;
+        let resident = self.tiling.full_rows && self.tiling.level == level + 1;
         if !resident {
             self.expire_deeper(level);
         }
-        self.push(Step::Nest { body, reductions: mine.clone(), scans });
+        self.push(Instr::Nest { body, reductions: mine.clone(), scans });
         for (&reduce, number) in reduces.iter().zip(mine) {
-            self.reduced(reduce, number);
+            self.end_reduction(reduce, number);
         }
     }
 
@@ -265,10 +265,10 @@ impl<'k> Builder<'k> {
     }
 
     fn open_body(&mut self, level: u8) {
-        self.open.push(Open {
+        self.body_stack.push(BodyBuilder {
             level,
             began: self.now,
-            steps: Vec::new(),
+            instrs: Vec::new(),
             hoisted: Vec::new(),
             addresses: Vec::new(),
             kept: Vec::new(),
@@ -281,83 +281,85 @@ impl<'k> Builder<'k> {
 
     fn close_body(&mut self) -> (u32, SmallVec<[u32; 4]>, SmallVec<[u32; 1]>) {
         self.now += 1;
-        let mut open = self.open.pop().expect("a body is open");
+        let mut open = self.body_stack.pop().expect("a body is open");
         for slot in open.kept {
-            self.lives[slot.0 as usize].end = self.now;
+            self.live_ranges[slot.0 as usize].end = self.now;
         }
         open.hoisted.sort_by_key(|(loops, _)| *loops);
         let addresses = open.addresses.iter().map(|(_, id)| *id).collect();
-        let (level, hoisted, steps) = (open.level, open.hoisted, open.steps);
-        let body = Body { level, loops: None, addresses, hoisted, moves: SmallVec::new(), steps };
+        let (level, hoisted, instrs) = (open.level, open.hoisted, open.instrs);
+        let body =
+            LoopBody { level, loops: None, addresses, hoisted, pointer_increments: SmallVec::new(), instrs };
         self.bodies.push(body);
         (self.bodies.len() as u32 - 1, open.reductions, open.scans)
     }
 
-    fn top(&mut self) -> &mut Open {
-        self.open.last_mut().expect("a body is open")
+    fn current(&mut self) -> &mut BodyBuilder {
+        self.body_stack.last_mut().expect("a body is open")
     }
 
-    /// Adds a step to the body, or to its hoisted steps.
-    fn push(&mut self, step: Step) {
+    /// Adds an instruction to the body, or to its hoisted instructions.
+    fn push(&mut self, instr: Instr) {
         self.now += 1;
-        let open = self.top();
-        let Some(loops) = open.hoist else { return open.steps.push(step) };
+        let open = self.current();
+        let Some(loops) = open.hoist else { return open.instrs.push(instr) };
         match open.hoisted.iter_mut().find(|(at, _)| *at == loops) {
-            Some((_, steps)) => steps.push(step),
-            None => open.hoisted.push((loops, vec![step])),
+            Some((_, instrs)) => instrs.push(instr),
+            None => open.hoisted.push((loops, vec![instr])),
         }
     }
 
     /// The number of an affine value in the body.
     fn address(&mut self, affine: &Affine) -> AddressId {
-        if let Some((_, id)) = self.top().addresses.iter().find(|(known, _)| known == affine) {
+        if let Some((_, id)) = self.current().addresses.iter().find(|(known, _)| known == affine) {
             return *id;
         }
         let axes = (0..self.kernel.axes.len()).map(|axis| AxisId(axis as u16));
-        let steps = axes.map(|axis| affine.coefficient(axis)).collect();
+        let strides = axes.map(|axis| affine.coefficient(axis)).collect();
         let id = AddressId(self.addresses.len() as u32);
-        self.addresses.push(Address { offset: affine.offset, steps });
-        self.top().addresses.push((affine.clone(), id));
+        self.addresses.push(Address { offset: affine.offset, strides });
+        self.current().addresses.push((affine.clone(), id));
         id
     }
 
     /// A new slot, defined now.
-    fn slot(&mut self, place: Place, class: Class, dtype: DType) -> Slot {
-        let slot = Slot(self.slots.len() as u32);
-        let (level, hoisted) = self.open.last().map_or((0, false), |open| (open.level, open.hoist.is_some()));
-        let began = self.open.last().map_or(0, |open| open.began);
-        self.slots.push(SlotInfo { place, class, dtype, level });
+    fn slot(&mut self, place: Storage, shape: TileShape, dtype: DType) -> FrameSlot {
+        let slot = FrameSlot(self.slots.len() as u32);
+        let (level, hoisted) =
+            self.body_stack.last().map_or((0, false), |open| (open.level, open.hoist.is_some()));
+        let began = self.body_stack.last().map_or(0, |open| open.began);
+        self.slots.push(SlotInfo { storage: place, shape, dtype, level });
         let start = if hoisted { began } else { self.now + 1 };
-        self.lives.push(Life { start, end: self.now + 2, depth: self.open.len(), bytes: 0 });
+        self.live_ranges.push(LiveRange { start, end: self.now + 2, depth: self.body_stack.len(), bytes: 0 });
         if hoisted {
-            self.top().kept.push(slot);
+            self.current().kept.push(slot);
         }
         slot
     }
 
     /// A register for a value.
-    fn register(&mut self, class: Class, dtype: DType) -> Slot {
-        let slot = self.slot(Place::Register(0), class, dtype);
-        self.lives[slot.0 as usize].bytes = dtype.compute().size();
+    fn register(&mut self, shape: TileShape, dtype: DType) -> FrameSlot {
+        let slot = self.slot(Storage::Register(0), shape, dtype);
+        self.live_ranges[slot.0 as usize].bytes = dtype.compute().size();
         slot
     }
 
-    /// Notes that a slot is read by the step about to be pushed. A slot that
-    /// an outer body defined lives until the outermost body in between ends,
+    /// Notes that a slot is read by the instruction about to be pushed. A slot that
+    /// an outer body defined live_ranges until the outermost body in between ends,
     /// since that body's points all read it.
-    fn read(&mut self, slot: Slot) -> Slot {
-        let depth = self.lives[slot.0 as usize].depth;
-        if depth < self.open.len() {
-            self.open[depth].kept.push(slot);
+    fn read(&mut self, slot: FrameSlot) -> FrameSlot {
+        let depth = self.live_ranges[slot.0 as usize].depth;
+        if depth < self.body_stack.len() {
+            self.body_stack[depth].kept.push(slot);
         }
-        let life = &mut self.lives[slot.0 as usize];
+        let life = &mut self.live_ranges[slot.0 as usize];
         life.end = life.end.max(self.now + 2);
         slot
     }
 
-    /// The class of an expression's value.
-    pub(super) fn class(&self, id: ExprId) -> Class {
-        self.tiling.class(self.facts.axes[id.index()])
+    /// The shape of an expression's value.
+    pub(super) fn shape(&self, id: ExprId) -> TileShape {
+        self.tiling.shape(self.facts.axes[id.index()])
     }
 
     /// The number of outer loops a value of the open body depends on; `None`
@@ -381,9 +383,9 @@ impl<'k> Builder<'k> {
 }
 
 /// Which values are computed from the positions of columns alone, all of which a tile has.
-fn still(kernel: &Kernel, facts: &Facts, tiling: &Tiling) -> Vec<bool> {
+fn tile_invariant(kernel: &Kernel, facts: &ExprFacts, tiling: &TilePlan) -> Vec<bool> {
     let mut still = vec![false; kernel.exprs.len()];
-    let Some(col) = tiling.col.filter(|_| tiling.whole) else { return still };
+    let Some(col) = tiling.col.filter(|_| tiling.full_rows) else { return still };
     let fixed = |still: &[bool], id: ExprId| {
         still[id.index()] || matches!(kernel.expr(id), Expr::Const(_) | Expr::Arg(_))
     };
@@ -406,6 +408,6 @@ fn still(kernel: &Kernel, facts: &Facts, tiling: &Tiling) -> Vec<bool> {
 }
 
 /// The axes of a level that are loops around the tile, outermost first.
-pub fn outer_axes(kernel: &Kernel, tiling: &Tiling, level: u8) -> SmallVec<[AxisId; 4]> {
+pub fn outer_axes(kernel: &Kernel, tiling: &TilePlan, level: u8) -> SmallVec<[AxisId; 4]> {
     kernel.level_axes(level).filter(|&axis| Some(axis) != tiling.row && Some(axis) != tiling.col).collect()
 }

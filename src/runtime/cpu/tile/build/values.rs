@@ -4,8 +4,10 @@ use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::{BoundsCheck, Expr, ExprId};
 use crate::runtime::cpu::micro::{self, LaneType, MAX_OPERANDS, OperandKind, OperandKinds, Operation};
-use crate::runtime::cpu::tile::build::Builder;
-use crate::runtime::cpu::tile::program::{Advance, Asks, BlockStep, Bound, Class, Lines, Place, Slot, Step};
+use crate::runtime::cpu::tile::build::ProgramBuilder;
+use crate::runtime::cpu::tile::program::{
+    BlockTransfer, FrameSlot, Instr, OpPrefetch, RangePredicate, RowStride, RowwiseOp, Storage, TileShape,
+};
 
 /// Columns from which on lines are long enough to be done one by one.
 pub(super) const LINE: usize = 32;
@@ -13,38 +15,39 @@ pub(super) const LINE: usize = 32;
 /// Columns up to which calls for each line would cost as much as what those compute.
 pub(super) const SHORT: usize = 256;
 
-impl Builder<'_> {
-    /// Emits the steps of a value, hoisted as far as it goes.
+impl ProgramBuilder<'_> {
+    /// Emits the instructions of a value, hoisted as far as it goes.
     pub(super) fn compute(&mut self, id: ExprId) {
         let absorbed = self.patterns.absorbed[id.index()] || self.deferred.contains(&id);
         if self.value[id.index()].is_some() || absorbed {
             return;
         }
-        let level = self.top().level;
+        let level = self.current().level;
         // What is the same at every point is computed before all loops there are.
-        let still = self.still[id.index()];
-        let mut within = self.open.split_off(if still { 1 } else { self.open.len() });
-        self.top().hoist = if still { Some(0) } else { self.hoistable(id, level) };
+        let still = self.tile_invariant[id.index()];
+        let mut within = self.body_stack.split_off(if still { 1 } else { self.body_stack.len() });
+        self.current().hoist = if still { Some(0) } else { self.hoistable(id, level) };
         let slot = self.emit(id);
-        self.top().hoist = None;
-        self.open.append(&mut within);
+        self.current().hoist = None;
+        self.body_stack.append(&mut within);
         self.value[id.index()] = Some(slot);
     }
 
-    fn emit(&mut self, id: ExprId) -> Slot {
+    fn emit(&mut self, id: ExprId) -> FrameSlot {
         let node = &self.kernel.exprs[id.index()];
-        let class = self.class(id);
+        let shape = self.shape(id);
         match &node.expr {
             Expr::Const(_) | Expr::Arg(_) => self.slot_of(id),
             Expr::Index(affine) => {
-                let (value, to) = (self.address(affine), self.register(class, DType::I64));
-                self.push(Step::Index { to, value, class });
+                let (value, to) = (self.address(affine), self.register(shape, DType::I64));
+                self.push(Instr::Index { to, value, shape });
                 to
             }
             Expr::Inside(within) => {
-                let bound = Bound { value: self.address(&within.value), low: within.low, high: within.high };
-                let to = self.register(class, DType::Bool);
-                self.push(Step::Inside { to, bound, class });
+                let bound =
+                    RangePredicate { value: self.address(&within.value), low: within.low, high: within.high };
+                let to = self.register(shape, DType::Bool);
+                self.push(Instr::Inside { to, bound, shape });
                 to
             }
             Expr::Load(input, access) => self.load(id, *input, access),
@@ -54,23 +57,23 @@ impl Builder<'_> {
             Expr::Checked(x, bounded) => {
                 self.check(bounded);
                 let value = self.slot_of(*x);
-                self.widened(value, class)
+                self.broadcast(value, shape)
             }
             Expr::Scan(monoid, x, axis) => self.scan(id, *monoid, *x, *axis),
-            Expr::Accumulator => self.from_block(class, node.dtype),
+            Expr::Accumulator => self.from_block(shape, node.dtype),
             Expr::Reduce(..) => panic!("reductions are emitted by passes"),
         }
     }
 
     fn check(&mut self, bounded: &BoundsCheck) {
         let index = self.slot_of(bounded.index);
-        let class = self.slots[index.0 as usize].class;
+        let shape = self.slots[index.0 as usize].shape;
         self.read(index);
-        self.push(Step::Check(index, bounded.extent, class));
+        self.push(Instr::Check(index, bounded.extent, shape));
     }
 
     /// Where a value is; constants and arguments come into being here.
-    pub(super) fn slot_of(&mut self, id: ExprId) -> Slot {
+    pub(super) fn slot_of(&mut self, id: ExprId) -> FrameSlot {
         let node = &self.kernel.exprs[id.index()];
         if let Expr::Const(bits) = node.expr {
             return self.constant(Scalar::from_bits(bits, node.dtype), node.dtype);
@@ -81,33 +84,33 @@ impl Builder<'_> {
         self.value[id.index()].unwrap_or_else(|| panic!("{id:?} is not computed yet"))
     }
 
-    fn argument(&mut self, number: u32, dtype: DType) -> Slot {
+    fn argument(&mut self, number: u32, dtype: DType) -> FrameSlot {
         if let Some(&slot) = self.arguments.get(&(number, dtype)) {
             return slot;
         }
-        let slot = self.slot(Place::Argument(0, number, dtype), Class::SCALAR, dtype);
+        let slot = self.slot(Storage::Argument(0, number, dtype), TileShape::Scalar, dtype);
         self.arguments.insert((number, dtype), slot);
         slot
     }
 
     /// The slot of a number.
-    pub(super) fn constant(&mut self, value: Scalar, dtype: DType) -> Slot {
+    pub(super) fn constant(&mut self, value: Scalar, dtype: DType) -> FrameSlot {
         let bits = value.to_bits(dtype.compute());
         if let Some(&slot) = self.constants.get(&(bits, dtype)) {
             return slot;
         }
-        let slot = self.slot(Place::Constant(0, bits), Class::SCALAR, dtype);
+        let slot = self.slot(Storage::Constant(0, bits), TileShape::Scalar, dtype);
         self.constants.insert((bits, dtype), slot);
         slot
     }
 
-    fn alu(&mut self, id: ExprId, op: AluOp, x: &[ExprId]) -> Slot {
+    fn alu(&mut self, id: ExprId, op: AluOp, x: &[ExprId]) -> FrameSlot {
         if let Some(slot) = self.fused(id) {
             return slot;
         }
         // The condition of `Where` has a type of its own.
         let dtype = self.kernel.exprs[x[op.arity() - 1].index()].dtype;
-        let slots: Vec<Slot> = x.iter().map(|&x| self.slot_of(x)).collect();
+        let slots: Vec<FrameSlot> = x.iter().map(|&x| self.slot_of(x)).collect();
         let result = self.kernel.exprs[id.index()].dtype;
         let to = self.apply(&slots, result, |mut kinds| {
             if op.arity() == 1 {
@@ -117,10 +120,10 @@ impl Builder<'_> {
             Operation { function, name: op.name(), variants: micro::alu_variants(op, dtype, kinds) }
         });
         if micro::prefetches(op, dtype)
-            && let Some(Step::Micro { to: made, asks, .. }) = self.top().steps.last_mut()
+            && let Some(Instr::Micro { to: made, prefetch, .. }) = self.current().instrs.last_mut()
             && *made == to
         {
-            *asks = Asks::Nothing;
+            *prefetch = OpPrefetch::Unused;
         }
         to
     }
@@ -128,56 +131,62 @@ impl Builder<'_> {
     /// Emits an operation on some slots, given by their forms.
     pub(super) fn apply(
         &mut self,
-        slots: &[Slot],
+        slots: &[FrameSlot],
         dtype: DType,
         operation: impl FnOnce(OperandKinds) -> Operation,
-    ) -> Slot {
-        let class = self.joint_class(slots);
-        if !self.goes_by_line(slots, class) {
-            let (from, kinds) = self.operands(slots, class);
+    ) -> FrameSlot {
+        let shape = self.joint_shape(slots);
+        if !self.is_rowwise(slots, shape) {
+            let (from, kinds) = self.operands(slots, shape);
             let Operation { function, name, variants } = operation(kinds);
-            let to = self.micro(function, name, from, class, dtype);
+            let to = self.micro(function, name, from, shape, dtype);
             self.variants.extend(variants.map(|variants| (to, variants)));
             return to;
         }
-        let (from, kinds) = self.lines_of(slots);
-        let to = self.register(class, dtype);
+        let (from, kinds) = self.row_operands(slots);
+        let to = self.register(shape, dtype);
         let Operation { function, name, variants } = operation(kinds);
         self.variants.extend(variants.map(|variants| (to, variants)));
-        let short = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
-        let short = short.map(|variants| variants.batched);
-        let to_line = (to, Advance::Line(dtype.compute().size()));
-        let lines = Lines::new(function, name, to_line, from, class);
-        self.push(Step::Lines(Box::new(Lines { short, ..lines })));
+        let batched = variants.filter(|_| self.tiling.cols.is_some_and(|cols| cols <= SHORT));
+        let batched = batched.map(|variants| variants.batched);
+        let to_line = (to, RowStride::Dense(dtype.compute().size()));
+        let op = RowwiseOp::new(function, name, to_line, from, shape);
+        self.push(Instr::Rowwise(Box::new(RowwiseOp { batched, ..op })));
         to
     }
 
-    /// Whether an operation over a class is done line by line, so that no
+    /// Whether an operation over a shape is done line by line, so that no
     /// vector of rows or columns must be spread over the tile, and no tile be
     /// copied whose lines lie apart.
-    pub(super) fn goes_by_line(&self, slots: &[Slot], class: Class) -> bool {
-        let class_of = |slot: &Slot| self.slots[slot.0 as usize].class;
-        let vector = |slot: &Slot| class_of(slot) == Class::ROW || class_of(slot) == Class::COL;
-        let lines = |slot: &Slot| vector(slot) || self.apart.contains_key(slot);
-        class == Class::FULL && self.tiling.cols.is_some_and(|cols| cols >= LINE) && slots.iter().any(lines)
+    pub(super) fn is_rowwise(&self, slots: &[FrameSlot], shape: TileShape) -> bool {
+        let shape_of = |slot: &FrameSlot| self.slots[slot.0 as usize].shape;
+        let vector =
+            |slot: &FrameSlot| shape_of(slot) == TileShape::Row || shape_of(slot) == TileShape::Column;
+        let lines = |slot: &FrameSlot| vector(slot) || self.in_place_strides.contains_key(slot);
+        shape == TileShape::Full
+            && self.tiling.cols.is_some_and(|cols| cols >= LINE)
+            && slots.iter().any(lines)
     }
 
     /// The lines of some slots, and the forms they have.
-    pub(super) fn lines_of(&mut self, slots: &[Slot]) -> ([(Slot, Advance); MAX_OPERANDS], OperandKinds) {
-        let mut lines = [(slots[0], Advance::Bytes(0)); MAX_OPERANDS];
+    pub(super) fn row_operands(
+        &mut self,
+        slots: &[FrameSlot],
+    ) -> ([(FrameSlot, RowStride); MAX_OPERANDS], OperandKinds) {
+        let mut lines = [(slots[0], RowStride::Bytes(0)); MAX_OPERANDS];
         let mut kinds = [OperandKind::Vector; MAX_OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
             self.read(slot);
             let info = self.slots[slot.0 as usize];
             let lane = info.dtype.compute().size();
-            let (form, advance) = match (info.class.rows(), info.class.cols()) {
+            let (form, advance) = match (info.shape.rows(), info.shape.cols()) {
                 (true, true) => {
-                    let apart = self.apart.get(&slot).copied().map(Advance::Bytes);
-                    (OperandKind::Vector, apart.unwrap_or(Advance::Line(lane)))
+                    let apart = self.in_place_strides.get(&slot).copied().map(RowStride::Bytes);
+                    (OperandKind::Vector, apart.unwrap_or(RowStride::Dense(lane)))
                 }
-                (false, true) => (OperandKind::Vector, Advance::Bytes(0)),
-                (true, false) => (OperandKind::Broadcast, Advance::Bytes(lane)),
-                (false, false) => (OperandKind::Broadcast, Advance::Bytes(0)),
+                (false, true) => (OperandKind::Vector, RowStride::Bytes(0)),
+                (true, false) => (OperandKind::Broadcast, RowStride::Bytes(lane)),
+                (false, false) => (OperandKind::Broadcast, RowStride::Bytes(0)),
             };
             (lines[i], kinds[i]) = ((slot, advance), form);
         }
@@ -192,34 +201,46 @@ impl Builder<'_> {
         &mut self,
         function: micro::MicroFn,
         name: &'static str,
-        from: [Slot; MAX_OPERANDS],
-        class: Class,
+        from: [FrameSlot; MAX_OPERANDS],
+        shape: TileShape,
         dtype: DType,
-    ) -> Slot {
+    ) -> FrameSlot {
         for slot in from {
             self.read(slot);
         }
-        let to = self.register(class, dtype);
-        self.push(Step::Micro { function, streaming: None, name, to, from, class, asks: Asks::Never });
+        let to = self.register(shape, dtype);
+        self.push(Instr::Micro {
+            function,
+            non_temporal: None,
+            name,
+            to,
+            from,
+            shape,
+            prefetch: OpPrefetch::Unsupported,
+        });
         to
     }
 
-    /// The class of an operation on some slots.
-    pub(super) fn joint_class(&self, slots: &[Slot]) -> Class {
-        slots.iter().fold(Class::SCALAR, |class, slot| class.union(self.slots[slot.0 as usize].class))
+    /// The shape of an operation on some slots.
+    pub(super) fn joint_shape(&self, slots: &[FrameSlot]) -> TileShape {
+        slots.iter().fold(TileShape::Scalar, |shape, slot| shape.union(self.slots[slot.0 as usize].shape))
     }
 
-    /// Operands of a micro-op over a class: scalars stay scalars, vectors of
+    /// Operands of a micro-op over a shape: scalars stay scalars, vectors of
     /// rows or columns are spread over the tile.
-    pub(super) fn operands(&mut self, slots: &[Slot], class: Class) -> ([Slot; MAX_OPERANDS], OperandKinds) {
+    pub(super) fn operands(
+        &mut self,
+        slots: &[FrameSlot],
+        shape: TileShape,
+    ) -> ([FrameSlot; MAX_OPERANDS], OperandKinds) {
         let mut from = [slots[0]; MAX_OPERANDS];
         let mut kinds = [OperandKind::Vector; MAX_OPERANDS];
         for (i, &slot) in slots.iter().enumerate() {
-            let own = self.slots[slot.0 as usize].class;
-            if own == Class::SCALAR && class != Class::SCALAR {
+            let own = self.slots[slot.0 as usize].shape;
+            if own == TileShape::Scalar && shape != TileShape::Scalar {
                 (from[i], kinds[i]) = (slot, OperandKind::Broadcast);
             } else {
-                from[i] = self.widened(slot, class);
+                from[i] = self.broadcast(slot, shape);
             }
         }
         for unused in slots.len()..MAX_OPERANDS {
@@ -228,33 +249,33 @@ impl Builder<'_> {
         (from, kinds)
     }
 
-    /// A value with an element for each one of the class.
-    pub(super) fn widened(&mut self, slot: Slot, class: Class) -> Slot {
+    /// A value with an element for each one of the shape.
+    pub(super) fn broadcast(&mut self, slot: FrameSlot, shape: TileShape) -> FrameSlot {
         let info = self.slots[slot.0 as usize];
-        if info.class == class {
+        if info.shape == shape {
             return slot;
         }
-        let hoist = self.top().hoist;
-        let key = (slot, class, hoist);
-        if let Some((_, known)) = self.top().expanded.iter().find(|(k, _)| *k == key) {
+        let hoist = self.current().hoist;
+        let key = (slot, shape, hoist);
+        if let Some((_, known)) = self.current().expanded.iter().find(|(k, _)| *k == key) {
             return *known;
         }
         let lane = LaneType::of(info.dtype);
-        let to = if info.class == Class::SCALAR {
-            self.micro(micro::fill(lane), "fill", [slot; MAX_OPERANDS], class, info.dtype)
+        let to = if info.shape == TileShape::Scalar {
+            self.micro(micro::fill(lane), "fill", [slot; MAX_OPERANDS], shape, info.dtype)
         } else {
             self.read(slot);
             let function =
-                if info.class.rows() { micro::expand_cols(lane) } else { micro::expand_rows(lane) };
-            let to = self.register(class, info.dtype);
-            self.push(Step::Expand { function, to, from: slot });
+                if info.shape.rows() { micro::expand_cols(lane) } else { micro::expand_rows(lane) };
+            let to = self.register(shape, info.dtype);
+            self.push(Instr::Expand { function, to, from: slot });
             to
         };
-        self.top().expanded.push((key, to));
+        self.current().expanded.push((key, to));
         to
     }
 
-    fn cast(&mut self, x: ExprId, to: DType) -> Slot {
+    fn cast(&mut self, x: ExprId, to: DType) -> FrameSlot {
         let from = self.kernel.exprs[x.index()].dtype;
         let slot = self.slot_of(x);
         self.convert(slot, from, to)
@@ -262,54 +283,54 @@ impl Builder<'_> {
 
     /// A value converted to another type; the same slot where registers do
     /// not differ.
-    pub(super) fn convert(&mut self, slot: Slot, from: DType, to: DType) -> Slot {
+    pub(super) fn convert(&mut self, slot: FrameSlot, from: DType, to: DType) -> FrameSlot {
         if same_register(from, to) {
             return slot;
         }
-        let class = self.slots[slot.0 as usize].class;
-        self.micro(micro::cast(from, to), cast_name(to), [slot; MAX_OPERANDS], class, to)
+        let shape = self.slots[slot.0 as usize].shape;
+        self.micro(micro::cast(from, to), cast_name(to), [slot; MAX_OPERANDS], shape, to)
     }
 
-    fn bitcast(&mut self, x: ExprId, to: DType) -> Slot {
+    fn bitcast(&mut self, x: ExprId, to: DType) -> FrameSlot {
         let from = self.kernel.exprs[x.index()].dtype;
         let slot = self.slot_of(x);
-        let class = self.slots[slot.0 as usize].class;
+        let shape = self.slots[slot.0 as usize].shape;
         if from == to {
             return slot;
         }
         if let Some(function) = micro::bitcast(from, to) {
-            return self.micro(function, "bitcast", [slot; MAX_OPERANDS], class, to);
+            return self.micro(function, "bitcast", [slot; MAX_OPERANDS], shape, to);
         }
         // A 16-bit float has its bits only in memory form.
         let load = micro::load(to).unwrap_or_else(|| panic!("no bitcast from {from} to {to}"));
-        let stored = self.micro(micro::store(from), "store", [slot; MAX_OPERANDS], class, from);
-        self.micro(load, "load", [stored; MAX_OPERANDS], class, to)
+        let stored = self.micro(micro::store(from), "store", [slot; MAX_OPERANDS], shape, from);
+        self.micro(load, "load", [stored; MAX_OPERANDS], shape, to)
     }
 
-    fn from_block(&mut self, class: Class, dtype: DType) -> Slot {
-        let slot = self.register(class, dtype);
-        self.push(Step::FromBlock(BlockStep { slot, class, lane: dtype.compute().size() }));
+    fn from_block(&mut self, shape: TileShape, dtype: DType) -> FrameSlot {
+        let slot = self.register(shape, dtype);
+        self.push(Instr::FromBlock(BlockTransfer { slot, shape, lane: dtype.compute().size() }));
         slot
     }
 
     /// Hands a value to the product that asked for a block.
     pub(super) fn to_block(&mut self, id: ExprId) {
-        let class = self.tiling.class(u64::MAX);
+        let shape = self.tiling.shape(u64::MAX);
         let slot = self.slot_of(id);
-        let slot = self.widened(slot, class);
+        let slot = self.broadcast(slot, shape);
         self.read(slot);
         let lane = self.kernel.exprs[id.index()].dtype.compute().size();
-        let block = BlockStep { slot, class, lane };
-        let steps = &mut self.top().steps;
-        let makes = |step: &Step| match step {
-            Step::Micro { to, .. } => *to == slot,
-            Step::Lines(lines) => lines.to.0 == slot,
+        let block = BlockTransfer { slot, shape, lane };
+        let instrs = &mut self.current().instrs;
+        let makes = |instr: &Instr| match instr {
+            Instr::Micro { to, .. } => *to == slot,
+            Instr::Rowwise(op) => op.to.0 == slot,
             _ => false,
         };
-        if let Some(at) = steps.iter().position(makes) {
-            steps.insert(at, Step::AimBlock(block));
+        if let Some(at) = instrs.iter().position(makes) {
+            instrs.insert(at, Instr::ForwardBlockDest(block));
         }
-        self.push(Step::ToBlock(block));
+        self.push(Instr::ToBlock(block));
     }
 }
 

@@ -5,8 +5,10 @@ use std::cell::RefCell;
 use crate::base::Scalar;
 use crate::runtime::cpu::micro::DeferredStore;
 use crate::runtime::cpu::pool::ALIGN;
-use crate::runtime::cpu::tile::program::{Address, AddressId, Body, Class, Loops, Place, Program, Slot};
-use crate::runtime::cpu::tile::run::Launch;
+use crate::runtime::cpu::tile::program::{
+    Address, AddressId, FrameSlot, LoopBody, LoopNest, Storage, TileProgram, TileShape,
+};
+use crate::runtime::cpu::tile::run::TileLaunch;
 
 /// The block of a matrix that a product hands in or asks for.
 #[derive(Clone, Copy, Debug)]
@@ -24,29 +26,29 @@ pub struct Frame {
     pointers: Vec<*mut u8>,
     /// The registers' places, by slot.
     homes: Vec<*mut u8>,
-    scratch: Vec<Line>,
+    scratch: Vec<ScratchLine>,
     /// Current values of addresses.
     offsets: Vec<i64>,
     /// The same without the innermost loop of their body.
     bases: Vec<i64>,
     /// Current position along each axis; of tiled axes the tile's first.
     pub position: Vec<usize>,
-    /// Elements of the current tile by class.
+    /// Elements of the current tile by shape.
     counts: [usize; 4],
     /// Per reduction: rows in the current block, and in finished ones.
     pub rows: Vec<[i64; 2]>,
     /// Rows of level 1 a job, if level 1 is shared between threads.
-    pub shared: Option<usize>,
+    pub rows_per_job: Option<usize>,
     /// The block at hand, in a product.
     pub block: Block,
     /// What an iteration has put off.
-    pub late: Option<DeferredStore>,
+    pub deferred: Option<DeferredStore>,
 }
 
 /// A line of scratch memory, to have it aligned.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code)] [u8; ALIGN]);
+struct ScratchLine(#[allow(dead_code)] [u8; ALIGN]);
 
 thread_local! {
     /// Frames nobody on this thread uses now; a thread that waits inside one
@@ -55,7 +57,7 @@ thread_local! {
 }
 
 /// Calls `body` with a frame ready for a launch.
-pub fn with<R>(launch: &Launch<'_>, body: impl FnOnce(&mut Frame) -> R) -> R {
+pub fn with<R>(launch: &TileLaunch<'_>, body: impl FnOnce(&mut Frame) -> R) -> R {
     let mut frame = take(launch);
     let result = body(&mut frame);
     give_back(frame);
@@ -63,7 +65,7 @@ pub fn with<R>(launch: &Launch<'_>, body: impl FnOnce(&mut Frame) -> R) -> R {
 }
 
 /// A frame ready for a launch.
-pub fn take(launch: &Launch<'_>) -> Frame {
+pub fn take(launch: &TileLaunch<'_>) -> Frame {
     let mut frame = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
     frame.prepare(launch);
     frame
@@ -71,7 +73,7 @@ pub fn take(launch: &Launch<'_>) -> Frame {
 
 /// Does what a frame has put off and keeps it for another launch.
 pub fn give_back(mut frame: Frame) {
-    frame.finish_late();
+    frame.finish_deferred();
     FREE.with_borrow_mut(|free| free.push(frame));
 }
 
@@ -86,40 +88,40 @@ impl Default for Frame {
             position: Vec::new(),
             counts: [1; 4],
             rows: Vec::new(),
-            shared: None,
+            rows_per_job: None,
             block: Block { start: std::ptr::null_mut(), line: 0 },
-            late: None,
+            deferred: None,
         }
     }
 }
 
 impl Frame {
-    fn prepare(&mut self, launch: &Launch<'_>) {
+    fn prepare(&mut self, launch: &TileLaunch<'_>) {
         let program = launch.program;
         let lines = program.scratch.div_ceil(ALIGN);
         if self.scratch.len() < lines {
-            self.scratch.resize(lines.next_power_of_two(), Line([0; ALIGN]));
+            self.scratch.resize(lines.next_power_of_two(), ScratchLine([0; ALIGN]));
         }
         let scratch = self.scratch.as_mut_ptr().cast::<u8>();
         self.homes.clear();
         for info in &program.slots {
-            let bits = match info.place {
-                Place::Constant(offset, bits) => Some((offset, bits)),
-                Place::Argument(offset, number, dtype) => {
+            let bits = match info.storage {
+                Storage::Constant(offset, bits) => Some((offset, bits)),
+                Storage::Argument(offset, number, dtype) => {
                     let value = Scalar::from_bits(launch.scalars[number as usize], dtype);
                     Some((offset, value.to_bits(dtype.compute())))
                 }
-                Place::Register(_) | Place::Memory | Place::States => None,
+                Storage::Register(_) | Storage::Memory | Storage::ReductionState => None,
             };
             if let Some((offset, bits)) = bits {
                 // SAFETY: constants' offsets lie in scratch memory, 8 apart.
                 unsafe { scratch.add(offset).cast::<u64>().write(bits) }
             }
-            self.homes.push(match info.place {
-                Place::Register(offset) | Place::Constant(offset, _) | Place::Argument(offset, ..) => {
+            self.homes.push(match info.storage {
+                Storage::Register(offset) | Storage::Constant(offset, _) | Storage::Argument(offset, ..) => {
                     scratch.wrapping_add(offset)
                 }
-                Place::Memory | Place::States => std::ptr::null_mut(),
+                Storage::Memory | Storage::ReductionState => std::ptr::null_mut(),
             });
         }
         self.pointers.clone_from(&self.homes);
@@ -130,17 +132,17 @@ impl Frame {
         self.position.resize(program.axes.len(), 0);
         self.counts = [1; 4];
         // Levels of one point may have no body that would go there.
-        for l in program.loops[1..].iter().flatten().filter(|l| l.count() == 1) {
+        for l in program.loops[1..].iter().flatten().filter(|l| l.trip_count() == 1) {
             self.move_to(program, l, l.start);
         }
         self.rows.clear();
         self.rows.resize(program.reductions.len(), [0; 2]);
-        self.shared = None;
-        self.late = None;
+        self.rows_per_job = None;
+        self.deferred = None;
     }
 
     /// Takes over what another frame's level-0 body has computed.
-    pub fn inherit(&mut self, program: &Program, parent: &Frame) {
+    pub fn inherit(&mut self, program: &TileProgram, parent: &Frame) {
         for (i, info) in program.slots.iter().enumerate() {
             if info.level == 0 {
                 self.pointers[i] = parent.pointers[i];
@@ -152,30 +154,30 @@ impl Frame {
 
     /// Where a slot points.
     #[inline]
-    pub fn slot(&self, slot: Slot) -> *mut u8 {
+    pub fn slot(&self, slot: FrameSlot) -> *mut u8 {
         self.pointers[slot.0 as usize]
     }
     /// The register of a slot.
     #[inline]
-    pub fn home(&self, slot: Slot) -> *mut u8 {
+    pub fn home(&self, slot: FrameSlot) -> *mut u8 {
         self.homes[slot.0 as usize]
     }
     /// Makes a slot point somewhere.
     #[inline]
-    pub fn point(&mut self, slot: Slot, at: *mut u8) {
+    pub fn point(&mut self, slot: FrameSlot, at: *mut u8) {
         self.pointers[slot.0 as usize] = at;
     }
     /// Lets two registers trade places.
-    pub fn trade(&mut self, [a, b]: [Slot; 2]) {
+    pub fn swap_slots(&mut self, [a, b]: [FrameSlot; 2]) {
         let [a, b] = [a, b].map(|slot| slot.0 as usize);
         self.pointers.swap(a, b);
         self.homes.swap(a, b);
     }
     /// Does what an iteration has put off.
-    pub fn finish_late(&mut self) {
-        if let Some(late) = self.late.take() {
+    pub fn finish_deferred(&mut self) {
+        if let Some(deferred) = self.deferred.take() {
             // SAFETY: the program's contract; what it reads is kept until then.
-            unsafe { late.store() }
+            unsafe { deferred.store() }
         }
     }
     /// The current value of an address.
@@ -183,28 +185,29 @@ impl Frame {
     pub fn offset(&self, address: AddressId) -> i64 {
         self.offsets[address.0 as usize]
     }
-    /// Elements a class has in the current tile.
+    /// Elements a shape has in the current tile.
     #[inline]
-    pub fn count(&self, class: Class) -> usize {
-        self.counts[class.index()]
+    pub fn count(&self, shape: TileShape) -> usize {
+        self.counts[shape.index()]
     }
     /// Rows and columns of the current tile.
     #[inline]
     pub fn tile(&self) -> (usize, usize) {
-        (self.count(Class::ROW), self.count(Class::COL))
+        (self.count(TileShape::Row), self.count(TileShape::Column))
     }
 
     /// Sets the rows or columns of the current tile.
-    fn resize(&mut self, class: Class, count: usize) {
-        self.counts[class.index()] = count;
-        self.counts[Class::FULL.index()] = self.counts[Class::ROW.index()] * self.counts[Class::COL.index()];
+    fn resize(&mut self, shape: TileShape, count: usize) {
+        self.counts[shape.index()] = count;
+        self.counts[TileShape::Full.index()] =
+            self.counts[TileShape::Row.index()] * self.counts[TileShape::Column.index()];
     }
 
     /// Goes to the n-th point of a body's level.
-    pub fn enter(&mut self, program: &Program, body: &Body, loops: &Loops, point: usize) {
+    pub fn enter(&mut self, program: &TileProgram, body: &LoopBody, loops: &LoopNest, point: usize) {
         let mut rest = point;
         for l in loops.iter().rev() {
-            let count = l.count();
+            let count = l.trip_count();
             self.move_to(program, l, l.start + rest % count * l.chunk);
             rest /= count;
         }
@@ -214,7 +217,7 @@ impl Frame {
     /// Goes to the next point; gives the number of the outermost loop that
     /// advanced.
     #[inline]
-    pub fn advance(&mut self, program: &Program, body: &Body, loops: &Loops) -> usize {
+    pub fn advance(&mut self, program: &TileProgram, body: &LoopBody, loops: &LoopNest) -> usize {
         let last = loops.len() - 1;
         let inner = &loops[last];
         let next = self.position[inner.axis.index()] + inner.chunk;
@@ -222,7 +225,7 @@ impl Frame {
             self.move_to(program, inner, next);
             let axis = inner.axis.index();
             for &id in &body.addresses {
-                let step = program.addresses[id.0 as usize].steps[axis];
+                let step = program.addresses[id.0 as usize].strides[axis];
                 self.offsets[id.0 as usize] = self.bases[id.0 as usize] + step * next as i64;
             }
             return last;
@@ -232,8 +235,8 @@ impl Frame {
 
     /// Makes slots point where the innermost loop's next point has what they point at.
     #[inline]
-    pub fn follow(&mut self, body: &Body) {
-        for &(slot, bytes) in &body.moves {
+    pub fn increment_pointers(&mut self, body: &LoopBody) {
+        for &(slot, bytes) in &body.pointer_increments {
             let slot = slot.0 as usize;
             if self.pointers[slot] != self.homes[slot] {
                 self.pointers[slot] = self.pointers[slot].wrapping_offset(bytes);
@@ -242,7 +245,7 @@ impl Frame {
     }
 
     /// Advances an outer loop.
-    fn carry(&mut self, program: &Program, body: &Body, loops: &Loops) -> usize {
+    fn carry(&mut self, program: &TileProgram, body: &LoopBody, loops: &LoopNest) -> usize {
         for (number, l) in loops.iter().enumerate().rev() {
             let next = self.position[l.axis.index()] + l.chunk;
             if next < l.end {
@@ -256,39 +259,40 @@ impl Frame {
     }
 
     #[inline]
-    fn move_to(&mut self, program: &Program, l: &super::super::program::Loop, position: usize) {
+    fn move_to(&mut self, program: &TileProgram, l: &super::super::program::Loop, position: usize) {
         self.position[l.axis.index()] = position;
         if program.col == Some(l.axis) {
-            self.resize(Class::COL, l.chunk.min(l.end - position));
+            self.resize(TileShape::Column, l.chunk.min(l.end - position));
         } else if program.row == Some(l.axis) {
-            self.resize(Class::ROW, l.chunk.min(l.end - position));
+            self.resize(TileShape::Row, l.chunk.min(l.end - position));
         }
     }
 
     /// Recomputes a body's addresses from all positions.
-    fn rebase(&mut self, program: &Program, body: &Body, loops: &Loops) {
+    fn rebase(&mut self, program: &TileProgram, body: &LoopBody, loops: &LoopNest) {
         let inner = loops.last().map(|l| l.axis.index());
         for &id in &body.addresses {
-            let Address { offset, steps } = &program.addresses[id.0 as usize];
+            let Address { offset, strides } = &program.addresses[id.0 as usize];
             let mut value = *offset;
-            for (axis, (&step, &position)) in steps.iter().zip(&self.position).enumerate() {
+            for (axis, (&stride, &position)) in strides.iter().zip(&self.position).enumerate() {
                 if Some(axis) != inner && program.axes[axis].level <= body.level {
-                    value += step * position as i64;
+                    value += stride * position as i64;
                 }
             }
             self.bases[id.0 as usize] = value;
-            let along = inner.map_or(0, |axis| steps[axis] * self.position[axis] as i64);
+            let along = inner.map_or(0, |axis| strides[axis] * self.position[axis] as i64);
             self.offsets[id.0 as usize] = value + along;
         }
     }
 
     /// Goes to a tile given by its first position along all axes.
-    pub fn jump(&mut self, program: &Program, body: &Body, rows: usize, cols: usize) {
-        self.resize(Class::ROW, rows);
-        self.resize(Class::COL, cols);
+    pub fn jump(&mut self, program: &TileProgram, body: &LoopBody, rows: usize, cols: usize) {
+        self.resize(TileShape::Row, rows);
+        self.resize(TileShape::Column, cols);
         for &id in &body.addresses {
-            let Address { offset, steps } = &program.addresses[id.0 as usize];
-            let along = steps.iter().zip(&self.position).map(|(&step, &position)| step * position as i64);
+            let Address { offset, strides } = &program.addresses[id.0 as usize];
+            let along =
+                strides.iter().zip(&self.position).map(|(&stride, &position)| stride * position as i64);
             self.offsets[id.0 as usize] = offset + along.sum::<i64>();
         }
     }

@@ -2,29 +2,29 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::tile::program::{Gather, Load};
-use crate::runtime::cpu::tile::run::lines::{Lines, element_of};
+use crate::runtime::cpu::tile::program::{Gather, TileLoad};
+use crate::runtime::cpu::tile::run::access::{TileAccess, element_of};
 use crate::runtime::cpu::tile::run::load::zero;
-use crate::runtime::cpu::tile::run::{Frame, Launch};
+use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
 /// Lines that are gathered by one call, at most.
 const TOGETHER: usize = 16;
 
-impl Launch<'_> {
+impl TileLaunch<'_> {
     /// A load at positions computed element by element.
     #[inline(never)]
     pub fn gather(&self, frame: &mut Frame, gather: &Gather) {
         let load = &gather.load;
-        let lines = self.lines(frame, load.address, load.class);
+        let access = self.tile_access(frame, load.address, load.shape);
         let bytes = self.memory[load.memory as usize].bytes;
-        // SAFETY: the program's contract: registers are as wide as the class;
+        // SAFETY: the program's contract: registers are as wide as the shape;
         // positions are inside the buffer where nothing masks them.
         unsafe {
             if bytes < load.dtype.size() {
-                return zero(frame.home(load.to), 0..lines.lines * lines.len, load.lane);
+                return zero(frame.home(load.to), 0..access.rows * access.len, load.lane);
             }
-            if !self.gather_together(frame, gather, &lines) {
-                (0..lines.lines).for_each(|line| self.gather_line(frame, gather, &lines, line));
+            if !self.gather_together(frame, gather, &access) {
+                (0..access.rows).for_each(|line| self.gather_line(frame, gather, &access, line));
             }
         }
     }
@@ -33,33 +33,33 @@ impl Launch<'_> {
     ///
     /// # Safety
     /// The program's contract, and a buffer of an element.
-    unsafe fn gather_together(&self, frame: &Frame, gather: &Gather, lines: &Lines) -> bool {
+    unsafe fn gather_together(&self, frame: &Frame, gather: &Gather, access: &TileAccess) -> bool {
         let load = &gather.load;
-        if lines.lines == 1 || !load.bounds.is_empty() || !load.masks.is_empty() {
+        if access.rows == 1 || !load.bounds.is_empty() || !load.masks.is_empty() {
             return false;
         }
         let (first, to) = (frame.offset(load.address), frame.home(load.to));
-        let apart = lines.len * load.lane;
+        let apart = access.len * load.lane;
         let mut bases = [std::ptr::null(); TOGETHER];
-        let alike = load.indices.iter().all(|indexed| !indexed.class.rows());
+        let alike = load.indices.iter().all(|indexed| !indexed.shape.rows());
         let mut known = None;
-        for start in (0..lines.lines).step_by(TOGETHER) {
-            let bases = &mut bases[..TOGETHER.min(lines.lines - start)];
+        for start in (0..access.rows).step_by(TOGETHER) {
+            let bases = &mut bases[..TOGETHER.min(access.rows - start)];
             let mut common = None;
             for (line, base) in (start..).zip(&mut *bases) {
                 if known.is_none() || !alike {
                     // SAFETY: the caller's promise.
-                    known = unsafe { self.one_index(frame, load, lines, line, 0..lines.len) };
+                    known = unsafe { self.one_index(frame, load, access, line, 0..access.len) };
                 }
                 let Some((from, index)) = known else { return false };
                 if *common.get_or_insert(index) != index {
                     return false;
                 }
-                *base = self.element(load, first + line as i64 * lines.line_step + from).cast_const();
+                *base = self.element(load, first + line as i64 * access.row_stride + from).cast_const();
             }
             if let Some(index) = common {
                 // SAFETY: as above.
-                unsafe { (gather.function)(to.add(start * apart), bases, index, lines.len, apart) };
+                unsafe { (gather.function)(to.add(start * apart), bases, index, access.len, apart) };
             }
         }
         true
@@ -67,31 +67,31 @@ impl Launch<'_> {
 
     /// # Safety
     /// The program's contract, and a buffer of an element.
-    unsafe fn gather_line(&self, frame: &Frame, gather: &Gather, lines: &Lines, line: usize) {
+    unsafe fn gather_line(&self, frame: &Frame, gather: &Gather, access: &TileAccess, line: usize) {
         let load = &gather.load;
-        let inside = self.within(frame, load, lines, line);
-        let to = frame.home(load.to).wrapping_add(line * lines.len * load.lane);
-        let first = frame.offset(load.address) + line as i64 * lines.line_step;
+        let inside = self.within(frame, load, access, line);
+        let to = frame.home(load.to).wrapping_add(line * access.len * load.lane);
+        let first = frame.offset(load.address) + line as i64 * access.row_stride;
         // SAFETY: the caller's promise.
         unsafe {
             zero(to, 0..inside.start, load.lane);
-            zero(to, inside.end..lines.len, load.lane);
+            zero(to, inside.end..access.len, load.lane);
             let to_inside = to.add(inside.start * load.lane);
-            if let Some((from, index)) = self.one_index(frame, load, lines, line, inside.clone()) {
+            if let Some((from, index)) = self.one_index(frame, load, access, line, inside.clone()) {
                 let base = self.element(load, first + from).cast_const();
                 return (gather.function)(to_inside, &[base], index, inside.len(), 0);
             }
-            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * lines.len);
-            let positions = std::slice::from_raw_parts_mut(positions, lines.len);
+            let positions = frame.slot(gather.positions).cast::<i64>().wrapping_add(line * access.len);
+            let positions = std::slice::from_raw_parts_mut(positions, access.len);
             for j in inside.clone() {
-                positions[j] = first + j as i64 * lines.step;
+                positions[j] = first + j as i64 * access.stride;
             }
-            self.add_indices(frame, load, (line, lines.len), inside.clone(), positions);
+            self.add_indices(frame, load, (line, access.len), inside.clone(), positions);
             let index = positions[inside.clone()].as_ptr();
             let start = self.memory[load.memory as usize].start.cast_const();
             (gather.function)(to_inside, &[start], index, inside.len(), 0);
-            for &(mask, class) in &load.masks {
-                let (start, step) = element_of(class, load.class, line, lines.len);
+            for &(mask, shape) in &load.masks {
+                let (start, step) = element_of(shape, load.shape, line, access.len);
                 for j in inside.clone() {
                     if frame.slot(mask).add(start + j * step).read() == 0 {
                         zero(to, j..j + 1, load.lane);
@@ -109,17 +109,17 @@ impl Launch<'_> {
     unsafe fn one_index(
         &self,
         frame: &Frame,
-        load: &Load,
-        lines: &Lines,
+        load: &TileLoad,
+        access: &TileAccess,
         line: usize,
         inside: Range<usize>,
     ) -> Option<(i64, *const i64)> {
-        if !load.masks.is_empty() || lines.step != 0 {
+        if !load.masks.is_empty() || access.stride != 0 {
             return None;
         }
         let (mut from, mut along) = (0, None);
         for indexed in &load.indices {
-            let (start, step) = element_of(indexed.class, load.class, line, lines.len);
+            let (start, step) = element_of(indexed.shape, load.shape, line, access.len);
             let index = frame.slot(indexed.index).cast::<i64>().wrapping_add(start).cast_const();
             if step == 0 {
                 // SAFETY: the caller's promise.
@@ -150,20 +150,20 @@ impl Launch<'_> {
     unsafe fn add_indices(
         &self,
         frame: &Frame,
-        load: &Load,
+        load: &TileLoad,
         (line, len): (usize, usize),
         inside: Range<usize>,
         positions: &mut [i64],
     ) {
         let open = |j: usize| {
-            load.masks.iter().all(|&(mask, class)| {
-                let (start, step) = element_of(class, load.class, line, len);
+            load.masks.iter().all(|&(mask, shape)| {
+                let (start, step) = element_of(shape, load.shape, line, len);
                 // SAFETY: the program's contract.
                 unsafe { frame.slot(mask).add(start + j * step).read() != 0 }
             })
         };
         for indexed in &load.indices {
-            let (start, step) = element_of(indexed.class, load.class, line, len);
+            let (start, step) = element_of(indexed.shape, load.shape, line, len);
             let index = frame.slot(indexed.index).cast::<i64>();
             for j in inside.clone() {
                 // SAFETY: the program's contract.

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, RowBatch};
-use crate::runtime::cpu::tile::program::{BlockStep, Indexed, Line, Load};
-use crate::runtime::cpu::tile::run::lines::Lines;
-use crate::runtime::cpu::tile::run::{Frame, Launch};
+use crate::runtime::cpu::tile::program::{BlockTransfer, IndexTerm, RowLayout, TileLoad};
+use crate::runtime::cpu::tile::run::access::TileAccess;
+use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
 /// Lines that indices find and that are asked for before they are read.
 const LINES_AHEAD: usize = 4;
@@ -13,63 +13,69 @@ const LINES_AHEAD: usize = 4;
 /// Bytes of such a line that are asked for at most: hardware foresees the others.
 const MOST_AHEAD: usize = 1 << 10;
 
-impl Launch<'_> {
+impl TileLaunch<'_> {
     /// A tile or vector from memory.
     #[inline(never)]
-    pub fn load(&self, frame: &mut Frame, load: &Load) {
+    pub fn load(&self, frame: &mut Frame, load: &TileLoad) {
         let plain = load.masks.is_empty() && load.indices.is_empty();
-        if plain && (load.bounds.is_empty() || self.all_inside(frame, &load.bounds, load.class)) {
+        if plain && (load.bounds.is_empty() || self.all_inside(frame, &load.bounds, load.shape)) {
             return self.load_all(frame, load);
         }
-        let lines = self.lines(frame, load.address, load.class);
-        if lines.lines == 1 {
-            return self.load_line(frame, load, &lines);
+        let access = self.tile_access(frame, load.address, load.shape);
+        if access.rows == 1 {
+            return self.load_line(frame, load, &access);
         }
-        if !load.aimed {
+        if !load.forwarded {
             frame.point(load.to, frame.home(load.to));
         }
-        let (to, bytes) = (frame.slot(load.to), lines.len * load.lane);
+        let (to, bytes) = (frame.slot(load.to), access.len * load.lane);
         // No two lines that indices find need lie near each other, so they are asked for ahead.
-        let foreseen = if load.indices.is_empty() { 0 } else { LINES_AHEAD.min(lines.lines) };
-        let mut asked: [(*const u8, Range<usize>); LINES_AHEAD] =
+        let prefetched = if load.indices.is_empty() { 0 } else { LINES_AHEAD.min(access.rows) };
+        let mut rows_ahead: [(*const u8, Range<usize>); LINES_AHEAD] =
             std::array::from_fn(|_| (std::ptr::null(), 0..0));
-        for (line, asked) in asked[..foreseen].iter_mut().enumerate() {
-            *asked = self.ask_for(frame, load, &lines, line);
+        for (line, rows_ahead) in rows_ahead[..prefetched].iter_mut().enumerate() {
+            *rows_ahead = self.prefetch_row(frame, load, &access, line);
         }
-        for line in 0..lines.lines {
-            let (from, inside) = if foreseen == 0 {
-                self.line(frame, load, &lines, line)
+        for line in 0..access.rows {
+            let (from, inside) = if prefetched == 0 {
+                self.line(frame, load, &access, line)
             } else {
-                let asked = &mut asked[line % LINES_AHEAD];
-                let this = asked.clone();
-                if line + LINES_AHEAD < lines.lines {
-                    *asked = self.ask_for(frame, load, &lines, line + LINES_AHEAD);
+                let rows_ahead = &mut rows_ahead[line % LINES_AHEAD];
+                let this = rows_ahead.clone();
+                if line + LINES_AHEAD < access.rows {
+                    *rows_ahead = self.prefetch_row(frame, load, &access, line + LINES_AHEAD);
                 }
                 this
             };
             // SAFETY: the program's contract.
-            unsafe { load_part(load, &lines, to.wrapping_add(line * bytes), from, inside) }
+            unsafe { load_partial_row(load, &access, to.wrapping_add(line * bytes), from, inside) }
         }
     }
 
     /// The only line there is.
-    fn load_line(&self, frame: &mut Frame, load: &Load, lines: &Lines) {
-        let (from, inside) = self.line(frame, load, lines, 0);
-        if matches!(load.line, Line::Unit(None)) && inside == (0..lines.len) {
+    fn load_line(&self, frame: &mut Frame, load: &TileLoad, access: &TileAccess) {
+        let (from, inside) = self.line(frame, load, access, 0);
+        if matches!(load.layout, RowLayout::Contiguous(None)) && inside == (0..access.len) {
             return frame.point(load.to, from.cast_mut());
         }
-        if !load.aimed {
+        if !load.forwarded {
             frame.point(load.to, frame.home(load.to));
         }
         // SAFETY: the program's contract.
-        unsafe { load_part(load, lines, frame.slot(load.to), from, inside) }
+        unsafe { load_partial_row(load, access, frame.slot(load.to), from, inside) }
     }
 
     /// Where the first element of a line is, and which elements are loaded.
     #[inline]
-    fn line(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> (*const u8, Range<usize>) {
-        let inside = self.open(frame, load, lines, line);
-        let mut offset = frame.offset(load.address) + line as i64 * lines.line_step;
+    fn line(
+        &self,
+        frame: &Frame,
+        load: &TileLoad,
+        access: &TileAccess,
+        line: usize,
+    ) -> (*const u8, Range<usize>) {
+        let inside = self.open(frame, load, access, line);
+        let mut offset = frame.offset(load.address) + line as i64 * access.row_stride;
         if !inside.is_empty() {
             for indexed in &load.indices {
                 let index = line_index(frame, load, indexed, line);
@@ -81,9 +87,15 @@ impl Launch<'_> {
 
     /// The same, and asks for the line.
     #[inline]
-    fn ask_for(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> (*const u8, Range<usize>) {
-        let (from, inside) = self.line(frame, load, lines, line);
-        if lines.step == 1 {
+    fn prefetch_row(
+        &self,
+        frame: &Frame,
+        load: &TileLoad,
+        access: &TileAccess,
+        line: usize,
+    ) -> (*const u8, Range<usize>) {
+        let (from, inside) = self.line(frame, load, access, line);
+        if access.stride == 1 {
             let size = load.dtype.size();
             let first = from.wrapping_add(inside.start * size);
             micro::prefetch_l1(first, (inside.len() * size).min(MOST_AHEAD));
@@ -92,81 +104,90 @@ impl Launch<'_> {
     }
 
     /// Where a load may happen along a line.
-    fn open(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> Range<usize> {
-        for &(mask, class) in &load.masks {
-            let at = if class.rows() && load.class.cols() { line } else { 0 };
+    fn open(&self, frame: &Frame, load: &TileLoad, access: &TileAccess, line: usize) -> Range<usize> {
+        for &(mask, shape) in &load.masks {
+            let at = if shape.rows() && load.shape.cols() { line } else { 0 };
             // SAFETY: the program's contract: a mask per line, or one.
             if unsafe { frame.slot(mask).add(at).read() } == 0 {
                 return 0..0;
             }
         }
-        self.within(frame, load, lines, line)
+        self.within(frame, load, access, line)
     }
 
     /// Where a load's conditions on positions hold along a line.
-    pub(super) fn within(&self, frame: &Frame, load: &Load, lines: &Lines, line: usize) -> Range<usize> {
+    pub(super) fn within(
+        &self,
+        frame: &Frame,
+        load: &TileLoad,
+        access: &TileAccess,
+        line: usize,
+    ) -> Range<usize> {
         if load.bounds.is_empty() {
-            return 0..lines.len;
+            return 0..access.len;
         }
-        let inside = self.inside_of(frame, &load.bounds, load.class, line);
-        inside.start..inside.end.min(lines.len)
+        let inside = self.inside_of(frame, &load.bounds, load.shape, line);
+        inside.start..inside.end.min(access.len)
     }
 
     /// A load without conditions.
     #[inline]
-    fn load_all(&self, frame: &mut Frame, load: &Load) {
-        let lines = self.lines(frame, load.address, load.class);
+    fn load_all(&self, frame: &mut Frame, load: &TileLoad) {
+        let access = self.tile_access(frame, load.address, load.shape);
         let from = self.element(load, frame.offset(load.address));
-        if load.in_place || (matches!(load.line, Line::Unit(None)) && lines.dense()) {
+        if load.in_place || (matches!(load.layout, RowLayout::Contiguous(None)) && access.dense()) {
             return frame.point(load.to, from);
         }
         let to = frame.home(load.to);
         frame.point(load.to, to);
         // SAFETY: the program's contract.
         unsafe {
-            match load.line {
-                Line::Unit(Some(function)) if lines.dense() => {
-                    let count = lines.lines * lines.len;
+            match load.layout {
+                RowLayout::Contiguous(Some(function)) if access.dense() => {
+                    let count = access.rows * access.len;
                     function(to, [from; MAX_OPERANDS], count, from);
-                    if load.ahead != 0 {
+                    if load.prefetch_distance != 0 {
                         // What follows this step works in the cache, and memory rests.
                         let size = load.dtype.size();
-                        micro::prefetch_l2(from.wrapping_add(load.ahead as usize * size), count * size);
+                        micro::prefetch_l2(
+                            from.wrapping_add(load.prefetch_distance as usize * size),
+                            count * size,
+                        );
                     }
                 }
-                Line::Transposed(function) => {
-                    let ahead = load.ahead as isize;
-                    function(to, from, lines.lines, lines.len, lines.step as isize, ahead);
+                RowLayout::Transposed(function) => {
+                    let ahead = load.prefetch_distance as isize;
+                    function(to, from, access.rows, access.len, access.stride as isize, ahead);
                 }
-                Line::Unit(function) => {
-                    let apart = load.apart(&lines);
-                    match (function, load.short) {
-                        (None, Some(short)) => short(to, [from; MAX_OPERANDS], lines.len, &apart),
+                RowLayout::Contiguous(function) => {
+                    let apart = load.row_strides(&access);
+                    match (function, load.batched) {
+                        (None, Some(short)) => short(to, [from; MAX_OPERANDS], access.len, &apart),
                         (None, None) => apart.row_ptrs(to, from).for_each(|(to, from)| {
-                            to.copy_from_nonoverlapping(from, lines.len * load.lane);
+                            to.copy_from_nonoverlapping(from, access.len * load.lane);
                         }),
                         (Some(function), _) => apart
                             .row_ptrs(to, from)
-                            .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], lines.len, from)),
+                            .for_each(|(to, from)| function(to, [from; MAX_OPERANDS], access.len, from)),
                     }
-                    load.ask_ahead(from, &lines);
+                    load.prefetch_next_tile(from, &access);
                 }
-                Line::Strided(function) => {
-                    function(to, from, lines.step as isize, lines.len, &load.apart(&lines));
-                    load.ask_ahead(from, &lines);
+                RowLayout::Strided(function) => {
+                    function(to, from, access.stride as isize, access.len, &load.row_strides(&access));
+                    load.prefetch_next_tile(from, &access);
                 }
             }
         }
     }
 
-    pub fn element(&self, load: &Load, offset: i64) -> *mut u8 {
+    pub fn element(&self, load: &TileLoad, offset: i64) -> *mut u8 {
         let memory = &self.memory[load.memory as usize];
         // An element before or after those that are loaded may be none of the memory.
         memory.start.wrapping_offset((offset as isize).wrapping_mul(load.dtype.size() as isize))
     }
 
     /// An index, clamped where it is checked.
-    pub(super) fn checked(&self, index: i64, indexed: &Indexed) -> i64 {
+    pub(super) fn checked(&self, index: i64, indexed: &IndexTerm) -> i64 {
         if !indexed.checked || (0..indexed.extent as i64).contains(&index) {
             return index;
         }
@@ -176,47 +197,47 @@ impl Launch<'_> {
 
     /// The block that a product hands in.
     #[inline(never)]
-    pub fn from_block(&self, frame: &mut Frame, step: &BlockStep) {
+    pub fn from_block(&self, frame: &mut Frame, transfer: &BlockTransfer) {
         let (rows, cols) = frame.tile();
         let block = frame.block;
         if rows == 1 || block.line == cols {
-            return frame.point(step.slot, block.start);
+            return frame.point(transfer.slot, block.start);
         }
-        let to = frame.home(step.slot);
-        frame.point(step.slot, to);
+        let to = frame.home(transfer.slot);
+        frame.point(transfer.slot, to);
         for row in 0..rows {
             // SAFETY: the program's contract; the block has `rows` lines.
             unsafe {
-                let from = block.start.add(row * block.line * step.lane);
-                to.add(row * cols * step.lane).copy_from_nonoverlapping(from, cols * step.lane);
+                let from = block.start.add(row * block.line * transfer.lane);
+                to.add(row * cols * transfer.lane).copy_from_nonoverlapping(from, cols * transfer.lane);
             }
         }
     }
 }
 
-impl Load {
+impl TileLoad {
     /// How far apart lines are in memory, and in the register.
-    fn apart(&self, lines: &Lines) -> RowBatch {
-        let from = (lines.line_step as usize).wrapping_mul(self.dtype.size());
-        RowBatch::unary(lines.lines, lines.len * self.lane, from)
+    fn row_strides(&self, access: &TileAccess) -> RowBatch {
+        let from = (access.row_stride as usize).wrapping_mul(self.dtype.size());
+        RowBatch::unary(access.rows, access.len * self.lane, from)
     }
 
-    /// Asks for the next tile's lines.
-    fn ask_ahead(&self, from: *const u8, lines: &Lines) {
-        if self.ahead == 0 {
+    /// OpPrefetch for the next tile's lines.
+    fn prefetch_next_tile(&self, from: *const u8, access: &TileAccess) {
+        if self.prefetch_distance == 0 {
             return;
         }
         let size = self.dtype.size();
-        for line in 0..lines.lines as i64 {
-            let distance = (line * lines.line_step + self.ahead) as isize * size as isize;
-            micro::prefetch_l2(from.wrapping_offset(distance), lines.len * lines.step as usize * size);
+        for line in 0..access.rows as i64 {
+            let distance = (line * access.row_stride + self.prefetch_distance) as isize * size as isize;
+            micro::prefetch_l2(from.wrapping_offset(distance), access.len * access.stride as usize * size);
         }
     }
 }
 
 /// An index of a load's, for a line.
-fn line_index(frame: &Frame, load: &Load, indexed: &Indexed, line: usize) -> i64 {
-    let at = if indexed.class.rows() && load.class.cols() { line } else { 0 };
+fn line_index(frame: &Frame, load: &TileLoad, indexed: &IndexTerm, line: usize) -> i64 {
+    let at = if indexed.shape.rows() && load.shape.cols() { line } else { 0 };
     // SAFETY: the program's contract: an index per line, or one.
     unsafe { frame.slot(indexed.index).cast::<i64>().add(at).read() }
 }
@@ -225,28 +246,34 @@ fn line_index(frame: &Frame, load: &Load, indexed: &Indexed, line: usize) -> i64
 ///
 /// # Safety
 /// The program's contract, for a line at `to` whose element 0 is `from`.
-unsafe fn load_part(load: &Load, lines: &Lines, to: *mut u8, from: *const u8, inside: Range<usize>) {
+unsafe fn load_partial_row(
+    load: &TileLoad,
+    access: &TileAccess,
+    to: *mut u8,
+    from: *const u8,
+    inside: Range<usize>,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         zero(to, 0..inside.start, load.lane);
-        zero(to, inside.end..lines.len, load.lane);
+        zero(to, inside.end..access.len, load.lane);
         if inside.is_empty() {
             return;
         }
         let to = to.add(inside.start * load.lane);
         let size = load.dtype.size();
-        let from = from.wrapping_offset(inside.start as isize * lines.step as isize * size as isize);
-        match load.line {
-            Line::Unit(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
-            Line::Unit(Some(function)) => function(to, [from; MAX_OPERANDS], inside.len(), from),
-            Line::Strided(function) => {
-                function(to, from, lines.step as isize, inside.len(), &RowBatch::SINGLE)
+        let from = from.wrapping_offset(inside.start as isize * access.stride as isize * size as isize);
+        match load.layout {
+            RowLayout::Contiguous(None) => to.copy_from_nonoverlapping(from, inside.len() * size),
+            RowLayout::Contiguous(Some(function)) => function(to, [from; MAX_OPERANDS], inside.len(), from),
+            RowLayout::Strided(function) => {
+                function(to, from, access.stride as isize, inside.len(), &RowBatch::SINGLE)
             }
-            Line::Transposed(_) => {
+            RowLayout::Transposed(_) => {
                 micro::load_strided(load.dtype)(
                     to,
                     from,
-                    lines.step as isize,
+                    access.stride as isize,
                     inside.len(),
                     &RowBatch::SINGLE,
                 );

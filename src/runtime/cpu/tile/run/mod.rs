@@ -6,18 +6,18 @@
 //! program's contract*: the kernel's accesses lie inside its buffers (the
 //! verifier of kernels and the planner see to that), slots point at registers
 //! that [`super::registers`] keeps apart while both live or at memory of the
-//! launch, every register has room for a whole tile of its class, no two jobs
+//! launch, every register has room for a whole tile of its shape, no two jobs
 //! write the same elements, and an output lies over an input only where the
 //! kernel has no other output and reads of that input just the elements it
 //! then writes, each before its value is complete.
 
+mod access;
 pub mod frame;
 mod gather;
-mod lines;
 mod load;
+mod parallel_reduction;
 mod reduce;
 mod scatter;
-mod share;
 mod store;
 
 use std::ops::Range;
@@ -28,20 +28,21 @@ use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
 use crate::runtime::cpu::micro::{self, DeferredStore, MicroFn, NonTemporalLoop, OperandPtrs};
 use crate::runtime::cpu::threads;
 use crate::runtime::cpu::tile::program::{
-    Ahead, Asks, Body, Class, Lines, Loops, Program, PutOff, Sharing, Slot, Step, units,
+    DeferredProduct, FrameSlot, Instr, LoopBody, LoopNest, OpPrefetch, RowPrefetch, RowwiseOp, TileProgram,
+    TileShape, WorkPartition, trip_count,
 };
 use crate::runtime::{Bindings, IndexStatus};
 
+pub use access::solve_range;
 pub use frame::{Block, Frame};
-pub use lines::holds;
 pub use scatter::{ScatterFn, scatter_function};
 
 /// A program and what one launch runs it on.
-pub struct Launch<'a> {
+pub struct TileLaunch<'a> {
     /// The program.
-    pub program: &'a Program,
+    pub program: &'a TileProgram,
     /// The program's loops by level, or a part of them.
-    pub loops: &'a [Loops],
+    pub loops: &'a [LoopNest],
     /// Inputs, then outputs.
     pub memory: SmallVec<[Memory; 12]>,
     /// Scalar arguments.
@@ -52,17 +53,17 @@ pub struct Launch<'a> {
 
 /// Runs the programs of a kernel's pieces. Those that are shared by tiles run side by side, each
 /// job taking a part of each piece: neighbours in memory are mostly in pieces that walk alike.
-pub fn launch(programs: &[Program], bindings: &Bindings<'_>) {
-    let mut together: SmallVec<[Launch<'_>; 4]> = SmallVec::new();
+pub fn launch(programs: &[TileProgram], bindings: &Bindings<'_>) {
+    let mut together: SmallVec<[TileLaunch<'_>; 4]> = SmallVec::new();
     let mut jobs = 0;
     for program in programs.iter().filter(|program| !program.empty) {
-        let launch = Launch::new(program, bindings);
-        let tiles = launch.units(0);
-        match program.sharing {
-            Sharing::Serial => launch.tiles(tiles, None),
-            Sharing::Rows(rows) => launch.tiles(tiles, Some(rows)),
-            Sharing::Apart(jobs) => scatter::launch_scatter(&launch, jobs),
-            Sharing::Tiles(count) => {
+        let launch = TileLaunch::new(program, bindings);
+        let tiles = launch.trip_count(0);
+        match program.partition {
+            WorkPartition::Serial => launch.run_tiles(tiles, None),
+            WorkPartition::ReductionRows(rows) => launch.run_tiles(tiles, Some(rows)),
+            WorkPartition::ConflictFree(jobs) => scatter::launch_scatter(&launch, jobs),
+            WorkPartition::Tiles(count) => {
                 jobs += tiles.div_ceil(count);
                 together.push(launch);
             }
@@ -72,12 +73,12 @@ pub fn launch(programs: &[Program], bindings: &Bindings<'_>) {
 }
 
 /// Runs the tiles of some of all jobs on this thread.
-fn share_tiles(launches: &[Launch<'_>], mine: impl Iterator<Item = usize>, jobs: usize) {
+fn share_tiles(launches: &[TileLaunch<'_>], mine: impl Iterator<Item = usize>, jobs: usize) {
     let mut frames: SmallVec<[Frame; 4]> = launches.iter().map(frame::take).collect();
     for job in mine {
         for (launch, frame) in launches.iter().zip(&mut frames) {
-            let tiles = launch.units(0);
-            launch.body(frame, launch.root(), tiles * job / jobs..tiles * (job + 1) / jobs);
+            let tiles = launch.trip_count(0);
+            launch.run_body(frame, launch.root(), tiles * job / jobs..tiles * (job + 1) / jobs);
         }
     }
     frames.into_iter().for_each(frame::give_back);
@@ -86,111 +87,117 @@ fn share_tiles(launches: &[Launch<'_>], mine: impl Iterator<Item = usize>, jobs:
     micro::nt_fence();
 }
 
-impl<'a> Launch<'a> {
+impl<'a> TileLaunch<'a> {
     /// A launch on some memory.
-    pub fn new(program: &'a Program, bindings: &Bindings<'a>) -> Launch<'a> {
+    pub fn new(program: &'a TileProgram, bindings: &Bindings<'a>) -> TileLaunch<'a> {
         let inputs = inputs_of(bindings);
         let outputs = outputs_of(bindings);
         let memory = inputs.into_iter().chain(outputs).collect();
-        Launch { program, loops: &program.loops, memory, scalars: bindings.scalars, status: bindings.status }
+        TileLaunch {
+            program,
+            loops: &program.loops,
+            memory,
+            scalars: bindings.scalars,
+            status: bindings.status,
+        }
     }
 
     /// Runs so many tiles of level 0 on this thread; level 1 shared between
     /// threads where a number of its rows per job is given.
-    fn tiles(&self, tiles: usize, shared: Option<usize>) {
+    fn run_tiles(&self, tiles: usize, shared: Option<usize>) {
         frame::with(self, |frame| {
-            frame.shared = shared;
-            self.body(frame, self.root(), 0..tiles);
+            frame.rows_per_job = shared;
+            self.run_body(frame, self.root(), 0..tiles);
         });
         // Stores past the caches must be seen by whoever reads next.
         micro::nt_fence();
     }
 
     /// Number of iterations of a level.
-    pub fn units(&self, level: u8) -> usize {
-        units(&self.loops[level as usize])
+    pub fn trip_count(&self, level: u8) -> usize {
+        trip_count(&self.loops[level as usize])
     }
 
     /// The loops of a body.
-    pub fn loops_of(&self, body: &'a Body) -> &'a Loops {
+    pub fn loops_of(&self, body: &'a LoopBody) -> &'a LoopNest {
         body.loops.as_ref().unwrap_or(&self.loops[body.level as usize])
     }
 
     /// The body of level 0.
-    pub fn root(&self) -> &'a Body {
+    pub fn root(&self) -> &'a LoopBody {
         self.program.bodies.last().expect("a program has a body for level 0")
     }
 
     /// Runs a body at some points of its level, counted in row-major order.
-    fn body(&self, frame: &mut Frame, body: &Body, points: Range<usize>) {
+    fn run_body(&self, frame: &mut Frame, body: &LoopBody, points: Range<usize>) {
         if points.is_empty() {
             return;
         }
         let loops = self.loops_of(body);
-        if let Some((load, number)) = self.rows_taken(body, loops) {
-            return self.take_rows(frame, body, load, number, points);
+        if let Some((load, number)) = self.row_accumulation(body, loops) {
+            return self.accumulate_rows(frame, body, load, number, points);
         }
         frame.enter(self.program, body, loops, points.start);
-        self.hoisted(frame, body, 0);
-        self.steps(frame, &body.steps);
+        self.run_hoisted(frame, body, 0);
+        self.run_instrs(frame, &body.instrs);
         for _ in 1..points.len() {
             let advanced = frame.advance(self.program, body, loops);
             if advanced + 1 < loops.len() {
-                self.hoisted(frame, body, advanced + 1);
+                self.run_hoisted(frame, body, advanced + 1);
             } else {
-                frame.follow(body);
+                frame.increment_pointers(body);
             }
-            self.steps(frame, &body.steps);
+            self.run_instrs(frame, &body.instrs);
         }
     }
 
-    /// Runs the steps hoisted out of all but the first so many loops or more.
-    pub fn hoisted(&self, frame: &mut Frame, body: &Body, from: usize) {
-        for (_, steps) in body.hoisted.iter().filter(|(loops, _)| *loops >= from) {
-            self.steps(frame, steps);
+    /// Runs the instructions hoisted out of all but the first so many loops or more.
+    pub fn run_hoisted(&self, frame: &mut Frame, body: &LoopBody, from: usize) {
+        for (_, instrs) in body.hoisted.iter().filter(|(loops, _)| *loops >= from) {
+            self.run_instrs(frame, instrs);
         }
     }
 
-    /// Runs steps at the frame's current tile. What they do are functions that stay functions:
+    /// Runs instructions at the frame's current tile. What they do are functions that stay functions:
     /// with all of their code in here, each call keeps twenty addresses for whichever comes.
-    pub fn steps(&self, frame: &mut Frame, steps: &[Step]) {
-        for step in steps {
-            match step {
-                Step::Micro { function, streaming, to, from, class, asks, .. } => {
+    pub fn run_instrs(&self, frame: &mut Frame, instrs: &[Instr]) {
+        for instr in instrs {
+            match instr {
+                Instr::Micro { function, non_temporal, to, from, shape, prefetch, .. } => {
                     let from = from.map(|slot| frame.slot(slot).cast_const());
-                    let next = match asks {
-                        Asks::For(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
-                        Asks::Never | Asks::Nothing => from[0],
+                    let next = match prefetch {
+                        OpPrefetch::At(slot, bytes) => frame.slot(*slot).wrapping_add(*bytes),
+                        OpPrefetch::Unsupported | OpPrefetch::Unused => from[0],
                     };
-                    let function = fitting(frame, *to, *function, *streaming);
+                    let function = select_function(frame, *to, *function, *non_temporal);
                     // SAFETY: the program's contract; the forms of `function`
-                    // are the operands' classes.
-                    unsafe { function(frame.slot(*to), from, frame.count(*class), next) }
+                    // are the operands' shapes.
+                    unsafe { function(frame.slot(*to), from, frame.count(*shape), next) }
                 }
-                Step::Lines(lines) => self.by_line(frame, lines),
-                Step::PutOff(step) => self.put_off(frame, step),
-                Step::Expand { function, to, from } => {
+                Instr::Rowwise(op) => self.rowwise(frame, op),
+                Instr::DeferProduct(product) => self.defer_product(frame, product),
+                Instr::Expand { function, to, from } => {
                     let (rows, cols) = frame.tile();
                     // SAFETY: the program's contract.
                     unsafe { function(frame.slot(*to), frame.slot(*from), rows, cols) }
                 }
-                Step::Index { to, value, class } => self.index(frame, *to, *value, *class),
-                Step::Inside { to, bound, class } => self.inside(frame, *to, bound, *class),
-                Step::Check(index, extent, class) => self.check(frame, *index, *extent, *class),
-                Step::Load(load) => self.load(frame, load),
-                Step::Gather(gather) => self.gather(frame, gather),
-                Step::Aim(aim) => self.aim(frame, aim),
-                Step::Store(store) => self.store(frame, store),
-                Step::FromBlock(block) => self.from_block(frame, block),
-                Step::AimBlock(block) => self.aim_block(frame, block),
-                Step::ToBlock(block) => self.to_block(frame, block),
-                Step::Scatter(scatter) => self.scatter(frame, scatter),
-                Step::Update(number) => self.update(frame, *number),
-                Step::Reduce(number) => self.reduce(frame, *number),
-                Step::Scan(number) => self.scan(frame, *number),
-                Step::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
-                Step::Begin { reductions, scans } => self.begin_pass(frame, reductions, scans),
-                Step::Finish(number) => {
+                Instr::Index { to, value, shape } => self.index(frame, *to, *value, *shape),
+                Instr::Inside { to, bound, shape } => self.inside(frame, *to, bound, *shape),
+                Instr::Check(index, extent, shape) => self.check(frame, *index, *extent, *shape),
+                Instr::Load(load) => self.load(frame, load),
+                Instr::Gather(gather) => self.gather(frame, gather),
+                Instr::ForwardDest(forwarding) => self.forward_dest(frame, forwarding),
+                Instr::Store(store) => self.store(frame, store),
+                Instr::FromBlock(block) => self.from_block(frame, block),
+                Instr::ForwardBlockDest(block) => self.forward_block_dest(frame, block),
+                Instr::ToBlock(block) => self.to_block(frame, block),
+                Instr::Scatter(scatter) => self.scatter(frame, scatter),
+                Instr::Update(number) => self.update(frame, *number),
+                Instr::ReduceRows(number) => self.reduce(frame, *number),
+                Instr::Scan(number) => self.scan(frame, *number),
+                Instr::Nest { body, reductions, scans } => self.nest(frame, *body, reductions, scans),
+                Instr::BeginPass { reductions, scans } => self.begin_pass(frame, reductions, scans),
+                Instr::FinishReduction(number) => {
                     self.complete(frame, *number);
                     self.finish(frame, *number);
                 }
@@ -200,29 +207,29 @@ impl<'a> Launch<'a> {
 
     /// A micro-op over each line of the tile.
     #[inline(never)]
-    fn by_line(&self, frame: &mut Frame, lines: &Lines) {
+    fn rowwise(&self, frame: &mut Frame, op: &RowwiseOp) {
         let (rows, cols) = frame.tile();
-        let rows = if lines.class.rows() { rows } else { 1 };
-        if rows == 1 && lines.aim.is_none() {
-            return self.one_line(frame, lines, cols);
+        let rows = if op.shape.rows() { rows } else { 1 };
+        if rows == 1 && op.forwarding.is_none() {
+            return self.single_row(frame, op, cols);
         }
-        let from_on = lines.from.map(|(_, advance)| advance.bytes(cols));
-        let (mut to, on) = self.aim_lines(frame, lines, from_on, lines.to.1.bytes(cols));
+        let from_on = op.from.map(|(_, advance)| advance.bytes(cols));
+        let (mut to, on) = self.forward_row_dest(frame, op, from_on, op.to.1.bytes(cols));
         // What is written in pieces of rows is read first, and no hardware foresees it.
-        let pieces = lines.aim.as_ref().filter(|aim| aim.pieces);
-        let written = pieces.map_or(0, |aim| cols * aim.store.dtype.size());
-        let mut from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
-        if let (Some(function), None, 0) = (lines.short, lines.ahead, written) {
+        let partial_rows = op.forwarding.as_ref().filter(|forwarding| forwarding.partial_rows);
+        let written = partial_rows.map_or(0, |forwarding| cols * forwarding.store.dtype.size());
+        let mut from = op.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        if let (Some(function), None, 0) = (op.batched, op.prefetch, written) {
             let apart = micro::RowBatch { rows, dst_stride: on, src_strides: from_on };
             // SAFETY: the program's contract; the forms of `function` are those of the
             // operands' lines, and where it writes none of them lies.
             return unsafe { function(to, from, cols, &apart) };
         }
-        let function = fitting(frame, lines.to.0, lines.function, lines.streaming);
+        let function = select_function(frame, op.to.0, op.function, op.non_temporal);
         for row in 0..rows {
             // SAFETY: the program's contract; the forms of `function` are
             // those of the operands' lines.
-            unsafe { self.whole_line(frame, lines, row, || line(function, lines, to, from, cols)) }
+            unsafe { self.reduce_row(frame, op, row, || run_row(function, op, to, from, cols)) }
             micro::prefetch_l1(to.wrapping_add(rows * on), written);
             to = to.wrapping_add(on);
             from = std::array::from_fn(|i| from[i].wrapping_add(from_on[i]));
@@ -230,47 +237,48 @@ impl<'a> Launch<'a> {
     }
 
     /// A micro-op over the only line there is.
-    fn one_line(&self, frame: &mut Frame, lines: &Lines, cols: usize) {
-        let from = lines.from.map(|(slot, _)| frame.slot(slot).cast_const());
-        let function = fitting(frame, lines.to.0, lines.function, lines.streaming);
-        let to = frame.slot(lines.to.0);
-        if let Some(both) = lines.overlap
-            && let Some(late) = frame.late.take()
+    fn single_row(&self, frame: &mut Frame, op: &RowwiseOp, cols: usize) {
+        let from = op.from.map(|(slot, _)| frame.slot(slot).cast_const());
+        let function = select_function(frame, op.to.0, op.function, op.non_temporal);
+        let to = frame.slot(op.to.0);
+        if let Some(both) = op.overlap
+            && let Some(deferred) = frame.deferred.take()
         {
-            let next = from[0].wrapping_add(lines.ahead.map_or(0, |ahead| ahead.after));
+            let next = from[0].wrapping_add(op.prefetch.map_or(0, |prefetch| prefetch.distance));
             // SAFETY: the program's contract; what was put off is of an earlier iteration.
-            return unsafe { self.whole_line(frame, lines, 0, || both(to, from, cols, next, &late)) };
+            return unsafe { self.reduce_row(frame, op, 0, || both(to, from, cols, next, &deferred)) };
         }
         // SAFETY: as above.
-        unsafe { self.whole_line(frame, lines, 0, || line(function, lines, to, from, cols)) }
+        unsafe { self.reduce_row(frame, op, 0, || run_row(function, op, to, from, cols)) }
     }
 
     /// Leaves a product that writes a store's values in place for the next iteration.
     #[inline(never)]
-    fn put_off(&self, frame: &mut Frame, off: &PutOff) {
-        debug_assert!(frame.late.is_none(), "the iteration's loop does what was put off before");
-        let PutOff { step, function, to, number, line } = off;
-        let [at, from] = [*to, line[0]].map(|slot| frame.slot(slot).cast::<f32>());
+    fn defer_product(&self, frame: &mut Frame, product: &DeferredProduct) {
+        debug_assert!(frame.deferred.is_none(), "the iteration's loop does what was put off before");
+        let DeferredProduct { instr, function, to, number, buffers } = product;
+        let [at, from] = [*to, buffers[0]].map(|slot| frame.slot(slot).cast::<f32>());
         // SAFETY: the program's contract: a number, `f32` as those of late products are.
         let factor = unsafe { frame.slot(*number).cast::<f32>().read() };
-        let late = DeferredStore { function: *function, to: at, from, factor, n: frame.count(Class::COL) };
-        if frame.slot(*to) == frame.home(*to) || !late.fills_cache_lines() {
-            return self.steps(frame, std::slice::from_ref(step));
+        let deferred =
+            DeferredStore { function: *function, to: at, from, factor, n: frame.count(TileShape::Column) };
+        if frame.slot(*to) == frame.home(*to) || !deferred.fills_cache_lines() {
+            return self.run_instrs(frame, std::slice::from_ref(instr));
         }
-        frame.late = Some(late);
-        frame.trade(*line);
+        frame.deferred = Some(deferred);
+        frame.swap_slots(*buffers);
     }
 
     /// A pass over a level.
     #[inline(never)]
     fn nest(&self, frame: &mut Frame, body: u32, reductions: &[u32], scans: &[u32]) {
         let body = &self.program.bodies[body as usize];
-        let points = units(self.loops_of(body));
+        let points = trip_count(self.loops_of(body));
         self.begin_pass(frame, reductions, scans);
-        match frame.shared.filter(|&rows| body.level == 1 && points > rows) {
-            Some(rows) => self.share(frame, body, reductions, points, rows),
+        match frame.rows_per_job.filter(|&rows| body.level == 1 && points > rows) {
+            Some(rows) => self.reduce_in_parallel(frame, body, reductions, points, rows),
             None => {
-                self.body(frame, body, 0..points);
+                self.run_body(frame, body, 0..points);
                 for &reduction in reductions {
                     self.complete(frame, reduction);
                 }
@@ -293,11 +301,16 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The loop of a step: what it writes in place may pass the caches by.
+/// The loop of an instruction: what it writes in place may pass the caches by.
 #[inline]
-fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<NonTemporalLoop>) -> MicroFn {
-    let streaming = streaming.filter(|_| frame.slot(to) != frame.home(to));
-    streaming.map_or(function, |streaming| streaming.function)
+fn select_function(
+    frame: &Frame,
+    to: FrameSlot,
+    function: MicroFn,
+    non_temporal: Option<NonTemporalLoop>,
+) -> MicroFn {
+    let non_temporal = non_temporal.filter(|_| frame.slot(to) != frame.home(to));
+    non_temporal.map_or(function, |streaming| streaming.function)
 }
 
 /// A micro-op over one line, and what is asked for meanwhile.
@@ -305,12 +318,12 @@ fn fitting(frame: &Frame, to: Slot, function: MicroFn, streaming: Option<NonTemp
 /// # Safety
 /// The contract of the micro-op.
 #[inline]
-unsafe fn line(function: MicroFn, lines: &Lines, to: *mut u8, from: OperandPtrs, cols: usize) {
-    let Ahead { operand, after, bytes } = lines.ahead.unwrap_or_default();
-    let next = from[operand].wrapping_add(after);
+unsafe fn run_row(function: MicroFn, op: &RowwiseOp, to: *mut u8, from: OperandPtrs, cols: usize) {
+    let RowPrefetch { operand, distance, bytes } = op.prefetch.unwrap_or_default();
+    let next = from[operand].wrapping_add(distance);
     // SAFETY: the caller's promise.
     unsafe { function(to, from, cols, next) }
-    if !lines.asks {
+    if !op.prefetches {
         micro::prefetch_l1(next, bytes);
     }
 }

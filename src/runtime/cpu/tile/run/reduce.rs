@@ -4,17 +4,17 @@ use std::ops::Range;
 
 use crate::runtime::cpu::micro::{self, MAX_OPERANDS, STATE_BYTES};
 use crate::runtime::cpu::tile::program::{
-    Ahead, Body, Class, Finish, Line, Lines, Load, Loop, Loops, Reduction, ReductionForm, ScanForm, Slot,
-    Step,
+    Finish, FrameSlot, Instr, Loop, LoopBody, LoopNest, ReductionForm, RowLayout, RowPrefetch, RowwiseOp,
+    ScanForm, TileLoad, TileReduction, TileShape,
 };
-use crate::runtime::cpu::tile::run::{Frame, Launch};
+use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
 /// Rows that vertical states take in before they join the total: enough to
 /// make that cheap, few enough to keep a sum's rounding error small.
 const BLOCK: i64 = 256;
 
-impl Launch<'_> {
-    fn reduction(&self, number: u32) -> &Reduction {
+impl TileLaunch<'_> {
+    fn reduction(&self, number: u32) -> &TileReduction {
         &self.program.reductions[number as usize]
     }
 
@@ -30,7 +30,7 @@ impl Launch<'_> {
                 }
             }
             ReductionForm::Vertical { accumulator, states, totals, .. } => {
-                let count = frame.count(reduction.class);
+                let count = frame.count(reduction.shape);
                 for states in [Some(states), totals.as_ref()].into_iter().flatten() {
                     // SAFETY: the program's contract: room for a tile of states.
                     unsafe { (accumulator.init)(pointers(frame, states), count) }
@@ -49,7 +49,7 @@ impl Launch<'_> {
             return;
         };
         let to = frame.slot(reduction.result);
-        let (lines, len) = (frame.count(*rows), frame.count(Class::COL));
+        let (lines, len) = (frame.count(*rows), frame.count(TileShape::Column));
         if let Some(short) = reducer.short_rows
             && rows.rows()
             && len <= micro::SHORT_ROW
@@ -58,8 +58,8 @@ impl Launch<'_> {
             let x = frame.slot(reduction.operand).cast_const();
             // SAFETY: the program's contract; a result per line.
             unsafe { short(to, x, len, lines) }
-            let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
-            return micro::prefetch_l1(x.wrapping_add(after), lines * asked);
+            let RowPrefetch { distance, bytes, .. } = reduction.prefetch.unwrap_or_default();
+            return micro::prefetch_l1(x.wrapping_add(distance), lines * bytes);
         }
         self.along(frame, reduction, *rows, |line, x, len, position| {
             let mut out = [std::ptr::null_mut(); 3];
@@ -80,19 +80,19 @@ impl Launch<'_> {
     fn along(
         &self,
         frame: &Frame,
-        reduction: &Reduction,
-        rows: Class,
+        reduction: &TileReduction,
+        rows: TileShape,
         take: impl Fn(usize, *const u8, usize, i64),
     ) {
         let x = frame.slot(reduction.operand).cast_const();
         let position = reduction.position.map_or(0, |address| frame.offset(address));
-        let len = if rows.rows() { frame.count(Class::COL) } else { frame.count(reduction.class) };
+        let len = if rows.rows() { frame.count(TileShape::Column) } else { frame.count(reduction.shape) };
         let lane = self.program.slots[reduction.operand.0 as usize].dtype.compute().size();
-        let Ahead { after, bytes: asked, .. } = reduction.ahead.unwrap_or_default();
+        let RowPrefetch { distance, bytes, .. } = reduction.prefetch.unwrap_or_default();
         for line in 0..frame.count(rows) {
             let x = x.wrapping_add(line * len * lane);
             take(line, x, len, position);
-            micro::prefetch_l1(x.wrapping_add(after), asked);
+            micro::prefetch_l1(x.wrapping_add(distance), bytes);
         }
     }
 
@@ -101,9 +101,9 @@ impl Launch<'_> {
     /// # Safety
     /// That of `run`.
     #[inline]
-    pub unsafe fn whole_line(&self, frame: &Frame, lines: &Lines, row: usize, run: impl FnOnce()) {
-        let reduction = lines.whole.map(|number| self.reduction(number));
-        let Some(Reduction { result, form, .. }) = reduction else { return run() };
+    pub unsafe fn reduce_row(&self, frame: &Frame, op: &RowwiseOp, row: usize, run: impl FnOnce()) {
+        let reduction = op.row_reduction.map(|number| self.reduction(number));
+        let Some(TileReduction { result, form, .. }) = reduction else { return run() };
         let ReductionForm::Horizontal { reducer, state, component: (component, bytes), .. } = form else {
             return run();
         };
@@ -124,7 +124,7 @@ impl Launch<'_> {
         let reduction = self.reduction(number);
         let x = frame.slot(reduction.operand).cast_const();
         let position = reduction.position.map_or(0, |address| frame.offset(address));
-        let count = frame.count(reduction.class);
+        let count = frame.count(reduction.shape);
         match &reduction.form {
             ReductionForm::Horizontal { reducer, state, rows, .. } => {
                 let state = frame.slot(*state);
@@ -137,46 +137,54 @@ impl Launch<'_> {
                 let [block, _] = frame.rows[number as usize];
                 let k = if reduction.position.is_some() { position } else { block };
                 match take {
-                    Some(step) => self.steps(frame, std::slice::from_ref(&**step)),
+                    Some(instr) => self.run_instrs(frame, std::slice::from_ref(&**instr)),
                     // SAFETY: the program's contract.
                     None => unsafe { (accumulator.step)(pointers(frame, states), x, count, k) },
                 }
-                self.took(frame, number, 1);
+                self.count_rows(frame, number, 1);
             }
         }
     }
 
     /// Counts rows that vertical states took in, and begins the next block after a full one.
-    fn took(&self, frame: &mut Frame, number: u32, rows: usize) {
+    fn count_rows(&self, frame: &mut Frame, number: u32, rows: usize) {
         let reduction = self.reduction(number);
         let ReductionForm::Vertical { accumulator, states, totals, .. } = &reduction.form else { return };
         frame.rows[number as usize][0] += rows as i64;
         if totals.is_some() && frame.rows[number as usize][0] == BLOCK {
             self.complete(frame, number);
             // SAFETY: the program's contract.
-            unsafe { (accumulator.init)(pointers(frame, states), frame.count(reduction.class)) }
+            unsafe { (accumulator.init)(pointers(frame, states), frame.count(reduction.shape)) }
         }
     }
 
     /// The load and the number of the reduction, if all that a body does is to take rows of
     /// memory into a reduction across them.
-    pub fn rows_taken<'s>(&self, body: &'s Body, loops: &Loops) -> Option<(&'s Load, u32)> {
-        let ([Step::Load(load), Step::Update(number)], true) = (&body.steps[..], body.hoisted.is_empty())
+    pub fn row_accumulation<'s>(&self, body: &'s LoopBody, loops: &LoopNest) -> Option<(&'s TileLoad, u32)> {
+        let ([Instr::Load(load), Instr::Update(number)], true) = (&body.instrs[..], body.hoisted.is_empty())
         else {
             return None;
         };
-        let Reduction { operand, class, position, form, .. } = self.reduction(*number);
+        let TileReduction { operand, shape, position, form, .. } = self.reduction(*number);
         let ReductionForm::Vertical { take: None, .. } = form else { return None };
-        let in_place = load.plain() && matches!(load.line, Line::Unit(None)) && load.class.cols();
-        let same = load.to == *operand && load.class == *class && position.is_none();
-        let apart = |inner: &Loop| self.program.step_along(load.address, Some(inner.axis));
+        let in_place =
+            load.plain() && matches!(load.layout, RowLayout::Contiguous(None)) && load.shape.cols();
+        let same = load.to == *operand && load.shape == *shape && position.is_none();
+        let apart = |inner: &Loop| self.program.stride_along(load.address, Some(inner.axis));
         let inner = loops.last().is_some_and(|inner| inner.chunk == 1 && apart(inner) >= 0);
-        let step = self.program.step_along(load.address, self.program.col) == 1;
-        (in_place && same && inner && step).then_some((load, *number))
+        let contiguous = self.program.stride_along(load.address, self.program.col) == 1;
+        (in_place && same && inner && contiguous).then_some((load, *number))
     }
 
     /// Takes the rows of some points of a body in.
-    pub fn take_rows(&self, frame: &mut Frame, body: &Body, load: &Load, number: u32, points: Range<usize>) {
+    pub fn accumulate_rows(
+        &self,
+        frame: &mut Frame,
+        body: &LoopBody,
+        load: &TileLoad,
+        number: u32,
+        points: Range<usize>,
+    ) {
         let loops = self.loops_of(body);
         let reduction = self.reduction(number);
         let ReductionForm::Vertical { accumulator, states, totals, components, .. } = &reduction.form else {
@@ -184,7 +192,7 @@ impl Launch<'_> {
         };
         let Some(inner) = loops.last() else { return };
         let size = load.dtype.size() as i64;
-        let apart = self.program.step_along(load.address, Some(inner.axis)) * size;
+        let apart = self.program.stride_along(load.address, Some(inner.axis)) * size;
         let mut point = points.start;
         while point < points.end {
             frame.enter(self.program, body, loops, point);
@@ -193,17 +201,17 @@ impl Launch<'_> {
             let rows = along.min(points.end - point);
             let rows = if totals.is_some() { rows.min((BLOCK - block) as usize) } else { rows };
             let x = self.element(load, frame.offset(load.address)).cast_const();
-            let lines = self.lines(frame, load.address, load.class);
+            let access = self.tile_access(frame, load.address, load.shape);
             // Lines that follow each other in memory are one.
-            let dense = lines.line_step == lines.len as i64;
-            let (count, len) = if dense { (1, lines.lines * lines.len) } else { (lines.lines, lines.len) };
+            let dense = access.row_stride == access.len as i64;
+            let (count, len) = if dense { (1, access.rows * access.len) } else { (access.rows, access.len) };
             for line in 0..count {
-                let x = x.wrapping_offset((line as i64 * lines.line_step * size) as isize);
+                let x = x.wrapping_offset((line as i64 * access.row_stride * size) as isize);
                 let states = advanced(pointers(frame, states), components, line * len);
                 // SAFETY: the program's contract, for each of the rows.
                 unsafe { (accumulator.rows)(states, x, [rows, apart as usize], len, block) };
             }
-            self.took(frame, number, rows);
+            self.count_rows(frame, number, rows);
             point += rows;
         }
     }
@@ -217,7 +225,7 @@ impl Launch<'_> {
             && block > 0
         {
             let states = pointers(frame, states).map(|p| p.cast_const());
-            let count = frame.count(reduction.class);
+            let count = frame.count(reduction.shape);
             // SAFETY: the program's contract.
             unsafe { (accumulator.merge)(pointers(frame, totals), states, count, [done, block]) }
         }
@@ -251,7 +259,7 @@ impl Launch<'_> {
             }
             ReductionForm::Vertical { states, totals, components, finish, .. } => {
                 let from = pointers(frame, totals.as_ref().unwrap_or(states));
-                let count = frame.count(reduction.class);
+                let count = frame.count(reduction.shape);
                 // SAFETY: the program's contract.
                 unsafe { finish_vertical(frame, *finish, from, components[0], to, count) }
             }
@@ -263,7 +271,7 @@ impl Launch<'_> {
         let scan = &self.program.scans[number as usize];
         match &scan.form {
             ScanForm::Horizontal(scanner, state) => {
-                let states = self.program.slots[state.0 as usize].class;
+                let states = self.program.slots[state.0 as usize].shape;
                 for row in 0..frame.count(states) {
                     // SAFETY: the program's contract: a state per row.
                     unsafe { (scanner.init)(frame.slot(*state).add(row * STATE_BYTES)) }
@@ -271,7 +279,7 @@ impl Launch<'_> {
             }
             ScanForm::Vertical(accumulator, states, _) => {
                 // SAFETY: the program's contract.
-                unsafe { (accumulator.init)(pointers(frame, states), frame.count(scan.class)) }
+                unsafe { (accumulator.init)(pointers(frame, states), frame.count(scan.shape)) }
             }
         }
     }
@@ -281,12 +289,12 @@ impl Launch<'_> {
     pub fn scan(&self, frame: &mut Frame, number: u32) {
         let scan = &self.program.scans[number as usize];
         let (x, to) = (frame.slot(scan.operand).cast_const(), frame.slot(scan.result));
-        let count = frame.count(scan.class);
+        let count = frame.count(scan.shape);
         // SAFETY: the program's contract.
         unsafe {
             match &scan.form {
                 ScanForm::Horizontal(scanner, state) => {
-                    let lines = frame.count(self.program.slots[state.0 as usize].class);
+                    let lines = frame.count(self.program.slots[state.0 as usize].shape);
                     let len = count / lines.max(1);
                     for line in 0..lines {
                         let at = line * len * scan.lane;
@@ -304,7 +312,7 @@ impl Launch<'_> {
 }
 
 /// The pointers of a state's components.
-pub fn pointers(frame: &Frame, slots: &[Slot; 3]) -> [*mut u8; 3] {
+pub fn pointers(frame: &Frame, slots: &[FrameSlot; 3]) -> [*mut u8; 3] {
     slots.map(|slot| frame.slot(slot))
 }
 

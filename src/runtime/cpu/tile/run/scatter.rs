@@ -6,9 +6,9 @@ use crate::base::DType;
 use crate::ir::{AluOp, ScatterMode};
 use crate::runtime::cpu::micro::prefetch_l1;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Loop, Loops, Program, Scatter};
-use crate::runtime::cpu::tile::run::lines::element_of;
-use crate::runtime::cpu::tile::run::{Frame, Launch};
+use crate::runtime::cpu::tile::program::{Loop, LoopNest, Scatter, TileProgram};
+use crate::runtime::cpu::tile::run::access::element_of;
+use crate::runtime::cpu::tile::run::{Frame, TileLaunch};
 
 /// Combines values into memory: `fn(to, positions, values, n)`; a negative
 /// position is skipped.
@@ -19,20 +19,20 @@ pub type ScatterFn = unsafe fn(to: *mut u8, positions: *const i64, values: *cons
 
 /// Runs a scatter: jobs share an axis along which points never meet, in whole tiles, which the
 /// program's pointers go on by.
-pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
+pub fn launch_scatter(launch: &TileLaunch<'_>, jobs: usize) {
     let program = launch.program;
-    let Some(shared) = widest(program).filter(|_| jobs > 1) else {
-        return launch.tiles(launch.units(0), None);
+    let Some(shared) = widest_conflict_free_loop(program).filter(|_| jobs > 1) else {
+        return launch.run_tiles(launch.trip_count(0), None);
     };
-    let jobs = jobs.min(shared.count());
+    let jobs = jobs.min(shared.trip_count());
     threads::jobs(jobs, |job| {
-        let start = |job: usize| shared.start + shared.count() * job / jobs * shared.chunk;
-        let mut loops: Vec<Loops> = program.loops.clone();
+        let start = |job: usize| shared.start + shared.trip_count() * job / jobs * shared.chunk;
+        let mut loops: Vec<LoopNest> = program.loops.clone();
         for l in loops[0].iter_mut().filter(|l| l.axis == shared.axis) {
             (l.start, l.end) = (start(job), start(job + 1).min(shared.end));
         }
-        let mine = Launch { loops: &loops, memory: launch.memory.clone(), ..*launch };
-        mine.tiles(mine.units(0), None);
+        let mine = TileLaunch { loops: &loops, memory: launch.memory.clone(), ..*launch };
+        mine.run_tiles(mine.trip_count(0), None);
     });
 }
 
@@ -40,71 +40,76 @@ pub fn launch_scatter(launch: &Launch<'_>, jobs: usize) {
 const AHEAD: usize = 2;
 
 /// The axis of most tiles along which points never meet.
-fn widest(program: &Program) -> Option<Loop> {
-    let free = program.loops[0].iter().filter(|l| !program.meeting.contains(&l.axis));
-    free.max_by_key(|l| l.count()).copied()
+fn widest_conflict_free_loop(program: &TileProgram) -> Option<Loop> {
+    let free = program.loops[0].iter().filter(|l| !program.conflict_axes.contains(&l.axis));
+    free.max_by_key(|l| l.trip_count()).copied()
 }
 
-impl Launch<'_> {
+impl TileLaunch<'_> {
     /// A tile of a scatter. Lines go where no pattern tells, so that what a later one needs is
     /// asked for.
     #[inline(never)]
-    pub fn scatter(&self, frame: &mut Frame, step: &Scatter) {
-        let lines = self.lines(frame, step.address, step.class);
-        let to = self.memory[step.memory as usize].start;
-        let size = step.dtype.size();
-        for line in 0..lines.lines {
-            let first = frame.offset(step.address) + line as i64 * lines.line_step;
-            let line_step = step.line_step.unwrap_or(lines.len * step.lane);
-            let values = frame.slot(step.value).wrapping_add(line * line_step).cast_const();
-            let (start, apart) = element_of(step.index_class, step.class, line, lines.len);
-            let index = frame.slot(step.index).cast::<i64>().wrapping_add(start);
+    pub fn scatter(&self, frame: &mut Frame, scatter: &Scatter) {
+        let access = self.tile_access(frame, scatter.address, scatter.shape);
+        let to = self.memory[scatter.memory as usize].start;
+        let size = scatter.dtype.size();
+        for line in 0..access.rows {
+            let first = frame.offset(scatter.address) + line as i64 * access.row_stride;
+            let row_stride = scatter.row_stride.unwrap_or(access.len * scatter.lane);
+            let values = frame.slot(scatter.value).wrapping_add(line * row_stride).cast_const();
+            let (start, apart) = element_of(scatter.index_shape, scatter.shape, line, access.len);
+            let index = frame.slot(scatter.index).cast::<i64>().wrapping_add(start);
             // SAFETY: the contract of [`super`], for all pointers here; an
             // index in range is a position in the buffer.
             unsafe {
-                if let (0, 1, Some(run)) = (apart, lines.step, step.run) {
-                    if line + AHEAD < lines.lines {
-                        let (later, _) = element_of(step.index_class, step.class, line + AHEAD, lines.len);
-                        if let Some(at) = position(step, index.wrapping_add(later - start).read()) {
-                            let at = first + AHEAD as i64 * lines.line_step + at;
-                            let from = values.wrapping_add(AHEAD * line_step);
-                            ask_for(to.wrapping_offset(at as isize * size as isize), from, lines.len * size);
+                if let (0, 1, Some(run)) = (apart, access.stride, scatter.contiguous) {
+                    if line + AHEAD < access.rows {
+                        let (later, _) =
+                            element_of(scatter.index_shape, scatter.shape, line + AHEAD, access.len);
+                        if let Some(at) = position(scatter, index.wrapping_add(later - start).read()) {
+                            let at = first + AHEAD as i64 * access.row_stride + at;
+                            let from = values.wrapping_add(AHEAD * row_stride);
+                            prefetch_target(
+                                to.wrapping_offset(at as isize * size as isize),
+                                from,
+                                access.len * size,
+                            );
                         }
                     }
-                    if let Some(at) = self.target_of(step, index.read()) {
+                    if let Some(at) = self.target_of(scatter, index.read()) {
                         let to = to.offset((first + at) as isize * size as isize);
-                        run([to; 3], values, lines.len, 0);
+                        run([to; 3], values, access.len, 0);
                     }
                     continue;
                 }
-                let positions = frame.slot(step.positions).cast::<i64>();
-                for j in 0..lines.len {
-                    let at = self.target_of(step, index.add(j * apart).read());
-                    let position = at.map_or(-1, |at| first + at + j as i64 * lines.step);
+                let positions = frame.slot(scatter.positions).cast::<i64>();
+                for j in 0..access.len {
+                    let at = self.target_of(scatter, index.add(j * apart).read());
+                    let position = at.map_or(-1, |at| first + at + j as i64 * access.stride);
                     positions.add(j).write(position);
                 }
-                (step.function)(to, positions, values, lines.len);
+                (scatter.function)(to, positions, values, access.len);
             }
         }
     }
 
     /// Where an index leads, if it is in range.
-    fn target_of(&self, step: &Scatter, index: i64) -> Option<i64> {
-        let at = position(step, index);
+    fn target_of(&self, scatter: &Scatter, index: i64) -> Option<i64> {
+        let at = position(scatter, index);
         if at.is_none() {
-            self.status.record(index, step.extent);
+            self.status.record(index, scatter.extent);
         }
         at
     }
 }
 
 /// Where an index leads, if it is in range.
-fn position(step: &Scatter, index: i64) -> Option<i64> {
-    (0..step.extent as i64).contains(&index).then_some(index * step.stride)
+fn position(scatter: &Scatter, index: i64) -> Option<i64> {
+    (0..scatter.extent as i64).contains(&index).then_some(index * scatter.stride)
 }
 
-/// Asks for a line that is added to, and for what is added.
-fn ask_for(to: *const u8, from: *const u8, bytes: usize) {
+/// OpPrefetch for a line that is added to, and for what is added.
+fn prefetch_target(to: *const u8, from: *const u8, bytes: usize) {
     /// Bytes to ask for at most: of a longer line the processor sees the pattern.
     const NEAR: usize = 1024;
     for line in [to, from] {
@@ -202,20 +207,20 @@ merge_floats! {
 }
 
 /// The table's maximum or minimum, which are exact in `f64`.
-fn extreme<T: Into<f64> + Narrow>(op: AluOp, a: T, b: T) -> T {
+fn extreme<T: Into<f64> + NarrowFromF64>(op: AluOp, a: T, b: T) -> T {
     T::narrow(op.eval_float(&[a.into(), b.into()]))
 }
 
 /// A type that holds one of two of its own values that were widened.
-trait Narrow {
+trait NarrowFromF64 {
     fn narrow(value: f64) -> Self;
 }
-impl Narrow for f32 {
+impl NarrowFromF64 for f32 {
     fn narrow(value: f64) -> f32 {
         value as f32
     }
 }
-impl Narrow for f64 {
+impl NarrowFromF64 for f64 {
     fn narrow(value: f64) -> f64 {
         value
     }

@@ -3,8 +3,8 @@
 
 use crate::ir::Monoid;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, ExprNode, Kernel, KernelStore};
-use crate::runtime::cpu::tile::analysis::{LEVELS, facts};
-use crate::runtime::cpu::tile::tiling::several_passes;
+use crate::runtime::cpu::tile::analysis::{LEVELS, analyze};
+use crate::runtime::cpu::tile::tiling::multi_pass;
 
 /// Elements of the innermost axis at most: to reduce a long line costs little more than to add
 /// it to another.
@@ -15,13 +15,18 @@ const LINES: usize = 4;
 
 /// The kernel, whose axes are in order, with its deepest reductions in two stages; `None` where
 /// lines are long or few, or something else happens along them.
-pub fn staged(kernel: &Kernel) -> Option<Kernel> {
+pub fn in_two_stages(kernel: &Kernel) -> Option<Kernel> {
     let depth = kernel.depth();
     let axes: Vec<AxisId> = kernel.level_axes(depth).collect();
     let (&line, others) = axes.split_last()?;
     let length = kernel.axes[line.index()].extent;
     let many = length > 0 && kernel.level_points(depth) / length >= LINES;
-    if depth == 0 || usize::from(depth) + 1 >= LEVELS || length > SHORT || !many || !apart(kernel, line) {
+    if depth == 0
+        || usize::from(depth) + 1 >= LEVELS
+        || length > SHORT
+        || !many
+        || !only_reduces(kernel, line)
+    {
         return None;
     }
     let mut staged = Kernel { exprs: Vec::with_capacity(kernel.exprs.len()), ..kernel.clone() };
@@ -46,12 +51,14 @@ pub fn staged(kernel: &Kernel) -> Option<Kernel> {
 
 /// Whether all that happens at the deepest level is that values are reduced in one pass, some of
 /// them contiguous along its innermost axis.
-fn apart(kernel: &Kernel, line: AxisId) -> bool {
+fn only_reduces(kernel: &Kernel, line: AxisId) -> bool {
     let depth = kernel.depth();
     let along =
         |node: &ExprNode| node.expr.load().is_some_and(|(_, access)| access.affine.coefficient(line) == 1);
     let reduced = |node: &ExprNode| match &node.expr {
-        Expr::Reduce(monoid, _) => node.level + 1 < depth || in_any_order(*monoid) && node.dtype.size() >= 4,
+        Expr::Reduce(monoid, _) => {
+            node.level + 1 < depth || is_reorderable(*monoid) && node.dtype.size() >= 4
+        }
         Expr::Scan(..) => node.level < depth,
         Expr::Const(_) | Expr::Arg(_) | Expr::Index(_) | Expr::Inside(_) | Expr::Load(..) => true,
         Expr::Alu(..) | Expr::Cast(_) | Expr::Bitcast(_) | Expr::Checked(..) | Expr::Accumulator => true,
@@ -60,11 +67,11 @@ fn apart(kernel: &Kernel, line: AxisId) -> bool {
         && kernel.stores.iter().all(|store| store.level < depth)
         && kernel.exprs.iter().all(reduced)
         && kernel.exprs.iter().any(along)
-        && !several_passes(kernel, &facts(kernel), depth)
+        && !multi_pass(kernel, &analyze(kernel), depth)
 }
 
 /// Whether parts of what a monoid combines may be combined first, whichever they are.
-fn in_any_order(monoid: Monoid) -> bool {
+fn is_reorderable(monoid: Monoid) -> bool {
     match monoid {
         Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => true,
         Monoid::ArgMax | Monoid::ArgMin | Monoid::M2 | Monoid::LogSumExp => false,

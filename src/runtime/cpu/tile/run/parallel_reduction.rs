@@ -3,9 +3,9 @@
 use crate::runtime::cpu::micro::{self, STATE_BYTES};
 use crate::runtime::cpu::pool::ALIGN;
 use crate::runtime::cpu::threads;
-use crate::runtime::cpu::tile::program::{Body, ReductionForm};
+use crate::runtime::cpu::tile::program::{LoopBody, ReductionForm};
 use crate::runtime::cpu::tile::run::reduce::pointers;
-use crate::runtime::cpu::tile::run::{Frame, Launch, frame};
+use crate::runtime::cpu::tile::run::{Frame, TileLaunch, frame};
 
 /// Partial states, a place for each job.
 struct Partials {
@@ -35,10 +35,17 @@ impl Parent<'_> {
     }
 }
 
-impl Launch<'_> {
+impl TileLaunch<'_> {
     /// Runs `rows` points of a body's level per job, and combines the jobs'
     /// states in order.
-    pub fn share(&self, frame: &mut Frame, body: &Body, reductions: &[u32], points: usize, rows: usize) {
+    pub fn reduce_in_parallel(
+        &self,
+        frame: &mut Frame,
+        body: &LoopBody,
+        reductions: &[u32],
+        points: usize,
+        rows: usize,
+    ) {
         let jobs = points.div_ceil(rows);
         let bytes: usize = reductions.iter().map(|&r| self.state_bytes(frame, r)).sum();
         let mut room: Vec<u64> = vec![0; (jobs * bytes + ALIGN).div_ceil(8)];
@@ -52,7 +59,7 @@ impl Launch<'_> {
                 for &reduction in reductions {
                     self.begin(frame, reduction);
                 }
-                self.body(frame, body, job * rows..job * rows + counts(job) as usize);
+                self.run_body(frame, body, job * rows..job * rows + counts(job) as usize);
                 let mut at = partials.of(job);
                 for &reduction in reductions {
                     self.complete(frame, reduction);
@@ -77,7 +84,7 @@ impl Launch<'_> {
         match &reduction.form {
             ReductionForm::Horizontal { rows, .. } => frame.count(*rows) * STATE_BYTES,
             ReductionForm::Vertical { components, .. } => {
-                let count = frame.count(reduction.class);
+                let count = frame.count(reduction.shape);
                 components.iter().map(|bytes| (count * bytes).next_multiple_of(ALIGN)).sum()
             }
         }
@@ -93,7 +100,7 @@ impl Launch<'_> {
             }
             ReductionForm::Vertical { states, totals, components, .. } => {
                 let from = pointers(frame, totals.as_ref().unwrap_or(states));
-                let count = frame.count(reduction.class);
+                let count = frame.count(reduction.shape);
                 for (from, bytes) in from.into_iter().zip(components) {
                     // SAFETY: as above.
                     unsafe { to.copy_from_nonoverlapping(from, count * bytes) };
@@ -117,7 +124,7 @@ impl Launch<'_> {
                 }
             }
             ReductionForm::Vertical { accumulator, states, totals, components, .. } => {
-                let count = frame.count(reduction.class);
+                let count = frame.count(reduction.shape);
                 let mut at = from;
                 let mut next = [from; 3];
                 for (next, bytes) in next.iter_mut().zip(components) {

@@ -1,0 +1,315 @@
+//! Which instructions ask for what the next tile reads.
+
+use crate::kernel::AxisId;
+use crate::runtime::cpu::tile::program::{
+    FrameSlot, Instr, LoopBody, ReductionForm, RowLayout, TileLoad, TileProgram, TileShape,
+};
+
+/// A part of what the next tile will read of an operand, to be asked for while
+/// a line of this one is at work: memory has nothing to do meanwhile, and
+/// hardware foresees no more than the page at hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowPrefetch {
+    /// Which operand.
+    pub operand: usize,
+    /// Bytes from its line to what is asked for.
+    pub distance: usize,
+    /// How many bytes are.
+    pub bytes: usize,
+}
+
+/// What a micro-op asks for while it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpPrefetch {
+    /// It cannot.
+    Unsupported,
+    /// Nothing yet.
+    Unused,
+    /// What lies so many bytes after what a slot points at.
+    At(FrameSlot, usize),
+}
+
+/// Lets costly operations of tiles that go along their columns ask for an input of the next
+/// tile each: the others wait for memory, and memory would rest meanwhile.
+pub fn insert_prefetch_along_columns(program: &mut TileProgram) {
+    let Some(col) = program.col.filter(|&col| program.loops[0].last().is_some_and(|l| l.axis == col)) else {
+        return;
+    };
+    let cols = program.tile.1;
+    let TileProgram { bodies, addresses, row, .. } = program;
+    let Some(body) = bodies.last_mut().filter(|_| row.is_none()) else { return };
+    assign_prefetches(body, |load| {
+        let along = addresses[load.address.0 as usize].strides[col.index()] == 1;
+        along.then(|| cols * load.dtype.size())
+    });
+}
+
+/// Bytes of a row at most that the second-level cache keeps from one pass over it to the next.
+const KEPT: usize = 256 << 10;
+
+/// Lets costly operations of the last pass over rows that no tile holds ask for the next row
+/// where the cache keeps rows from pass to pass, and else for what follows in this one.
+pub fn insert_prefetch_in_last_pass(program: &mut TileProgram) {
+    let Some(&down) = program.loops[0].iter().rev().find(|l| l.trip_count() > 1) else { return };
+    let last = program.bodies.last().and_then(|root| {
+        root.instrs.iter().rev().find_map(|instr| match instr {
+            Instr::Nest { body, .. } => Some(*body as usize),
+            _ => None,
+        })
+    });
+    let along = |&body: &usize| {
+        let columns = program.loops[1].iter().any(|l| Some(l.axis) == program.col);
+        program.bodies[body].level == 1 && columns && program.row.is_none()
+    };
+    let (Some(last), Some(col)) = (last.filter(along), program.col) else { return };
+    let points: usize = program.loops[1].iter().map(|l| l.end - l.start).product();
+    let cols = program.tile.1;
+    let TileProgram { bodies, addresses, .. } = program;
+    assign_prefetches(&mut bodies[last], |load| {
+        let strides = &addresses[load.address.0 as usize].strides;
+        let size = load.dtype.size();
+        let next = strides[down.axis.index()] * down.chunk as i64;
+        let along = strides[col.index()] == 1;
+        if points.saturating_mul(size) > KEPT {
+            return along.then(|| cols * size);
+        }
+        (along && next >= points as i64).then(|| next as usize * size)
+    });
+}
+
+/// Lets each costly operation of a body ask for one of its inputs, so many bytes after what is at
+/// work.
+fn assign_prefetches(body: &mut LoopBody, distance: impl Fn(&TileLoad) -> Option<usize>) {
+    let mut next = Vec::new();
+    for instr in &mut body.instrs {
+        match instr {
+            Instr::Load(load)
+                if load.plain()
+                    && load.shape.cols()
+                    && matches!(load.layout, RowLayout::Contiguous(None)) =>
+            {
+                next.extend(distance(load).map(|bytes| OpPrefetch::At(load.to, bytes)));
+            }
+            Instr::Micro { prefetch, .. } if *prefetch == OpPrefetch::Unused && !next.is_empty() => {
+                *prefetch = next.remove(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Shares each input's next rows among the instructions that go through its present
+/// ones line by line, or leaves them to one that asks while it computes, in tiles that go
+/// on along their rows; `large` where caches do not hold what the program moves.
+pub fn insert_prefetch_of_rows(program: &mut TileProgram, large: bool) {
+    let loads = loads(program).filter(|load| follows(program, load));
+    let slots: Vec<(FrameSlot, bool)> =
+        loads.map(|load| (load.to, !large && covers(program, load))).collect();
+    for (slot, covered) in slots {
+        let mut prefetching = Vec::new();
+        readers(program, slot, covered, &mut |reader| prefetching.push(reader.prefetches));
+        let (first, parts) = match prefetching.iter().position(|&prefetches| prefetches) {
+            Some(one) => (one, 1),
+            None => (0, prefetching.len()),
+        };
+        let (rows, cols) = program.tile;
+        let line = cols * program.slots[slot.0 as usize].dtype.compute().size();
+        let mut number = 0;
+        readers(program, slot, covered, &mut |Reader { prefetch, operand, row_stride, .. }| {
+            if (first..first + parts).contains(&number) {
+                let [start, end] = [0, 1].map(|more| line * (number - first + more) / parts);
+                *prefetch =
+                    Some(RowPrefetch { operand, distance: rows * row_stride + start, bytes: end - start });
+            }
+            number += 1;
+        });
+    }
+}
+
+/// Whether tiles at a load, together with those that lie beside it, leave nothing between
+/// their lines.
+fn covers(program: &TileProgram, load: &TileLoad) -> bool {
+    let apart = |load: &TileLoad| program.stride_along(load.address, program.row);
+    let beside = |other: &&TileLoad| other.memory == load.memory && apart(other) == apart(load);
+    let beside = loads(program).filter(beside).count() as i64;
+    beside * program.tile.1 as i64 >= apart(load)
+}
+
+/// Tells loads of square tiles, whose rows are pieces of memory's, where the next
+/// tile's are.
+pub fn insert_prefetch_of_transposed(program: &mut TileProgram) {
+    let Some(inner) = program.loops[0].last().copied() else { return };
+    let TileProgram { bodies, addresses, .. } = program;
+    for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
+        let Instr::Load(load) = instr else { continue };
+        let pieces = matches!(load.layout, RowLayout::Contiguous(_) | RowLayout::Transposed(_));
+        if load.shape == TileShape::Full && pieces {
+            load.prefetch_distance =
+                addresses[load.address.0 as usize].strides[inner.axis.index()] * inner.chunk as i64;
+        }
+    }
+}
+
+/// Tells loads that convert all of a tile at once where the next tile's are, if those follow.
+pub fn insert_prefetch_of_converted(program: &mut TileProgram) {
+    let (rows, cols) = program.tile;
+    let (row, col) = (program.row, program.col);
+    let TileProgram { bodies, addresses, .. } = program;
+    for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
+        let Instr::Load(load) = instr else { continue };
+        let strides = &addresses[load.address.0 as usize].strides;
+        let along = |axis: Option<AxisId>| axis.map_or(0, |axis| strides[axis.index()]);
+        let follows = match (load.shape.rows(), load.shape.cols()) {
+            (true, true) => along(col) == 1 && along(row) == cols as i64,
+            (rows, cols) => cols && !rows && along(col) == 1,
+        };
+        if follows && load.plain() && matches!(load.layout, RowLayout::Contiguous(Some(_))) {
+            let lines = if load.shape.rows() { rows } else { 1 };
+            load.prefetch_distance = (lines * cols) as i64;
+        }
+    }
+}
+
+/// Elements apart from each other, of which a line of the cache has several, at most.
+const NEAR: i64 = 16;
+
+/// Tells loads of every second element, third and so on where those of the next tile are:
+/// a tile of theirs is longer than what hardware foresees.
+pub fn insert_prefetch_of_strided(program: &mut TileProgram) {
+    let Some(inner) = program.loops[0].last().copied() else { return };
+    let TileProgram { bodies, addresses, col, loops, .. } = program;
+    let Some(col) = *col else { return };
+    // Windows that share lines of the cache would ask for the same ones again and again.
+    let within = |strides: &[i64]| {
+        let mut inside = loops[1..].iter().flatten().map(|axis| strides[axis.axis.index()]);
+        inside.any(|instr| instr != 0 && instr.abs() < NEAR)
+    };
+    for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
+        let Instr::Load(load) = instr else { continue };
+        let strides = &addresses[load.address.0 as usize].strides;
+        let near = (2..NEAR).contains(&strides[col.index()]) && !within(strides);
+        if load.shape.cols() && matches!(load.layout, RowLayout::Strided(_)) && near {
+            load.prefetch_distance = strides[inner.axis.index()] * inner.chunk as i64;
+        }
+    }
+}
+
+/// The loads of a program's bodies.
+fn loads(program: &TileProgram) -> impl Iterator<Item = &TileLoad> {
+    program.bodies.iter().flat_map(|body| &body.instrs).filter_map(|instr| match instr {
+        Instr::Load(load) => Some(&**load),
+        _ => None,
+    })
+}
+
+/// Whether a load points at rows in memory after which the next tile's follow, as far apart as
+/// its own.
+fn follows(program: &TileProgram, load: &TileLoad) -> bool {
+    let cols = program.tile.1 as i64;
+    let apart = program.stride_along(load.address, program.row);
+    load.plain()
+        && load.shape == TileShape::Full
+        && matches!(load.layout, RowLayout::Contiguous(None))
+        && (apart == cols || load.in_place && apart > cols)
+        && program.stride_along(load.address, program.col) == 1
+}
+
+/// A instruction that reads a slot line by line.
+struct Reader<'p> {
+    prefetch: &'p mut Option<RowPrefetch>,
+    /// Which operand the slot is.
+    operand: usize,
+    /// Bytes from one of its lines to the next.
+    row_stride: usize,
+    /// Whether its loop asks while it computes.
+    prefetches: bool,
+}
+
+/// Calls `visit` with each instruction that reads a slot line by line and asks for nothing yet. Loops
+/// over short lines take as long as requests would: they ask for what hardware does not insert_prefetch_of_rows,
+/// so for nothing where all of memory is `covered`.
+fn readers(program: &mut TileProgram, slot: FrameSlot, covered: bool, visit: &mut dyn FnMut(Reader<'_>)) {
+    let TileProgram { bodies, reductions, slots, tile: (_, cols), .. } = program;
+    let lane = slots[slot.0 as usize].dtype.compute().size();
+    for instr in bodies.iter_mut().flat_map(|body| &mut body.instrs) {
+        let found = match instr {
+            Instr::Rowwise(op) if !(covered && op.batched.is_some()) => {
+                let operand = op.from.iter().position(|from| from.0 == slot);
+                let prefetches = op.prefetches;
+                operand.map(|operand| {
+                    let row_stride = op.from[operand].1.bytes(*cols);
+                    Reader { prefetch: &mut op.prefetch, operand, row_stride, prefetches }
+                })
+            }
+            Instr::Update(number) | Instr::ReduceRows(number) => {
+                let reduction = &mut reductions[*number as usize];
+                let along = matches!(reduction.form, ReductionForm::Horizontal { .. });
+                let reads = along && reduction.operand == slot;
+                let row_stride = *cols * lane;
+                reads.then_some(Reader {
+                    prefetch: &mut reduction.prefetch,
+                    operand: 0,
+                    row_stride,
+                    prefetches: false,
+                })
+            }
+            _ => None,
+        };
+        if let Some(reader) = found.filter(|reader| reader.prefetch.is_none()) {
+            visit(reader);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::cpu::tile::compile;
+    use crate::tensor::Tensor;
+    use crate::tensor::norm::NormOpts;
+    use crate::tensor::pool::AvgPoolOpts;
+    use crate::tensor::slicing::r;
+
+    /// What the costly operations of a kernel's passes ask for, in bytes after what is at work.
+    fn prefetched(y: &Tensor) -> Vec<usize> {
+        let report = y.plan().expect("a plan");
+        let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
+        let prefetches = |instr: &Instr| match instr {
+            Instr::Micro { prefetch: OpPrefetch::At(_, bytes), .. } => Some(*bytes),
+            _ => None,
+        };
+        program.bodies.iter().flat_map(|body| &body.instrs).filter_map(prefetches).collect()
+    }
+
+    /// How far ahead strided loads ask, in elements.
+    fn strided(y: &Tensor) -> Vec<i64> {
+        let report = y.plan().expect("a plan");
+        let program = compile(report.kernels[0].work().kernel().expect("a kernel"), 1);
+        let strided = |load: &&TileLoad| matches!(load.layout, RowLayout::Strided(_));
+        loads(&program).filter(strided).map(|load| load.prefetch_distance).collect()
+    }
+
+    #[test]
+    fn strided_loads_ask_for_the_next_tile_unless_windows_share_it() {
+        let image = Tensor::from_vec(vec![1f32; 2 * 64 * 64], [2, 64, 64], ());
+        let apart = strided(&(image.i((.., .., r(0, 64).step(2))) * 2.0));
+        assert!(!apart.is_empty() && apart.iter().all(|&distance| distance > 0), "{apart:?}");
+        let pooled = strided(&image.avg_pool2d(3, AvgPoolOpts::default().stride(2)));
+        assert!(!pooled.is_empty() && pooled.iter().all(|&distance| distance == 0), "{pooled:?}");
+    }
+
+    #[test]
+    fn the_last_pass_over_rows_asks_for_the_next_row_if_caches_keep_it() {
+        let norm = |shape: [usize; 4], groups| {
+            let input =
+                |shape: &[usize]| Tensor::from_vec(vec![1f32; shape.iter().product()], shape.to_vec(), ());
+            let weight = input(&shape[1..2]);
+            input(&shape).group_norm(groups, NormOpts::default().weight(&weight)).silu()
+        };
+        assert_eq!(prefetched(&norm([4, 8, 32, 32], 2)), [4 * 4 * 32 * 32]);
+        // Rows of half a megabyte, by tiles.
+        assert!(matches!(prefetched(&norm([4, 8, 256, 128], 2))[..], [bytes] if bytes < 16 << 10));
+        // No row follows the only one.
+        assert!(prefetched(&norm([1, 8, 32, 32], 1)).is_empty());
+    }
+}

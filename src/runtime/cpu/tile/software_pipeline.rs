@@ -1,0 +1,80 @@
+//! The product that ends a row along with a loop of the next one (software pipelining; Lam,
+//! "Software pipelining: an effective scheduling technique for VLIW machines", 1988).
+
+use crate::runtime::cpu::micro::MicroFn;
+use crate::runtime::cpu::tile::program::{FrameSlot, Instr, Storage, TileProgram, trip_count};
+
+/// Bytes of a page: lines of the cache with one place within it hinder each other.
+const PAGE: usize = 4096;
+
+/// A product of a line and a number that is left for a loop of the next iteration, where it
+/// writes a store's values in place.
+#[derive(Clone, Debug)]
+pub struct DeferredProduct {
+    /// The product.
+    pub instr: Instr,
+    /// Its loop.
+    pub function: MicroFn,
+    /// Where the store's values go.
+    pub to: FrameSlot,
+    /// The number.
+    pub number: FrameSlot,
+    /// The line, which trades places with the next iteration's.
+    pub buffers: [FrameSlot; 2],
+}
+
+/// Puts the product that ends an iteration of level 0 off until the next one's computes what a
+/// product reads, where that has a loop for both. What it reads trades places between two
+/// registers; the kernel has no other output, so nothing makes them point at memory.
+pub fn defer_last_product(program: &mut TileProgram) {
+    if program.tile.0 > 1 || trip_count(&program.loops[0]) == 1 {
+        return;
+    }
+    let Some(mut body) = program.bodies.pop() else { return };
+    if let [before @ .., product, Instr::Store(store)] = &mut body.instrs[..]
+        && let Some(mut deferred) = deferrable_product(product)
+        && deferred.to == store.from
+        && before.iter().any(|instr| can_overlap(instr, deferred.buffers[0]))
+    {
+        deferred.buffers[1] = double_buffer(program, deferred.buffers[0]);
+        *product = Instr::DeferProduct(Box::new(deferred));
+    }
+    program.bodies.push(body);
+}
+
+/// A product that can be put off, but for the second place of the line it reads.
+fn deferrable_product(instr: &Instr) -> Option<DeferredProduct> {
+    let (non_temporal, to, [line, number, ..]) = match instr {
+        Instr::Rowwise(op) if op.forwarding.is_none() => {
+            (op.non_temporal, op.to.0, op.from.map(|(slot, _)| slot))
+        }
+        Instr::Micro { non_temporal, to, from, .. } => (*non_temporal, *to, *from),
+        _ => return None,
+    };
+    let function = non_temporal.filter(|variant| variant.deferrable)?.function;
+    Some(DeferredProduct { instr: instr.clone(), function, to, number, buffers: [line; 2] })
+}
+
+/// Whether an instruction computes a slot's values by a loop that can do what was put off too.
+fn can_overlap(instr: &Instr, slot: FrameSlot) -> bool {
+    match instr {
+        Instr::Rowwise(op) => op.to.0 == slot && op.overlap.is_some() && op.forwarding.is_none(),
+        _ => false,
+    }
+}
+
+/// A second register like another. Both have places of their own: one of them live_ranges from each
+/// iteration to the next, while others are written.
+fn double_buffer(program: &mut TileProgram, slot: FrameSlot) -> FrameSlot {
+    let other = FrameSlot(program.slots.len() as u32);
+    let info = program.slots[slot.0 as usize];
+    program.slots.push(info);
+    let (rows, cols) = program.tile;
+    let bytes = info.shape.count(rows, cols) * info.dtype.compute().size();
+    let start = program.scratch;
+    let after = start + bytes.next_multiple_of(PAGE) + PAGE / 2;
+    program.slots[slot.0 as usize].storage = Storage::Register(start);
+    program.slots[other.0 as usize].storage = Storage::Register(after);
+    program.scratch = after + bytes;
+    other
+}
