@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 fn inputs(item: &str, device: Device) -> Vec<Tensor> {
     let make = |input: &spec::Input| {
         let tensor = Tensor::from_vec(input.values(), input.shape, device);
-        // Moved to the device before anything is timed.
+        // Update to the device before anything is timed.
         tensor.realize().cloned().unwrap_or(tensor)
     };
     spec::inputs(item).iter().map(make).collect()

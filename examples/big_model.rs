@@ -14,7 +14,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// the meta device: parameters, gradients, optimizer state, activations.
 #[derive(Parser)]
 struct Arguments {
-    /// Device whose ceilings give the least time of a step; none if absent.
+    /// Device whose peak throughput gives the least time of a step; none if absent.
     #[arg(long)]
     device: Option<Device>,
     /// Blocks.
@@ -98,7 +98,11 @@ fn run(arguments: &Arguments) -> kiln::Result<()> {
     println!("\n{} kernels, planned in {elapsed:.2} s of host time", training.plan.launches());
     if let Some(device) = arguments.device {
         let roofline = training.plan.roofline(device)?;
-        println!("a step takes at least {:.4} s on {device} ({})", roofline.seconds(), roofline.ceilings);
+        println!(
+            "a step takes at least {:.4} s on {device} ({})",
+            roofline.seconds(),
+            roofline.peak_throughput
+        );
     }
     Ok(())
 }

@@ -78,20 +78,20 @@
 //! A kernel moves bytes and does operations, and waits for whichever takes
 //! longer. A device has a ceiling for each; the number of operations per byte
 //! decides which ceiling a kernel meets (the *roofline*). The plan knows both
-//! numbers, and the ceilings are measured once:
+//! numbers, and the device's peak throughput is measured once:
 //!
 //! ```
-//! use kiln::plan::roofline::{Bound, Ceilings};
+//! use kiln::plan::roofline::{Bottleneck, PeakThroughput};
 //! use kiln::prelude::*;
 //! # fn main() -> kiln::Result<()> {
 //! let x = Tensor::ones([2048, 2048], ()).to(Device::null());
 //! x.realize()?;
 //! // `plan.roofline(device)?` measures these; here they are given.
-//! let ceilings =
-//!     Ceilings { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
-//! let bound = |y: &Tensor| Ok::<_, kiln::Error>(y.plan()?.roofline_under(y.device(), ceilings).kernels[0].bound);
-//! assert_eq!(bound(&x.exp())?, Bound::Memory);
-//! assert_eq!(bound(&x.matmul(&x))?, Bound::Compute);
+//! let peak_throughput =
+//!     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! let bound = |y: &Tensor| Ok::<_, kiln::Error>(y.plan()?.roofline_under(y.device(), peak_throughput).kernels[0].bound);
+//! assert_eq!(bound(&x.exp())?, Bottleneck::Memory);
+//! assert_eq!(bound(&x.matmul(&x))?, Bottleneck::Compute);
 //! # Ok(())
 //! # }
 //! ```
@@ -107,15 +107,15 @@
 //! most of the time, and its speed does not matter. The plan says so:
 //!
 //! ```
-//! use kiln::plan::roofline::{Bound, Ceilings};
+//! use kiln::plan::roofline::{Bottleneck, PeakThroughput};
 //! use kiln::prelude::*;
 //! # fn main() -> kiln::Result<()> {
-//! # let ceilings =
-//! #     Ceilings { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
+//! # let peak_throughput =
+//! #     PeakThroughput { bytes: 8e11, flops: 2e13, launches: 2e5, bytes_from_host: 1e10, bytes_to_host: 1e10 };
 //! let x = Tensor::ones([32, 64], Device::null());
 //! let w = Tensor::ones([64, 10], Device::null());
-//! let roofline = x.matmul(&w).plan()?.roofline_under(x.device(), ceilings);
-//! assert!(roofline.kernels.iter().all(|kernel| kernel.bound == Bound::Launch));
+//! let roofline = x.matmul(&w).plan()?.roofline_under(x.device(), peak_throughput);
+//! assert!(roofline.kernels.iter().all(|kernel| kernel.bound == Bottleneck::Launch));
 //! assert!(roofline.to_string().contains("launch-bound"));
 //! # Ok(())
 //! # }

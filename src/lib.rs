@@ -70,7 +70,7 @@ pub use plan::context::{Context, Counters, current as context, with_context};
 pub use plan::doctor::doctor;
 pub use plan::guard::{deny_sync, deny_transfers};
 pub use plan::memory::{MemoryChange, MemoryTracker};
-pub use plan::{Obstacle, PlanReport, Separation};
+pub use plan::{FusionBlocker, PlanReport, UnsupportedPart};
 pub use render::GpuTarget;
 pub use tensor::Tensor;
 pub use tensor::control::{composite, custom, fori_loop, scan, scan_reverse};

@@ -59,8 +59,8 @@ fn a_plan_within_a_budget_computes_again_what_it_does_not_keep() {
         let budget = Budget::bytes(before.peak_bytes() * 3 / 4);
         let after = plan_with(&refs(&kept), budget).unwrap();
         assert!(after.peak_bytes() <= before.peak_bytes() * 3 / 4, "{after}");
-        assert!(before.computed_again.is_empty() && !after.computed_again.is_empty(), "{after}");
-        let lines = after.computed_again.iter().map(|again| again.at.file());
+        assert!(before.rematerialized.is_empty() && !after.rematerialized.is_empty(), "{after}");
+        let lines = after.rematerialized.iter().map(|again| again.at.file());
         assert!(lines.into_iter().all(|file| file == file!()), "{after}");
         with_budget(budget, || realize(&refs(&kept))).unwrap();
         assert_eq!(bits(&kept), expected);
@@ -278,7 +278,7 @@ fn what_chunks_leave_is_computed_again() {
     };
     // Chunks alone need twice that, and what is computed again five times.
     let plan = fits_in_chunks(step, 1_500_000);
-    assert!(!plan.computed_again.is_empty(), "{plan}");
+    assert!(!plan.rematerialized.is_empty(), "{plan}");
 }
 
 #[test]

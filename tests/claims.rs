@@ -15,7 +15,7 @@ mod sync {
 #[path = "../src/ir/claim.rs"]
 mod claim;
 
-use claim::{Claimable, Deadlock, Refused, WaitingRoom, claim as claim_all};
+use claim::{ClaimError, Claimable, Deadlock, WaitingRoom, claim as claim_all};
 use sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 
 /// Orders in which threads run, tried for each property.
@@ -32,8 +32,8 @@ struct Node {
 }
 
 impl Claimable for Node {
-    type Edges = Option<Arc<Node>>;
-    fn edges(&self) -> MutexGuard<'_, Self::Edges> {
+    type Guarded = Option<Arc<Node>>;
+    fn edges(&self) -> MutexGuard<'_, Self::Guarded> {
         self.operand.lock().unwrap()
     }
     fn claimed(&self) -> &AtomicBool {
@@ -80,8 +80,8 @@ fn realize(node: &Arc<Node>, room: &WaitingRoom, planted: Planted, fails: bool) 
         }
         let claims = match claim_all(std::slice::from_ref(node), room) {
             Ok(claims) => claims,
-            Err(Refused::Computed) => continue,
-            Err(Refused::Claimed(other)) => {
+            Err(ClaimError::Computed) => continue,
+            Err(ClaimError::Claimed(other)) => {
                 room.wait(&*other, &[]).expect("nothing is held");
                 continue;
             }
@@ -191,8 +191,8 @@ fn have_both(first: &Arc<Node>, second: &Arc<Node>, room: &WaitingRoom) {
     loop {
         match claim_all(&[first.clone(), second.clone()], room) {
             Ok(claims) => return drop(claims),
-            Err(Refused::Claimed(other)) => room.wait(&*other, &[]).expect("nothing is held"),
-            Err(Refused::Computed) => panic!("nobody computes"),
+            Err(ClaimError::Claimed(other)) => room.wait(&*other, &[]).expect("nothing is held"),
+            Err(ClaimError::Computed) => panic!("nobody computes"),
         }
     }
 }

@@ -9,7 +9,7 @@ use kiln::base::DType;
 use kiln::ir::collect::{Collected, collect};
 use kiln::ir::graph::GraphNode;
 use kiln::ir::oracle::{Data, Value, evaluate, evaluate_bounded};
-use kiln::ir::rewrite::{Rule, cse, rewrite};
+use kiln::ir::rewrite::{RewriteRule, cse, rewrite};
 use kiln::ir::simplify::rules;
 use kiln::ir::verify::verify;
 use kiln::ir::{Graph, Node, NodeId, Op};
@@ -109,7 +109,7 @@ proptest! {
 
     #[test]
     fn exact_rules_change_no_bit(program in support::random_graph::program()) {
-        let exact: Vec<Rule> = rules().iter().filter(|rule| rule.exact).copied().collect();
+        let exact: Vec<RewriteRule> = rules().iter().filter(|rule| rule.exact).copied().collect();
         let (collected, params) = collected(&program);
         same_bits(collected.graph(), &rewrite(collected.graph(), &exact).0, &params)?;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kiln::nn::{BatchNorm, Conv2d, Layer, Linear, ModuleExt, Sequential};
 use kiln::nn::{TransformerEncoderLayer, TransformerOpts};
 use kiln::prelude::*;
-use kiln::runtime::wgpu::gpu::Gpu;
+use kiln::runtime::wgpu::gpu::WgpuGpu;
 use kiln::{Context, with_context};
 
 #[path = "support/adapter.rs"]
@@ -21,7 +21,7 @@ use blocks::blocks;
 const DEVICE: Device = Device::wgpu(0);
 
 /// Bytes that wgpu's allocator has given out.
-fn held(gpu: &Gpu) -> u64 {
+fn held(gpu: &WgpuGpu) -> u64 {
     let report = gpu.device.generate_allocator_report().expect("a native backend has an allocator");
     report.allocations.iter().map(|allocation| allocation.size).sum()
 }

@@ -8,7 +8,7 @@ use kiln::render::{self, Unsupported};
 use kiln::runtime::Capabilities;
 use kiln::runtime::null::{CAPABILITIES, NullBackend};
 use kiln::{
-    Context, Device, GpuTarget, Separation, assert_kernels, assert_peak_bytes, context, with_context,
+    Context, Device, FusionBlocker, GpuTarget, assert_kernels, assert_peak_bytes, context, with_context,
 };
 
 fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
@@ -17,7 +17,7 @@ fn leaf<const N: usize>(dims: [usize; N], device: Device) -> Tensor {
     x
 }
 
-fn separation(report: &PlanReport, a: &Tensor, b: &Tensor) -> Option<Separation> {
+fn separation(report: &PlanReport, a: &Tensor, b: &Tensor) -> Option<FusionBlocker> {
     report.why_not_fused(a, b).expect("valid tensors")
 }
 
@@ -215,10 +215,10 @@ fn blockers_are_named() {
         assert!(blocked.contains("contraction"), "{blocked}");
         let blocked = separation(&report, &product, &sorted).unwrap().to_string();
         assert!(blocked.contains("contraction"), "{blocked}\n{report}");
-        assert_eq!(separation(&report, &unrelated, &shifted), Some(Separation::Unrelated));
-        assert_eq!(separation(&report, &x, &shifted), Some(Separation::InMemory));
+        assert_eq!(separation(&report, &unrelated, &shifted), Some(FusionBlocker::Unrelated));
+        assert_eq!(separation(&report, &x, &shifted), Some(FusionBlocker::InMemory));
         let stranger = &x + 3.0;
-        assert_eq!(separation(&report, &stranger, &shifted), Some(Separation::NotPlanned));
+        assert_eq!(separation(&report, &stranger, &shifted), Some(FusionBlocker::NotPlanned));
     });
 }
 

@@ -119,7 +119,7 @@ fn trains(device: Device) -> Vec<u64> {
     })
 }
 
-/// Descent by hand, whose rate is a number in the program.
+/// OptimizerCore by hand, whose rate is a number in the program.
 fn descends(device: Device) -> Vec<u64> {
     let (x, mut parameter) = (leaf([8, 16], 2, device), leaf([16, 4], 1, device));
     compiled(|number| {

@@ -12,7 +12,7 @@ use crate::base::state_problem::StateProblem;
 /// `Result` with kiln's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A mistake in building the graph: what an operation expected, what it
+/// An error in building the graph: what an operation expected, what it
 /// found, and the user's line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpError {
@@ -124,7 +124,7 @@ fn in_the_way(causes: &[LiveTensor]) -> String {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A mistake in building the graph.
+    /// An error in building the graph.
     #[error("{0}")]
     Op(Arc<OpError>),
     /// Reading with a Rust type that differs from the tensor's.

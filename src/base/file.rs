@@ -17,14 +17,14 @@ pub enum Durability {
 
 /// Writes `parts`, one after the other, to a temporary file beside `path`,
 /// which then takes that name: whoever reads it sees the old file or the new
-/// one. [`Target`] says what happens to links and permissions.
+/// one. [`ReplaceTarget`] says what happens to links and permissions.
 ///
 /// # Errors
 /// Those of the file system, and a name that is not a file's. The old file is
 /// then as it was, and the temporary one is gone; except that the folder may
 /// not be brought to the disk after the new file has taken its place.
 pub fn replace(path: &Path, parts: &[&[u8]], durability: Durability) -> io::Result<()> {
-    let target = Target::of(path)?;
+    let target = ReplaceTarget::of(path)?;
     let mut file = target.temporary()?;
     file.write(parts)?;
     match durability {
@@ -41,26 +41,26 @@ pub fn replace(path: &Path, parts: &[&[u8]], durability: Durability) -> io::Resu
 
 /// Where a file will be.
 #[derive(Debug)]
-pub struct Target {
+pub struct ReplaceTarget {
     path: PathBuf,
     /// Those of the file that is there.
     permissions: Option<Permissions>,
 }
 
-impl Target {
+impl ReplaceTarget {
     /// Where a file of this name would be: for a symbolic link, what it leads
     /// to, so that the link stays. The new file has the old one's permissions.
     ///
     /// # Errors
     /// Something else than a file of this name, or those of the file system.
-    pub fn of(path: &Path) -> io::Result<Target> {
+    pub fn of(path: &Path) -> io::Result<ReplaceTarget> {
         match fs::metadata(path) {
             Ok(found) if found.is_file() => {
-                Ok(Target { path: fs::canonicalize(path)?, permissions: Some(found.permissions()) })
+                Ok(ReplaceTarget { path: fs::canonicalize(path)?, permissions: Some(found.permissions()) })
             }
             Ok(found) => Err(not_a_file(found.file_type())),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Target { path: end_of_links(path)?, permissions: None })
+                Ok(ReplaceTarget { path: end_of_links(path)?, permissions: None })
             }
             Err(error) => Err(error),
         }
@@ -172,7 +172,7 @@ mod tests {
         fs::create_dir_all(folder.join("taken")).unwrap();
         let refused = replace(&folder.join("taken"), &[b"new"], Durability::Synced).unwrap_err();
         assert_eq!(refused.to_string(), "expected a regular file, found a folder");
-        let target = Target::of(&folder.join("file")).unwrap();
+        let target = ReplaceTarget::of(&folder.join("file")).unwrap();
         // The name is taken by a folder after it was looked at.
         fs::create_dir_all(folder.join("file/inner")).unwrap();
         assert!(target.take(target.temporary().unwrap()).is_err());

@@ -2,25 +2,26 @@
 //! errors). Imports nothing from the crate.
 
 pub mod config;
+pub mod cow_arc;
 pub(crate) mod depth;
 pub mod device;
 pub mod direction;
 pub mod dtype;
 pub mod error;
 pub mod file;
+pub mod free_list;
 mod precision;
 pub mod process;
 pub mod scalar;
 pub mod scope;
 pub mod shape;
-pub mod shared;
-pub mod shelf;
-pub mod sole;
 pub mod span;
 pub mod state_problem;
 pub mod temporary;
 pub mod tuning;
+pub mod unique_arc;
 
+pub use cow_arc::{CowArc, Interner};
 pub use device::{Device, DeviceKind};
 pub use direction::Direction;
 pub use dtype::{DType, Element, Kind};
@@ -28,7 +29,6 @@ pub use error::{Error, OpError, Result};
 pub use precision::{Precision, float32_matmul_precision, set_float32_matmul_precision};
 pub use scalar::Scalar;
 pub use shape::{Dims, Shape};
-pub use shared::{Pool, Shared};
 pub use span::Span;
 pub use state_problem::StateProblem;
 pub use tuning::{is_deterministic, set_benchmark, set_deterministic};

@@ -3,7 +3,7 @@
 use crate::base::{Device, Element};
 use crate::ir::Op;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// Tensors that travel together: a tensor, or a tuple, array, vector or
 /// option of such.
@@ -16,7 +16,7 @@ pub trait Batch: Sized {
     #[must_use]
     #[track_caller]
     fn to(&self, device: Device) -> Self {
-        let site = Site::here("to");
+        let site = CallSite::here("to");
         self.map(&mut |x| if x.device() == device { x.clone() } else { site.apply(Op::Copy(device), &[x]) })
     }
 }
@@ -46,7 +46,7 @@ impl<B: Batch> Batch for Option<B> {
 pub trait Sample: Sized {
     /// What several are together.
     type Batch: Batch + Send;
-    /// Samples, at least one, along a new first axis; mistakes, such as
+    /// Samples, at least one, along a new first axis; errors, such as
     /// tensors of different shapes, make invalid tensors.
     fn stack(samples: Vec<Self>) -> Self::Batch;
 }

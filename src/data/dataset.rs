@@ -77,7 +77,7 @@ impl<B: Batch> Rows<B> {
     /// The rows of these tensors.
     ///
     /// # Errors
-    /// The mistake recorded in a tensor, or tensors of different numbers of
+    /// The error recorded in a tensor, or tensors of different numbers of
     /// rows.
     #[track_caller]
     pub fn new(tensors: B) -> Result<Rows<B>> {

@@ -8,8 +8,8 @@ use std::thread::{Builder, JoinHandle};
 use crate::base::{OpError, Result, Span, process};
 use crate::data::dataset::Dataset;
 use crate::data::order::Order;
-use crate::data::scopes::Scopes;
-use crate::data::worker::{State, Work};
+use crate::data::scopes::ThreadScopes;
+use crate::data::worker::{EpochWork, WorkerState};
 use crate::tensor::options::options;
 
 options! {
@@ -97,14 +97,19 @@ impl<D: Dataset + 'static> DataLoader<D> {
     #[track_caller]
     pub fn epoch_from(&self, epoch: u64, start: usize) -> Batches<D> {
         let LoaderOpts { batch_size, shuffle, seed, workers, prefetch, pin_memory, .. } = self.opts;
-        let work = Arc::new(Work {
+        let work = Arc::new(EpochWork {
             data: self.data.clone(),
             order: Order::new(self.data.len(), batch_size, self.len(), seed, epoch, shuffle),
-            scopes: Scopes::here(),
+            scopes: ThreadScopes::here(),
             span: Span::caller(),
             ahead: prefetch.max(1),
             pinned: pin_memory,
-            state: Mutex::new(State { next: start, wanted: start, stopped: false, done: BTreeMap::new() }),
+            state: Mutex::new(WorkerState {
+                next: start,
+                wanted: start,
+                stopped: false,
+                done: BTreeMap::new(),
+            }),
             changed: Condvar::new(),
         });
         let spawn = |number: usize| {
@@ -122,7 +127,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
 /// The batches of an epoch, in order. An error takes the place of its batch;
 /// those after it follow. Dropping it ends the threads and waits for them.
 pub struct Batches<D: Dataset> {
-    work: Arc<Work<D>>,
+    work: Arc<EpochWork<D>>,
     threads: Vec<JoinHandle<()>>,
 }
 

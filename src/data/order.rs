@@ -11,7 +11,7 @@ const LISTED: usize = 1 << 26;
 /// The samples of an epoch's batches.
 #[derive(Clone, Debug)]
 pub struct Order {
-    numbers: Numbers,
+    numbers: SampleOrder,
     /// Number of samples.
     len: usize,
     batch_size: usize,
@@ -34,9 +34,9 @@ impl Order {
     ) -> Order {
         let seed = Generator::resume(seed, epoch).split().seed();
         let numbers = match shuffled {
-            false => Numbers::Counted,
-            true if len <= LISTED => Numbers::Listed(shuffled_list(len, Generator::new(seed).split())),
-            true => Numbers::Computed(Permutation::new(len, Generator::new(seed).split())),
+            false => SampleOrder::Counted,
+            true if len <= LISTED => SampleOrder::Listed(shuffled_list(len, Generator::new(seed).split())),
+            true => SampleOrder::Computed(Permutation::new(len, Generator::new(seed).split())),
         };
         Order { numbers, len, batch_size, batches, seed }
     }
@@ -63,7 +63,7 @@ impl Order {
 
 /// Which sample is at which place.
 #[derive(Clone, Debug)]
-enum Numbers {
+enum SampleOrder {
     /// Each at its own.
     Counted,
     Listed(Vec<usize>),
@@ -71,13 +71,13 @@ enum Numbers {
     Computed(Permutation),
 }
 
-impl Numbers {
+impl SampleOrder {
     /// Appends the samples at some places.
     fn put(&self, places: Range<usize>, samples: &mut Vec<usize>) {
         match self {
-            Numbers::Counted => samples.extend(places),
-            Numbers::Listed(numbers) => samples.extend_from_slice(&numbers[places]),
-            Numbers::Computed(permutation) => samples.extend(places.map(|place| permutation.at(place))),
+            SampleOrder::Counted => samples.extend(places),
+            SampleOrder::Listed(numbers) => samples.extend_from_slice(&numbers[places]),
+            SampleOrder::Computed(permutation) => samples.extend(places.map(|place| permutation.at(place))),
         }
     }
 }

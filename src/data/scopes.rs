@@ -10,16 +10,16 @@ use crate::tensor::random::{Generator, set_generator};
 
 /// A thread's context, default device and gradient mode.
 #[derive(Clone)]
-pub struct Scopes {
+pub struct ThreadScopes {
     context: Arc<Context>,
     device: Device,
     grad: bool,
 }
 
-impl Scopes {
+impl ThreadScopes {
     /// This thread's.
-    pub fn here() -> Scopes {
-        Scopes { context: current(), device: default_device(), grad: is_grad_enabled() }
+    pub fn here() -> ThreadScopes {
+        ThreadScopes { context: current(), device: default_device(), grad: is_grad_enabled() }
     }
 
     /// Runs the body in these scopes.
@@ -34,14 +34,14 @@ impl Scopes {
 /// Runs the body with another default generator, and puts this thread's back,
 /// also when the body panics.
 pub fn with_generator<R>(generator: Generator, body: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Generator>);
-    impl Drop for Restore {
+    struct RestoreGenerator(Option<Generator>);
+    impl Drop for RestoreGenerator {
         fn drop(&mut self) {
             if let Some(generator) = self.0.take() {
                 set_generator(generator);
             }
         }
     }
-    let _restore = Restore(Some(set_generator(generator)));
+    let _restore = RestoreGenerator(Some(set_generator(generator)));
     body()
 }

@@ -9,27 +9,27 @@ use crate::base::{Device, Error, Result, Span};
 use crate::data::batch::Batch;
 use crate::data::dataset::{Dataset, LoadError};
 use crate::data::order::Order;
-use crate::data::scopes::{Scopes, with_generator};
+use crate::data::scopes::{ThreadScopes, with_generator};
 use crate::ir::Node;
 use crate::plan;
 
 /// The making of an epoch's batches.
-pub struct Work<D: Dataset> {
+pub struct EpochWork<D: Dataset> {
     pub data: Arc<D>,
     pub order: Order,
-    pub scopes: Scopes,
+    pub scopes: ThreadScopes,
     /// The line that asked for the epoch.
     pub span: Span,
     /// Batches that may be finished or begun before they are wanted.
     pub ahead: usize,
     /// Whether batches go to pinned memory.
     pub pinned: bool,
-    pub state: Mutex<State<D::Batch>>,
+    pub state: Mutex<WorkerState<D::Batch>>,
     pub changed: Condvar,
 }
 
 /// How far the making is.
-pub struct State<B> {
+pub struct WorkerState<B> {
     /// The next batch to be begun.
     pub next: usize,
     /// The next batch to be handed out.
@@ -39,8 +39,8 @@ pub struct State<B> {
     pub done: BTreeMap<usize, Result<B>>,
 }
 
-impl<D: Dataset> Work<D> {
-    pub fn lock(&self) -> MutexGuard<'_, State<D::Batch>> {
+impl<D: Dataset> EpochWork<D> {
+    pub fn lock(&self) -> MutexGuard<'_, WorkerState<D::Batch>> {
         // Nothing that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,16 +104,16 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 /// The batch, its tensors computed together.
 fn computed<B: Batch>(batch: B, span: Span) -> Result<B> {
     let mut nodes: Vec<Arc<Node>> = Vec::new();
-    let mut mistake = None;
+    let mut failure = None;
     let batch = batch.map(&mut |x| {
         match x.node() {
             Ok(node) if node.ty().device.is_meta() => {}
             Ok(node) => nodes.push(node.clone()),
-            Err(error) => mistake = Some(error),
+            Err(error) => failure = Some(error),
         }
         x.clone()
     });
-    match mistake {
+    match failure {
         Some(error) => Err(error),
         None => plan::realize(&nodes, span).map(|()| batch),
     }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::grad::control::{self, instantiate, source};
-use crate::grad::pull_back::{Flow, pull_back};
-use crate::grad::vjp::Pull;
+use crate::grad::pull_back::{Cotangent, pull_back};
+use crate::grad::vjp::VjpContext;
 use crate::ir::{BuiltIn, Composite, Node};
 use crate::tensor::Tensor;
 use crate::tensor::attention::log_sums;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::control::composite_at;
 
 /// The cotangents of queries, keys and values. A mask's is that of the scores, so
 /// where it is wanted all are those of attention's body.
-pub(super) fn attention(p: &Pull, attention: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
+pub(super) fn attention(p: &VjpContext, attention: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
     if p.needs.get(3) == Some(&true) {
         return control::composite(p, attention, out);
     }
@@ -27,20 +27,20 @@ pub(super) fn attention(p: &Pull, attention: &Composite, out: u32) -> Result<Vec
     let products = p.site.sum(&p.site.mul(wide(p.g), wide(p.y)), &[p.y.rank() - 1]);
     let apply = |built_in: BuiltIn,
                  inputs: &[&Tensor],
-                 of: &dyn Fn(Site, &[Tensor]) -> Result<Vec<Tensor>>,
+                 of: &dyn Fn(CallSite, &[Tensor]) -> Result<Vec<Tensor>>,
                  count: usize| {
-        let site = Site { name: built_in.name(), span: p.site.span };
+        let site = CallSite { name: built_in.name(), span: p.site.span };
         let inputs: Vec<Tensor> = inputs.iter().copied().chain(mask).cloned().collect();
         composite_at(p.site.span, built_in, &attention.attributes, &inputs, |given| {
             of(site, given).unwrap_or_else(|error| vec![Tensor::invalid(error); count])
         })
     };
-    let of_queries = |site: Site, given: &[Tensor]| {
+    let of_queries = |site: CallSite, given: &[Tensor]| {
         let mut found = body(site, attention, &[&given[0], &given[1], &given[2]], given.get(6), &given[3])?;
         found.truncate(2);
         Ok(found)
     };
-    let of_values = |site: Site, given: &[Tensor]| {
+    let of_values = |site: CallSite, given: &[Tensor]| {
         // The result is linear in the values, so their gradient is that at any.
         let any = site.zeros_like(v);
         let mut found = body(site, attention, &[&given[0], &given[1], &any], given.get(4), &given[2])?;
@@ -56,7 +56,7 @@ pub(super) fn attention(p: &Pull, attention: &Composite, out: u32) -> Result<Vec
 /// What the composites mean: the gradients of attention's body, at queries, keys and
 /// values.
 fn body(
-    site: Site,
+    site: CallSite,
     attention: &Composite,
     at: &[&Tensor; 3],
     mask: Option<&Tensor>,
@@ -66,6 +66,10 @@ fn body(
     let operands: Vec<Tensor> = own.iter().chain(mask).cloned().collect();
     let result = instantiate(&attention.body, &operands)?.remove(0);
     let sources: Vec<Arc<Node>> = own.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
-    let flows = pull_back(&[(&result, g.clone())], &sources)?.into_iter().map(Flow::into_option);
-    Ok(flows.zip(&own).map(|(flow, x)| flow.unwrap_or_else(|| site.zeros_like(x))).collect())
+    let source_cotangents =
+        pull_back(&[(&result, g.clone())], &sources)?.into_iter().map(Cotangent::into_option);
+    Ok(source_cotangents
+        .zip(&own)
+        .map(|(cotangent, x)| cotangent.unwrap_or_else(|| site.zeros_like(x)))
+        .collect())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{OpError, Result, Span};
 use crate::grad::mode::without_grad;
-use crate::grad::pull_back::{Flow, Tape, pull_back_along};
+use crate::grad::pull_back::{Cotangent, Tape, pull_back_along};
 use crate::ir::Node;
 use crate::ir::collect::NodeMap;
 use crate::ir::history::GradCell;
@@ -13,7 +13,7 @@ use crate::ir::open::closed;
 use crate::ir::pending::{Pending, register, share_work};
 use crate::plan;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site};
+use crate::tensor::compose::{CallSite, Checked};
 use crate::tensor::options::{options, some};
 use crate::tensor::pack::{Pack, alike};
 use crate::tensor::rule::with_rule;
@@ -38,7 +38,7 @@ options! {
 /// tensors like any other, and have gradients themselves.
 ///
 /// As in PyTorch, integer tensors have no gradient, and an input that the
-/// output does not depend on is a mistake (see [`GradOpts::allow_unused`]);
+/// output does not depend on is an error (see [`GradOpts::allow_unused`]);
 /// every result is then an invalid tensor.
 ///
 /// ```
@@ -89,7 +89,7 @@ fn grad_at(span: Span, output: &Tensor, inputs: &[&Tensor], opts: &GradOpts) -> 
     all_or_error(found(), inputs.len())
 }
 
-/// The tensors, or the mistake in place of each of them.
+/// The tensors, or the error in place of each of them.
 fn all_or_error(found: Result<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
     found.unwrap_or_else(|error| vec![Tensor::invalid(error); count])
 }
@@ -104,25 +104,25 @@ fn gradients(
     if let Some(i) = sources.iter().position(|node| !node.is_tracked()) {
         let expected = "inputs that require gradients";
         let found = format!("input {i}, which neither does nor depends on one that does");
-        return Err(mistake(span, expected, found, inputs));
+        return Err(grad_error(span, expected, found, inputs));
     }
     let nodes: Vec<&Arc<Node>> = roots.iter().map(|(node, _)| *node).collect();
     let tape = Tape::below(&nodes, &[]);
     not_released(span, &tape)?;
-    let flows = pull_back_along(&tape, roots, &sources)?;
-    let site = Site { name: "grad", span };
-    let settle = |(i, flow): (usize, Flow)| match flow {
-        Flow::Cotangent(gradient) => Ok(gradient),
-        Flow::Unused if !opts.allow_unused => {
+    let source_cotangents = pull_back_along(&tape, roots, &sources)?;
+    let site = CallSite { name: "grad", span };
+    let settle = |(i, cotangent): (usize, Cotangent)| match cotangent {
+        Cotangent::Value(gradient) => Ok(gradient),
+        Cotangent::Unused if !opts.allow_unused => {
             let expected = "inputs that the output depends on (or `allow_unused`)";
-            Err(mistake(span, expected, format!("input {i}, on which it does not"), inputs))
+            Err(grad_error(span, expected, format!("input {i}, on which it does not"), inputs))
         }
-        Flow::Zero | Flow::Unused => Ok(site.zeros_like(inputs[i])),
+        Cotangent::Zero | Cotangent::Unused => Ok(site.zeros_like(inputs[i])),
     };
-    flows.into_iter().enumerate().map(settle).collect()
+    source_cotangents.into_iter().enumerate().map(settle).collect()
 }
 
-fn mistake(
+fn grad_error(
     span: Span,
     expected: impl Into<String>,
     found: impl Into<String>,
@@ -131,18 +131,23 @@ fn mistake(
     OpError::new("grad", span, expected, found).with_shapes(tensors.iter().map(|x| x.shape())).into()
 }
 
-/// The cotangent that flows in at the output.
+/// The cotangent that source_cotangents in at the output.
 fn seed(span: Span, output: &Tensor, opts: &GradOpts) -> Result<Tensor> {
     if !output.is_tracked() {
         let found = format!("{} that does not depend on any", output.dtype());
-        return Err(mistake(span, "a tensor that depends on one that requires gradients", found, &[output]));
+        return Err(grad_error(
+            span,
+            "a tensor that depends on one that requires gradients",
+            found,
+            &[output],
+        ));
     }
     let Some(given) = &opts.cotangent else {
         if output.numel() != 1 {
             let expected = "an output of one element, or a cotangent of its shape";
-            return Err(mistake(span, expected, format!("shape {}", output.shape()), &[output]));
+            return Err(grad_error(span, expected, format!("shape {}", output.shape()), &[output]));
         }
-        let site = Site { name: "grad", span };
+        let site = CallSite { name: "grad", span };
         return Ok(site.expand(&site.scalar(1.0, output.dtype(), output.device()), &output.shape()));
     };
     given_seed("grad", span, output, given)
@@ -161,7 +166,7 @@ fn given_seed(call: &'static str, span: Span, output: &Tensor, given: &Tensor) -
 fn not_released(span: Span, tape: &Tape) -> Result<()> {
     if tape.nodes.iter().any(|node| node.is_released()) {
         let expected = "a graph whose gradients have not been taken (or `retain_graph`)";
-        return Err(mistake(span, expected, "one that `backward` has been through", &[]));
+        return Err(grad_error(span, expected, "one that `backward` has been through", &[]));
     }
     Ok(())
 }
@@ -205,7 +210,7 @@ impl Tensor {
     /// batch before, are computed now, so that no more than one batch is held.
     ///
     /// # Errors
-    /// A recorded mistake; a tensor with more elements, or one that depends on
+    /// A recorded error; a tensor with more elements, or one that depends on
     /// nothing that requires gradients, or whose graph has been gone through;
     /// an operation without a gradient; what computing the earlier gradients says, which are forgotten if an
     /// index in them was out of range. No gradient else changes then.
@@ -244,15 +249,15 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
     not_released(span, &tape)?;
     let sources: Vec<Arc<Node>> = tape.nodes.iter().filter(|node| node.is_parameter()).cloned().collect();
     compute_earlier(span, root, &sources)?;
-    let flows = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
-    let gradients = flows.iter().filter_map(|flow| match flow {
-        Flow::Cotangent(gradient) => gradient.peek(),
-        Flow::Unused | Flow::Zero => None,
+    let source_cotangents = without_grad(|| pull_back_along(&tape, &[(root, seed)], &sources))?;
+    let gradients = source_cotangents.iter().filter_map(|cotangent| match cotangent {
+        Cotangent::Value(gradient) => gradient.peek(),
+        Cotangent::Unused | Cotangent::Zero => None,
     });
     closed(gradients, "backward", span)?;
-    let found = sources.iter().zip(flows).filter_map(|(source, flow)| match flow {
-        Flow::Cotangent(gradient) => Some((source.grad_cell()?, gradient)),
-        Flow::Unused | Flow::Zero => None,
+    let found = sources.iter().zip(source_cotangents).filter_map(|(source, cotangent)| match cotangent {
+        Cotangent::Value(gradient) => Some((source.grad_cell()?, gradient)),
+        Cotangent::Unused | Cotangent::Zero => None,
     });
     without_grad(|| accumulate(span, found))?;
     let cells = sources.iter().filter_map(|source| source.grad_cell());
@@ -266,7 +271,7 @@ fn backward(span: Span, output: &Tensor, opts: &GradOpts) -> Result<()> {
 
 /// Adds gradients to those that cells hold, each in one go, whatever other threads add meanwhile.
 fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) -> Result<()> {
-    let site = Site { name: "grad", span };
+    let site = CallSite { name: "grad", span };
     let mut left = together(site, found);
     while !left.is_empty() {
         let held: Vec<Option<Arc<Node>>> = left.iter().map(|(cell, _)| cell.get()).collect();
@@ -284,7 +289,7 @@ fn accumulate(span: Span, found: impl Iterator<Item = (Arc<GradCell>, Tensor)>) 
 
 /// The gradients by cell; those of one cell are added up.
 fn together(
-    site: Site,
+    site: CallSite,
     found: impl Iterator<Item = (Arc<GradCell>, Tensor)>,
 ) -> Vec<(Arc<GradCell>, Tensor)> {
     let mut cells: Vec<(Arc<GradCell>, Tensor)> = Vec::new();
@@ -306,7 +311,11 @@ fn together(
 
 /// What cells hold and the new gradients, added up: packed, so that they lie side by
 /// side in memory and optimizers can work on all of them at once.
-fn sums(site: Site, cells: &[(Arc<GradCell>, Tensor)], held: &[Option<Arc<Node>>]) -> Result<Vec<Arc<Node>>> {
+fn sums(
+    site: CallSite,
+    cells: &[(Arc<GradCell>, Tensor)],
+    held: &[Option<Arc<Node>>],
+) -> Result<Vec<Arc<Node>>> {
     let held: Vec<Option<Tensor>> = held.iter().map(|node| node.clone().map(Tensor::from_node)).collect();
     let keys = cells.iter().zip(&held).map(|((_, new), held)| {
         (new.dtype(), new.device(), held.as_ref().map(|held| (held.dtype(), held.device())))
@@ -343,7 +352,7 @@ fn compute_earlier(span: Span, root: &Arc<Node>, sources: &[Arc<Node>]) -> Resul
 /// inputs, the output and its cotangent to the inputs' cotangents, `None`
 /// where there is none.
 ///
-/// Taking gradients is a mistake if the rule gives more or fewer than there are inputs, or one
+/// Taking gradients is an error if the rule gives more or fewer than there are inputs, or one
 /// of another shape, type or device than its input.
 ///
 /// ```
@@ -363,7 +372,7 @@ pub fn custom_grad(
     forward: impl FnOnce(&[Tensor]) -> Tensor,
     rule: impl Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync + 'static,
 ) -> Tensor {
-    let site = Site::here("custom_grad");
+    let site = CallSite::here("custom_grad");
     if let Err(invalid) = site.valid(inputs) {
         return invalid;
     }
@@ -378,7 +387,7 @@ pub fn custom_grad(
 }
 
 /// Whether a user's rule has found a gradient, or none, for each input.
-fn fitting(site: Site, inputs: &[Tensor], found: &[Option<Tensor>]) -> Checked<()> {
+fn fitting(site: CallSite, inputs: &[Tensor], found: &[Option<Tensor>]) -> Checked<()> {
     let all: Vec<&Tensor> = inputs.iter().collect();
     site.require(found.len() == inputs.len(), &all, || {
         (

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::base::Result;
 use crate::base::depth::Deeper;
 use crate::grad::control::{instantiate, source};
-use crate::grad::pull_back::{Flow, pull_back};
+use crate::grad::pull_back::{Cotangent, pull_back};
 use crate::ir::lift::{Lifted, lift};
 use crate::ir::{Body, Node, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::rule::{identity, with_rule};
 
 /// `forward` of the input, whose interior is not kept for gradients but
@@ -38,13 +38,13 @@ use crate::tensor::rule::{identity, with_rule};
 /// ```
 #[track_caller]
 pub fn checkpoint(forward: impl FnOnce(&Tensor) -> Tensor, input: &Tensor) -> Tensor {
-    checkpoint_at(Site::here("checkpoint"), |inputs| forward(&inputs[0]), &[input])
+    checkpoint_at(CallSite::here("checkpoint"), |inputs| forward(&inputs[0]), &[input])
 }
 
 /// [`checkpoint`] of a function of several inputs.
 #[track_caller]
 pub fn checkpoint_many(forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: &[&Tensor]) -> Tensor {
-    checkpoint_at(Site::here("checkpoint_many"), forward, inputs)
+    checkpoint_at(CallSite::here("checkpoint_many"), forward, inputs)
 }
 
 /// Checkpoints within each other at most, as each is taken back within the one around it.
@@ -54,7 +54,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-fn checkpoint_at(site: Site, forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: &[&Tensor]) -> Tensor {
+fn checkpoint_at(site: CallSite, forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: &[&Tensor]) -> Tensor {
     let Some(within) = Deeper::within(&DEPTH, NESTED) else {
         return forward(&inputs.iter().copied().cloned().collect::<Vec<_>>());
     };
@@ -67,7 +67,7 @@ fn checkpoint_at(site: Site, forward: impl FnOnce(&[Tensor]) -> Tensor, inputs: 
 }
 
 /// The result of a checkpoint's function of what entered it, with the gradient of one.
-fn recomputed_later(site: Site, inputs: &[&Tensor], entered: &[Tensor], result: Tensor) -> Tensor {
+fn recomputed_later(site: CallSite, inputs: &[&Tensor], entered: &[Tensor], result: Tensor) -> Tensor {
     let params: Option<Vec<Arc<Node>>> = entered.iter().map(|x| x.peek().cloned()).collect();
     let (Some(params), Some(node)) = (params, result.peek().cloned()) else { return result };
     let Lifted { body, captures } = lift(&params, &[node]);
@@ -83,7 +83,12 @@ fn recomputed_later(site: Site, inputs: &[&Tensor], entered: &[Tensor], result: 
 /// The cotangents of a body's inputs, its interior computed again: from inputs
 /// that are there only after the cotangent, so that nothing is taken from the
 /// first time, and nothing is computed before it is wanted.
-fn recomputed(site: Site, body: &Body, inputs: &[Tensor], cotangent: &Tensor) -> Result<Vec<Option<Tensor>>> {
+fn recomputed(
+    site: CallSite,
+    body: &Body,
+    inputs: &[Tensor],
+    cotangent: &Tensor,
+) -> Result<Vec<Option<Tensor>>> {
     let again = |x: &Tensor| {
         let here = x.device() == cotangent.device();
         let late = if here { site.apply(Op::After, &[x, cotangent]) } else { x.clone() };
@@ -94,8 +99,11 @@ fn recomputed(site: Site, body: &Body, inputs: &[Tensor], cotangent: &Tensor) ->
     let tracked = |i: &usize| inputs[*i].is_tracked();
     let places: Vec<usize> = (0..inputs.len()).filter(tracked).collect();
     let sources: Vec<Arc<Node>> = places.iter().map(|&i| again[i].node().cloned()).collect::<Result<_>>()?;
-    let flows = pull_back(&[(&result, cotangent.clone())], &sources)?;
+    let source_cotangents = pull_back(&[(&result, cotangent.clone())], &sources)?;
     let mut cotangents = vec![None; inputs.len()];
-    places.into_iter().zip(flows).for_each(|(i, flow)| cotangents[i] = Flow::into_option(flow));
+    places
+        .into_iter()
+        .zip(source_cotangents)
+        .for_each(|(i, cotangent)| cotangents[i] = Cotangent::into_option(cotangent));
     Ok(cotangents)
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::base::Result;
-use crate::grad::pull_back::{Flow, pull_back};
-use crate::grad::vjp::Pull;
+use crate::grad::pull_back::{Cotangent, pull_back};
+use crate::grad::vjp::VjpContext;
 use crate::ir::collect::NodeMap;
 use crate::ir::{Body, Composite, LoopSpec, Node, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::control::scan_at;
 use crate::tensor::rule::identity;
 
@@ -43,12 +43,12 @@ fn key(node: &Arc<Node>) -> usize {
 }
 
 /// A named operation's gradient is its body's.
-pub(crate) fn composite(p: &Pull, composite: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
+pub(crate) fn composite(p: &VjpContext, composite: &Composite, out: u32) -> Result<Vec<Option<Tensor>>> {
     let own: Vec<Tensor> = p.x.iter().map(|x| source(p.site, x)).collect();
     let results = instantiate(&composite.body, &own)?;
     let sources: Vec<Arc<Node>> = own.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
-    let flows = pull_back(&[(&results[out as usize], p.g.clone())], &sources)?;
-    Ok(flows.into_iter().map(Flow::into_option).collect())
+    let source_cotangents = pull_back(&[(&results[out as usize], p.g.clone())], &sources)?;
+    Ok(source_cotangents.into_iter().map(Cotangent::into_option).collect())
 }
 
 /// A repetition seen backwards is the reverse repetition: it carries the
@@ -64,7 +64,7 @@ pub(crate) fn repetition(
 ) -> Result<Vec<Option<Tensor>>> {
     let node = results[0].0;
     let Op::Loop(spec, _) = node.op() else { unreachable!("a repetition") };
-    let site = Site { name: "grad", span: node.span() };
+    let site = CallSite { name: "grad", span: node.span() };
     let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
     if results.iter().all(|(_, cotangent)| cotangent.is_none()) {
         return Ok(vec![None; operands.len()]);
@@ -80,7 +80,7 @@ pub(crate) fn repetition(
 
 /// What a repetition's gradient is made from.
 struct Backward<'a> {
-    site: Site,
+    site: CallSite,
     spec: &'a Arc<LoopSpec>,
     operands: &'a [Tensor],
     needs: &'a [bool],
@@ -114,7 +114,7 @@ impl Backward<'_> {
         let mut failure = None;
         let (last, ys) = scan_at(self.site, &start, &walked, !spec.reverse, |given, at| {
             let arguments: Vec<Tensor> = at[..1 + offset].iter().chain(invariants).cloned().collect();
-            let step = Step { floats: &floats, summed: &summed, slices: &slices, outputs: &outputs };
+            let step = LoopStep { floats: &floats, summed: &summed, slices: &slices, outputs: &outputs };
             self.step(&step, &arguments, given, &at[1 + offset..]).unwrap_or_else(|error| {
                 let invalid = Tensor::invalid(error.clone());
                 failure = Some(error);
@@ -168,7 +168,7 @@ impl Backward<'_> {
     /// of its carries, sums so far and slices.
     fn step(
         &self,
-        step: &Step,
+        step: &LoopStep,
         arguments: &[Tensor],
         given: &[Tensor],
         outputs: &[Tensor],
@@ -181,21 +181,21 @@ impl Backward<'_> {
         roots.extend(step.floats.iter().zip(of_carries).map(|(&i, g)| (&results[i], g.clone())));
         roots.extend(step.outputs.iter().zip(outputs).map(|(&i, g)| (&results[i], g.clone())));
         let sources: Vec<Arc<Node>> = arguments.iter().map(|x| x.node().cloned()).collect::<Result<_>>()?;
-        let flows = pull_back(&roots, &sources)?;
-        let flow = |i: usize| {
-            let flow = flows[i].clone().into_option();
-            flow.unwrap_or_else(|| self.site.zeros_like(&arguments[i]))
+        let source_cotangents = pull_back(&roots, &sources)?;
+        let cotangent = |i: usize| {
+            let cotangent = source_cotangents[i].clone().into_option();
+            cotangent.unwrap_or_else(|| self.site.zeros_like(&arguments[i]))
         };
-        let mut next: Vec<Tensor> = step.floats.iter().map(|&i| flow(1 + i)).collect();
+        let mut next: Vec<Tensor> = step.floats.iter().map(|&i| cotangent(1 + i)).collect();
         let first = 1 + spec.carries + spec.stacked;
-        next.extend(step.summed.iter().zip(sums).map(|(&i, sum)| self.site.add(sum, flow(first + i))));
-        let ys = step.slices.iter().map(|&i| flow(1 + spec.carries + i)).collect();
+        next.extend(step.summed.iter().zip(sums).map(|(&i, sum)| self.site.add(sum, cotangent(first + i))));
+        let ys = step.slices.iter().map(|&i| cotangent(1 + spec.carries + i)).collect();
         Ok((next, ys))
     }
 }
 
 /// Which of a repetition's parts take part in its gradient, by number.
-struct Step<'a> {
+struct LoopStep<'a> {
     floats: &'a [usize],
     summed: &'a [usize],
     slices: &'a [usize],
@@ -203,7 +203,7 @@ struct Step<'a> {
 }
 
 /// The same tensor under a node of its own, at which gradients end.
-pub(super) fn source(site: Site, x: &Tensor) -> Tensor {
+pub(super) fn source(site: CallSite, x: &Tensor) -> Tensor {
     let own = identity(x, site.span);
     if let Some(node) = own.peek().filter(|node| node.ty().dtype.is_float()) {
         node.set_grad_cell(Arc::default());

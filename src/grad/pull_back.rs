@@ -1,4 +1,4 @@
-//! Reverse mode: cotangents flow from roots to sources, against the edges.
+//! Reverse mode: cotangents cotangent from roots to sources, against the edges.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use smallvec::SmallVec;
 
 use crate::base::Result;
 use crate::grad::control;
-use crate::grad::vjp::{Pull, vjp};
+use crate::grad::vjp::{VjpContext, vjp};
 use crate::ir::collect::NodeMap;
 use crate::ir::{Node, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// What flowed back to a source.
 #[derive(Clone, Debug)]
-pub(crate) enum Flow {
+pub(crate) enum Cotangent {
     /// The roots do not depend on the source.
     Unused,
     /// They depend on it in steps only, such as `floor`: the gradient is 0.
     Zero,
     /// The gradient.
-    Cotangent(Tensor),
+    Value(Tensor),
 }
 
-impl Flow {
+impl Cotangent {
     /// The gradient, if it is not 0.
     pub(crate) fn into_option(self) -> Option<Tensor> {
         match self {
-            Flow::Cotangent(tensor) => Some(tensor),
-            Flow::Unused | Flow::Zero => None,
+            Cotangent::Value(tensor) => Some(tensor),
+            Cotangent::Unused | Cotangent::Zero => None,
         }
     }
 }
@@ -37,7 +37,7 @@ impl Flow {
 /// order.
 pub(crate) struct Tape {
     pub nodes: Vec<Arc<Node>>,
-    /// By node: the places of what its gradient goes to.
+    /// By node: the positions of what its gradient goes to.
     inputs: Vec<SmallVec<[usize; 3]>>,
 }
 
@@ -46,25 +46,27 @@ impl Tape {
     pub(crate) fn below(roots: &[&Arc<Node>], ends: &[Arc<Node>]) -> Tape {
         let ends: NodeMap<()> = ends.iter().map(|end| (key(end), ())).collect();
         let mut tape = Tape { nodes: Vec::new(), inputs: Vec::new() };
-        let mut places: NodeMap<Option<usize>> = NodeMap::default();
-        let mut pending: Vec<Walk> = Vec::new();
+        let mut positions: NodeMap<Option<usize>> = NodeMap::default();
+        let mut pending: Vec<TapeVisit> = Vec::new();
         for root in roots {
-            pending.push(Walk::Enter((*root).clone()));
+            pending.push(TapeVisit::Enter((*root).clone()));
             while let Some(walk) = pending.pop() {
                 match walk {
-                    Walk::Enter(node) if !places.contains_key(&key(&node)) => {
-                        places.insert(key(&node), None);
+                    TapeVisit::Enter(node) if !positions.contains_key(&key(&node)) => {
+                        positions.insert(key(&node), None);
                         let history =
                             if ends.contains_key(&key(&node)) { SmallVec::new() } else { node.history() };
-                        let below: Vec<Walk> = history.iter().rev().cloned().map(Walk::Enter).collect();
-                        pending.push(Walk::Leave(node, history));
+                        let below: Vec<TapeVisit> =
+                            history.iter().rev().cloned().map(TapeVisit::Enter).collect();
+                        pending.push(TapeVisit::Leave(node, history));
                         pending.extend(below);
                     }
-                    Walk::Enter(_) => {}
-                    Walk::Leave(node, history) => {
-                        let place = |input| places.get(&key(input)).copied().flatten().unwrap_or(usize::MAX);
-                        let inputs = history.iter().map(place).collect();
-                        places.insert(key(&node), Some(tape.nodes.len()));
+                    TapeVisit::Enter(_) => {}
+                    TapeVisit::Leave(node, history) => {
+                        let position =
+                            |input| positions.get(&key(input)).copied().flatten().unwrap_or(usize::MAX);
+                        let inputs = history.iter().map(position).collect();
+                        positions.insert(key(&node), Some(tape.nodes.len()));
                         tape.nodes.push(node);
                         tape.inputs.push(inputs);
                     }
@@ -85,7 +87,7 @@ impl Tape {
 }
 
 /// A step of a walk in post-order.
-enum Walk {
+enum TapeVisit {
     Enter(Arc<Node>),
     Leave(Arc<Node>, SmallVec<[Arc<Node>; 3]>),
 }
@@ -98,8 +100,8 @@ fn key(node: &Arc<Node>) -> usize {
 /// below a source is looked at.
 ///
 /// # Errors
-/// A mistake that a user's rule makes, and operations without a gradient.
-pub(crate) fn pull_back(roots: &[(&Arc<Node>, Tensor)], sources: &[Arc<Node>]) -> Result<Vec<Flow>> {
+/// An error that a user's rule makes, and operations without a gradient.
+pub(crate) fn pull_back(roots: &[(&Arc<Node>, Tensor)], sources: &[Arc<Node>]) -> Result<Vec<Cotangent>> {
     let nodes: Vec<&Arc<Node>> = roots.iter().map(|(node, _)| *node).collect();
     pull_back_along(&Tape::below(&nodes, sources), roots, sources)
 }
@@ -109,34 +111,34 @@ pub(crate) fn pull_back_along(
     tape: &Tape,
     roots: &[(&Arc<Node>, Tensor)],
     sources: &[Arc<Node>],
-) -> Result<Vec<Flow>> {
-    let wanted: NodeMap<usize> = sources.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
-    let leads = tape.leads_to(&wanted);
-    let places: NodeMap<usize> = tape.nodes.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
+) -> Result<Vec<Cotangent>> {
+    let targets: NodeMap<usize> = sources.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
+    let leads = tape.leads_to(&targets);
+    let positions: NodeMap<usize> = tape.nodes.iter().enumerate().map(|(i, node)| (key(node), i)).collect();
     let groups = siblings(tape);
     let mut cotangents: Vec<Option<Tensor>> = vec![None; tape.nodes.len()];
     for (root, cotangent) in roots {
-        add(&mut cotangents[places[&key(root)]], cotangent.clone());
+        add(&mut cotangents[positions[&key(root)]], cotangent.clone());
     }
-    let mut found = vec![Flow::Unused; sources.len()];
-    for (place, node) in tape.nodes.iter().enumerate().rev() {
-        if !leads[place] {
+    let mut found = vec![Cotangent::Unused; sources.len()];
+    for (position, node) in tape.nodes.iter().enumerate().rev() {
+        if !leads[position] {
             continue;
         }
-        let group = groups.get(&place).map(|group| &group[..]).unwrap_or(&[]);
+        let group = groups.get(&position).map(|group| &group[..]).unwrap_or(&[]);
         // A repetition's results go together, once all that read them are through.
-        if group.first().is_some_and(|&first| first < place) {
+        if group.first().is_some_and(|&first| first < position) {
             continue;
         }
-        if let Some(&source) = wanted.get(&key(node)) {
-            found[source] = cotangents[place].clone().map_or(Flow::Zero, Flow::Cotangent);
+        if let Some(&source) = targets.get(&key(node)) {
+            found[source] = cotangents[position].clone().map_or(Cotangent::Zero, Cotangent::Value);
         }
-        let needs: SmallVec<[bool; 3]> = tape.inputs[place].iter().map(|&input| leads[input]).collect();
+        let needs: SmallVec<[bool; 3]> = tape.inputs[position].iter().map(|&input| leads[input]).collect();
         if !needs.contains(&true) {
             continue;
         }
         let gradients = if group.is_empty() {
-            match cotangents[place].take() {
+            match cotangents[position].take() {
                 Some(cotangent) => through(node, &cotangent, &needs)?,
                 None => continue,
             }
@@ -145,7 +147,7 @@ pub(crate) fn pull_back_along(
                 group.iter().map(|&sibling| (&tape.nodes[sibling], cotangents[sibling].take())).collect();
             control::repetition(&results, &needs)?
         };
-        for (&input, gradient) in tape.inputs[place].iter().zip(gradients) {
+        for (&input, gradient) in tape.inputs[position].iter().zip(gradients) {
             if let Some(gradient) = gradient.filter(|_| leads[input]) {
                 gradient.check()?;
                 add(&mut cotangents[input], gradient);
@@ -153,7 +155,7 @@ pub(crate) fn pull_back_along(
         }
     }
     // A source with several duplicates in the list gets the same gradient.
-    let same = |i: usize| wanted[&key(&sources[i])];
+    let same = |i: usize| targets[&key(&sources[i])];
     Ok((0..sources.len()).map(|i| found[same(i)].clone()).collect())
 }
 
@@ -165,31 +167,31 @@ fn add(sum: &mut Option<Tensor>, cotangent: Tensor) {
 }
 
 /// Where a tensor was made.
-fn site_of(x: &Tensor) -> Site {
+fn site_of(x: &Tensor) -> CallSite {
     match x.node() {
-        Ok(node) => Site { name: "grad", span: node.span() },
-        Err(_) => Site::here("grad"),
+        Ok(node) => CallSite { name: "grad", span: node.span() },
+        Err(_) => CallSite::here("grad"),
     }
 }
 
-/// By place of each result of a repetition: the places of all its results
+/// By position of each result of a repetition: the positions of all its results
 /// that are on the tape, ascending.
 fn siblings(tape: &Tape) -> NodeMap<SmallVec<[usize; 4]>> {
     let mut groups: Vec<SmallVec<[usize; 4]>> = Vec::new();
     let mut numbers: std::collections::HashMap<(usize, SmallVec<[usize; 3]>), usize> = Default::default();
-    for (place, node) in tape.nodes.iter().enumerate() {
+    for (position, node) in tape.nodes.iter().enumerate() {
         let Op::Loop(spec, _) = node.op() else { continue };
-        if node.rule().is_some() || tape.inputs[place].is_empty() {
+        if node.rule().is_some() || tape.inputs[position].is_empty() {
             continue;
         }
-        let identity = (Arc::as_ptr(spec) as usize, tape.inputs[place].clone());
+        let identity = (Arc::as_ptr(spec) as usize, tape.inputs[position].clone());
         let number = *numbers.entry(identity).or_insert_with(|| {
             groups.push(SmallVec::new());
             groups.len() - 1
         });
-        groups[number].push(place);
+        groups[number].push(position);
     }
-    groups.iter().flat_map(|group| group.iter().map(|&place| (place, group.clone()))).collect()
+    groups.iter().flat_map(|group| group.iter().map(|&position| (position, group.clone()))).collect()
 }
 
 /// The cotangents of what a node was computed from.
@@ -200,6 +202,6 @@ fn through(node: &Arc<Node>, cotangent: &Tensor, needs: &[bool]) -> Result<Vec<O
     }
     let operands: Vec<Tensor> = node.history().iter().cloned().map(Tensor::from_node).collect();
     let output = Tensor::from_node(node.clone());
-    let site = Site { name: "grad", span: node.span() };
-    vjp(node.op(), &Pull { site, x: &operands, y: &output, g: cotangent, needs })
+    let site = CallSite { name: "grad", span: node.span() };
+    vjp(node.op(), &VjpContext { site, x: &operands, y: &output, g: cotangent, needs })
 }

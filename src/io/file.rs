@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::base::{DType, Device, Error, Result, Shape, Span, StateProblem};
 use crate::io::format;
-use crate::io::header::{Header, Info};
+use crate::io::header::{Header, TensorInfo};
 use crate::io::magic;
 use crate::io::mapped::Mapped;
 use crate::io::raw::RawTensor;
@@ -29,11 +29,11 @@ pub fn problem(path: &Path, message: impl ToString) -> StateProblem {
 #[derive(Clone, Copy)]
 pub struct Item<'a> {
     pub name: &'a str,
-    pub value: Value<'a>,
+    pub value: TensorData<'a>,
 }
 
 #[derive(Clone, Copy)]
-pub enum Value<'a> {
+pub enum TensorData<'a> {
     Tensor(&'a Tensor),
     Raw(&'a RawTensor),
 }
@@ -41,8 +41,8 @@ pub enum Value<'a> {
 impl<'a> Item<'a> {
     /// All of a state, in the order of the names.
     pub fn all(state: &StateDict) -> Vec<Item<'_>> {
-        let tensors = state.iter().map(|(name, tensor)| Item { name, value: Value::Tensor(tensor) });
-        let raw = state.raw_tensors().map(|(name, raw)| Item { name, value: Value::Raw(raw) });
+        let tensors = state.iter().map(|(name, tensor)| Item { name, value: TensorData::Tensor(tensor) });
+        let raw = state.raw_tensors().map(|(name, raw)| Item { name, value: TensorData::Raw(raw) });
         let mut all: Vec<Item> = tensors.chain(raw).collect();
         all.sort_by_key(|item| item.name);
         all
@@ -50,27 +50,27 @@ impl<'a> Item<'a> {
 
     fn dtype(&self) -> &'a str {
         match self.value {
-            Value::Tensor(tensor) => format::name_of(tensor.dtype()),
-            Value::Raw(raw) => raw.dtype(),
+            TensorData::Tensor(tensor) => format::name_of(tensor.dtype()),
+            TensorData::Raw(raw) => raw.dtype(),
         }
     }
     fn shape(&self) -> Shape {
         match self.value {
-            Value::Tensor(tensor) => tensor.shape(),
-            Value::Raw(raw) => raw.shape().clone(),
+            TensorData::Tensor(tensor) => tensor.shape(),
+            TensorData::Raw(raw) => raw.shape().clone(),
         }
     }
     /// How many bytes it takes.
     pub fn bytes(&self) -> usize {
         match self.value {
-            Value::Tensor(tensor) => tensor.numel() * tensor.dtype().size(),
-            Value::Raw(raw) => raw.bytes().len(),
+            TensorData::Tensor(tensor) => tensor.numel() * tensor.dtype().size(),
+            TensorData::Raw(raw) => raw.bytes().len(),
         }
     }
     fn read(&self, span: Span) -> Result<Cow<'a, [u8]>> {
         match self.value {
-            Value::Tensor(tensor) => tensor.read("save", span).map(Cow::Owned),
-            Value::Raw(raw) => Ok(Cow::Borrowed(raw.bytes())),
+            TensorData::Tensor(tensor) => tensor.read("save", span).map(Cow::Owned),
+            TensorData::Raw(raw) => Ok(Cow::Borrowed(raw.bytes())),
         }
     }
 }
@@ -91,7 +91,7 @@ pub fn parts<'a>(
     for item in &items {
         let (start, dims) = (header.data_len(), item.shape().to_vec());
         let (name, dtype) = (item.name.into(), item.dtype().into());
-        header.tensors.push(Info { name, dtype, dims, start, end: start + item.bytes() });
+        header.tensors.push(TensorInfo { name, dtype, dims, start, end: start + item.bytes() });
     }
     let header = header.to_bytes().map_err(|error| failed(path, error, span))?;
     let values = items.iter().map(|item| item.read(span));
@@ -100,7 +100,7 @@ pub fn parts<'a>(
 
 /// What a file holds. Tensors whose data are not there, since the file was cut
 /// short, are on the meta device, or raw and without bytes.
-pub struct Content {
+pub struct FileContent {
     pub state: StateDict,
     pub problems: Vec<StateProblem>,
 }
@@ -109,7 +109,7 @@ pub struct Content {
 ///
 /// # Errors
 /// What makes the names in it unknown.
-pub fn read(path: &Path, span: Span) -> Result<Content, Box<StateProblem>> {
+pub fn read(path: &Path, span: Span) -> Result<FileContent, Box<StateProblem>> {
     let unknown = |error: String| Box::new(problem(path, error));
     if cfg!(target_endian = "big") {
         return Err(unknown("the format is little-endian, and this machine is not".into()));
@@ -118,7 +118,7 @@ pub fn read(path: &Path, span: Span) -> Result<Content, Box<StateProblem>> {
     let (header, data) = Header::read(map.bytes()).map_err(|error| {
         wrong_kind(path, "a safetensors file", map.bytes()).map_or_else(|| unknown(error), Box::new)
     })?;
-    let mut content = Content { state: StateDict::new(), problems: Vec::new() };
+    let mut content = FileContent { state: StateDict::new(), problems: Vec::new() };
     let (described, there) = (header.data_len(), map.bytes().len() - data);
     if described != there {
         let message = format!("the header describes {described} bytes of data, and {there} are there");
@@ -144,8 +144,14 @@ pub fn wrong_kind(path: &Path, expected: &'static str, file: &[u8]) -> Option<St
 ///
 /// # Errors
 /// What is wrong with it.
-fn add(state: &mut StateDict, map: &Mapped, data: usize, info: &Info, span: Span) -> Result<(), String> {
-    let Info { name, dtype, dims, start, end } = info;
+fn add(
+    state: &mut StateDict,
+    map: &Mapped,
+    data: usize,
+    info: &TensorInfo,
+    span: Span,
+) -> Result<(), String> {
+    let TensorInfo { name, dtype, dims, start, end } = info;
     let place = data.checked_add(*start).zip(data.checked_add(*end));
     let place = place.filter(|&(_, end)| end <= map.bytes().len());
     let text = |error: Error| format!("{name}: {error}");

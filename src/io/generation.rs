@@ -14,9 +14,9 @@ use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::base::file::{Folder, Target, folder_of};
+use crate::base::file::{Folder, ReplaceTarget, folder_of};
 use crate::base::temporary::{self, Temporary};
-use crate::io::index::Index;
+use crate::io::index::ShardIndex;
 
 /// A sharded save under way. Dropped before it is finished, it takes its files
 /// away.
@@ -25,7 +25,7 @@ pub struct Generation {
     stem: String,
     /// The index's name, and where that leads.
     path: PathBuf,
-    target: Target,
+    target: ReplaceTarget,
     index: Temporary,
     /// What the old index leads to, and the permissions of that.
     old: BTreeSet<String>,
@@ -50,7 +50,7 @@ impl Generation {
     /// Those of the file system, and an index that is not a file.
     pub fn begin(path: &Path, stem: &str) -> io::Result<Generation> {
         let path = path.with_file_name(format!("{stem}.safetensors.index.json"));
-        let target = Target::of(&path)?;
+        let target = ReplaceTarget::of(&path)?;
         let index = target.temporary()?;
         let old: BTreeSet<String> = files_of(&path).unwrap_or_default();
         let before = old.first().and_then(|name| fs::metadata(path.with_file_name(name)).ok());
@@ -84,7 +84,7 @@ impl Generation {
     /// # Errors
     /// Those of the file system. All is then as before; except that the folder
     /// may not be brought to the disk after the index has taken its place.
-    pub fn finish(mut self, index: &Index) -> io::Result<()> {
+    pub fn finish(mut self, index: &ShardIndex) -> io::Result<()> {
         let text = index.to_text();
         // Before an index leads to the shards, they are on the disk.
         Folder::open(folder_of(&self.path))?.sync()?;
@@ -103,7 +103,7 @@ impl Generation {
 
 /// The files that an index leads to.
 fn files_of(index: &Path) -> Option<BTreeSet<String>> {
-    Some(Index::read(index).ok()?.files.into_keys().collect())
+    Some(ShardIndex::read(index).ok()?.files.into_keys().collect())
 }
 
 /// Removes shards that neither the index nor a save under way has: those of

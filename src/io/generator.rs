@@ -1,7 +1,7 @@
 //! Saving random generators.
 
 use crate::base::{Device, Result, Span};
-use crate::io::state_dict::{StateDict, Wanted};
+use crate::io::state_dict::{ExpectedTensor, StateDict};
 use crate::tensor::Tensor;
 use crate::tensor::random::Generator;
 
@@ -25,7 +25,7 @@ impl Generator {
     /// [`Error::State`](crate::Error::State) with everything that does not fit.
     #[track_caller]
     pub fn from_state_dict(state: &StateDict) -> Result<Generator> {
-        let wanted = ["seed", "draws"].map(|name| Wanted::number::<i64>(name.into()));
+        let wanted = ["seed", "draws"].map(|name| ExpectedTensor::number::<i64>(name.into()));
         let state = state.fitted(&wanted, "a generator's state", Span::caller())?;
         Ok(Generator::resume(state.number::<i64>("seed")? as u64, state.number::<i64>("draws")? as u64))
     }

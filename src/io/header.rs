@@ -17,7 +17,7 @@ pub const LONGEST: usize = 100_000_000;
 
 /// What a header says of a tensor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Info {
+pub struct TensorInfo {
     pub name: String,
     /// The format's name of its type.
     pub dtype: String,
@@ -33,7 +33,7 @@ pub struct Header {
     /// Text by name.
     pub metadata: BTreeMap<String, String>,
     /// The tensors, in the order of their bytes, which lie side by side.
-    pub tensors: Vec<Info>,
+    pub tensors: Vec<TensorInfo>,
 }
 
 impl Header {
@@ -117,7 +117,7 @@ fn texts(entry: &Json) -> Result<BTreeMap<String, String>, String> {
     entry.map().and_then(|map| map.iter().map(text).collect()).ok_or_else(expected)
 }
 
-fn tensor(name: &str, entry: &Json) -> Result<Info, String> {
+fn tensor(name: &str, entry: &Json) -> Result<TensorInfo, String> {
     let dtype = entry.get("dtype").and_then(Json::text).ok_or("expected a string under \"dtype\"")?;
     let sizes = |key| {
         let sizes = entry.get(key).and_then(Json::sizes);
@@ -129,7 +129,7 @@ fn tensor(name: &str, entry: &Json) -> Result<Info, String> {
         _ => return Err("expected a beginning and an end under \"data_offsets\"".into()),
     };
     format::check(dtype, &dims, end - start)?;
-    Ok(Info { name: name.into(), dtype: dtype.into(), dims, start, end })
+    Ok(TensorInfo { name: name.into(), dtype: dtype.into(), dims, start, end })
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_header_comes_back() {
-        let info = |name: &str, dtype: &str, dims: &[usize], start, end| Info {
+        let info = |name: &str, dtype: &str, dims: &[usize], start, end| TensorInfo {
             name: name.into(),
             dtype: dtype.into(),
             dims: dims.into(),

@@ -12,30 +12,30 @@ use crate::io::json::Json;
 
 /// The names in each file, by file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Index {
+pub struct ShardIndex {
     /// Bytes of all tensors; not read, since other libraries need not say.
     pub bytes: usize,
     pub files: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Index {
+impl ShardIndex {
     /// Reads an index.
     ///
     /// # Errors
     /// Those of the file system, and what is wrong with it.
-    pub fn read(path: &Path) -> Result<Index, Box<StateProblem>> {
+    pub fn read(path: &Path) -> Result<ShardIndex, Box<StateProblem>> {
         let unknown = |error: String| Box::new(problem(path, error));
         let text = expect_file(path).and_then(|()| std::fs::read(path));
         let text = text.map_err(|error| unknown(error.to_string()))?;
         let other = || if text.starts_with(b"{") { None } else { wrong_kind(path, "a JSON file", &text) };
         let wrong = |error| other().map_or_else(|| unknown(error), Box::new);
-        Index::parse(&text).map_err(wrong)
+        ShardIndex::parse(&text).map_err(wrong)
     }
 
-    fn parse(text: &[u8]) -> Result<Index, String> {
+    fn parse(text: &[u8]) -> Result<ShardIndex, String> {
         let json = Json::parse(text)?;
         let places = json.get("weight_map").and_then(Json::map);
-        let mut index = Index::default();
+        let mut index = ShardIndex::default();
         for (name, file) in places.ok_or("expected an object under \"weight_map\"")? {
             let file = file.text().ok_or_else(|| format!("{name}: expected the name of a file"))?;
             let inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));

@@ -49,5 +49,5 @@ mod state_dict;
 pub use raw::RawTensor;
 #[cfg(feature = "safetensors")]
 pub(crate) use shards::read;
+pub(crate) use state_dict::ExpectedTensor;
 pub use state_dict::StateDict;
-pub(crate) use state_dict::Wanted;

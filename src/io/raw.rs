@@ -9,7 +9,7 @@ use half::f16;
 use crate::base::{Device, Element, Result, Shape};
 use crate::io::format;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// A tensor of a type that kiln does not compute with: the format's name of
 /// its type, its shape and its bytes, which are saved as they are.
@@ -31,11 +31,11 @@ impl RawTensor {
     /// type and shape take.
     #[track_caller]
     pub fn new(dtype: &str, shape: impl Into<Shape>, bytes: Vec<u8>) -> Result<RawTensor> {
-        let (site, shape, range) = (Site::here("RawTensor::new"), shape.into(), 0..bytes.len());
+        let (site, shape, range) = (CallSite::here("RawTensor::new"), shape.into(), 0..bytes.len());
         if format::dtype_of(dtype).is_some() {
-            return Err(site.fault("a type that no Tensor has", dtype, &[]));
+            return Err(site.error("a type that no Tensor has", dtype, &[]));
         }
-        let wrong = |found| site.fault("as many bytes as the type and shape take", found, &[]);
+        let wrong = |found| site.error("as many bytes as the type and shape take", found, &[]);
         format::check(dtype, &shape, range.len()).map_err(wrong)?;
         Ok(RawTensor::within(dtype, shape, Arc::new(bytes), range))
     }
@@ -69,19 +69,19 @@ impl RawTensor {
     /// Invalid for other types, and for a `U64` above the largest `I64`.
     #[track_caller]
     pub fn to_tensor(&self) -> Tensor {
-        let site = Site::here("to_tensor");
+        let site = CallSite::here("to_tensor");
         match self.dtype() {
             "I8" => self.each(|[byte]| i32::from(byte as i8)),
             "I16" => self.each(|pair| i32::from(i16::from_le_bytes(pair))),
             "U16" => self.each(|pair| i32::from(u16::from_le_bytes(pair))),
             "U64" => match self.values(u64::from_le_bytes).find(|&value| i64::try_from(value).is_err()) {
                 None => self.each(i64::from_le_bytes),
-                Some(large) => site.mistake("values that an i64 can have", large.to_string(), &[]),
+                Some(large) => site.invalid("values that an i64 can have", large.to_string(), &[]),
             },
             "F8_E4M3" => self.each(|[byte]| e4m3(byte)),
             // The upper half of an F16.
             "F8_E5M2" => self.each(|[byte]| f16::from_bits(u16::from(byte) << 8)),
-            other => site.mistake("one of I8, I16, U16, U64, F8_E4M3, F8_E5M2", other, &[]),
+            other => site.invalid("one of I8, I16, U16, U64, F8_E4M3, F8_E5M2", other, &[]),
         }
     }
 

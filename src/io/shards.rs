@@ -10,7 +10,7 @@ use crate::base::file::{Durability, replace};
 use crate::base::{Error, Result, Span, StateProblem};
 use crate::io::file::{self, Item, failed, problem};
 use crate::io::generation::{Generation, stem_of};
-use crate::io::index::Index;
+use crate::io::index::ShardIndex;
 use crate::io::state_dict::StateDict;
 
 /// How often an index is read again that changes while its files are read.
@@ -63,7 +63,7 @@ impl StateDict {
         let (items, bytes) = self.items(path, span)?;
         let shards = split(&items, most);
         let mut generation = Generation::begin(path, stem).map_err(|error| failed(path, error, span))?;
-        let mut index = Index { bytes, files: BTreeMap::new() };
+        let mut index = ShardIndex { bytes, files: BTreeMap::new() };
         for (number, shard) in shards.iter().enumerate() {
             let parts = file::parts(path, shard, self.metadata(), span)?;
             let file = generation.write(number + 1, shards.len(), &parts);
@@ -139,11 +139,11 @@ pub(crate) fn read(path: &Path, span: Span) -> Result<Reading> {
         let content = file::read(path, span).map_err(unknown)?;
         return Ok(Reading { state: content.state, problems: content.problems, unread: BTreeSet::new() });
     }
-    let mut index = Index::read(path).map_err(unknown)?;
+    let mut index = ShardIndex::read(path).map_err(unknown)?;
     let mut reading = read_shards(path, &index, span);
     for _ in 1..READINGS {
         // A save may have put another index there, and removed the files of this one.
-        let now = if reading.problems.is_empty() { None } else { Index::read(path).ok() };
+        let now = if reading.problems.is_empty() { None } else { ShardIndex::read(path).ok() };
         match now.filter(|now| *now != index) {
             None => break,
             Some(now) => index = now,
@@ -153,7 +153,7 @@ pub(crate) fn read(path: &Path, span: Span) -> Result<Reading> {
     Ok(reading)
 }
 
-fn read_shards(path: &Path, index: &Index, span: Span) -> Reading {
+fn read_shards(path: &Path, index: &ShardIndex, span: Span) -> Reading {
     let mut reading = Reading { state: StateDict::new(), problems: Vec::new(), unread: BTreeSet::new() };
     for (name, expected) in &index.files {
         let shard = path.with_file_name(name);
@@ -169,7 +169,7 @@ fn read_shards(path: &Path, index: &Index, span: Span) -> Reading {
 }
 
 /// Adds what a file holds, which should be what the index expects of it.
-fn add(reading: &mut Reading, shard: &Path, content: file::Content, expected: &BTreeSet<String>) {
+fn add(reading: &mut Reading, shard: &Path, content: file::FileContent, expected: &BTreeSet<String>) {
     reading.problems.extend(content.problems);
     let there: BTreeSet<&str> = Item::all(&content.state).iter().map(|item| item.name).collect();
     for &name in there.iter().filter(|name| !expected.contains(**name)) {

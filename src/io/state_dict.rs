@@ -26,7 +26,7 @@ pub(crate) const METADATA: &str = "__metadata__";
 
 /// A tensor that a state must hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ExpectedTensor {
     pub name: String,
     pub dtype: DType,
     pub shape: Shape,
@@ -34,14 +34,14 @@ pub(crate) struct Wanted {
     pub device: Device,
 }
 
-impl Wanted {
+impl ExpectedTensor {
     /// One like a tensor, on its device.
-    pub fn like(name: String, tensor: &Tensor) -> Wanted {
-        Wanted { name, dtype: tensor.dtype(), shape: tensor.shape(), device: tensor.device() }
+    pub fn like(name: String, tensor: &Tensor) -> ExpectedTensor {
+        ExpectedTensor { name, dtype: tensor.dtype(), shape: tensor.shape(), device: tensor.device() }
     }
     /// One number in host memory.
-    pub fn number<T: Element>(name: String) -> Wanted {
-        Wanted { name, dtype: T::DTYPE, shape: Shape::scalar(), device: Device::cpu() }
+    pub fn number<T: Element>(name: String) -> ExpectedTensor {
+        ExpectedTensor { name, dtype: T::DTYPE, shape: Shape::scalar(), device: Device::cpu() }
     }
     fn ty(&self) -> (DType, Shape) {
         (self.dtype, self.shape.clone())
@@ -57,7 +57,7 @@ impl StateDict {
     /// Adds a tensor.
     ///
     /// # Errors
-    /// The mistake recorded in the tensor, or a name that is there already or
+    /// The error recorded in the tensor, or a name that is there already or
     /// that a file has for its metadata.
     pub fn insert(&mut self, name: impl Into<String>, tensor: &Tensor) -> Result<()> {
         tensor.check()?;
@@ -163,12 +163,12 @@ impl StateDict {
     }
 
     /// What a state must hold to be like this one.
-    pub(crate) fn wanted(&self) -> Vec<Wanted> {
-        self.iter().map(|(name, tensor)| Wanted::like(name.into(), tensor)).collect()
+    pub(crate) fn wanted(&self) -> Vec<ExpectedTensor> {
+        self.iter().map(|(name, tensor)| ExpectedTensor::like(name.into(), tensor)).collect()
     }
 
     /// [`StateDict::take`] by name, of a state in memory.
-    pub(crate) fn fitted(&self, wanted: &[Wanted], from: &str, span: Span) -> Result<StateDict> {
+    pub(crate) fn fitted(&self, wanted: &[ExpectedTensor], from: &str, span: Span) -> Result<StateDict> {
         let tensors = self.take(wanted, from, Vec::new(), &BTreeSet::new(), span)?;
         let names = wanted.iter().map(|wanted| wanted.name.clone());
         Ok(StateDict { tensors: names.zip(tensors).collect(), ..StateDict::default() })
@@ -180,8 +180,8 @@ impl StateDict {
     }
 
     /// What does not fit what is wanted; of names in `unread` nothing is known.
-    fn problems(&self, wanted: &[Wanted], unread: &BTreeSet<String>) -> Vec<StateProblem> {
-        let compare = |wanted: &Wanted| {
+    fn problems(&self, wanted: &[ExpectedTensor], unread: &BTreeSet<String>) -> Vec<StateProblem> {
+        let compare = |wanted: &ExpectedTensor| {
             let (name, expected) = (wanted.name.clone(), wanted.ty());
             match self.get(&name) {
                 None if self.raw.contains_key(&name) => None,
@@ -198,7 +198,7 @@ impl StateDict {
             .map(|(name, tensor)| StateProblem::Unexpected { name: name.into(), found: type_of(tensor) });
         let raw = self.raw.iter().map(|(name, raw)| StateProblem::Raw {
             name: name.clone(),
-            expected: wanted.iter().find(|wanted| wanted.name == *name).map(Wanted::ty),
+            expected: wanted.iter().find(|wanted| wanted.name == *name).map(ExpectedTensor::ty),
             found: (raw.dtype().into(), raw.shape().clone()),
         });
         wanted.iter().filter_map(compare).chain(surplus).chain(raw).collect()
@@ -211,7 +211,7 @@ impl StateDict {
     /// Everything that does not fit, at once; or what realizing them says.
     pub(crate) fn take(
         &self,
-        wanted: &[Wanted],
+        wanted: &[ExpectedTensor],
         from: &str,
         known: Vec<StateProblem>,
         unread: &BTreeSet<String>,
@@ -222,7 +222,7 @@ impl StateDict {
         if !problems.is_empty() {
             return Err(Error::State { from: from.into(), problems: problems.into(), span });
         }
-        let own = |wanted: &Wanted| {
+        let own = |wanted: &ExpectedTensor| {
             let held = &self.tensors[&wanted.name];
             Tensor::apply("load", span, Op::Copy(wanted.device), &[held])
         };

@@ -25,9 +25,9 @@ use super::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering,
 /// Something that is computed by one thread and waited for by others.
 pub trait Claimable {
     /// What the state's lock guards.
-    type Edges;
+    type Guarded;
     /// Locks the state.
-    fn edges(&self) -> MutexGuard<'_, Self::Edges>;
+    fn edges(&self) -> MutexGuard<'_, Self::Guarded>;
     /// Whether somebody has a claim; read and written under the lock alone.
     fn claimed(&self) -> &AtomicBool;
     /// Whether there is a value.
@@ -40,7 +40,7 @@ pub struct Deadlock;
 
 /// Why a claim was not to be had.
 #[derive(Debug)]
-pub enum Refused<N> {
+pub enum ClaimError<N> {
     /// A node has a value by now.
     Computed,
     /// Somebody else has a claim on this one.
@@ -57,7 +57,10 @@ pub struct Claims<'a, N: Claimable> {
 ///
 /// # Errors
 /// The first in the way.
-pub fn claim<'a, N: Claimable>(nodes: &[Arc<N>], room: &'a WaitingRoom) -> Result<Claims<'a, N>, Refused<N>> {
+pub fn claim<'a, N: Claimable>(
+    nodes: &[Arc<N>],
+    room: &'a WaitingRoom,
+) -> Result<Claims<'a, N>, ClaimError<N>> {
     let mut claims = Claims { nodes: Vec::with_capacity(nodes.len()), room };
     let mut order: Vec<&Arc<N>> = nodes.iter().collect();
     // In one order for all, so that of two that overlap one gets everything.
@@ -65,10 +68,10 @@ pub fn claim<'a, N: Claimable>(nodes: &[Arc<N>], room: &'a WaitingRoom) -> Resul
     for node in order {
         let edges = node.edges();
         if node.is_computed() {
-            return Err(Refused::Computed);
+            return Err(ClaimError::Computed);
         }
         if node.claimed().load(Ordering::Relaxed) {
-            return Err(Refused::Claimed(node.clone()));
+            return Err(ClaimError::Claimed(node.clone()));
         }
         node.claimed().store(true, Ordering::Relaxed);
         drop(edges);
@@ -101,7 +104,7 @@ fn address<N>(node: &Arc<N>) -> usize {
 /// Where threads wait for claims of others.
 #[derive(Debug)]
 pub struct WaitingRoom {
-    asleep: Mutex<Vec<Sleeper>>,
+    asleep: Mutex<Vec<BlockedThread>>,
     woken: Condvar,
     /// How many wait, or are about to: who gives claims back looks at this alone where nobody does.
     count: AtomicUsize,
@@ -109,7 +112,7 @@ pub struct WaitingRoom {
 
 /// A thread that waits inside of a kernel; any other holds nothing that somebody could wait for.
 #[derive(Debug)]
-struct Sleeper {
+struct BlockedThread {
     /// The nodes it has claimed itself.
     holds: Vec<usize>,
     wants: usize,
@@ -139,7 +142,7 @@ impl WaitingRoom {
                 break Err(Deadlock);
             }
             if !holds.is_empty() {
-                asleep.push(Sleeper { holds: holds.to_vec(), wants });
+                asleep.push(BlockedThread { holds: holds.to_vec(), wants });
             }
             asleep = self.woken.wait(asleep).unwrap_or_else(PoisonError::into_inner);
             asleep.retain(|sleeper| sleeper.holds != holds);
@@ -166,7 +169,7 @@ impl Default for WaitingRoom {
     }
 }
 
-fn lock(asleep: &Mutex<Vec<Sleeper>>) -> MutexGuard<'_, Vec<Sleeper>> {
+fn lock(asleep: &Mutex<Vec<BlockedThread>>) -> MutexGuard<'_, Vec<BlockedThread>> {
     // A list is whole between its changes, so a poisoned lock is usable.
     asleep.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -177,7 +180,7 @@ fn is_claimed(node: &impl Claimable) -> bool {
 }
 
 /// Whether a thread that `holds` some nodes would wait for one that waits for it in the end.
-fn closes_circle(asleep: &[Sleeper], holds: &[usize], mut wants: usize) -> bool {
+fn closes_circle(asleep: &[BlockedThread], holds: &[usize], mut wants: usize) -> bool {
     for _ in 0..=asleep.len() {
         if holds.contains(&wants) {
             return true;

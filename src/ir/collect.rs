@@ -216,7 +216,7 @@ impl Collected {
     }
 
     /// Operations that the gradients of some losses may ask for, once they are there.
-    pub fn asked_later(&self, losses: &[Arc<Node>]) -> Vec<NodeId> {
+    pub fn gradient_candidates(&self, losses: &[Arc<Node>]) -> Vec<NodeId> {
         let mut to_do = losses.to_vec();
         let mut asked: NodeMap<()> = NodeMap::default();
         while let Some(node) = to_do.pop() {

@@ -27,7 +27,7 @@ pub type NodeIds = SmallVec<[NodeId; 4]>;
 /// What a node computes, and of what type: the same for many nodes of a model of equal
 /// layers, so that nodes may share it.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct NodeKind {
     /// The operation; never [`Op::Leaf`].
     pub op: Op,
     /// What inference found.
@@ -38,7 +38,7 @@ pub struct Kind {
 #[derive(Clone, Debug)]
 pub struct GraphNode {
     /// What it computes; as if it were the node's own.
-    pub kind: Arc<Kind>,
+    pub kind: Arc<NodeKind>,
     /// Lower-numbered nodes.
     pub operands: SmallVec<[NodeId; 3]>,
     /// The user's line.
@@ -46,8 +46,8 @@ pub struct GraphNode {
 }
 
 impl Deref for GraphNode {
-    type Target = Kind;
-    fn deref(&self) -> &Kind {
+    type Target = NodeKind;
+    fn deref(&self) -> &NodeKind {
         &self.kind
     }
 }
@@ -55,7 +55,7 @@ impl Deref for GraphNode {
 impl GraphNode {
     /// A node of its own kind.
     pub fn new(op: Op, ty: Type, operands: impl Into<SmallVec<[NodeId; 3]>>, span: Span) -> GraphNode {
-        GraphNode { kind: Arc::new(Kind { op, ty }), operands: operands.into(), span }
+        GraphNode { kind: Arc::new(NodeKind { op, ty }), operands: operands.into(), span }
     }
     /// The node with another operation of the same result.
     #[must_use]

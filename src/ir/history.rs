@@ -4,20 +4,19 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
 use crate::ir::node::{Node, Operands};
-use crate::ir::pending::Holder;
-use crate::ir::version::Versions;
+use crate::ir::version::{VersionedCell, Versions};
 
 /// A vector-Jacobian product in place of the primitives' own.
-pub trait Rule: Send + Sync {
+pub trait VjpRule: Send + Sync {
     /// The cotangent of each input, `None` where there is none. `output` is
     /// the node that has this rule, `cotangent` is of its type.
     ///
     /// # Errors
-    /// A mistake that the rule makes.
+    /// An error that the rule makes.
     fn pull_back(
         &self,
         inputs: &[Arc<Node>],
@@ -32,7 +31,7 @@ pub struct Override {
     /// What the node counts as a function of.
     pub inputs: Operands,
     /// Its gradient.
-    pub rule: Arc<dyn Rule>,
+    pub rule: Arc<dyn VjpRule>,
 }
 
 impl fmt::Debug for Override {
@@ -84,28 +83,12 @@ impl GradCell {
     pub fn is_long(&self) -> bool {
         self.added.load(Ordering::Relaxed) >= LONG
     }
-    fn lock(&self) -> MutexGuard<'_, Versions<Option<Arc<Node>>>> {
-        // Every change is whole, so a poisoned lock holds a whole cell.
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Holder for GradCell {
-    fn held(&self) -> Option<Arc<Node>> {
-        self.get()
-    }
-    fn before(&self) -> Option<Option<Arc<Node>>> {
-        self.lock().before()
-    }
-    fn take_before(&self) -> Option<Option<Arc<Node>>> {
-        self.lock().take_before()
-    }
-    fn restore(&self, before: Option<Arc<Node>>) {
-        self.lock().restore(before);
-    }
-    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>) {
-        let released = self.lock().fall_back(node, before);
-        drop(released);
+impl VersionedCell for GradCell {
+    type Held = Option<Arc<Node>>;
+    fn versions(&self) -> &Mutex<Versions<Option<Arc<Node>>>> {
+        &self.sum
     }
 }
 

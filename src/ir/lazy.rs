@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The counts of all threads, and the sum of those that have ended.
-struct Counts {
+struct ThreadCounts {
     threads: Vec<Arc<AtomicIsize>>,
     ended: isize,
 }
 
-static COUNTS: Mutex<Counts> = Mutex::new(Counts { threads: Vec::new(), ended: 0 });
+static COUNTS: Mutex<ThreadCounts> = Mutex::new(ThreadCounts { threads: Vec::new(), ended: 0 });
 
 thread_local! {
     static OWN: Arc<AtomicIsize> = with_counts(|counts| {
@@ -24,12 +24,12 @@ thread_local! {
     });
 }
 
-fn with_counts<R>(body: impl FnOnce(&mut Counts) -> R) -> R {
+fn with_counts<R>(body: impl FnOnce(&mut ThreadCounts) -> R) -> R {
     // Every change is one push or one addition, so a poisoned lock holds whole counts.
     body(&mut COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Counts operations built (or, below 0, computed or dropped).
+/// ThreadCounts operations built (or, below 0, computed or dropped).
 pub(super) fn count(change: isize) {
     let own = OWN.try_with(|own| own.store(own.load(Ordering::Relaxed) + change, Ordering::Relaxed));
     // A thread that is ending drops nodes too.
@@ -41,7 +41,7 @@ pub(super) fn count(change: isize) {
 /// Operations of the whole program that are neither computed nor dropped.
 pub fn lazy_nodes() -> usize {
     let sum = with_counts(|counts| {
-        let Counts { threads, ended } = counts;
+        let ThreadCounts { threads, ended } = counts;
         // Only this list holds the count of a thread that has ended.
         threads.retain_mut(|count| match Arc::get_mut(count) {
             Some(last) => {

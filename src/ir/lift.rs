@@ -65,7 +65,7 @@ impl Visited {
 
 /// How a node gets into the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum CaptureClass {
     /// It depends on a parameter: rebuilt around what it captured.
     Inner,
     /// Computed from indices and single elements alone: copied.
@@ -83,20 +83,22 @@ struct Lifting {
 }
 
 impl Lifting {
-    fn bring_in(&mut self, visited: &Visited, class: Class) {
+    fn bring_in(&mut self, visited: &Visited, class: CaptureClass) {
         let Visited { node, operands, .. } = visited;
         if self.inner.contains_key(&key(node)) {
             return;
         }
         let copy = match class {
-            Class::Captured { .. } => {
+            CaptureClass::Captured { .. } => {
                 let number = self.types.len() as u32;
                 self.types.push(node.ty().clone());
                 self.captures.push(node.clone());
                 param(number, node)
             }
-            Class::Inner if visited.below().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => node.clone(),
-            Class::Inner | Class::Free | Class::View => {
+            CaptureClass::Inner if visited.below().all(|o| Arc::ptr_eq(o, &self.inner[&key(o)])) => {
+                node.clone()
+            }
+            CaptureClass::Inner | CaptureClass::Free | CaptureClass::View => {
                 let inner = |o: &Arc<Node>| self.inner[&key(o)].clone();
                 node.rebuilt(operands.iter().map(inner).collect(), &inner)
             }
@@ -123,21 +125,22 @@ fn key(node: &Arc<Node>) -> usize {
 fn post_order(results: &[Arc<Node>]) -> Vec<Visited> {
     let mut order = Vec::new();
     let mut seen: NodeMap<()> = NodeMap::default();
-    let mut pending: Vec<Walk> = Vec::new();
+    let mut pending: Vec<LiftVisit> = Vec::new();
     for result in results {
-        pending.push(Walk::Enter(result.clone()));
+        pending.push(LiftVisit::Enter(result.clone()));
         while let Some(walk) = pending.pop() {
             match walk {
-                Walk::Leave(visited) => order.push(visited),
-                Walk::Enter(node) if seen.insert(key(&node), ()).is_none() => {
+                LiftVisit::Leave(visited) => order.push(visited),
+                LiftVisit::Enter(node) if seen.insert(key(&node), ()).is_none() => {
                     let operands = node.operands().clone();
                     let inputs = node.rule().map(|given| given.inputs).unwrap_or_default();
                     let visited = Visited { node, operands, inputs };
-                    let below: Vec<Walk> = visited.below().rev().cloned().map(Walk::Enter).collect();
-                    pending.push(Walk::Leave(visited));
+                    let below: Vec<LiftVisit> =
+                        visited.below().rev().cloned().map(LiftVisit::Enter).collect();
+                    pending.push(LiftVisit::Leave(visited));
                     pending.extend(below);
                 }
-                Walk::Enter(_) => {}
+                LiftVisit::Enter(_) => {}
             }
         }
     }
@@ -145,36 +148,41 @@ fn post_order(results: &[Arc<Node>]) -> Vec<Visited> {
 }
 
 /// A step of a walk in post-order.
-enum Walk {
+enum LiftVisit {
     Enter(Arc<Node>),
     Leave(Visited),
 }
 
-fn classify(params: &[Arc<Node>], order: &[Visited]) -> NodeMap<Class> {
-    let mut classes: NodeMap<Class> = params.iter().map(|p| (key(p), Class::Inner)).collect();
+fn classify(params: &[Arc<Node>], order: &[Visited]) -> NodeMap<CaptureClass> {
+    let mut classes: NodeMap<CaptureClass> = params.iter().map(|p| (key(p), CaptureClass::Inner)).collect();
     for Visited { node, operands, .. } in order {
         if classes.contains_key(&key(node)) {
             continue;
         }
-        let below: Vec<Class> = operands.iter().map(|o| classes[&key(o)]).collect();
-        let class = if below.contains(&Class::Inner) { Class::Inner } else { outer_class(node, &below) };
+        let below: Vec<CaptureClass> = operands.iter().map(|o| classes[&key(o)]).collect();
+        let class = if below.contains(&CaptureClass::Inner) {
+            CaptureClass::Inner
+        } else {
+            outer_class(node, &below)
+        };
         classes.insert(key(node), class);
     }
     classes
 }
 
 /// The class of a node that depends on no parameter.
-fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
-    let captured = Class::Captured { single: node.ty().shape.rank() == 0 };
+fn outer_class(node: &Arc<Node>, below: &[CaptureClass]) -> CaptureClass {
+    let captured = CaptureClass::Captured { single: node.ty().shape.rank() == 0 };
     // A realized node has no operands any more, whatever its operation; a
     // trainable one is more than what it starts as.
     if node.value().is_some() || node.is_parameter() {
         return captured;
     }
-    let free = below.iter().all(|c| matches!(c, Class::Free | Class::Captured { single: true }));
+    let free =
+        below.iter().all(|c| matches!(c, CaptureClass::Free | CaptureClass::Captured { single: true }));
     match node.op() {
-        Op::Const(..) | Op::Iota(..) => Class::Free,
-        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) if free => Class::Free,
+        Op::Const(..) | Op::Iota(..) => CaptureClass::Free,
+        Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) if free => CaptureClass::Free,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Pad(_) => view(free),
         Op::Slice(_) | Op::Flip(_) | Op::Window(_) => view(free),
         Op::Alu(_) | Op::Cast(_) | Op::Bitcast(_) | Op::Unwindow(..) => captured,
@@ -185,13 +193,13 @@ fn outer_class(node: &Arc<Node>, below: &[Class]) -> Class {
     }
 }
 
-fn view(free: bool) -> Class {
-    if free { Class::Free } else { Class::View }
+fn view(free: bool) -> CaptureClass {
+    if free { CaptureClass::Free } else { CaptureClass::View }
 }
 
 /// The positions in `order` of nodes that appear in the body, ascending: a
 /// captured node's operands stay outside.
-fn needed(order: &[Visited], classes: &NodeMap<Class>, results: &[Arc<Node>]) -> Vec<usize> {
+fn needed(order: &[Visited], classes: &NodeMap<CaptureClass>, results: &[Arc<Node>]) -> Vec<usize> {
     let mut wanted: NodeMap<()> = results.iter().map(|result| (key(result), ())).collect();
     let mut needed = Vec::new();
     for (i, visited) in order.iter().enumerate().rev() {
@@ -199,7 +207,7 @@ fn needed(order: &[Visited], classes: &NodeMap<Class>, results: &[Arc<Node>]) ->
             continue;
         }
         needed.push(i);
-        if !matches!(classes[&key(&visited.node)], Class::Captured { .. }) {
+        if !matches!(classes[&key(&visited.node)], CaptureClass::Captured { .. }) {
             wanted.extend(visited.below().map(|o| (key(o), ())));
         }
     }

@@ -35,7 +35,7 @@ pub enum Monoid {
 
 /// A partial result: the components the row needs, the rest 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
+pub enum MonoidState {
     /// An integer value and, for the argument rows, its index.
     Int(i64, i64),
     /// Up to three numbers: value and index; count, mean and M2; max and sum.
@@ -105,49 +105,49 @@ impl Monoid {
     }
 
     /// The state of no elements.
-    pub fn identity(self, dtype: DType) -> State {
+    pub fn identity(self, dtype: DType) -> MonoidState {
         if dtype.is_float() {
             match self {
-                Monoid::Sum | Monoid::M2 => State::Float(0.0, 0.0, 0.0),
-                Monoid::Prod => State::Float(1.0, 0.0, 0.0),
-                Monoid::Max | Monoid::LogSumExp => State::Float(f64::NEG_INFINITY, 0.0, 0.0),
-                Monoid::Min => State::Float(f64::INFINITY, 0.0, 0.0),
+                Monoid::Sum | Monoid::M2 => MonoidState::Float(0.0, 0.0, 0.0),
+                Monoid::Prod => MonoidState::Float(1.0, 0.0, 0.0),
+                Monoid::Max | Monoid::LogSumExp => MonoidState::Float(f64::NEG_INFINITY, 0.0, 0.0),
+                Monoid::Min => MonoidState::Float(f64::INFINITY, 0.0, 0.0),
                 // An index of -1 marks "no element yet".
-                Monoid::ArgMax | Monoid::ArgMin => State::Float(0.0, -1.0, 0.0),
+                Monoid::ArgMax | Monoid::ArgMin => MonoidState::Float(0.0, -1.0, 0.0),
             }
         } else {
             let (least, greatest) = int_range(dtype);
             match self {
-                Monoid::Sum | Monoid::M2 | Monoid::LogSumExp => State::Int(0, 0),
-                Monoid::Prod => State::Int(1, 0),
-                Monoid::Max => State::Int(least, 0),
-                Monoid::Min => State::Int(greatest, 0),
-                Monoid::ArgMax | Monoid::ArgMin => State::Int(0, -1),
+                Monoid::Sum | Monoid::M2 | Monoid::LogSumExp => MonoidState::Int(0, 0),
+                Monoid::Prod => MonoidState::Int(1, 0),
+                Monoid::Max => MonoidState::Int(least, 0),
+                Monoid::Min => MonoidState::Int(greatest, 0),
+                Monoid::ArgMax | Monoid::ArgMin => MonoidState::Int(0, -1),
             }
         }
     }
 
     /// The state of the one element `value` at position `index`.
-    pub fn lift_float(self, value: f64, index: usize) -> State {
+    pub fn lift_float(self, value: f64, index: usize) -> MonoidState {
         match self {
-            Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => State::Float(value, 0.0, 0.0),
-            Monoid::ArgMax | Monoid::ArgMin => State::Float(value, index as f64, 0.0),
-            Monoid::M2 => State::Float(1.0, value, 0.0),
-            Monoid::LogSumExp => State::Float(value, 1.0, 0.0),
+            Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => MonoidState::Float(value, 0.0, 0.0),
+            Monoid::ArgMax | Monoid::ArgMin => MonoidState::Float(value, index as f64, 0.0),
+            Monoid::M2 => MonoidState::Float(1.0, value, 0.0),
+            Monoid::LogSumExp => MonoidState::Float(value, 1.0, 0.0),
         }
     }
 
     /// The state of the one integer or truth value at position `index`.
-    pub fn lift_int(self, value: i64, index: usize) -> State {
-        State::Int(value, index as i64)
+    pub fn lift_int(self, value: i64, index: usize) -> MonoidState {
+        MonoidState::Int(value, index as i64)
     }
 
     /// Two adjacent runs' states into one; `a` comes first.
-    pub fn combine(self, a: State, b: State) -> State {
+    pub fn combine(self, a: MonoidState, b: MonoidState) -> MonoidState {
         match (a, b) {
-            (State::Int(x, i), State::Int(y, j)) => self.combine_int((x, i), (y, j)),
-            (State::Float(..), _) | (_, State::Float(..)) => {
-                let (State::Float(a0, a1, a2), State::Float(b0, b1, b2)) = (a, b) else {
+            (MonoidState::Int(x, i), MonoidState::Int(y, j)) => self.combine_int((x, i), (y, j)),
+            (MonoidState::Float(..), _) | (_, MonoidState::Float(..)) => {
+                let (MonoidState::Float(a0, a1, a2), MonoidState::Float(b0, b1, b2)) = (a, b) else {
                     panic!("states of different kinds");
                 };
                 self.combine_float([a0, a1, a2], [b0, b1, b2])
@@ -155,25 +155,25 @@ impl Monoid {
         }
     }
 
-    fn combine_int(self, (x, i): (i64, i64), (y, j): (i64, i64)) -> State {
+    fn combine_int(self, (x, i): (i64, i64), (y, j): (i64, i64)) -> MonoidState {
         match self {
-            Monoid::Sum | Monoid::M2 | Monoid::LogSumExp => State::Int(x.wrapping_add(y), 0),
-            Monoid::Prod => State::Int(x.wrapping_mul(y), 0),
-            Monoid::Max => State::Int(x.max(y), 0),
-            Monoid::Min => State::Int(x.min(y), 0),
-            Monoid::ArgMax if i < 0 || (j >= 0 && y > x) => State::Int(y, j),
-            Monoid::ArgMin if i < 0 || (j >= 0 && y < x) => State::Int(y, j),
-            Monoid::ArgMax | Monoid::ArgMin => State::Int(x, i),
+            Monoid::Sum | Monoid::M2 | Monoid::LogSumExp => MonoidState::Int(x.wrapping_add(y), 0),
+            Monoid::Prod => MonoidState::Int(x.wrapping_mul(y), 0),
+            Monoid::Max => MonoidState::Int(x.max(y), 0),
+            Monoid::Min => MonoidState::Int(x.min(y), 0),
+            Monoid::ArgMax if i < 0 || (j >= 0 && y > x) => MonoidState::Int(y, j),
+            Monoid::ArgMin if i < 0 || (j >= 0 && y < x) => MonoidState::Int(y, j),
+            Monoid::ArgMax | Monoid::ArgMin => MonoidState::Int(x, i),
         }
     }
 
-    fn combine_float(self, a: [f64; 3], b: [f64; 3]) -> State {
+    fn combine_float(self, a: [f64; 3], b: [f64; 3]) -> MonoidState {
         use crate::ir::alu::AluOp;
         match self {
-            Monoid::Sum => State::Float(a[0] + b[0], 0.0, 0.0),
-            Monoid::Prod => State::Float(a[0] * b[0], 0.0, 0.0),
-            Monoid::Max => State::Float(AluOp::Max.eval_float(&[a[0], b[0]]), 0.0, 0.0),
-            Monoid::Min => State::Float(AluOp::Min.eval_float(&[a[0], b[0]]), 0.0, 0.0),
+            Monoid::Sum => MonoidState::Float(a[0] + b[0], 0.0, 0.0),
+            Monoid::Prod => MonoidState::Float(a[0] * b[0], 0.0, 0.0),
+            Monoid::Max => MonoidState::Float(AluOp::Max.eval_float(&[a[0], b[0]]), 0.0, 0.0),
+            Monoid::Min => MonoidState::Float(AluOp::Min.eval_float(&[a[0], b[0]]), 0.0, 0.0),
             Monoid::ArgMax => argument(a, b, |x, y| y > x),
             Monoid::ArgMin => argument(a, b, |x, y| y < x),
             Monoid::M2 => merge_moments(a, b),
@@ -182,10 +182,10 @@ impl Monoid {
     }
 
     /// The result of a float state.
-    pub fn finish_float(self, state: State) -> f64 {
+    pub fn finish_float(self, state: MonoidState) -> f64 {
         let (a, b, c) = match state {
-            State::Float(a, b, c) => (a, b, c),
-            State::Int(a, i) => (a as f64, i as f64, 0.0),
+            MonoidState::Float(a, b, c) => (a, b, c),
+            MonoidState::Int(a, i) => (a as f64, i as f64, 0.0),
         };
         match self {
             Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min => a,
@@ -197,10 +197,10 @@ impl Monoid {
     }
 
     /// The result of an integer state, before wrapping to the type's width.
-    pub fn finish_int(self, state: State) -> i64 {
+    pub fn finish_int(self, state: MonoidState) -> i64 {
         let (value, index) = match state {
-            State::Int(value, index) => (value, index),
-            State::Float(value, index, _) => (value as i64, index as i64),
+            MonoidState::Int(value, index) => (value, index),
+            MonoidState::Float(value, index, _) => (value as i64, index as i64),
         };
         match self {
             Monoid::ArgMax | Monoid::ArgMin => index.max(0),
@@ -220,29 +220,29 @@ pub fn int_range(dtype: DType) -> (i64, i64) {
     }
 }
 
-fn argument(a: [f64; 3], b: [f64; 3], better: fn(f64, f64) -> bool) -> State {
+fn argument(a: [f64; 3], b: [f64; 3], better: fn(f64, f64) -> bool) -> MonoidState {
     let take_second = a[1] < 0.0 || (b[1] >= 0.0 && !a[0].is_nan() && (b[0].is_nan() || better(a[0], b[0])));
     let s = if take_second { b } else { a };
-    State::Float(s[0], s[1], 0.0)
+    MonoidState::Float(s[0], s[1], 0.0)
 }
 
-fn merge_moments(a: [f64; 3], b: [f64; 3]) -> State {
+fn merge_moments(a: [f64; 3], b: [f64; 3]) -> MonoidState {
     if a[0] == 0.0 {
-        return State::Float(b[0], b[1], b[2]);
+        return MonoidState::Float(b[0], b[1], b[2]);
     }
     if b[0] == 0.0 {
-        return State::Float(a[0], a[1], a[2]);
+        return MonoidState::Float(a[0], a[1], a[2]);
     }
     let count = a[0] + b[0];
     let delta = b[1] - a[1];
     let mean = a[1] + delta * (b[0] / count);
-    State::Float(count, mean, a[2] + b[2] + delta * delta * (a[0] * b[0] / count))
+    MonoidState::Float(count, mean, a[2] + b[2] + delta * delta * (a[0] * b[0] / count))
 }
 
-fn merge_logsumexp(a: [f64; 3], b: [f64; 3]) -> State {
+fn merge_logsumexp(a: [f64; 3], b: [f64; 3]) -> MonoidState {
     use crate::ir::alu::AluOp;
     let max = AluOp::Max.eval_float(&[a[0], b[0]]);
     // An infinite maximum is the result by itself; exp(inf - inf) would be NaN.
     let scale = |m: f64| if m == max { 1.0 } else { (m - max).exp() };
-    State::Float(max, a[1] * scale(a[0]) + b[1] * scale(b[0]), 0.0)
+    MonoidState::Float(max, a[1] * scale(a[0]) + b[1] * scale(b[0]), 0.0)
 }

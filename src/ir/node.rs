@@ -9,8 +9,8 @@ use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
 use crate::base::Span;
-use crate::base::shelf::Shelf;
-use crate::base::sole::Sole;
+use crate::base::free_list::FreeList;
+use crate::base::unique_arc::UniqueArc;
 use crate::ir::buffer::Leaf;
 use crate::ir::history::{GradCell, Override, tracking};
 use crate::ir::lazy;
@@ -66,7 +66,7 @@ const ROOT: u8 = 4;
 const PLACES: usize = 1024;
 
 thread_local! {
-    static SHELF: Shelf<Node> = const { Shelf::new(PLACES) };
+    static FREE_NODES: FreeList<Node> = const { FreeList::new(PLACES) };
 }
 
 /// What lies below a node.
@@ -147,9 +147,9 @@ impl Node {
     /// A node without operands, in the place of one that was let go of if there is any.
     // Inlined, so that each part is written where it stays.
     #[inline(always)]
-    fn begin(op: Op, ty: Cow<Type>, span: Span) -> Sole<Node> {
-        let Ok(Some(mut node)) = SHELF.try_with(Shelf::take) else {
-            return Sole::new(|| Node::alone(op, ty.into_owned(), span));
+    fn begin(op: Op, ty: Cow<Type>, span: Span) -> UniqueArc<Node> {
+        let Ok(Some(mut node)) = FREE_NODES.try_with(FreeList::take) else {
+            return UniqueArc::new(|| Node::alone(op, ty.into_owned(), span));
         };
         (node.op, node.span) = (op, span);
         match ty {
@@ -164,7 +164,7 @@ impl Node {
     fn finish(&mut self) {
         let Node { op, ty, depth, tracked, open, edges, marks, .. } = self;
         let operands = &edges.get_mut().unwrap_or_else(PoisonError::into_inner).operands;
-        let below = Below::of(operands);
+        let below = OperandSummary::of(operands);
         let is_param = matches!(op, Op::Param(..));
         *open = is_param || below.open;
         *tracked = (is_param || below.tracked) && ty.dtype.is_float() && tracking();
@@ -176,11 +176,11 @@ impl Node {
     }
 
     /// Leaves the place of a node to a later one: without what holds memory, but for its type.
-    fn shelve(mut node: Sole<Node>) {
+    fn recycle(mut node: UniqueArc<Node>) {
         let Node { op, marks, value, .. } = &mut *node;
         (*op, *marks, *value) = (Op::After, AtomicU8::new(0), OnceBox::new());
         // A thread that is ending drops nodes too: then it is dropped.
-        let _ = SHELF.try_with(|shelf| shelf.put(node));
+        let _ = FREE_NODES.try_with(|shelf| shelf.put(node));
     }
 
     /// A node without operands and value.
@@ -222,7 +222,7 @@ impl Node {
 
     fn with_edges(&self, edges: Edges) -> Arc<Node> {
         let mut node = Node::alone(self.op.clone(), self.ty.clone(), self.span);
-        let below = Below::of(&edges.operands);
+        let below = OperandSummary::of(&edges.operands);
         (node.tracked, node.depth) = (self.tracked, below.depth);
         *node.marks.get_mut() = self.marks.load(Ordering::Relaxed) & KEPT;
         node.open = matches!(node.op, Op::Param(..)) || below.open;
@@ -357,7 +357,7 @@ impl Node {
     /// Lets go of the history, once gradients have been taken.
     pub fn release_history(&self) {
         let history = self.edges().rare().history.replace(History::Released);
-        let mut pending = Pending::new();
+        let mut pending = DropList::new();
         release_history(history, &mut pending);
         drop_all(pending);
     }
@@ -369,7 +369,7 @@ impl Node {
 
 /// What operands tell of their node, found in one pass over them.
 #[derive(Default)]
-struct Below {
+struct OperandSummary {
     /// Length of the longest path down from the node; 0 only for sources.
     depth: u32,
     /// Whether gradients look at an operand.
@@ -378,10 +378,10 @@ struct Below {
     open: bool,
 }
 
-impl Below {
+impl OperandSummary {
     #[inline(always)]
-    fn of(operands: &[Arc<Node>]) -> Below {
-        operands.iter().fold(Below::default(), |below, operand| Below {
+    fn of(operands: &[Arc<Node>]) -> OperandSummary {
+        operands.iter().fold(OperandSummary::default(), |below, operand| OperandSummary {
             depth: below.depth.max(operand.depth + 1),
             tracked: below.tracked | operand.is_tracked(),
             open: below.open | operand.open,
@@ -390,14 +390,14 @@ impl Below {
 }
 
 /// Nodes that are let go of; few at a time unless a graph is wide.
-type Pending = SmallVec<[Arc<Node>; 8]>;
+type DropList = SmallVec<[Arc<Node>; 8]>;
 
 impl Drop for Node {
     fn drop(&mut self) {
         let edges = self.edges_mut();
         // Mostly it has let go of everything already.
         if !edges.operands.is_empty() || edges.rare.is_some() {
-            let mut pending = Pending::new();
+            let mut pending = DropList::new();
             edges.release(&mut pending);
             drop_all(pending);
         }
@@ -406,7 +406,7 @@ impl Drop for Node {
 
 impl Edges {
     /// Moves what is below the node and nobody else's into `pending`.
-    fn release(&mut self, pending: &mut Pending) {
+    fn release(&mut self, pending: &mut DropList) {
         if !self.operands.is_empty() {
             lazy::count(-1);
         }
@@ -424,7 +424,7 @@ impl Edges {
     }
 }
 
-fn release_history(history: Option<History>, pending: &mut Pending) {
+fn release_history(history: Option<History>, pending: &mut DropList) {
     match history {
         Some(History::Operands(operands)) => pending.extend(operands),
         Some(History::Override(given)) => pending.extend(given.inputs),
@@ -434,12 +434,12 @@ fn release_history(history: Option<History>, pending: &mut Pending) {
 
 /// Drops nodes without recursion, so that a graph's depth is not bounded by
 /// the stack.
-fn drop_all(mut pending: Pending) {
+fn drop_all(mut pending: DropList) {
     while let Some(node) = pending.pop() {
-        match Sole::of(node) {
+        match UniqueArc::of(node) {
             Ok(mut last) => {
                 last.edges_mut().release(&mut pending);
-                Node::shelve(last);
+                Node::recycle(last);
             }
             // Held weakly, or by another thread as yet.
             Err(node) => {

@@ -2,7 +2,7 @@
 //! the gradients these left, and state set to values that are not computed.
 //!
 //! A realize that shares work with one of them computes it too, so that
-//! looking at a loss does not make the forward pass run twice. State is also computed
+//! looking at a loss does not make the forward pass run twice. StateScope is also computed
 //! by a realize that reads memory which it reads, and by each step of an optimizer, since nobody may ever ask
 //! for it. Everything is held weakly: what nobody can ask for any more is not computed.
 
@@ -35,7 +35,7 @@ pub enum Pending {
     Root(Weak<Node>),
     /// The gradient in a cell.
     Gradient(Weak<dyn Holder>),
-    /// State in a cell.
+    /// StateScope in a cell.
     State(Weak<dyn Holder>),
 }
 
@@ -85,7 +85,7 @@ struct List {
 }
 
 /// What is to be computed.
-struct Wanted {
+struct PendingNode {
     node: Arc<Node>,
     is_state: bool,
 }
@@ -103,14 +103,14 @@ impl List {
     }
 
     /// What is to be computed; what is settled is thrown out.
-    fn wanted(&mut self) -> Vec<Wanted> {
+    fn wanted(&mut self) -> Vec<PendingNode> {
         self.known.retain(|_, (_, pending)| pending.node().is_some());
         let wanted = |(at, pending): &(u64, Pending)| {
             // What another thread computes is not asked for here.
             let node = pending.node().filter(|node| node.operands_now().is_some())?;
-            Some((*at, Wanted { node, is_state: pending.is_state() }))
+            Some((*at, PendingNode { node, is_state: pending.is_state() }))
         };
-        let mut found: Vec<(u64, Wanted)> = self.known.values().filter_map(wanted).collect();
+        let mut found: Vec<(u64, PendingNode)> = self.known.values().filter_map(wanted).collect();
         found.sort_unstable_by_key(|(at, _)| *at);
         found.into_iter().map(|(_, wanted)| wanted).collect()
     }
@@ -130,48 +130,48 @@ pub fn register(new: impl IntoIterator<Item = Pending>) {
 
 /// Which state a realize computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum StateScope {
     /// What shares work or memory with what is asked for.
     Shared,
     /// All that the thread has set.
     All,
 }
 
-/// What a realize computes along with what it is asked for.
+/// What a realize computes co_computed with what it is asked for.
 #[derive(Default)]
-pub struct Along {
+pub struct CoComputed {
     /// The nodes.
     pub nodes: Vec<Arc<Node>>,
     /// Whether there are gradients and roots among them.
     pub gradients: bool,
 }
 
-/// What this thread means to compute along with `nodes`: what shares work with them, an operation, not computed
+/// What this thread means to compute co_computed with `nodes`: what shares work with them, an operation, not computed
 /// yet, below both; and state.
-pub fn along(nodes: &[Arc<Node>], state: State) -> Along {
-    if nodes.is_empty() && state == State::Shared {
-        return Along::default();
+pub fn co_computed(nodes: &[Arc<Node>], state: StateScope) -> CoComputed {
+    if nodes.is_empty() && state == StateScope::Shared {
+        return CoComputed::default();
     }
     // Taken out, as in `register`.
     let mut list = PENDING.take();
     let pending = list.wanted();
     PENDING.set(list);
     if pending.is_empty() {
-        return Along::default();
+        return CoComputed::default();
     }
     let mut own = Reached::default();
     for node in nodes {
         own.walk(node, |_| false);
     }
-    let mut found = Along::default();
+    let mut found = CoComputed::default();
     // What a node without a hit reached, no other needs to look at again; and
     // what shares work with one that is found shares the plan's. What state reads no other kind can tell by.
     let (mut looked, mut looked_for_state) = (Reached::default(), Reached::default());
     let asked = |node: &Arc<Node>| nodes.iter().any(|wanted| Arc::ptr_eq(wanted, node));
-    for Wanted { node, is_state } in pending.into_iter().filter(|pending| !asked(&pending.node)) {
+    for PendingNode { node, is_state } in pending.into_iter().filter(|pending| !asked(&pending.node)) {
         let shares = if !is_state {
             looked.walk(&node, |met| own.shares_work(met))
-        } else if state == State::All {
+        } else if state == StateScope::All {
             true
         } else {
             looked_for_state.walk(&node, |met| own.shares_work(met) || own.shares_memory(met))
@@ -243,12 +243,12 @@ impl Reached {
 /// The cells of this thread that hold what a realize computes, and what they fall back to.
 #[derive(Default)]
 pub struct Cells {
-    held: Vec<Held>,
+    held: Vec<HeldCell>,
     /// Whether what they fall back to has been taken out of them.
     taken: bool,
 }
 
-struct Held {
+struct HeldCell {
     holder: Arc<dyn Holder>,
     is_state: bool,
     node: Arc<Node>,
@@ -276,7 +276,7 @@ impl Cells {
         let held = |(holder, is_state): (Arc<dyn Holder>, bool)| {
             let node = holder.held().filter(|node| nodes.contains_key(&(Arc::as_ptr(node) as usize)))?;
             let before = if taken { holder.take_before() } else { holder.before() }?;
-            Some(Held { holder, is_state, node, before })
+            Some(HeldCell { holder, is_state, node, before })
         };
         Cells { held: holders.into_iter().filter_map(held).collect(), taken }
     }
@@ -290,7 +290,7 @@ impl Cells {
 
     /// Nothing has been computed; `lost` says of state, and of gradients, whether it can be another time.
     pub fn give_back(self, lost: impl Fn(bool) -> bool) {
-        for Held { holder, is_state, node, before } in self.held {
+        for HeldCell { holder, is_state, node, before } in self.held {
             if lost(is_state) { holder.fall_back(&node, before) } else { holder.restore(before) }
         }
     }

@@ -1,7 +1,7 @@
 //! Rewriting dense graphs bottom-up: equal nodes become one, rules replace
 //! nodes as they are built, what no output needs is dropped.
 //!
-//! A graph is rebuilt through a [`Builder`], whose operands are always in
+//! A graph is rebuilt through a [`GraphBuilder`], whose operands are always in
 //! normal form already; so a rule looks at one new node and what is below
 //! it, and adding what the rule puts in its place applies the rules again.
 
@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::base::{Scalar, Shape, Span};
 use crate::ir::alu::AluOp;
-use crate::ir::graph::{Graph, GraphNode, Kind, NodeId};
+use crate::ir::graph::{Graph, GraphNode, NodeId, NodeKind};
 use crate::ir::infer::infer;
 use crate::ir::mismatch::Mismatch;
 use crate::ir::monoid::Monoid;
@@ -47,7 +47,7 @@ impl FromIterator<Option<NodeId>> for Renumbering {
 
 /// A named replacement of one node by an equal, never costlier one.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct RewriteRule {
     /// What it does, in a few words; unique.
     pub name: &'static str,
     /// Whether the oracle's results stay the same bits. The others round
@@ -55,7 +55,7 @@ pub struct Rule {
     pub exact: bool,
     /// The replacement of a node that has not been added yet, or `None`
     /// where the rule does not apply.
-    pub apply: fn(&mut Builder, &GraphNode) -> Option<NodeId>,
+    pub apply: fn(&mut GraphBuilder, &GraphNode) -> Option<NodeId>,
 }
 
 /// Merges nodes that compute the same from the same operands, and drops what
@@ -66,8 +66,8 @@ pub fn cse(graph: &Graph) -> (Graph, Vec<NodeId>) {
 }
 
 /// Like [`cse`], and applies rules until none does.
-pub fn rewrite(graph: &Graph, rules: &[Rule]) -> (Graph, Vec<NodeId>) {
-    let mut builder = Builder::new(rules);
+pub fn rewrite(graph: &Graph, rules: &[RewriteRule]) -> (Graph, Vec<NodeId>) {
+    let mut builder = GraphBuilder::new(rules);
     let mut map: Vec<NodeId> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let operands = node.operands.iter().map(|o| map[o.index()]).collect();
@@ -99,18 +99,18 @@ fn sweep(graph: Graph) -> (Graph, Vec<NodeId>) {
 
 /// A graph under construction in which equal nodes are one.
 #[derive(Debug)]
-pub struct Builder {
+pub struct GraphBuilder {
     /// What has been built.
     pub graph: Graph,
-    rules: Vec<Rule>,
-    numbers: HashMap<Key, NodeId>,
+    rules: Vec<RewriteRule>,
+    numbers: HashMap<NodeKey, NodeId>,
     stored: Vec<bool>,
 }
 
-impl Builder {
+impl GraphBuilder {
     /// An empty graph to be simplified by these rules.
-    pub fn new(rules: &[Rule]) -> Builder {
-        Builder {
+    pub fn new(rules: &[RewriteRule]) -> GraphBuilder {
+        GraphBuilder {
             graph: Graph::default(),
             rules: rules.to_vec(),
             numbers: HashMap::new(),
@@ -177,7 +177,7 @@ impl Builder {
                 return id;
             }
         }
-        let Some(key) = Key::of(&node) else { return self.push(node) };
+        let Some(key) = NodeKey::of(&node) else { return self.push(node) };
         if let Some(&id) = self.numbers.get(&key) {
             return id;
         }
@@ -210,7 +210,7 @@ impl Builder {
 
 /// Lets nodes of equal kinds share one, for a graph that is kept.
 pub fn share_kinds(graph: &mut Graph) {
-    let mut known: HashMap<KindKey, Arc<Kind>> = HashMap::new();
+    let mut known: HashMap<KindKey, Arc<NodeKind>> = HashMap::new();
     for node in &mut graph.nodes {
         if let Some(key) = KindKey::of(&node.kind) {
             node.kind = known.entry(key).or_insert_with(|| node.kind.clone()).clone();
@@ -228,26 +228,26 @@ struct KindKey {
 
 impl KindKey {
     /// `None` for an operation that is never merged.
-    fn of(kind: &Kind) -> Option<KindKey> {
+    fn of(kind: &NodeKind) -> Option<KindKey> {
         Some(KindKey { op: discriminant(&kind.op), words: words(&kind.op)?, ty: kind.ty.clone() })
     }
 }
 
 /// Nodes with equal keys compute the same.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct NodeKey {
     kind: KindKey,
     operands: SmallVec<[NodeId; 3]>,
 }
 
-impl Key {
+impl NodeKey {
     /// `None` for an operation that is never merged.
-    fn of(node: &GraphNode) -> Option<Key> {
+    fn of(node: &GraphNode) -> Option<NodeKey> {
         let mut operands = node.operands.clone();
         if matches!(node.op, Op::Alu(op) if op.commutes()) {
             operands.sort();
         }
-        Some(Key { kind: KindKey::of(&node.kind)?, operands })
+        Some(NodeKey { kind: KindKey::of(&node.kind)?, operands })
     }
 }
 

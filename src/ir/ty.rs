@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 
-use crate::base::{DType, Device, Shape, Shared};
+use crate::base::{CowArc, DType, Device, Shape};
 
 /// What is known of a tensor without running anything. Most operations keep their
 /// operand's type, so those of one type hold it between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Type(Shared<TypeParts>);
+pub struct Type(CowArc<TypeParts>);
 
 /// What a type says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

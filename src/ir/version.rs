@@ -3,9 +3,10 @@
 //! Content is put into cells before it is computed. If computing it fails, the cell falls back, so that a step
 //! that fails changes nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ir::node::Node;
+use crate::ir::pending::Holder;
 
 /// What cells hold.
 pub trait Content: Sized {
@@ -104,5 +105,37 @@ impl<T: Content> Versions<T> {
             self.before.as_mut().filter(|before| before.is(node))
         };
         Released([place.zip(T::of(before)).map(|(place, before)| std::mem::replace(place, before)), None])
+    }
+}
+
+/// A cell that holds [`Versions`] under a lock.
+pub trait VersionedCell: Send + Sync {
+    /// What it holds.
+    type Held: Content;
+    /// The versions.
+    fn versions(&self) -> &Mutex<Versions<Self::Held>>;
+    /// Locks the versions.
+    fn lock(&self) -> MutexGuard<'_, Versions<Self::Held>> {
+        // Every change is whole, so a poisoned lock holds a whole cell.
+        self.versions().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: VersionedCell> Holder for C {
+    fn held(&self) -> Option<Arc<Node>> {
+        self.lock().now().node().cloned()
+    }
+    fn before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().before()
+    }
+    fn take_before(&self) -> Option<Option<Arc<Node>>> {
+        self.lock().take_before()
+    }
+    fn restore(&self, before: Option<Arc<Node>>) {
+        self.lock().restore(before);
+    }
+    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>) {
+        let released = self.lock().fall_back(node, before);
+        drop(released);
     }
 }

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar, Shared};
+use crate::base::{CowArc, DType, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::nest::LoopAxis;
@@ -89,7 +89,7 @@ pub struct Access {
     /// The parts that data determines.
     pub dynamic: Vec<Dynamic>,
     /// When it may be read.
-    pub guard: Shared<Guard>,
+    pub guard: CowArc<Guard>,
 }
 
 /// What an index must be: within `0..extent`.
@@ -111,11 +111,11 @@ pub enum Expr {
     Arg(u32),
     /// An affine combination of axes, as `I64` (`I32` once rendering has
     /// narrowed it).
-    Index(Shared<Affine>),
+    Index(CowArc<Affine>),
     /// Whether a condition on the axes holds, as `Bool`.
-    Inside(Shared<Within>),
+    Inside(CowArc<Within>),
     /// An element of the n-th input.
-    Load(u32, Shared<Access>),
+    Load(u32, CowArc<Access>),
     /// A scalar operation; unused operands repeat the first.
     Alu(AluOp, [ExprId; 3]),
     /// Conversion to the expression's type.
@@ -130,7 +130,7 @@ pub enum Expr {
     /// The value of another expression; an index that is out of bounds where it is computed
     /// is recorded as the kernel's index error. For a gather of what is computed: no load of
     /// it checks the index.
-    Checked(ExprId, Shared<BoundsCheck>),
+    Checked(ExprId, CowArc<BoundsCheck>),
     /// The finished accumulator of the kernel's contraction.
     Accumulator,
 }

@@ -1,6 +1,6 @@
 //! What kernels that are kept hold between them.
 
-use crate::base::Pool;
+use crate::base::Interner;
 use crate::kernel::affine::Affine;
 use crate::kernel::expr::{Access, BoundsCheck, Expr, Guard, Within};
 use crate::kernel::nest::{
@@ -11,18 +11,18 @@ use crate::kernel::nest::{
 /// a number or a position.
 #[derive(Debug, Default)]
 pub struct KernelInterner {
-    names: Pool<String>,
-    axes: Pool<Vec<LoopAxis>>,
-    inputs: Pool<Vec<KernelInput>>,
-    stores: Pool<Vec<KernelStore>>,
-    contractions: Pool<Contraction>,
-    attentions: Pool<FusedAttention>,
-    scatters: Pool<ScatterStore>,
-    indices: Pool<Affine>,
-    conditions: Pool<Within>,
-    accesses: Pool<Access>,
-    guards: Pool<Guard>,
-    bounds: Pool<BoundsCheck>,
+    names: Interner<String>,
+    axes: Interner<Vec<LoopAxis>>,
+    inputs: Interner<Vec<KernelInput>>,
+    stores: Interner<Vec<KernelStore>>,
+    contractions: Interner<Contraction>,
+    attentions: Interner<FusedAttention>,
+    scatters: Interner<ScatterStore>,
+    indices: Interner<Affine>,
+    conditions: Interner<Within>,
+    accesses: Interner<Access>,
+    guards: Interner<Guard>,
+    bounds: Interner<BoundsCheck>,
 }
 
 impl KernelInterner {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar, Shape, Shared};
+use crate::base::{CowArc, DType, Scalar, Shape};
 use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
@@ -152,8 +152,8 @@ pub(crate) struct Lowerer<'r, 'g> {
     met: HashMap<NodeId, (Positions, ExprId)>,
     /// The indices that loads check: against which extent, under which guard.
     loaded: HashSet<(ExprId, usize, usize)>,
-    contraction: Option<Shared<Contraction>>,
-    attention: Option<Shared<FusedAttention>>,
+    contraction: Option<CowArc<Contraction>>,
+    attention: Option<CowArc<FusedAttention>>,
     /// The node of the contraction or attention, and whether its operands are being lowered.
     contraction_node: Option<NodeId>,
     in_operand: bool,
@@ -282,7 +282,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         &mut self,
         outputs: NodeIds,
         stores: Vec<KernelStore>,
-        scatter: Option<Shared<ScatterStore>>,
+        scatter: Option<CowArc<ScatterStore>>,
     ) -> LoweredKernel {
         let builder = std::mem::take(&mut self.builder);
         let kernel = Kernel {

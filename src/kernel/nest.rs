@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::base::shape::{product, volume};
-use crate::base::{DType, Precision, Shape, Shared};
+use crate::base::{CowArc, DType, Precision, Shape};
 use crate::ir::{Custom, ScatterMode, Type};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Expr, ExprId, ExprNode};
@@ -214,25 +214,25 @@ pub struct ScatterStore {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// For people: the operations inside and the main store's shape.
-    pub name: Shared<String>,
+    pub name: CowArc<String>,
     /// The iteration space, outermost first within each level.
-    pub axes: Shared<Vec<LoopAxis>>,
+    pub axes: CowArc<Vec<LoopAxis>>,
     /// Operands first.
     pub exprs: Vec<ExprNode>,
     /// The buffers read; [`Expr::Load`] refers to them by position.
-    pub inputs: Shared<Vec<KernelInput>>,
+    pub inputs: CowArc<Vec<KernelInput>>,
     /// What is written; the main store first.
-    pub stores: Shared<Vec<KernelStore>>,
+    pub stores: CowArc<Vec<KernelStore>>,
     /// How many scalar arguments a launch takes; [`Expr::Arg`] refers to them by
     /// position.
     pub args: usize,
     /// The contraction, if there is one.
-    pub contraction: Option<Shared<Contraction>>,
+    pub contraction: Option<CowArc<Contraction>>,
     /// The attention, if there is one; then there is no contraction.
-    pub attention: Option<Shared<FusedAttention>>,
+    pub attention: Option<CowArc<FusedAttention>>,
     /// The scatter, if there is one; then there are no stores, and the one
     /// output is the buffer scattered into.
-    pub scatter: Option<Shared<ScatterStore>>,
+    pub scatter: Option<CowArc<ScatterStore>>,
 }
 
 impl Kernel {

@@ -8,7 +8,7 @@ use crate::nn::linear::Linear;
 use crate::nn::module::Layer;
 use crate::nn::param::Param;
 use crate::tensor::attention::AttentionOpts;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::options::{options, some};
 use crate::tensor::{Place, Tensor};
 
@@ -105,7 +105,7 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn attend_cached(&self, x: &Tensor, cache: &KvCache) -> Tensor {
         let _line = Span::caller().enter();
-        let site = Site::here("attend_cached");
+        let site = CallSite::here("attend_cached");
         let attend = || -> Result<Tensor> {
             let [_, length, _] = x.dims::<3>()?;
             let start = cache.room(site, x, length)?;
@@ -131,7 +131,7 @@ impl MultiheadAttention {
     /// Queries, keys and values by head; positions count from `start`.
     #[track_caller]
     fn parts(&self, x: &Tensor, memory: &Tensor, start: Option<&Tensor>) -> [Tensor; 3] {
-        let site = Site::here("attention");
+        let site = CallSite::here("attention");
         if let Err(invalid) = self.fits(site, x) {
             return [invalid.clone(), invalid.clone(), invalid];
         }
@@ -146,10 +146,10 @@ impl MultiheadAttention {
     }
 
     /// Whether heads have channels as they must; else what is wrong.
-    fn fits(&self, site: Site, x: &Tensor) -> Result<(), Tensor> {
+    fn fits(&self, site: CallSite, x: &Tensor) -> Result<(), Tensor> {
         let width = self.q_proj.weight.shape().first().copied().unwrap_or(0);
         let wrong = |expected: String, found: String| {
-            Err(site.build(&[x], || Err(site.fault(expected, found, &[x]))))
+            Err(site.build(&[x], || Err(site.error(expected, found, &[x]))))
         };
         if self.heads == 0 || !width.is_multiple_of(self.heads) {
             return wrong(format!("heads that divide {width} channels"), format!("{} heads", self.heads));
@@ -180,14 +180,14 @@ impl Layer for MultiheadAttention {
 #[track_caller]
 fn split(x: &Tensor, heads: usize) -> Tensor {
     let split = |[n, l, width]: [usize; 3]| x.reshape([n, l, heads, width / heads.max(1)]).transpose(1, 2);
-    Site::here("attention").build(&[x], || x.dims().map(split))
+    CallSite::here("attention").build(&[x], || x.dims().map(split))
 }
 
 /// `[n, heads, l, e]` to `[n, l, heads * e]`.
 #[track_caller]
 fn joined(x: &Tensor) -> Tensor {
     let join = |[n, heads, l, e]: [usize; 4]| x.transpose(1, 2).reshape([n, l, heads * e]);
-    Site::here("attention").build(&[x], || x.dims().map(join))
+    CallSite::here("attention").build(&[x], || x.dims().map(join))
 }
 
 /// The halves of each head's channels as planes, turned by the position, from
@@ -205,7 +205,7 @@ fn rotated(x: &Tensor, base: f64, start: Option<&Tensor>) -> Tensor {
         let [a, b] = &halves[..] else { return Ok(halves[0].clone()) };
         Ok(Tensor::cat(&[a * &cos - b * &sin, b * cos + a * sin], -1))
     };
-    Site::here("attention").build(&[x], || turn(x.dims()?))
+    CallSite::here("attention").build(&[x], || turn(x.dims()?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::base::{DType, Result};
 use crate::ir::Node;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::var::Var;
 use crate::tensor::{Place, Tensor};
 
@@ -89,11 +89,11 @@ impl KvCache {
     ///
     /// # Errors
     /// Too many positions.
-    pub(super) fn room(&self, site: Site, x: &Tensor, count: usize) -> Result<Tensor> {
+    pub(super) fn room(&self, site: CallSite, x: &Tensor, count: usize) -> Result<Tensor> {
         let (length, capacity) = (self.len(), self.capacity());
         if length + count > capacity {
             let expected = format!("at most {} positions, to fill a cache of {capacity}", capacity - length);
-            return Err(site.fault(expected, count.to_string(), &[x]));
+            return Err(site.error(expected, count.to_string(), &[x]));
         }
         Ok(site.argument(length as i64, DType::I64, x.device()))
     }
@@ -104,7 +104,7 @@ impl KvCache {
     /// Keys or values that do not fit. The cache is then as it was.
     pub(super) fn append(
         &self,
-        site: Site,
+        site: CallSite,
         keys: &Tensor,
         values: &Tensor,
         start: &Tensor,

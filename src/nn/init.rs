@@ -31,7 +31,7 @@ pub(crate) fn xavier_bound(fan_out: usize, fan_in: usize) -> f64 {
 /// are.
 ///
 /// # Errors
-/// The mistake recorded in them.
+/// The error recorded in them.
 pub(crate) fn start_late(weight: &Param, bias: Option<&Param>, shape: &[usize], span: Span) -> Result<()> {
     let fan_in = volume(&shape[1..]);
     let place = Place { device: Some(weight.device()), dtype: Some(weight.dtype()) };

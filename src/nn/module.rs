@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::base::{DType, Device, Error, OpError, Result, Span};
-use crate::io::{StateDict, Wanted};
+use crate::io::{ExpectedTensor, StateDict};
 use crate::nn::param::{Buffer, Param, Training};
 use crate::tensor::Tensor;
 
@@ -70,7 +70,7 @@ pub trait Module {
 
 /// A module that maps a tensor to a tensor.
 pub trait Layer: Module {
-    /// The output for an input. Mistakes name the caller's line.
+    /// The output for an input. Errors name the caller's line.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor;
 }
@@ -109,7 +109,7 @@ pub trait ModuleExt: Module {
 
     /// Calls `look` with every part and its full name.
     fn each(&self, look: &mut dyn FnMut(&str, Found)) {
-        self.visit(&mut Walk { prefix: String::new(), look });
+        self.visit(&mut PrefixVisitor { prefix: String::new(), look });
     }
 
     /// Number of elements of the parameters.
@@ -147,7 +147,7 @@ pub trait ModuleExt: Module {
     ///
     /// # Errors
     /// A device that is not there; a module on the meta device, which has no values to send
-    /// ([`ModuleExt::to_empty`], [`ModuleExt::load`]); the mistake recorded in a parameter. The module then stays
+    /// ([`ModuleExt::to_empty`], [`ModuleExt::load`]); the error recorded in a parameter. The module then stays
     /// where it was.
     #[track_caller]
     fn to_device(&self, device: Device) -> Result<()> {
@@ -167,7 +167,7 @@ pub trait ModuleExt: Module {
     /// the meta device, to be initialized there. Gradients are forgotten.
     ///
     /// # Errors
-    /// A device that is not there, or the mistake recorded in a parameter. The module is then as it was.
+    /// A device that is not there, or the error recorded in a parameter. The module is then as it was.
     #[track_caller]
     fn to_empty(&self, device: Device) -> Result<()> {
         let span = Span::caller();
@@ -179,7 +179,7 @@ pub trait ModuleExt: Module {
     /// Converts floating parameters, their gradients and floating buffers to a floating type.
     ///
     /// # Errors
-    /// A type that is not floating, or the mistake recorded in a parameter. The module is then as it was.
+    /// A type that is not floating, or the error recorded in a parameter. The module is then as it was.
     #[track_caller]
     fn to_dtype(&self, dtype: DType) -> Result<()> {
         let span = Span::caller();
@@ -192,7 +192,7 @@ pub trait ModuleExt: Module {
     #[doc(hidden)]
     fn replace_all(&self, span: Span, map: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
         let _line = span.enter();
-        let cells: Vec<Cell> = cells(self).into_iter().map(|(_, cell)| cell).collect();
+        let cells: Vec<TensorCell> = cells(self).into_iter().map(|(_, cell)| cell).collect();
         let replaced = cells.iter().map(|cell| cell.mapped(map)).collect::<Result<Vec<_>>>()?;
         cells
             .iter()
@@ -203,7 +203,7 @@ pub trait ModuleExt: Module {
     /// Parameters and buffers by name.
     ///
     /// # Errors
-    /// The mistake recorded in one of them, or a name that two have.
+    /// The error recorded in one of them, or a name that two have.
     fn state_dict(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
         for (name, cell) in cells(self) {
@@ -217,7 +217,7 @@ pub trait ModuleExt: Module {
     ///
     /// # Errors
     /// [`Error::State`] with every name that is missing or not expected and
-    /// every type and shape that differs; the mistake recorded in a parameter;
+    /// every type and shape that differs; the error recorded in a parameter;
     /// what realizing them says. The module is then as it was.
     #[track_caller]
     fn load_state_dict(&self, state: &StateDict, device: Device) -> Result<()> {
@@ -286,16 +286,16 @@ pub trait ModuleExt: Module {
 impl<M: Module + ?Sized> ModuleExt for M {}
 
 /// What a module holds a tensor in.
-enum Cell {
+enum TensorCell {
     Param(Param),
     Buffer(Buffer),
 }
 
-impl Cell {
+impl TensorCell {
     fn get(&self) -> Tensor {
         match self {
-            Cell::Param(param) => param.get(),
-            Cell::Buffer(buffer) => buffer.get(),
+            TensorCell::Param(param) => param.get(),
+            TensorCell::Buffer(buffer) => buffer.get(),
         }
     }
 
@@ -307,8 +307,8 @@ impl Cell {
             x.check().map(|()| x)
         };
         let grad = match self {
-            Cell::Param(param) => param.grad(),
-            Cell::Buffer(_) => None,
+            TensorCell::Param(param) => param.grad(),
+            TensorCell::Buffer(_) => None,
         };
         Ok((changed(self.get())?, grad.map(changed).transpose()?))
     }
@@ -316,19 +316,19 @@ impl Cell {
     /// Puts a tensor and a gradient, or none, in.
     fn put(&self, tensor: &Tensor, grad: Option<&Tensor>, span: Span) -> Result<()> {
         match self {
-            Cell::Param(param) => {
+            TensorCell::Param(param) => {
                 param.replace(tensor, span)?;
                 param.set_grad(grad)
             }
-            Cell::Buffer(buffer) => buffer.replace(tensor, span),
+            TensorCell::Buffer(buffer) => buffer.replace(tensor, span),
         }
     }
 }
 
 /// Parameters, each once, and buffers.
-fn cells<M: Module + ?Sized>(module: &M) -> Vec<(String, Cell)> {
-    let params = module.named_parameters().into_iter().map(|(name, param)| (name, Cell::Param(param)));
-    let buffers = module.named_buffers().into_iter().map(|(name, buffer)| (name, Cell::Buffer(buffer)));
+fn cells<M: Module + ?Sized>(module: &M) -> Vec<(String, TensorCell)> {
+    let params = module.named_parameters().into_iter().map(|(name, param)| (name, TensorCell::Param(param)));
+    let buffers = module.named_buffers().into_iter().map(|(name, buffer)| (name, TensorCell::Buffer(buffer)));
     params.chain(buffers).collect()
 }
 
@@ -338,14 +338,14 @@ fn put<M: Module + ?Sized>(
     module: &M,
     device: Device,
     span: Span,
-    take: impl FnOnce(&[Wanted]) -> Result<Vec<Tensor>>,
+    take: impl FnOnce(&[ExpectedTensor]) -> Result<Vec<Tensor>>,
 ) -> Result<()> {
     let cells = cells(module);
     let mut wanted = Vec::with_capacity(cells.len());
     for (name, cell) in &cells {
         let held = cell.get();
         held.check()?;
-        wanted.push(Wanted { device, ..Wanted::like(name.clone(), &held) });
+        wanted.push(ExpectedTensor { device, ..ExpectedTensor::like(name.clone(), &held) });
     }
     let tensors = take(&wanted)?;
     cells.iter().zip(&tensors).try_for_each(|((_, cell), tensor)| cell.put(tensor, None, span))
@@ -361,18 +361,18 @@ pub enum Found<'a> {
     Training(&'a Training),
 }
 
-struct Walk<'a> {
+struct PrefixVisitor<'a> {
     prefix: String,
     look: &'a mut dyn FnMut(&str, Found),
 }
 
-impl Walk<'_> {
+impl PrefixVisitor<'_> {
     fn full(&self, name: &str) -> String {
         if self.prefix.is_empty() { name.to_string() } else { format!("{}.{name}", self.prefix) }
     }
 }
 
-impl Visitor for Walk<'_> {
+impl Visitor for PrefixVisitor<'_> {
     fn param(&mut self, name: &str, param: &Param) {
         let name = self.full(name);
         (self.look)(&name, Found::Param(param));

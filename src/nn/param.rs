@@ -92,7 +92,7 @@ impl Param {
     /// Replaces the sum of the gradients.
     ///
     /// # Errors
-    /// The mistake recorded in the tensor; a shape, type or device other than the
+    /// The error recorded in the tensor; a shape, type or device other than the
     /// parameter's; a tensor that has a value only inside a body. The sum stays.
     #[track_caller]
     pub fn set_grad(&self, gradient: Option<&Tensor>) -> Result<()> {

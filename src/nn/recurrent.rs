@@ -5,47 +5,47 @@ use crate::base::{DType, Device, Result, Span};
 use crate::nn::init;
 use crate::nn::module::{Module, Visitor};
 use crate::nn::param::Param;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::control::scan_at;
 use crate::tensor::{Place, Tensor};
 
 /// What a recurrent layer computes at each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CellKind {
     Tanh,
     Lstm,
     Gru,
 }
 
-impl Kind {
+impl CellKind {
     /// Rows of a weight for each row of the state.
     fn gates(self) -> usize {
         match self {
-            Kind::Tanh => 1,
-            Kind::Lstm => 4,
-            Kind::Gru => 3,
+            CellKind::Tanh => 1,
+            CellKind::Lstm => 4,
+            CellKind::Gru => 3,
         }
     }
 
     /// Number of tensors in the state.
     fn states(self) -> usize {
         match self {
-            Kind::Tanh | Kind::Gru => 1,
-            Kind::Lstm => 2,
+            CellKind::Tanh | CellKind::Gru => 1,
+            CellKind::Lstm => 2,
         }
     }
 
     /// The next state. `x` is the input's share of the gates, `h` the state's.
     fn next(self, x: &Tensor, h: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
         match self {
-            Kind::Tanh => vec![(x + h).tanh()],
-            Kind::Lstm => {
+            CellKind::Tanh => vec![(x + h).tanh()],
+            CellKind::Lstm => {
                 let gates = (x + h).chunk(4, -1);
                 let [input, forget, new, output] = &gates[..] else { return vec![x + h; 2] };
                 let cell = forget.sigmoid() * &state[1] + input.sigmoid() * new.tanh();
                 vec![output.sigmoid() * cell.tanh(), cell]
             }
-            Kind::Gru => {
+            CellKind::Gru => {
                 let (x, h) = (x.chunk(3, -1), h.chunk(3, -1));
                 let ([x_reset, x_update, x_new], [h_reset, h_update, h_new]) = (&x[..], &h[..]) else {
                     return vec![&x[0] + &h[0]];
@@ -60,7 +60,7 @@ impl Kind {
 
 /// The weights of one layer; the gates' rows follow each other.
 #[derive(Debug)]
-struct Weights {
+struct LayerWeights {
     input: Param,
     hidden: Param,
     input_bias: Param,
@@ -69,9 +69,9 @@ struct Weights {
 
 #[derive(Debug)]
 struct Stack {
-    kind: Kind,
+    kind: CellKind,
     hidden: usize,
-    layers: Vec<Weights>,
+    layers: Vec<LayerWeights>,
 }
 
 impl Module for Stack {
@@ -89,18 +89,19 @@ impl Module for Stack {
 const MOST_LAYERS: usize = 4096;
 
 impl Stack {
-    /// Too many layers are one, whose parameters are the mistake.
-    fn new(kind: Kind, inputs: usize, hidden: usize, layers: usize, place: Place) -> Stack {
+    /// Too many layers are one, whose parameters are the error.
+    fn new(kind: CellKind, inputs: usize, hidden: usize, layers: usize, place: Place) -> Stack {
         if layers > MOST_LAYERS {
-            let site = Site::here("layers");
-            let mistake = site.mistake(format!("at most {MOST_LAYERS} layers"), layers.to_string(), &[]);
-            let none = || Param::new(mistake.clone());
-            let layer = Weights { input: none(), hidden: none(), input_bias: none(), hidden_bias: none() };
+            let site = CallSite::here("layers");
+            let error = site.invalid(format!("at most {MOST_LAYERS} layers"), layers.to_string(), &[]);
+            let none = || Param::new(error.clone());
+            let layer =
+                LayerWeights { input: none(), hidden: none(), input_bias: none(), hidden_bias: none() };
             return Stack { kind, hidden, layers: vec![layer] };
         }
         let rows = kind.gates().saturating_mul(hidden);
         let uniform = |shape: &[usize]| Param::new(init::fan_in_uniform(shape, hidden, place));
-        let layer = |number| Weights {
+        let layer = |number| LayerWeights {
             input: uniform(&[rows, if number == 0 { inputs } else { hidden }]),
             hidden: uniform(&[rows, hidden]),
             input_bias: uniform(&[rows]),
@@ -113,7 +114,7 @@ impl Stack {
     /// each `[layers, n, hidden]`.
     fn forward(
         &self,
-        site: Site,
+        site: CallSite,
         x: &Tensor,
         lengths: Option<&Tensor>,
         start: &[Tensor],
@@ -124,7 +125,7 @@ impl Stack {
         for state in start {
             state.check()?;
             if state.shape()[..] != states {
-                return Err(site.fault(format!("states {states:?}"), state.shape().to_string(), &[x, state]));
+                return Err(site.error(format!("states {states:?}"), state.shape().to_string(), &[x, state]));
             }
         }
         let inside = lengths.map(|lengths| inside(site, x, lengths, length, batch)).transpose()?;
@@ -154,7 +155,7 @@ impl Stack {
         Ok((y, ends.iter().map(|ends| Tensor::stack(ends, 0)).collect()))
     }
 
-    fn dims(&self, site: Site, x: &Tensor) -> Result<[usize; 3]> {
+    fn dims(&self, site: CallSite, x: &Tensor) -> Result<[usize; 3]> {
         x.check()?;
         let weight = self.layers.first().map(|layer| layer.input.get());
         weight.as_ref().map_or(Ok(()), Tensor::check)?;
@@ -163,7 +164,7 @@ impl Stack {
             [length, batch, inputs] if inputs == expected => Ok([length, batch, inputs]),
             _ => {
                 let expected = format!("[length, batch, {expected}]");
-                Err(site.fault(expected, shape.to_string(), &[x]))
+                Err(site.error(expected, shape.to_string(), &[x]))
             }
         }
     }
@@ -171,18 +172,18 @@ impl Stack {
 
 /// Whether each time `[length, n, 1]` is within its sequence, of `lengths`
 /// `[n]`.
-fn inside(site: Site, x: &Tensor, lengths: &Tensor, length: usize, batch: usize) -> Result<Tensor> {
+fn inside(site: CallSite, x: &Tensor, lengths: &Tensor, length: usize, batch: usize) -> Result<Tensor> {
     lengths.check()?;
     if !lengths.dtype().is_int() || lengths.shape()[..] != [batch] {
         let found = format!("{}{}", lengths.dtype(), lengths.shape());
-        return Err(site.fault(format!("integer lengths [{batch}]"), found, &[x, lengths]));
+        return Err(site.error(format!("integer lengths [{batch}]"), found, &[x, lengths]));
     }
     let times = site.iota_along(length, 0, 3, DType::I64, x.device());
     Ok(times.lt(site.cast(lengths, DType::I64).reshape([1, batch, 1])))
 }
 
 /// What a forward pass gives: all outputs and the states at the end, or the
-/// mistake in place of each.
+/// error in place of each.
 fn settle(found: Result<(Tensor, Vec<Tensor>)>, states: usize) -> (Tensor, Vec<Tensor>) {
     found.unwrap_or_else(|error| {
         let invalid = Tensor::invalid(error);
@@ -208,7 +209,7 @@ macro_rules! recurrent {
             #[track_caller]
             pub fn new(inputs: usize, hidden: usize, layers: usize, place: impl Into<Place>) -> $name {
                 let _line = Span::caller().enter();
-                $name { stack: Stack::new(Kind::$kind, inputs, hidden, layers, place.into()) }
+                $name { stack: Stack::new(CellKind::$kind, inputs, hidden, layers, place.into()) }
             }
 
             /// From inputs `[l, n, inputs]`, and states `[layers, n, hidden]`
@@ -217,7 +218,7 @@ macro_rules! recurrent {
             /// end. Invalid where shapes do not fit.
             #[track_caller]
             pub fn forward(&self, x: &Tensor, start: Option<recurrent!(@given $($part),+)>) -> (Tensor, recurrent!(@made $($part),+)) {
-                self.walk(Site::here($call), x, None, start)
+                self.walk(CallSite::here($call), x, None, start)
             }
 
             /// As [`Self::forward`] for sequences of `lengths` `[n]`, integers,
@@ -232,18 +233,18 @@ macro_rules! recurrent {
                 lengths: &Tensor,
                 start: Option<recurrent!(@given $($part),+)>,
             ) -> (Tensor, recurrent!(@made $($part),+)) {
-                self.walk(Site::here($call), x, Some(lengths), start)
+                self.walk(CallSite::here($call), x, Some(lengths), start)
             }
 
             fn walk(
                 &self,
-                site: Site,
+                site: CallSite,
                 x: &Tensor,
                 lengths: Option<&Tensor>,
                 start: Option<recurrent!(@given $($part),+)>,
             ) -> (Tensor, recurrent!(@made $($part),+)) {
                 let start: Vec<Tensor> = start.map_or_else(Vec::new, |recurrent!(@names $($state),+)| vec![$($state.clone()),+]);
-                let (y, ends) = settle(self.stack.forward(site, x, lengths, &start), Kind::$kind.states());
+                let (y, ends) = settle(self.stack.forward(site, x, lengths, &start), CellKind::$kind.states());
                 let mut ends = ends.into_iter();
                 $(let $state = ends.next().unwrap_or_else(|| y.clone());)+
                 (y, recurrent!(@names $($state),+))

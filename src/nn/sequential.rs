@@ -26,7 +26,7 @@ impl Sequential {
     /// With a function at the end, such as [`Tensor::relu`].
     #[must_use]
     pub fn then(self, function: fn(&Tensor) -> Tensor) -> Sequential {
-        self.push(Function(function))
+        self.push(FunctionLayer(function))
     }
 }
 
@@ -53,12 +53,12 @@ impl Layer for Sequential {
 }
 
 /// A function without parameters as a layer.
-struct Function(fn(&Tensor) -> Tensor);
+struct FunctionLayer(fn(&Tensor) -> Tensor);
 
-impl Module for Function {
+impl Module for FunctionLayer {
     fn visit(&self, _visitor: &mut dyn Visitor) {}
 }
-impl Layer for Function {
+impl Layer for FunctionLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Tensor {
         (self.0)(x)

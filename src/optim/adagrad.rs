@@ -1,13 +1,13 @@
 //! Adagrad.
 
 use crate::optim::check::{Refused, at_least_0};
-use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field};
+use crate::optim::core::OptimizerCore;
+use crate::optim::rule::{Rule, Update, UpdateInput, lr_is_a_field};
 use crate::tensor::options::options;
 
 /// Steps by the gradient over the root of the sum of all its squares (Duchi et
 /// al. 2011).
-pub type Adagrad = Descent<AdagradOpts>;
+pub type Adagrad = OptimizerCore<AdagradOpts>;
 
 options! {
     /// Options of [`Adagrad`].
@@ -43,10 +43,10 @@ impl Rule for AdagradOpts {
         vec![self.lr / (1.0 + (step - 1) as f64 * self.lr_decay)]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let grad = at.decayed_grad(self.weight_decay);
         let sum = &at.state[0] + &grad * &grad;
         let param = at.param - &at.numbers[0] * grad / (sum.sqrt() + self.eps);
-        Moved { param, state: vec![sum] }
+        Update { param, state: vec![sum] }
     }
 }

@@ -1,18 +1,18 @@
 //! Adam and AdamW.
 
 use crate::optim::check::{self, Refused, at_least_0};
-use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
+use crate::optim::core::OptimizerCore;
+use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
 use crate::tensor::Tensor;
 use crate::tensor::options::options;
 
 /// Steps by the ratio of the gradient's mean and root mean square (Kingma and
 /// Ba 2015).
-pub type Adam = Descent<AdamOpts>;
+pub type Adam = OptimizerCore<AdamOpts>;
 
 /// [`Adam`] whose weight decay is apart from the gradient (Loshchilov and
 /// Hutter 2019).
-pub type AdamW = Descent<AdamWOpts>;
+pub type AdamW = OptimizerCore<AdamWOpts>;
 
 options! {
     /// Options of [`Adam`].
@@ -66,11 +66,11 @@ impl Rule for AdamOpts {
         vec![size, root]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let grad = at.decayed_grad(self.weight_decay);
         let moments = moments(&grad, at.state, self.betas);
         let param = at.param - direction(&moments, &at.numbers[1], self.eps) * &at.numbers[0];
-        Moved { param, state: moments }
+        Update { param, state: moments }
     }
 }
 
@@ -91,11 +91,11 @@ impl Rule for AdamWOpts {
         vec![size, root, 1.0 - self.lr * self.weight_decay]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let moments = moments(at.grad, at.state, self.betas);
         let kept = at.param * &at.numbers[2];
         let param = kept - direction(&moments, &at.numbers[1], self.eps) * &at.numbers[0];
-        Moved { param, state: moments }
+        Update { param, state: moments }
     }
 }
 

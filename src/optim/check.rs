@@ -1,7 +1,7 @@
 //! What numbers optimizers take.
 
 use crate::base::OpError;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// An option of a rule that makes no sense, as [`Rule::check`](crate::optim::Rule::check) finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Refused {
     }
 
     /// The error of the call that gave the option.
-    pub(super) fn at(self, site: Site) -> OpError {
+    pub(super) fn at(self, site: CallSite) -> OpError {
         OpError::new(site.name, site.span, self.expected, self.found)
     }
 }

@@ -5,7 +5,7 @@ use crate::grad::without_grad;
 use crate::ir::pending::{Pending, register};
 use crate::nn::Param;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
 
 /// Scales all gradients by one number so that their 2-norm together is at most
@@ -13,14 +13,14 @@ use crate::tensor::pack::{Pack, alike};
 /// computes it with them. It is where the first gradient is; of gradients elsewhere, single numbers cross.
 ///
 /// # Errors
-/// The mistake recorded in a gradient; a norm that is negative or NaN.
+/// The error recorded in a gradient; a norm that is negative or NaN.
 #[track_caller]
 pub fn clip_grad_norm(params: &[Param], max_norm: f64) -> Result<Tensor> {
     let span = Span::caller();
     let _line = span.enter();
-    bound(Site { name: "clip_grad_norm", span }, max_norm)?;
+    bound(CallSite { name: "clip_grad_norm", span }, max_norm)?;
     without_grad(|| {
-        let gradients = Gradients::of(Site { name: "clip_grad_norm", span }, params)?;
+        let gradients = Gradients::of(CallSite { name: "clip_grad_norm", span }, params)?;
         let Some(square) = gradients.squares().reduce(|a, b| &a + b.to(a.device())) else {
             let found = format!("{} parameters without", params.len());
             return Err(OpError::new("clip_grad_norm", span, "parameters with gradients", found).into());
@@ -40,7 +40,7 @@ struct Gradients<'a> {
 }
 
 impl<'a> Gradients<'a> {
-    fn of(site: Site, params: &'a [Param]) -> Result<Gradients<'a>> {
+    fn of(site: CallSite, params: &'a [Param]) -> Result<Gradients<'a>> {
         let found: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
         let mut packs = Vec::new();
         for members in alike(found.iter().map(|(_, grad)| (grad.dtype(), grad.device()))) {
@@ -73,19 +73,19 @@ impl<'a> Gradients<'a> {
 /// Clamps every element of every gradient to `-limit..=limit`.
 ///
 /// # Errors
-/// The mistake recorded in a gradient; a limit that is negative or NaN.
+/// The error recorded in a gradient; a limit that is negative or NaN.
 #[track_caller]
 pub fn clip_grad_value(params: &[Param], limit: f64) -> Result<()> {
-    let site = Site::here("clip_grad_value");
+    let site = CallSite::here("clip_grad_value");
     let _line = site.span.enter();
     bound(site, limit)?;
     without_grad(|| Gradients::of(site, params)?.replace(|grad| grad.clamp(-limit, limit)))
 }
 
 /// Fails for what gradients cannot be kept within.
-fn bound(site: Site, limit: f64) -> Result<()> {
+fn bound(site: CallSite, limit: f64) -> Result<()> {
     if limit >= 0.0 {
         return Ok(());
     }
-    Err(site.fault("a bound of at least 0", limit.to_string(), &[]))
+    Err(site.error("a bound of at least 0", limit.to_string(), &[]))
 }

@@ -44,7 +44,7 @@ pub struct Estimate<M> {
 /// ```
 ///
 /// # Errors
-/// The mistake recorded in a parameter or a buffer.
+/// The error recorded in a parameter or a buffer.
 #[track_caller]
 pub fn estimate<M: Module>(model: impl FnOnce() -> M) -> Result<Estimate<M>> {
     let model = with_device(Device::meta(), model);
@@ -99,7 +99,7 @@ impl<M: Module> Estimate<M> {
     /// [`Device::meta`].
     ///
     /// # Errors
-    /// The mistake recorded in the output.
+    /// The error recorded in the output.
     pub fn inference(&self, forward: impl FnOnce(&M) -> Tensor) -> Result<Needs> {
         let output = with_device(Device::meta(), || without_grad(|| forward(&self.model)));
         self.needs(plan(&[&output])?, 0)
@@ -109,7 +109,7 @@ impl<M: Module> Estimate<M> {
     /// `loss` builds it, on [`Device::meta`].
     ///
     /// # Errors
-    /// The mistake recorded in the loss.
+    /// The error recorded in the loss.
     pub fn training(&self, loss: impl FnOnce(&M) -> Tensor) -> Result<Needs> {
         let loss = with_device(Device::meta(), || loss(&self.model));
         loss.check()?;
@@ -124,7 +124,7 @@ impl<M: Module> Estimate<M> {
             |part: fn(&MemoryReport) -> u64| plan.memory.iter().map(part).fold(0, u64::saturating_add);
         let inputs = total(|memory| memory.inputs);
         let activations =
-            total(|memory| memory.results.saturating_add(memory.between)).saturating_sub(gradients);
+            total(|memory| memory.results.saturating_add(memory.intermediates)).saturating_sub(gradients);
         Ok(Needs { inputs, gradients, activations, plan })
     }
 }

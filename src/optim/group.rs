@@ -1,13 +1,13 @@
 //! A group's options: who gave them, and how they change.
 
 use crate::base::Result;
-use crate::optim::descent::{Group, Slot};
+use crate::optim::core::{Group, ParamSlot};
 use crate::optim::rule::Rule;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 impl<R: Rule> Group<R> {
     /// Slots that move by a rule, which a call has given.
-    pub(super) fn new(rule: R, slots: Vec<Slot>, given: Site) -> Group<R> {
+    pub(super) fn new(rule: R, slots: Vec<ParamSlot>, given: CallSite) -> Group<R> {
         Group { rule, slots, given, reduction: 1.0, momentum_set: false }
     }
 
@@ -18,7 +18,7 @@ impl<R: Rule> Group<R> {
 
     /// Changes options. What was wrong before stays the fault of who gave it; behind
     /// `dyn Optimizer` nothing is known of who calls.
-    pub(super) fn change(&mut self, site: Site, change: impl FnOnce(&mut Group<R>)) {
+    pub(super) fn change(&mut self, site: CallSite, change: impl FnOnce(&mut Group<R>)) {
         if site.span.is_users() && self.rule.check().is_ok() {
             self.given = site;
         }

@@ -1,13 +1,13 @@
 //! Lion.
 
 use crate::optim::check::{self, Refused, at_least_0};
-use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
+use crate::optim::core::OptimizerCore;
+use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
 /// Steps of one length along the sign of a mean of the gradients (Chen et al.
 /// 2023).
-pub type Lion = Descent<LionOpts>;
+pub type Lion = OptimizerCore<LionOpts>;
 
 options! {
     /// Options of [`Lion`].
@@ -40,9 +40,9 @@ impl Rule for LionOpts {
         vec![self.lr, 1.0 - self.lr * self.weight_decay]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let direction = blend(&at.state[0], at.grad, 1.0 - self.betas.0).sign();
         let param = at.param * &at.numbers[1] - direction * &at.numbers[0];
-        Moved { param, state: vec![blend(&at.state[0], at.grad, 1.0 - self.betas.1)] }
+        Update { param, state: vec![blend(&at.state[0], at.grad, 1.0 - self.betas.1)] }
     }
 }

@@ -1,6 +1,6 @@
 //! Optimizers: what moves parameters against their gradients.
 //!
-//! An optimizer is [`Descent`] by a [`Rule`]: the rule is a few lines of
+//! An optimizer is [`OptimizerCore`] by a [`Rule`]: the rule is a few lines of
 //! tensor arithmetic on one parameter, its gradient and what is remembered of
 //! earlier steps. What changes from step to step (the learning rate, the
 //! corrections that depend on the number of steps) are arguments of the plan,
@@ -37,7 +37,7 @@ mod adagrad;
 mod adam;
 mod check;
 mod clip;
-mod descent;
+mod core;
 mod estimate;
 mod group;
 mod lion;
@@ -51,10 +51,10 @@ pub use adagrad::{Adagrad, AdagradOpts};
 pub use adam::{Adam, AdamOpts, AdamW, AdamWOpts};
 pub use check::Refused;
 pub use clip::{clip_grad_norm, clip_grad_value};
-pub use descent::{Descent, Group, Optimizer};
+pub use core::{Group, Optimizer, OptimizerCore};
 pub use estimate::{Estimate, Needs, estimate};
 pub use lion::{Lion, LionOpts};
 pub use rmsprop::{RmsProp, RmsPropOpts};
-pub use rule::{Moved, Moving, Rule};
+pub use rule::{Rule, Update, UpdateInput};
 pub use schedule::{Cosine, OneCycle, Plateau, Schedule, Scheduler, StepDecay, WarmUp};
 pub use sgd::{Sgd, SgdOpts};

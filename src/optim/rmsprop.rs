@@ -1,12 +1,12 @@
 //! RMSprop.
 
 use crate::optim::check::{Refused, at_least_0};
-use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, blend, lr_is_a_field, momentum_is};
+use crate::optim::core::OptimizerCore;
+use crate::optim::rule::{Rule, Update, UpdateInput, blend, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
 /// Steps by the gradient over its root mean square (Hinton 2012).
-pub type RmsProp = Descent<RmsPropOpts>;
+pub type RmsProp = OptimizerCore<RmsPropOpts>;
 
 options! {
     /// Options of [`RmsProp`].
@@ -54,7 +54,7 @@ impl Rule for RmsPropOpts {
         vec![self.lr]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let grad = at.decayed_grad(self.weight_decay);
         let mut state = vec![blend(&at.state[0], &(&grad * &grad), 1.0 - self.alpha)];
         let mut variance = state[0].clone();
@@ -68,6 +68,6 @@ impl Rule for RmsPropOpts {
             direction = &at.state[state.len()] * self.momentum + direction;
             state.push(direction.clone());
         }
-        Moved { param: at.param - direction * &at.numbers[0], state }
+        Update { param: at.param - direction * &at.numbers[0], state }
     }
 }

@@ -35,15 +35,15 @@ pub trait Rule: fmt::Debug {
     /// element starts as.
     fn state(&self) -> Vec<(&'static str, f64)>;
     /// Numbers of the step, counted from 1, that may differ from step to
-    /// step; [`Rule::moved`] gets them as tensors of rank 0.
+    /// step; [`Rule::update`] gets them as tensors of rank 0.
     fn numbers(&self, step: u64) -> Vec<f64>;
     /// The parameter after a step.
-    fn moved(&self, at: &Moving) -> Moved;
+    fn update(&self, at: &UpdateInput) -> Update;
 }
 
 /// A parameter about to move.
 #[derive(Debug)]
-pub struct Moving<'a> {
+pub struct UpdateInput<'a> {
     /// The parameter.
     pub param: &'a Tensor,
     /// Its gradient, of the same type.
@@ -56,14 +56,14 @@ pub struct Moving<'a> {
 
 /// A parameter that has moved.
 #[derive(Debug)]
-pub struct Moved {
+pub struct Update {
     /// The parameter.
     pub param: Tensor,
     /// What [`Rule::state`] names.
     pub state: Vec<Tensor>,
 }
 
-impl Moving<'_> {
+impl UpdateInput<'_> {
     /// The gradient of the loss plus `weight_decay / 2` times the squared
     /// parameters.
     pub(crate) fn decayed_grad(&self, weight_decay: f64) -> Tensor {

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::base::Span;
-use crate::optim::descent::Optimizer;
+use crate::optim::core::Optimizer;
 
 /// A learning rate as a function of time.
 pub trait Schedule {

@@ -1,12 +1,12 @@
-//! Gradient descent.
+//! Gradient core.
 
 use crate::optim::check::{Refused, at_least_0};
-use crate::optim::descent::Descent;
-use crate::optim::rule::{Moved, Moving, Rule, lr_is_a_field, momentum_is};
+use crate::optim::core::OptimizerCore;
+use crate::optim::rule::{Rule, Update, UpdateInput, lr_is_a_field, momentum_is};
 use crate::tensor::options::options;
 
-/// Gradient descent, with momentum if wanted (Sutskever et al. 2013).
-pub type Sgd = Descent<SgdOpts>;
+/// Gradient core, with momentum if wanted (Sutskever et al. 2013).
+pub type Sgd = OptimizerCore<SgdOpts>;
 
 options! {
     /// Options of [`Sgd`].
@@ -50,14 +50,14 @@ impl Rule for SgdOpts {
         vec![self.lr, if step == 1 { 1.0 } else { 1.0 - self.dampening }]
     }
 
-    fn moved(&self, at: &Moving) -> Moved {
+    fn update(&self, at: &UpdateInput) -> Update {
         let (lr, undamped) = (&at.numbers[0], &at.numbers[1]);
         let grad = at.decayed_grad(self.weight_decay);
         let [direction] = at.state else {
-            return Moved { param: at.param - lr * grad, state: Vec::new() };
+            return Update { param: at.param - lr * grad, state: Vec::new() };
         };
         let direction = direction * self.momentum + undamped * &grad;
         let step = if self.nesterov { grad + &direction * self.momentum } else { direction.clone() };
-        Moved { param: at.param - lr * step, state: vec![direction] }
+        Update { param: at.param - lr * step, state: vec![direction] }
     }
 }

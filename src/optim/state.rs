@@ -1,19 +1,19 @@
 //! Saving optimizers and schedules.
 
 use crate::base::{Device, Element, Result, Span};
-use crate::io::{StateDict, Wanted};
-use crate::optim::descent::{Descent, Group};
+use crate::io::{ExpectedTensor, StateDict};
+use crate::optim::core::{Group, OptimizerCore};
 use crate::optim::rule::Rule;
 use crate::optim::schedule::{Plateau, Scheduler};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// A number as a tensor in host memory.
 fn number<T: Element>(number: T) -> Tensor {
     Tensor::from_vec(vec![number], (), Device::cpu())
 }
 
-impl<R: Rule> Descent<R> {
+impl<R: Rule> OptimizerCore<R> {
     pub(super) fn saved(&self) -> Result<StateDict> {
         let mut state = StateDict::new();
         for (at, group) in self.groups.iter().enumerate() {
@@ -28,13 +28,13 @@ impl<R: Rule> Descent<R> {
         for name in (0..self.groups.len()).flat_map(changes) {
             wanted.retain(|wanted| wanted.name != name);
             if state.get(&name).is_some() {
-                wanted.push(Wanted::number::<f64>(name));
+                wanted.push(ExpectedTensor::number::<f64>(name));
             }
         }
         let state = state.fitted(&wanted, "an optimizer's state", span)?;
         let read = |(at, group): (usize, &Group<R>)| group.read(&state.part(&group_name(at)));
         let loaded = self.groups.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
-        let site = Site { name: "load_state_dict", span };
+        let site = CallSite { name: "load_state_dict", span };
         let put = |(group, loaded): (&mut Group<R>, Loaded)| group.change(site, |group| group.put(loaded));
         self.groups.iter_mut().zip(loaded).for_each(put);
         Ok(())

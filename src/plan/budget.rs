@@ -8,14 +8,14 @@ use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result};
 use crate::ir::Op;
 use crate::ir::collect::Collected;
-use crate::plan::build::{Plan, cut, refit};
+use crate::plan::build::{Plan, rechunk, refit};
 use crate::plan::context::Context;
 use crate::plan::donate::LeafMemory;
 use crate::plan::report::{MemoryReport, needs};
 use crate::schedule::rematerialize::planned_bytes;
 
-/// The most memory that a plan may need at once: its inputs, its results and
-/// what is between ([`MemoryReport::peak`]), on one device or on each.
+/// The most memory that a plan may need at once: its inputs, results and
+/// intermediates ([`MemoryReport::peak`]), on one device or on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     bytes: u64,
@@ -34,8 +34,7 @@ impl Budget {
     }
 }
 
-/// How often chunks are made smaller since their kernels take more memory for
-/// themselves.
+/// How often chunks are made smaller because their kernels need more scratch memory.
 const CORRECTIONS: usize = 3;
 
 thread_local! {
@@ -45,8 +44,8 @@ thread_local! {
 /// Runs the closure; what this thread plans and realizes meanwhile needs no
 /// more memory than the budget says. In nested scopes all budgets hold.
 ///
-/// A plan that would need more computes values again, right before they are
-/// read, instead of keeping them: the same kernels once more, so results are
+/// A plan that would need more rematerializes values: it recomputes them right before
+/// they are read, instead of keeping them: the same kernels once more, so results are
 /// the same bit by bit and nothing new is compiled. Where that is not enough
 /// (logits over a large vocabulary, a wide hidden layer, the scores of an
 /// attention, the activations of a batch), what makes and uses the large values
@@ -123,7 +122,7 @@ pub(crate) fn within(
     if excesses.is_empty() {
         return Ok(plan);
     }
-    // What steps may take: the budget without what is there in any case.
+    // What steps may use: the budget without memory that is in use in any case.
     let target = |excess: &Excess| {
         let changeable = planned_bytes(&plan.schedule.memory, excess.device);
         (excess.device, (excess.budget + changeable).saturating_sub(excess.needed))
@@ -133,7 +132,7 @@ pub(crate) fn within(
     let known = fitted.iter().find(|(known, _)| *known == targets).map(|(_, plan)| plan.clone());
     drop(fitted);
     let found = known.unwrap_or_else(|| {
-        let found = Arc::new(fitting(context, &plan, collected, memory, &targets));
+        let found = Arc::new(fit_targets(context, &plan, collected, memory, &targets));
         let mut fitted = plan.fitted.lock().unwrap_or_else(PoisonError::into_inner);
         if fitted.len() >= Plan::MAX_FITTED {
             fitted.remove(0);
@@ -148,7 +147,7 @@ pub(crate) fn within(
 }
 
 /// The plan changed until it is within the budgets, or needs as little as any was found to.
-fn fitting(
+fn fit_targets(
     context: &Context,
     plan: &Plan,
     collected: &Collected,
@@ -156,13 +155,13 @@ fn fitting(
     targets: &[(Device, u64)],
 ) -> Plan {
     let over = |plan: &Plan| over(context, plan, collected);
-    let found = meeting(context, plan, collected, memory, targets);
+    let found = meet_targets(context, plan, collected, memory, targets);
     if over(&found) == 0 || targets.iter().all(|(_, target)| *target == 0) {
         return found;
     }
-    // The search takes other ways for other targets: that for none finds what errors name.
+    // Another target leads the search elsewhere: a target of 0 finds the least, which errors name.
     let none: Vec<(Device, u64)> = targets.iter().map(|(device, _)| (*device, 0)).collect();
-    let least = meeting(context, plan, collected, memory, &none);
+    let least = meet_targets(context, plan, collected, memory, &none);
     if over(&least) < over(&found) { least } else { found }
 }
 
@@ -172,10 +171,10 @@ fn over(context: &Context, plan: &Plan, collected: &Collected) -> u64 {
     excesses.iter().map(|excess| excess.needed - excess.budget).sum()
 }
 
-/// The plan changed until it meets targets, or needs as little more as
-/// was found: by computing values again if that is enough, since it changes no
-/// bit; else in chunks, and what those leave computed again.
-fn meeting(
+/// The plan changed until it meets targets, or needs as little more as was found:
+/// by rematerialization if that is enough, since it changes no bit; else in chunks, and
+/// then by both.
+fn meet_targets(
     context: &Context,
     plan: &Plan,
     collected: &Collected,
@@ -183,30 +182,32 @@ fn meeting(
     targets: &[(Device, u64)],
 ) -> Plan {
     let over = |plan: &Plan| over(context, plan, collected);
-    let again = refit(context, plan, memory, targets);
-    if over(&again) == 0 {
-        return again;
+    let refitted = refit(context, plan, memory, targets);
+    if over(&refitted) == 0 {
+        return refitted;
     }
-    // Kernels of chunks may take other memory for themselves than was foreseen.
+    // Kernels of chunks may need other scratch memory than was estimated.
     let mut targets = targets.to_vec();
-    let Some(mut chunks) = cut(context, plan, collected, memory, &targets) else { return again };
+    let Some(mut chunks) = rechunk(context, plan, collected, memory, &targets) else { return refitted };
     for _ in 0..CORRECTIONS {
         let excesses = excesses(&needs(context, &chunks, collected));
-        let unforeseen = |(device, target): &mut (Device, u64)| {
+        let unestimated = |(device, target): &mut (Device, u64)| {
             let excess = excesses.iter().find(|excess| excess.device == *device);
             let met = planned_bytes(&chunks.schedule.memory, *device) <= *target;
             let more = excess.filter(|_| met).map_or(0, |excess| excess.needed - excess.budget);
             *target = target.saturating_sub(more);
             more > 0
         };
-        if targets.iter_mut().filter_map(|target| unforeseen(target).then_some(())).count() == 0 {
+        if targets.iter_mut().filter_map(|target| unestimated(target).then_some(())).count() == 0 {
             break;
         }
-        chunks = cut(context, plan, collected, memory, &targets).unwrap_or(chunks);
+        chunks = rechunk(context, plan, collected, memory, &targets).unwrap_or(chunks);
     }
-    // What the chunks leave may still be computed again.
+    // What the chunks leave may still be rematerialized.
     let both = refit(context, &chunks, memory, &targets);
-    [chunks, both].into_iter().fold(again, |best, plan| if over(&plan) <= over(&best) { plan } else { best })
+    [chunks, both]
+        .into_iter()
+        .fold(refitted, |best, plan| if over(&plan) <= over(&best) { plan } else { best })
 }
 
 /// The error for a plan that is as small as was found.
@@ -223,7 +224,7 @@ fn over_budget(excess: Excess, plan: &Plan, collected: &Collected) -> Error {
     Error::OverBudget { device, budget, least: needed, causes: alive.into() }
 }
 
-/// What is in a device's memory when most is.
+/// What is live on a device at its peak.
 fn alive_at_peak(plan: &Plan, collected: &Collected, device: Device) -> Vec<LiveTensor> {
     let graph = &plan.schedule.graph;
     let memory = &plan.schedule.memory;

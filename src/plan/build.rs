@@ -29,28 +29,28 @@ pub struct Plan {
     pub(crate) bodies: HashMap<usize, Arc<Plan>>,
     /// Made by the first run, so that planning alone compiles nothing and
     /// needs no device.
-    compiled: OnceLock<Compiled>,
+    compiled: OnceLock<CompiledPlan>,
     /// Plans that do the same within less memory ([`crate::plan::budget`]), by
     /// the bytes that their steps may take; the newest last.
-    pub(crate) fitted: Mutex<Vec<(Targets, Arc<Plan>)>>,
+    pub(crate) fitted: Mutex<Vec<(MemoryTargets, Arc<Plan>)>>,
     scratch: OnceLock<Vec<(Device, u64)>>,
-    /// Whose line asked for what a run may have to name, ascending: plans keep it, so no more than that.
+    /// The origins of the nodes that a run may have to name, ascending: plans are kept, so no more than those.
     named: OnceLock<Vec<(NodeId, NodeId)>>,
 }
 
-/// Bytes that results and values between steps may take, by device.
-pub(crate) type Targets = Vec<(Device, u64)>;
+/// Bytes that results and intermediates may take, by device.
+pub(crate) type MemoryTargets = Vec<(Device, u64)>;
 
 /// A plan's steps as programs, and the devices that run them: threads that run plans
 /// then meet in no map of devices.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledPlan {
     /// What each step runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CompiledStep>,
     backends: Vec<(Device, Arc<dyn Backend>)>,
 }
 
-impl Compiled {
+impl CompiledPlan {
     /// A device of the plan.
     pub fn backend(&self, device: Device) -> &dyn Backend {
         match self.backends.iter().find(|known| known.0 == device) {
@@ -70,7 +70,7 @@ impl Compiled {
 
 /// What a step runs.
 #[derive(Debug)]
-pub(crate) enum Run {
+pub(crate) enum CompiledStep {
     /// A program.
     Program {
         /// What is launched.
@@ -103,10 +103,10 @@ impl Plan {
         }
     }
 
-    /// For each value of the plan's graph, the user's line that asked for it, in the graph
+    /// For each value of the plan's graph, the user's line that it comes from, in the graph
     /// that the plan was looked up with.
     pub(crate) fn lines(&self, collected: &Collected) -> Vec<Option<Span>> {
-        self.schedule.origins().iter().map(|asker| asker.map(|asker| collected.span(asker))).collect()
+        self.schedule.origins().iter().map(|origin| origin.map(|origin| collected.span(origin))).collect()
     }
 
     /// One of [`Plan::lines`], of a value that has memory of its own, arrives from another device or is
@@ -124,15 +124,15 @@ impl Plan {
         let arriving = steps.iter().filter(arrives).map(|step| step.outputs[0]);
         let found = (0..).map(NodeId).zip(&graph.nodes).filter(|(_, node)| uses_indices(&node.op));
         let ids = graph.outputs.iter().copied().chain(results).chain(arriving).chain(found.map(|(id, _)| id));
-        let askers = self.schedule.origins();
-        let mut named: Vec<_> = ids.filter_map(|id| Some((id, askers.get(id)?))).collect();
+        let origins = self.schedule.origins();
+        let mut named: Vec<_> = ids.filter_map(|id| Some((id, origins.get(id)?))).collect();
         named.sort_unstable();
         named.dedup();
         named.shrink_to_fit();
         named
     }
 
-    /// The most that any launch takes for itself on each device, in bytes.
+    /// The most scratch memory that any launch needs on each device, in bytes.
     pub(crate) fn scratch(&self, context: &Context) -> &[(Device, u64)] {
         self.scratch.get_or_init(|| {
             let mut most: Vec<(Device, u64)> = Vec::new();
@@ -157,12 +157,12 @@ impl Plan {
     ///
     /// # Errors
     /// An absent device, or a kernel that does not compile.
-    pub(crate) fn compiled(&self, context: &Context) -> Result<&Compiled> {
+    pub(crate) fn compiled(&self, context: &Context) -> Result<&CompiledPlan> {
         if let Some(compiled) = self.compiled.get() {
             return Ok(compiled);
         }
         let steps = &self.schedule.steps;
-        compile_side_by_side(context, steps);
+        compile_in_parallel(context, steps);
         let mut runs = Vec::with_capacity(steps.len());
         for step in steps {
             runs.push(run_of(context, &self.schedule.graph, step)?);
@@ -181,7 +181,7 @@ impl Plan {
             }
         }
         // Of two threads that compile one plan, the first sets it.
-        Ok(self.compiled.get_or_init(|| Compiled { runs, backends }))
+        Ok(self.compiled.get_or_init(|| CompiledPlan { runs, backends }))
     }
 
     /// Where the steps run and their memory is, some devices more than once.
@@ -198,28 +198,28 @@ pub(crate) fn bodies_of(plan: &Plan) -> impl Iterator<Item = &Plan> {
     plan.bodies.values().map(|body| &**body)
 }
 
-/// Schedules a collected graph, as a plan for other sizes is if one is given.
-/// Scalars marked `lifted` become arguments, numbered in the order of all the
-/// graph's scalars. Gradients may ask for some nodes later.
+/// Schedules a collected graph; a template, a plan for other sizes, is reused if one is
+/// given. Scalars marked `lifted` become arguments, numbered in the order of all the
+/// graph's scalars. Gradients may need `retain_candidates` later.
 pub(crate) fn build(
     context: &Context,
     collected: &Collected,
     lifted: &[bool],
     memory: &LeafMemory,
-    model: Option<&Plan>,
-    asked_later: &[NodeId],
+    template: Option<&Plan>,
+    retain_candidates: &[NodeId],
 ) -> Plan {
     let mut graph = collected.graph().clone();
     lift(&mut graph, lifted);
     name_dataless(&mut graph, collected.leaves().len());
-    let plan = prepare(context, graph, &layouts(collected), memory, model, asked_later);
+    let plan = prepare(context, graph, &layouts(collected), memory, template, retain_candidates);
     let counter =
         if plan.schedule.from_template { &context.counts.plans_resized } else { &context.counts.plans_built };
     add(counter, 1);
     plan
 }
 
-/// How the leaves lie in memory.
+/// The layouts of the leaves.
 fn layouts(collected: &Collected) -> Vec<Layout> {
     let layout =
         |leaf: &Arc<crate::ir::Node>| leaf.value().map(|value| relative(&value.layout, &leaf.ty().shape));
@@ -260,20 +260,14 @@ fn prepare(
     graph: Graph,
     layouts: &[Layout],
     memory: &LeafMemory,
-    model: Option<&Plan>,
-    asked_later: &[NodeId],
+    template: Option<&Plan>,
+    retain_candidates: &[NodeId],
 ) -> Plan {
     let capabilities = |device: Device| capabilities(context, device);
     let LeafMemory { donated, shared } = memory;
-    let model = model.map(|plan| PlanTemplate { schedule: &plan.schedule, alike: &alike });
-    let environment = Environment {
-        layouts,
-        donated,
-        shared,
-        capabilities: &capabilities,
-        template: model,
-        retain_candidates: asked_later,
-    };
+    let template = template.map(|plan| PlanTemplate { schedule: &plan.schedule, alike: &alike });
+    let environment =
+        Environment { layouts, donated, shared, capabilities: &capabilities, template, retain_candidates };
     with_bodies(context, schedule(graph, &environment))
 }
 
@@ -283,11 +277,11 @@ pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets
     add(&context.counts.plans_built, 1);
     let (donated, first_with) = (memory.is_donated(), memory.first_with());
     let params = Params { donated: &donated, first_with: &first_with };
-    let several_in_place = |device: Device| capabilities(context, device).several_in_place;
+    let multi_output_in_place = |device: Device| capabilities(context, device).multi_output_in_place;
     let mut schedule = plan.schedule.clone();
     let mut from: Vec<usize> = (0..schedule.steps.len()).collect();
     for &(device, bytes) in targets {
-        let fitted = rematerialize::fit(&schedule, &params, &several_in_place, device, bytes);
+        let fitted = rematerialize::fit(&schedule, &params, &multi_output_in_place, device, bytes);
         from = fitted.from.iter().map(|&step| from[step]).collect();
         schedule = fitted.schedule;
     }
@@ -299,7 +293,7 @@ pub(crate) fn refit(context: &Context, plan: &Plan, memory: &LeafMemory, targets
 /// A plan that does the same, with regions in chunks until its steps take no
 /// more than the targets say, or as little as was found. `None` if nothing can be
 /// cut with any use.
-pub(crate) fn cut(
+pub(crate) fn rechunk(
     context: &Context,
     plan: &Plan,
     collected: &Collected,
@@ -346,8 +340,8 @@ fn body_plan(context: &Context, spec: &LoopSpec) -> Arc<Plan> {
     let (skeleton, values) = body_key(&body);
     match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => plan,
-        Lookup::Miss { lifted, model } => {
-            let plan = prepare(context, body, &[], &LeafMemory::default(), model.as_deref(), &[]);
+        Lookup::Miss { lifted, template } => {
+            let plan = prepare(context, body, &[], &LeafMemory::default(), template.as_deref(), &[]);
             context.keep(skeleton, values, lifted, Arc::new(plan))
         }
     }
@@ -367,24 +361,24 @@ fn uses_indices(op: &Op) -> bool {
     matches!(op, Op::Gather(_) | Op::Scatter(..))
 }
 
-fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<Run> {
+fn run_of(context: &Context, graph: &Graph, step: &Step) -> Result<CompiledStep> {
     match &step.action {
-        StepAction::Transfer { .. } => Ok(Run::Transfer),
-        StepAction::Repeat(spec) => Ok(Run::Repeat(spec.clone())),
+        StepAction::Transfer { .. } => Ok(CompiledStep::Transfer),
+        StepAction::Repeat(spec) => Ok(CompiledStep::Repeat(spec.clone())),
         StepAction::Launch(work) => {
             let program = program(context, step.device, work)?;
             let cost = work_cost(work);
             let bytes = cost.loaded.saturating_add(cost.stored);
             let indexes = step.members.iter().find(|id| uses_indices(&graph.node(**id).op)).copied();
-            Ok(Run::Program { program, bytes, indexes, replay: Replay::default() })
+            Ok(CompiledStep::Program { program, bytes, indexes, replay: Replay::default() })
         }
     }
 }
 
-/// Compiles the works of devices whose compilers serve several threads. What one of them
-/// says against a work it says again when the work's turn comes.
-fn compile_side_by_side(context: &Context, steps: &[Step]) {
-    let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_side_by_side());
+/// Compiles the work of devices whose compilers serve several threads. An error is dropped
+/// here, since the compiler reports it again when the work's turn comes.
+fn compile_in_parallel(context: &Context, steps: &[Step]) {
+    let suits = |device| context.backend(device).is_ok_and(|backend| backend.compiles_in_parallel());
     let launches = steps.iter().filter_map(|step| match &step.action {
         StepAction::Launch(work) if suits(step.device) => Some((step.device, work)),
         StepAction::Launch(_) | StepAction::Transfer { .. } | StepAction::Repeat(_) => None,

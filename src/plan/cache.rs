@@ -1,10 +1,10 @@
-//! Plans by what they are for.
+//! The plan cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::plan::build::Plan;
-use crate::plan::key::{Skeleton, Values, shrink};
+use crate::plan::key::{KeyValues, Skeleton, shrink};
 
 /// Plans kept before all are forgotten.
 const MAX_PLANS: usize = 4096;
@@ -12,14 +12,14 @@ const MAX_PLANS: usize = 4096;
 /// A plan for some values, and which scalars it takes as arguments.
 #[derive(Clone, Debug)]
 struct Specialisation {
-    values: Values,
+    values: KeyValues,
     lifted: Vec<bool>,
     plan: Arc<Plan>,
 }
 
 /// The scalars that a graph had last, and which of them ever changed.
 #[derive(Debug, Default)]
-struct Changing {
+struct ChangingScalars {
     last: Vec<u64>,
     changed: Vec<bool>,
 }
@@ -29,7 +29,7 @@ struct Changing {
 pub struct PlanCache {
     skeletons: HashMap<Skeleton, Vec<Specialisation>>,
     /// By graph, whatever memory its leaves are in.
-    changing: HashMap<u64, Changing>,
+    changing: HashMap<u64, ChangingScalars>,
     count: usize,
 }
 
@@ -41,14 +41,14 @@ pub enum Lookup {
     Miss {
         /// The scalars that one built now should take as arguments.
         lifted: Vec<bool>,
-        /// One for other sizes, whose decisions suit these.
-        model: Option<Arc<Plan>>,
+        /// A plan for other sizes, whose decisions suit these.
+        template: Option<Arc<Plan>>,
     },
 }
 
 impl PlanCache {
     /// A plan for a key.
-    pub fn hit(&self, skeleton: &Skeleton, values: &Values) -> Option<Arc<Plan>> {
+    pub fn hit(&self, skeleton: &Skeleton, values: &KeyValues) -> Option<Arc<Plan>> {
         let hit = self.known(skeleton).iter().find(|known| known.applies(values));
         hit.map(|hit| hit.plan.clone())
     }
@@ -58,21 +58,21 @@ impl PlanCache {
     }
 
     /// A plan for a key, or what to know for building one.
-    pub fn look_up(&mut self, skeleton: &Skeleton, values: &Values) -> Lookup {
+    pub fn look_up(&mut self, skeleton: &Skeleton, values: &KeyValues) -> Lookup {
         if let Some(plan) = self.hit(skeleton, values) {
             return Lookup::Hit(plan);
         }
-        let model = self.known(skeleton).iter().find(|known| known.suits(values));
-        let model = model.map(|known| known.plan.clone());
-        let lifted = self.changing.entry(skeleton.graph()).or_default().meet(values);
-        Lookup::Miss { lifted, model }
+        let template = self.known(skeleton).iter().find(|known| known.suits(values));
+        let template = template.map(|known| known.plan.clone());
+        let lifted = self.changing.entry(skeleton.graph()).or_default().update(values);
+        Lookup::Miss { lifted, template }
     }
 
     /// Keeps a plan; the first of two that two threads built wins.
     pub fn keep(
         &mut self,
         mut skeleton: Skeleton,
-        mut values: Values,
+        mut values: KeyValues,
         lifted: Vec<bool>,
         plan: Arc<Plan>,
     ) -> Arc<Plan> {
@@ -97,13 +97,13 @@ impl PlanCache {
     }
 }
 
-impl Changing {
-    /// Takes a graph's scalars in; gives those to take as arguments: what
+impl ChangingScalars {
+    /// Records a graph's scalars; gives those to take as arguments: what
     /// differed once will differ again.
-    fn meet(&mut self, values: &Values) -> Vec<bool> {
-        let Values { scalars, arguments, .. } = values;
+    fn update(&mut self, values: &KeyValues) -> Vec<bool> {
+        let KeyValues { scalars, arguments, .. } = values;
         if self.last.len() != scalars.len() {
-            *self = Changing { last: scalars.clone(), changed: arguments.clone() };
+            *self = ChangingScalars { last: scalars.clone(), changed: arguments.clone() };
         }
         let constants = self.changed.iter_mut().zip(&mut self.last).zip(scalars.iter().zip(arguments));
         for ((changed, last), (&bits, argument)) in constants {
@@ -117,7 +117,7 @@ impl Changing {
 impl Specialisation {
     /// Whether decisions for these sizes suit others: they were searched for,
     /// and no size is many times another.
-    fn suits(&self, values: &Values) -> bool {
+    fn suits(&self, values: &KeyValues) -> bool {
         const MOST: u64 = 16;
         let near = |mine: u64, theirs: u64| {
             let (low, high) = (mine.min(theirs), mine.max(theirs));
@@ -126,7 +126,7 @@ impl Specialisation {
         !self.plan.schedule.from_template && self.values.fixed_agree(values, near)
     }
 
-    fn applies(&self, values: &Values) -> bool {
+    fn applies(&self, values: &KeyValues) -> bool {
         self.values.fixed == values.fixed
             && self
                 .lifted

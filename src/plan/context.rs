@@ -10,7 +10,7 @@ use crate::base::{Device, DeviceKind, Direction, Error, Result, config, process}
 use crate::kernel::Workload;
 use crate::plan::build::Plan;
 use crate::plan::cache::{Lookup, PlanCache};
-use crate::plan::key::{Skeleton, Values};
+use crate::plan::key::{KeyValues, Skeleton};
 use crate::plan::programs::Programs;
 use crate::runtime::cpu::CpuBackend;
 use crate::runtime::{Backend, MemoryStats, Program, null};
@@ -24,7 +24,7 @@ pub struct Context {
     /// Read by every realize, so that threads may do so at once.
     plans: RwLock<PlanCache>,
     programs: Mutex<Programs>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: AtomicCounters,
 }
 
 /// What a context has done since it was made.
@@ -32,8 +32,8 @@ pub struct Context {
 pub struct Counters {
     /// Plans built (cache misses).
     pub plans_built: u64,
-    /// Plans made for other sizes from one that was built: what runs together
-    /// and in which order is taken from it, kernels and memory are not.
+    /// Plans that reuse one built for other sizes: its fusion groups and step
+    /// order, but not its kernels and memory.
     pub plans_resized: u64,
     /// Plans found in the cache.
     pub cache_hits: u64,
@@ -63,7 +63,7 @@ pub struct Counters {
 /// On cache lines of their own: every realize writes some.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Counts {
+pub(crate) struct AtomicCounters {
     pub plans_built: AtomicU64,
     pub plans_resized: AtomicU64,
     pub cache_hits: AtomicU64,
@@ -85,8 +85,8 @@ impl Counters {
     }
 }
 
-impl Counts {
-    /// Counts a copy from one device to another.
+impl AtomicCounters {
+    /// AtomicCounters a copy from one device to another.
     pub(crate) fn transferred(&self, from: Device, to: Device, bytes: usize) {
         let counter = match Direction::of(from, to) {
             Direction::ToDevice => &self.bytes_to_device,
@@ -235,7 +235,7 @@ impl Context {
         Ok(())
     }
 
-    pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &Values) -> Lookup {
+    pub(crate) fn look_up(&self, skeleton: &Skeleton, values: &KeyValues) -> Lookup {
         let hit = self.plans.read().unwrap_or_else(PoisonError::into_inner).hit(skeleton, values);
         if let Some(plan) = hit {
             return Lookup::Hit(plan);
@@ -247,7 +247,7 @@ impl Context {
     pub(crate) fn keep(
         &self,
         skeleton: Skeleton,
-        values: Values,
+        values: KeyValues,
         lifted: Vec<bool>,
         plan: Arc<Plan>,
     ) -> Arc<Plan> {
@@ -265,7 +265,7 @@ impl Context {
         if let Some(known) = lock(&self.programs).get(&key) {
             return Ok(known);
         }
-        // Not within the call below, whose lock others that compile would wait for.
+        // Outside the call below, whose lock would block other threads that compile.
         let program = compile()?;
         let (program, compiled) = lock(&self.programs).keep(key, program);
         add(&self.counts.kernels_compiled, compiled);
@@ -386,7 +386,7 @@ mod tests {
         let plan = &|steps: usize| {
             let x = Tensor::empty([4, 4], Device::meta());
             let y = (0..steps).fold(x, |y, _| (&y + 1.0).sum_keepdim(0) * &y);
-            planned(&context, std::slice::from_ref(y.node().expect("no mistake")))
+            planned(&context, std::slice::from_ref(y.node().expect("no error")))
         };
         let plans: Vec<Vec<Arc<Plan>>> = std::thread::scope(|scope| {
             let work = move |seed: usize| (0..rounds).map(|round| plan(1 + (seed + round) % 3)).collect();

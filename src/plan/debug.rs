@@ -3,7 +3,7 @@
 //!
 //! 1. a summary of every plan built;
 //! 2. every launch with its time;
-//! 3. why things were not fused, and composites not computed by templates;
+//! 3. fusion blockers, and composites that were decomposed;
 //! 4. the kernels' sources;
 //! 5. the kernels before rendering, with their index expressions.
 
@@ -34,7 +34,7 @@ pub fn describe(report: &PlanReport, level: u8) -> String {
     }
     if level >= 3 {
         text += &refusals(report);
-        text += &by_body(report);
+        text += &decomposed(report);
     }
     for kernel in &report.kernels {
         if level >= 4 {
@@ -48,7 +48,7 @@ pub fn describe(report: &PlanReport, level: u8) -> String {
     text
 }
 
-/// One line for each time that fusion said no.
+/// One line for each refused fusion.
 fn refusals(report: &PlanReport) -> String {
     let Some(plan) = &report.plan else { return String::new() };
     let graph = &plan.schedule.graph;
@@ -64,10 +64,10 @@ fn refusals(report: &PlanReport) -> String {
     text
 }
 
-/// One line for each composite that a template could have computed.
-fn by_body(report: &PlanReport) -> String {
+/// One line for each decomposed composite that a template could have computed.
+fn decomposed(report: &PlanReport) -> String {
     let plans = report.plan.iter();
-    let line = |one: &Decomposed| format!("by its body: {} {} ({}): {}\n", one.name, one.ty, one.at, one.why);
+    let line = |one: &Decomposed| format!("decomposed: {} {} ({}): {}\n", one.name, one.ty, one.at, one.why);
     plans.flat_map(|plan| &plan.schedule.decomposed).map(line).collect()
 }
 

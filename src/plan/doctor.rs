@@ -25,8 +25,8 @@ pub struct Finding {
     pub available: bool,
     /// What it is, or what is missing.
     pub what: String,
-    /// What to do about what is missing; empty if nothing is or can be.
-    pub mend: String,
+    /// What to do about it; empty if nothing is or can be.
+    pub fix: String,
 }
 
 /// Looks for devices. Opens those it finds; never fails.
@@ -37,7 +37,7 @@ pub fn doctor() -> Doctor {
 }
 
 fn examine(context: &Context, device: Device) -> Finding {
-    let found = |what: String| Finding { device, available: true, what, mend: String::new() };
+    let found = |what: String| Finding { device, available: true, what, fix: String::new() };
     match (device.kind, context.backend(device)) {
         (DeviceKind::Meta, _) => found("shapes and types of any size, no data".into()),
         (kind, Ok(backend)) => {
@@ -46,7 +46,7 @@ fn examine(context: &Context, device: Device) -> Finding {
             found(presence(kind, backend.as_ref()) + &limit)
         }
         (kind, Err(error)) => {
-            Finding { device, available: false, what: error.to_string(), mend: mend(kind).into() }
+            Finding { device, available: false, what: error.to_string(), fix: fix(kind).into() }
         }
     }
 }
@@ -72,14 +72,14 @@ fn instruction_set() -> String {
     format!("{}{vectors}", std::env::consts::ARCH)
 }
 
-fn mend(kind: DeviceKind) -> &'static str {
+fn fix(kind: DeviceKind) -> &'static str {
     match kind {
         #[cfg(feature = "wgpu")]
-        DeviceKind::Wgpu => crate::runtime::wgpu::adapter::MEND,
+        DeviceKind::Wgpu => crate::runtime::wgpu::adapter::FIX,
         #[cfg(not(feature = "wgpu"))]
         DeviceKind::Wgpu => "build kiln with the feature wgpu",
         #[cfg(feature = "cuda")]
-        DeviceKind::Cuda => crate::runtime::cuda::driver::MEND,
+        DeviceKind::Cuda => crate::runtime::cuda::driver::FIX,
         #[cfg(not(feature = "cuda"))]
         DeviceKind::Cuda => "build kiln with the feature cuda",
         DeviceKind::Cpu | DeviceKind::Null | DeviceKind::Meta => "",
@@ -92,8 +92,8 @@ impl Display for Doctor {
             let state = if finding.available { "ok     " } else { "missing" };
             writeln!(f, "{:<7} {state} {}", finding.device.to_string(), finding.what)?;
             // Most causes say it themselves.
-            if !finding.what.contains(&*finding.mend) {
-                writeln!(f, "                to mend it: {}", finding.mend)?;
+            if !finding.what.contains(&*finding.fix) {
+                writeln!(f, "                to fix it: {}", finding.fix)?;
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ mod tests {
         let found = doctor();
         assert!(found.devices.iter().any(|f| f.device == Device::cpu() && f.available));
         for absent in found.devices.iter().filter(|f| !f.available) {
-            assert!(!absent.mend.is_empty(), "{absent:?}");
+            assert!(!absent.fix.is_empty(), "{absent:?}");
         }
         assert!(found.to_string().contains("thread"), "{found}");
     }

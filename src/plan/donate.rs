@@ -17,7 +17,7 @@ use crate::ir::collect::{AddressMap, Collected, NodeMap};
 use crate::ir::pending::Cells;
 use crate::ir::{Buffer, Node, NodeId};
 
-/// What is known of the leaves' memory, by leaf.
+/// Ownership of the leaves' memory, by leaf.
 #[derive(Clone, Debug, Default)]
 pub struct LeafMemory {
     /// Whether it may be overwritten.
@@ -37,17 +37,17 @@ impl LeafMemory {
     }
 }
 
-/// References that cells hold to what they fall back to if the realize fails. Once it succeeds they let go.
+/// References that cells hold to their fall-back values, and release once the realize succeeds.
 #[derive(Default)]
-struct FallBacks {
+struct FallbackReferences {
     nodes: NodeMap<usize>,
     /// Of memory, through nodes that nobody else holds.
     buffers: AddressMap<*const Buffer, usize>,
 }
 
-impl FallBacks {
-    fn of(cells: &Cells) -> FallBacks {
-        let mut found = FallBacks::default();
+impl FallbackReferences {
+    fn of(cells: &Cells) -> FallbackReferences {
+        let mut found = FallbackReferences::default();
         for (node, times) in cells.before() {
             *found.nodes.entry(Arc::as_ptr(node) as usize).or_default() += times;
             if Arc::strong_count(node) == times
@@ -66,10 +66,10 @@ impl FallBacks {
     }
 }
 
-/// Looks at who holds the leaves of a realize that makes values of all outputs,
-/// which then let go of their operands. `cells` hold some of the outputs.
+/// Finds the leaves that a realize may overwrite. The outputs become values and then
+/// release their operands. `cells` hold some of the outputs.
 pub fn leaf_memory(collected: &Collected, cells: &Cells) -> LeafMemory {
-    let fall_backs = FallBacks::of(cells);
+    let fall_backs = FallbackReferences::of(cells);
     let released = released_leaves(collected, &fall_backs);
     fence(Ordering::Acquire);
     let buffer = |leaf: &Arc<Node>| leaf.value().map(|value| Arc::as_ptr(&value.buffer));
@@ -103,7 +103,7 @@ pub fn leaf_memory(collected: &Collected, cells: &Cells) -> LeafMemory {
 /// By leaf: whether nobody can read it once the outputs have values.
 ///
 /// A node is released if it becomes a value, or if only released nodes refer to it.
-fn released_leaves(collected: &Collected, fall_backs: &FallBacks) -> Vec<bool> {
+fn released_leaves(collected: &Collected, fall_backs: &FallbackReferences) -> Vec<bool> {
     let nodes = &collected.nodes;
     let edges = collected.edges();
     // One reference is the collection's own.

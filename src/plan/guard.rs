@@ -5,7 +5,7 @@ use crate::base::scope::{Scope, Scopes};
 use crate::base::{Device, Error, Result, Span};
 use crate::plan::Plan;
 use crate::plan::build::bodies_of;
-use crate::plan::run::Line;
+use crate::plan::run::LineOf;
 use crate::schedule::StepAction;
 
 thread_local! {
@@ -48,7 +48,7 @@ pub(crate) fn may_wait(call: &'static str, device: Device, span: Span) -> Result
 ///
 /// # Errors
 /// The first that it may not, or that would need data which is nowhere.
-pub(crate) fn may_transfer(plan: &Plan, line: Line<'_>) -> Result<()> {
+pub(crate) fn may_transfer(plan: &Plan, line: LineOf<'_>) -> Result<()> {
     let graph = &plan.schedule.graph;
     for step in &plan.schedule.steps {
         let StepAction::Transfer { from } = step.action else { continue };

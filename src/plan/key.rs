@@ -1,7 +1,7 @@
 //! The key of a plan: which graphs share one.
 //!
-//! The *skeleton* says what is computed but not on which numbers: operations,
-//! operands, ranks, types, devices, layouts. The *values* are the numbers:
+//! The *skeleton* says what is computed, without sizes and constants: operations,
+//! operands, ranks, types, devices, layouts. The *values* are the rest:
 //! extents, and the constants of the graph by occurrence. A cached plan
 //! applies when the skeleton is the same and the values are, except for the
 //! constants that the plan takes as arguments.
@@ -14,20 +14,20 @@ use crate::ir::collect::{Collected, collect_body};
 use crate::ir::op::WindowAxis;
 use crate::ir::{Graph, NodeId, Op, Type};
 use crate::plan::donate::LeafMemory;
-use crate::plan::numbers::Numbers;
+use crate::plan::varint::VarintList;
 
 /// What identifies a plan. Compared in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
-    numbers: Numbers,
-    /// How many of the numbers' bytes say what the graph is.
+    words: VarintList,
+    /// How many of the bytes encode the graph.
     graph: usize,
 }
 
 impl Skeleton {
     /// A hash of the graph alone, whatever memory its leaves are in.
     pub fn graph(&self) -> u64 {
-        hash(&self.numbers.bytes()[..self.graph])
+        hash(&self.words.bytes()[..self.graph])
     }
 }
 
@@ -41,32 +41,32 @@ fn hash(bytes: &[u8]) -> u64 {
 
 impl Hash for Skeleton {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(hash(self.numbers.bytes()));
+        state.write_u64(hash(self.words.bytes()));
     }
 }
 
-/// Lets go of memory that lists have grown into: keys of plans are kept.
-pub fn shrink(skeleton: &mut Skeleton, values: &mut Values) {
-    skeleton.numbers.shrink_to_fit();
+/// Frees spare capacity, since keys of plans are kept.
+pub fn shrink(skeleton: &mut Skeleton, values: &mut KeyValues) {
+    skeleton.words.shrink_to_fit();
     values.fixed.shrink_to_fit();
     values.scalars.shrink_to_fit();
     values.arguments.shrink_to_fit();
 }
 
-/// The numbers of a graph.
+/// The sizes and constants of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Values {
+pub struct KeyValues {
     /// Extents and other numbers that a plan is built for.
-    pub fixed: Numbers,
+    pub fixed: VarintList,
     /// The bits of the graph's constants, in the order of their nodes.
     pub scalars: Vec<u64>,
     /// By constant: whether it is an [`Op::Arg`], and so an argument in any case.
     pub arguments: Vec<bool>,
 }
 
-impl Values {
-    /// Whether the extents and other numbers are as many, and two by two as asked.
-    pub fn fixed_agree(&self, other: &Values, agree: impl Fn(u64, u64) -> bool) -> bool {
+impl KeyValues {
+    /// Whether there are as many extents and other numbers, and `agree` holds for each pair.
+    pub fn fixed_agree(&self, other: &KeyValues, agree: impl Fn(u64, u64) -> bool) -> bool {
         let (mut mine, mut theirs) = (self.fixed.iter(), other.fixed.iter());
         loop {
             match (mine.next(), theirs.next()) {
@@ -78,9 +78,13 @@ impl Values {
     }
 }
 
-/// The key of a collected graph, given whose memory its leaves are and what gradients may ask for later.
-pub fn key(collected: &Collected, memory: &LeafMemory, asked_later: &[NodeId]) -> (Skeleton, Values) {
-    let mut writer = Writer::default();
+/// The key of a collected graph, given its leaves' memory and the nodes that gradients may need later.
+pub fn key(
+    collected: &Collected,
+    memory: &LeafMemory,
+    retain_candidates: &[NodeId],
+) -> (Skeleton, KeyValues) {
+    let mut writer = KeyWriter::default();
     writer.collected(collected);
     for ((leaf, &donated), &shared) in collected.leaves().zip(&memory.donated).zip(&memory.shared) {
         if let Some(value) = leaf.value() {
@@ -93,25 +97,25 @@ pub fn key(collected: &Collected, memory: &LeafMemory, asked_later: &[NodeId]) -
         }
     }
     // As many leaves as before, so these are told apart from theirs.
-    asked_later.iter().for_each(|id| writer.word(u64::from(id.0)));
+    retain_candidates.iter().for_each(|id| writer.word(u64::from(id.0)));
     (writer.skeleton, writer.values)
 }
 
 /// The key of a repetition's body. It names the user's lines too, since reports
 /// take a body's from its plan.
-pub fn body_key(body: &Graph) -> (Skeleton, Values) {
-    let mut writer = Writer { lines: true, ..Writer::default() };
+pub fn body_key(body: &Graph) -> (Skeleton, KeyValues) {
+    let mut writer = KeyWriter { lines: true, ..KeyWriter::default() };
     // No graph of a realize begins so.
     writer.word(u64::MAX);
     writer.graph(body, false);
     (writer.skeleton, writer.values)
 }
 
-/// Whether two graphs differ in numbers only, none of which is 0 or 1 in one
-/// of them.
+/// Whether two graphs differ in sizes and constants only, none of which is 0 or 1 in
+/// one of them.
 pub fn alike(one: &Graph, other: &Graph) -> bool {
     let key = |graph: &Graph| {
-        let mut writer = Writer::default();
+        let mut writer = KeyWriter::default();
         writer.graph(graph, true);
         (writer.skeleton, writer.values)
     };
@@ -121,14 +125,14 @@ pub fn alike(one: &Graph, other: &Graph) -> bool {
 }
 
 #[derive(Default)]
-struct Writer {
+struct KeyWriter {
     skeleton: Skeleton,
-    values: Values,
+    values: KeyValues,
     /// Whether the user's lines are part of the skeleton.
     lines: bool,
 }
 
-impl Writer {
+impl KeyWriter {
     fn graph(&mut self, graph: &Graph, lift: bool) {
         for (number, node) in graph.nodes.iter().enumerate() {
             self.op(&node.op, lift);
@@ -141,9 +145,9 @@ impl Writer {
         self.outputs(&graph.outputs);
     }
 
-    /// What [`Writer::graph`] writes of the collection's graph, without it.
+    /// What [`KeyWriter::graph`] writes of the collection's graph, without it.
     fn collected(&mut self, collected: &Collected) {
-        self.skeleton.numbers.reserve(4 * collected.nodes.len());
+        self.skeleton.words.reserve(4 * collected.nodes.len());
         for (number, (node, leaf, operands)) in collected.items().enumerate() {
             match leaf {
                 Some(leaf) => self.parameter(leaf, node.ty()),
@@ -157,12 +161,12 @@ impl Writer {
     fn operands(&mut self, node: usize, operands: &[NodeId]) {
         self.word(operands.len() as u64);
         // Mostly of the nodes just before.
-        self.skeleton.numbers.extend(operands.iter().map(|operand| (node - operand.index()) as u64));
+        self.skeleton.words.extend(operands.iter().map(|operand| (node - operand.index()) as u64));
     }
 
     fn outputs(&mut self, outputs: &[NodeId]) {
-        self.skeleton.numbers.extend(outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
-        self.skeleton.graph = self.skeleton.numbers.bytes().len();
+        self.skeleton.words.extend(outputs.iter().map(|output| u64::from(output.0) | 1 << 32));
+        self.skeleton.graph = self.skeleton.words.bytes().len();
     }
 
     fn parameter(&mut self, number: u32, ty: &Type) {
@@ -171,7 +175,7 @@ impl Writer {
     }
 
     fn word(&mut self, word: u64) {
-        self.skeleton.numbers.push(word);
+        self.skeleton.words.push(word);
     }
 
     /// One number for both: there are fewer than 32 tags.
@@ -196,7 +200,7 @@ impl Writer {
     }
 
     fn ty(&mut self, ty: &Type) {
-        self.word(place(ty.dtype, ty.device));
+        self.word(placement(ty.dtype, ty.device));
         self.extents(&ty.shape);
     }
 
@@ -207,15 +211,15 @@ impl Writer {
     fn op(&mut self, op: &Op, lift: bool) {
         match op {
             Op::Const(value, dtype, device) => {
-                self.tag(0, place(*dtype, *device));
+                self.tag(0, placement(*dtype, *device));
                 self.scalar(*value, *dtype, false, lift);
             }
             Op::Arg(value, dtype, device) => {
-                self.tag(1, place(*dtype, *device));
+                self.tag(1, placement(*dtype, *device));
                 self.scalar(*value, *dtype, true, lift);
             }
             Op::Iota(extent, dtype, device) => {
-                self.tag(2, place(*dtype, *device));
+                self.tag(2, placement(*dtype, *device));
                 self.values.fixed.push(*extent as u64);
             }
             Op::Leaf(ty) => {
@@ -264,7 +268,7 @@ impl Writer {
                 let pairs = (dims.batch.len() as u64) << 8 | dims.contract.len() as u64;
                 self.tag(18, (dims.precision as u64) << 16 | pairs);
                 let pairs = dims.batch.iter().chain(&dims.contract);
-                self.skeleton.numbers.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
+                self.skeleton.words.extend(pairs.map(|pair| u64::from(pair.0) << 8 | u64::from(pair.1)));
             }
             Op::Gather(axis) => self.tag(19, u64::from(*axis)),
             Op::Scatter(axis, mode) => self.tag(20, (*mode as u64) << 8 | u64::from(*axis)),
@@ -272,7 +276,7 @@ impl Writer {
                 self.tag(21, u64::from(*descending) << 8 | u64::from(*axis));
                 self.values.fixed.push(*count as u64);
             }
-            Op::Copy(device) => self.tag(22, place(DType::Bool, *device)),
+            Op::Copy(device) => self.tag(22, placement(DType::Bool, *device)),
             Op::AllReduce(monoid) => self.tag(23, *monoid as u64),
             Op::After => self.tag(27, 0),
             Op::Pack(packing) => {
@@ -287,9 +291,9 @@ impl Writer {
             }
             Op::Composite(composite, out) => {
                 self.tag(25, u64::from(*out) << 1 | u64::from(composite.built_in.is_some()));
-                self.skeleton.numbers.extend(composite.name.bytes().map(u64::from));
+                self.skeleton.words.extend(composite.name.bytes().map(u64::from));
                 for (name, value) in &composite.attributes {
-                    self.skeleton.numbers.extend(name.bytes().map(u64::from));
+                    self.skeleton.words.extend(name.bytes().map(u64::from));
                     self.scalar(*value, value.default_dtype(), false, false);
                 }
                 self.graph(&collect_body(&composite.body.results), false);
@@ -303,10 +307,10 @@ impl Writer {
 
     fn axes(&mut self, tag: u8, axes: &[u8]) {
         self.tag(tag, axes.len() as u64);
-        self.skeleton.numbers.extend(axes.iter().map(|&axis| u64::from(axis)));
+        self.skeleton.words.extend(axes.iter().map(|&axis| u64::from(axis)));
     }
 }
 
-fn place(dtype: DType, device: Device) -> u64 {
+fn placement(dtype: DType, device: Device) -> u64 {
     u64::from(device.index) << 16 | (device.kind as u64) << 8 | dtype as u64
 }

@@ -6,9 +6,9 @@
 //! - [`run`]: a plan on data.
 //! - [`transfer`]: data out of a device, or to another.
 //! - [`report`]: what a plan will do; [`dot`] draws it, [`debug`] prints it.
-//! - [`roofline`]: what a plan takes at least.
+//! - [`roofline`]: the least time of a plan.
 //! - [`memory`]: what devices hold; [`history`] writes its record to files.
-//! - [`budget`]: scopes with a most of memory, and plans within it.
+//! - [`budget`]: scopes with a memory limit, and plans within it.
 //! - [`guard`]: scopes that deny transfers or waiting.
 //! - [`doctor`]: which devices there are.
 //! - [`mod@realize`]: collect, find or build the plan, run it, record the values.
@@ -26,7 +26,6 @@ pub mod guard;
 pub mod history;
 pub mod key;
 pub mod memory;
-mod numbers;
 mod programs;
 pub mod realize;
 pub mod report;
@@ -35,10 +34,11 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 pub mod transfer;
+mod varint;
 pub mod view;
 
 pub use build::Plan;
 pub use context::{Context, Counters, with_context};
 pub use realize::realize;
 pub(crate) use realize::realize_as;
-pub use report::{Obstacle, PlanReport, Separation};
+pub use report::{FusionBlocker, PlanReport, UnsupportedPart};

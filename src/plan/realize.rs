@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::base::{Error, OpError, Result, Span, process};
-use crate::ir::claim::{Deadlock, Refused};
+use crate::ir::claim::{ClaimError, Deadlock};
 use crate::ir::collect::{Collected, NodeMap, collect};
 use crate::ir::node::NodeClaims;
 use crate::ir::open::closed;
-use crate::ir::pending::{self, Cells, State};
+use crate::ir::pending::{self, Cells, StateScope};
 use crate::ir::{Leaf, Node, NodeId, Op};
 use crate::plan::budget::{exceeds, within};
 use crate::plan::build::{Plan, build};
@@ -18,7 +18,7 @@ use crate::plan::donate::{LeafMemory, leaf_memory};
 use crate::plan::guard::may_transfer;
 use crate::plan::key::key;
 use crate::plan::run::run;
-use crate::plan::view::{stretch, view};
+use crate::plan::view::{contiguous_range, view};
 
 /// Computes the values of some nodes, together, in one plan; with them, what
 /// the thread means to compute from the same work ([`pending`]). Nodes that
@@ -29,19 +29,19 @@ use crate::plan::view::{stretch, view};
 /// budget, an index out of range, a kernel that fails. No node then has a value that it did not
 /// have before, and cells that were set to what cannot be computed hold what they held before.
 pub fn realize(nodes: &[Arc<Node>], span: Span) -> Result<()> {
-    realize_as(nodes, span, State::Shared, &mut ())
+    realize_as(nodes, span, StateScope::Shared, &mut ())
 }
 
-/// Something that happens with a realize, or not at all.
-pub(crate) trait Step {
-    /// Called when nobody else can compute the nodes any more, and before it is found out what may be
-    /// overwritten. Gives the stretches of the nodes that it has put into cells.
+/// Something that happens together with a realize, or not at all.
+pub(crate) trait RealizeHook {
+    /// Called once the nodes are claimed, and before donation is decided. Gives the views of the nodes
+    /// that it has put into cells.
     fn begin(&mut self) -> Result<Vec<Arc<Node>>>;
-    /// Called when the nodes could not be computed, while nobody else can compute them.
+    /// Called when the nodes could not be computed, while they are still claimed.
     fn undo(&mut self);
 }
 
-impl Step for () {
+impl RealizeHook for () {
     fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
         Ok(Vec::new())
     }
@@ -52,15 +52,20 @@ impl Step for () {
 ///
 /// # Errors
 /// As [`realize`], and what the step says when it begins.
-pub(crate) fn realize_as(nodes: &[Arc<Node>], span: Span, state: State, step: &mut dyn Step) -> Result<()> {
+pub(crate) fn realize_as(
+    nodes: &[Arc<Node>],
+    span: Span,
+    state: StateScope,
+    hook: &mut dyn RealizeHook,
+) -> Result<()> {
     closed(nodes, "realize", span)?;
-    let Some((mut wanted, claims)) = claim(nodes, span, state)? else { return step.begin().map(drop) };
-    let begun = step.begin().map(|stretches| wanted.views.extend(stretches));
-    let cells = Cells::take(wanted.nodes());
-    let result = begun.and_then(|()| compute(&wanted, &cells));
+    let Some((mut target, claims)) = claim(nodes, span, state)? else { return hook.begin().map(drop) };
+    let begun = hook.begin().map(|ranges| target.views.extend(ranges));
+    let cells = Cells::take(target.nodes());
+    let result = begun.and_then(|()| compute(&target, &cells));
     if let Err(error) = &result {
         cells.give_back(|is_state| is_lost(error, is_state));
-        step.undo();
+        hook.undo();
     }
     drop(claims);
     result
@@ -75,52 +80,52 @@ fn is_lost(error: &Error, is_state: bool) -> bool {
 }
 
 /// Decides what to compute, and claims it; `None` if everything is there.
-fn claim(nodes: &[Arc<Node>], span: Span, state: State) -> Result<Option<(Wanted, NodeClaims)>> {
+fn claim(nodes: &[Arc<Node>], span: Span, state: StateScope) -> Result<Option<(RealizeTarget, NodeClaims)>> {
     loop {
-        let Some(wanted) = want(nodes, span, state)? else { return Ok(None) };
-        if let Some(meta) = wanted.computed.iter().find(|node| node.ty().device.is_meta()) {
+        let Some(target) = find_target(nodes, span, state)? else { return Ok(None) };
+        if let Some(meta) = target.computed.iter().find(|node| node.ty().device.is_meta()) {
             return Err(Error::NoData { call: "realize", shape: meta.ty().shape.clone(), span });
         }
-        match Node::claim(&wanted.computed) {
-            Ok(claims) => return Ok(Some((wanted, claims))),
-            Err(Refused::Computed) => {}
-            Err(Refused::Claimed(node)) => {
-                drop(wanted);
+        match Node::claim(&target.computed) {
+            Ok(claims) => return Ok(Some((target, claims))),
+            Err(ClaimError::Computed) => {}
+            Err(ClaimError::Claimed(node)) => {
+                drop(target);
                 node.wait().map_err(|Deadlock| within_itself(span))?;
             }
         }
     }
 }
 
-fn compute(wanted: &Wanted, cells: &Cells) -> Result<()> {
+fn compute(target: &RealizeTarget, cells: &Cells) -> Result<()> {
     let context = context::current();
     let (plan, values) = {
-        let Prepared { plan, scalars } = prepare(&context, wanted, cells)?;
-        let line = |id| plan.line(&wanted.collected, id);
+        let Prepared { plan, scalars } = prepare(&context, target, cells)?;
+        let line = |id| plan.line(&target.collected, id);
         may_transfer(&plan, &line)?;
-        let leaves: Vec<Leaf> = wanted.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
+        let leaves: Vec<Leaf> = target.collected.leaves().filter_map(|leaf| leaf.value().cloned()).collect();
         let values = run(&context, &plan, &leaves, &scalars, &line)?;
         (plan, values)
     };
     plan.compiled(&context)?.flush()?;
     let mut values = values.into_iter();
-    for (node, value) in wanted.computed.iter().zip(&mut values) {
+    for (node, value) in target.computed.iter().zip(&mut values) {
         node.set_value(value);
     }
     for ((given, _), value) in plan.schedule.retained.iter().zip(values) {
-        let node = &wanted.collected.nodes[given.index()];
+        let node = &target.collected.nodes[given.index()];
         // Another thread may be at it, or have it.
         if let Ok(_claims) = Node::claim(std::slice::from_ref(node)) {
             node.set_value(value);
         }
     }
-    for node in &wanted.views {
+    for node in &target.views {
         assert!(settle_view(node), "a view of what was computed has no value");
     }
     Ok(())
 }
 
-/// The error of a kernel that asks for what it is being run for.
+/// The error of a kernel that needs its own result.
 fn within_itself(span: Span) -> Error {
     let expected = "a tensor that no running kernel waits for";
     OpError::new("realize", span, expected, "one whose own kernel, a user's, asks for it").into()
@@ -130,69 +135,73 @@ fn within_itself(span: Span) -> Error {
 ///
 /// # Errors
 /// A node whose own kernel asks for it.
-pub(crate) fn want(nodes: &[Arc<Node>], span: Span, state: State) -> Result<Option<Wanted>> {
-    let mut asked = nodes.to_vec();
+pub(crate) fn find_target(
+    nodes: &[Arc<Node>],
+    span: Span,
+    state: StateScope,
+) -> Result<Option<RealizeTarget>> {
+    let mut requested = nodes.to_vec();
     loop {
-        let found = to_compute(&asked, state);
+        let found = pending_target(&requested, state);
         let Some(first) = found.computed.first() else { return Ok(None) };
         process::whole(first.ty().device)?;
         let collected = collect(&found.computed).map_err(|Deadlock| within_itself(span))?;
         let mut kept = collected.kept();
         kept.retain(|node| {
-            !node.ty().device.is_meta() && !asked.iter().any(|known| Arc::ptr_eq(known, node))
+            !node.ty().device.is_meta() && !requested.iter().any(|known| Arc::ptr_eq(known, node))
         });
         if kept.is_empty() {
-            let ToCompute { computed, views, losses } = found;
-            let asked_later = if losses { collected.asked_later(nodes) } else { Vec::new() };
-            return Ok(Some(Wanted { computed, views, collected, asked_later }));
+            let PendingTarget { computed, views, losses } = found;
+            let retain_candidates = if losses { collected.gradient_candidates(nodes) } else { Vec::new() };
+            return Ok(Some(RealizeTarget { computed, views, collected, retain_candidates }));
         }
-        asked.extend(kept);
+        requested.extend(kept);
     }
 }
 
 /// What a realize computes, and what is there then without being computed.
-pub(crate) struct Wanted {
+pub(crate) struct RealizeTarget {
     pub computed: Vec<Arc<Node>>,
-    /// Stretches of what is computed, of packs above all.
+    /// Contiguous ranges of what is computed, mostly of packs.
     pub views: Vec<Arc<Node>>,
     /// The graph below.
     pub collected: Collected,
-    /// What of it gradients may ask for later.
-    pub asked_later: Vec<NodeId>,
+    /// Its nodes that gradients may need later.
+    pub retain_candidates: Vec<NodeId>,
 }
 
-impl Wanted {
+impl RealizeTarget {
     /// The nodes that have values then.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.computed.iter().chain(&self.views)
     }
 }
 
-/// [`Wanted`], before the graph is known.
-struct ToCompute {
+/// [`RealizeTarget`], before the graph is known.
+struct PendingTarget {
     computed: Vec<Arc<Node>>,
     views: Vec<Arc<Node>>,
-    /// Whether all that was asked for are losses whose gradients have not been taken.
+    /// Whether every requested node is a loss whose gradients have not been taken.
     losses: bool,
 }
 
 /// The nodes that have no value yet, and what else is to be computed with
 /// them.
-fn to_compute(nodes: &[Arc<Node>], state: State) -> ToCompute {
+fn pending_target(nodes: &[Arc<Node>], state: StateScope) -> PendingTarget {
     let unsettled = |nodes: &[Arc<Node>]| -> Vec<Arc<Node>> {
         nodes.iter().filter(|node| !settle_view(node)).cloned().collect()
     };
-    let mut wanted = unsettled(nodes);
-    let along = pending::along(&wanted, state);
+    let mut target = unsettled(nodes);
+    let co_computed = pending::co_computed(&target, state);
     let is_loss = |node: &Arc<Node>| node.ty().shape.numel() == 1 && node.has_gradient();
-    let losses = !along.gradients && wanted.iter().all(is_loss);
-    wanted.extend(unsettled(&along.nodes));
-    let stretches = wanted.iter().map(|node| stretch(node).map(|(whole, _)| whole));
-    let stretches: Vec<Option<Arc<Node>>> = stretches.collect();
-    let kept = kept(&wanted, &stretches);
-    let mut found = ToCompute { computed: Vec::with_capacity(wanted.len()), views: Vec::new(), losses };
+    let losses = !co_computed.gradients && target.iter().all(is_loss);
+    target.extend(unsettled(&co_computed.nodes));
+    let ranges = target.iter().map(|node| contiguous_range(node).map(|(whole, _)| whole));
+    let ranges: Vec<Option<Arc<Node>>> = ranges.collect();
+    let kept = kept(&target, &ranges);
+    let mut found = PendingTarget { computed: Vec::with_capacity(target.len()), views: Vec::new(), losses };
     let mut seen: NodeMap<()> = NodeMap::default();
-    for (node, whole) in wanted.into_iter().zip(stretches) {
+    for (node, whole) in target.into_iter().zip(ranges) {
         let whole = whole.filter(|whole| !Arc::ptr_eq(whole, &node) && kept.contains_key(&address(whole)));
         let needed = match whole {
             Some(whole) => {
@@ -212,17 +221,17 @@ fn address(node: &Arc<Node>) -> usize {
     Arc::as_ptr(node) as usize
 }
 
-/// The nodes of which stretches need no memory of their own: packs, what is
-/// wanted itself, and what several stretches are at least half of.
-fn kept(wanted: &[Arc<Node>], stretches: &[Option<Arc<Node>>]) -> NodeMap<()> {
-    let mut kept: NodeMap<()> = wanted.iter().map(|node| (address(node), ())).collect();
+/// The nodes of which ranges need no memory of their own: packs, what is
+/// target itself, and what several ranges are at least half of.
+fn kept(target: &[Arc<Node>], ranges: &[Option<Arc<Node>>]) -> NodeMap<()> {
+    let mut kept: NodeMap<()> = target.iter().map(|node| (address(node), ())).collect();
     let mut covered: NodeMap<(usize, usize)> = NodeMap::default();
-    for (node, whole) in wanted.iter().zip(stretches) {
+    for (node, whole) in target.iter().zip(ranges) {
         let Some(whole) = whole else { continue };
-        let (stretches, elements) = covered.entry(address(whole)).or_default();
-        *stretches += 1;
+        let (ranges, elements) = covered.entry(address(whole)).or_default();
+        *ranges += 1;
         *elements += node.ty().shape.numel();
-        let most = *stretches > 1 && 2 * *elements >= whole.ty().shape.numel();
+        let most = *ranges > 1 && 2 * *elements >= whole.ty().shape.numel();
         if most || matches!(whole.op(), Op::Pack(_)) {
             kept.insert(address(whole), ());
         }
@@ -240,7 +249,7 @@ pub(crate) fn settle_view(node: &Arc<Node>) -> bool {
     node.value().is_some()
 }
 
-/// The plan for a graph, and the numbers it is for.
+/// The plan for a graph, and the graph's scalars.
 pub(crate) struct Prepared {
     pub plan: Arc<Plan>,
     /// The bits of all the graph's scalars.
@@ -252,11 +261,11 @@ pub(crate) struct Prepared {
 ///
 /// # Errors
 /// [`Error::OverBudget`].
-pub(crate) fn prepare(context: &Context, wanted: &Wanted, cells: &Cells) -> Result<Prepared> {
-    let collected = &wanted.collected;
+pub(crate) fn prepare(context: &Context, target: &RealizeTarget, cells: &Cells) -> Result<Prepared> {
+    let collected = &target.collected;
     let memory = leaf_memory(collected, cells);
-    let (mut plan, scalars) = look_up(context, collected, &memory, &wanted.asked_later);
-    if !wanted.asked_later.is_empty() && exceeds(context, &plan, collected) {
+    let (mut plan, scalars) = look_up(context, collected, &memory, &target.retain_candidates);
+    if !target.retain_candidates.is_empty() && exceeds(context, &plan, collected) {
         plan = look_up(context, collected, &memory, &[]).0;
     }
     let plan = within(context, plan, collected, &memory)?;
@@ -268,17 +277,18 @@ fn look_up(
     context: &Context,
     collected: &Collected,
     memory: &LeafMemory,
-    asked_later: &[NodeId],
+    retain_candidates: &[NodeId],
 ) -> (Arc<Plan>, Vec<u64>) {
-    let (skeleton, values) = key(collected, memory, asked_later);
+    let (skeleton, values) = key(collected, memory, retain_candidates);
     let scalars = values.scalars.clone();
     let plan = match context.look_up(&skeleton, &values) {
         Lookup::Hit(plan) => {
             add(&context.counts.cache_hits, 1);
             plan
         }
-        Lookup::Miss { lifted, model } => {
-            let plan = Arc::new(build(context, collected, &lifted, memory, model.as_deref(), asked_later));
+        Lookup::Miss { lifted, template } => {
+            let plan =
+                Arc::new(build(context, collected, &lifted, memory, template.as_deref(), retain_candidates));
             debug::built(&plan, collected);
             context.keep(skeleton, values, lifted, plan)
         }

@@ -11,30 +11,30 @@ use std::sync::{Arc, Weak};
 use crate::base::{Device, Direction, Result, Shape, Span};
 use crate::ir::collect::Collected;
 use crate::ir::open::closed;
-use crate::ir::pending::{Cells, State};
+use crate::ir::pending::{Cells, StateScope};
 use crate::ir::{Graph, Node, NodeId, Op};
 use crate::kernel::Workload;
 use crate::kernel::cost::work_cost;
 use crate::plan::build::{Plan, program, work_text};
 use crate::plan::context::current;
-use crate::plan::realize::{Prepared, prepare, want};
+use crate::plan::realize::{Prepared, find_target, prepare};
 use crate::schedule::fusion_class::{FusionClass, fusion_class, read_operands};
 use crate::schedule::{Step, StepAction, TransferReason};
 
-mod again;
-mod apart;
-mod check;
 mod chunks;
+mod fusion_blocker;
+mod limits;
 mod memory;
+mod rematerialized;
 mod table;
 mod text;
 
-pub use again::ComputedAgain;
-pub use apart::Separation;
-pub use check::Obstacle;
 pub use chunks::InChunks;
+pub use fusion_blocker::FusionBlocker;
+pub use limits::UnsupportedPart;
 pub use memory::MemoryReport;
 pub(crate) use memory::needs;
+pub use rematerialized::Rematerialized;
 pub(crate) use table::{bytes, count};
 
 /// What computing some tensors would do. Prints as a table.
@@ -54,7 +54,7 @@ pub struct PlanReport {
     pub recomputed: Vec<Recomputed>,
     /// Values computed again for gradients or to fit a budget, instead of being
     /// kept.
-    pub computed_again: Vec<ComputedAgain>,
+    pub rematerialized: Vec<Rematerialized>,
     /// Values computed part by part to fit a budget.
     pub in_chunks: Vec<InChunks>,
     pub(crate) plan: Option<Arc<Plan>>,
@@ -213,9 +213,11 @@ impl PlanReport {
 /// [`crate::Error::OverBudget`]; a node that has a value only inside a body.
 pub fn report(nodes: &[Arc<Node>], span: Span) -> Result<PlanReport> {
     closed(nodes, "plan", span)?;
-    let Some(wanted) = want(nodes, span, State::Shared)? else { return Ok(PlanReport::default()) };
-    let Prepared { plan, .. } = prepare(&current(), &wanted, &Cells::look(wanted.nodes()))?;
-    Ok(of_plan(&plan, &wanted.collected))
+    let Some(target) = find_target(nodes, span, StateScope::Shared)? else {
+        return Ok(PlanReport::default());
+    };
+    let Prepared { plan, .. } = prepare(&current(), &target, &Cells::look(target.nodes()))?;
+    Ok(of_plan(&plan, &target.collected))
 }
 
 /// The report of a plan for the graph it was looked up with.
@@ -234,7 +236,7 @@ pub(crate) fn of_plan(plan: &Arc<Plan>, collected: &Collected) -> PlanReport {
     report.memory = needs(&current(), plan, collected);
     report.recomputed = recomputed(plan, &spans);
     report.in_chunks = chunks::in_chunks(plan, collected.graph());
-    report.computed_again = again::computed_again(plan, &spans);
+    report.rematerialized = rematerialized::rematerialized(plan, &spans);
     report.spans = spans;
     report
 }
@@ -323,7 +325,7 @@ fn kernel_report(
     }
 }
 
-/// Values that several steps compute. Numbers do not count.
+/// Values that several steps compute. VarintList do not count.
 fn recomputed(plan: &Plan, spans: &[Span]) -> Vec<Recomputed> {
     let graph = &plan.schedule.graph;
     let mut times = vec![0usize; graph.nodes.len()];

@@ -1,15 +1,15 @@
-//! What a plan takes at least: each kernel against what its device can do at
-//! most (Williams, Waterman and Patterson, "Roofline", 2009).
+//! The least time of a plan: each kernel against its device's peak throughput
+//! (Williams, Waterman and Patterson, "Roofline", 2009).
 
 use std::fmt::{self, Display};
 
 use crate::base::{Device, Direction, Span};
 use crate::plan::report::{KernelReport, PlanReport, TransferReport, count};
 
-/// What a device does at most, per second; see
-/// [`Device::ceilings`](crate::Device::ceilings).
+/// A device's peak throughput, per second; see
+/// [`Device::peak_throughput`](crate::Device::peak_throughput).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ceilings {
+pub struct PeakThroughput {
     /// Bytes that a large elementwise kernel reads and writes.
     pub bytes: f64,
     /// Scalar operations of a large `f32` matrix product.
@@ -22,9 +22,9 @@ pub struct Ceilings {
     pub bytes_to_host: f64,
 }
 
-/// What keeps a kernel from being faster.
+/// What limits a kernel's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bound {
+pub enum Bottleneck {
     /// The bytes it moves.
     Memory,
     /// The operations it does.
@@ -33,17 +33,17 @@ pub enum Bound {
     Launch,
 }
 
-impl Display for Bound {
+impl Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Bound::Memory => "memory-bound",
-            Bound::Compute => "compute-bound",
-            Bound::Launch => "launch-bound",
+            Bottleneck::Memory => "memory-bound",
+            Bottleneck::Compute => "compute-bound",
+            Bottleneck::Launch => "launch-bound",
         })
     }
 }
 
-/// One kernel against the ceilings.
+/// One kernel against the peak throughput.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KernelRoof {
@@ -53,20 +53,20 @@ pub struct KernelRoof {
     pub intensity: f64,
     /// Seconds that all its launches take at least.
     pub seconds: f64,
-    /// Which ceiling that is.
-    pub bound: Bound,
+    /// What limits it.
+    pub bound: Bottleneck,
     /// The user's line.
     pub at: Span,
 }
 
-/// A plan against a device's ceilings. Prints as a table.
+/// A plan against a device's peak throughput. Prints as a table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Roofline {
-    /// The device whose ceilings these are.
+    /// The device.
     pub device: Device,
-    /// What it does at most.
-    pub ceilings: Ceilings,
+    /// Its peak throughput.
+    pub peak_throughput: PeakThroughput,
     /// The plan's kernels, in order.
     pub kernels: Vec<KernelRoof>,
     /// Seconds that the transfers of the plan take at least.
@@ -79,18 +79,18 @@ impl Roofline {
         self.transfers + self.kernels.iter().map(|kernel| kernel.seconds).sum::<f64>()
     }
     /// Seconds of kernels that this keeps from being faster.
-    pub fn seconds_of(&self, bound: Bound) -> f64 {
+    pub fn seconds_of(&self, bound: Bottleneck) -> f64 {
         self.kernels.iter().filter(|kernel| kernel.bound == bound).map(|kernel| kernel.seconds).sum()
     }
 }
 
 impl PlanReport {
-    /// The plan's kernels against the ceilings of a device, whatever device
-    /// they are planned for: what the plan would take there at least.
-    pub fn roofline_under(&self, device: Device, ceilings: Ceilings) -> Roofline {
-        let kernels = self.kernels.iter().map(|kernel| roof(kernel, &ceilings)).collect();
+    /// The plan's kernels against a device's peak throughput, whatever device they are
+    /// planned for: the least time that the plan would take there.
+    pub fn roofline_under(&self, device: Device, peak_throughput: PeakThroughput) -> Roofline {
+        let kernels = self.kernels.iter().map(|kernel| roof(kernel, &peak_throughput)).collect();
         let transfer = |t: &TransferReport| {
-            let (up, down) = (1.0 / ceilings.bytes_from_host, 1.0 / ceilings.bytes_to_host);
+            let (up, down) = (1.0 / peak_throughput.bytes_from_host, 1.0 / peak_throughput.bytes_to_host);
             let per_byte = match t.direction {
                 Direction::ToDevice => up,
                 Direction::ToHost => down,
@@ -99,16 +99,16 @@ impl PlanReport {
             t.bytes as f64 * t.times as f64 * per_byte
         };
         let transfers = self.transfers.iter().map(transfer).sum();
-        Roofline { device, ceilings, kernels, transfers }
+        Roofline { device, peak_throughput, kernels, transfers }
     }
 }
 
-fn roof(kernel: &KernelReport, ceilings: &Ceilings) -> KernelRoof {
+fn roof(kernel: &KernelReport, peak_throughput: &PeakThroughput) -> KernelRoof {
     let (bytes, flops) = (kernel.loaded as f64 + kernel.stored as f64, kernel.flops as f64);
     let limits = [
-        (Bound::Memory, bytes / ceilings.bytes),
-        (Bound::Compute, flops / ceilings.flops),
-        (Bound::Launch, 1.0 / ceilings.launches),
+        (Bottleneck::Memory, bytes / peak_throughput.bytes),
+        (Bottleneck::Compute, flops / peak_throughput.flops),
+        (Bottleneck::Launch, 1.0 / peak_throughput.launches),
     ];
     let (bound, seconds) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
     KernelRoof {
@@ -120,7 +120,7 @@ fn roof(kernel: &KernelReport, ceilings: &Ceilings) -> KernelRoof {
     }
 }
 
-impl Display for Ceilings {
+impl Display for PeakThroughput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |n: f64| count(n as u64);
         write!(f, "{}B/s, {}flop/s, {}launches/s", rate(self.bytes), rate(self.flops), rate(self.launches))?;
@@ -134,7 +134,7 @@ impl Display for Ceilings {
 
 impl Display for Roofline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} at most: {}", self.device, self.ceilings)?;
+        writeln!(f, "{} at most: {}", self.device, self.peak_throughput)?;
         let width = self.kernels.iter().map(|kernel| kernel.name.chars().count()).max().unwrap_or(0);
         for k in &self.kernels {
             let (name, bound, time) = (&k.name, k.bound, Seconds(k.seconds));
@@ -167,10 +167,10 @@ mod tests {
     use crate::tensor::Tensor;
 
     /// 1 byte takes a nanosecond, an operation too, a launch a microsecond.
-    const SLOW: Ceilings =
-        Ceilings { bytes: 1e9, flops: 1e9, launches: 1e6, bytes_from_host: 1e8, bytes_to_host: 1e8 };
+    const SLOW: PeakThroughput =
+        PeakThroughput { bytes: 1e9, flops: 1e9, launches: 1e6, bytes_from_host: 1e8, bytes_to_host: 1e8 };
 
-    fn bounds(tensor: &Tensor) -> Vec<Bound> {
+    fn bounds(tensor: &Tensor) -> Vec<Bottleneck> {
         let roofline = tensor.plan().unwrap().roofline_under(Device::null(), SLOW);
         roofline.kernels.iter().map(|kernel| kernel.bound).collect()
     }
@@ -180,11 +180,11 @@ mod tests {
         let on = Device::null();
         let x = Tensor::from_vec(vec![1.0f32; 1 << 16], [256, 256], on);
         x.realize().unwrap();
-        assert_eq!(bounds(&(&x + 1.0)), [Bound::Memory]);
-        assert_eq!(bounds(&x.matmul(&x)), [Bound::Compute]);
+        assert_eq!(bounds(&(&x + 1.0)), [Bottleneck::Memory]);
+        assert_eq!(bounds(&x.matmul(&x)), [Bottleneck::Compute]);
         let small = Tensor::from_vec(vec![1.0f32; 4], [4], on);
         small.realize().unwrap();
-        assert_eq!(bounds(&(&small + 1.0)), [Bound::Launch]);
+        assert_eq!(bounds(&(&small + 1.0)), [Bottleneck::Launch]);
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let roofline = y.plan().unwrap().roofline_under(Device::null(), SLOW);
         assert!((roofline.transfers - 4000.0 / 1e8).abs() < 1e-12, "{roofline}");
         // 4,000 bytes read, 4,000 written.
-        assert!((roofline.seconds_of(Bound::Memory) - 8e-6).abs() < 1e-12, "{roofline}");
+        assert!((roofline.seconds_of(Bottleneck::Memory) - 8e-6).abs() < 1e-12, "{roofline}");
         assert!((roofline.seconds() - 48e-6).abs() < 1e-12, "{roofline}");
         let text = roofline.to_string();
         assert!(text.contains("memory-bound") && text.contains("at least 48.0 us"), "{text}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::{Device, Error, Result, Shape, Span};
 use crate::ir::{Buffer, Layout, Leaf, NodeId, Op, Type};
-use crate::plan::build::{Compiled, Plan, Run};
+use crate::plan::build::{CompiledPlan, CompiledStep, Plan};
 use crate::plan::context::{Context, add};
 use crate::plan::debug;
 use crate::plan::transfer::{CHUNK, fetch, transfer};
@@ -16,11 +16,11 @@ use crate::runtime::{Binding, Bindings, IndexSite, IndexStatus, Launch, Program}
 use crate::schedule::{Location, Step, StepAction, result_number};
 
 /// The user's line behind a node of the plan's graph, if there is one.
-pub(crate) type Line<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
+pub(crate) type LineOf<'a> = &'a dyn Fn(NodeId) -> Option<Span>;
 
 /// Runs a plan. `leaves` are its parameters, `scalars` all its arguments'
 /// bits; `line` gives the user's lines, since a cached plan knows only those
-/// it was built for. Gives the values of the graph's outputs, in order, and of what gradients may ask for.
+/// it was built for. Gives the values of the graph's outputs, in order, and the retained ones.
 ///
 /// # Errors
 /// Out of memory, an index out of range, a driver's failure; parameters that
@@ -30,7 +30,7 @@ pub(crate) fn run(
     plan: &Plan,
     leaves: &[Leaf],
     scalars: &[u64],
-    line: Line<'_>,
+    line: LineOf<'_>,
 ) -> Result<Vec<Leaf>> {
     // Before anything is allocated or overwritten, for it can fail.
     let compiled = plan.compiled(context)?;
@@ -39,18 +39,18 @@ pub(crate) fn run(
     add(&context.counts.kernels_launched, execution.launched.get());
     add(&context.counts.bytes_moved, execution.moved.get());
     done?;
-    let remembered = plan.schedule.retained.iter().map(|(_, id)| id);
-    let outputs = plan.schedule.graph.outputs.iter().chain(remembered);
+    let retained = plan.schedule.retained.iter().map(|(_, id)| id);
+    let outputs = plan.schedule.graph.outputs.iter().chain(retained);
     Ok(outputs.map(|&output| execution.leaf(output)).collect())
 }
 
 struct Execution<'a> {
     context: &'a Context,
     plan: &'a Plan,
-    compiled: &'a Compiled,
+    compiled: &'a CompiledPlan,
     leaves: &'a [Leaf],
     scalars: &'a [u64],
-    line: Line<'a>,
+    line: LineOf<'a>,
     results: Vec<Arc<Buffer>>,
     arenas: HashMap<Device, Arc<Buffer>>,
     /// Kernels launched, and bytes that they load and store: counted here, since all
@@ -60,14 +60,14 @@ struct Execution<'a> {
 }
 
 /// What one launch works on.
-struct Bound<'a> {
+struct BoundArguments<'a> {
     inputs: Vec<Binding<'a>>,
     outputs: Vec<Binding<'a>>,
     scalars: Vec<u64>,
     status: IndexStatus,
 }
 
-impl Bound<'_> {
+impl BoundArguments<'_> {
     fn bindings(&self) -> Bindings<'_> {
         Bindings {
             inputs: &self.inputs,
@@ -82,10 +82,10 @@ impl<'a> Execution<'a> {
     fn new(
         context: &'a Context,
         plan: &'a Plan,
-        compiled: &'a Compiled,
+        compiled: &'a CompiledPlan,
         leaves: &'a [Leaf],
         scalars: &'a [u64],
-        line: Line<'a>,
+        line: LineOf<'a>,
     ) -> Result<Execution<'a>> {
         let memory = &plan.schedule.memory;
         let allocate = |label: Label, device, bytes, filled| {
@@ -111,7 +111,7 @@ impl<'a> Execution<'a> {
         let mut arenas = HashMap::new();
         for &(device, bytes) in &memory.arenas {
             let span = graph.outputs.first().and_then(|&output| line(output));
-            let label = Label { name: "between kernels", shape: Shape::from(bytes), span };
+            let label = Label { name: "intermediates", shape: Shape::from(bytes), span };
             arenas.insert(device, allocate(label, device, bytes, false)?);
         }
         let (launched, moved) = (Cell::new(0), Cell::new(0));
@@ -144,23 +144,23 @@ impl<'a> Execution<'a> {
             let layout = Layout { offset: (start / ty.dtype.size()) as i64, ..Layout::contiguous(&ty.shape) };
             Leaf { buffer: buffer.clone(), layout }
         };
-        match self.place(id) {
+        match self.location(id) {
             Location::Param(number) => self.leaves[number as usize].clone(),
             Location::Result(number, start) => at(&self.results[number as usize], start),
             Location::Arena(start) => at(&self.arenas[&graph.ty(id).device], start),
         }
     }
 
-    fn place(&self, id: NodeId) -> Location {
+    fn location(&self, id: NodeId) -> Location {
         match self.plan.schedule.memory.locations.get(&id) {
-            Some(&place) => place,
+            Some(&location) => location,
             None => panic!("{id:?} has no memory in\n{:?}", self.plan.schedule.graph),
         }
     }
 
     fn binding(&self, id: NodeId) -> Binding<'_> {
         let graph = &self.plan.schedule.graph;
-        match self.place(id) {
+        match self.location(id) {
             Location::Param(number) => {
                 let leaf = &self.leaves[number as usize];
                 let ty = graph.ty(id);
@@ -172,12 +172,14 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn step(&self, number: usize, run: &Run) -> Result<()> {
+    fn step(&self, number: usize, run: &CompiledStep) -> Result<()> {
         let step = &self.plan.schedule.steps[number];
         match run {
-            Run::Program { program, bytes, indexes, .. } => self.launch(step, program, *bytes, *indexes),
-            Run::Transfer => self.transfer(step),
-            Run::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
+            CompiledStep::Program { program, bytes, indexes, .. } => {
+                self.launch(step, program, *bytes, *indexes)
+            }
+            CompiledStep::Transfer => self.transfer(step),
+            CompiledStep::Repeat(spec) => self.repeat(step, spec, &self.plan.bodies[&number]),
         }
     }
 
@@ -205,14 +207,14 @@ impl<'a> Execution<'a> {
     }
 
     /// What a step's program works on; `None` if there is nothing to do.
-    fn bound(&self, step: &Step, indexes: Option<NodeId>) -> Option<Bound<'_>> {
+    fn bound(&self, step: &Step, indexes: Option<NodeId>) -> Option<BoundArguments<'_>> {
         let graph = &self.plan.schedule.graph;
         if step.outputs.iter().all(|&output| graph.ty(output).shape.numel() == 0) {
             return None;
         }
         // A scatter's base is its output's memory, not an input.
         let count = step.kernel().map_or(step.inputs.len(), |kernel| kernel.inputs.len());
-        Some(Bound {
+        Some(BoundArguments {
             inputs: step.inputs[..count].iter().map(|&id| self.binding(id)).collect(),
             outputs: step.outputs.iter().map(|&id| self.binding(id)).collect(),
             scalars: step.args.iter().map(|&id| self.scalar(id)).collect(),
@@ -237,9 +239,11 @@ impl<'a> Execution<'a> {
         let steps = &self.plan.schedule.steps[number..];
         let device = steps[0].device;
         let backend = self.compiled.backend(device);
-        let joins = |(step, run): &(&Step, &Run)| match run {
-            Run::Program { program, .. } => step.device == device && backend.replays(program.as_ref()),
-            Run::Transfer | Run::Repeat(_) => false,
+        let joins = |(step, run): &(&Step, &CompiledStep)| match run {
+            CompiledStep::Program { program, .. } => {
+                step.device == device && backend.replays(program.as_ref())
+            }
+            CompiledStep::Transfer | CompiledStep::Repeat(_) => false,
         };
         steps.iter().zip(&self.compiled.runs[number..]).take_while(joins).count()
     }
@@ -247,11 +251,11 @@ impl<'a> Execution<'a> {
     /// Launches the programs of several steps.
     fn launch_all(&self, numbers: Range<usize>) -> Result<()> {
         let runs = &self.compiled.runs;
-        let Run::Program { replay, .. } = &runs[numbers.start] else { return Ok(()) };
+        let CompiledStep::Program { replay, .. } = &runs[numbers.start] else { return Ok(()) };
         let steps = &self.plan.schedule.steps[numbers.clone()];
         let mut bounds = Vec::with_capacity(steps.len());
         for (step, run) in steps.iter().zip(&runs[numbers]) {
-            let Run::Program { program, bytes, indexes, .. } = run else { continue };
+            let CompiledStep::Program { program, bytes, indexes, .. } = run else { continue };
             if let Some(bound) = self.bound(step, *indexes) {
                 bounds.push((step, program, *bytes, bound));
             }

@@ -5,7 +5,7 @@ use crate::ir::op::{PadAxis, WindowAxis};
 use crate::ir::{AluOp, Monoid, Op, ScatterMode};
 use crate::plan::context::{Context, with_context};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::control;
 use crate::tensor::testing::{i64s, pattern};
 
@@ -36,8 +36,8 @@ fn agrees(tensors: &[&Tensor]) -> u64 {
     context.counters().kernels_launched
 }
 
-fn site() -> Site {
-    Site::here("test")
+fn site() -> CallSite {
+    CallSite::here("test")
 }
 
 fn softmax(x: &Tensor, axis: usize) -> Tensor {

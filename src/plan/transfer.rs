@@ -7,7 +7,7 @@ use crate::base::{Device, DeviceKind, Error, Result, Span};
 use crate::ir::{Layout, Leaf, Type};
 use crate::plan::context::{Context, add};
 use crate::runtime::label::{self, Label};
-use crate::runtime::{Binding, Part, host};
+use crate::runtime::{Binding, DownloadPart, host};
 
 /// Bytes that pass through the host at once on the way from one device to
 /// another.
@@ -49,10 +49,10 @@ pub(crate) fn transfer(
     if count <= CHUNK { one_piece(count, &read, &write) } else { in_pieces(count, &read, &write) }
 }
 
-type Read<'a> = dyn Fn(usize, &mut [u8]) -> Result<()> + 'a;
-type Write<'a> = dyn Fn(usize, &[u8]) -> Result<()> + Sync + 'a;
+type ReadPiece<'a> = dyn Fn(usize, &mut [u8]) -> Result<()> + 'a;
+type WritePiece<'a> = dyn Fn(usize, &[u8]) -> Result<()> + Sync + 'a;
 
-fn one_piece(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
+fn one_piece(count: usize, read: &ReadPiece<'_>, write: &WritePiece<'_>) -> Result<()> {
     let mut piece = vec![0; count];
     read(0, &mut piece)?;
     write(0, &piece)
@@ -60,7 +60,7 @@ fn one_piece(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
 
 /// Reads each piece while the one before it is written. This thread reads,
 /// since a device reports bad indices to the thread that launched.
-fn in_pieces(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
+fn in_pieces(count: usize, read: &ReadPiece<'_>, write: &WritePiece<'_>) -> Result<()> {
     let (full, filled) = mpsc::sync_channel::<(usize, Vec<u8>)>(1);
     let (empty, written) = mpsc::channel::<Vec<u8>>();
     let write_all = move || {
@@ -74,7 +74,7 @@ fn in_pieces(count: usize, read: &Read<'_>, write: &Write<'_>) -> Result<()> {
     std::thread::scope(|scope| {
         let writer = Builder::new().name("kiln-transfer".into()).spawn_scoped(scope, write_all);
         let Ok(writer) = writer else {
-            // Where the system gives no thread.
+            // The system refuses a thread.
             let mut piece = vec![0; CHUNK];
             return pieces(count).try_for_each(|(at, bytes)| {
                 read(at, &mut piece[..bytes])?;
@@ -108,11 +108,11 @@ pub(crate) fn fetch(context: &Context, values: &[(&Type, Leaf)], to: &[Binding<'
     let Some((_, first)) = values.first() else { return Ok(()) };
     let (source, host) = (context.backend(first.buffer.device)?, context.backend(Device::cpu())?);
     let mut staged: Vec<Vec<u8>> = values.iter().map(|(ty, _)| vec![0; ty.bytes()]).collect();
-    let mut parts: Vec<Part<'_>> = Vec::with_capacity(values.len());
+    let mut parts: Vec<DownloadPart<'_>> = Vec::with_capacity(values.len());
     for ((ty, value), out) in values.iter().zip(&mut staged) {
         context.counts.transferred(ty.device, Device::cpu(), ty.bytes());
         let start = value.layout.offset as usize * ty.dtype.size();
-        parts.push(Part { buffer: &value.buffer, start, out });
+        parts.push(DownloadPart { buffer: &value.buffer, start, out });
     }
     add(&context.counts.host_waits, 1);
     source.download_all(&mut parts)?;

@@ -16,9 +16,9 @@ pub fn view(node: &Arc<Node>) -> Option<Leaf> {
     Some(Leaf { buffer: value.buffer.clone(), layout })
 }
 
-/// The node of which a node is a stretch, in row-major order, and the stretch's
-/// first element: perhaps itself. `None` if it lies otherwise.
-pub fn stretch(node: &Arc<Node>) -> Option<(Arc<Node>, usize)> {
+/// The node of which a node is a contiguous range, in row-major order, and the range's
+/// first element: perhaps itself. `None` if it is no such range.
+pub fn contiguous_range(node: &Arc<Node>) -> Option<(Arc<Node>, usize)> {
     let (below, moves) = moved_from(node);
     let layout = layout_after(&moves, &below, &Layout::contiguous(&below.ty().shape))?;
     layout.is_contiguous(&node.ty().shape).then_some((below, layout.offset as usize))
@@ -44,14 +44,14 @@ fn moved_from(node: &Arc<Node>) -> (Arc<Node>, Vec<Arc<Node>>) {
 fn layout_after(moves: &[Arc<Node>], below: &Node, start: &Layout) -> Option<Layout> {
     let (mut layout, mut shape) = (start.clone(), below.ty().shape.clone());
     for node in moves.iter().rev() {
-        layout = moved(node.op(), &shape, &layout)?;
+        layout = layout_of_movement(node.op(), &shape, &layout)?;
         shape = node.ty().shape.clone();
     }
     Some(layout)
 }
 
 /// The layout after one movement; `None` if strides cannot express it.
-fn moved(op: &Op, shape: &Shape, layout: &Layout) -> Option<Layout> {
+fn layout_of_movement(op: &Op, shape: &Shape, layout: &Layout) -> Option<Layout> {
     let strides = &layout.strides;
     let at_same_start = |strides| Some(Layout { offset: layout.offset, strides });
     if let Op::Reshape(target) = op {
@@ -84,7 +84,7 @@ fn moved(op: &Op, shape: &Shape, layout: &Layout) -> Option<Layout> {
 }
 
 /// Runs of axes with equal products correspond; a run keeps its memory if
-/// its axes lie as one axis would.
+/// its axes are contiguous among themselves.
 fn reshaped(shape: &Shape, layout: &Layout, target: &Shape) -> Option<Layout> {
     if shape.numel() == 0 {
         return Some(Layout { offset: layout.offset, strides: target.strides() });

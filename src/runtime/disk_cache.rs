@@ -92,16 +92,16 @@ mod tests {
     use super::*;
 
     /// A folder that goes when the test ends.
-    struct Folder(PathBuf);
+    struct TempFolder(PathBuf);
 
-    impl Folder {
-        fn new(name: &str) -> Folder {
+    impl TempFolder {
+        fn new(name: &str) -> TempFolder {
             let path = std::env::temp_dir().join(format!("kiln-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
-            Folder(path)
+            TempFolder(path)
         }
     }
-    impl Drop for Folder {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn code_is_made_once_for_each_key() {
-        let folder = Folder::new("once");
+        let folder = TempFolder::new("once");
         assert!(made(&folder.0, "a", b"one"));
         assert!(!made(&folder.0, "a", b"one"));
         assert!(made(&folder.0, "b", b"two"));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_made_anew() {
-        let folder = Folder::new("damaged");
+        let folder = TempFolder::new("damaged");
         assert!(made(&folder.0, "a", b"some code"));
         let path = fs::read_dir(&folder.0).unwrap().next().unwrap().unwrap().path();
         let whole = fs::read(&path).unwrap();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_costs_no_result() {
-        let folder = Folder::new("file");
+        let folder = TempFolder::new("file");
         fs::write(&folder.0, b"a file, no folder").unwrap();
         assert!(made(&folder.0, "a", b"one") && made(&folder.0, "a", b"one"));
         fs::remove_file(&folder.0).unwrap();

@@ -40,11 +40,11 @@ pub fn upload_to(pool: &Pool, data: &[u8]) -> Result<Buffer> {
 }
 
 /// Keeps the block that a pinned one is.
-struct Pinned {
+struct HostPinned {
     _block: Buffer,
 }
 
-impl Reclaim for Pinned {
+impl Reclaim for HostPinned {
     fn reclaim(&self, _: u64, _: usize) {
         // The block goes back when this is dropped, with the buffer.
     }
@@ -60,7 +60,7 @@ impl Reclaim for Pinned {
 pub fn allocate_pinned(bytes: usize) -> Result<Buffer> {
     let block = allocate(bytes)?;
     let handle = block.handle;
-    Ok(Buffer::new(Device::cpu(), bytes, handle, Arc::new(Pinned { _block: block })))
+    Ok(Buffer::new(Device::cpu(), bytes, handle, Arc::new(HostPinned { _block: block })))
 }
 
 /// Fills a block of host memory that nothing else sees yet.

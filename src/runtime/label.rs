@@ -33,14 +33,14 @@ pub fn current() -> Label {
 /// Runs the closure; what it allocates on this thread is for `label`.
 pub fn allocating<R>(label: Label, body: impl FnOnce() -> R) -> R {
     /// Puts the former label back, also when the closure panics.
-    struct Restore(Option<Label>);
-    impl Drop for Restore {
+    struct RestoreLabel(Option<Label>);
+    impl Drop for RestoreLabel {
         fn drop(&mut self) {
             if let Some(label) = self.0.take() {
                 CURRENT.set(label);
             }
         }
     }
-    let _restore = Restore(Some(CURRENT.replace(label)));
+    let _restore = RestoreLabel(Some(CURRENT.replace(label)));
     body()
 }

@@ -52,7 +52,7 @@ pub struct Capabilities {
     /// Whether a kernel with several outputs may write them over inputs that
     /// it reads only there, as one with a single output always may: it then
     /// reads everything at a point before it writes anything there.
-    pub several_in_place: bool,
+    pub multi_output_in_place: bool,
     /// Bytes that the place of an output is a multiple of.
     pub output_alignment: usize,
 }
@@ -68,7 +68,7 @@ pub struct Binding<'a> {
 
 /// Bytes to be read from a device.
 #[derive(Debug)]
-pub struct Part<'a> {
+pub struct DownloadPart<'a> {
     /// The memory.
     pub buffer: &'a Buffer,
     /// Where in it, in bytes.
@@ -253,7 +253,7 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`Backend::download`].
-    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
         parts.iter_mut().try_for_each(|part| self.download(part.buffer, part.start, part.out))
     }
     /// Bytes that a launch of the work takes besides its inputs and outputs.
@@ -268,7 +268,7 @@ pub trait Backend: Any + Send + Sync + fmt::Debug {
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>>;
     /// Whether several threads that compile at once are sooner done than one, and programs
     /// are the same.
-    fn compiles_side_by_side(&self) -> bool {
+    fn compiles_in_parallel(&self) -> bool {
         false
     }
     /// Whether launches of a program may be given to the device together with

@@ -43,7 +43,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     row_bytes: 128 << 10,
     attention: None,
     missing: &[],
-    several_in_place: true,
+    multi_output_in_place: true,
     output_alignment: 1,
 };
 

@@ -65,15 +65,15 @@ fn reads_where_axes_say(kernel: &Kernel) -> bool {
 
 /// Operands and results of nobody.
 #[derive(Debug)]
-pub struct Memory {
+pub struct TrialBuffers {
     inputs: Vec<Buffer>,
     outputs: Vec<Buffer>,
     scalars: Vec<u64>,
 }
 
-impl Memory {
+impl TrialBuffers {
     /// Enough for a kernel; `None` if that is too much.
-    pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<Buffer>) -> Option<Memory> {
+    pub fn of(kernel: &Kernel, allocate: &dyn Fn(usize) -> Result<Buffer>) -> Option<TrialBuffers> {
         let extents = accessed_extents(kernel).ok()?;
         let sizes = kernel.inputs.iter().zip(extents);
         let inputs: Vec<u64> = sizes.map(|(input, extent)| extent * input.dtype.size() as u64).collect();
@@ -85,7 +85,7 @@ impl Memory {
         let all = |sizes: &[u64]| -> Option<Vec<Buffer>> {
             sizes.iter().map(|&bytes| allocate(bytes as usize).ok()).collect()
         };
-        Some(Memory { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args] })
+        Some(TrialBuffers { inputs: all(&inputs)?, outputs: all(&outputs)?, scalars: vec![0; kernel.args] })
     }
 
     /// Launches a program so often.
@@ -112,8 +112,8 @@ mod tests {
     use crate::tensor::conv::ConvTransposeOpts;
 
     /// A folder that goes when the test ends.
-    struct Folder(std::path::PathBuf);
-    impl Drop for Folder {
+    struct TempFolder(std::path::PathBuf);
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_fastest_is_found_once_for_each_key() {
-        let folder = Folder(std::env::temp_dir().join(format!("kiln-tiles-{}", std::process::id())));
+        let folder = TempFolder(std::env::temp_dir().join(format!("kiln-tiles-{}", std::process::id())));
         let mut timed = 0;
         let mut choose = |key: &str, times: [f64; 3]| {
             fastest(Some(&folder.0), key, 3, &mut |number| {

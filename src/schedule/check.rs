@@ -51,7 +51,7 @@ pub fn check_steps(graph: &Graph, steps: &[Step]) -> Vec<String> {
     wrong
 }
 
-/// Steps that run before what they wait for ([`Op::After`]): what lies above a
+/// Steps that run before their control dependencies ([`Op::After`]): what lies above a
 /// gate, down to values that other steps compute, may be computed once the
 /// step of the gate's second operand is through.
 fn violated_control_dependencies(graph: &Graph, steps: &[Step]) -> Vec<String> {
@@ -201,7 +201,7 @@ fn last_reads(graph: &Graph, steps: &[Step]) -> Vec<Option<usize>> {
     last
 }
 
-/// Where a value lies; a donated parameter's memory is the parameter's.
+/// The memory of a value; a donated parameter's memory is the parameter's.
 fn region(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>, id: NodeId) -> Option<MemoryRange> {
     let ty = graph.ty(id);
     let (block, start) = match *memory.locations.get(&id)? {
@@ -216,7 +216,7 @@ fn region(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>, id: NodeId) -
     Some(MemoryRange { block, bytes: start..start + ty.bytes() })
 }
 
-/// Packs whose values are not where they say.
+/// Packs whose values are not at their offsets.
 fn misplaced_in_packs(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for pack in graph.ids() {
@@ -226,13 +226,13 @@ fn misplaced_in_packs(graph: &Graph, memory: &MemoryPlan, params: &Params<'_>) -
         for (&part, start) in node.operands.iter().zip(&packing.starts) {
             let start = whole.as_ref().map(|whole| whole.bytes.start + start * node.ty.dtype.size());
             let found = region(graph, memory, params, part);
-            // Nobody reads what has no place.
+            // Nobody reads a value without a location.
             if found.is_none() || whole.is_none() {
                 continue;
             }
             let same = found.as_ref().map(|region| region.block) == whole.as_ref().map(|whole| whole.block);
             if !same || found.map(|region| region.bytes.start) != start {
-                wrong.push(format!("{part:?} is not in its place in {pack:?}"));
+                wrong.push(format!("{part:?} is not at its offset in {pack:?}"));
             }
         }
     }
@@ -248,7 +248,7 @@ fn in_pack(graph: &Graph, id: NodeId) -> bool {
     })
 }
 
-/// What is wrong with a value's place by itself.
+/// What is wrong with a value's location by itself.
 fn misplaced(
     graph: &Graph,
     memory: &MemoryPlan,
@@ -266,8 +266,9 @@ fn misplaced(
         }
         MemoryBlock::Result(number) => memory.results[number as usize].bytes,
         MemoryBlock::Param(_) => {
-            let given =
-                |place: &Location| if let Location::Result(n, _) = place { Some(*n as usize) } else { None };
+            let given = |location: &Location| {
+                if let Location::Result(n, _) = location { Some(*n as usize) } else { None }
+            };
             let number = memory.locations.get(&id).and_then(given).and_then(|n| memory.results[n].donated);
             let number = number.unwrap_or_else(|| panic!("{id:?} is over a parameter that nobody gave"));
             if !(params.donated)(number) {

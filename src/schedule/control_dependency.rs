@@ -1,4 +1,5 @@
-//! What steps wait for besides the values they read: [`Op::After`].
+//! Control dependencies: steps that must run after others without reading their values
+//! ([`Op::After`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,8 +19,8 @@ pub(super) fn control_dependencies(graph: &Graph, steps: &[Step]) -> Vec<Vec<usi
     (0..steps.len()).map(|number| control_dependencies_of(graph, steps, number, &computed_by)).collect()
 }
 
-/// Walks from what a step computes down to what other steps compute; what
-/// the way passes a gate to is waited for.
+/// Walks from what a step computes down to what other steps compute. A step reached
+/// through the second operand of an [`Op::After`] is a control dependency.
 fn control_dependencies_of(
     graph: &Graph,
     steps: &[Step],
@@ -30,14 +31,14 @@ fn control_dependencies_of(
     let mut seen: HashSet<(NodeId, bool)> = HashSet::new();
     let mut pending: Vec<(NodeId, bool)> =
         steps[number].members.iter().map(|&member| (member, false)).collect();
-    while let Some((id, waited)) = pending.pop() {
+    while let Some((id, controls)) = pending.pop() {
         let node = graph.node(id);
-        for (place, &operand) in node.operands.iter().enumerate() {
-            let waited = waited || place == 1 && matches!(node.op, Op::After);
+        for (slot, &operand) in node.operands.iter().enumerate() {
+            let controls = controls || slot == 1 && matches!(node.op, Op::After);
             match computed_by.get(&operand) {
-                Some(&step) if waited && step != number && !found.contains(&step) => found.push(step),
+                Some(&step) if controls && step != number && !found.contains(&step) => found.push(step),
                 Some(_) => {}
-                None if seen.insert((operand, waited)) => pending.push((operand, waited)),
+                None if seen.insert((operand, controls)) => pending.push((operand, controls)),
                 None => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Copies values to where and how steps need them: a scatter's base into
+//! Copy insertion: copies values to where and how steps need them. A scatter's base goes into
 //! memory of its own, the operands of steps that are not kernels into
 //! row-major memory, what is packed into its pack.
 
@@ -69,7 +69,7 @@ fn computed_alone(graph: &Graph, id: NodeId, users: &[SmallVec<[NodeId; 4]>]) ->
     !in_memory && packs.all(|pack| Some(pack) == only)
 }
 
-/// Whether a value lies in row-major memory; only parameters may not.
+/// Whether a value is contiguous and row-major; only parameters may not be.
 fn is_dense(node: &GraphNode, layouts: &[Layout]) -> bool {
     let Op::Param(number, _) = node.op else { return true };
     layouts.get(number as usize).is_none_or(|layout| layout.is_contiguous(&node.ty.shape))

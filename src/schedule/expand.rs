@@ -1,4 +1,4 @@
-//! Replaces composites that no template runs by their bodies.
+//! Decomposition: composites that no template runs are replaced by their bodies.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::kernel::AttentionPart;
 use crate::kernel::lower::attention::{Unfit, fits, part};
 use crate::runtime::Capabilities;
 
-/// A composite that is computed by its body on a device with a template for it.
+/// A composite that is decomposed although the device has a template for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decomposed {
     /// The composite's name.
@@ -35,7 +35,7 @@ pub struct Expanded {
     pub graph: Graph,
     /// From numbers in the graph given to numbers in this one.
     pub map: Vec<NodeId>,
-    /// The composites that templates could have run.
+    /// The decomposed composites that templates could have run.
     pub decomposed: Vec<Decomposed>,
 }
 

@@ -1,9 +1,9 @@
-//! What a node is to the scheduler.
+//! How a node takes part in fusion.
 
 use crate::ir::{GraphNode, NodeId, Op};
 use crate::kernel::lower::attention;
 
-/// How a node takes part in fusion.
+/// A node's role in fusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FusionClass {
     /// A value from outside: already in memory.

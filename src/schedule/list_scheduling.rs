@@ -1,13 +1,12 @@
-//! The order of steps: as little memory as can be had greedily.
+//! List scheduling for low memory: a greedy choice among the steps that are ready.
 //!
-//! A step that lets go of at least as many bytes as it takes runs as soon as
-//! it can: nothing is gained by waiting. The others run in the order of the
-//! graph's nodes, in which operands follow each other as they are read, so
-//! that what is computed together lives and dies together. So the gradient of
-//! a layer's parameters is computed when its operands are there, not after
-//! the gradients of all other layers; and what waits to be recomputed
-//! ([`crate::ir::Op::After`]) is computed right before it is used. Small transfers
-//! to the host come last.
+//! A ready step that frees at least as many bytes as it allocates runs at once.
+//! The others run in the order of the graph's nodes, in which operands follow
+//! each other as they are read, so that values computed together have similar
+//! live ranges. So the gradient of a layer's parameters is computed as soon as
+//! its operands are, not after the gradients of all other layers; and a value
+//! with a control dependency ([`crate::ir::Op::After`]) is recomputed right before
+//! its use. Small transfers to the host come last.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -23,17 +22,17 @@ use crate::schedule::order::{Step, StepAction};
 /// run, so that the host waits for them together, and for work under way.
 const SMALL_TRANSFER: usize = 64 << 10;
 
-/// What decides among steps that can run: whether it makes the host wait,
-/// whether it should wait, its highest node, its number.
+/// What decides among ready steps: whether it makes the host wait, whether it may
+/// overwrite a parameter later, its highest node, its number.
 type Priority = Reverse<(bool, bool, Option<NodeId>, usize)>;
 
-/// An order under construction.
+/// A schedule under construction.
 pub(super) struct ListScheduler<'a> {
     graph: &'a Graph,
     steps: &'a [Step],
     dag: &'a DiGraph<(), ()>,
     first_with: &'a dyn Fn(u32) -> u32,
-    /// By step: steps before it that have not run.
+    /// By step: predecessors that have not run.
     waiting: Vec<usize>,
     done: Vec<bool>,
     /// By value in the arena: the steps that have yet to read it.
@@ -46,12 +45,12 @@ pub(super) struct ListScheduler<'a> {
     overwrites: Vec<Vec<(u32, u64)>>,
     /// Steps that can fail and have not run.
     fallible_left: usize,
-    /// Steps that can run, and those of them that take no more than they give.
+    /// Ready steps, and those of them that free at least as much as they allocate.
     ready: BinaryHeap<Priority>,
-    relief: BinaryHeap<Priority>,
+    freeing: BinaryHeap<Priority>,
 }
 
-/// Steps that have yet to read something. Of many, their number and their sum are
+/// Steps that have yet to read a value. Their count and the sum of their numbers are
 /// enough to name the last one.
 #[derive(Debug, Default)]
 struct PendingReaders {
@@ -125,7 +124,7 @@ impl<'a> ListScheduler<'a> {
             is_result,
             fallible_left: steps.iter().filter(|step| fallible(step)).count(),
             ready: BinaryHeap::new(),
-            relief: BinaryHeap::new(),
+            freeing: BinaryHeap::new(),
         };
         let first: Vec<usize> = (0..steps.len()).filter(|&i| sequence.waiting[i] == 0).collect();
         first.into_iter().for_each(|step| sequence.make_ready(step));
@@ -135,7 +134,7 @@ impl<'a> ListScheduler<'a> {
     /// The numbers of the steps, in order.
     pub fn run(mut self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.steps.len());
-        while let Some(Reverse((_, _, _, next))) = self.relief.pop().or_else(|| self.ready.pop()) {
+        while let Some(Reverse((_, _, _, next))) = self.freeing.pop().or_else(|| self.ready.pop()) {
             if self.done[next] {
                 continue;
             }
@@ -152,19 +151,19 @@ impl<'a> ListScheduler<'a> {
         order
     }
 
-    /// A step can run from now on.
+    /// All predecessors of a step have run.
     fn make_ready(&mut self, step: usize) {
         self.ready.push(self.priority(step));
-        self.check_relief(step);
+        self.check_freeing(step);
     }
 
-    fn check_relief(&mut self, step: usize) {
+    fn check_freeing(&mut self, step: usize) {
         if self.waiting[step] == 0
             && !self.done[step]
             && !self.is_small_download(step)
             && self.bytes_allocated(step) <= self.bytes_freed(step)
         {
-            self.relief.push(self.priority(step));
+            self.freeing.push(self.priority(step));
         }
     }
 
@@ -180,8 +179,8 @@ impl<'a> ListScheduler<'a> {
         fetches && self.graph.ty(outputs[0]).bytes() <= SMALL_TRANSFER
     }
 
-    /// Bytes that a step needs beyond those there. Results are there from the
-    /// start, but for those that could take over a parameter's memory later.
+    /// Bytes that a step allocates. Results are allocated from the start, except those
+    /// that could take over a parameter's memory later.
     fn bytes_allocated(&self, step: usize) -> u64 {
         let is_read = |id: NodeId| self.readers.get(&id).is_some_and(|readers| readers.count > 0);
         let fresh = |id: &&NodeId| !self.is_result[id.index()] && is_read(**id);
@@ -197,7 +196,7 @@ impl<'a> ListScheduler<'a> {
             && self.param_readers.get(&param).is_some_and(|readers| readers.only() == Some(step))
     }
 
-    /// Bytes that nobody needs after a step.
+    /// Bytes whose last reader a step is.
     fn bytes_freed(&self, step: usize) -> u64 {
         let inputs = self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input));
         let mut inputs: Vec<NodeId> = inputs.copied().collect();
@@ -208,7 +207,7 @@ impl<'a> ListScheduler<'a> {
         last.map(|&id| self.graph.ty(id).bytes() as u64).sum()
     }
 
-    /// A step has run: what it read has one reader less.
+    /// A step has run: each value that it read has one pending reader less.
     fn retire(&mut self, step: usize) {
         let mut last: Vec<usize> = Vec::new();
         for input in self.steps[step].inputs.iter().flat_map(|input| self.graph.pieces(input)) {
@@ -230,7 +229,7 @@ impl<'a> ListScheduler<'a> {
                 last.extend((0..self.steps.len()).filter(|&i| !self.overwrites[i].is_empty()));
             }
         }
-        last.into_iter().for_each(|step| self.check_relief(step));
+        last.into_iter().for_each(|step| self.check_freeing(step));
     }
 }
 
@@ -253,8 +252,8 @@ fn donated_overwrites(
     let mut taken = Vec::new();
     for output in step.outputs.iter().filter(|output| is_result[output.index()]) {
         let size = graph.ty(*output).bytes();
-        if let Some(place) = given.iter().position(|&(_, known)| known == size) {
-            taken.push((given.swap_remove(place).0, size as u64));
+        if let Some(index) = given.iter().position(|&(_, known)| known == size) {
+            taken.push((given.swap_remove(index).0, size as u64));
         }
     }
     taken

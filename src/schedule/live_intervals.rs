@@ -1,44 +1,44 @@
-//! Which of many things are alive during some steps, without looking at all.
+//! Live intervals in a segment tree: which of them overlap a range of steps.
 
-/// Numbered things, each alive from one step to another.
+/// Numbered live intervals, each from one step to another.
 #[derive(Debug)]
 pub(super) struct LiveIntervals {
-    /// A segment tree over the steps: what is alive in all steps of a node and not in
-    /// all of its parent's.
-    throughout: Vec<Vec<usize>>,
-    /// By step, what comes alive.
-    from: Vec<Vec<usize>>,
+    /// A segment tree over the steps: the intervals that cover all steps of a node and
+    /// not all of its parent's.
+    covering: Vec<Vec<usize>>,
+    /// By step, the intervals that start there.
+    starting: Vec<Vec<usize>>,
 }
 
 impl LiveIntervals {
-    /// Nothing, in so many steps.
+    /// No intervals, over so many steps.
     pub fn new(steps: usize) -> LiveIntervals {
-        LiveIntervals { throughout: vec![Vec::new(); 2 * steps], from: vec![Vec::new(); steps] }
+        LiveIntervals { covering: vec![Vec::new(); 2 * steps], starting: vec![Vec::new(); steps] }
     }
 
-    /// A thing is alive from step `first` to step `last`.
+    /// Adds the interval from step `first` to step `last`.
     pub fn insert(&mut self, number: usize, first: usize, last: usize) {
-        self.from[first].push(number);
-        let (mut low, mut high) = (first + self.from.len(), last + 1 + self.from.len());
+        self.starting[first].push(number);
+        let (mut low, mut high) = (first + self.starting.len(), last + 1 + self.starting.len());
         while low < high {
             if low % 2 == 1 {
-                self.throughout[low].push(number);
+                self.covering[low].push(number);
                 low += 1;
             }
             if high % 2 == 1 {
                 high -= 1;
-                self.throughout[high].push(number);
+                self.covering[high].push(number);
             }
             (low, high) = (low / 2, high / 2);
         }
     }
 
-    /// What is alive in some step from `first` to `last`, once each: at the first of
-    /// them, or from a later one on.
+    /// The intervals that overlap `first..=last`, once each: those that cover `first`, and
+    /// those that start later.
     pub fn overlapping(&self, first: usize, last: usize) -> impl Iterator<Item = usize> {
-        let nodes = std::iter::successors(Some(first + self.from.len()), |node| Some(node / 2));
-        let at_first = nodes.take_while(|&node| node > 0).flat_map(|node| &self.throughout[node]);
-        at_first.chain(self.from[first + 1..=last].iter().flatten()).copied()
+        let nodes = std::iter::successors(Some(first + self.starting.len()), |node| Some(node / 2));
+        let at_first = nodes.take_while(|&node| node > 0).flat_map(|node| &self.covering[node]);
+        at_first.chain(self.starting[first + 1..=last].iter().flatten()).copied()
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_finds_what_looking_at_all_finds() {
+    fn a_query_finds_what_a_scan_of_all_intervals_finds() {
         for steps in 1..12 {
             let lives = (0..steps).flat_map(|first| (first..steps).map(move |last| (first, last)));
             let lives: Vec<(usize, usize)> = lives.collect();

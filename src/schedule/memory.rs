@@ -31,7 +31,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// So many bytes further.
+    /// The location `bytes` further.
     fn advanced(self, bytes: usize) -> Location {
         match self {
             Location::Param(number) => Location::Param(number),
@@ -57,7 +57,7 @@ pub struct ResultBuffer {
 /// The memory plan.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryPlan {
-    /// Where each stored value is.
+    /// The location of each stored value.
     pub locations: HashMap<NodeId, Location>,
     /// The result buffers, by number.
     pub results: Vec<ResultBuffer>,
@@ -98,13 +98,13 @@ pub struct Params<'a> {
     pub first_with: &'a dyn Fn(u32) -> u32,
 }
 
-/// Assigns memory. `several_in_place` says whether a device's kernels with
+/// Assigns memory. `multi_output_in_place` says whether a device's kernels with
 /// several outputs may write over inputs.
 pub fn plan(
     graph: &Graph,
     steps: &[Step],
     params: &Params<'_>,
-    several_in_place: &dyn Fn(Device) -> bool,
+    multi_output_in_place: &dyn Fn(Device) -> bool,
 ) -> MemoryPlan {
     let last_uses = last_uses(graph, steps);
     let results = graph.results();
@@ -116,7 +116,7 @@ pub fn plan(
     let mut storages = Storages::default();
     for (now, step) in steps.iter().enumerate() {
         let mut taken: Vec<ReusedMemory> = Vec::new();
-        let several = several_in_place(step.device);
+        let several = multi_output_in_place(step.device);
         for &output in &step.outputs {
             let fresh = |node: NodeId| Storage {
                 nodes: NodeIds::from_slice(&[node]),
@@ -161,7 +161,7 @@ impl Storages {
         self.all.len() - 1
     }
 
-    /// An output in what it takes over, or in memory of its own.
+    /// Assigns an output to the memory it reuses, or to memory of its own.
     fn put(&mut self, output: NodeId, fresh: Storage, found: Option<ReusedMemory>) {
         let number = match found {
             Some(ReusedMemory::Storage(number)) => {
@@ -175,7 +175,7 @@ impl Storages {
         self.of.insert(output, number);
     }
 
-    /// An output in its place within a pack.
+    /// Assigns an output to its slice of a pack.
     fn put_part(&mut self, output: NodeId, fresh: Storage, pack: NodeId, whole: impl FnOnce() -> Storage) {
         let number = match self.of.get(&pack) {
             Some(&number) => number,
@@ -188,7 +188,7 @@ impl Storages {
 }
 
 impl Storage {
-    /// Holds another value too.
+    /// Adds another value.
     fn add(&mut self, other: Storage) {
         self.nodes.extend(other.nodes);
         self.last = self.last.max(other.last);
@@ -250,20 +250,20 @@ fn last_uses(graph: &Graph, steps: &[Step]) -> Vec<usize> {
     last
 }
 
-/// Whether a step can fail on data or on a driver's whim.
+/// Whether a step can fail, on data or in the driver.
 pub(super) fn fallible(step: &Step) -> bool {
     let Some(kernel) = step.kernel() else { return true };
     kernel.reports()
 }
 
-/// Memory that an output takes over.
+/// Memory that an output reuses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReusedMemory {
     Storage(usize),
     Param(u32),
 }
 
-/// Where an output of a step could go.
+/// A query: which memory can an output of a step reuse?
 struct ReuseQuery<'a> {
     graph: &'a Graph,
     step: &'a Step,
@@ -347,7 +347,7 @@ fn read_where_written(kernel: &Kernel, slot: u32, store: &KernelStore) -> bool {
     })
 }
 
-/// A parameter's memory goes to the first result that wants it.
+/// A parameter's memory goes to the first result that can reuse it.
 fn one_owner_per_param(storages: &mut [Storage]) {
     let mut owned: Vec<u32> = Vec::new();
     for storage in storages {
@@ -374,7 +374,7 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
         }
     }
     for storage in &storages {
-        let place = if storage.result {
+        let location = if storage.result {
             let (device, bytes) = (storage.device, storage.bytes);
             let whole = |node: &&NodeId| !packed.contains_key(node);
             let node = *storage.nodes.iter().rev().find(whole).unwrap_or(&storage.nodes[0]);
@@ -384,7 +384,7 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
             Location::Arena(storage.offset)
         };
         let within = |node: &NodeId| packed.get(node).map_or(0, |part| part.start);
-        memory.locations.extend(storage.nodes.iter().map(|node| (*node, place.advanced(within(node)))));
+        memory.locations.extend(storage.nodes.iter().map(|node| (*node, location.advanced(within(node)))));
     }
     for id in graph.ids() {
         if let Op::Param(number, _) = graph.node(id).op {
@@ -395,7 +395,7 @@ fn assign(graph: &Graph, mut storages: Vec<Storage>, packed: &HashMap<NodeId, Pa
     memory
 }
 
-/// The lowest offset where a storage fits beside those alive at the same time.
+/// The lowest offset where a storage fits among those whose live intervals overlap its own.
 fn lowest_gap(storages: &[Storage], placed: &LiveIntervals, number: usize) -> usize {
     let new = &storages[number];
     let mut busy: Vec<(usize, usize)> = placed

@@ -44,9 +44,9 @@ pub struct Environment<'a> {
     pub shared: &'a [u32],
     /// What each device can do.
     pub capabilities: &'a dyn Fn(Device) -> Capabilities,
-    /// A schedule for other sizes, to take its decisions where that can be.
+    /// A schedule for other sizes, whose decisions are reused where possible.
     pub template: Option<PlanTemplate<'a>>,
-    /// Nodes of the graph that gradients may ask for later.
+    /// Nodes whose values gradients may need later.
     pub retain_candidates: &'a [NodeId],
 }
 
@@ -64,27 +64,27 @@ pub struct Schedule {
     pub transfers: HashMap<NodeId, TransferOrigin>,
     /// Why things were not fused.
     pub refusals: Vec<Refusal>,
-    /// Composites computed by their bodies where there is a template.
+    /// Composites that were decomposed although there is a template.
     pub decomposed: Vec<Decomposed>,
-    /// For each node of the graph given, the node that now has its value;
+    /// For each node of the given graph, the node that now has its value;
     /// `None` where nothing needs the value any more.
     pub map: Renumbering,
-    /// Whether the partition and the order are a model's.
+    /// Whether the groups and the order are a template's.
     pub from_template: bool,
-    /// Of each value computed again to fit a budget, the value as it was
+    /// For each value rematerialized to fit a budget, the value as it was
     /// computed first.
     pub recomputed: HashMap<NodeId, NodeId>,
     /// Of each value that is computed in chunks to fit a budget, by the nodes of
     /// the chunks.
     pub chunks: HashMap<NodeId, ChunkOrigin>,
-    /// Nodes of the graph given whose values are kept for gradients, and the nodes that have them.
+    /// Nodes of the given graph whose values are retained for gradients, and the nodes that have them.
     pub retained: Vec<(NodeId, NodeId)>,
 }
 
 /// What a node of a chunk is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkOrigin {
-    /// The node of the graph given; of what is in a composite's body, the composite.
+    /// The node of the given graph; of what is in a composite's body, the composite.
     pub given: NodeId,
     /// Which of the values that are made for it.
     pub value: usize,
@@ -92,17 +92,17 @@ pub struct ChunkOrigin {
 
 /// Runs the passes, in order:
 ///
-/// 1. `expand`: composites without a template become their bodies.
+/// 1. `expand`: composites without a template are decomposed.
 /// 2. `simplify`: one node per value, algebra.
-/// 3. `transfer`: what crosses between devices, as few bytes as can be.
-/// 4. `place`: scatters get a base of their own.
-/// 5. `resize`: the steps of a schedule for other sizes; or else
+/// 3. `transfer`: where transfers move the fewest bytes.
+/// 4. `copy_insertion`: scatters get a base of their own.
+/// 5. `plan_reuse`: the steps of a schedule for other sizes; or else
 /// 6. `fuse`: nodes into groups, each lowered to a kernel;
 /// 7. `order`: groups into steps.
-/// 8. `remember`: what a loss leaves for its gradients.
+/// 8. `retain`: activations kept for gradients.
 /// 9. `memory`: values into storages and offsets.
 pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
-    let expand::Expanded { graph, map: expanded, decomposed: by_body } =
+    let expand::Expanded { graph, map: expanded, decomposed } =
         expand::expand(graph, environment.capabilities);
     let (graph, simplified) = crate::ir::simplify::simplify(&graph);
     let mut maps = vec![expanded, simplified];
@@ -124,16 +124,16 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
     let first_with = |param: u32| environment.shared.get(param as usize).copied().unwrap_or(param);
     let params = memory::Params { donated: &donated, first_with: &first_with };
     let model = environment.template.as_ref();
-    let taken = model.and_then(|model| {
+    let reused = model.and_then(|model| {
         Some((plan_reuse::reuse(&graph, environment.layouts, model)?, model.schedule.refusals.clone()))
     });
-    let resized = taken.is_some();
-    let (steps, refusals) = taken.unwrap_or_else(|| search(&graph, environment, &params));
+    let resized = reused.is_some();
+    let (steps, refusals) = reused.unwrap_or_else(|| search(&graph, environment, &params));
     debug_check(&graph, || check::check_steps(&graph, &steps));
-    let several_in_place = |device: Device| (environment.capabilities)(device).several_in_place;
+    let multi_output_in_place = |device: Device| (environment.capabilities)(device).multi_output_in_place;
     let remembered = retain::retained(&graph, &steps, &map, environment.retain_candidates);
     let kept = retain::with_outputs(&graph, &remembered);
-    let memory = memory::plan(&kept, &steps, &params, &several_in_place);
+    let memory = memory::plan(&kept, &steps, &params, &multi_output_in_place);
     debug_check(&kept, || check::check_memory(&kept, &steps, &memory, &params));
     drop(kept);
     let (again, parts) = (HashMap::new(), HashMap::new());
@@ -143,7 +143,7 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
         memory,
         transfers,
         refusals,
-        decomposed: by_body,
+        decomposed,
         map,
         from_template: resized,
         recomputed: again,
@@ -155,26 +155,26 @@ pub fn schedule(graph: Graph, environment: &Environment<'_>) -> Schedule {
 }
 
 impl Schedule {
-    /// For each node of the graph after all rewrites, the node of the graph given whose
-    /// line requested for it: the first, if there are several.
+    /// For each node of the graph after all rewrites, the node of the given graph that it
+    /// comes from: the first, if there are several.
     pub fn origins(&self) -> Renumbering {
-        let mut askers = vec![None; self.graph.nodes.len()];
+        let mut origins = vec![None; self.graph.nodes.len()];
         for (given, id) in self.map.iter().enumerate().rev() {
             if let Some(id) = id {
-                askers[id.index()] = Some(NodeId(given as u32));
+                origins[id.index()] = Some(NodeId(given as u32));
             }
         }
         let transfers = self.transfers.iter().map(|(id, moved)| (id, moved.requested));
         for (id, given) in transfers.chain(self.chunks.iter().map(|(id, part)| (id, part.given))) {
-            askers[id.index()] = Some(given);
+            origins[id.index()] = Some(given);
         }
         for (again, first) in &self.recomputed {
-            askers[again.index()] = askers[first.index()];
+            origins[again.index()] = origins[first.index()];
         }
-        askers.into_iter().collect()
+        origins.into_iter().collect()
     }
 
-    /// Lets go of memory that is not used, or used twice for the same: plans are kept.
+    /// Frees unused and duplicate memory, since plans are cached.
     fn shrink(&mut self) {
         share_kinds(&mut self.graph);
         self.graph.nodes.shrink_to_fit();
@@ -183,7 +183,7 @@ impl Schedule {
     }
 }
 
-/// Decides what runs together, and in which order.
+/// Fuses and orders.
 fn search(
     graph: &Graph,
     environment: &Environment<'_>,
@@ -195,8 +195,8 @@ fn search(
     (order::order(graph, fusion.groups, params), fusion.refusals)
 }
 
-/// Places the transfers of a graph and simplifies what that has uncovered.
-/// Gives the transfers left, as requested for in the graph that `maps` start from.
+/// Places the transfers of a graph and simplifies the result.
+/// Gives the transfers that are left, as requested in the graph that `maps` start from.
 fn place_transfers(
     graph: &Graph,
     environment: &Environment<'_>,
@@ -216,9 +216,9 @@ fn place_transfers(
     (graph, kept)
 }
 
-/// One map from several in a row.
+/// The composition of several maps.
 fn compose(maps: &[Vec<NodeId>]) -> Renumbering {
-    let (first, rest) = maps.split_first().unwrap_or_else(|| panic!("no maps to follow"));
+    let (first, rest) = maps.split_first().unwrap_or_else(|| panic!("no maps to compose"));
     let step = |id: NodeId, map: &Vec<NodeId>| map.get(id.index()).copied();
     first.iter().map(|&id| rest.iter().try_fold(id, step)).collect()
 }

@@ -105,10 +105,10 @@ fn dependencies(graph: &Graph, steps: &[Step]) -> DiGraph<(), ()> {
             dag.add_edge(NodeIndex::new(before), NodeIndex::new(number), ());
         }
     }
-    // Waiting saves memory, no more: what would wait for itself does not wait.
+    // A control dependency only saves memory: one that would close a cycle is dropped.
     let mut space = DfsSpace::new(&dag);
-    for (number, waits) in control_dependencies(graph, steps).into_iter().enumerate() {
-        for before in waits {
+    for (number, dependencies) in control_dependencies(graph, steps).into_iter().enumerate() {
+        for before in dependencies {
             let (before, after) = (NodeIndex::new(before), NodeIndex::new(number));
             if !has_path_connecting(&dag, after, before, Some(&mut space)) {
                 dag.update_edge(before, after, ());

@@ -1,6 +1,6 @@
-//! Steps for other sizes: the partition and the order that were found for one
-//! graph, on a graph that differs from it in numbers only. Every kernel is
-//! lowered anew; nothing is searched for.
+//! Plan reuse across sizes: a graph that differs from a scheduled one in sizes only
+//! takes over its fusion groups and step order. Every kernel is lowered anew;
+//! fusion and ordering do not run.
 
 use crate::ir::{Graph, Layout, NodeId};
 use crate::kernel::{LoweredKernel, Request, Role, lower};
@@ -8,21 +8,21 @@ use crate::schedule::fuse::FusionGroup;
 use crate::schedule::order::{Works, step_of};
 use crate::schedule::{Schedule, Step};
 
-/// A schedule to take decisions from.
+/// A schedule whose decisions are reused.
 #[derive(Clone, Copy)]
 pub struct PlanTemplate<'a> {
     /// The schedule.
     pub schedule: &'a Schedule,
-    /// Whether two graphs differ in numbers only, none of which is 0 or 1 in
+    /// Whether two graphs differ in sizes only, none of which is 0 or 1 in
     /// one of them.
     pub alike: &'a dyn Fn(&Graph, &Graph) -> bool,
 }
 
-/// The model's steps on a graph; `None` if the graphs are not alike, or some
-/// kernel would not read and write what the model's does.
-pub(super) fn reuse(graph: &Graph, layouts: &[Layout], model: &PlanTemplate<'_>) -> Option<Vec<Step>> {
-    let alike = (model.alike)(&model.schedule.graph, graph);
-    let steps = alike.then_some(&model.schedule.steps)?;
+/// The template's steps on a graph; `None` if the graphs are not alike, or some
+/// kernel would not read and write what the template's does.
+pub(super) fn reuse(graph: &Graph, layouts: &[Layout], template: &PlanTemplate<'_>) -> Option<Vec<Step>> {
+    let alike = (template.alike)(&template.schedule.graph, graph);
+    let steps = alike.then_some(&template.schedule.steps)?;
     let mut works = Works::default();
     steps.iter().map(|step| reused_step(graph, layouts, step, &mut works)).collect()
 }

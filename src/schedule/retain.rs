@@ -1,7 +1,7 @@
-//! What a loss that is looked at before its gradients are taken leaves for them.
+//! Activations retained for gradients, when a loss is realized before its backward pass.
 //!
-//! Values that lie in memory between kernels anyway get memory of their own, so that the kernels that made them
-//! need not run again. No kernel changes.
+//! Intermediates that steps store anyway get memory of their own, so that the kernels that computed them need
+//! not run again. No kernel changes.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,15 @@ use crate::ir::rewrite::Renumbering;
 use crate::ir::{Graph, NodeId, Op};
 use crate::schedule::order::Step;
 
-/// Of the nodes of the graph given that gradients may ask for, those whose values steps store: with the nodes
+/// The candidates, nodes of the given graph, whose values steps store, with the nodes
 /// that are stored.
-pub fn retained(graph: &Graph, steps: &[Step], map: &Renumbering, asked: &[NodeId]) -> Vec<(NodeId, NodeId)> {
-    if asked.is_empty() {
+pub fn retained(
+    graph: &Graph,
+    steps: &[Step],
+    map: &Renumbering,
+    candidates: &[NodeId],
+) -> Vec<(NodeId, NodeId)> {
+    if candidates.is_empty() {
         return Vec::new();
     }
     let mut stored = vec![false; graph.nodes.len()];
@@ -24,7 +29,7 @@ pub fn retained(graph: &Graph, steps: &[Step], map: &Renumbering, asked: &[NodeI
             |user: &NodeId| matches!(graph.node(*user).op, Op::Scatter(..) | Op::Pack(_) | Op::After);
         !matches!(graph.node(id).op, Op::Pack(_)) && !users[id.index()].iter().any(shares)
     };
-    let found = asked.iter().filter_map(|&given| Some((given, map.get(given)?)));
+    let found = candidates.iter().filter_map(|&given| Some((given, map.get(given)?)));
     found.filter(|&(_, id)| stored[id.index()] && !graph.outputs.contains(&id) && own(id)).collect()
 }
 

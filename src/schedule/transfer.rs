@@ -1,4 +1,5 @@
-//! What crosses between devices: no more than must, and as few bytes.
+//! Transfer placement: where along a chain of movement and casts a transfer moves the
+//! fewest bytes between devices.
 //!
 //! A value may be cut anywhere along the chain of movement and casts around
 //! the transfer that the user wrote. The pass goes over the graph twice:
@@ -20,11 +21,11 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Device, Span};
-use crate::ir::rewrite::Builder;
+use crate::ir::rewrite::GraphBuilder;
 use crate::ir::{Graph, GraphNode, NodeId, Op};
 use crate::runtime::Capabilities;
 
-/// Why a transfer moves what it moves.
+/// Why a transfer moves the value it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferReason {
     /// As the user wrote it.
@@ -37,12 +38,12 @@ pub enum TransferReason {
     Shared,
 }
 
-/// A transfer after this pass.
+/// Where a transfer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferOrigin {
     /// Why it moves what it moves.
     pub reason: TransferReason,
-    /// The transfer the user wrote, in the graph given.
+    /// The transfer the user wrote, in the given graph.
     pub requested: NodeId,
 }
 
@@ -65,7 +66,7 @@ pub fn place(graph: &Graph, capabilities: &dyn Fn(Device) -> Capabilities) -> Pl
         capabilities,
         shared: shared_roots(graph, &cuts),
         cuts,
-        builder: Builder::new(&[]),
+        builder: GraphBuilder::new(&[]),
         map: Vec::with_capacity(graph.nodes.len()),
         transfers: HashMap::new(),
         requested: None,
@@ -213,7 +214,7 @@ impl<'a> Sinking<'a> {
 struct TransferPlacer<'a> {
     graph: &'a Graph,
     capabilities: &'a dyn Fn(Device) -> Capabilities,
-    builder: Builder,
+    builder: GraphBuilder,
     map: Vec<NodeId>,
     transfers: HashMap<NodeId, TransferOrigin>,
     cuts: Cuts,
@@ -265,7 +266,7 @@ impl TransferPlacer<'_> {
         self.builder.add(op, &[], node.span)
     }
 
-    /// The value of a node of the graph given on another device.
+    /// The value of a node of the given graph, on another device.
     fn value_on(&mut self, id: NodeId, to: Device, first: bool) -> NodeId {
         let node = self.graph.node(id);
         if node.ty.device == to {
@@ -325,8 +326,8 @@ impl TransferPlacer<'_> {
         false
     }
 
-    /// Whether a value is on a device anyway: it came from there, or crosses
-    /// as a whole.
+    /// Whether a value is on a device already: it came from there, or crosses as a
+    /// whole.
     fn already_present(&self, id: NodeId, to: Device) -> bool {
         let cut = self.cuts.get(&id).map(|(copy, _)| self.graph.node(*copy).operands[0]);
         let came_from = cut.or(crossing(self.graph, id).map(|(below, _)| below));
@@ -339,8 +340,7 @@ impl TransferPlacer<'_> {
     }
 
     fn emit_transfer(&mut self, from: NodeId, to: Device, reason: TransferReason) -> NodeId {
-        let (requested, span) =
-            self.requested.unwrap_or_else(|| panic!("a transfer that nobody requested for"));
+        let (requested, span) = self.requested.unwrap_or_else(|| panic!("a transfer that nobody requested"));
         let moved = self.builder.add(Op::Copy(to), &[from], span);
         self.transfers.entry(moved).or_insert(TransferOrigin { reason, requested });
         moved

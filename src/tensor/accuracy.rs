@@ -72,8 +72,8 @@ fn ulps(found: f32, wanted: f64) -> f64 {
 
 #[test]
 fn elementary_functions_stay_within_two_and_a_half_units() {
-    type Pair = (&'static str, fn(&Tensor) -> Tensor, fn(f64) -> f64);
-    let table: [Pair; 6] = [
+    type Case = (&'static str, fn(&Tensor) -> Tensor, fn(f64) -> f64);
+    let table: [Case; 6] = [
         ("exp", Tensor::exp, f64::exp),
         ("log", Tensor::log, f64::ln),
         ("tanh", Tensor::tanh, f64::tanh),

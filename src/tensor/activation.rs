@@ -7,7 +7,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use crate::base::{DType, Scalar};
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::rule::with_rule;
 use crate::tensor::term::{Term, float_formula, float_functions, formula, formula_as};
 use crate::tensor::{Operand, Tensor};
@@ -134,7 +134,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        let site = Site::here("relu");
+        let site = CallSite::here("relu");
         let positive = number_formula(site, self, |x| {
             let zero = x.number(0);
             x.max(zero)
@@ -156,7 +156,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn relu6(&self) -> Tensor {
-        number_formula(Site::here("relu6"), self, |x| x.between(Scalar::Int(0), Scalar::Int(6)))
+        number_formula(CallSite::here("relu6"), self, |x| x.between(Scalar::Int(0), Scalar::Int(6)))
     }
 
     /// Each element brought into `[min, max]`. Integers stay integers.
@@ -172,9 +172,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn hardtanh(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-        let (site, min, max) = (Site::here("hardtanh"), min.into(), max.into());
+        let (site, min, max) = (CallSite::here("hardtanh"), min.into(), max.into());
         if min.as_f64() > max.as_f64() {
-            return site.mistake("a minimum not above the maximum", format!("{min} and {max}"), &[self]);
+            return site.invalid("a minimum not above the maximum", format!("{min} and {max}"), &[self]);
         }
         number_formula(site, self, |x| x.between(min, max))
     }
@@ -190,7 +190,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
-        float_formula(Site::here("leaky_relu"), [self.into_operand()], |[x]| {
+        float_formula(CallSite::here("leaky_relu"), [self.into_operand()], |[x]| {
             x.choose(&x.gt(0.0), &x, &x * slope)
         })
     }
@@ -209,7 +209,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Tensor {
-        let site = Site::here("prelu");
+        let site = CallSite::here("prelu");
         finish(channel_weights(site, self, weight).map(|weight| {
             let operands = [self.into_operand(), weight.into_operand()];
             formula(site, operands, |[x, w]| x.choose(&x.gt(0.0), &x, &x * w))
@@ -228,7 +228,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn elu(&self, alpha: f64) -> Tensor {
-        float_formula(Site::here("elu"), [self.into_operand()], |[x]| x.elu(alpha, 1.0))
+        float_formula(CallSite::here("elu"), [self.into_operand()], |[x]| x.elu(alpha, 1.0))
     }
 
     /// Continuously differentiable exponential linear unit (Barron 2017).
@@ -243,9 +243,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn celu(&self, alpha: f64) -> Tensor {
-        let site = Site::here("celu");
+        let site = CallSite::here("celu");
         if alpha == 0.0 {
-            return site.mistake("an alpha that is not 0", "0", &[self]);
+            return site.invalid("an alpha that is not 0", "0", &[self]);
         }
         float_formula(site, [self.into_operand()], |[x]| x.elu(alpha, 1.0 / alpha))
     }
@@ -262,7 +262,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softplus(&self, beta: f64, threshold: f64) -> Tensor {
-        float_formula(Site::here("softplus"), [self.into_operand()], |[x]| {
+        float_formula(CallSite::here("softplus"), [self.into_operand()], |[x]| {
             let scaled = &x * beta;
             x.choose(&scaled.gt(threshold), &x, scaled.softplus(threshold) / beta)
         })
@@ -279,7 +279,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn hardshrink(&self, lambda: f64) -> Tensor {
-        float_formula(Site::here("hardshrink"), [self.into_operand()], |[x]| {
+        float_formula(CallSite::here("hardshrink"), [self.into_operand()], |[x]| {
             x.choose(&x.abs().le(lambda), 0.0, &x)
         })
     }
@@ -297,10 +297,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softshrink(&self, lambda: f64) -> Tensor {
-        let site = Site::here("softshrink");
+        let site = CallSite::here("softshrink");
         // Written so that NaN is refused too.
         if !(lambda >= 0.0) {
-            return site.mistake("a lambda of at least 0", lambda.to_string(), &[self]);
+            return site.invalid("a lambda of at least 0", lambda.to_string(), &[self]);
         }
         float_formula(site, [self.into_operand()], |[x]| {
             &x - x.clamp(Some(&x.number(-lambda)), Some(&x.number(lambda)))
@@ -319,7 +319,7 @@ impl Tensor {
     #[track_caller]
     pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
         let (threshold, value) = (threshold.into(), value.into());
-        number_formula(Site::here("threshold"), self, |x| {
+        number_formula(CallSite::here("threshold"), self, |x| {
             x.choose(&x.le(x.number(threshold)), x.number(value), &x)
         })
     }
@@ -338,7 +338,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn glu(&self, axis: i64) -> Tensor {
-        finish(glu(Site::here("glu"), self, axis))
+        finish(glu(CallSite::here("glu"), self, axis))
     }
 }
 
@@ -393,15 +393,15 @@ impl Term {
 }
 
 /// A formula on numbers, of integers too; truth values are refused.
-fn number_formula(site: Site, x: &Tensor, body: impl FnOnce(Term) -> Term) -> Tensor {
+fn number_formula(site: CallSite, x: &Tensor, body: impl FnOnce(Term) -> Term) -> Tensor {
     if x.dtype() == DType::Bool {
-        return site.mistake("a number type", "bool", &[x]);
+        return site.invalid("a number type", "bool", &[x]);
     }
     formula_as(site, x.dtype(), [x.into_operand()], |[x]| body(x))
 }
 
 /// The weights reshaped to stand along the channels' axis.
-fn channel_weights(site: Site, x: &Tensor, weight: &Tensor) -> Checked<Tensor> {
+fn channel_weights(site: CallSite, x: &Tensor, weight: &Tensor) -> Checked<Tensor> {
     site.valid(&[x, weight])?;
     if weight.numel() == 1 {
         return Ok(site.reshape(weight, &[]));
@@ -418,7 +418,7 @@ fn channel_weights(site: Site, x: &Tensor, weight: &Tensor) -> Checked<Tensor> {
     Ok(site.reshape(weight, &dims))
 }
 
-fn glu(site: Site, x: &Tensor, axis: i64) -> Checked<Tensor> {
+fn glu(site: CallSite, x: &Tensor, axis: i64) -> Checked<Tensor> {
     let axis = site.axis(x, axis)?;
     let extent = x.shape()[axis];
     site.require(extent.is_multiple_of(2), &[x], || {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::pool::{Windows, WindowsAlong, least};
 use crate::tensor::spatial::{LARGEST, Sizes, batched, unbatched};
 
@@ -56,7 +56,7 @@ macro_rules! adaptive {
         /// ```
         #[track_caller]
         pub fn $avg(&self, size: impl Into<OutputSizes>) -> Tensor {
-            let site = Site::here(stringify!($avg));
+            let site = CallSite::here(stringify!($avg));
             finish(average(site, $rank, self, &size.into()))
         }
 
@@ -75,7 +75,7 @@ macro_rules! adaptive {
         /// ```
         #[track_caller]
         pub fn $max(&self, size: impl Into<OutputSizes>) -> Tensor {
-            let site = Site::here(stringify!($max));
+            let site = CallSite::here(stringify!($max));
             finish(masked(site, $rank, self, &size.into()).map(|windows| windows.max(site)))
         }
 
@@ -92,7 +92,7 @@ macro_rules! adaptive {
         /// ```
         #[track_caller]
         pub fn $indices(&self, size: impl Into<OutputSizes>) -> (Tensor, Tensor) {
-            let site = Site::here(stringify!($max));
+            let site = CallSite::here(stringify!($max));
             match masked(site, $rank, self, &size.into()) {
                 Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
@@ -110,7 +110,7 @@ impl Tensor {
 }
 
 /// Means over windows, for interpolation by area too.
-pub(crate) fn average(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Tensor> {
+pub(crate) fn average(site: CallSite, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Tensor> {
     // Sums of 16-bit floats may exceed their range before they are divided.
     let wide = site.cast(x, x.dtype().to_float().compute());
     let (windows, counts) = windows(site, spatial, &wide, size, 0.0.into())?;
@@ -124,7 +124,7 @@ pub(crate) fn average(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes
     Ok(unbatched(site, &site.cast(&mean, x.dtype().to_float()), windows.lone))
 }
 
-fn masked(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Windows> {
+fn masked(site: CallSite, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Windows> {
     Ok(windows(site, spatial, x, size, least(x.dtype()))?.0)
 }
 
@@ -135,7 +135,7 @@ enum Count {
     Each(Tensor),
 }
 
-fn output_sizes(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Vec<usize>> {
+fn output_sizes(site: CallSite, spatial: usize, x: &Tensor, size: &OutputSizes) -> Checked<Vec<usize>> {
     let all = if size.0.len() == 1 { vec![size.0[0]; spatial] } else { size.0.to_vec() };
     let fits = all.len() == spatial && all.iter().all(|size| size.is_none_or(|n| (0..=LARGEST).contains(&n)));
     site.require(fits, &[x], || {
@@ -146,7 +146,7 @@ fn output_sizes(site: Site, spatial: usize, x: &Tensor, size: &OutputSizes) -> C
 }
 
 fn windows(
-    site: Site,
+    site: CallSite,
     spatial: usize,
     x: &Tensor,
     size: &OutputSizes,
@@ -192,7 +192,7 @@ impl Adaptive {
     }
 
     /// The axis split: its windows in place, their elements on a new last axis.
-    fn split(&self, site: Site, x: &Tensor, fill: crate::base::Scalar) -> (Tensor, WindowsAlong, Count) {
+    fn split(&self, site: CallSite, x: &Tensor, fill: crate::base::Scalar) -> (Tensor, WindowsAlong, Count) {
         let size = self.size();
         let index = site.iota(self.out, DType::I64, x.device());
         let starts = site.div(site.mul(&index, self.extent as i64), self.out.max(1) as i64);
@@ -232,7 +232,7 @@ fn gcd(a: usize, b: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, values};
 
     fn edges(extent: usize, out: usize) -> Vec<(usize, usize)> {
         (0..out).map(|i| (i * extent / out, ((i + 1) * extent).div_ceil(out))).collect()
@@ -269,7 +269,7 @@ mod tests {
         let x = pattern(&[1, 2, 4, 6], 1);
         assert_eq!(x.adaptive_avg_pool2d([Some(2), None]).shape()[..], [1, 2, 2, 6]);
         assert_eq!(values(&x.adaptive_max_pool2d([0, 3])).len(), 0);
-        assert!(mistake(&x.adaptive_avg_pool2d(-1)).contains("output sizes in 0..="));
-        assert!(mistake(&x.adaptive_avg_pool2d(Vec::<Option<i64>>::new())).contains("1 or 2"));
+        assert!(error_text(&x.adaptive_avg_pool2d(-1)).contains("output sizes in 0..="));
+        assert!(error_text(&x.adaptive_avg_pool2d(Vec::<Option<i64>>::new())).contains("1 or 2"));
     }
 }

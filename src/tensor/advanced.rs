@@ -5,7 +5,7 @@ use crate::base::shape::volume;
 use crate::base::{DType, Dims, Kind, Result, Shape};
 use crate::ir::{AluOp, Op, ScatterMode};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::position::along;
 
 /// How indexed axes of a tensor become one: the axes in `order`, of which
@@ -21,7 +21,7 @@ struct Picks {
 }
 
 /// The elements at the positions that `indices` hold, one entry per axis.
-pub(crate) fn take_at(site: Site, x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+pub(crate) fn take_at(site: CallSite, x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let picks = Picks::new(site, x, indices)?;
     let flat = picks.flatten(site, x);
     let taken = rows(site, &flat, picks.at, &picks.index);
@@ -30,7 +30,7 @@ pub(crate) fn take_at(site: Site, x: &Tensor, indices: &[Option<Tensor>]) -> Res
 
 /// `x` with `values` combined in at the positions that `indices` hold.
 pub(crate) fn put_at(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     indices: &[Option<Tensor>],
     values: &Tensor,
@@ -41,7 +41,7 @@ pub(crate) fn put_at(
     let result = picks.result_shape(x);
     if values.shape().broadcast(&result).as_ref() != Some(&result) {
         let expected = format!("values that broadcast to {result}");
-        return Err(site.fault(expected, values.shape().to_string(), &[x, values]));
+        return Err(site.error(expected, values.shape().to_string(), &[x, values]));
     }
     let mut shape = flat.shape();
     shape.0[picks.at] = picks.shape.numel();
@@ -58,7 +58,7 @@ pub(crate) fn put_at(
 }
 
 /// The elements of `x` at the positions of a rank-1 `index` along an axis.
-pub(crate) fn rows(site: Site, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+pub(crate) fn rows(site: CallSite, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
     let mut shape = x.shape();
     shape.0[axis] = index.numel();
     let index = site.expand(&along(site, index, axis, shape.rank()), &shape);
@@ -69,22 +69,22 @@ pub(crate) fn rows(site: Site, x: &Tensor, axis: usize, index: &Tensor) -> Tenso
 ///
 /// # Errors
 /// A type that is not an integer.
-pub(crate) fn as_index(site: Site, index: &Tensor) -> Result<Tensor> {
+pub(crate) fn as_index(site: CallSite, index: &Tensor) -> Result<Tensor> {
     match index.dtype().kind() {
         Kind::Int => Ok(site.cast(index, DType::I64)),
-        Kind::Bool | Kind::Float => Err(site.fault("an integer index", index.dtype().to_string(), &[index])),
+        Kind::Bool | Kind::Float => Err(site.error("an integer index", index.dtype().to_string(), &[index])),
     }
 }
 
 /// An index counted from the end of an axis where it is negative.
-pub(crate) fn wrapped(site: Site, index: &Tensor, extent: usize) -> Tensor {
+pub(crate) fn wrapped(site: CallSite, index: &Tensor, extent: usize) -> Tensor {
     let zero = site.constant_like(0, index);
     let from_end = site.alu(AluOp::Add, &[index, &site.constant_like(extent, index)]);
     site.choose(&site.alu(AluOp::Lt, &[index, &zero]), &from_end, index)
 }
 
 impl Picks {
-    fn new(site: Site, x: &Tensor, indices: &[Option<Tensor>]) -> Result<Picks> {
+    fn new(site: CallSite, x: &Tensor, indices: &[Option<Tensor>]) -> Result<Picks> {
         let axes: Vec<usize> = (0..indices.len()).filter(|&axis| indices[axis].is_some()).collect();
         let mut tensors = Vec::with_capacity(axes.len());
         let mut shape = Shape::scalar();
@@ -94,9 +94,9 @@ impl Picks {
                 let expected = "an index whose extent is known before it runs";
                 let found = "a bool mask, which takes as many elements as it has true ones; \
                     use `select` or `masked_fill`, or compute the positions first";
-                return Err(site.fault(expected, found, &[x, index]));
+                return Err(site.error(expected, found, &[x, index]));
             }
-            let fail = || site.fault("indices that broadcast together", format!("{}", index.shape()), &[x]);
+            let fail = || site.error("indices that broadcast together", format!("{}", index.shape()), &[x]);
             shape = shape.broadcast(&index.shape()).ok_or_else(fail)?;
             tensors.push(as_index(site, index)?);
         }
@@ -104,7 +104,7 @@ impl Picks {
         if shape.numel() > 0
             && let Some(&axis) = axes.iter().find(|&&axis| own[axis] == 0)
         {
-            return Err(site.fault(
+            return Err(site.error(
                 format!("no index into axis {axis} of extent 0"),
                 shape.to_string(),
                 &[x],
@@ -122,7 +122,7 @@ impl Picks {
     }
 
     /// `x` with its indexed axes flattened into the axis `at`.
-    fn flatten(&self, site: Site, x: &Tensor) -> Tensor {
+    fn flatten(&self, site: CallSite, x: &Tensor) -> Tensor {
         let y = site.permute(x, &self.order);
         let shape = y.shape();
         let end = self.at + self.width;
@@ -145,7 +145,7 @@ impl Picks {
 
 /// Positions on several axes as positions on the flattened one. A position
 /// outside its own axis becomes -1, so that it cannot pass for another's.
-fn linear(site: Site, tensors: &[Tensor], axes: &[usize], own: &Shape, shape: &Shape) -> Tensor {
+fn linear(site: CallSite, tensors: &[Tensor], axes: &[usize], own: &Shape, shape: &Shape) -> Tensor {
     let mut flat: Option<(Tensor, Tensor)> = None;
     for (index, &axis) in tensors.iter().zip(axes) {
         let index = site.expand(&wrapped(site, index, own[axis]), shape);

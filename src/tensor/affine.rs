@@ -3,7 +3,7 @@
 use crate::base::{Kind, Scalar};
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::linalg::{bmm, expect_rank, outer, product, ranked_product};
 use crate::tensor::options::options;
 
@@ -43,7 +43,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
-        let site = Site::here("addmm");
+        let site = CallSite::here("addmm");
         blend(site, self, &ranked_product(site, a, b, 2, 2), opts)
     }
 
@@ -63,7 +63,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addmv(&self, matrix: &Tensor, vector: &Tensor, opts: AddmmOpts) -> Tensor {
-        let site = Site::here("addmv");
+        let site = CallSite::here("addmv");
         blend(site, self, &ranked_product(site, matrix, vector, 2, 1), opts)
     }
 
@@ -82,7 +82,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn baddbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
-        let site = Site::here("baddbmm");
+        let site = CallSite::here("baddbmm");
         blend(site, self, &finish(bmm(site, a, b)), opts)
     }
 
@@ -101,7 +101,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addbmm(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
-        let site = Site::here("addbmm");
+        let site = CallSite::here("addbmm");
         let product = || {
             expect_rank(site, a, 3)?;
             expect_rank(site, b, 3)?;
@@ -125,7 +125,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addr(&self, a: &Tensor, b: &Tensor, opts: AddmmOpts) -> Tensor {
-        let site = Site::here("addr");
+        let site = CallSite::here("addr");
         blend(site, self, &finish(outer(site, a, b)), opts)
     }
 
@@ -144,7 +144,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
-        let site = Site::here("linear");
+        let site = CallSite::here("linear");
         finish(linear(site, self, weight, bias))
     }
 
@@ -163,14 +163,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bilinear(&self, other: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
-        let site = Site::here("bilinear");
+        let site = CallSite::here("bilinear");
         finish(bilinear(site, self, other, weight, bias))
     }
 }
 
 /// `beta * input + alpha * product`. The factors take the product's type, as
 /// PyTorch's do, so that 0.5 is 0 for integers.
-fn blend(site: Site, input: &Tensor, scaled: &Tensor, opts: AddmmOpts) -> Tensor {
+fn blend(site: CallSite, input: &Tensor, scaled: &Tensor, opts: AddmmOpts) -> Tensor {
     let fits = input.shape().broadcast(&scaled.shape()) == Some(scaled.shape());
     let checked = site.require(fits, &[input, scaled], || {
         (format!("an input that broadcasts to {}", scaled.shape()), input.shape().to_string())
@@ -191,13 +191,13 @@ fn blend(site: Site, input: &Tensor, scaled: &Tensor, opts: AddmmOpts) -> Tensor
     site.binary(sum, times(input, opts.beta), scaled)
 }
 
-fn linear(site: Site, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {
+fn linear(site: CallSite, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {
     site.valid(&[x, weight])?;
     let last = x.rank().checked_sub(1);
     let fits = (1..=2).contains(&weight.rank());
     let (Some(last), true) = (last, fits) else {
         let found = format!("ranks {} and {}", x.rank(), weight.rank());
-        return Err(site.mistake(
+        return Err(site.invalid(
             "an input of rank 1 and more and a weight of rank 1 or 2",
             found,
             &[x, weight],
@@ -210,7 +210,13 @@ fn linear(site: Site, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Che
     })
 }
 
-fn bilinear(site: Site, a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Checked<Tensor> {
+fn bilinear(
+    site: CallSite,
+    a: &Tensor,
+    b: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Checked<Tensor> {
     expect_rank(site, weight, 3)?;
     let agree =
         a.rank() >= 1 && a.rank() == b.rank() && a.shape()[..a.rank() - 1] == b.shape()[..a.rank() - 1];

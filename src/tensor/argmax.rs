@@ -3,7 +3,7 @@
 use crate::ir::Monoid;
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, one_lane};
 use crate::tensor::reduce::nonempty;
 use crate::tensor::rule::picked;
@@ -22,7 +22,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmax(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, false)
+        argument(CallSite::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, false)
     }
 
     /// As [`Tensor::argmax`], the axis kept with extent 1.
@@ -36,7 +36,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmax_keepdim(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, true)
+        argument(CallSite::here("argmax"), self, axis.into_axes(), Monoid::ArgMax, true)
     }
 
     /// The position of the smallest element along an axis, the first of equals: `I64`.
@@ -53,7 +53,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmin(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, false)
+        argument(CallSite::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, false)
     }
 
     /// As [`Tensor::argmin`], the axis kept with extent 1.
@@ -67,7 +67,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argmin_keepdim(&self, axis: impl IntoAxes) -> Tensor {
-        argument(Site::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, true)
+        argument(CallSite::here("argmin"), self, axis.into_axes(), Monoid::ArgMin, true)
     }
 
     /// The largest element along an axis and its position, the first of equals.
@@ -85,7 +85,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_with_index(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, false)
+        with_index(CallSite::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, false)
     }
 
     /// As [`Tensor::max_with_index`], the axis kept with extent 1.
@@ -100,7 +100,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, true)
+        with_index(CallSite::here("max_with_index"), self, axis, Monoid::Max, Monoid::ArgMax, true)
     }
 
     /// The smallest element along an axis and its position, the first of equals.
@@ -118,7 +118,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min_with_index(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, false)
+        with_index(CallSite::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, false)
     }
 
     /// As [`Tensor::min_with_index`], the axis kept with extent 1.
@@ -133,11 +133,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min_with_index_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
-        with_index(Site::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, true)
+        with_index(CallSite::here("min_with_index"), self, axis, Monoid::Min, Monoid::ArgMin, true)
     }
 }
 
-fn argument(site: Site, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: bool) -> Tensor {
+fn argument(site: CallSite, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: bool) -> Tensor {
     site.build(&[x], || {
         let all = axes == AxisList::All;
         let (row, axis) = one_lane(site, x, &axes)?;
@@ -152,7 +152,7 @@ fn argument(site: Site, x: &Tensor, axes: AxisList, monoid: Monoid, keepdim: boo
 }
 
 fn with_index(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axis: i64,
     value: Monoid,

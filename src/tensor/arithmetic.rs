@@ -6,7 +6,7 @@
 //! no form with a number there.
 
 use crate::base::{DType, Kind, Scalar};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandValue, common_dtype};
 use crate::tensor::operators;
 use crate::tensor::term::{Term, float_formula, formula};
@@ -27,7 +27,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn add_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
-        let site = Site::here("add");
+        let site = CallSite::here("add");
         match scaled(site, self, other.into_operand(), alpha.into()) {
             Ok(other) => operators::add(site.span, [self.into_operand(), other.into_operand()]),
             Err(invalid) => invalid,
@@ -45,7 +45,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
-        let site = Site::here("sub");
+        let site = CallSite::here("sub");
         match scaled(site, self, other.into_operand(), alpha.into()) {
             Ok(other) => operators::sub(site.span, [self.into_operand(), other.into_operand()]),
             Err(invalid) => invalid,
@@ -63,7 +63,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rsub_alpha(&self, other: impl Operand, alpha: impl Into<Scalar>) -> Tensor {
-        let site = Site::here("rsub");
+        let site = CallSite::here("rsub");
         let other = other.into_operand();
         match scaled(site, self, self.into_operand(), alpha.into()) {
             Ok(this) => operators::sub(site.span, [other, this.into_operand()]),
@@ -83,7 +83,7 @@ impl Tensor {
     #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: impl Operand) -> Tensor {
         let operands = [self.into_operand(), end.into_operand(), weight.into_operand()];
-        formula(Site::here("lerp"), operands, |[a, b, w]| {
+        formula(CallSite::here("lerp"), operands, |[a, b, w]| {
             let difference = &b - &a;
             let (from_start, from_end) = (&a + &w * &difference, || &b - &difference * (1.0 - &w));
             match w.constant().map(Scalar::as_f64) {
@@ -105,7 +105,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        let (site, value) = (Site::here("addcmul"), value.into());
+        let (site, value) = (CallSite::here("addcmul"), value.into());
         let operands = [self, a, b].map(Operand::into_operand);
         if let Some(invalid) = refuse_factor(site, &operands, value) {
             return invalid;
@@ -126,10 +126,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        let (site, value) = (Site::here("addcdiv"), value.into());
+        let (site, value) = (CallSite::here("addcdiv"), value.into());
         let operands = [self, a, b].map(Operand::into_operand);
         if !common_dtype(&operands).is_some_and(DType::is_float) {
-            return site.mistake("a floating operand", "integers only", &[self, a, b]);
+            return site.invalid("a floating operand", "integers only", &[self, a, b]);
         }
         formula(site, operands, |[x, a, b]| x + (a / b).times(value))
     }
@@ -148,7 +148,7 @@ impl Tensor {
     #[track_caller]
     pub fn hypot(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(Site::here("hypot"), operands, |[a, b]| hypot(&a, &b))
+        float_formula(CallSite::here("hypot"), operands, |[a, b]| hypot(&a, &b))
     }
 
     /// 0 where the element is negative or NaN, 1 where it is positive, and `values` where it is 0.
@@ -164,10 +164,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn heaviside(&self, values: &Tensor) -> Tensor {
-        let site = Site::here("heaviside");
+        let site = CallSite::here("heaviside");
         if self.dtype() != values.dtype() {
             let found = format!("{} and {}", self.dtype(), values.dtype());
-            return site.mistake("operands of one type", found, &[self, values]);
+            return site.invalid("operands of one type", found, &[self, values]);
         }
         let operands = [self.into_operand(), values.into_operand()];
         formula(site, operands, |[x, at_zero]| {
@@ -189,7 +189,7 @@ impl Tensor {
     #[track_caller]
     pub fn logaddexp(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(Site::here("logaddexp"), operands, |[a, b]| {
+        float_formula(CallSite::here("logaddexp"), operands, |[a, b]| {
             a.max(&b) + (-distance(&a, &b)).exp().log1p()
         })
     }
@@ -206,7 +206,7 @@ impl Tensor {
     #[track_caller]
     pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(Site::here("logaddexp2"), operands, |[a, b]| {
+        float_formula(CallSite::here("logaddexp2"), operands, |[a, b]| {
             a.max(&b) + (-distance(&a, &b)).exp2().log1p() * std::f64::consts::LOG2_E
         })
     }
@@ -223,7 +223,7 @@ impl Tensor {
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(Site::here("xlogy"), operands, |[x, y]| &x * finite_factor(&x, &y, 0.0, y.log()))
+        float_formula(CallSite::here("xlogy"), operands, |[x, y]| &x * finite_factor(&x, &y, 0.0, y.log()))
     }
 
     /// `self * log(1 + other)`, and 0 where `self` is 0, unless `other` is NaN.
@@ -240,7 +240,9 @@ impl Tensor {
     #[track_caller]
     pub fn xlog1py(&self, other: impl Operand) -> Tensor {
         let operands = [self.into_operand(), other.into_operand()];
-        float_formula(Site::here("xlog1py"), operands, |[x, y]| &x * finite_factor(&x, &y, -1.0, y.log1p()))
+        float_formula(CallSite::here("xlog1py"), operands, |[x, y]| {
+            &x * finite_factor(&x, &y, -1.0, y.log1p())
+        })
     }
 
     /// The greatest common divisor, never negative; shapes broadcast.
@@ -256,7 +258,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gcd(&self, other: &Tensor) -> Tensor {
-        integer_formula(Site::here("gcd"), self, other, |a, b| gcd(&a, &b))
+        integer_formula(CallSite::here("gcd"), self, other, |a, b| gcd(&a, &b))
     }
 
     /// The least common multiple, never negative unless it overflows; 0 with 0.
@@ -272,12 +274,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn lcm(&self, other: &Tensor) -> Tensor {
-        integer_formula(Site::here("lcm"), self, other, |a, b| ((&a / gcd(&a, &b)) * b).abs())
+        integer_formula(CallSite::here("lcm"), self, other, |a, b| ((&a / gcd(&a, &b)) * b).abs())
     }
 }
 
 /// `alpha * other`, after PyTorch's rules for `alpha`.
-fn scaled(site: Site, x: &Tensor, other: OperandValue, alpha: Scalar) -> Result<Tensor, Tensor> {
+fn scaled(site: CallSite, x: &Tensor, other: OperandValue, alpha: Scalar) -> Result<Tensor, Tensor> {
     let operands = [x.into_operand(), other.clone()];
     if let Some(invalid) = refuse_factor(site, &operands, alpha) {
         return Err(invalid);
@@ -291,7 +293,7 @@ fn scaled(site: Site, x: &Tensor, other: OperandValue, alpha: Scalar) -> Result<
 }
 
 /// The mistake, where a factor's category is above the operands'.
-fn refuse_factor(site: Site, operands: &[OperandValue], factor: Scalar) -> Option<Tensor> {
+fn refuse_factor(site: CallSite, operands: &[OperandValue], factor: Scalar) -> Option<Tensor> {
     let dtype = common_dtype(operands).unwrap_or(DType::F32);
     let fits = match factor.kind() {
         Kind::Bool => dtype == DType::Bool,
@@ -299,7 +301,7 @@ fn refuse_factor(site: Site, operands: &[OperandValue], factor: Scalar) -> Optio
         Kind::Float => dtype.is_float(),
     };
     let expected = || format!("a factor that {dtype} tensors can be multiplied by");
-    (!fits).then(|| site.mistake(expected(), factor.to_string(), &[]))
+    (!fits).then(|| site.invalid(expected(), factor.to_string(), &[]))
 }
 
 impl Term {
@@ -338,9 +340,9 @@ fn finite_factor(x: &Term, y: &Term, pole: f64, factor: Term) -> Term {
     x.choose(&x.eq(0.0).and(infinite), 0.0, factor)
 }
 
-fn integer_formula(site: Site, a: &Tensor, b: &Tensor, body: impl FnOnce(Term, Term) -> Term) -> Tensor {
+fn integer_formula(site: CallSite, a: &Tensor, b: &Tensor, body: impl FnOnce(Term, Term) -> Term) -> Tensor {
     if let Some(other) = [a, b].into_iter().find(|t| !t.dtype().is_int()) {
-        return site.mistake("integers", other.dtype().name(), &[a, b]);
+        return site.invalid("integers", other.dtype().name(), &[a, b]);
     }
     formula(site, [a.into_operand(), b.into_operand()], |[a, b]| body(a, b))
 }
@@ -366,7 +368,7 @@ fn gcd(a: &Term, b: &Term) -> Term {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     const INF: f64 = f64::INFINITY;
     const NAN: f64 = f64::NAN;
@@ -377,8 +379,8 @@ mod tests {
         assert_close(&a.add_alpha(&b, 2), &[2], &[21.0, 42.0]);
         assert_close(&a.sub_alpha(&b, 2), &[2], &[-19.0, -38.0]);
         assert_close(&a.rsub_alpha(&b, 2), &[2], &[8.0, 16.0]);
-        assert!(mistake(&a.add_alpha(&b, 0.5)).contains("i64"));
-        assert!(mistake(&a.add_alpha(&b, true)).contains("i64"));
+        assert!(error_text(&a.add_alpha(&b, 0.5)).contains("i64"));
+        assert!(error_text(&a.add_alpha(&b, true)).contains("i64"));
     }
 
     #[test]
@@ -388,7 +390,8 @@ mod tests {
         assert_close(&a.lerp(&b, f32s(&[2], &[0.0, 1.0])), &[2], &[1.0, 1.0]);
         assert_close(&a.addcmul(&b, &b, 2.0), &[2], &[19.0, 1e8]);
         assert!(
-            mistake(&i64s(&[1], &[1]).addcdiv(&i64s(&[1], &[1]), &i64s(&[1], &[1]), 1)).contains("floating")
+            error_text(&i64s(&[1], &[1]).addcdiv(&i64s(&[1], &[1]), &i64s(&[1], &[1]), 1))
+                .contains("floating")
         );
     }
 
@@ -424,6 +427,6 @@ mod tests {
         let [f92, f91] =
             [7_540_113_804_746_346_429i64, 4_660_046_610_375_530_309].map(|n| Tensor::full([1], n, ()));
         assert_close(&f91.gcd(&f92), &[1], &[1.0]);
-        assert!(mistake(&f91.gcd(&f32s(&[1], &[1.0]))).contains("integers"));
+        assert!(error_text(&f91.gcd(&f32s(&[1], &[1.0]))).contains("integers"));
     }
 }

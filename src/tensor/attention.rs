@@ -4,7 +4,7 @@
 use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, BuiltIn, Composite, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::control::composite_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::{options, some};
@@ -55,12 +55,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor, opts: AttentionOpts) -> Tensor {
-        let site = Site::here("scaled_dot_product_attention");
+        let site = CallSite::here("scaled_dot_product_attention");
         finish(attention(site, self, key, value, &opts))
     }
 }
 
-fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<Tensor> {
+fn attention(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<Tensor> {
     check(site, q, k, v, opts)?;
     let width = q.shape()[q.rank() - 1];
     let scale = opts.scale.unwrap_or(1.0 / (width as f64).sqrt());
@@ -71,7 +71,7 @@ fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpt
     ];
     let operands = aligned(site, [q, k, v], opts.enable_gqa);
     let inputs: Vec<Tensor> = operands.iter().chain(&opts.mask).cloned().collect();
-    let inner = Site { name: BuiltIn::Attention.name(), span: site.span };
+    let inner = CallSite { name: BuiltIn::Attention.name(), span: site.span };
     let body = |inputs: &[Tensor]| {
         let plain = AttentionOpts { mask: inputs.get(3).cloned(), ..opts.clone() };
         vec![attend(inner, &inputs[0], &inputs[1], &inputs[2], &plain, scale)]
@@ -82,7 +82,7 @@ fn attention(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpt
 /// Checks what a user calls by the name of a composite of the library: the body then says what it is,
 /// but under that name it has to be applied to what the name stands for.
 pub(crate) fn check_named(
-    site: Site,
+    site: CallSite,
     built_in: BuiltIn,
     attributes: &[(&'static str, Scalar)],
     inputs: &[Tensor],
@@ -104,15 +104,15 @@ pub(crate) fn check_named(
     check(site, &inputs[0], &inputs[1], &inputs[values], &opts)
 }
 
-fn wrong_attributes(site: Site, found: &[(&'static str, Scalar)], inputs: &[&Tensor]) -> Tensor {
+fn wrong_attributes(site: CallSite, found: &[(&'static str, Scalar)], inputs: &[&Tensor]) -> Tensor {
     let expected = "the attributes `scale`, a number, and `causal` and `gqa`, truth values, in this order";
-    site.mistake(expected, format!("{found:?}"), inputs)
+    site.invalid(expected, format!("{found:?}"), inputs)
 }
 
 /// Queries with all axes of attentions, and keys with the values': where one attention
 /// reads what several others do, all of its operands are theirs. What does not broadcast
 /// stays for the products to refuse.
-fn aligned(site: Site, [q, k, v]: [&Tensor; 3], shared: bool) -> [Tensor; 3] {
+fn aligned(site: CallSite, [q, k, v]: [&Tensor; 3], shared: bool) -> [Tensor; 3] {
     let own = if shared { 3 } else { 2 };
     let outer = |t: &Tensor| Shape::from(&t.shape()[..t.rank() - own]);
     let of_keys = outer(k).broadcast(&outer(v));
@@ -125,7 +125,7 @@ fn aligned(site: Site, [q, k, v]: [&Tensor; 3], shared: bool) -> [Tensor; 3] {
     [to(q, &of_all), to(k, &of_keys), to(v, &of_keys)]
 }
 
-fn check(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<()> {
+fn check(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -> Checked<()> {
     let all = [q, k, v];
     let least = if opts.enable_gqa { 3 } else { 2 };
     site.require(all.iter().all(|t| t.rank() >= least), &all, || {
@@ -158,7 +158,7 @@ fn check(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts) -
     }
 }
 
-fn check_mask(site: Site, mask: &Tensor, q: &Tensor, keys: usize, causal: bool) -> Checked<()> {
+fn check_mask(site: CallSite, mask: &Tensor, q: &Tensor, keys: usize, causal: bool) -> Checked<()> {
     site.require(!causal, &[q, mask], || ("a mask or causal".into(), "both".into()))?;
     site.require(mask.dtype() == DType::Bool || mask.dtype() == q.dtype(), &[mask], || {
         (format!("a bool or {} mask", q.dtype()), mask.dtype().to_string())
@@ -171,7 +171,7 @@ fn check_mask(site: Site, mask: &Tensor, q: &Tensor, keys: usize, causal: bool) 
 }
 
 /// The definition.
-fn attend(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
+fn attend(site: CallSite, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
     let heads = Heads::new(q, k, opts.enable_gqa);
     let values = heads.lead(site, &site.cast(v, v.dtype().compute()));
     let scores = scores(site, q, k, opts, scale);
@@ -182,7 +182,7 @@ fn attend(site: Site, q: &Tensor, k: &Tensor, v: &Tensor, opts: &AttentionOpts, 
 }
 
 /// Each query's scores, heads as [`Heads::split`] has them.
-fn scores(site: Site, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
+fn scores(site: CallSite, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f64) -> Tensor {
     let wide = |t: &Tensor| site.cast(t, t.dtype().compute());
     let heads = Heads::new(q, k, opts.enable_gqa);
     let (queries, keys) = (heads.split(site, &wide(q)), heads.lead(site, &wide(k)));
@@ -194,11 +194,11 @@ fn scores(site: Site, q: &Tensor, k: &Tensor, opts: &AttentionOpts, scale: f64) 
 
 /// For each query of an attention with these operands, the logarithm of the sum of its
 /// scores' powers, `[.., l]`: minus infinity where it may look nowhere.
-pub(crate) fn log_sums(site: Site, attention: &Composite, operands: &[Tensor]) -> Tensor {
+pub(crate) fn log_sums(site: CallSite, attention: &Composite, operands: &[Tensor]) -> Tensor {
     let attribute = |name: &str| attention.attributes.iter().find(|(found, _)| *found == name);
     let flag = |name: &str| attribute(name).is_some_and(|(_, value)| value.as_bool());
     let scale = attribute("scale").map_or(1.0, |(_, value)| value.as_f64());
-    let inner = Site { name: BuiltIn::AttentionLogSum.name(), span: site.span };
+    let inner = CallSite { name: BuiltIn::AttentionLogSum.name(), span: site.span };
     let inputs: Vec<Tensor> = operands[..2].iter().chain(operands.get(3)).cloned().collect();
     let body = |inputs: &[Tensor]| {
         let opts = AttentionOpts { mask: inputs.get(2).cloned(), ..AttentionOpts::default() };
@@ -224,7 +224,7 @@ impl Heads {
         Heads { group: heads(q) / heads(k).max(1), shared }
     }
     /// `[.., h, l, e]` as `[.., h / group, group, l, e]`; an extent of 1 broadcasts.
-    fn split(&self, site: Site, x: &Tensor) -> Tensor {
+    fn split(&self, site: CallSite, x: &Tensor) -> Tensor {
         if !self.shared || x.rank() < 3 {
             return x.clone();
         }
@@ -235,11 +235,11 @@ impl Heads {
         site.reshape(x, &dims)
     }
     /// `[.., h, s, e]` as `[.., h, 1, s, e]`.
-    fn lead(&self, site: Site, x: &Tensor) -> Tensor {
+    fn lead(&self, site: CallSite, x: &Tensor) -> Tensor {
         if self.shared { site.unsqueeze(x, x.rank() - 2) } else { x.clone() }
     }
     /// Undoes [`Heads::split`].
-    fn merge(&self, site: Site, x: &Tensor) -> Tensor {
+    fn merge(&self, site: CallSite, x: &Tensor) -> Tensor {
         if !self.shared {
             return x.clone();
         }
@@ -251,7 +251,7 @@ impl Heads {
 }
 
 /// The scores with minus infinity where a query must not look.
-fn masked(site: Site, scores: Tensor, mask: Option<&Tensor>, causal: bool) -> Tensor {
+fn masked(site: CallSite, scores: Tensor, mask: Option<&Tensor>, causal: bool) -> Tensor {
     let hide = |look: &Tensor, scores: Tensor| {
         let dtype = scores.dtype();
         site.select(look, scores, f64::NEG_INFINITY, dtype)
@@ -275,7 +275,7 @@ fn masked(site: Site, scores: Tensor, mask: Option<&Tensor>, causal: bool) -> Te
 
 /// Softmax over the last axis; with `safe`, a row of minus infinities
 /// becomes zeros.
-pub(crate) fn softmax(site: Site, scores: &Tensor, safe: bool) -> Tensor {
+pub(crate) fn softmax(site: CallSite, scores: &Tensor, safe: bool) -> Tensor {
     let axis = [scores.rank() - 1];
     let max = row_maximum(site, scores, axis[0]);
     let max = if safe { site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype()) } else { max };
@@ -289,7 +289,7 @@ pub(crate) fn softmax(site: Site, scores: &Tensor, safe: bool) -> Tensor {
 mod tests {
     use super::*;
     use crate::ir::Op;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, tensor, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, tensor, values};
 
     /// Attention of one head by its definition, over the keys `looks` allows.
     fn reference(
@@ -356,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let (q, k) = (pattern(&[3, 2], 1), pattern(&[4, 3], 2));
         assert!(
-            mistake(&q.scaled_dot_product_attention(&k, &k, AttentionOpts::default())).contains("as long")
+            error_text(&q.scaled_dot_product_attention(&k, &k, AttentionOpts::default())).contains("as long")
         );
         let both = AttentionOpts::default().causal(true).mask(&pattern(&[3, 3], 1));
-        assert!(mistake(&q.scaled_dot_product_attention(&q, &q, both)).contains("both"));
+        assert!(error_text(&q.scaled_dot_product_attention(&q, &q, both)).contains("both"));
         let wide = AttentionOpts::default().mask(&pattern(&[2, 3, 3], 1));
-        assert!(mistake(&q.scaled_dot_product_attention(&q, &q, wide)).contains("broadcasts"));
+        assert!(error_text(&q.scaled_dot_product_attention(&q, &q, wide)).contains("broadcasts"));
     }
 }

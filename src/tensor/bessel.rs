@@ -35,7 +35,7 @@ float_functions! {
     };
 }
 
-struct Parts {
+struct BesselTerms {
     /// Where the magnitude is at most 8.
     small: Term,
     /// The argument there, 0 elsewhere.
@@ -45,7 +45,7 @@ struct Parts {
 }
 
 impl Term {
-    fn bessel_parts(&self, below: &Fit, above: &Fit) -> Parts {
+    fn bessel_parts(&self, below: &Fit, above: &Fit) -> BesselTerms {
         let magnitude = self.abs();
         let small = magnitude.lt(8.0);
         let x = self.choose(&small, self, 0.0);
@@ -56,6 +56,6 @@ impl Term {
         // Half the exponent at a time, to overflow no earlier than the result.
         let half = (large * 0.5).exp();
         let far = (&half * scaled) * half.clone();
-        Parts { small, x, near, far }
+        BesselTerms { small, x, near, far }
     }
 }

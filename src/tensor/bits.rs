@@ -2,7 +2,7 @@
 
 use crate::base::DType;
 use crate::ir::{AluOp, Op};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::elementwise;
 use crate::tensor::rule::with_rule;
 use crate::tensor::term::{Term, float_formula, formula, formula_as};
@@ -14,7 +14,7 @@ macro_rules! bitwise {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
-                let site = Site::here(stringify!($name));
+                let site = CallSite::here(stringify!($name));
                 elementwise(site.name, site.span, AluOp::$op, [self.into_operand(), other.into_operand()])
             }
         )*}
@@ -84,7 +84,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bitwise_not(&self) -> Tensor {
-        let site = Site::here("bitwise_not");
+        let site = CallSite::here("bitwise_not");
         Tensor::apply(site.name, site.span, Op::Alu(AluOp::Not), &[self])
     }
 
@@ -98,7 +98,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
-        let site = Site::here("signbit");
+        let site = CallSite::here("signbit");
         match self.dtype() {
             DType::Bool => self.full_like(false),
             DType::U8 | DType::U32 | DType::I32 | DType::I64 => {
@@ -121,7 +121,9 @@ impl Tensor {
     #[track_caller]
     pub fn copysign(&self, sign: impl Operand) -> Tensor {
         let operands = [self.into_operand(), sign.into_operand()];
-        float_formula(Site::here("copysign"), operands, |[x, sign]| x.abs().negated_where(&sign.sign_bit()))
+        float_formula(CallSite::here("copysign"), operands, |[x, sign]| {
+            x.abs().negated_where(&sign.sign_bit())
+        })
     }
 
     /// The next representable value towards `target`.
@@ -137,11 +139,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nextafter(&self, target: &Tensor) -> Tensor {
-        let site = Site::here("nextafter");
+        let site = CallSite::here("nextafter");
         let operands = [self.into_operand(), target.into_operand()];
         let dtype = crate::tensor::operand::common_dtype(&operands).unwrap_or(DType::F32);
         if !dtype.is_float() {
-            return site.mistake("a floating type", dtype.name(), &[self, target]);
+            return site.invalid("a floating type", dtype.name(), &[self, target]);
         }
         let next = formula_as(site, dtype, operands, |[x, target]| next_after(&x, &target, dtype));
         // A step of one unit of the last place moves along with this tensor.
@@ -188,7 +190,7 @@ fn next_after(x: &Term, target: &Term, dtype: DType) -> Term {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor, values};
 
     #[test]
     fn signs_of_zeros_and_nan_are_seen() {
@@ -206,7 +208,7 @@ mod tests {
         let by = tensor(&[4], DType::I32, &[31.0, 1.0, 32.0, 32.0]);
         assert_close(&x.bitwise_left_shift(&by), &[4], &[-2_147_483_648.0, -16.0, 0.0, 0.0]);
         assert_close(&x.bitwise_right_shift(&by), &[4], &[0.0, -4.0, 0.0, -1.0]);
-        assert!(mistake(&f32s(&[1], &[1.0]).bitwise_and(1)).contains("integer"));
+        assert!(error_text(&f32s(&[1], &[1.0]).bitwise_and(1)).contains("integer"));
     }
 
     #[test]

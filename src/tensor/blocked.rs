@@ -8,7 +8,7 @@ use crate::base::shape::volume;
 use crate::base::{DType, Precision};
 use crate::ir::{AluOp, Monoid, Op, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Site, precision};
+use crate::tensor::compose::{CallSite, precision};
 use crate::tensor::control::{loop_at, scan_at};
 use crate::tensor::diagonal::lower_triangle;
 
@@ -16,8 +16,8 @@ use crate::tensor::diagonal::lower_triangle;
 const BLOCK: usize = 32;
 
 /// Matrices in blocks of one width; what completes the last one is of the identity.
-struct Blocks {
-    site: Site,
+struct BlockGrid {
+    site: CallSite,
     /// The order of the matrices.
     n: usize,
     count: usize,
@@ -25,11 +25,11 @@ struct Blocks {
     rank: usize,
 }
 
-impl Blocks {
-    fn new(site: Site, matrix: &Tensor) -> Blocks {
+impl BlockGrid {
+    fn new(site: CallSite, matrix: &Tensor) -> BlockGrid {
         let (n, rank) = (matrix.shape()[matrix.rank() - 1], matrix.rank());
         let count = n.div_ceil(BLOCK);
-        Blocks { site, n, count, width: n.div_ceil(count.max(1)), rank }
+        BlockGrid { site, n, count, width: n.div_ceil(count.max(1)), rank }
     }
 
     /// The order that the blocks have together.
@@ -91,14 +91,14 @@ impl Blocks {
         self.site.reshape(x, &[&shape[..self.rank - 2], &[self.order(), last]].concat())
     }
 
-    /// `x`, as [`Blocks::split`] leaves it, with one block in place of another.
+    /// `x`, as [`BlockGrid::split`] leaves it, with one block in place of another.
     fn replaced(&self, x: &Tensor, block: &Tensor, by: &Tensor) -> Tensor {
         let (site, axis) = (self.site, self.rank - 2);
         let here = site.eq(site.iota_along(self.count, axis, self.rank + 1, DType::I64, x.device()), block);
         site.select(&here, site.unsqueeze(by, axis), x, x.dtype())
     }
 
-    /// The blocks of what [`Blocks::split`] gives, outermost, to be walked.
+    /// The blocks of what [`BlockGrid::split`] gives, outermost, to be walked.
     fn walked(&self, x: &Tensor) -> Tensor {
         let axis = self.rank - 2;
         let order: Vec<usize> = [axis].into_iter().chain((0..x.rank()).filter(|&i| i != axis)).collect();
@@ -121,7 +121,7 @@ impl Blocks {
 /// the batch innermost where it is much longer, since what a step does to lines of a few elements
 /// is mostly beginning them.
 struct Panels {
-    site: Site,
+    site: CallSite,
     /// The axes before the last two.
     batch: Vec<usize>,
     innermost: bool,
@@ -130,7 +130,7 @@ struct Panels {
 }
 
 impl Panels {
-    fn new(site: Site, panel: &Tensor) -> Panels {
+    fn new(site: CallSite, panel: &Tensor) -> Panels {
         let shape = panel.shape();
         let (batch, matrix) = shape.split_at(panel.rank() - 2);
         let innermost = volume(batch) / 4 >= matrix[1];
@@ -171,7 +171,7 @@ impl Panels {
 
 /// One row, or one column, of matrices, at a position that is the same for
 /// all, or one for each as `[.., 1, 1]`.
-pub(super) fn line(site: Site, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
+pub(super) fn line(site: CallSite, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
     let mut dims = x.shape().to_vec();
     dims[axis] = 1;
     site.gather(x, axis, &site.expand(at, &dims))
@@ -179,7 +179,7 @@ pub(super) fn line(site: Site, x: &Tensor, axis: usize, at: &Tensor) -> Tensor {
 
 /// The product of matrices of one batch, of which no factor is rounded: what is solved is as exact as its
 /// type, whatever is wanted of other products.
-fn product(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
+fn product(site: CallSite, a: &Tensor, b: &Tensor) -> Tensor {
     let rank = a.rank();
     let batch: Vec<(usize, usize)> = (0..rank - 2).map(|i| (i, i)).collect();
     site.contract_as(a, b, &batch, &[(rank - 1, rank - 2)], precision(a.dtype()).min(Precision::Highest))
@@ -197,8 +197,8 @@ pub(super) struct Eliminated {
 /// Gauss-Jordan elimination with partial pivoting, of matrices `[.., n, n]` and right-hand
 /// sides `[.., n, k]`. Singular matrices give infinities or NaN. A block that is all there is needs no
 /// other.
-pub(super) fn eliminate(site: Site, matrix: &Tensor, right: &Tensor) -> Eliminated {
-    let blocks = Blocks::new(site, matrix);
+pub(super) fn eliminate(site: CallSite, matrix: &Tensor, right: &Tensor) -> Eliminated {
+    let blocks = BlockGrid::new(site, matrix);
     let (rank, order, k) = (blocks.rank, blocks.order(), right.shape()[right.rank() - 1]);
     let (rows, columns) = (rank - 2, rank - 1);
     if blocks.count == 1 {
@@ -238,7 +238,7 @@ struct Panel {
 
 impl Panel {
     /// Matrices' rows in the order that the pivots are in.
-    fn exchanged(&self, site: Site, x: &Tensor) -> Tensor {
+    fn exchanged(&self, site: CallSite, x: &Tensor) -> Tensor {
         site.gather(x, x.rank() - 2, &site.expand(&self.order, &x.shape()))
     }
 }
@@ -246,7 +246,7 @@ impl Panel {
 /// Eliminates a block's columns in place: each gives way to that of the inverse. They lie
 /// transposed, so that what a step does to all rows are few and long lines; two more say where
 /// each row comes from, and which pivot it had, so that a step writes one tensor.
-fn eliminate_panel(blocks: &Blocks, panel: &Tensor, block: &Tensor) -> Panel {
+fn eliminate_panel(blocks: &BlockGrid, panel: &Tensor, block: &Tensor) -> Panel {
     let (site, rank, dtype, width) = (blocks.site, blocks.rank, panel.dtype(), blocks.width);
     let turned = site.transpose(panel, rank - 2, rank - 1);
     let panels = Panels::new(site, &turned);
@@ -287,8 +287,8 @@ fn eliminate_panel(blocks: &Blocks, panel: &Tensor, block: &Tensor) -> Panel {
 
 /// The solutions `x` of `lower @ x = right`; nothing above the diagonal is read, and with `unit`
 /// not the diagonal, which is ones.
-pub(super) fn substitute(site: Site, lower: &Tensor, right: &Tensor, unit: bool) -> Tensor {
-    let blocks = Blocks::new(site, lower);
+pub(super) fn substitute(site: CallSite, lower: &Tensor, right: &Tensor, unit: bool) -> Tensor {
+    let blocks = BlockGrid::new(site, lower);
     let (rank, dtype) = (blocks.rank, lower.dtype());
     let [row, column] = [2, 1].map(|back| blocks.along(blocks.n, rank - back, lower));
     let lower = lower_triangle(site, lower, 0);
@@ -309,7 +309,7 @@ pub(super) fn substitute(site: Site, lower: &Tensor, right: &Tensor, unit: bool)
 }
 
 /// The inverses of the blocks on the diagonal of lower triangles, all at a time.
-fn invert(blocks: &Blocks, lower: &Tensor) -> Tensor {
+fn invert(blocks: &BlockGrid, lower: &Tensor) -> Tensor {
     let (site, count, width) = (blocks.site, blocks.count, blocks.width);
     let shape = lower.shape();
     let axis = shape.rank() - 1;
@@ -332,7 +332,14 @@ fn invert(blocks: &Blocks, lower: &Tensor) -> Tensor {
 
 /// One step of forward substitution: a row is solved, and goes from those below by a column's
 /// factors.
-fn forward(site: Site, x: &Tensor, row: &Tensor, step: &Tensor, column: &Tensor, solved: &Tensor) -> Tensor {
+fn forward(
+    site: CallSite,
+    x: &Tensor,
+    row: &Tensor,
+    step: &Tensor,
+    column: &Tensor,
+    solved: &Tensor,
+) -> Tensor {
     let below = site.sub(x, site.mul(column, solved));
     let rest = site.select(&site.lt(step, row), below, x, x.dtype());
     site.select(&site.eq(row, step), solved, rest, x.dtype())
@@ -340,8 +347,8 @@ fn forward(site: Site, x: &Tensor, row: &Tensor, step: &Tensor, column: &Tensor,
 
 /// The lower factors of positive definite matrices, of which nothing above the diagonal is read;
 /// NaN for others.
-pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
-    let blocks = Blocks::new(site, matrix);
+pub(super) fn cholesky(site: CallSite, matrix: &Tensor) -> Tensor {
+    let blocks = BlockGrid::new(site, matrix);
     let (rank, order, dtype) = (blocks.rank, blocks.order(), matrix.dtype());
     let (rows, columns) = (rank - 2, rank - 1);
     let lower = blocks.completed(&lower_triangle(site, matrix, 0));
@@ -371,7 +378,7 @@ pub(super) fn cholesky(site: Site, matrix: &Tensor) -> Tensor {
 
 /// The inverses of the factors of a block on the diagonal: what elimination makes of the
 /// identity beside it.
-fn invert_factor(blocks: &Blocks, block: &Tensor) -> Tensor {
+fn invert_factor(blocks: &BlockGrid, block: &Tensor) -> Tensor {
     let (site, width) = (blocks.site, blocks.width);
     let panels = Panels::new(site, block);
     let (block, rows, columns) = (panels.enter(block), panels.first, panels.second);

@@ -5,7 +5,7 @@
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise_as, unify};
 use crate::tensor::options::options;
 use crate::tensor::term::{Term, formula_as};
@@ -41,7 +41,7 @@ macro_rules! comparisons {
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
                 let operands = [self.into_operand(), other.into_operand()];
-                compare(Site::here(stringify!($name)), operands, |[$a, $b]| $body)
+                compare(CallSite::here(stringify!($name)), operands, |[$a, $b]| $body)
             }
         )*}
     };
@@ -110,7 +110,7 @@ macro_rules! logic {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self, other: &Tensor) -> Tensor {
-                let site = Site::here(stringify!($name));
+                let site = CallSite::here(stringify!($name));
                 let operands = [self.into_operand(), other.into_operand()];
                 elementwise_as(site.name, site.span, AluOp::$op, DType::Bool, operands)
             }
@@ -157,7 +157,7 @@ macro_rules! classes {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self) -> Tensor {
-                classify(Site::here(stringify!($name)), self, $of_integers, |$x| $body)
+                classify(CallSite::here(stringify!($name)), self, $of_integers, |$x| $body)
             }
         )*}
     };
@@ -224,7 +224,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logical_not(&self) -> Tensor {
-        compare(Site::here("logical_not"), [self.into_operand(), false.into_operand()], |[x, zero]| {
+        compare(CallSite::here("logical_not"), [self.into_operand(), false.into_operand()], |[x, zero]| {
             x.eq(zero)
         })
     }
@@ -244,7 +244,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn isclose(&self, other: &Tensor) -> Tensor {
-        is_close(Site::here("isclose"), self, other, IsCloseOpts::default())
+        is_close(CallSite::here("isclose"), self, other, IsCloseOpts::default())
     }
 
     /// Where `|self - other|` is at most `atol + rtol * |other|`, or both are the same infinity.
@@ -263,7 +263,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn isclose_with(&self, other: &Tensor, opts: IsCloseOpts) -> Tensor {
-        is_close(Site::here("isclose"), self, other, opts)
+        is_close(CallSite::here("isclose"), self, other, opts)
     }
 
     /// `yes` where this holds, `no` elsewhere.
@@ -280,7 +280,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn select(&self, yes: impl Operand, no: impl Operand) -> Tensor {
-        let site = Site::here("select");
+        let site = CallSite::here("select");
         let values = [yes.into_operand(), no.into_operand()];
         let dtype = common_dtype(&values).unwrap_or(DType::F32);
         let [yes, no] = values;
@@ -304,7 +304,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
-        let (site, value) = (Site::here("masked_fill"), value.into_operand());
+        let (site, value) = (CallSite::here("masked_fill"), value.into_operand());
         if let Some(invalid) = boolean(site, mask) {
             return invalid;
         }
@@ -312,14 +312,14 @@ impl Tensor {
             && value.rank() > 0
         {
             let found = format!("a tensor of rank {}", value.rank());
-            return site.mistake("a value of rank 0", found, &[self, mask, value]);
+            return site.invalid("a value of rank 0", found, &[self, mask, value]);
         }
         Tensor::select_as(site.name, site.span, self.dtype(), mask.clone(), value, self)
     }
 }
 
 /// In the common type itself: exact values need no wider one.
-fn compare(site: Site, operands: [OperandValue; 2], body: impl FnOnce([Term; 2]) -> Term) -> Tensor {
+fn compare(site: CallSite, operands: [OperandValue; 2], body: impl FnOnce([Term; 2]) -> Term) -> Tensor {
     let dtype = common_dtype(&operands).unwrap_or(DType::F32);
     match unify(site.name, site.span, dtype, operands) {
         Ok(tensors) => {
@@ -330,7 +330,7 @@ fn compare(site: Site, operands: [OperandValue; 2], body: impl FnOnce([Term; 2])
     }
 }
 
-fn classify(site: Site, x: &Tensor, of_integers: bool, body: impl FnOnce(Term) -> Term) -> Tensor {
+fn classify(site: CallSite, x: &Tensor, of_integers: bool, body: impl FnOnce(Term) -> Term) -> Tensor {
     match x.ty() {
         Some(ty) if !ty.dtype.is_float() => {
             let value = site.scalar(of_integers, DType::Bool, ty.device);
@@ -342,19 +342,19 @@ fn classify(site: Site, x: &Tensor, of_integers: bool, body: impl FnOnce(Term) -
 }
 
 /// The mistake, unless the condition is `Bool`.
-fn boolean(site: Site, condition: &Tensor) -> Option<Tensor> {
+fn boolean(site: CallSite, condition: &Tensor) -> Option<Tensor> {
     let other = condition.dtype() != DType::Bool;
-    other.then(|| site.mistake("a bool condition", condition.dtype().name(), &[condition]))
+    other.then(|| site.invalid("a bool condition", condition.dtype().name(), &[condition]))
 }
 
-fn is_close(site: Site, a: &Tensor, b: &Tensor, opts: IsCloseOpts) -> Tensor {
+fn is_close(site: CallSite, a: &Tensor, b: &Tensor, opts: IsCloseOpts) -> Tensor {
     if a.dtype() != b.dtype() {
-        return site.mistake("operands of one type", format!("{} and {}", a.dtype(), b.dtype()), &[a, b]);
+        return site.invalid("operands of one type", format!("{} and {}", a.dtype(), b.dtype()), &[a, b]);
     }
     // Written so that NaN is refused too.
     if !(opts.rtol >= 0.0 && opts.atol >= 0.0) {
         let found = format!("rtol {} and atol {}", opts.rtol, opts.atol);
-        return site.mistake("tolerances of at least 0", found, &[a, b]);
+        return site.invalid("tolerances of at least 0", found, &[a, b]);
     }
     let dtype = a.dtype().to_float();
     formula_as(site, dtype, [a.into_operand(), b.into_operand()], |[a, b]| {
@@ -375,7 +375,7 @@ fn is_close(site: Site, a: &Tensor, b: &Tensor, opts: IsCloseOpts) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor};
 
     const NAN: f64 = f64::NAN;
     const INF: f64 = f64::INFINITY;
@@ -425,8 +425,8 @@ mod tests {
         assert_close(&a.isclose(&b), &[4], &[1.0, 0.0, 1.0, 0.0]);
         let wide = IsCloseOpts::default().rtol(0.2).equal_nan(true);
         assert_close(&a.isclose_with(&b, wide), &[4], &[1.0; 4]);
-        assert!(mistake(&a.isclose_with(&b, IsCloseOpts::default().atol(NAN))).contains("at least 0"));
-        assert!(mistake(&a.isclose(&b.double())).contains("one type"));
+        assert!(error_text(&a.isclose_with(&b, IsCloseOpts::default().atol(NAN))).contains("at least 0"));
+        assert!(error_text(&a.isclose(&b.double())).contains("one type"));
     }
 
     #[test]
@@ -434,10 +434,10 @@ mod tests {
         let mask = tensor(&[2, 1], DType::Bool, &[1.0, 0.0]);
         let chosen = mask.select(i64s(&[2], &[1, 2]), 0.5);
         assert_close(&chosen, &[2, 2], &[1.0, 2.0, 0.5, 0.5]);
-        assert!(mistake(&chosen.select(1, 2)).contains("bool"));
+        assert!(error_text(&chosen.select(1, 2)).contains("bool"));
         let filled = i64s(&[2], &[1, 2]).masked_fill(&mask, 9);
         assert_close(&filled, &[2, 2], &[9.0, 9.0, 1.0, 2.0]);
         assert_eq!(filled.dtype(), DType::I64);
-        assert!(mistake(&filled.masked_fill(&mask, i64s(&[1], &[1]))).contains("rank 0"));
+        assert!(error_text(&filled.masked_fill(&mask, i64s(&[1], &[1]))).contains("rank 0"));
     }
 }

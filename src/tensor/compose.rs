@@ -10,7 +10,7 @@ use crate::tensor::{Tensor, axis, reduce};
 
 /// What the user called, and where.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site {
+pub(crate) struct CallSite {
     pub name: &'static str,
     pub span: Span,
 }
@@ -23,21 +23,21 @@ pub(crate) fn finish(result: Checked<Tensor>) -> Tensor {
     result.unwrap_or_else(|invalid| invalid)
 }
 
-impl Site {
+impl CallSite {
     /// The caller's line under the name of the operation called.
     #[track_caller]
-    pub fn here(name: &'static str) -> Site {
-        Site { name, span: Span::caller() }
+    pub fn here(name: &'static str) -> CallSite {
+        CallSite { name, span: Span::caller() }
     }
 
     /// The tensor that records a mistake in the arguments.
-    pub fn mistake(
+    pub fn invalid(
         self,
         expected: impl Into<String>,
         found: impl Into<String>,
         operands: &[&Tensor],
     ) -> Tensor {
-        Tensor::mistake(self.name, self.span, expected, found, operands)
+        Tensor::invalid_at(self.name, self.span, expected, found, operands)
     }
 
     /// Fails unless `holds`; the texts are made only then.
@@ -51,7 +51,7 @@ impl Site {
             return self.valid(operands);
         }
         let (expected, found) = texts();
-        Err(self.mistake(expected, found, operands))
+        Err(self.invalid(expected, found, operands))
     }
 
     /// Fails with the first invalid operand, whose shape means nothing.
@@ -75,7 +75,7 @@ impl Site {
 }
 
 /// Sources and elementwise arithmetic.
-impl Site {
+impl CallSite {
     /// A rank-0 constant beside `like`.
     pub fn scalar(self, value: impl Into<Scalar>, dtype: DType, device: Device) -> Tensor {
         Tensor::constant(value.into(), dtype, device, self.span)
@@ -163,7 +163,7 @@ impl Site {
 
 /// Movement. Helpers that look at an operand's axes hand an invalid one on,
 /// which has none.
-impl Site {
+impl CallSite {
     /// The same elements under another shape; the same node when it has it.
     pub fn reshape(self, x: &Tensor, dims: &[usize]) -> Tensor {
         if x.ty().is_some_and(|ty| ty.shape[..] == *dims) {
@@ -269,7 +269,7 @@ impl Site {
 }
 
 /// Reductions and structured operations.
-impl Site {
+impl CallSite {
     /// Axes combined and removed.
     pub fn reduce(self, monoid: Monoid, x: &Tensor, axes: &[usize]) -> Tensor {
         if axes.is_empty() && !matches!(monoid, Monoid::ArgMax | Monoid::ArgMin) {

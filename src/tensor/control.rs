@@ -13,7 +13,7 @@ use crate::base::{DType, Device, Scalar, Shape, Span};
 use crate::ir::lift::{Lifted, lift};
 use crate::ir::{Body, BuiltIn, Composite, Custom, LoopSpec, Node, Op, Type};
 use crate::tensor::attention::check_named;
-use crate::tensor::compose::{Checked, Site};
+use crate::tensor::compose::{CallSite, Checked};
 use crate::tensor::{Tensor, place};
 
 /// Bodies within each other at most, as passes and gradients go through one within the one around it.
@@ -24,10 +24,10 @@ thread_local! {
 }
 
 /// One body deeper, if that is not too deep.
-fn deeper(site: Site) -> Checked<Deeper> {
+fn deeper(site: CallSite) -> Checked<Deeper> {
     let too_deep = || {
         let expected = format!("loops and composites at most {NESTED} deep within each other");
-        Tensor::invalid(site.fault(expected, "one more", &[]))
+        Tensor::invalid(site.error(expected, "one more", &[]))
     };
     Deeper::within(&DEPTH, NESTED).ok_or_else(too_deep)
 }
@@ -54,7 +54,7 @@ pub fn fori_loop(
     carries: &[Tensor],
     body: impl FnOnce(&Tensor, &[Tensor]) -> Vec<Tensor>,
 ) -> Vec<Tensor> {
-    loop_at(Site::here("fori_loop"), trips, carries, body)
+    loop_at(CallSite::here("fori_loop"), trips, carries, body)
 }
 
 /// Walks the leading axis of the stacked inputs `xs`, inside the graph.
@@ -83,7 +83,7 @@ pub fn scan(
     xs: &[Tensor],
     body: impl FnOnce(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
 ) -> (Vec<Tensor>, Vec<Tensor>) {
-    scan_at(Site::here("scan"), carries, xs, false, body)
+    scan_at(CallSite::here("scan"), carries, xs, false, body)
 }
 
 /// [`scan`] from the last slice to the first; outputs keep their slices' places.
@@ -105,7 +105,7 @@ pub fn scan_reverse(
     xs: &[Tensor],
     body: impl FnOnce(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
 ) -> (Vec<Tensor>, Vec<Tensor>) {
-    scan_at(Site::here("scan_reverse"), carries, xs, true, body)
+    scan_at(CallSite::here("scan_reverse"), carries, xs, true, body)
 }
 
 /// A named operation whose meaning is what `body` computes from the inputs.
@@ -128,7 +128,7 @@ pub fn composite(
     inputs: &[Tensor],
     body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
 ) -> Vec<Tensor> {
-    let site = Site::here(name);
+    let site = CallSite::here(name);
     let checked = BuiltIn::named(name).map_or(Ok(()), |own| check_named(site, own, attributes, inputs));
     match checked {
         Ok(()) => compose(site, None, attributes, inputs, body),
@@ -140,7 +140,7 @@ pub fn composite(
 /// results there are.
 #[track_caller]
 pub fn custom(kernel: Arc<dyn Custom>, inputs: &[Tensor]) -> Vec<Tensor> {
-    let site = Site::here("custom");
+    let site = CallSite::here("custom");
     let operands: Vec<&Tensor> = inputs.iter().collect();
     let types: Vec<&Type> = inputs.iter().filter_map(Tensor::ty).collect();
     // Where there is no count of results, one result carries the error.
@@ -151,7 +151,7 @@ pub fn custom(kernel: Arc<dyn Custom>, inputs: &[Tensor]) -> Vec<Tensor> {
 
 /// [`fori_loop`] on behalf of an operation that knows its own site.
 pub(crate) fn loop_at(
-    site: Site,
+    site: CallSite,
     trips: usize,
     carries: &[Tensor],
     body: impl FnOnce(&Tensor, &[Tensor]) -> Vec<Tensor>,
@@ -168,11 +168,11 @@ pub(crate) fn composite_at(
     inputs: &[Tensor],
     body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
 ) -> Vec<Tensor> {
-    compose(Site { name: built_in.name(), span }, Some(built_in), attributes, inputs, body)
+    compose(CallSite { name: built_in.name(), span }, Some(built_in), attributes, inputs, body)
 }
 
 fn compose(
-    site: Site,
+    site: CallSite,
     built_in: Option<BuiltIn>,
     attributes: &[(&'static str, Scalar)],
     inputs: &[Tensor],
@@ -203,7 +203,7 @@ fn unwrap_all(result: Checked<Vec<Tensor>>, count: usize) -> Vec<Tensor> {
 
 /// [`scan`] on behalf of an operation that knows its own site.
 pub(crate) fn scan_at(
-    site: Site,
+    site: CallSite,
     carries: &[Tensor],
     xs: &[Tensor],
     reverse: bool,
@@ -220,7 +220,7 @@ pub(crate) fn scan_at(
 }
 
 /// The common leading extent of the stacked inputs.
-fn trips(site: Site, xs: &[Tensor]) -> Checked<usize> {
+fn trips(site: CallSite, xs: &[Tensor]) -> Checked<usize> {
     let all: Vec<&Tensor> = xs.iter().collect();
     let first = xs.first().and_then(|x| x.shape().first().copied());
     let agree = first.is_some() && xs.iter().all(|x| x.shape().first().copied() == first);
@@ -240,7 +240,7 @@ fn slice_type(x: &Tensor) -> Checked<Type> {
     Ok(ty.with_shape(&ty.shape[1..]))
 }
 
-fn parameters(site: Site, types: Vec<Type>) -> Vec<Tensor> {
+fn parameters(site: CallSite, types: Vec<Type>) -> Vec<Tensor> {
     let param = |(i, ty)| {
         let op = Op::Param(i as u32, ty);
         Tensor::apply(site.name, site.span, op, &[])
@@ -261,7 +261,7 @@ fn close(params: &[Tensor], results: &[Tensor]) -> Checked<(Body, Vec<Tensor>)> 
 type Repeated = (Vec<Tensor>, Vec<Tensor>);
 
 fn repeat(
-    site: Site,
+    site: CallSite,
     trips: usize,
     carries: &[Tensor],
     xs: &[Tensor],
@@ -301,7 +301,7 @@ fn iteration_type(device: Device) -> Type {
     Type::new(Shape::scalar(), DType::I64, device)
 }
 
-fn check_carries(site: Site, given: &[Tensor], next: &[Tensor]) -> Checked<()> {
+fn check_carries(site: CallSite, given: &[Tensor], next: &[Tensor]) -> Checked<()> {
     let all: Vec<&Tensor> = next.iter().collect();
     site.require(next.len() == given.len(), &all, || {
         (format!("{} carries from the body", given.len()), next.len().to_string())
@@ -324,7 +324,7 @@ mod tests {
 
     use super::*;
     use crate::base::Span;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, values};
 
     #[test]
     fn a_loop_repeats_its_body() {
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn captures_become_operands_and_index_arithmetic_does_not() {
         let (x, w, scale) = (pattern(&[3, 3], 1), pattern(&[3, 3], 2), f32s(&[], &[2.0]));
-        let site = Site::here("test");
+        let site = CallSite::here("test");
         let weight = site.transpose(&w, 0, 1);
         let rows = site.iota_along(3, 0, 2, DType::I64, Device::cpu());
         let columns = site.iota_along(3, 1, 2, DType::I64, Device::cpu());
@@ -401,18 +401,18 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_flow_out_of_the_body() {
+    fn errors_flow_out_of_the_body() {
         let x = f32s(&[2], &[1.0, 2.0]);
         let bad = fori_loop(2, slice::from_ref(&x), |_, c| vec![c[0].matmul(&pattern(&[3, 3], 0))]);
-        assert!(mistake(&bad[0]).starts_with("matmul:"));
+        assert!(error_text(&bad[0]).starts_with("matmul:"));
         let bad = fori_loop(2, slice::from_ref(&x), |i, _| vec![i.clone()]);
-        assert!(mistake(&bad[0]).contains("carry 0 to stay f32 [2] on cpu, found i64 []"));
+        assert!(error_text(&bad[0]).contains("carry 0 to stay f32 [2] on cpu, found i64 []"));
         let bad = fori_loop(2, slice::from_ref(&x), |_, _| vec![]);
-        assert!(mistake(&bad[0]).contains("1 carries"));
+        assert!(error_text(&bad[0]).contains("1 carries"));
         let (bad, ys) = scan(&[], &[x.clone(), pattern(&[3], 0)], |_, s| (vec![], s.to_vec()));
         assert!(bad.is_empty() && ys.is_empty());
         let (bad, _) = scan(slice::from_ref(&x), &[x.clone(), pattern(&[3], 0)], |c, _| (c.to_vec(), vec![]));
-        assert!(mistake(&bad[0]).contains("one leading extent"));
+        assert!(error_text(&bad[0]).contains("one leading extent"));
     }
 
     #[derive(Debug)]
@@ -440,6 +440,6 @@ mod tests {
     fn a_custom_kernel_infers_and_runs() {
         let x = crate::tensor::testing::tensor(&[3], DType::U8, &[1.0, 2.0, 3.0]);
         assert_close(&custom(Arc::new(Doubler), &[x])[0], &[3], &[2.0, 4.0, 6.0]);
-        assert!(mistake(&custom(Arc::new(Doubler), &[f32s(&[1], &[1.0])])[0]).contains("one u8 tensor"));
+        assert!(error_text(&custom(Arc::new(Doubler), &[f32s(&[1], &[1.0])])[0]).contains("one u8 tensor"));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
-use crate::tensor::correlate::{Axis, Correlation, adjoint_kernel, grouped};
+use crate::tensor::compose::{CallSite, Checked, finish};
+use crate::tensor::correlate::{Correlation, SpatialAxis, adjoint_kernel, grouped};
 use crate::tensor::options::options;
 use crate::tensor::spatial::{Sizes, batched, unbatched};
 
@@ -102,7 +102,7 @@ macro_rules! convolutions {
         /// ```
         #[track_caller]
         pub fn $conv(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvOpts) -> Tensor {
-            let site = Site::here(stringify!($conv));
+            let site = CallSite::here(stringify!($conv));
             finish(conv(site, $rank, self, weight, bias, &opts))
         }
 
@@ -125,7 +125,7 @@ macro_rules! convolutions {
         /// ```
         #[track_caller]
         pub fn $transpose(&self, weight: &Tensor, bias: Option<&Tensor>, opts: ConvTransposeOpts) -> Tensor {
-            let site = Site::here(stringify!($transpose));
+            let site = CallSite::here(stringify!($transpose));
             finish(conv_transpose(site, $rank, self, weight, bias, &opts))
         }
     )*};
@@ -140,7 +140,7 @@ impl Tensor {
 }
 
 fn conv(
-    site: Site,
+    site: CallSite,
     spatial: usize,
     x: &Tensor,
     weight: &Tensor,
@@ -165,7 +165,7 @@ fn conv(
 
 /// What both directions ask of the operands.
 fn check_operands(
-    site: Site,
+    site: CallSite,
     spatial: usize,
     x: &Tensor,
     weight: &Tensor,
@@ -193,7 +193,7 @@ fn check_operands(
     })
 }
 
-fn check_bias(site: Site, bias: Option<&Tensor>, out: usize) -> Checked<()> {
+fn check_bias(site: CallSite, bias: Option<&Tensor>, out: usize) -> Checked<()> {
     match bias {
         Some(bias) => site.require(bias.shape()[..] == [out], &[bias], || {
             (format!("a bias of shape [{out}]"), bias.shape().to_string())
@@ -202,12 +202,12 @@ fn check_bias(site: Site, bias: Option<&Tensor>, out: usize) -> Checked<()> {
     }
 }
 
-fn conv_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvOpts) -> Checked<Vec<Axis>> {
+fn conv_axes(site: CallSite, x: &Tensor, weight: &Tensor, opts: &ConvOpts) -> Checked<Vec<SpatialAxis>> {
     let spatial = weight.rank() - 2;
     let strides = opts.stride.resolve(site, "stride", spatial, 1, &[x, weight])?;
     let dilations = opts.dilation.resolve(site, "dilation", spatial, 1, &[x, weight])?;
-    let mut axes: Vec<Axis> = (0..spatial)
-        .map(|i| Axis {
+    let mut axes: Vec<SpatialAxis> = (0..spatial)
+        .map(|i| SpatialAxis {
             kernel: weight.shape()[i + 2],
             stride: strides[i],
             dilation: dilations[i],
@@ -235,7 +235,7 @@ fn conv_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvOpts) -> Checke
     Ok(axes)
 }
 
-fn add_bias(site: Site, y: &Tensor, bias: Option<&Tensor>, spatial: usize) -> Tensor {
+fn add_bias(site: CallSite, y: &Tensor, bias: Option<&Tensor>, spatial: usize) -> Tensor {
     let Some(bias) = bias else { return y.clone() };
     let mut dims = bias.shape().to_vec();
     dims.resize(spatial + 1, 1);
@@ -243,7 +243,7 @@ fn add_bias(site: Site, y: &Tensor, bias: Option<&Tensor>, spatial: usize) -> Te
 }
 
 fn conv_transpose(
-    site: Site,
+    site: CallSite,
     spatial: usize,
     x: &Tensor,
     weight: &Tensor,
@@ -266,7 +266,12 @@ fn conv_transpose(
 
 /// A transposed convolution is a convolution of stride 1 over the input with
 /// `stride - 1` zeros between elements and the window's span around it.
-fn transposed_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvTransposeOpts) -> Checked<Vec<Axis>> {
+fn transposed_axes(
+    site: CallSite,
+    x: &Tensor,
+    weight: &Tensor,
+    opts: &ConvTransposeOpts,
+) -> Checked<Vec<SpatialAxis>> {
     let (spatial, operands) = (weight.rank() - 2, [x, weight]);
     let strides = opts.stride.resolve(site, "stride", spatial, 1, &operands)?;
     let pads = opts.padding.resolve(site, "padding", spatial, 0, &operands)?;
@@ -279,7 +284,7 @@ fn transposed_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvTranspose
                 ("output padding below the stride or the dilation".into(), extra.to_string())
             })?;
             let mut axis =
-                Axis { kernel: weight.shape()[i + 2], stride: 1, dilation, pad: PadAxis::default() };
+                SpatialAxis { kernel: weight.shape()[i + 2], stride: 1, dilation, pad: PadAxis::default() };
             let around = axis.span() as i64 - 1 - pads[i] as i64;
             axis.pad = PadAxis { lo: around, hi: around + extra as i64, interior: stride - 1 };
             Ok(axis)
@@ -290,7 +295,7 @@ fn transposed_axes(site: Site, x: &Tensor, weight: &Tensor, opts: &ConvTranspose
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, values};
 
     /// A 2-D convolution by its definition: `[n, c, h, w]`, `[o, c / g, kh, kw]`.
     fn reference(
@@ -343,8 +348,11 @@ mod tests {
     fn same_padding_keeps_the_extents_and_bias_is_per_channel() {
         let (x, w, b) = (pattern(&[3, 5], 1), pattern(&[2, 3, 2], 2), pattern(&[2], 3));
         let y = x.conv1d(&w, Some(&b), ConvOpts::default().padding(Padding::Same));
-        let padded =
-            Site::here("pad").pad(&x, vec![PadAxis::default(), PadAxis { lo: 0, hi: 1, interior: 0 }], 0i64);
+        let padded = CallSite::here("pad").pad(
+            &x,
+            vec![PadAxis::default(), PadAxis { lo: 0, hi: 1, interior: 0 }],
+            0i64,
+        );
         let plain = values(&padded.conv1d(&w, None, ConvOpts::default()));
         let bias = values(&b);
         let expected: Vec<f64> = plain.iter().enumerate().map(|(i, v)| v + bias[i / 5]).collect();
@@ -376,7 +384,7 @@ mod tests {
             // <conv(x), g> = <x, conv_transpose(g)> over what the windows reach.
             let reach: Vec<usize> =
                 back.shape().iter().zip(x.shape().iter()).map(|(a, b)| *a.min(b)).collect();
-            let site = Site::here("slice");
+            let site = CallSite::here("slice");
             let cut = |t: &Tensor| {
                 let t = site.slice(t, 2, 0, reach[2], 1);
                 site.slice(&t, 3, 0, reach[3], 1)
@@ -388,14 +396,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let (x, w) = (pattern(&[1, 2, 4, 4], 0), pattern(&[3, 2, 3, 3], 0));
-        let bad = |opts: ConvOpts| mistake(&x.conv2d(&w, None, opts));
+        let bad = |opts: ConvOpts| error_text(&x.conv2d(&w, None, opts));
         assert!(bad(ConvOpts::default().stride(-1)).contains("stride"));
         assert!(bad(ConvOpts::default().dilation(0)).contains("dilation"));
         assert!(bad(ConvOpts::default().groups(2)).contains("divide"));
         assert!(bad(ConvOpts::default().dilation(2)).contains("at least 5"));
-        assert!(mistake(&x.conv1d(&w, None, ConvOpts::default())).contains("rank"));
-        assert!(mistake(&x.conv2d(&w, Some(&pattern(&[2], 0)), ConvOpts::default())).contains("[3]"));
+        assert!(error_text(&x.conv1d(&w, None, ConvOpts::default())).contains("rank"));
+        assert!(error_text(&x.conv2d(&w, Some(&pattern(&[2], 0)), ConvOpts::default())).contains("[3]"));
     }
 }

@@ -4,14 +4,14 @@
 use crate::ir::PadAxis;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::join::cat_along;
 use crate::tensor::polyphase::{Periods, leading, padded};
 use crate::tensor::rule::with_rule;
 
 /// The sizes along one spatial axis.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub(crate) struct SpatialAxis {
     /// Elements of the kernel.
     pub kernel: usize,
     /// From a window to the next.
@@ -22,7 +22,7 @@ pub(crate) struct Axis {
     pub pad: PadAxis,
 }
 
-impl Axis {
+impl SpatialAxis {
     /// Elements a window spans.
     pub fn span(self) -> usize {
         self.dilation.saturating_mul(self.kernel.saturating_sub(1)).saturating_add(1)
@@ -42,12 +42,12 @@ impl Axis {
     /// The axis along which the result's cotangent is correlated with the reversed kernel, for
     /// an image of an extent: what was put between elements is stepped over, and what was stepped
     /// over is put between them.
-    fn adjoint(self, extent: usize) -> Axis {
+    fn adjoint(self, extent: usize) -> SpatialAxis {
         let around = self.span() as i64 - 1;
         let left = (self.padded(extent) - around - 1) % self.stride as i64;
         let pad =
             PadAxis { lo: around - self.pad.lo, hi: around - self.pad.hi + left, interior: self.stride - 1 };
-        Axis { stride: self.pad.interior + 1, pad, ..self }
+        SpatialAxis { stride: self.pad.interior + 1, pad, ..self }
     }
 
     /// Whether windows are taken phase by phase, not over zeros between elements.
@@ -62,11 +62,11 @@ impl Axis {
 #[derive(Clone, Debug)]
 pub(crate) struct Correlation {
     /// The call that asks for it.
-    pub site: Site,
+    pub site: CallSite,
     /// Groups of channels, each with kernels of its own.
     pub groups: usize,
     /// The spatial axes.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<SpatialAxis>,
 }
 
 impl Correlation {
@@ -133,7 +133,7 @@ impl Correlation {
             let hi = of.first + (periods + phases.taps) as i64 - 1 - extent as i64;
             let pad = PadAxis { lo: -of.first, hi, interior: 0 };
             let mut part = self.clone();
-            part.axes[i] = Axis { kernel: phases.taps, stride: 1, dilation: 1, pad };
+            part.axes[i] = SpatialAxis { kernel: phases.taps, stride: 1, dilation: 1, pad };
             parts.push(part.at_phases(x, kernel, i, phases)?);
         }
         let parts: Vec<&Tensor> = parts.iter().collect();
@@ -227,7 +227,7 @@ struct Phases {
 
 /// The elements of a kernel at some phases of an axis, with each phase an output: of channels and
 /// axes from `lead` on, `[.., out * phases, c, k..]`.
-fn kernel_at_phases(site: Site, kernel: &Tensor, lead: usize, along: usize, phases: &Phases) -> Tensor {
+fn kernel_at_phases(site: CallSite, kernel: &Tensor, lead: usize, along: usize, phases: &Phases) -> Tensor {
     let (shape, stride) = (kernel.shape(), phases.stride);
     let all = shape[along].next_multiple_of(stride);
     let kernel = padded(site, kernel, along, 0, (all - shape[along]) as i64);
@@ -245,7 +245,7 @@ fn kernel_at_phases(site: Site, kernel: &Tensor, lead: usize, along: usize, phas
 
 /// `[groups * a, ..]` on one axis as `[groups, a, ..]`; `split` is the shape
 /// without the groups. One group is no axis.
-pub(crate) fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split: &[usize]) -> Tensor {
+pub(crate) fn grouped(site: CallSite, x: &Tensor, groups: usize, axis: usize, split: &[usize]) -> Tensor {
     if groups == 1 {
         return x.clone();
     }
@@ -256,7 +256,7 @@ pub(crate) fn grouped(site: Site, x: &Tensor, groups: usize, axis: usize, split:
 
 /// The kernel `[g, out / g, c / g, k..]` reversed, with `out` and `c` in each other's
 /// place.
-pub(crate) fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Tensor {
+pub(crate) fn adjoint_kernel(site: CallSite, kernel: &Tensor, spatial: usize) -> Tensor {
     let lead = kernel.rank() - spatial;
     let flipped = site.flip(kernel, &(lead..kernel.rank()).collect::<Vec<_>>());
     site.transpose(&flipped, lead - 2, lead - 1)
@@ -264,7 +264,7 @@ pub(crate) fn adjoint_kernel(site: Site, kernel: &Tensor, spatial: usize) -> Ten
 
 /// Pads the axes from `lead` on and slides windows along each: the windows'
 /// elements become last axes, in order.
-fn slide(site: Site, x: &Tensor, lead: usize, axes: &[Axis]) -> Checked<Tensor> {
+fn slide(site: CallSite, x: &Tensor, lead: usize, axes: &[SpatialAxis]) -> Checked<Tensor> {
     let mut pads = vec![PadAxis::default(); lead];
     pads.extend(axes.iter().map(|axis| axis.pad));
     let mut x = site.pad(x, pads, 0i64);
@@ -274,7 +274,7 @@ fn slide(site: Site, x: &Tensor, lead: usize, axes: &[Axis]) -> Checked<Tensor> 
         site.require(span <= extent, &[&x], || {
             (format!("a padded input of at least {span} on spatial axis {i}"), extent.to_string())
         })?;
-        let Axis { kernel: size, stride, dilation, .. } = *axis;
+        let SpatialAxis { kernel: size, stride, dilation, .. } = *axis;
         x = site.window(&x, WindowAxis { axis: (lead + i) as u8, size, stride, dilation });
     }
     Ok(x)

@@ -4,7 +4,7 @@
 use crate::base::{Result, Scalar, Shape};
 use crate::ir::{AluOp, ContractDims, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Site, precision};
+use crate::tensor::compose::{CallSite, precision};
 use crate::tensor::movement::repeated;
 use crate::tensor::options::{options, some};
 use crate::tensor::reduce::total;
@@ -44,7 +44,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cov(&self, opts: CovOpts) -> Tensor {
-        let site = Site::here("cov");
+        let site = CallSite::here("cov");
         site.build(&[self], || covariance(site, self, &opts))
     }
 
@@ -61,7 +61,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
-        let site = Site::here("corrcoef");
+        let site = CallSite::here("corrcoef");
         site.build(&[self], || {
             let cov = covariance(site, self, &CovOpts::default())?;
             if cov.rank() == 0 {
@@ -79,9 +79,9 @@ impl Tensor {
     }
 }
 
-fn covariance(site: Site, x: &Tensor, opts: &CovOpts) -> Result<Tensor> {
+fn covariance(site: CallSite, x: &Tensor, opts: &CovOpts) -> Result<Tensor> {
     if x.rank() > 2 {
-        return Err(site.fault("rank 2 or less", format!("rank {}", x.rank()), &[x]));
+        return Err(site.error("rank 2 or less", format!("rank {}", x.rank()), &[x]));
     }
     let (variables, n) = match x.shape()[..] {
         [variables, n] => (variables, n),
@@ -94,10 +94,10 @@ fn covariance(site: Site, x: &Tensor, opts: &CovOpts) -> Result<Tensor> {
     }
     let integers = |weights: &Tensor| weights.dtype().is_int();
     if opts.fweights.as_ref().is_some_and(|weights| !integers(weights)) {
-        return Err(site.fault("integer fweights", "another type", &[x]));
+        return Err(site.error("integer fweights", "another type", &[x]));
     }
     if opts.aweights.as_ref().is_some_and(|weights| !weights.dtype().is_float()) {
-        return Err(site.fault("floating aweights", "another type", &[x]));
+        return Err(site.error("floating aweights", "another type", &[x]));
     }
     let rows = Shape::new(&[variables, n]);
     let rows = site.cast(&site.reshape(x, &rows), dtype.to_float());
@@ -110,16 +110,16 @@ fn covariance(site: Site, x: &Tensor, opts: &CovOpts) -> Result<Tensor> {
     Ok(if variables == 1 { site.reshape(&cov, &Shape::scalar()) } else { cov })
 }
 
-fn check_weights(site: Site, x: &Tensor, weights: &Tensor, n: usize) -> Result<()> {
+fn check_weights(site: CallSite, x: &Tensor, weights: &Tensor, n: usize) -> Result<()> {
     weights.node()?;
     if weights.rank() <= 1 && weights.numel() == n {
         return Ok(());
     }
-    Err(site.fault(format!("{n} weights on at most one axis"), weights.shape().to_string(), &[x, weights]))
+    Err(site.error(format!("{n} weights on at most one axis"), weights.shape().to_string(), &[x, weights]))
 }
 
 /// The product of the weights there are, as one row.
-fn combined_weights(site: Site, opts: &CovOpts, rows: &Tensor, n: usize) -> Option<Tensor> {
+fn combined_weights(site: CallSite, opts: &CovOpts, rows: &Tensor, n: usize) -> Option<Tensor> {
     let row = |weights: &Tensor| site.cast(&site.reshape(weights, &Shape::from(n)), rows.dtype());
     match (&opts.fweights, &opts.aweights) {
         (Some(f), Some(a)) => Some(site.alu(AluOp::Mul, &[&row(f), &row(a)])),
@@ -130,7 +130,7 @@ fn combined_weights(site: Site, opts: &CovOpts, rows: &Tensor, n: usize) -> Opti
 
 /// The rows about their means, the same times the weights, and the divisor.
 fn centred(
-    site: Site,
+    site: CallSite,
     rows: &Tensor,
     weights: Option<&Tensor>,
     opts: &CovOpts,
@@ -168,7 +168,7 @@ fn centred(
 #[cfg(test)]
 mod tests {
     use super::CovOpts;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     #[test]
     fn opposite_rows_vary_oppositely() {
@@ -182,6 +182,6 @@ mod tests {
         let x = f32s(&[2], &[1.0, 4.0]);
         let counted = x.cov(CovOpts::default().fweights(&i64s(&[2], &[2, 1])));
         assert_close(&counted, &[], &[3.0]);
-        assert!(mistake(&x.cov(CovOpts::default().fweights(&x))).contains("integer fweights"));
+        assert!(error_text(&x.cov(CovOpts::default().fweights(&x))).contains("integer fweights"));
     }
 }

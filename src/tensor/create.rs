@@ -4,17 +4,17 @@ use crate::base::{DType, Device, Dims, Element, Scalar, Shape, Span};
 use crate::ir::{Layout, Leaf, Node, Op, Type};
 use crate::runtime::host;
 use crate::runtime::label::{self, Label};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::{Place, Tensor};
 
 /// A constant of any shape.
-pub(crate) fn filled(site: Site, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
+pub(crate) fn filled(site: CallSite, value: Scalar, shape: Shape, dtype: DType, device: Device) -> Tensor {
     let number = site.scalar(value, dtype, device);
     if shape.rank() == 0 { number } else { site.apply(Op::expand(shape), &[&number]) }
 }
 
 /// Data that a meta tensor has in name only: an input of every plan.
-fn dataless(site: Site, shape: Shape, dtype: DType, device: Device) -> Tensor {
+fn dataless(site: CallSite, shape: Shape, dtype: DType, device: Device) -> Tensor {
     let ty = Type::new(shape, dtype, device);
     site.apply(Op::Leaf(ty), &[])
 }
@@ -34,7 +34,13 @@ impl Tensor {
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, place: impl Into<Place>) -> Tensor {
         let (value, place) = (value.into(), place.into());
-        filled(Site::here("full"), value, shape.into(), place.dtype_or(value.default_dtype()), place.device())
+        filled(
+            CallSite::here("full"),
+            value,
+            shape.into(),
+            place.dtype_or(value.default_dtype()),
+            place.device(),
+        )
     }
 
     /// Every element 0; `F32` unless the place names a type.
@@ -49,7 +55,13 @@ impl Tensor {
     #[track_caller]
     pub fn zeros(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
-        filled(Site::here("zeros"), Scalar::Int(0), shape.into(), place.dtype_or(DType::F32), place.device())
+        filled(
+            CallSite::here("zeros"),
+            Scalar::Int(0),
+            shape.into(),
+            place.dtype_or(DType::F32),
+            place.device(),
+        )
     }
 
     /// Every element 1; `F32` unless the place names a type.
@@ -63,7 +75,13 @@ impl Tensor {
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
-        filled(Site::here("ones"), Scalar::Int(1), shape.into(), place.dtype_or(DType::F32), place.device())
+        filled(
+            CallSite::here("ones"),
+            Scalar::Int(1),
+            shape.into(),
+            place.dtype_or(DType::F32),
+            place.device(),
+        )
     }
 
     /// A tensor whose elements do not matter; they happen to be 0.
@@ -81,7 +99,12 @@ impl Tensor {
     pub fn empty(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
         let place = place.into();
         if place.device().is_meta() {
-            return dataless(Site::here("empty"), shape.into(), place.dtype_or(DType::F32), place.device());
+            return dataless(
+                CallSite::here("empty"),
+                shape.into(),
+                place.dtype_or(DType::F32),
+                place.device(),
+            );
         }
         Tensor::zeros(shape, place)
     }
@@ -126,7 +149,9 @@ impl Tensor {
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
-            Some(ty) => filled(Site::here("full_like"), value.into(), ty.shape.clone(), ty.dtype, ty.device),
+            Some(ty) => {
+                filled(CallSite::here("full_like"), value.into(), ty.shape.clone(), ty.dtype, ty.device)
+            }
             None => self.clone(),
         }
     }
@@ -199,7 +224,7 @@ impl Tensor {
     #[track_caller]
     pub fn new_full(&self, shape: impl Into<Shape>, value: impl Into<Scalar>) -> Tensor {
         match self.ty() {
-            Some(ty) => filled(Site::here("new_full"), value.into(), shape.into(), ty.dtype, ty.device),
+            Some(ty) => filled(CallSite::here("new_full"), value.into(), shape.into(), ty.dtype, ty.device),
             None => self.clone(),
         }
     }
@@ -333,7 +358,7 @@ fn nested<N: Nested>(name: &'static str, span: Span, data: &N, place: Place) -> 
     let mut values = Vec::new();
     if !data.append(&extents, &mut values) {
         let expected = format!("rows of one length, {}", Shape(extents));
-        return Tensor::mistake(name, span, expected, "rows of different lengths", &[]);
+        return Tensor::invalid_at(name, span, expected, "rows of different lengths", &[]);
     }
     from_data(name, span, &values, Shape(extents), place)
 }
@@ -348,11 +373,11 @@ pub(crate) fn from_data<T: Element>(
 ) -> Tensor {
     if shape.numel() != data.len() {
         let expected = format!("{} values for shape {shape}", shape.numel());
-        return Tensor::mistake(name, span, expected, format!("{} values", data.len()), &[]);
+        return Tensor::invalid_at(name, span, expected, format!("{} values", data.len()), &[]);
     }
     let (device, dtype) = (place.device(), place.dtype_or(T::DTYPE));
     if device.is_meta() {
-        return dataless(Site { name, span }, shape, dtype, device);
+        return dataless(CallSite { name, span }, shape, dtype, device);
     }
     Tensor::build(|| {
         let layout = Layout::contiguous(&shape);
@@ -372,7 +397,7 @@ pub(crate) fn from_data<T: Element>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake};
+    use crate::tensor::testing::{assert_close, error_text};
 
     #[test]
     fn constants_take_the_type_of_the_place_or_of_the_number() {
@@ -392,13 +417,13 @@ mod tests {
         assert_eq!(Tensor::from(true).dtype(), DType::Bool);
         assert_close(&Tensor::new(vec![[1, 2], [3, 4]], DType::F32), &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let ragged = Tensor::from(vec![vec![1], vec![2, 3]]);
-        assert!(mistake(&ragged).contains("different lengths"));
+        assert!(error_text(&ragged).contains("different lengths"));
     }
 
     #[test]
     fn data_must_fill_the_shape() {
         assert_close(&Tensor::from_vec(vec![1u8, 2, 3, 4], [2, 2], ()), &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
-        let short = mistake(&Tensor::from_slice(&[1f32; 5], [2, 3], ()));
+        let short = error_text(&Tensor::from_slice(&[1f32; 5], [2, 3], ()));
         assert!(short.contains("6 values") && short.contains("5 values"), "{short}");
         assert_eq!(Tensor::from_vec(vec![1.5f32], [1], Device::cuda(0)).device(), Device::cuda(0));
     }
@@ -409,7 +434,7 @@ mod tests {
         assert!(huge.check().is_ok());
         assert_eq!(huge.numel(), 1 << 61);
         assert!(Tensor::ones([1 << 30, 1 << 31], ()).check().is_err());
-        let beyond = mistake(&Tensor::zeros([1 << 33, 1 << 33], Device::meta()));
+        let beyond = error_text(&Tensor::zeros([1 << 33, 1 << 33], Device::meta()));
         assert!(beyond.contains("less than 2^64 - 1 bytes"), "{beyond}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::Scalar;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::margin_loss::{log1p, softplus};
 use crate::tensor::options::{options, some};
@@ -95,7 +95,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, opts: NllLossOpts) -> Tensor {
-        let site = Site::here("nll_loss");
+        let site = CallSite::here("nll_loss");
         finish(nll_loss(site, self, target, &opts))
     }
 
@@ -116,7 +116,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor, opts: CrossEntropyOpts) -> Tensor {
-        let site = Site::here("cross_entropy");
+        let site = CallSite::here("cross_entropy");
         finish(cross_entropy(site, self, target, &opts))
     }
 
@@ -134,7 +134,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn binary_cross_entropy(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
-        let site = Site::here("binary_cross_entropy");
+        let site = CallSite::here("binary_cross_entropy");
         finish(binary_cross_entropy(site, self, target, &opts))
     }
 
@@ -150,14 +150,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(&self, target: &Tensor, opts: BinaryCrossEntropyOpts) -> Tensor {
-        let site = Site::here("binary_cross_entropy_with_logits");
+        let site = CallSite::here("binary_cross_entropy_with_logits");
         finish(binary_cross_entropy_with_logits(site, self, target, &opts))
     }
 }
 
 /// Target classes of `[n, c, ..]`, checked.
-struct Targets<'a> {
-    site: Site,
+struct ClassTargets<'a> {
+    site: CallSite,
     /// The axis of the classes.
     axis: usize,
     classes: usize,
@@ -168,14 +168,14 @@ struct Targets<'a> {
     weight: Option<&'a Tensor>,
 }
 
-fn class_axis(site: Site, x: &Tensor) -> Checked<usize> {
+fn class_axis(site: CallSite, x: &Tensor) -> Checked<usize> {
     site.require(x.rank() >= 1 && x.dtype().is_float(), &[x], || {
         ("floating scores with an axis of classes".into(), format!("{} of rank {}", x.dtype(), x.rank()))
     })?;
     Ok(usize::from(x.rank() > 1))
 }
 
-fn check_weight(site: Site, weight: Option<&Tensor>, classes: usize) -> Checked<()> {
+fn check_weight(site: CallSite, weight: Option<&Tensor>, classes: usize) -> Checked<()> {
     match weight {
         Some(weight) => site.require(weight.shape()[..] == [classes], &[weight], || {
             (format!("a weight for each of {classes} classes"), format!("shape {}", weight.shape()))
@@ -184,14 +184,14 @@ fn check_weight(site: Site, weight: Option<&Tensor>, classes: usize) -> Checked<
     }
 }
 
-impl<'a> Targets<'a> {
+impl<'a> ClassTargets<'a> {
     fn new(
-        site: Site,
+        site: CallSite,
         x: &Tensor,
         target: &Tensor,
         weight: Option<&'a Tensor>,
         ignore_index: i64,
-    ) -> Checked<Targets<'a>> {
+    ) -> Checked<ClassTargets<'a>> {
         let axis = class_axis(site, x)?;
         let mut dims = x.shape().to_vec();
         let classes = dims.remove(axis);
@@ -201,7 +201,7 @@ impl<'a> Targets<'a> {
         check_weight(site, weight, classes)?;
         let counts = site.unary(AluOp::Not, &site.eq(target, ignore_index));
         let index = site.select(&counts, target, 0i64, crate::base::DType::I64);
-        Ok(Targets { site, axis, classes, index: site.unsqueeze(&index, axis), counts, weight })
+        Ok(ClassTargets { site, axis, classes, index: site.unsqueeze(&index, axis), counts, weight })
     }
 
     /// The target classes' elements of `x`.
@@ -221,7 +221,7 @@ impl<'a> Targets<'a> {
 }
 
 /// `[c]` shaped to broadcast against a tensor whose classes are on `axis`.
-fn per_class(site: Site, weight: &Tensor, axis: usize, rank: usize) -> Tensor {
+fn per_class(site: CallSite, weight: &Tensor, axis: usize, rank: usize) -> Tensor {
     let mut dims = vec![1; rank - axis];
     dims[0] = weight.numel();
     site.reshape(weight, &dims)
@@ -229,7 +229,7 @@ fn per_class(site: Site, weight: &Tensor, axis: usize, rank: usize) -> Tensor {
 
 /// Losses reduced; their mean is weighted.
 fn reduce_weighted(
-    site: Site,
+    site: CallSite,
     loss: &Tensor,
     weights: &Tensor,
     reduction: Reduction,
@@ -246,8 +246,8 @@ fn reduce_weighted(
     }
 }
 
-fn nll_loss(site: Site, x: &Tensor, target: &Tensor, opts: &NllLossOpts) -> Checked<Tensor> {
-    let targets = Targets::new(site, x, target, opts.weight.as_ref(), opts.ignore_index)?;
+fn nll_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &NllLossOpts) -> Checked<Tensor> {
+    let targets = ClassTargets::new(site, x, target, opts.weight.as_ref(), opts.ignore_index)?;
     let picked = targets.pick(&widen(site, x));
     let weights = targets.weights(&picked);
     // A weight of 0 would keep infinities.
@@ -256,7 +256,7 @@ fn nll_loss(site: Site, x: &Tensor, target: &Tensor, opts: &NllLossOpts) -> Chec
     Ok(reduce_weighted(site, &loss, &weights, opts.reduction, x))
 }
 
-fn cross_entropy(site: Site, x: &Tensor, target: &Tensor, opts: &CrossEntropyOpts) -> Checked<Tensor> {
+fn cross_entropy(site: CallSite, x: &Tensor, target: &Tensor, opts: &CrossEntropyOpts) -> Checked<Tensor> {
     let smoothing = opts.label_smoothing;
     site.require((0.0..=1.0).contains(&smoothing), &[x, target], || {
         ("label smoothing within 0..=1".into(), smoothing.to_string())
@@ -265,7 +265,7 @@ fn cross_entropy(site: Site, x: &Tensor, target: &Tensor, opts: &CrossEntropyOpt
     if target.dtype().is_float() {
         return entropy_of_probabilities(site, x, target, opts);
     }
-    let targets = Targets::new(site, x, target, opts.weight.as_ref(), opts.ignore_index)?;
+    let targets = ClassTargets::new(site, x, target, opts.weight.as_ref(), opts.ignore_index)?;
     let (wide, axis) = (widen(site, x), targets.axis);
     let (max, log_sum) = log_sum_exp(site, &wide, axis);
     // Picked from the scores themselves, which are in memory.
@@ -285,19 +285,19 @@ fn cross_entropy(site: Site, x: &Tensor, target: &Tensor, opts: &CrossEntropyOpt
 
 /// The maximum, and the logarithm of the sum of exponentials above it, along
 /// an axis that stays with extent 1.
-fn log_sum_exp(site: Site, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
+fn log_sum_exp(site: CallSite, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
     let max = row_maximum(site, x, axis);
     let powers = site.unary(AluOp::Exp, &site.sub(x, &max));
     let log = site.unary(AluOp::Log, &site.reduce_keepdim(Monoid::Sum, &powers, &[axis]));
     (max, log)
 }
 
-fn weighted(site: Site, x: &Tensor, weight: Option<&Tensor>, axis: usize) -> Tensor {
+fn weighted(site: CallSite, x: &Tensor, weight: Option<&Tensor>, axis: usize) -> Tensor {
     weight.map_or(x.clone(), |w| site.mul(x, per_class(site, &widen(site, w), axis, x.rank())))
 }
 
 fn entropy_of_probabilities(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     target: &Tensor,
     opts: &CrossEntropyOpts,
@@ -321,7 +321,7 @@ fn entropy_of_probabilities(
 }
 
 /// Fails unless the target has the input's shape and both are floating.
-fn check_elementwise(site: Site, x: &Tensor, target: &Tensor) -> Checked<()> {
+fn check_elementwise(site: CallSite, x: &Tensor, target: &Tensor) -> Checked<()> {
     let fits = x.shape() == target.shape() && x.dtype().is_float();
     site.require(fits, &[x, target], || {
         ("a floating input and a target of its shape".into(), format!("{} and {}", x.shape(), target.shape()))
@@ -329,7 +329,7 @@ fn check_elementwise(site: Site, x: &Tensor, target: &Tensor) -> Checked<()> {
 }
 
 fn binary_cross_entropy(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     target: &Tensor,
     opts: &BinaryCrossEntropyOpts,
@@ -347,7 +347,7 @@ fn binary_cross_entropy(
 }
 
 fn binary_cross_entropy_with_logits(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     target: &Tensor,
     opts: &BinaryCrossEntropyOpts,
@@ -363,7 +363,7 @@ fn binary_cross_entropy_with_logits(
     Ok(reduce(site, &scaled(site, loss, opts.weight.as_ref()), opts.reduction, x.dtype()))
 }
 
-fn scaled(site: Site, loss: Tensor, weight: Option<&Tensor>) -> Tensor {
+fn scaled(site: CallSite, loss: Tensor, weight: Option<&Tensor>) -> Tensor {
     match weight {
         Some(weight) => site.mul(loss, widen(site, weight)),
         None => loss,
@@ -373,7 +373,7 @@ fn scaled(site: Site, loss: Tensor, weight: Option<&Tensor>) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, values};
 
     /// Logarithms of probabilities of rows of `n` scores.
     fn log_softmax(v: &[f64], n: usize) -> Vec<f64> {
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn classes_may_have_axes_behind_them() {
         let x = pattern(&[2, 3, 2], 1);
-        let site = Site::here("t");
+        let site = CallSite::here("t");
         let rows = site.reshape(&site.transpose(&x, 1, 2), &[4, 3]);
         let t = i64s(&[2, 2], &[2, 0, 1, 1]);
         let sum = CrossEntropyOpts::default().reduction(Reduction::Sum);
@@ -447,9 +447,9 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let x = pattern(&[4, 3], 1);
-        let bad = |t: &Tensor, opts| mistake(&x.cross_entropy(t, opts));
+        let bad = |t: &Tensor, opts| error_text(&x.cross_entropy(t, opts));
         assert!(bad(&i64s(&[3], &[0, 0, 0]), CrossEntropyOpts::default()).contains("[4]"));
         assert!(bad(&pattern(&[4], 1), CrossEntropyOpts::default()).contains("[4, 3]"));
         assert!(

@@ -3,7 +3,7 @@
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::control::scan_at;
 use crate::tensor::loss::{Reduction, reduce, widen};
 use crate::tensor::options::options;
@@ -59,13 +59,13 @@ impl Tensor {
         target_lengths: &Tensor,
         opts: CtcLossOpts,
     ) -> Tensor {
-        let site = Site::here("ctc_loss");
+        let site = CallSite::here("ctc_loss");
         finish(ctc_loss(site, self, targets, [input_lengths, target_lengths], &opts))
     }
 }
 
 fn ctc_loss(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     targets: &Tensor,
     lengths: [&Tensor; 2],
@@ -98,14 +98,14 @@ fn ctc_loss(
 
 /// The same log-probabilities. PyTorch defines the loss's gradient for rows
 /// that stay probabilities: its part along their sum goes.
-fn normalized(site: Site, x: Tensor) -> Tensor {
+fn normalized(site: CallSite, x: Tensor) -> Tensor {
     with_rule(x.clone(), &[&x], move |x, _, g| {
         let total = site.reduce_keepdim(Monoid::Sum, g, &[2]);
         vec![Some(site.sub(g, site.mul(site.unary(AluOp::Exp, &x[0]), total)))]
     })
 }
 
-fn check(site: Site, x: &Tensor, targets: &Tensor, lengths: [&Tensor; 2]) -> Checked<()> {
+fn check(site: CallSite, x: &Tensor, targets: &Tensor, lengths: [&Tensor; 2]) -> Checked<()> {
     let fits = x.rank() == 3
         && x.dtype().is_float()
         && targets.rank() == 2
@@ -124,7 +124,7 @@ fn check(site: Site, x: &Tensor, targets: &Tensor, lengths: [&Tensor; 2]) -> Che
 /// The states that spell the targets: each label, and a blank before, between
 /// and behind them.
 struct Trellis {
-    site: Site,
+    site: CallSite,
     /// The classes of the states, `I64` `[n, 2 s + 1]`.
     labels: Tensor,
     /// Whether a state may follow the one before the last: its label differs.
@@ -132,7 +132,7 @@ struct Trellis {
 }
 
 impl Trellis {
-    fn new(site: Site, targets: &Tensor, blank: i64) -> Trellis {
+    fn new(site: CallSite, targets: &Tensor, blank: i64) -> Trellis {
         let targets = site.cast(targets, DType::I64);
         let between = PadAxis { lo: 1, hi: 1, interior: 1 };
         let labels = site.pad(&targets, vec![PadAxis::default(), between], blank);
@@ -174,12 +174,12 @@ impl Trellis {
 }
 
 /// Moved up along the last axis, `fill` coming in.
-fn shifted(site: Site, x: &Tensor, by: i64, fill: f64) -> Tensor {
+fn shifted(site: CallSite, x: &Tensor, by: i64, fill: f64) -> Tensor {
     site.pad(x, vec![PadAxis::default(), PadAxis { lo: by, hi: -by, interior: 0 }], fill)
 }
 
 /// The logarithm of the sum of exponentials of a few tensors.
-fn log_sum_exp<const N: usize>(site: Site, terms: [&Tensor; N]) -> Tensor {
+fn log_sum_exp<const N: usize>(site: CallSite, terms: [&Tensor; N]) -> Tensor {
     let max = terms[1..].iter().fold(terms[0].clone(), |max, term| site.max(max, *term));
     // Where all are minus infinity, so is the result.
     let base = site.select(&site.eq(&max, f64::NEG_INFINITY), 0.0, &max, max.dtype());
@@ -198,7 +198,7 @@ fn log_sum_exp<const N: usize>(site: Site, terms: [&Tensor; N]) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, values};
 
     /// The loss by enumerating every path through `t` steps of `c` classes.
     fn enumerate(logs: &[f64], t: usize, c: usize, target: &[i64]) -> f64 {
@@ -249,6 +249,6 @@ mod tests {
         assert_close(&loss, &[], &[expected / 2.0]);
         let bad =
             x.ctc_loss(&f32s(&[2], &[1.0, 2.0]), &i64s(&[], &[4]), &i64s(&[], &[2]), CtcLossOpts::default());
-        assert!(mistake(&bad).contains("integer"));
+        assert!(error_text(&bad).contains("integer"));
     }
 }

@@ -3,11 +3,11 @@
 use crate::base::{Dims, Result, Shape};
 use crate::ir::{AluOp, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::with_axis;
+use crate::tensor::compose::CallSite;
 use crate::tensor::options::options;
 use crate::tensor::permute::moved;
 use crate::tensor::position::diagonal_mask;
-use crate::tensor::site::with_axis;
 
 options! {
     /// Which diagonal of which axes: elements `(i, i + offset)`.
@@ -40,11 +40,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diag(&self, offset: i64) -> Tensor {
-        let site = Site::here("diag");
+        let site = CallSite::here("diag");
         site.build(&[self], || match self.rank() {
             1 => embedded(site, self, offset, 0, 1),
             2 => diagonal(site, self, offset, 0, 1),
-            rank => Err(site.fault("rank 1 or 2", format!("rank {rank}"), &[self])),
+            rank => Err(site.error("rank 1 or 2", format!("rank {rank}"), &[self])),
         })
     }
 
@@ -59,7 +59,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diagonal(&self, opts: DiagonalOpts) -> Tensor {
-        let site = Site::here("diagonal");
+        let site = CallSite::here("diagonal");
         site.build(&[self], || {
             let (row, column) = planes(site, self, self, &opts)?;
             diagonal(site, self, opts.offset, row, column)
@@ -81,7 +81,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diag_embed(&self, opts: DiagonalOpts) -> Tensor {
-        let site = Site::here("diag_embed");
+        let site = CallSite::here("diag_embed");
         site.build(&[self], || {
             let (x, _) = site.lane(self, -1)?;
             let counted = site.reshape(&x, &with_axis(&x.shape(), 0, 1));
@@ -102,14 +102,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diagonal_scatter(&self, src: &Tensor, opts: DiagonalOpts) -> Tensor {
-        let site = Site::here("diagonal_scatter");
+        let site = CallSite::here("diagonal_scatter");
         site.build(&[self, src], || {
             let (row, column) = planes(site, self, self, &opts)?;
             let whole = self.shape();
             let expected = diagonal(site, self, opts.offset, row, column)?.shape();
             if src.shape() != expected {
                 let found = src.shape().to_string();
-                return Err(site.fault(format!("values of shape {expected}"), found, &[self, src]));
+                return Err(site.error(format!("values of shape {expected}"), found, &[self, src]));
             }
             let on = diagonal_mask(site, &whole, (row, column), AluOp::Eq, opts.offset, self.device());
             let spread = spread(site, &site.cast(src, self.dtype()), opts.offset, row, column, &whole);
@@ -129,7 +129,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn tril(&self, offset: i64) -> Tensor {
-        let site = Site::here("tril");
+        let site = CallSite::here("tril");
         site.build(&[self], || {
             expect_matrices(site, self)?;
             Ok(lower_triangle(site, self, offset))
@@ -148,7 +148,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn triu(&self, offset: i64) -> Tensor {
-        let site = Site::here("triu");
+        let site = CallSite::here("triu");
         site.build(&[self], || {
             expect_matrices(site, self)?;
             Ok(upper_triangle(site, self, offset))
@@ -156,34 +156,34 @@ impl Tensor {
     }
 }
 
-fn expect_matrices(site: Site, x: &Tensor) -> Result<()> {
+fn expect_matrices(site: CallSite, x: &Tensor) -> Result<()> {
     let rank = x.rank();
-    if rank < 2 { Err(site.fault("rank 2 or more", format!("rank {rank}"), &[x])) } else { Ok(()) }
+    if rank < 2 { Err(site.error("rank 2 or more", format!("rank {rank}"), &[x])) } else { Ok(()) }
 }
 
 /// [`Tensor::tril`] of matrices.
-pub(crate) fn lower_triangle(site: Site, x: &Tensor, offset: i64) -> Tensor {
+pub(crate) fn lower_triangle(site: CallSite, x: &Tensor, offset: i64) -> Tensor {
     let below = before(site, x, offset.saturating_add(1));
     site.choose(&below, x, &site.constant_like(0, x))
 }
 
 /// [`Tensor::triu`] of matrices.
-pub(crate) fn upper_triangle(site: Site, x: &Tensor, offset: i64) -> Tensor {
+pub(crate) fn upper_triangle(site: CallSite, x: &Tensor, offset: i64) -> Tensor {
     let below = before(site, x, offset);
     site.choose(&below, &site.constant_like(0, x), x)
 }
 
 /// Where the column is before the row plus `offset`.
-fn before(site: Site, x: &Tensor, offset: i64) -> Tensor {
+fn before(site: CallSite, x: &Tensor, offset: i64) -> Tensor {
     let rank = x.rank();
     diagonal_mask(site, &x.shape(), (rank - 2, rank - 1), AluOp::Lt, offset, x.device())
 }
 
 /// The two axes of `opts`, counted in `x`.
-fn planes(site: Site, x: &Tensor, shown: &Tensor, opts: &DiagonalOpts) -> Result<(usize, usize)> {
+fn planes(site: CallSite, x: &Tensor, shown: &Tensor, opts: &DiagonalOpts) -> Result<(usize, usize)> {
     let (row, column) = (site.axis_number(x, opts.axes.0)?, site.axis_number(x, opts.axes.1)?);
     if row == column {
-        return Err(site.fault("two different axes", format!("{row} twice"), &[shown]));
+        return Err(site.error("two different axes", format!("{row} twice"), &[shown]));
     }
     Ok((row, column))
 }
@@ -197,7 +197,7 @@ fn extent(rows: usize, columns: usize, offset: i64) -> (usize, usize, usize) {
 
 /// The square that the diagonal crosses is flattened, and its elements are
 /// one row and one column apart.
-fn diagonal(site: Site, x: &Tensor, offset: i64, row: usize, column: usize) -> Result<Tensor> {
+fn diagonal(site: CallSite, x: &Tensor, offset: i64, row: usize, column: usize) -> Result<Tensor> {
     let rank = x.rank();
     let y = site.permute(x, &moved(rank, &[row, column], &[rank - 2, rank - 1]));
     let shape = y.shape();
@@ -211,12 +211,12 @@ fn diagonal(site: Site, x: &Tensor, offset: i64, row: usize, column: usize) -> R
 }
 
 /// The last axis of `x` on a diagonal of a new square.
-fn embedded(site: Site, x: &Tensor, offset: i64, row: usize, column: usize) -> Result<Tensor> {
+fn embedded(site: CallSite, x: &Tensor, offset: i64, row: usize, column: usize) -> Result<Tensor> {
     let lead = &x.shape()[..x.rank() - 1];
     let away = usize::try_from(offset.unsigned_abs()).unwrap_or(usize::MAX);
     let side = x.shape()[x.rank() - 1].saturating_add(away);
     if i64::try_from(side).is_err() {
-        return Err(site.fault("a matrix of at most 2^63 - 1 columns", format!("offset {offset}"), &[x]));
+        return Err(site.error("a matrix of at most 2^63 - 1 columns", format!("offset {offset}"), &[x]));
     }
     let mut lead = lead.iter();
     let rank = x.rank() + 1;
@@ -231,7 +231,7 @@ fn embedded(site: Site, x: &Tensor, offset: i64, row: usize, column: usize) -> R
 
 /// A tensor of shape `whole` whose diagonal is the last axis of `x`; the
 /// elements off the diagonal are whatever comes cheapest.
-fn spread(site: Site, x: &Tensor, offset: i64, row: usize, column: usize, whole: &Shape) -> Tensor {
+fn spread(site: CallSite, x: &Tensor, offset: i64, row: usize, column: usize, whole: &Shape) -> Tensor {
     let last = x.rank() - 1;
     // Along the axis where the diagonal starts at 0, its elements lie in order.
     let axis = if offset < 0 { column } else { row };
@@ -250,7 +250,7 @@ fn spread(site: Site, x: &Tensor, offset: i64, row: usize, column: usize, whole:
 #[cfg(test)]
 mod tests {
     use super::DiagonalOpts;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
     #[test]
     fn diagonals_of_a_wide_matrix() {
@@ -278,7 +278,7 @@ mod tests {
         assert_close(&x.tril(0), &[2, 2], &[1.0, 0.0, 3.0, 4.0]);
         assert_close(&x.triu(1), &[2, 2], &[0.0, f64::NAN, 0.0, 0.0]);
         assert_close(&x.tril(i64::MAX), &[2, 2], &[1.0, f64::NAN, 3.0, 4.0]);
-        assert!(mistake(&pattern(&[3], 0).tril(0)).contains("rank 2 or more"));
+        assert!(error_text(&pattern(&[3], 0).tril(0)).contains("rank 2 or more"));
     }
 
     #[test]
@@ -287,6 +287,6 @@ mod tests {
         let opts = DiagonalOpts::default().offset(1);
         let y = x.diagonal_scatter(&f32s(&[2], &[1.0, 2.0]), opts.clone());
         assert_close(&y, &[2, 3], &[0.0, 1.0, 0.0, 0.0, 0.0, 2.0]);
-        assert!(mistake(&x.diagonal_scatter(&x, opts)).contains("values of shape [2]"));
+        assert!(error_text(&x.diagonal_scatter(&x, opts)).contains("values of shape [2]"));
     }
 }

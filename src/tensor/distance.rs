@@ -2,7 +2,7 @@
 
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
 
 options! {
@@ -42,7 +42,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
-        let site = Site::here("cdist");
+        let site = CallSite::here("cdist");
         finish(cdist(site, self, other, p))
     }
 
@@ -59,7 +59,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, opts: PairwiseDistanceOpts) -> Tensor {
-        pairwise(Site::here("pairwise_distance"), self, other, &opts)
+        pairwise(CallSite::here("pairwise_distance"), self, other, &opts)
     }
 
     /// The cosine of the angle between vectors along an axis, which disappears; shapes broadcast.
@@ -75,13 +75,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: i64, eps: f64) -> Tensor {
-        let site = Site::here("cosine_similarity");
+        let site = CallSite::here("cosine_similarity");
         finish(cosine_similarity(site, self, other, axis, eps))
     }
 }
 
 /// The norms of the differences along the last axis.
-pub(crate) fn pairwise(site: Site, a: &Tensor, b: &Tensor, opts: &PairwiseDistanceOpts) -> Tensor {
+pub(crate) fn pairwise(site: CallSite, a: &Tensor, b: &Tensor, opts: &PairwiseDistanceOpts) -> Tensor {
     let difference = site.add(float(site, &site.sub(a, b)), opts.eps);
     let axis = match site.axis(&difference, -1) {
         Ok(axis) => axis,
@@ -92,13 +92,13 @@ pub(crate) fn pairwise(site: Site, a: &Tensor, b: &Tensor, opts: &PairwiseDistan
 }
 
 /// Integers and truth values as the default floating type.
-pub(crate) fn float(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn float(site: CallSite, x: &Tensor) -> Tensor {
     site.cast(x, x.dtype().to_float())
 }
 
 /// The `p`-norm along an axis, which disappears: for 0 the number of
 /// elements that are not 0, for infinities the extreme magnitude.
-pub(crate) fn norm(site: Site, x: &Tensor, p: f64, axis: usize) -> Tensor {
+pub(crate) fn norm(site: CallSite, x: &Tensor, p: f64, axis: usize) -> Tensor {
     let wide = site.cast(x, x.dtype().compute());
     let power = |x: &Tensor, p: f64| site.binary(AluOp::Pow, x, p);
     let sum = |x: &Tensor| site.sum(x, &[axis]);
@@ -119,7 +119,7 @@ pub(crate) fn norm(site: Site, x: &Tensor, p: f64, axis: usize) -> Tensor {
     site.cast(&result, x.dtype())
 }
 
-fn cdist(site: Site, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
+fn cdist(site: CallSite, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
     site.require(p >= 0.0, &[a, b], || ("a norm of order at least 0".into(), p.to_string()))?;
     let (ra, rb) = (a.rank(), b.rank());
     let fits = ra >= 2 && rb >= 2 && a.shape()[ra - 1] == b.shape()[rb - 1];
@@ -131,7 +131,7 @@ fn cdist(site: Site, a: &Tensor, b: &Tensor, p: f64) -> Checked<Tensor> {
     Ok(norm(site, &difference, p, difference.rank() - 1))
 }
 
-fn cosine_similarity(site: Site, a: &Tensor, b: &Tensor, axis: i64, eps: f64) -> Checked<Tensor> {
+fn cosine_similarity(site: CallSite, a: &Tensor, b: &Tensor, axis: i64, eps: f64) -> Checked<Tensor> {
     let dtype = a.dtype().promote(b.dtype());
     site.require(dtype.is_float(), &[a, b], || ("floating tensors".into(), dtype.to_string()))?;
     // A single element is a vector of one, as in PyTorch.

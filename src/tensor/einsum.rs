@@ -2,7 +2,7 @@
 
 use crate::ir::Monoid;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 
 /// Sums of products over named axes, in PyTorch's notation: `"bij,bjk->bik"`.
 ///
@@ -25,13 +25,13 @@ use crate::tensor::compose::{Checked, Site, finish};
 /// ```
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[&Tensor]) -> Tensor {
-    let site = Site::here("einsum");
+    let site = CallSite::here("einsum");
     finish(evaluate(site, equation, operands))
 }
 
 /// Names an axis: a letter, or the n-th axis of the ellipsis from the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Label {
+enum AxisLabel {
     // Ellipsis axes come first in an implicit result.
     Ellipsis(usize),
     Letter(char),
@@ -40,15 +40,15 @@ enum Label {
 /// A tensor whose axes have distinct names.
 struct Named {
     tensor: Tensor,
-    labels: Vec<Label>,
+    labels: Vec<AxisLabel>,
 }
 
 impl Named {
-    fn position(&self, label: Label) -> Option<usize> {
+    fn position(&self, label: AxisLabel) -> Option<usize> {
         self.labels.iter().position(|&l| l == label)
     }
     /// The extent under a label; 1 where there is none.
-    fn extent(&self, label: Label) -> usize {
+    fn extent(&self, label: AxisLabel) -> usize {
         self.position(label).map_or(1, |i| self.tensor.shape()[i])
     }
 }
@@ -59,15 +59,15 @@ struct Subscripts {
     ellipsis: Option<usize>,
 }
 
-fn evaluate(site: Site, equation: &str, operands: &[&Tensor]) -> Checked<Tensor> {
+fn evaluate(site: CallSite, equation: &str, operands: &[&Tensor]) -> Checked<Tensor> {
     site.valid(operands)?;
     let (inputs, output) = parse(site, equation, operands)?;
     let mut named = Vec::new();
     for (subscripts, operand) in inputs.iter().zip(operands) {
         named.push(name_axes(site, equation, subscripts, operand)?);
     }
-    let ellipsis = named.iter().flat_map(|n| &n.labels).filter(|l| matches!(l, Label::Ellipsis(_)));
-    let width = ellipsis.map(|l| if let Label::Ellipsis(i) = l { i + 1 } else { 0 }).max().unwrap_or(0);
+    let ellipsis = named.iter().flat_map(|n| &n.labels).filter(|l| matches!(l, AxisLabel::Ellipsis(_)));
+    let width = ellipsis.map(|l| if let AxisLabel::Ellipsis(i) = l { i + 1 } else { 0 }).max().unwrap_or(0);
     let result = match output {
         Some(subscripts) => labels_of(&subscripts, width),
         None => implicit(&inputs, width),
@@ -75,7 +75,7 @@ fn evaluate(site: Site, equation: &str, operands: &[&Tensor]) -> Checked<Tensor>
     check_result(site, equation, &result, &named, operands)?;
     let mut named = broadcast(site, equation, named, operands)?.into_iter();
     let Some(first) = named.next() else {
-        return Err(site.mistake("at least one operand", "none", &[]));
+        return Err(site.invalid("at least one operand", "none", &[]));
     };
     let rest: Vec<Named> = named.collect();
     let mut acc = sum_out(site, first, |label| result.contains(&label) || mentions(&rest, label));
@@ -89,7 +89,11 @@ fn evaluate(site: Site, equation: &str, operands: &[&Tensor]) -> Checked<Tensor>
     order(site, &acc, &result)
 }
 
-fn parse(site: Site, equation: &str, operands: &[&Tensor]) -> Checked<(Vec<Subscripts>, Option<Subscripts>)> {
+fn parse(
+    site: CallSite,
+    equation: &str,
+    operands: &[&Tensor],
+) -> Checked<(Vec<Subscripts>, Option<Subscripts>)> {
     let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
     let (inputs, output) = match text.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),
@@ -104,10 +108,10 @@ fn parse(site: Site, equation: &str, operands: &[&Tensor]) -> Checked<(Vec<Subsc
     Ok((inputs, output))
 }
 
-fn subscripts(site: Site, equation: &str, part: &str, operands: &[&Tensor]) -> Checked<Subscripts> {
+fn subscripts(site: CallSite, equation: &str, part: &str, operands: &[&Tensor]) -> Checked<Subscripts> {
     let malformed = || {
         let expected = "letters with at most one ellipsis for each operand";
-        Err(site.mistake(expected, format!("{part:?} in {equation:?}"), operands))
+        Err(site.invalid(expected, format!("{part:?} in {equation:?}"), operands))
     };
     let (head, tail, ellipsis) = match part.split_once("...") {
         Some((head, tail)) => (head, tail, Some(head.len())),
@@ -122,25 +126,25 @@ fn subscripts(site: Site, equation: &str, part: &str, operands: &[&Tensor]) -> C
 }
 
 /// The labels of subscripts whose ellipsis stands for `width` axes.
-fn labels_of(subscripts: &Subscripts, width: usize) -> Vec<Label> {
-    let mut labels: Vec<Label> = subscripts.letters.iter().map(|&c| Label::Letter(c)).collect();
+fn labels_of(subscripts: &Subscripts, width: usize) -> Vec<AxisLabel> {
+    let mut labels: Vec<AxisLabel> = subscripts.letters.iter().map(|&c| AxisLabel::Letter(c)).collect();
     if let Some(at) = subscripts.ellipsis {
-        labels.splice(at..at, (0..width).rev().map(Label::Ellipsis));
+        labels.splice(at..at, (0..width).rev().map(AxisLabel::Ellipsis));
     }
     labels
 }
 
 /// The result's labels where the equation has no arrow.
-fn implicit(inputs: &[Subscripts], width: usize) -> Vec<Label> {
+fn implicit(inputs: &[Subscripts], width: usize) -> Vec<AxisLabel> {
     let all: Vec<char> = inputs.iter().flat_map(|s| s.letters.iter().copied()).collect();
     let once = |c: &&char| all.iter().filter(|d| d == c).count() == 1;
-    let mut letters: Vec<Label> = all.iter().filter(once).map(|&c| Label::Letter(c)).collect();
+    let mut letters: Vec<AxisLabel> = all.iter().filter(once).map(|&c| AxisLabel::Letter(c)).collect();
     letters.sort_unstable();
-    (0..width).rev().map(Label::Ellipsis).chain(letters).collect()
+    (0..width).rev().map(AxisLabel::Ellipsis).chain(letters).collect()
 }
 
 /// The operand under distinct labels: repeated ones take the diagonal.
-fn name_axes(site: Site, equation: &str, subscripts: &Subscripts, x: &Tensor) -> Checked<Named> {
+fn name_axes(site: CallSite, equation: &str, subscripts: &Subscripts, x: &Tensor) -> Checked<Named> {
     let letters = subscripts.letters.len();
     let fits = x.rank() == letters || (subscripts.ellipsis.is_some() && x.rank() > letters);
     site.require(fits, &[x], || {
@@ -162,7 +166,7 @@ fn name_axes(site: Site, equation: &str, subscripts: &Subscripts, x: &Tensor) ->
     Ok(named)
 }
 
-fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
+fn repeated(labels: &[AxisLabel]) -> Option<(usize, usize)> {
     labels
         .iter()
         .enumerate()
@@ -170,9 +174,9 @@ fn repeated(labels: &[Label]) -> Option<(usize, usize)> {
 }
 
 fn check_result(
-    site: Site,
+    site: CallSite,
     equation: &str,
-    result: &[Label],
+    result: &[AxisLabel],
     named: &[Named],
     operands: &[&Tensor],
 ) -> Checked<()> {
@@ -184,13 +188,13 @@ fn check_result(
     })
 }
 
-fn mentions(named: &[Named], label: Label) -> bool {
+fn mentions(named: &[Named], label: AxisLabel) -> bool {
     named.iter().any(|n| n.labels.contains(&label))
 }
 
 /// Checks that extents agree; an axis of extent 1 where others are longer is
 /// dropped, as every position holds the same.
-fn broadcast(site: Site, equation: &str, named: Vec<Named>, operands: &[&Tensor]) -> Checked<Vec<Named>> {
+fn broadcast(site: CallSite, equation: &str, named: Vec<Named>, operands: &[&Tensor]) -> Checked<Vec<Named>> {
     let extents: Vec<Vec<usize>> = named
         .iter()
         .map(|n| {
@@ -219,28 +223,28 @@ fn broadcast(site: Site, equation: &str, named: Vec<Named>, operands: &[&Tensor]
 }
 
 /// Sums over the axes that are not kept.
-fn sum_out(site: Site, named: Named, kept: impl Fn(Label) -> bool) -> Named {
+fn sum_out(site: CallSite, named: Named, kept: impl Fn(AxisLabel) -> bool) -> Named {
     let axes: Vec<usize> = (0..named.labels.len()).filter(|&i| !kept(named.labels[i])).collect();
     let labels = named.labels.iter().copied().filter(|&label| kept(label)).collect();
     Named { tensor: site.reduce(Monoid::Sum, &named.tensor, &axes), labels }
 }
 
 /// The product of two, summed over the labels that are not kept.
-fn pair(site: Site, a: Named, b: Named, kept: impl Fn(Label) -> bool) -> Named {
-    let shared: Vec<(Label, (usize, usize))> = a
+fn pair(site: CallSite, a: Named, b: Named, kept: impl Fn(AxisLabel) -> bool) -> Named {
+    let shared: Vec<(AxisLabel, (usize, usize))> = a
         .labels
         .iter()
         .enumerate()
         .filter_map(|(i, &label)| b.position(label).map(|j| (label, (i, j))))
         .collect();
     let (batch, summed): (Vec<_>, Vec<_>) = shared.into_iter().partition(|&(label, _)| kept(label));
-    let free = |n: &Named| -> Vec<Label> {
-        let paired = |label: &Label| batch.iter().chain(&summed).any(|(l, _)| l == label);
+    let free = |n: &Named| -> Vec<AxisLabel> {
+        let paired = |label: &AxisLabel| batch.iter().chain(&summed).any(|(l, _)| l == label);
         n.labels.iter().copied().filter(|label| !paired(label)).collect()
     };
     let (free_a, free_b) = (free(&a), free(&b));
     let labels = [batch.iter().map(|&(label, _)| label).collect(), free_a, free_b].concat();
-    let pairs = |list: &[(Label, (usize, usize))]| list.iter().map(|&(_, p)| p).collect::<Vec<_>>();
+    let pairs = |list: &[(AxisLabel, (usize, usize))]| list.iter().map(|&(_, p)| p).collect::<Vec<_>>();
     // Nothing to sum: a product of views fuses, a contraction would not.
     let tensor = if summed.is_empty() {
         site.mul(align(site, &a, &labels), align(site, &b, &labels))
@@ -251,13 +255,13 @@ fn pair(site: Site, a: Named, b: Named, kept: impl Fn(Label) -> bool) -> Named {
 }
 
 /// The tensor with one axis for each label, of extent 1 where it has none.
-fn align(site: Site, named: &Named, labels: &[Label]) -> Tensor {
+fn align(site: CallSite, named: &Named, labels: &[AxisLabel]) -> Tensor {
     let own: Vec<usize> = labels.iter().filter_map(|&label| named.position(label)).collect();
     let dims: Vec<usize> = labels.iter().map(|&label| named.extent(label)).collect();
     site.reshape(&site.permute(&named.tensor, &own), &dims)
 }
 
-fn order(site: Site, named: &Named, result: &[Label]) -> Checked<Tensor> {
+fn order(site: CallSite, named: &Named, result: &[AxisLabel]) -> Checked<Tensor> {
     site.valid(&[&named.tensor])?;
     let order: Vec<usize> = result.iter().filter_map(|&label| named.position(label)).collect();
     Ok(site.permute(&named.tensor, &order))
@@ -266,14 +270,14 @@ fn order(site: Site, named: &Named, result: &[Label]) -> Checked<Tensor> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, values};
 
     #[test]
     fn products_of_two_are_contractions() {
         let (a, b) = (pattern(&[2, 3, 4], 1), pattern(&[2, 4, 5], 2));
         assert_close(&einsum("bij,bjk->bik", &[&a, &b]), &[2, 3, 5], &values(&a.matmul(&b)));
         assert_close(&einsum("b i j, b j k", &[&a, &b]), &[3, 5], &values(&einsum("bij,bjk->ik", &[&a, &b])));
-        let m = Site::here("t").transpose(&a.matmul(&b), 1, 2);
+        let m = CallSite::here("t").transpose(&a.matmul(&b), 1, 2);
         assert_close(&einsum("...ij,...jk->...ki", &[&a, &b]), &[2, 5, 3], &values(&m));
     }
 
@@ -287,7 +291,11 @@ mod tests {
         assert_close(&einsum("iii", &[&a]), &[], &[diagonal.iter().sum()]);
         let mixed: Vec<f64> = (0..9).map(|p| at(p % 3, p / 3, p % 3)).collect();
         assert_close(&einsum("iji->ji", &[&a]), &[3, 3], &mixed);
-        assert_close(&einsum("zyx", &[&a]), &[3, 3, 3], &values(&Site::here("p").permute(&a, &[2, 1, 0])));
+        assert_close(
+            &einsum("zyx", &[&a]),
+            &[3, 3, 3],
+            &values(&CallSite::here("p").permute(&a, &[2, 1, 0])),
+        );
         assert_close(&einsum("...->", &[&a]), &[], &[v.iter().sum()]);
     }
 
@@ -303,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_quote_the_equation() {
+    fn errors_quote_the_equation() {
         let (a, b) = (pattern(&[2, 3], 1), pattern(&[4, 5], 2));
         for (equation, operands) in [
             ("ij,jk->ik", vec![&a, &b]),
@@ -314,7 +322,7 @@ mod tests {
             ("ijk->i", vec![&a]),
             ("ii->i", vec![&a]),
         ] {
-            assert!(mistake(&einsum(equation, &operands)).contains(equation), "{equation}");
+            assert!(error_text(&einsum(equation, &operands)).contains(equation), "{equation}");
         }
     }
 }

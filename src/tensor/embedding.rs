@@ -4,7 +4,7 @@ use crate::base::{DType, Result, Scalar, Shape};
 use crate::ir::{AluOp, Monoid, Op, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::{as_index, rows};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::movement::repeated;
 use crate::tensor::options::{options, some};
 use crate::tensor::position::along;
@@ -77,7 +77,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn embedding(&self, table: &Tensor) -> Tensor {
-        let site = Site::here("embedding");
+        let site = CallSite::here("embedding");
         site.build(&[self, table], || looked_up(site, self, table))
     }
 
@@ -96,17 +96,17 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn embedding_bag(&self, table: &Tensor, opts: EmbeddingBagOpts) -> Tensor {
-        let site = Site::here("embedding_bag");
+        let site = CallSite::here("embedding_bag");
         let operands: Vec<&Tensor> =
             [self, table].into_iter().chain(&opts.offsets).chain(&opts.per_sample_weights).collect();
         site.build(&operands, || bags(site, self, table, &opts))
     }
 }
 
-fn looked_up(site: Site, index: &Tensor, table: &Tensor) -> Result<Tensor> {
+fn looked_up(site: CallSite, index: &Tensor, table: &Tensor) -> Result<Tensor> {
     let at = as_index(site, index)?;
     if table.rank() != 2 {
-        return Err(site.fault("a table of rank 2", format!("rank {}", table.rank()), &[index, table]));
+        return Err(site.error("a table of rank 2", format!("rank {}", table.rank()), &[index, table]));
     }
     let flat = rows(site, table, 0, &site.reshape(&at, &Shape::from(index.numel())));
     let mut shape = index.shape();
@@ -114,14 +114,14 @@ fn looked_up(site: Site, index: &Tensor, table: &Tensor) -> Result<Tensor> {
     Ok(site.reshape(&flat, &shape))
 }
 
-fn bags(site: Site, index: &Tensor, table: &Tensor, opts: &EmbeddingBagOpts) -> Result<Tensor> {
+fn bags(site: CallSite, index: &Tensor, table: &Tensor, opts: &EmbeddingBagOpts) -> Result<Tensor> {
     let picked = looked_up(site, index, table)?;
     let mut values = site.cast(&picked, table.dtype().compute());
     let last = index.rank();
     if let Some(weights) = &opts.per_sample_weights {
         if opts.mode != BagMode::Sum || weights.shape() != index.shape() || weights.dtype() != table.dtype() {
             let expected = "weights of the table's type and the index's shape, and mode Sum";
-            return Err(site.fault(expected, format!("{:?}, {}", opts.mode, weights.shape()), &[index]));
+            return Err(site.error(expected, format!("{:?}, {}", opts.mode, weights.shape()), &[index]));
         }
         let weights = repeated(site, &site.cast(weights, values.dtype()), last, table.shape()[1]);
         values = site.alu(AluOp::Mul, &[&values, &weights]);
@@ -145,14 +145,14 @@ fn bags(site: Site, index: &Tensor, table: &Tensor, opts: &EmbeddingBagOpts) -> 
         }
         (Some(_) | None, _) => {
             let expected = "indices of rank 2 without offsets, or of rank 1 with offsets of rank 1";
-            return Err(site.fault(expected, format!("rank {}", index.rank()), &[index]));
+            return Err(site.error(expected, format!("rank {}", index.rank()), &[index]));
         }
     };
     Ok(site.cast(&finished(site, &sums, &counts, opts.mode), table.dtype()))
 }
 
 /// One bag per row.
-fn by_rows(site: Site, values: &Tensor, counts: &Tensor, mode: BagMode) -> (Tensor, Tensor) {
+fn by_rows(site: CallSite, values: &Tensor, counts: &Tensor, mode: BagMode) -> (Tensor, Tensor) {
     let monoid = match mode {
         BagMode::Sum | BagMode::Mean => Monoid::Sum,
         BagMode::Max => Monoid::Max,
@@ -162,7 +162,7 @@ fn by_rows(site: Site, values: &Tensor, counts: &Tensor, mode: BagMode) -> (Tens
 
 /// Bags that start at offsets: each row is scattered into its bag.
 fn by_offsets(
-    site: Site,
+    site: CallSite,
     values: &Tensor,
     counts: &Tensor,
     offsets: &Tensor,
@@ -186,7 +186,7 @@ fn by_offsets(
     (site.slice(&sums, 0, 0, bags, 1), site.slice(&counts, 0, 0, bags, 1))
 }
 
-fn finished(site: Site, sums: &Tensor, counts: &Tensor, mode: BagMode) -> Tensor {
+fn finished(site: CallSite, sums: &Tensor, counts: &Tensor, mode: BagMode) -> Tensor {
     let wide = |counts: &Tensor| repeated(site, counts, 1, sums.shape()[1]);
     match mode {
         BagMode::Sum => sums.clone(),
@@ -205,14 +205,14 @@ fn finished(site: Site, sums: &Tensor, counts: &Tensor, mode: BagMode) -> Tensor
 #[cfg(test)]
 mod tests {
     use super::{BagMode, EmbeddingBagOpts};
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     #[test]
     fn numbers_become_rows() {
         let table = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         let y = i64s(&[1, 2], &[2, 0]).embedding(&table);
         assert_close(&y, &[1, 2, 2], &[4.0, 5.0, 0.0, 1.0]);
-        assert!(mistake(&i64s(&[1], &[0]).embedding(&i64s(&[1], &[0]))).contains("a table of rank 2"));
+        assert!(error_text(&i64s(&[1], &[0]).embedding(&i64s(&[1], &[0]))).contains("a table of rank 2"));
     }
 
     #[test]

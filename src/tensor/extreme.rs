@@ -4,7 +4,7 @@
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{common_dtype, elementwise_as};
 use crate::tensor::options::options;
 use crate::tensor::term::{Term, formula, formula_as};
@@ -46,7 +46,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn maximum(&self, other: &Tensor) -> Tensor {
-        extreme(Site::here("maximum"), AluOp::Max, AluOp::Or, self, other)
+        extreme(CallSite::here("maximum"), AluOp::Max, AluOp::Or, self, other)
     }
 
     /// The smaller of each pair; NaN if either is. Of truth values, and.
@@ -62,7 +62,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn minimum(&self, other: &Tensor) -> Tensor {
-        extreme(Site::here("minimum"), AluOp::Min, AluOp::And, self, other)
+        extreme(CallSite::here("minimum"), AluOp::Min, AluOp::And, self, other)
     }
 
     /// The larger of each pair; NaN only if both are. Shapes broadcast.
@@ -76,7 +76,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fmax(&self, other: &Tensor) -> Tensor {
-        extreme_but_nan(Site::here("fmax"), AluOp::Max, AluOp::Or, self, other)
+        extreme_but_nan(CallSite::here("fmax"), AluOp::Max, AluOp::Or, self, other)
     }
 
     /// The smaller of each pair; NaN only if both are. Shapes broadcast.
@@ -90,7 +90,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fmin(&self, other: &Tensor) -> Tensor {
-        extreme_but_nan(Site::here("fmin"), AluOp::Min, AluOp::And, self, other)
+        extreme_but_nan(CallSite::here("fmin"), AluOp::Min, AluOp::And, self, other)
     }
 
     /// Each element brought into `[min, max]`; `max` wins where the bounds cross.
@@ -107,7 +107,7 @@ impl Tensor {
     #[track_caller]
     pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Tensor {
         let operands = [self.into_operand(), min.into_operand(), max.into_operand()];
-        formula(Site::here("clamp"), operands, |[x, min, max]| x.clamp(Some(&min), Some(&max)))
+        formula(CallSite::here("clamp"), operands, |[x, min, max]| x.clamp(Some(&min), Some(&max)))
     }
 
     /// Each element, but not below `min`; see [`Tensor::clamp`].
@@ -122,7 +122,7 @@ impl Tensor {
     #[track_caller]
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         let operands = [self.into_operand(), min.into_operand()];
-        formula(Site::here("clamp_min"), operands, |[x, min]| x.clamp(Some(&min), None))
+        formula(CallSite::here("clamp_min"), operands, |[x, min]| x.clamp(Some(&min), None))
     }
 
     /// Each element, but not above `max`; see [`Tensor::clamp`].
@@ -137,7 +137,7 @@ impl Tensor {
     #[track_caller]
     pub fn clamp_max(&self, max: impl Operand) -> Tensor {
         let operands = [self.into_operand(), max.into_operand()];
-        formula(Site::here("clamp_max"), operands, |[x, max]| x.clamp(None, Some(&max)))
+        formula(CallSite::here("clamp_max"), operands, |[x, max]| x.clamp(None, Some(&max)))
     }
 
     /// NaN replaced by 0, infinities by the finite extremes of the type. Integers stay as they are.
@@ -151,7 +151,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
-        nan_to_num(Site::here("nan_to_num"), self, NanToNumOpts::default())
+        nan_to_num(CallSite::here("nan_to_num"), self, NanToNumOpts::default())
     }
 
     /// NaN and infinities replaced as `opts` say. PyTorch: `torch.nan_to_num`.
@@ -166,18 +166,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nan_to_num_with(&self, opts: NanToNumOpts) -> Tensor {
-        nan_to_num(Site::here("nan_to_num"), self, opts)
+        nan_to_num(CallSite::here("nan_to_num"), self, opts)
     }
 }
 
-fn extreme(site: Site, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
+fn extreme(site: CallSite, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
     let operands = [a.into_operand(), b.into_operand()];
     let dtype = common_dtype(&operands).unwrap_or(DType::F32);
     let op = if dtype == DType::Bool { on_bool } else { op };
     elementwise_as(site.name, site.span, op, dtype, operands)
 }
 
-fn extreme_but_nan(site: Site, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
+fn extreme_but_nan(site: CallSite, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor) -> Tensor {
     let operands = [a.into_operand(), b.into_operand()];
     if !common_dtype(&operands).is_some_and(DType::is_float) {
         return extreme(site, op, on_bool, a, b);
@@ -188,7 +188,7 @@ fn extreme_but_nan(site: Site, op: AluOp, on_bool: AluOp, a: &Tensor, b: &Tensor
     })
 }
 
-fn nan_to_num(site: Site, x: &Tensor, opts: NanToNumOpts) -> Tensor {
+fn nan_to_num(site: CallSite, x: &Tensor, opts: NanToNumOpts) -> Tensor {
     let (least, greatest) = match x.dtype() {
         DType::Bool | DType::U8 | DType::I32 | DType::U32 | DType::I64 => return x.clone(),
         DType::F16 => (-65504.0, 65504.0),

@@ -7,7 +7,7 @@ use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
 use crate::plan;
 use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::create::filled;
 use crate::tensor::join::cat_along;
 use crate::tensor::read::number;
@@ -30,7 +30,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
-        let site = Site::here("nonzero");
+        let site = CallSite::here("nonzero");
         with_data(site, self)?;
         let columns = coordinates(site, self)?;
         let Some(count) = columns.first().map(Tensor::numel) else {
@@ -58,7 +58,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nonzero_axes(&self) -> Result<Vec<Tensor>> {
-        let site = Site::here("nonzero_axes");
+        let site = CallSite::here("nonzero_axes");
         with_data(site, self)?;
         match self.rank() {
             0 => coordinates(site, &site.reshape(self, &[1])),
@@ -83,16 +83,16 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
-        let site = Site::here("masked_select");
+        let site = CallSite::here("masked_select");
         with_data(site, self)?;
         with_data(site, mask)?;
         site.together(&[self, mask])?;
         if mask.dtype() != DType::Bool {
-            return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
+            return Err(site.error("a bool mask", mask.dtype().to_string(), &[self, mask]));
         }
         let fail = || {
             let found = format!("{} and {}", self.shape(), mask.shape());
-            site.fault("shapes that broadcast together", found, &[self, mask])
+            site.error("shapes that broadcast together", found, &[self, mask])
         };
         let shape = self.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
         let flat = |x: &Tensor| site.reshape(&site.expand(x, &shape), &[shape.numel()]);
@@ -115,7 +115,7 @@ impl Marks {
     ///
     /// # Errors
     /// As [`Tensor::nonzero`].
-    pub fn of(site: Site, mask: &Tensor) -> Result<Marks> {
+    pub fn of(site: CallSite, mask: &Tensor) -> Result<Marks> {
         let seen = scanned(site, &site.cast(mask, DType::I64), 0, Monoid::Sum);
         plan::realize(&[mask.node()?.clone(), seen.node()?.clone()], site.span)?;
         let extent = mask.numel();
@@ -128,7 +128,7 @@ impl Marks {
     }
 
     /// The positions of the true elements, ascending: `I64`.
-    pub fn positions(&self, site: Site) -> Tensor {
+    pub fn positions(&self, site: CallSite) -> Tensor {
         let device = self.mask.device();
         let here = site.iota(self.mask.numel(), DType::I64, device);
         // The others write to a place of their own, which is cut off.
@@ -145,7 +145,7 @@ impl Marks {
 
     /// How many elements there are from each true one to the next, or to the
     /// end: of a mask that begins with true, the lengths of the runs.
-    pub fn distances(&self, site: Site, positions: &Tensor) -> Tensor {
+    pub fn distances(&self, site: CallSite, positions: &Tensor) -> Tensor {
         if self.count == 0 {
             return positions.clone();
         }
@@ -155,7 +155,7 @@ impl Marks {
 }
 
 /// Fails for a tensor whose values will never be known.
-pub(crate) fn with_data(site: Site, x: &Tensor) -> Result<()> {
+pub(crate) fn with_data(site: CallSite, x: &Tensor) -> Result<()> {
     let ty = x.node()?.ty();
     match ty.device.is_meta() {
         true => Err(Error::NoData { call: site.name, shape: ty.shape.clone(), span: site.span }),
@@ -163,12 +163,12 @@ pub(crate) fn with_data(site: Site, x: &Tensor) -> Result<()> {
     }
 }
 
-fn flat_mask(site: Site, x: &Tensor) -> Tensor {
+fn flat_mask(site: CallSite, x: &Tensor) -> Tensor {
     site.reshape(&site.cast(x, DType::Bool), &[x.numel()])
 }
 
 /// The coordinates of the elements that are not zero, one tensor per axis.
-fn coordinates(site: Site, x: &Tensor) -> Result<Vec<Tensor>> {
+fn coordinates(site: CallSite, x: &Tensor) -> Result<Vec<Tensor>> {
     let shape = x.node()?.ty().shape.clone();
     if shape.rank() == 0 {
         return Ok(Vec::new());

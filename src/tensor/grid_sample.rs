@@ -4,7 +4,7 @@ use crate::base::DType;
 use crate::base::shape::volume;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::interpolate::cubic_weights;
 use crate::tensor::options::options;
 
@@ -94,18 +94,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn grid_sample(&self, grid: &Tensor, opts: GridSampleOpts) -> Tensor {
-        let site = Site::here("grid_sample");
+        let site = CallSite::here("grid_sample");
         finish(grid_sample(site, self, grid, &opts))
     }
 }
 
-fn grid_sample(site: Site, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> Checked<Tensor> {
+fn grid_sample(site: CallSite, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> Checked<Tensor> {
     check(site, x, grid, opts)?;
     let spatial = x.rank() - 2;
     let (image, grid) = (site.cast(x, x.dtype().compute()), site.cast(grid, grid.dtype().compute()));
     let taps: Vec<Vec<Tap>> = (0..spatial)
         .map(|i| {
-            let axis = Axis { site, extent: x.shape()[2 + i], opts };
+            let axis = SampleAxis { site, extent: x.shape()[2 + i], opts };
             axis.taps(&site.select_index(&grid, spatial + 1, spatial - 1 - i))
         })
         .collect();
@@ -122,7 +122,7 @@ fn grid_sample(site: Site, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> 
     Ok(site.cast(&sum, x.dtype()))
 }
 
-fn check(site: Site, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> Checked<()> {
+fn check(site: CallSite, x: &Tensor, grid: &Tensor, opts: &GridSampleOpts) -> Checked<()> {
     let rank = x.rank();
     let fits = (4..=5).contains(&rank)
         && grid.rank() == rank
@@ -166,13 +166,13 @@ fn combinations(taps: &[Vec<Tap>]) -> Vec<Vec<&Tap>> {
 }
 
 /// One spatial axis of the image.
-struct Axis<'a> {
-    site: Site,
+struct SampleAxis<'a> {
+    site: CallSite,
     extent: usize,
     opts: &'a GridSampleOpts,
 }
 
-impl Axis<'_> {
+impl SampleAxis<'_> {
     fn taps(&self, coordinate: &Tensor) -> Vec<Tap> {
         let site = self.site;
         let position = self.position(coordinate);
@@ -240,7 +240,7 @@ impl Axis<'_> {
 
 /// The image, with its spatial axes as one.
 struct Sampler<'a> {
-    site: Site,
+    site: CallSite,
     image: Tensor,
     extents: &'a [usize],
     zeros: bool,
@@ -285,7 +285,7 @@ impl Sampler<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
     /// Positions along the width at the middle row of a 1 by 4 image.
     fn row(points: &[f64], opts: GridSampleOpts) -> Vec<f64> {
@@ -323,6 +323,6 @@ mod tests {
             let opts = GridSampleOpts::default().align_corners(true).mode(mode);
             assert_close(&x.grid_sample(&grid, opts), &[1, 2, 3, 3], &values(&x));
         }
-        assert!(mistake(&x.grid_sample(&x, GridSampleOpts::default())).contains("h'"));
+        assert!(error_text(&x.grid_sample(&x, GridSampleOpts::default())).contains("h'"));
     }
 }

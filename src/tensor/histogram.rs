@@ -4,7 +4,7 @@ use crate::base::{DType, Scalar, Shape};
 use crate::ir::{AluOp, Monoid, Op, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::as_index;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 impl Tensor {
     /// How many elements (floating) fall in each of `bins` equal parts of `min..=max`: `[bins]`.
@@ -20,12 +20,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn histc(&self, bins: usize, min: f64, max: f64) -> Tensor {
-        let site = Site::here("histc");
+        let site = CallSite::here("histc");
         site.build(&[self], || {
             if !self.dtype().is_float() || bins == 0 || !min.is_finite() || !max.is_finite() || max < min {
                 let expected = "a floating type, at least one bin and a finite range";
                 let found = format!("{}, {bins} bins and {min}..={max}", self.dtype());
-                return Err(site.fault(expected, found, &[self]));
+                return Err(site.error(expected, found, &[self]));
             }
             let x = site.reshape(self, &Shape::from(self.numel()));
             let (low, high) = if min < max || x.numel() == 0 {
@@ -50,13 +50,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bincount(&self, weights: Option<&Tensor>, length: usize) -> Tensor {
-        let site = Site::here("bincount");
+        let site = CallSite::here("bincount");
         let operands: Vec<&Tensor> = std::iter::once(self).chain(weights).collect();
         site.build(&operands, || {
             let index = as_index(site, self)?;
             let fits = self.rank() == 1 && weights.is_none_or(|w| w.shape() == self.shape());
             if !fits {
-                return Err(site.fault("rank 1, and a weight for each element", "other shapes", &operands));
+                return Err(site.error("rank 1, and a weight for each element", "other shapes", &operands));
             }
             let updates = match weights {
                 None => site.expand(&site.scalar(1, DType::I64, self.device()), &self.shape()),
@@ -70,7 +70,7 @@ impl Tensor {
 }
 
 /// The least and greatest element, set apart where they are equal.
-fn own_range(site: Site, x: &Tensor) -> (Tensor, Tensor) {
+fn own_range(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
     let (low, high) = (site.reduce(Monoid::Min, x, &[0]), site.reduce(Monoid::Max, x, &[0]));
     let same = site.alu(AluOp::Eq, &[&low, &high]);
     let one = site.constant_like(1, x);
@@ -79,7 +79,7 @@ fn own_range(site: Site, x: &Tensor) -> (Tensor, Tensor) {
     (site.choose(&same, &below, &low), site.choose(&same, &above, &high))
 }
 
-fn counted(site: Site, x: &Tensor, bins: usize, low: &Tensor, high: &Tensor) -> Tensor {
+fn counted(site: CallSite, x: &Tensor, bins: usize, low: &Tensor, high: &Tensor) -> Tensor {
     // Rounded at each step as PyTorch does: near an edge the bin depends on it.
     let step = |op, a: &Tensor, b: &Tensor| {
         let wide = site.alu(op, &[&site.cast(a, x.dtype().compute()), &site.cast(b, x.dtype().compute())]);

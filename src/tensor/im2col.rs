@@ -4,7 +4,7 @@
 use crate::base::shape::volume;
 use crate::ir::op::WindowAxis;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
 use crate::tensor::polyphase::{PaddedWindow, overlap_add, windows};
 use crate::tensor::spatial::{Sizes, batched, unbatched};
@@ -47,7 +47,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn im2col(&self, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
-        let site = Site::here("im2col");
+        let site = CallSite::here("im2col");
         finish(im2col(site, self, &kernel.into(), &opts))
     }
 
@@ -65,13 +65,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn col2im(&self, size: impl Into<Sizes>, kernel: impl Into<Sizes>, opts: Im2colOpts) -> Tensor {
-        let site = Site::here("col2im");
+        let site = CallSite::here("col2im");
         finish(col2im(site, self, &size.into(), &kernel.into(), &opts))
     }
 }
 
 /// Windows along the height and width, and their padding.
-fn patches(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<[PaddedWindow; 2]> {
+fn patches(site: CallSite, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<[PaddedWindow; 2]> {
     let size = kernel.resolve(site, "kernel size", 2, 1, &[x])?;
     let stride = opts.stride.resolve(site, "stride", 2, 1, &[x])?;
     let dilation = opts.dilation.resolve(site, "dilation", 2, 1, &[x])?;
@@ -83,7 +83,7 @@ fn patches(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked
     Ok([patch(0), patch(1)])
 }
 
-fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
+fn im2col(site: CallSite, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
     let (x, lone) = batched(site, x, 2)?;
     let patches = patches(site, &x, kernel, opts)?;
     let y = windows(site, &x, patches.to_vec(), 0i64);
@@ -97,7 +97,7 @@ fn im2col(site: Site, x: &Tensor, kernel: &Sizes, opts: &Im2colOpts) -> Checked<
     Ok(unbatched(site, &y, lone))
 }
 
-fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
+fn col2im(site: CallSite, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpts) -> Checked<Tensor> {
     let (x, lone) = batched(site, x, 1)?;
     let along = patches(site, &x, kernel, opts)?;
     let size = size.resolve(site, "output size", 2, 1, &[&x])?;
@@ -119,13 +119,13 @@ fn col2im(site: Site, x: &Tensor, size: &Sizes, kernel: &Sizes, opts: &Im2colOpt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, values};
 
     #[test]
     fn patches_times_a_kernel_are_a_convolution() {
         let (x, w) = (pattern(&[2, 3, 5, 6], 1), pattern(&[4, 3, 2, 3], 2));
         let columns = x.im2col([2, 3], Im2colOpts::default().stride([2, 1]).padding(1).dilation([1, 2]));
-        let kernel = Site::here("reshape").reshape(&w, &[4, 18]);
+        let kernel = CallSite::here("reshape").reshape(&w, &[4, 18]);
         let opts = crate::tensor::conv::ConvOpts::default().stride([2, 1]).padding(1).dilation([1, 2]);
         let y = x.conv2d(&w, None, opts);
         let dims = [2, 4, y.shape()[2] * y.shape()[3]];
@@ -148,9 +148,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told() {
         let x = pattern(&[1, 2, 3, 3], 1);
-        assert!(mistake(&x.im2col(4, Im2colOpts::default())).contains("fits"));
+        assert!(error_text(&x.im2col(4, Im2colOpts::default())).contains("fits"));
         assert!(
-            mistake(&x.im2col(2, Im2colOpts::default()).col2im(9, 2, Im2colOpts::default())).contains("64")
+            error_text(&x.im2col(2, Im2colOpts::default()).col2im(9, 2, Im2colOpts::default()))
+                .contains("64")
         );
     }
 }

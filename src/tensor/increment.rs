@@ -3,7 +3,7 @@
 use crate::base::{DType, Result, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::join::cat_along;
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::options::{options, some};
@@ -48,7 +48,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diff(&self, opts: DiffOpts) -> Tensor {
-        let site = Site::here("diff");
+        let site = CallSite::here("diff");
         let parts: Vec<&Tensor> =
             opts.prepend.iter().chain(std::iter::once(self)).chain(opts.append.iter()).collect();
         site.build(&parts, || {
@@ -79,7 +79,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
-        let site = Site::here("trapezoid");
+        let site = CallSite::here("trapezoid");
         let spacing = spacing.into_operand();
         site.build(&[self], || {
             let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
@@ -100,7 +100,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cumulative_trapezoid(&self, spacing: impl Operand, axis: i64) -> Tensor {
-        let site = Site::here("cumulative_trapezoid");
+        let site = CallSite::here("cumulative_trapezoid");
         let spacing = spacing.into_operand();
         site.build(&[self], || {
             let (areas, axis) = doubled_areas(site, self, spacing, axis)?;
@@ -110,14 +110,14 @@ impl Tensor {
 }
 
 /// All elements but the last along an axis, and all but the first.
-fn neighbours(site: Site, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
+fn neighbours(site: CallSite, x: &Tensor, axis: usize) -> (Tensor, Tensor) {
     let extent = x.shape()[axis];
     let fewer = extent.saturating_sub(1);
     (site.slice(x, axis, 0, fewer, 1), site.slice(x, axis, extent.min(1), extent, 1))
 }
 
 /// Twice the area of each strip, and the number of the axis in them.
-fn doubled_areas(site: Site, y: &Tensor, spacing: OperandValue, axis: i64) -> Result<(Tensor, usize)> {
+fn doubled_areas(site: CallSite, y: &Tensor, spacing: OperandValue, axis: i64) -> Result<(Tensor, usize)> {
     let axis = site.axis_number(y, axis)?;
     let (low, high) = neighbours(site, y, axis);
     let heights = site.alu(AluOp::Add, &[&low, &high]);
@@ -138,7 +138,7 @@ fn doubled_areas(site: Site, y: &Tensor, spacing: OperandValue, axis: i64) -> Re
     };
     if points.shape().get(at) != Some(&extent) {
         let expected = format!("{extent} points along axis {axis}");
-        return Err(site.fault(expected, points.shape().to_string(), &[y, &points]));
+        return Err(site.error(expected, points.shape().to_string(), &[y, &points]));
     }
     let (from, to) = neighbours(site, &points, at);
     let widths = site.alu(AluOp::Sub, &[&to, &from]);
@@ -147,7 +147,7 @@ fn doubled_areas(site: Site, y: &Tensor, spacing: OperandValue, axis: i64) -> Re
     Ok((site.alu(AluOp::Mul, &[&pair[0], &pair[1]]), axis))
 }
 
-fn halved(site: Site, x: &Tensor) -> Tensor {
+fn halved(site: CallSite, x: &Tensor) -> Tensor {
     let x = &site.cast(x, x.dtype().to_float());
     site.alu(AluOp::Mul, &[x, &site.constant_like(Scalar::Float(0.5), x)])
 }

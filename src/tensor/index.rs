@@ -5,13 +5,13 @@ use crate::ir::{AluOp, Monoid, Op};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::{as_index, rows, wrapped};
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::{with_axis, with_extent};
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::one_lane;
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::position::position_dtype;
 use crate::tensor::scan::scanned;
 use crate::tensor::search::search;
-use crate::tensor::site::{with_axis, with_extent};
 
 impl Tensor {
     /// Elements along an axis at the positions `index` holds.
@@ -29,7 +29,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gather(&self, axis: i64, index: &Tensor) -> Tensor {
-        let site = Site::here("gather");
+        let site = CallSite::here("gather");
         site.build(&[self, index], || {
             let at = as_index(site, index)?;
             if index.numel() == 0 {
@@ -41,7 +41,7 @@ impl Tensor {
                 x.rank() == at.rank() && (0..x.rank()).all(|i| i == axis || at.shape()[i] <= x.shape()[i]);
             if !fits {
                 let expected = format!("an index of rank {} no longer on the axes but {axis}", x.rank());
-                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+                return Err(site.error(expected, index.shape().to_string(), &[self, index]));
             }
             let part = cropped(site, &x, &at.shape(), axis);
             Ok(site.reshape(&site.apply(Op::Gather(axis as u8), &[&part, &at]), &index.shape()))
@@ -59,13 +59,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_select(&self, axis: i64, index: &Tensor) -> Tensor {
-        let site = Site::here("index_select");
+        let site = CallSite::here("index_select");
         site.build(&[self, index], || {
             let at = as_index(site, index)?;
             let (x, axis) = site.lane(self, axis)?;
             if index.rank() > 1 || (self.rank() == 0 && index.numel() != 1) {
                 let expected = "a rank-1 index, of one element for a rank-0 tensor";
-                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+                return Err(site.error(expected, index.shape().to_string(), &[self, index]));
             }
             let at = site.reshape(&at, &Shape::from(index.numel()));
             let taken = rows(site, &x, axis, &at);
@@ -86,7 +86,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Tensor {
-        let site = Site::here("take");
+        let site = CallSite::here("take");
         site.build(&[self, index], || {
             let at = as_index(site, index)?;
             let flat = site.reshape(self, &Shape::from(self.numel()));
@@ -109,7 +109,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn take_along_dim(&self, index: &Tensor, axis: impl IntoAxes) -> Tensor {
-        let site = Site::here("take_along_dim");
+        let site = CallSite::here("take_along_dim");
         let axis = axis.into_axes();
         site.build(&[self, index], || {
             let at = as_index(site, index)?;
@@ -120,10 +120,10 @@ impl Tensor {
             };
             if x.rank() != at.rank() {
                 let expected = format!("an index of rank {}", x.rank());
-                return Err(site.fault(expected, index.shape().to_string(), &[self, index]));
+                return Err(site.error(expected, index.shape().to_string(), &[self, index]));
             }
             let (mine, other) = (with_extent(&x.shape(), number, 1), with_extent(&at.shape(), number, 1));
-            let fail = || site.fault("shapes that broadcast together", other.to_string(), &[self, index]);
+            let fail = || site.error("shapes that broadcast together", other.to_string(), &[self, index]);
             let common = mine.broadcast(&other).ok_or_else(fail)?;
             let x = site.expand(&x, &with_extent(&common, number, x.shape()[number]));
             let at = site.expand(&at, &with_extent(&common, number, at.shape()[number]));
@@ -146,7 +146,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn repeat_interleave_by(&self, counts: &Tensor, axis: impl IntoAxes, length: usize) -> Tensor {
-        let site = Site::here("repeat_interleave_by");
+        let site = CallSite::here("repeat_interleave_by");
         let axis = axis.into_axes();
         site.build(&[self, counts], || {
             let (x, axis) = one_lane(site, self, &axis)?;
@@ -154,7 +154,7 @@ impl Tensor {
             let counts = as_index(site, counts)?;
             if counts.rank() > 1 || (counts.numel() != extent && counts.numel() != 1) {
                 let expected = format!("a count for each of {extent} slices");
-                return Err(site.fault(expected, counts.shape().to_string(), &[self, &counts]));
+                return Err(site.error(expected, counts.shape().to_string(), &[self, &counts]));
             }
             let counts = site.expand(&site.lane(&counts, 0)?.0, &Shape::from(extent));
             let ends = scanned(site, &counts, 0, Monoid::Sum);
@@ -177,7 +177,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn one_hot(&self, classes: usize) -> Tensor {
-        let site = Site::here("one_hot");
+        let site = CallSite::here("one_hot");
         site.build(&[self], || {
             let wide = as_index(site, self)?;
             let narrow = self.dtype() == DType::I32 && position_dtype(classes) == DType::I32;
@@ -201,7 +201,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn isin(&self, test: impl Operand) -> Tensor {
-        let site = Site::here("isin");
+        let site = CallSite::here("isin");
         let test = match test.into_operand() {
             OperandValue::Tensor(tensor) => tensor,
             OperandValue::Scalar(value) => site.scalar(value, value.promote(self.dtype()), self.device()),
@@ -217,7 +217,7 @@ impl Tensor {
 }
 
 /// `x` cut to the extents of an index on the axes but one.
-pub(crate) fn cropped(site: Site, x: &Tensor, index: &Shape, axis: usize) -> Tensor {
+pub(crate) fn cropped(site: CallSite, x: &Tensor, index: &Shape, axis: usize) -> Tensor {
     let mut part = x.clone();
     for (i, &extent) in index.iter().enumerate() {
         if i != axis {
@@ -232,10 +232,10 @@ pub(crate) fn cropped(site: Site, x: &Tensor, index: &Shape, axis: usize) -> Ten
 ///
 /// # Errors
 /// A start that is not one integer.
-pub(crate) fn run_from(site: Site, start: &Tensor, length: usize, extent: usize) -> Result<Tensor> {
+pub(crate) fn run_from(site: CallSite, start: &Tensor, length: usize, extent: usize) -> Result<Tensor> {
     start.node()?;
     if start.numel() != 1 {
-        return Err(site.fault("a start of one element", start.shape().to_string(), &[start]));
+        return Err(site.error("a start of one element", start.shape().to_string(), &[start]));
     }
     let start = site.reshape(&as_index(site, start)?, &Shape::scalar());
     let steps = site.apply(Op::Iota(length, DType::I64, start.device()), &[]);
@@ -247,7 +247,7 @@ pub(crate) fn run_from(site: Site, start: &Tensor, length: usize, extent: usize)
 /// # Errors
 /// As [`run_from`].
 pub(crate) fn narrow_at(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axis: usize,
     start: &Tensor,
@@ -260,14 +260,14 @@ pub(crate) fn narrow_at(
 ///
 /// # Errors
 /// A tensor of more than one element.
-pub(crate) fn value_like(site: Site, value: OperandValue, like: &Tensor) -> Result<Tensor> {
+pub(crate) fn value_like(site: CallSite, value: OperandValue, like: &Tensor) -> Result<Tensor> {
     match value {
         OperandValue::Scalar(value) => Ok(site.constant_like(value, like)),
         OperandValue::Tensor(tensor) => {
             tensor.node()?;
             if tensor.rank() != 0 {
                 let found = tensor.shape().to_string();
-                return Err(site.fault("a number or a rank-0 tensor", found, &[like, &tensor]));
+                return Err(site.error("a number or a rank-0 tensor", found, &[like, &tensor]));
             }
             Ok(site.cast(&tensor, like.dtype()))
         }
@@ -275,7 +275,7 @@ pub(crate) fn value_like(site: Site, value: OperandValue, like: &Tensor) -> Resu
 }
 
 /// The value of a constant that is no element: for positions without one.
-pub(crate) fn filler(site: Site, value: Scalar, like: &Tensor, shape: &Shape) -> Tensor {
+pub(crate) fn filler(site: CallSite, value: Scalar, like: &Tensor, shape: &Shape) -> Tensor {
     site.expand(&site.constant_like(value, like), shape)
 }
 
@@ -283,15 +283,15 @@ pub(crate) fn filler(site: Site, value: Scalar, like: &Tensor, shape: &Shape) ->
 mod tests {
     use crate::base::DType;
     use crate::tensor::Tensor;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, tensor};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, tensor};
 
     #[test]
     fn gather_may_leave_rows_out() {
         let x = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_close(&x.gather(1, &i64s(&[2, 1], &[1, 0])), &[2, 1], &[1.0, 2.0]);
         assert_close(&x.gather(0, &tensor(&[1, 2], DType::U8, &[2.0, 0.0])), &[1, 2], &[4.0, 1.0]);
-        assert!(mistake(&x.gather(1, &i64s(&[4, 1], &[0; 4]))).contains("no longer on the axes but 1"));
-        assert!(mistake(&x.gather(0, &i64s(&[2], &[0, 0]))).contains("an index of rank 2"));
+        assert!(error_text(&x.gather(1, &i64s(&[4, 1], &[0; 4]))).contains("no longer on the axes but 1"));
+        assert!(error_text(&x.gather(0, &i64s(&[2], &[0, 0]))).contains("an index of rank 2"));
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
         let x = f32s(&[4], &[0.0, 1.0, 2.0, 3.0]);
         assert_close(&x.narrow(0, i64s(&[], &[-3]), 2), &[2], &[1.0, 2.0]);
         assert_close(&x.narrow(0, -3, 2), &[2], &[1.0, 2.0]);
-        assert!(mistake(&x.narrow(0, 3, 2)).contains("a start in -4..=2"));
+        assert!(error_text(&x.narrow(0, 3, 2)).contains("a start in -4..=2"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
 use crate::tensor::adaptive::average;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
 use crate::tensor::spatial::Sizes;
 
@@ -91,7 +91,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn interpolate(&self, opts: InterpolateOpts) -> Tensor {
-        let site = Site::here("interpolate");
+        let site = CallSite::here("interpolate");
         finish(interpolate(site, self, &opts))
     }
 }
@@ -99,7 +99,7 @@ impl Tensor {
 /// Where elements along one axis of the result lie on the input: element `i`
 /// at `(step * i + offset) / unit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Grid {
+struct ResampleGrid {
     extent: usize,
     out: usize,
     step: i64,
@@ -114,7 +114,7 @@ struct Grid {
 /// as the type has that PyTorch holds it in.
 const FACTOR_UNIT: i64 = 1 << 24;
 
-fn interpolate(site: Site, x: &Tensor, opts: &InterpolateOpts) -> Checked<Tensor> {
+fn interpolate(site: CallSite, x: &Tensor, opts: &InterpolateOpts) -> Checked<Tensor> {
     let fits = (3..=5).contains(&x.rank()) && !x.shape()[1..].contains(&0);
     site.require(fits, &[x], || {
         ("a tensor of rank 3 to 5 with elements".into(), format!("shape {}", x.shape()))
@@ -143,7 +143,7 @@ fn interpolate(site: Site, x: &Tensor, opts: &InterpolateOpts) -> Checked<Tensor
     Ok(site.cast(&y, x.dtype()))
 }
 
-fn check_mode(site: Site, x: &Tensor, opts: &InterpolateOpts) -> Checked<()> {
+fn check_mode(site: CallSite, x: &Tensor, opts: &InterpolateOpts) -> Checked<()> {
     let smooth = matches!(opts.mode, InterpolateMode::Linear | InterpolateMode::Bicubic);
     site.require(!opts.align_corners || smooth, &[x], || {
         ("linear or bicubic with aligned corners".into(), format!("{:?}", opts.mode))
@@ -157,7 +157,7 @@ fn check_mode(site: Site, x: &Tensor, opts: &InterpolateOpts) -> Checked<()> {
 
 /// The result's extents, and the factors that positions follow, if any.
 fn target(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     spatial: usize,
     opts: &InterpolateOpts,
@@ -183,65 +183,74 @@ fn target(
 
 /// The distance of neighbours on the input: the ratio of the extents, or one
 /// over the factor given.
-fn ratio(extent: usize, out: usize, factor: Option<f64>, opts: &InterpolateOpts) -> Grid {
+fn ratio(extent: usize, out: usize, factor: Option<f64>, opts: &InterpolateOpts) -> ResampleGrid {
     match factor {
         Some(factor) if !opts.align_corners => {
             let step = (FACTOR_UNIT as f64 / factor).round() as i64;
-            Grid { extent, out, step, offset: 0, unit: FACTOR_UNIT, slack: out as i64 }
+            ResampleGrid { extent, out, step, offset: 0, unit: FACTOR_UNIT, slack: out as i64 }
         }
-        Some(_) | None => Grid { extent, out, step: extent as i64, offset: 0, unit: out as i64, slack: 0 },
+        Some(_) | None => {
+            ResampleGrid { extent, out, step: extent as i64, offset: 0, unit: out as i64, slack: 0 }
+        }
     }
 }
 
-impl Grid {
+impl ResampleGrid {
     /// Positions by elements' centres, rounded down: `(i + 1/2) ratio`.
-    fn half_pixel(self) -> Grid {
-        Grid { step: 2 * self.step, offset: self.step, unit: 2 * self.unit, slack: 2 * self.slack, ..self }
+    fn half_pixel(self) -> ResampleGrid {
+        ResampleGrid {
+            step: 2 * self.step,
+            offset: self.step,
+            unit: 2 * self.unit,
+            slack: 2 * self.slack,
+            ..self
+        }
     }
     /// Positions between centres: `(i + 1/2) ratio - 1/2`, or with the
     /// corners aligned `i (extent - 1) / (out - 1)`.
-    fn positions(self, align_corners: bool) -> Grid {
+    fn positions(self, align_corners: bool) -> ResampleGrid {
         if align_corners {
             let (step, unit) =
                 if self.out > 1 { (self.extent as i64 - 1, self.out as i64 - 1) } else { (0, 1) };
-            return Grid { step, offset: 0, unit, ..self };
+            return ResampleGrid { step, offset: 0, unit, ..self };
         }
-        Grid { step: 2 * self.step, offset: self.step - self.unit, unit: 2 * self.unit, ..self }
+        ResampleGrid { step: 2 * self.step, offset: self.step - self.unit, unit: 2 * self.unit, ..self }
     }
     /// The positions times the unit, `I64`.
-    fn scaled(&self, site: Site, x: &Tensor) -> Tensor {
+    fn scaled(&self, site: CallSite, x: &Tensor) -> Tensor {
         let index = site.iota(self.out, DType::I64, x.device());
         let scaled = if self.step == 1 { index } else { site.mul(index, self.step) };
         if self.offset == 0 { scaled } else { site.add(scaled, self.offset) }
     }
     /// The largest of the integers at most `extent - 1`.
-    fn clamped(&self, site: Site, index: &Tensor) -> Tensor {
+    fn clamped(&self, site: CallSite, index: &Tensor) -> Tensor {
         site.min(index, self.extent as i64 - 1)
     }
 }
 
-fn nearest(site: Site, x: &Tensor, axis: usize, grid: &Grid) -> Tensor {
+fn nearest(site: CallSite, x: &Tensor, axis: usize, grid: &ResampleGrid) -> Tensor {
     if (grid.step, grid.offset, grid.extent) == (grid.unit, 0, grid.out) {
         return x.clone();
     }
-    let index = site.div(Grid { offset: grid.offset + grid.slack, ..*grid }.scaled(site, x), grid.unit);
+    let index =
+        site.div(ResampleGrid { offset: grid.offset + grid.slack, ..*grid }.scaled(site, x), grid.unit);
     site.take(x, axis, &grid.clamped(site, &index))
 }
 
 /// A tensor along `axis`, shaped to broadcast against one of rank `rank`.
-fn along(site: Site, x: &Tensor, axis: usize, rank: usize) -> Tensor {
+fn along(site: CallSite, x: &Tensor, axis: usize, rank: usize) -> Tensor {
     let mut dims = vec![1; rank - axis];
     dims[0] = x.numel();
     site.reshape(x, &dims)
 }
 
 /// How far positions lie beyond their element, as a share of the way to the next.
-fn share(site: Site, scaled: &Tensor, below: &Tensor, grid: &Grid, dtype: DType) -> Tensor {
+fn share(site: CallSite, scaled: &Tensor, below: &Tensor, grid: &ResampleGrid, dtype: DType) -> Tensor {
     let rest = site.sub(scaled, site.mul(below, grid.unit));
     site.mul(site.cast(&rest, dtype), 1.0 / grid.unit as f64)
 }
 
-fn linear(site: Site, x: &Tensor, axis: usize, grid: &Grid) -> Tensor {
+fn linear(site: CallSite, x: &Tensor, axis: usize, grid: &ResampleGrid) -> Tensor {
     let scaled = site.max(grid.scaled(site, x), 0i64);
     let below = grid.clamped(site, &site.div(&scaled, grid.unit));
     let above = grid.clamped(site, &site.add(&below, 1i64));
@@ -251,7 +260,7 @@ fn linear(site: Site, x: &Tensor, axis: usize, grid: &Grid) -> Tensor {
 }
 
 /// The weights of four neighbours around a position `t` beyond the second.
-pub(crate) fn cubic_weights(site: Site, t: &Tensor) -> [Tensor; 4] {
+pub(crate) fn cubic_weights(site: CallSite, t: &Tensor) -> [Tensor; 4] {
     const A: f64 = -0.75;
     // At most one element away, and between one and two.
     let inner = |x: &Tensor| {
@@ -267,7 +276,7 @@ pub(crate) fn cubic_weights(site: Site, t: &Tensor) -> [Tensor; 4] {
     [outer(&site.add(t, 1.0)), inner(t), inner(&rest), outer(&site.add(&rest, 1.0))]
 }
 
-fn cubic(site: Site, x: &Tensor, axis: usize, grid: &Grid) -> Tensor {
+fn cubic(site: CallSite, x: &Tensor, axis: usize, grid: &ResampleGrid) -> Tensor {
     let scaled = grid.scaled(site, x);
     // Integer division truncates: kept positive, as positions are above -1.
     let lifted = site.div(site.add(&scaled, grid.unit), grid.unit);
@@ -285,7 +294,7 @@ fn cubic(site: Site, x: &Tensor, axis: usize, grid: &Grid) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
     fn line(opts: InterpolateOpts) -> Tensor {
         f32s(&[1, 1, 4], &[1.0, 2.0, 4.0, 8.0]).interpolate(opts)
@@ -320,7 +329,7 @@ mod tests {
         let same = x.interpolate(bicubic.clone().size([4, 5]));
         assert_close(&same, &[1, 2, 4, 5], &values(&x));
         let corners = x.interpolate(bicubic.clone().size([7, 9]).align_corners(true));
-        let site = Site::here("slice");
+        let site = CallSite::here("slice");
         let every = site.slice(&site.slice(&corners, 2, 0, 7, 2), 3, 0, 9, 2);
         assert_close(&every, &[1, 2, 4, 5], &values(&x));
         let flat = f32s(&[1, 1, 2, 2], &[3.0; 4]).interpolate(bicubic.size(5));
@@ -328,8 +337,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
-        let bad = |opts| mistake(&line(opts));
+    fn errors_are_told() {
+        let bad = |opts| error_text(&line(opts));
         assert!(bad(InterpolateOpts::default()).contains("either"));
         assert!(bad(InterpolateOpts::default().size(0)).contains("size"));
         assert!(bad(InterpolateOpts::default().size(2).align_corners(true)).contains("aligned"));

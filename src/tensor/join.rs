@@ -5,12 +5,12 @@ use std::borrow::Borrow;
 use crate::base::{Result, Shape};
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::{common_dtype, with_axis, with_extent, without};
+use crate::tensor::compose::CallSite;
 use crate::tensor::movement::{atleast, new_axis};
 use crate::tensor::pack::{side_by_side, stored};
 use crate::tensor::permute::move_axis;
 use crate::tensor::position::{along, before};
-use crate::tensor::site::{common_dtype, with_axis, with_extent, without};
 
 /// Which of the first two inputs of [`Tensor::meshgrid`] varies along axis 0.
 ///
@@ -47,7 +47,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cat<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
-        joined(Site::here("cat"), tensors, |site, tensors| {
+        joined(CallSite::here("cat"), tensors, |site, tensors| {
             let parts: Vec<&Tensor> = tensors.iter().copied().filter(|x| x.shape()[..] != [0]).collect();
             match parts.first() {
                 Some(first) => cat_along(site, &parts, site.axis_number(first, axis)?),
@@ -69,11 +69,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: i64) -> Tensor {
-        joined(Site::here("stack"), tensors, |site, tensors| {
+        joined(CallSite::here("stack"), tensors, |site, tensors| {
             let axis = new_axis(site, tensors[0], axis)?;
             if tensors.iter().any(|x| x.shape() != tensors[0].shape()) {
                 let found: Vec<String> = tensors.iter().map(|x| x.shape().to_string()).collect();
-                return Err(site.fault("tensors of one shape", found.join(", "), &[]));
+                return Err(site.error("tensors of one shape", found.join(", "), &[]));
             }
             let shape = with_axis(&tensors[0].shape(), axis, 1);
             let parts: Vec<Tensor> = tensors.iter().map(|x| site.reshape(x, &shape)).collect();
@@ -92,7 +92,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
-        joined(Site::here("hstack"), tensors, |site, tensors| {
+        joined(CallSite::here("hstack"), tensors, |site, tensors| {
             let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 1)).collect();
             let axis = usize::from(parts[0].rank() > 1);
             cat_along(site, &parts.iter().collect::<Vec<_>>(), axis)
@@ -110,7 +110,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
-        joined(Site::here("vstack"), tensors, |site, tensors| {
+        joined(CallSite::here("vstack"), tensors, |site, tensors| {
             let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 2)).collect();
             cat_along(site, &parts.iter().collect::<Vec<_>>(), 0)
         })
@@ -127,7 +127,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
-        joined(Site::here("dstack"), tensors, |site, tensors| {
+        joined(CallSite::here("dstack"), tensors, |site, tensors| {
             let parts: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 3)).collect();
             cat_along(site, &parts.iter().collect::<Vec<_>>(), 2)
         })
@@ -144,7 +144,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
-        joined(Site::here("column_stack"), tensors, |site, tensors| {
+        joined(CallSite::here("column_stack"), tensors, |site, tensors| {
             let column = |x: &&Tensor| match x.rank() {
                 0 | 1 => site.reshape(x, &Shape::new(&[x.numel(), 1])),
                 _ => (*x).clone(),
@@ -167,10 +167,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn block_diag<T: Borrow<Tensor>>(tensors: &[T]) -> Tensor {
-        joined(Site::here("block_diag"), tensors, |site, tensors| {
+        joined(CallSite::here("block_diag"), tensors, |site, tensors| {
             let blocks: Vec<Tensor> = tensors.iter().map(|x| atleast(site, x, 2)).collect();
             if let Some(wrong) = blocks.iter().find(|x| x.rank() > 2) {
-                return Err(site.fault("rank 2 or less", format!("rank {}", wrong.rank()), &[wrong]));
+                return Err(site.error("rank 2 or less", format!("rank {}", wrong.rank()), &[wrong]));
             }
             let columns = |x: &Tensor| x.shape()[1] as i64;
             let width = blocks.iter().fold(0i64, |sum, x| sum.saturating_add(columns(x)));
@@ -203,11 +203,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: Indexing) -> Vec<Tensor> {
-        let site = Site::here("meshgrid");
+        let site = CallSite::here("meshgrid");
         let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
         site.build_list(&tensors, || {
             if let Some(wrong) = tensors.iter().find(|x| x.rank() > 1) {
-                return Err(site.fault("rank 1 or 0", format!("rank {}", wrong.rank()), &[wrong]));
+                return Err(site.error("rank 1 or 0", format!("rank {}", wrong.rank()), &[wrong]));
             }
             let mut slots: Vec<usize> = (0..tensors.len()).collect();
             if indexing == Indexing::Xy && slots.len() >= 2 {
@@ -227,13 +227,13 @@ impl Tensor {
 }
 
 fn joined<T: Borrow<Tensor>>(
-    site: Site,
+    site: CallSite,
     tensors: &[T],
-    body: impl FnOnce(Site, &[&Tensor]) -> Result<Tensor>,
+    body: impl FnOnce(CallSite, &[&Tensor]) -> Result<Tensor>,
 ) -> Tensor {
     let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
     site.build(&tensors, || match tensors[..] {
-        [] => Err(site.fault("at least one tensor", "none", &[])),
+        [] => Err(site.error("at least one tensor", "none", &[])),
         _ => body(site, &tensors),
     })
 }
@@ -250,7 +250,7 @@ const GROUP: usize = 8;
 /// takes every element from the one tensor that has it: never an addition,
 /// which would lose signed zeros and spread NaN. Many are written to their places in one
 /// piece of memory.
-pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<Tensor> {
+pub(crate) fn cat_along(site: CallSite, tensors: &[&Tensor], axis: usize) -> Result<Tensor> {
     let first = tensors[0].shape();
     let fits = |x: &&Tensor| {
         let shape = x.shape();
@@ -261,7 +261,7 @@ pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<
     if !tensors.iter().all(fits) {
         let found: Vec<String> = tensors.iter().map(|x| x.shape().to_string()).collect();
         let expected = format!("tensors of one shape but for axis {axis}");
-        return Err(site.fault(expected, found.join(", "), &[]));
+        return Err(site.error(expected, found.join(", "), &[]));
     }
     let dtype = common_dtype(tensors);
     let mut total = 0usize;
@@ -273,7 +273,7 @@ pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<
     if parts.len() > 1 && i64::try_from(total).is_err() {
         let found: Vec<String> = tensors.iter().map(|x| x.shape()[axis].to_string()).collect();
         let expected = format!("extents on axis {axis} of at most 2^63 - 1 together");
-        return Err(site.fault(expected, found.join(" and "), tensors));
+        return Err(site.error(expected, found.join(" and "), tensors));
     }
     let whole = with_extent(&first, axis, total);
     match &parts[..] {
@@ -284,7 +284,7 @@ pub(crate) fn cat_along(site: Site, tensors: &[&Tensor], axis: usize) -> Result<
     }
 }
 
-fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Tensor {
+fn merged(site: CallSite, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Tensor {
     if let [(start, only)] = parts {
         let after = whole[axis] - start - only.shape()[axis];
         let mut pads = vec![PadAxis::default(); whole.rank()];
@@ -298,7 +298,7 @@ fn merged(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> 
 
 /// Many tensors, each computed or copied where it is to lie, side by side with the axis first;
 /// where a device's results cannot lie so, joined in groups, and those again.
-fn in_memory(site: Site, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Result<Tensor> {
+fn in_memory(site: CallSite, parts: &[(usize, Tensor)], axis: usize, whole: &Shape) -> Result<Tensor> {
     let rows: Vec<Tensor> = parts.iter().map(|(_, x)| move_axis(site, x, axis, 0)).collect();
     if let Some(row) = side_by_side(site, &rows)? {
         let mut shape = without(whole, axis);
@@ -327,7 +327,7 @@ mod tests {
     use super::Indexing;
     use crate::base::DType;
     use crate::tensor::Tensor;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, values};
 
     #[test]
     fn cat_takes_each_element_as_it_is() {
@@ -357,10 +357,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let none: [Tensor; 0] = [];
-        assert!(mistake(&Tensor::cat(&none, 0)).contains("at least one tensor"));
+        assert!(error_text(&Tensor::cat(&none, 0)).contains("at least one tensor"));
         let pair = [pattern(&[2, 3], 0), pattern(&[2, 4], 0)];
-        assert!(mistake(&Tensor::cat(&pair, 0)).contains("one shape but for axis 0, found [2, 3], [2, 4]"));
-        assert!(mistake(&Tensor::stack(&pair, 0)).contains("tensors of one shape"));
+        assert!(
+            error_text(&Tensor::cat(&pair, 0)).contains("one shape but for axis 0, found [2, 3], [2, 4]")
+        );
+        assert!(error_text(&Tensor::stack(&pair, 0)).contains("tensors of one shape"));
         assert!(Tensor::cat(&pair, 2).check().is_err());
     }
 

@@ -5,7 +5,7 @@
 use crate::base::{Dims, Result, Shape};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, resolve};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// Most axes an operation takes.
 const MOST_AXES: usize = 64;
@@ -14,10 +14,10 @@ const MOST_AXES: usize = 64;
 ///
 /// # Errors
 /// An axis out of range or named twice, or more axes than any operation takes.
-pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
+pub(crate) fn lanes(site: CallSite, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     let rank = x.rank();
     if rank > MOST_AXES {
-        return Err(site.fault(format!("at most {MOST_AXES} axes"), rank.to_string(), &[x]));
+        return Err(site.error(format!("at most {MOST_AXES} axes"), rank.to_string(), &[x]));
     }
     let AxisList::These(axes) = axes else { return Ok((0..rank).collect()) };
     let shape = if rank == 0 { Shape::from(1) } else { x.shape() };
@@ -25,7 +25,7 @@ pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     for &axis in axes {
         let axis = resolve(site.name, site.span, axis, &shape)?;
         if found.contains(&axis) {
-            return Err(site.fault("distinct axes", format!("axis {axis} twice"), &[x]));
+            return Err(site.error("distinct axes", format!("axis {axis} twice"), &[x]));
         }
         found.push(axis);
     }
@@ -38,7 +38,7 @@ pub(crate) fn lanes(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
 ///
 /// # Errors
 /// As [`lanes`].
-pub(crate) fn reduced(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
+pub(crate) fn reduced(site: CallSite, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     let named = lanes(site, x, axes)?;
     Ok(if named.is_empty() { (0..x.rank()).collect() } else { named })
 }
@@ -47,12 +47,12 @@ pub(crate) fn reduced(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
 ///
 /// # Errors
 /// An axis out of range, or not exactly one.
-pub(crate) fn one_lane(site: Site, x: &Tensor, axes: &AxisList) -> Result<(Tensor, usize)> {
+pub(crate) fn one_lane(site: CallSite, x: &Tensor, axes: &AxisList) -> Result<(Tensor, usize)> {
     match axes {
         AxisList::All => Ok((site.reshape(x, &Shape::from(x.numel())), 0)),
         AxisList::These(axes) => match axes[..] {
             [axis] => site.lane(x, axis),
-            _ => Err(site.fault("one axis, or `..`", format!("{} axes", axes.len()), &[x])),
+            _ => Err(site.error("one axis, or `..`", format!("{} axes", axes.len()), &[x])),
         },
     }
 }

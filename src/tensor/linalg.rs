@@ -6,7 +6,7 @@
 use crate::base::{DType, Kind};
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::matmul::matmul;
 use crate::tensor::operand::Operand;
 
@@ -64,7 +64,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        matmul(Site::here("matmul"), self, other)
+        matmul(CallSite::here("matmul"), self, other)
     }
 
     /// The product of two matrices: `[n, m]` with `[m, p]` gives `[n, p]`.
@@ -80,7 +80,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Tensor {
-        ranked_product(Site::here("mm"), self, other, 2, 2)
+        ranked_product(CallSite::here("mm"), self, other, 2, 2)
     }
 
     /// Products of two batches of matrices: `[b, n, m]` with `[b, m, p]` gives `[b, n, p]`.
@@ -96,7 +96,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("bmm");
+        let site = CallSite::here("bmm");
         finish(bmm(site, self, other))
     }
 
@@ -113,7 +113,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mv(&self, vector: &Tensor) -> Tensor {
-        ranked_product(Site::here("mv"), self, vector, 2, 1)
+        ranked_product(CallSite::here("mv"), self, vector, 2, 1)
     }
 
     /// The inner product of two vectors: `[n]` with `[n]` gives rank 0. Invalid for other ranks.
@@ -127,7 +127,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
-        ranked_product(Site::here("dot"), self, other, 1, 1)
+        ranked_product(CallSite::here("dot"), self, other, 1, 1)
     }
 
     /// Inner product of two vectors; the same as [`Tensor::dot`] on reals.
@@ -141,7 +141,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Tensor {
-        ranked_product(Site::here("vdot"), self, other, 1, 1)
+        ranked_product(CallSite::here("vdot"), self, other, 1, 1)
     }
 
     /// The sum over the last axes of both: `[.., n]` with `[*, n]` gives `[.., *]`.
@@ -157,7 +157,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("inner");
+        let site = CallSite::here("inner");
         if self.rank() == 0 || other.rank() == 0 {
             return site.mul(self, other);
         }
@@ -177,7 +177,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("outer");
+        let site = CallSite::here("outer");
         finish(outer(site, self, other))
     }
 
@@ -196,7 +196,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn tensordot(&self, other: &Tensor, axes: impl Into<TensordotAxes>) -> Tensor {
-        let site = Site::here("tensordot");
+        let site = CallSite::here("tensordot");
         finish(tensordot(site, self, other, &axes.into()))
     }
 
@@ -214,7 +214,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matrix_power(&self, power: i64) -> Tensor {
-        let site = Site::here("matrix_power");
+        let site = CallSite::here("matrix_power");
         finish(matrix_power(site, self, power))
     }
 
@@ -231,7 +231,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn vecdot(&self, other: &Tensor, axis: i64) -> Tensor {
-        let site = Site::here("vecdot");
+        let site = CallSite::here("vecdot");
         let product = site.mul(self, other);
         match site.axis(&product, axis) {
             Ok(axis) => site.sum(&product, &[axis]),
@@ -252,14 +252,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cross(&self, other: &Tensor, axis: Option<i64>) -> Tensor {
-        let site = Site::here("cross");
+        let site = CallSite::here("cross");
         let first = || {
             let both = self.shape().broadcast(&other.shape())?;
             both.iter().position(|&n| n == 3).map(|axis| axis as i64)
         };
         finish(match axis.or_else(first) {
             Some(axis) => cross(site, self, other, axis),
-            None => Err(site.mistake("an axis of extent 3", "none", &[self, other])),
+            None => Err(site.invalid("an axis of extent 3", "none", &[self, other])),
         })
     }
 
@@ -277,7 +277,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn linalg_cross(&self, other: &Tensor, axis: i64) -> Tensor {
-        finish(cross(Site::here("linalg.cross"), self, other, axis))
+        finish(cross(CallSite::here("linalg.cross"), self, other, axis))
     }
 
     /// The Kronecker product, each element times the whole other.
@@ -293,7 +293,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("kron");
+        let site = CallSite::here("kron");
         finish(kron(site, self, other))
     }
 
@@ -310,49 +310,49 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
-        let site = Site::here("trace");
+        let site = CallSite::here("trace");
         finish(trace(site, self))
     }
 }
 
-pub(crate) fn expect_rank(site: Site, x: &Tensor, rank: usize) -> Checked<()> {
+pub(crate) fn expect_rank(site: CallSite, x: &Tensor, rank: usize) -> Checked<()> {
     site.require(x.rank() == rank, &[x], || {
         (format!("a tensor of rank {rank}"), format!("rank {}", x.rank()))
     })
 }
 
 /// Fails unless the tensor is a batch of square matrices; gives their order.
-pub(crate) fn expect_square(site: Site, x: &Tensor) -> Checked<usize> {
+pub(crate) fn expect_square(site: CallSite, x: &Tensor) -> Checked<usize> {
     let shape = x.shape();
     let square = shape.rank() >= 2 && shape[shape.rank() - 1] == shape[shape.rank() - 2];
     site.require(square, &[x], || ("square matrices".into(), format!("shape {shape}")))?;
     Ok(shape[shape.rank() - 1])
 }
 
-pub(crate) fn ranked_product(site: Site, a: &Tensor, b: &Tensor, rank_a: usize, rank_b: usize) -> Tensor {
+pub(crate) fn ranked_product(site: CallSite, a: &Tensor, b: &Tensor, rank_a: usize, rank_b: usize) -> Tensor {
     let checked = expect_rank(site, a, rank_a).and_then(|()| expect_rank(site, b, rank_b));
     finish(checked.map(|()| matmul(site, a, b)))
 }
 
-pub(crate) fn bmm(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+pub(crate) fn bmm(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     expect_rank(site, a, 3)?;
     expect_rank(site, b, 3)?;
     Ok(site.contract(a, b, &[(0, 0)], &[(2, 1)]))
 }
 
-pub(crate) fn outer(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+pub(crate) fn outer(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     expect_rank(site, a, 1)?;
     expect_rank(site, b, 1)?;
     Ok(product(site, site.unsqueeze(a, 1), b))
 }
 
 /// The product of numbers, and of truth values.
-pub(crate) fn product(site: Site, a: impl Operand, b: &Tensor) -> Tensor {
+pub(crate) fn product(site: CallSite, a: impl Operand, b: &Tensor) -> Tensor {
     let op = if b.dtype() == DType::Bool { AluOp::And } else { AluOp::Mul };
     site.binary(op, a, b)
 }
 
-fn tensordot(site: Site, a: &Tensor, b: &Tensor, axes: &TensordotAxes) -> Checked<Tensor> {
+fn tensordot(site: CallSite, a: &Tensor, b: &Tensor, axes: &TensordotAxes) -> Checked<Tensor> {
     site.valid(&[a, b])?;
     let pairs: Vec<(usize, usize)> = match axes {
         TensordotAxes::Count(count) => {
@@ -372,7 +372,7 @@ fn tensordot(site: Site, a: &Tensor, b: &Tensor, axes: &TensordotAxes) -> Checke
 }
 
 /// An axis of extent 1 paired with a longer one broadcasts: the longer is summed.
-fn tensordot_pairs(site: Site, a: &Tensor, b: &Tensor, pairs: &[(usize, usize)]) -> Checked<Tensor> {
+fn tensordot_pairs(site: CallSite, a: &Tensor, b: &Tensor, pairs: &[(usize, usize)]) -> Checked<Tensor> {
     let (sa, sb) = (a.shape(), b.shape());
     let summed = |x: &Tensor, axes: Vec<usize>| site.reduce_keepdim(crate::ir::Monoid::Sum, x, &axes);
     let lonely_a = pairs.iter().filter(|p| sb[p.1] == 1 && sa[p.0] != 1).map(|p| p.0).collect();
@@ -385,7 +385,7 @@ fn tensordot_pairs(site: Site, a: &Tensor, b: &Tensor, pairs: &[(usize, usize)])
     Ok(site.contract(&summed(a, lonely_a), &summed(b, lonely_b), &[], pairs))
 }
 
-fn matrix_power(site: Site, x: &Tensor, power: i64) -> Checked<Tensor> {
+fn matrix_power(site: CallSite, x: &Tensor, power: i64) -> Checked<Tensor> {
     let n = expect_square(site, x)?;
     if power == 0 {
         let index = |axis| site.iota_along(n, axis, 2, DType::I64, x.device());
@@ -407,7 +407,7 @@ fn matrix_power(site: Site, x: &Tensor, power: i64) -> Checked<Tensor> {
     }
 }
 
-fn cross(site: Site, a: &Tensor, b: &Tensor, axis: i64) -> Checked<Tensor> {
+fn cross(site: CallSite, a: &Tensor, b: &Tensor, axis: i64) -> Checked<Tensor> {
     site.require(a.rank() == b.rank(), &[a, b], || {
         ("tensors of one rank".into(), format!("ranks {} and {}", a.rank(), b.rank()))
     })?;
@@ -432,7 +432,7 @@ fn cross(site: Site, a: &Tensor, b: &Tensor, axis: i64) -> Checked<Tensor> {
     Ok(site.sub(product(1, 2), product(2, 1)))
 }
 
-fn kron(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+fn kron(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     site.valid(&[a, b])?;
     let rank = a.rank().max(b.rank());
     let padded = |x: &Tensor| [vec![1; rank - x.rank()], x.shape().to_vec()].concat();
@@ -445,7 +445,7 @@ fn kron(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     Ok(site.reshape(&product(site, a, &b), &dims))
 }
 
-fn trace(site: Site, x: &Tensor) -> Checked<Tensor> {
+fn trace(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     expect_rank(site, x, 2)?;
     let n = x.shape()[0].min(x.shape()[1]);
     let square = site.slice(&site.slice(x, 0, 0, n, 1), 1, 0, n, 1);

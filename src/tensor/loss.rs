@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::base::{DType, Error};
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
 
 /// What becomes of the losses of single elements.
@@ -179,7 +179,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
-        let site = Site::here("mse_loss");
+        let site = CallSite::here("mse_loss");
         let error = site.sub(widen(site, self), widen(site, target));
         reduce(site, &site.square(&error), reduction, common(self, &[target]))
     }
@@ -195,7 +195,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
-        let site = Site::here("l1_loss");
+        let site = CallSite::here("l1_loss");
         let error = site.sub(widen(site, self), widen(site, target));
         reduce(site, &site.unary(AluOp::Abs, &error), reduction, common(self, &[target]))
     }
@@ -214,7 +214,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor, opts: SmoothL1LossOpts) -> Tensor {
-        let site = Site::here("smooth_l1_loss");
+        let site = CallSite::here("smooth_l1_loss");
         finish(smooth_l1_loss(site, self, target, &opts))
     }
 
@@ -232,7 +232,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, opts: HuberLossOpts) -> Tensor {
-        let site = Site::here("huber_loss");
+        let site = CallSite::here("huber_loss");
         finish(huber_loss(site, self, target, &opts))
     }
 
@@ -251,7 +251,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn kl_div(&self, target: &Tensor, opts: KlDivOpts) -> Tensor {
-        let site = Site::here("kl_div");
+        let site = CallSite::here("kl_div");
         let (input, wide) = (widen(site, self), widen(site, target));
         let loss = if opts.log_target {
             site.mul(site.unary(AluOp::Exp, &wide), site.sub(&wide, input))
@@ -274,7 +274,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn poisson_nll_loss(&self, target: &Tensor, opts: PoissonNllLossOpts) -> Tensor {
-        let site = Site::here("poisson_nll_loss");
+        let site = CallSite::here("poisson_nll_loss");
         let (input, target) = (widen(site, self), widen(site, target));
         let loss = if opts.log_input {
             site.sub(site.unary(AluOp::Exp, &input), site.mul(&target, &input))
@@ -300,13 +300,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gaussian_nll_loss(&self, target: &Tensor, var: &Tensor, opts: GaussianNllLossOpts) -> Tensor {
-        let site = Site::here("gaussian_nll_loss");
+        let site = CallSite::here("gaussian_nll_loss");
         finish(gaussian_nll_loss(site, self, target, var, &opts))
     }
 }
 
 /// In the type arithmetic is carried out in; integers as `F32`.
-pub(crate) fn widen(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn widen(site: CallSite, x: &Tensor) -> Tensor {
     site.cast(x, x.dtype().to_float().compute())
 }
 
@@ -316,7 +316,7 @@ pub(crate) fn common(first: &Tensor, others: &[&Tensor]) -> DType {
 }
 
 /// The losses of single elements reduced, and rounded to `dtype`.
-pub(crate) fn reduce(site: Site, loss: &Tensor, reduction: Reduction, dtype: DType) -> Tensor {
+pub(crate) fn reduce(site: CallSite, loss: &Tensor, reduction: Reduction, dtype: DType) -> Tensor {
     if loss.ty().is_none() {
         return loss.clone();
     }
@@ -334,19 +334,19 @@ pub(crate) fn reduce(site: Site, loss: &Tensor, reduction: Reduction, dtype: DTy
 }
 
 /// `x log x`, 0 at 0.
-fn xlogx(site: Site, x: &Tensor) -> Tensor {
+fn xlogx(site: CallSite, x: &Tensor) -> Tensor {
     let product = site.mul(x, site.unary(AluOp::Log, x));
     site.select(&site.eq(x, 0.0), 0.0, product, x.dtype())
 }
 
 /// Stirling's approximation of the logarithm of the factorial, for more than 1.
-fn stirling(site: Site, n: &Tensor) -> Tensor {
+fn stirling(site: CallSite, n: &Tensor) -> Tensor {
     let main = site.sub(site.mul(n, site.unary(AluOp::Log, n)), n);
     let root = site.mul(site.unary(AluOp::Log, &site.mul(n, 2.0 * PI)), 0.5);
     site.select(&site.lt(1.0, n), site.add(main, root), 0.0, n.dtype())
 }
 
-fn smooth_l1_loss(site: Site, x: &Tensor, target: &Tensor, opts: &SmoothL1LossOpts) -> Checked<Tensor> {
+fn smooth_l1_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &SmoothL1LossOpts) -> Checked<Tensor> {
     let beta = opts.beta;
     site.require(beta >= 0.0, &[x, target], || ("a beta of at least 0".into(), beta.to_string()))?;
     let error = site.unary(AluOp::Abs, &site.sub(widen(site, x), widen(site, target)));
@@ -359,7 +359,7 @@ fn smooth_l1_loss(site: Site, x: &Tensor, target: &Tensor, opts: &SmoothL1LossOp
     Ok(reduce(site, &loss, opts.reduction, common(x, &[target])))
 }
 
-fn huber_loss(site: Site, x: &Tensor, target: &Tensor, opts: &HuberLossOpts) -> Checked<Tensor> {
+fn huber_loss(site: CallSite, x: &Tensor, target: &Tensor, opts: &HuberLossOpts) -> Checked<Tensor> {
     let delta = opts.delta;
     site.require(delta > 0.0, &[x, target], || ("a delta above 0".into(), delta.to_string()))?;
     let error = site.unary(AluOp::Abs, &site.sub(widen(site, x), widen(site, target)));
@@ -371,7 +371,7 @@ fn huber_loss(site: Site, x: &Tensor, target: &Tensor, opts: &HuberLossOpts) -> 
 }
 
 fn gaussian_nll_loss(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     target: &Tensor,
     var: &Tensor,
@@ -403,7 +403,7 @@ fn gaussian_nll_loss(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s};
 
     #[test]
     fn losses_of_elements_by_their_definitions() {
@@ -435,11 +435,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let (x, t) = (f32s(&[2], &[0.0; 2]), f32s(&[3], &[0.0; 3]));
-        assert!(mistake(&x.l1_loss(&t, Reduction::Mean)).starts_with("l1_loss"));
-        assert!(mistake(&x.huber_loss(&x, HuberLossOpts::default().delta(0.0))).contains("above 0"));
-        assert!(mistake(&x.gaussian_nll_loss(&x, &t, GaussianNllLossOpts::default())).contains("variances"));
+        assert!(error_text(&x.l1_loss(&t, Reduction::Mean)).starts_with("l1_loss"));
+        assert!(error_text(&x.huber_loss(&x, HuberLossOpts::default().delta(0.0))).contains("above 0"));
+        assert!(
+            error_text(&x.gaussian_nll_loss(&x, &t, GaussianNllLossOpts::default())).contains("variances")
+        );
         assert!("abc".parse::<Reduction>().is_err());
     }
 }

@@ -4,7 +4,7 @@ use crate::base::{Result, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, reduced};
 use crate::tensor::permute::in_order;
 use crate::tensor::reduce::{computing, extreme, total};
@@ -50,7 +50,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn norm(&self, p: f64, axes: impl IntoAxes) -> Tensor {
-        over(Site::here("norm"), self, p, &axes.into_axes(), false)
+        over(CallSite::here("norm"), self, p, &axes.into_axes(), false)
     }
 
     /// As [`Tensor::norm`], the axes kept with extent 1.
@@ -64,7 +64,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn norm_keepdim(&self, p: f64, axes: impl IntoAxes) -> Tensor {
-        over(Site::here("norm"), self, p, &axes.into_axes(), true)
+        over(CallSite::here("norm"), self, p, &axes.into_axes(), true)
     }
 
     /// A norm of the matrices that two axes (rows, then columns) span.
@@ -81,7 +81,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matrix_norm(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
-        matrix(Site::here("matrix_norm"), self, norm, axes, false)
+        matrix(CallSite::here("matrix_norm"), self, norm, axes, false)
     }
 
     /// As [`Tensor::matrix_norm`], the axes kept with extent 1.
@@ -96,7 +96,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matrix_norm_keepdim(&self, norm: MatrixNorm, axes: [i64; 2]) -> Tensor {
-        matrix(Site::here("matrix_norm"), self, norm, axes, true)
+        matrix(CallSite::here("matrix_norm"), self, norm, axes, true)
     }
 
     /// The `p`-norm of the difference of two tensors that broadcast together, over all elements.
@@ -110,7 +110,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Tensor {
-        let site = Site::here("dist");
+        let site = CallSite::here("dist");
         site.build(&[self, other], || {
             let pair = site.unify(&[self, other])?;
             let apart = site.alu(AluOp::Sub, &[&pair[0], &pair[1]]);
@@ -131,7 +131,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn renorm(&self, p: f64, axis: i64, limit: f64) -> Tensor {
-        let site = Site::here("renorm");
+        let site = CallSite::here("renorm");
         site.build(&[self], || {
             let axis = site.axis_number(self, axis)?;
             let others: Vec<usize> = (0..self.rank()).filter(|&other| other != axis).collect();
@@ -149,7 +149,7 @@ impl Tensor {
     }
 }
 
-fn over(site: Site, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tensor {
+fn over(site: CallSite, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tensor {
     site.build(&[x], || {
         let axes = reduced(site, x, axes)?;
         let y = magnitude(site, x, p, &axes)?;
@@ -158,7 +158,7 @@ fn over(site: Site, x: &Tensor, p: f64, axes: &AxisList, keepdim: bool) -> Tenso
 }
 
 /// The `p`-norm over axes, rounded once.
-pub(crate) fn magnitude(site: Site, x: &Tensor, p: f64, axes: &[usize]) -> Result<Tensor> {
+pub(crate) fn magnitude(site: CallSite, x: &Tensor, p: f64, axes: &[usize]) -> Result<Tensor> {
     let wide = computing(site, x)?;
     let size = |x: &Tensor| site.alu(AluOp::Abs, &[x]);
     let y = if p == f64::INFINITY {
@@ -190,14 +190,14 @@ pub(crate) fn magnitude(site: Site, x: &Tensor, p: f64, axes: &[usize]) -> Resul
 
 /// A root of a sum; of 0 it is 0 with a gradient of 0, where the root's own
 /// would be infinite.
-fn root(site: Site, sum: &Tensor, take: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+fn root(site: CallSite, sum: &Tensor, take: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
     let zero = site.constant_like(0, sum);
     let nothing = site.alu(AluOp::Eq, &[sum, &zero]);
     let safe = site.choose(&nothing, &site.constant_like(1, sum), sum);
     site.choose(&nothing, &zero, &take(&safe))
 }
 
-fn matrix(site: Site, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
+fn matrix(site: CallSite, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: bool) -> Tensor {
     site.build(&[x], || {
         let plane = in_order(site, x, &axes.into_axes())?;
         let (row, column) = (plane[0], plane[1]);
@@ -213,7 +213,7 @@ fn matrix(site: Site, x: &Tensor, norm: MatrixNorm, axes: [i64; 2], keepdim: boo
 }
 
 /// The extreme along `across` of the sums of magnitudes down `down`.
-fn sums(site: Site, x: &Tensor, down: usize, across: usize, monoid: Monoid) -> Result<Tensor> {
+fn sums(site: CallSite, x: &Tensor, down: usize, across: usize, monoid: Monoid) -> Result<Tensor> {
     let magnitudes = site.alu(AluOp::Abs, &[&computing(site, x)?]);
     let sums = total(site, &magnitudes, &[down]);
     let y = extreme(site, &sums, monoid, &[across - usize::from(across > down)])?;
@@ -223,7 +223,7 @@ fn sums(site: Site, x: &Tensor, down: usize, across: usize, monoid: Monoid) -> R
 #[cfg(test)]
 mod tests {
     use super::MatrixNorm;
-    use crate::tensor::testing::{assert_close, f32s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s};
 
     #[test]
     fn norms_of_a_row() {
@@ -234,7 +234,7 @@ mod tests {
         }
         assert_close(&x.norm(3.0, ..), &[], &[91f64.cbrt()]);
         assert_close(&x.norm(2.0, ..).dist(&x, 1.0), &[], &[2.0 + 9.0 + 5.0]);
-        assert!(mistake(&x.norm(1.0, 1)).contains("an axis in"));
+        assert!(error_text(&x.norm(1.0, 1)).contains("an axis in"));
     }
 
     #[test]

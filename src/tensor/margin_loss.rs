@@ -3,7 +3,7 @@
 use crate::base::DType;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::distance::{PairwiseDistanceOpts, float};
 use crate::tensor::loss::{Reduction, common, reduce, widen};
 use crate::tensor::options::{options, some};
@@ -95,7 +95,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: &Tensor, opts: MarginOpts) -> Tensor {
-        let site = Site::here("hinge_embedding_loss");
+        let site = CallSite::here("hinge_embedding_loss");
         let (x, margin) = (widen(site, self), opts.margin.unwrap_or(1.0));
         let missing = site.max(site.sub(margin, &x), 0.0);
         let loss = by_sign(site, target, &x, &missing);
@@ -117,7 +117,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn margin_ranking_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
-        let site = Site::here("margin_ranking_loss");
+        let site = CallSite::here("margin_ranking_loss");
         finish(margin_ranking_loss(site, self, other, target, &opts))
     }
 
@@ -137,7 +137,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cosine_embedding_loss(&self, other: &Tensor, target: &Tensor, opts: MarginOpts) -> Tensor {
-        let site = Site::here("cosine_embedding_loss");
+        let site = CallSite::here("cosine_embedding_loss");
         finish(cosine_embedding_loss(site, self, other, target, &opts))
     }
 
@@ -161,7 +161,7 @@ impl Tensor {
         negative: &Tensor,
         opts: TripletMarginLossOpts,
     ) -> Tensor {
-        let site = Site::here("triplet_margin_loss");
+        let site = CallSite::here("triplet_margin_loss");
         finish(triplet_margin_loss(site, self, positive, negative, &opts))
     }
 
@@ -176,7 +176,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: Reduction) -> Tensor {
-        let site = Site::here("soft_margin_loss");
+        let site = CallSite::here("soft_margin_loss");
         let product = site.mul(widen(site, target), widen(site, self));
         let loss = softplus(site, &site.unary(AluOp::Neg, &product));
         reduce(site, &loss, reduction, common(self, &[target]))
@@ -196,32 +196,32 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn multi_margin_loss(&self, target: &Tensor, opts: MultiMarginLossOpts) -> Tensor {
-        let site = Site::here("multi_margin_loss");
+        let site = CallSite::here("multi_margin_loss");
         finish(multi_margin_loss(site, self, target, &opts))
     }
 }
 
 /// `log(1 + exp(x))` without overflow.
-pub(crate) fn softplus(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn softplus(site: CallSite, x: &Tensor) -> Tensor {
     let power = site.unary(AluOp::Exp, &site.unary(AluOp::Neg, &site.unary(AluOp::Abs, x)));
     site.add(site.max(x, 0.0), log1p(site, &power))
 }
 
 /// `log(1 + x)`.
-pub(crate) fn log1p(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn log1p(site: CallSite, x: &Tensor) -> Tensor {
     Term::new(site, x.clone()).log1p().into_tensor()
 }
 
 /// `same` where the target is 1, `other` where it is -1, both summed
 /// elsewhere but for what PyTorch leaves out.
-fn by_sign(site: Site, target: &Tensor, same: &Tensor, other: &Tensor) -> Tensor {
+fn by_sign(site: CallSite, target: &Tensor, same: &Tensor, other: &Tensor) -> Tensor {
     let own = site.select(&site.eq(target, -1i64), 0.0, same, same.dtype());
     let rest = site.select(&site.eq(target, 1i64), 0.0, other, other.dtype());
     site.add(own, rest)
 }
 
 fn margin_ranking_loss(
-    site: Site,
+    site: CallSite,
     a: &Tensor,
     b: &Tensor,
     target: &Tensor,
@@ -238,7 +238,7 @@ fn margin_ranking_loss(
 }
 
 fn cosine_embedding_loss(
-    site: Site,
+    site: CallSite,
     a: &Tensor,
     b: &Tensor,
     target: &Tensor,
@@ -263,7 +263,7 @@ fn cosine_embedding_loss(
 }
 
 fn triplet_margin_loss(
-    site: Site,
+    site: CallSite,
     anchor: &Tensor,
     positive: &Tensor,
     negative: &Tensor,
@@ -284,7 +284,12 @@ fn triplet_margin_loss(
     Ok(reduce(site, &site.max(missing, 0.0), opts.reduction, common(anchor, &[positive, negative])))
 }
 
-fn multi_margin_loss(site: Site, x: &Tensor, target: &Tensor, opts: &MultiMarginLossOpts) -> Checked<Tensor> {
+fn multi_margin_loss(
+    site: CallSite,
+    x: &Tensor,
+    target: &Tensor,
+    opts: &MultiMarginLossOpts,
+) -> Checked<Tensor> {
     site.require(opts.p == 1 || opts.p == 2, &[x], || ("a power of 1 or 2".into(), opts.p.to_string()))?;
     let shape = x.shape();
     let fits = (1..=2).contains(&shape.rank()) && shape.last() != Some(&0);
@@ -309,7 +314,7 @@ fn multi_margin_loss(site: Site, x: &Tensor, target: &Tensor, opts: &MultiMargin
 }
 
 /// The weights of the classes that `index` names along its last axis.
-fn class_weights(site: Site, weight: &Tensor, index: &Tensor, classes: usize) -> Checked<Tensor> {
+fn class_weights(site: CallSite, weight: &Tensor, index: &Tensor, classes: usize) -> Checked<Tensor> {
     site.require(weight.shape()[..] == [classes], &[weight], || {
         (format!("a weight for each of {classes} classes"), format!("shape {}", weight.shape()))
     })?;
@@ -321,7 +326,7 @@ fn class_weights(site: Site, weight: &Tensor, index: &Tensor, classes: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     #[test]
     fn margins_by_their_definitions() {
@@ -334,7 +339,7 @@ mod tests {
             [1f64, -1.0, -1.0].iter().zip([0.5f64, 2.0, -1.0]).map(|(t, x)| (1.0 + (-t * x).exp()).ln());
         assert_close(&x.soft_margin_loss(&t, Reduction::Sum), &[], &[soft.sum()]);
         let tiny = f32s(&[2], &[-30.0, 800.0]);
-        assert_close(&softplus(Site::here("t"), &tiny), &[2], &[(-30f64).exp(), 800.0]);
+        assert_close(&softplus(CallSite::here("t"), &tiny), &[2], &[(-30f64).exp(), 800.0]);
     }
 
     #[test]
@@ -362,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let x = f32s(&[2, 2], &[0.0; 4]);
         let bad = x.triplet_margin_loss(&x, &x, TripletMarginLossOpts::default().margin(-1.0));
-        assert!(mistake(&bad).contains("above 0"));
-        assert!(mistake(&x.multi_margin_loss(&x, MultiMarginLossOpts::default())).contains("[2]"));
+        assert!(error_text(&bad).contains("above 0"));
+        assert!(error_text(&x.multi_margin_loss(&x, MultiMarginLossOpts::default())).contains("[2]"));
         assert!(
-            mistake(&x.margin_ranking_loss(&x, &f32s(&[2], &[0.0; 2]), MarginOpts::default()))
+            error_text(&x.margin_ranking_loss(&x, &f32s(&[2], &[0.0; 2]), MarginOpts::default()))
                 .contains("rank")
         );
     }

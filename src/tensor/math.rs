@@ -5,7 +5,7 @@
 
 use crate::base::{DType, Kind, Scalar};
 use crate::ir::{AluOp, Op};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::fit;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
 use crate::tensor::term::{Term, float_formula, float_functions, float_rows, formula};
@@ -148,7 +148,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn abs(&self) -> Tensor {
-        let site = Site::here("abs");
+        let site = CallSite::here("abs");
         Tensor::apply(site.name, site.span, Op::Alu(AluOp::Abs), &[self])
     }
 
@@ -162,7 +162,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn neg(&self) -> Tensor {
-        let site = Site::here("neg");
+        let site = CallSite::here("neg");
         Tensor::apply(site.name, site.span, Op::Alu(AluOp::Neg), &[self])
     }
 
@@ -176,7 +176,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sign(&self) -> Tensor {
-        sign(Site::here("sign"), self)
+        sign(CallSite::here("sign"), self)
     }
 
     /// [`Tensor::sign`] under the name that complex numbers share.
@@ -189,7 +189,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sgn(&self) -> Tensor {
-        sign(Site::here("sgn"), self)
+        sign(CallSite::here("sgn"), self)
     }
 
     /// The square of each element; of truth values, as `I64`.
@@ -202,7 +202,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn square(&self) -> Tensor {
-        let site = Site::here("square");
+        let site = CallSite::here("square");
         let dtype = Scalar::Int(2).promote(self.dtype());
         elementwise_as(site.name, site.span, AluOp::Mul, dtype, [self.into_operand(), self.into_operand()])
     }
@@ -222,7 +222,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
-        power(Site::here("pow"), self.into_operand(), exponent.into_operand())
+        power(CallSite::here("pow"), self.into_operand(), exponent.into_operand())
     }
 
     /// `base` to the power of each element; see [`Tensor::pow`]. PyTorch: `torch.pow(base, self)`.
@@ -235,7 +235,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rpow(&self, base: impl Operand) -> Tensor {
-        power(Site::here("rpow"), base.into_operand(), self.into_operand())
+        power(CallSite::here("rpow"), base.into_operand(), self.into_operand())
     }
 
     /// Power in double precision: the result is `F64` whatever the operands. Shapes broadcast.
@@ -248,7 +248,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn float_power(&self, exponent: impl Operand) -> Tensor {
-        let site = Site::here("float_power");
+        let site = CallSite::here("float_power");
         let operands = [self.into_operand(), exponent.into_operand()];
         elementwise_as(site.name, site.span, AluOp::Pow, DType::F64, operands)
     }
@@ -265,7 +265,7 @@ impl Tensor {
     #[track_caller]
     pub fn ldexp(&self, exponent: &Tensor) -> Tensor {
         let operands = [self.into_operand(), exponent.into_operand()];
-        float_formula(Site::here("ldexp"), operands, |[x, exponent]| x * exponent.exp2())
+        float_formula(CallSite::here("ldexp"), operands, |[x, exponent]| x * exponent.exp2())
     }
 
     /// [`Tensor::logit`] of the elements brought into `[eps, 1 - eps]`.
@@ -281,14 +281,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logit_eps(&self, eps: f64) -> Tensor {
-        float_formula(Site::here("logit"), [self.into_operand()], |[x]| {
+        float_formula(CallSite::here("logit"), [self.into_operand()], |[x]| {
             let below = x.choose(&x.gt(1.0 - eps), 1.0 - eps, &x);
             x.choose(&x.lt(eps), eps, below).logit()
         })
     }
 }
 
-fn sign(site: Site, x: &Tensor) -> Tensor {
+fn sign(site: CallSite, x: &Tensor) -> Tensor {
     if x.dtype() == DType::Bool {
         return x.clone();
     }
@@ -298,13 +298,13 @@ fn sign(site: Site, x: &Tensor) -> Tensor {
     })
 }
 
-fn power(site: Site, base: OperandValue, exponent: OperandValue) -> Tensor {
+fn power(site: CallSite, base: OperandValue, exponent: OperandValue) -> Tensor {
     let operands = [base, exponent];
     let integer = common_dtype(&operands).is_some_and(|dtype| dtype.kind() != Kind::Float);
     match &operands[1] {
         OperandValue::Scalar(Scalar::Int(e)) if integer && *e < 0 => {
             let found = e.to_string();
-            site.mistake("an exponent of at least 0 for integers", found, &[])
+            site.invalid("an exponent of at least 0 for integers", found, &[])
         }
         OperandValue::Scalar(_) | OperandValue::Tensor(_) => {
             elementwise(site.name, site.span, AluOp::Pow, operands)
@@ -315,7 +315,7 @@ fn power(site: Site, base: OperandValue, exponent: OperandValue) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor};
 
     #[test]
     fn integers_become_f32_and_16_bit_floats_stay() {
@@ -333,14 +333,14 @@ mod tests {
         assert_close(&x.pow(i64s(&[4], &[-1, -3, 0, 2])), &[4], &[0.0, -1.0, 1.0, 9.0]);
         assert_close(&x.clamp_min(0).rpow(2), &[4], &[4.0, 1.0, 1.0, 8.0]);
         assert_eq!(x.pow(0.5).dtype(), DType::F32);
-        assert!(mistake(&x.pow(-1)).contains("at least 0"));
+        assert!(error_text(&x.pow(-1)).contains("at least 0"));
     }
 
     #[test]
     fn signs_are_numbers_of_the_same_type() {
         assert_close(&f32s(&[4], &[-2.0, -0.0, 3.0, f64::NAN]).sign(), &[4], &[-1.0, 0.0, 1.0, 0.0]);
         assert_eq!(tensor(&[1], DType::U8, &[7.0]).sgn().dtype(), DType::U8);
-        assert!(mistake(&tensor(&[1], DType::Bool, &[1.0]).neg()).contains("integer"));
+        assert!(error_text(&tensor(&[1], DType::Bool, &[1.0]).neg()).contains("integer"));
         assert_eq!(tensor(&[1], DType::Bool, &[1.0]).square().dtype(), DType::I64);
     }
 

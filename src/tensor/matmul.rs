@@ -1,7 +1,7 @@
 //! The matrix product with broadcasting, and chains of products.
 
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::linalg::expect_rank;
 
 /// The product of a chain of matrices, in the order that needs the fewest multiplications.
@@ -20,16 +20,16 @@ use crate::tensor::linalg::expect_rank;
 /// ```
 #[track_caller]
 pub fn multi_dot(tensors: &[&Tensor]) -> Tensor {
-    let site = Site::here("multi_dot");
+    let site = CallSite::here("multi_dot");
     finish(chain(site, tensors))
 }
 
 /// PyTorch's `matmul`.
-pub(crate) fn matmul(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
+pub(crate) fn matmul(site: CallSite, a: &Tensor, b: &Tensor) -> Tensor {
     match (a.rank(), b.rank()) {
         (0, _) | (_, 0) => {
             let found = format!("ranks {} and {}", a.rank(), b.rank());
-            site.mistake("tensors of rank at least 1", found, &[a, b])
+            site.invalid("tensors of rank at least 1", found, &[a, b])
         }
         (m, 1) => site.contract(a, b, &[], &[(m - 1, 0)]),
         (1, n) => site.contract(a, b, &[], &[(0, n - 2)]),
@@ -52,7 +52,7 @@ enum Has {
 
 /// The product where batch axes broadcast: an axis that one operand lacks,
 /// or has with extent 1, is a free axis of the other.
-fn broadcast_matmul(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+fn broadcast_matmul(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     let has = batch_axes(site, a, b)?;
     let own = |x: &Tensor, lacking: Has| {
         let shape = x.shape();
@@ -87,7 +87,7 @@ fn broadcast_matmul(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
 }
 
 /// For each batch axis of the result, who has it.
-fn batch_axes(site: Site, a: &Tensor, b: &Tensor) -> Checked<Vec<Has>> {
+fn batch_axes(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Vec<Has>> {
     let (sa, sb) = (a.shape(), b.shape());
     let batch = sa.rank().max(sb.rank()) - 2;
     let extent = |shape: &[usize], i: usize| {
@@ -100,13 +100,13 @@ fn batch_axes(site: Site, a: &Tensor, b: &Tensor) -> Checked<Vec<Has>> {
         (1, _) => Ok(Has::Second),
         (x, y) => {
             let found = format!("{x} and {y} on batch axis {i}");
-            Err(site.mistake("batch axes that broadcast together", found, &[a, b]))
+            Err(site.invalid("batch axes that broadcast together", found, &[a, b]))
         }
     };
     (0..batch).map(who).collect()
 }
 
-fn chain(site: Site, tensors: &[&Tensor]) -> Checked<Tensor> {
+fn chain(site: CallSite, tensors: &[&Tensor]) -> Checked<Tensor> {
     site.require(tensors.len() >= 2, tensors, || ("at least two tensors".into(), tensors.len().to_string()))?;
     let last = tensors.len() - 1;
     for (i, x) in tensors.iter().enumerate() {
@@ -151,7 +151,7 @@ fn best_splits(dims: &[usize]) -> Vec<Vec<usize>> {
     split
 }
 
-fn multiply(site: Site, chain: &[Tensor], split: &[Vec<usize>], i: usize, j: usize) -> Tensor {
+fn multiply(site: CallSite, chain: &[Tensor], split: &[Vec<usize>], i: usize, j: usize) -> Tensor {
     if i == j {
         return chain[i].clone();
     }
@@ -162,13 +162,13 @@ fn multiply(site: Site, chain: &[Tensor], split: &[Vec<usize>], i: usize, j: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, values};
 
     /// The product by its definition, for operands already broadcast.
     fn reference(a: &Tensor, b: &Tensor, batch: &[usize], m: usize, k: usize, n: usize) -> Vec<f64> {
         let spread = |x: &Tensor, rows, columns| {
             let dims = [batch, &[rows, columns]].concat();
-            values(&Site::here("expand").expand(x, &dims))
+            values(&CallSite::here("expand").expand(x, &dims))
         };
         let (a, b) = (spread(a, m, k), spread(b, k, n));
         let count: usize = batch.iter().product();
@@ -203,19 +203,23 @@ mod tests {
         let (v, m) = (pattern(&[3], 3), pattern(&[2, 3, 4], 4));
         assert_close(&v.matmul(&m), &[2, 4], &reference(&v, &m, &[2], 1, 3, 4));
         let w = pattern(&[4], 5);
-        let column = Site::here("reshape").reshape(&w, &[4, 1]);
+        let column = CallSite::here("reshape").reshape(&w, &[4, 1]);
         assert_close(&m.matmul(&w), &[2, 3], &reference(&m, &column, &[2], 3, 4, 1));
-        assert_close(&v.matmul(&v), &[], &reference(&v, &Site::here("t").reshape(&v, &[3, 1]), &[], 1, 3, 1));
+        assert_close(
+            &v.matmul(&v),
+            &[],
+            &reference(&v, &CallSite::here("t").reshape(&v, &[3, 1]), &[], 1, 3, 1),
+        );
     }
 
     #[test]
-    fn mistakes_name_the_operation_and_the_extents() {
-        let text = mistake(&pattern(&[2, 3], 0).matmul(&pattern(&[4, 2], 0)));
+    fn errors_name_the_operation_and_the_extents() {
+        let text = error_text(&pattern(&[2, 3], 0).matmul(&pattern(&[4, 2], 0)));
         assert!(
             text.starts_with("matmul:") && text.contains("3 and 4") && text.contains("matmul.rs"),
             "{text}"
         );
-        let text = mistake(&pattern(&[2, 2, 3], 0).matmul(&pattern(&[3, 3, 2], 0)));
+        let text = error_text(&pattern(&[2, 2, 3], 0).matmul(&pattern(&[3, 3, 2], 0)));
         assert!(text.contains("broadcast"), "{text}");
     }
 

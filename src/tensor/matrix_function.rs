@@ -4,7 +4,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::blocked;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::control::loop_at;
 use crate::tensor::matmul::matmul;
 use crate::tensor::rule::with_rule;
@@ -25,7 +25,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cholesky(&self, upper: bool) -> Tensor {
-        let site = Site::here("cholesky");
+        let site = CallSite::here("cholesky");
         finish(cholesky(site, self, upper))
     }
 
@@ -39,12 +39,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matrix_exp(&self) -> Tensor {
-        let site = Site::here("matrix_exp");
+        let site = CallSite::here("matrix_exp");
         finish(matrix_exp(site, self))
     }
 }
 
-fn cholesky(site: Site, x: &Tensor, upper: bool) -> Checked<Tensor> {
+fn cholesky(site: CallSite, x: &Tensor, upper: bool) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, x)?;
     if n == 0 {
         return Ok(x.clone());
@@ -60,7 +60,7 @@ fn cholesky(site: Site, x: &Tensor, upper: bool) -> Checked<Tensor> {
 /// The gradient of symmetric matrices from that of their factors `l`, in both triangles:
 /// `l^-T p l^-1`, where `p` is the lower triangle of `l^T g`, mirrored, halved
 /// (Murray, "Differentiation of the Cholesky decomposition", 2016).
-fn symmetric_gradient(site: Site, l: &Tensor, g: &Tensor) -> Tensor {
+fn symmetric_gradient(site: CallSite, l: &Tensor, g: &Tensor) -> Tensor {
     let (n, rank) = (l.shape()[l.rank() - 1], l.rank());
     let turned = |x: &Tensor| site.transpose(x, rank - 2, rank - 1);
     let [row, column] = [2, 1].map(|back| site.iota_along(n, rank - back, rank, DType::I64, l.device()));
@@ -83,7 +83,7 @@ const BLOCKS: usize = 4;
 /// 3e-9. Each squaring saved halves the rounding error. `s` differs from matrix
 /// to matrix and is known only when it runs, so the loop always takes the
 /// most squarings and keeps the results of as many as each matrix needs.
-fn matrix_exp(site: Site, x: &Tensor) -> Checked<Tensor> {
+fn matrix_exp(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     let (wide, _) = square_floats(site, x)?;
     let (rank, dtype) = (wide.rank(), wide.dtype());
     let sums = site.reduce_keepdim(Monoid::Sum, &site.unary(AluOp::Abs, &wide), &[rank - 2]);
@@ -103,7 +103,7 @@ fn matrix_exp(site: Site, x: &Tensor) -> Checked<Tensor> {
 
 /// The Taylor polynomial of the exponential in blocks of four powers, by
 /// Horner's rule in the fourth power (Paterson and Stockmeyer 1973).
-fn taylor(site: Site, a: &Tensor) -> Tensor {
+fn taylor(site: CallSite, a: &Tensor) -> Tensor {
     let (rank, n) = (a.rank(), a.shape()[a.rank() - 1]);
     let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, a.device());
     let identity = site.cast(&site.eq(index(rank - 2), index(rank - 1)), a.dtype());
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn factors_multiply_back() {
         let a = pattern(&[2, 3, 4], 1);
-        let site = Site::here("t");
+        let site = CallSite::here("t");
         let product = a.matmul(&site.transpose(&a, 1, 2));
         let n = site.iota(3, DType::I64, a.device());
         let ridge = site.cast(&site.eq(site.unsqueeze(&n, 1), &n), DType::F32);

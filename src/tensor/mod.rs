@@ -6,7 +6,6 @@ pub mod activation;
 pub mod adaptive;
 mod advanced;
 pub mod affine;
-mod apart;
 pub mod argmax;
 pub mod arithmetic;
 pub mod attention;
@@ -14,8 +13,8 @@ pub mod axis;
 pub mod bessel;
 pub mod bits;
 mod blocked;
+mod call_site;
 pub mod cast;
-pub mod ceilings;
 pub mod compare;
 pub(crate) mod compose;
 pub mod control;
@@ -25,6 +24,7 @@ pub mod covariance;
 pub mod create;
 pub mod cross_entropy;
 pub mod ctc;
+mod device_mismatch;
 pub mod diagonal;
 pub mod distance;
 pub mod einsum;
@@ -57,6 +57,7 @@ mod operators;
 pub(crate) mod options;
 pub(crate) mod pack;
 pub mod pad;
+pub mod peak_throughput;
 pub mod permute;
 pub mod place;
 pub mod plan;
@@ -74,7 +75,6 @@ pub mod scan;
 pub mod scatter;
 pub mod search;
 pub mod sequence;
-mod site;
 pub mod slicing;
 pub mod softmax;
 pub mod solve;
@@ -268,13 +268,13 @@ impl Tensor {
     #[cold]
     fn mismatched(name: &'static str, span: Span, mismatch: Mismatch, nodes: &[Arc<Node>]) -> Tensor {
         let shapes = nodes.iter().map(|node| node.ty().shape.clone());
-        let made = if mismatch.apart { apart::found(nodes, span) } else { None };
+        let made = if mismatch.apart { device_mismatch::describe(nodes, span) } else { None };
         let error = OpError::new(name, span, mismatch.expected, made.unwrap_or(mismatch.found));
         Tensor::invalid(error.with_shapes(shapes))
     }
 
     /// An invalid tensor for a mistake that `name` finds in its arguments.
-    pub(crate) fn mistake(
+    pub(crate) fn invalid_at(
         name: &'static str,
         span: Span,
         expected: impl Into<String>,
@@ -457,7 +457,7 @@ impl fmt::Debug for Tensor {
 mod tests {
     #[test]
     fn a_mistake_in_a_loop_is_told_once() {
-        assert!(super::is_news("a mistake of this test"));
-        assert!(!super::is_news("a mistake of this test"));
+        assert!(super::is_news("an error of this test"));
+        assert!(!super::is_news("an error of this test"));
     }
 }

@@ -4,7 +4,7 @@ use crate::base::{Result, Scalar};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, reduced};
 use crate::tensor::options::options;
 use crate::tensor::reduce::{computing, count, folded, mean};
@@ -41,7 +41,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var(&self, axes: impl IntoAxes) -> Tensor {
-        spread(Site::here("var"), self, axes.into_axes(), &VarOpts::default(), false)
+        spread(CallSite::here("var"), self, axes.into_axes(), &VarOpts::default(), false)
     }
 
     /// As [`Tensor::var`], the axes kept with extent 1.
@@ -55,7 +55,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var_keepdim(&self, axes: impl IntoAxes) -> Tensor {
-        spread(Site::here("var"), self, axes.into_axes(), &VarOpts::default().keepdim(true), false)
+        spread(CallSite::here("var"), self, axes.into_axes(), &VarOpts::default().keepdim(true), false)
     }
 
     /// The variance over axes, taken as `opts` say. PyTorch: `torch.var` with `correction`.
@@ -69,7 +69,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var_with(&self, axes: impl IntoAxes, opts: VarOpts) -> Tensor {
-        spread(Site::here("var_with"), self, axes.into_axes(), &opts, false)
+        spread(CallSite::here("var_with"), self, axes.into_axes(), &opts, false)
     }
 
     /// The square root of [`Tensor::var`]: the standard deviation.
@@ -83,7 +83,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std(&self, axes: impl IntoAxes) -> Tensor {
-        spread(Site::here("std"), self, axes.into_axes(), &VarOpts::default(), true)
+        spread(CallSite::here("std"), self, axes.into_axes(), &VarOpts::default(), true)
     }
 
     /// As [`Tensor::std`], the axes kept with extent 1.
@@ -97,7 +97,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_keepdim(&self, axes: impl IntoAxes) -> Tensor {
-        spread(Site::here("std"), self, axes.into_axes(), &VarOpts::default().keepdim(true), true)
+        spread(CallSite::here("std"), self, axes.into_axes(), &VarOpts::default().keepdim(true), true)
     }
 
     /// The square root of [`Tensor::var_with`]. PyTorch: `torch.std` with `correction`.
@@ -111,7 +111,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_with(&self, axes: impl IntoAxes, opts: VarOpts) -> Tensor {
-        spread(Site::here("std_with"), self, axes.into_axes(), &opts, true)
+        spread(CallSite::here("std_with"), self, axes.into_axes(), &opts, true)
     }
 
     /// The variance over axes, taken as `opts` say, and the mean.
@@ -126,7 +126,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn var_mean(&self, axes: impl IntoAxes, opts: VarOpts) -> (Tensor, Tensor) {
-        with_mean(Site::here("var_mean"), self, axes.into_axes(), &opts, false)
+        with_mean(CallSite::here("var_mean"), self, axes.into_axes(), &opts, false)
     }
 
     /// The standard deviation over axes, taken as `opts` say, and the mean.
@@ -141,15 +141,15 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn std_mean(&self, axes: impl IntoAxes, opts: VarOpts) -> (Tensor, Tensor) {
-        with_mean(Site::here("std_mean"), self, axes.into_axes(), &opts, true)
+        with_mean(CallSite::here("std_mean"), self, axes.into_axes(), &opts, true)
     }
 }
 
-fn spread(site: Site, x: &Tensor, axes: AxisList, opts: &VarOpts, root: bool) -> Tensor {
+fn spread(site: CallSite, x: &Tensor, axes: AxisList, opts: &VarOpts, root: bool) -> Tensor {
     site.build(&[x], || variance(site, x, &reduced(site, x, &axes)?, opts, root))
 }
 
-fn with_mean(site: Site, x: &Tensor, axes: AxisList, opts: &VarOpts, root: bool) -> (Tensor, Tensor) {
+fn with_mean(site: CallSite, x: &Tensor, axes: AxisList, opts: &VarOpts, root: bool) -> (Tensor, Tensor) {
     site.build_pair(&[x], || {
         let axes = reduced(site, x, &axes)?;
         let centre = mean(site, x, &axes)?;
@@ -158,7 +158,7 @@ fn with_mean(site: Site, x: &Tensor, axes: AxisList, opts: &VarOpts, root: bool)
     })
 }
 
-fn variance(site: Site, x: &Tensor, axes: &[usize], opts: &VarOpts, root: bool) -> Result<Tensor> {
+fn variance(site: CallSite, x: &Tensor, axes: &[usize], opts: &VarOpts, root: bool) -> Result<Tensor> {
     let squares = folded(site, &computing(site, x)?, Monoid::M2, axes);
     let divisor = (count(x, axes) as f64 - opts.correction).max(0.0);
     let divisor = site.constant_like(Scalar::Float(divisor), &squares);

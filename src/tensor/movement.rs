@@ -8,8 +8,8 @@ use crate::base::shape::volume;
 use crate::base::{Dims, Result, Shape};
 use crate::ir::Op;
 use crate::tensor::axis::IntoAxes;
-use crate::tensor::compose::Site;
-use crate::tensor::site::with_axis;
+use crate::tensor::call_site::with_axis;
+use crate::tensor::compose::CallSite;
 use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
 use crate::tensor::{Tensor, lane};
 
@@ -27,7 +27,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("reshape");
+        let site = CallSite::here("reshape");
         let spec = shape.into_shape_spec();
         site.build(&[self], || Ok(site.reshape(self, &fill_in(site, &spec, self.numel(), self)?)))
     }
@@ -43,7 +43,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view(&self, shape: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("view");
+        let site = CallSite::here("view");
         let spec = shape.into_shape_spec();
         site.build(&[self], || Ok(site.reshape(self, &fill_in(site, &spec, self.numel(), self)?)))
     }
@@ -59,7 +59,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reshape_as(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("reshape_as");
+        let site = CallSite::here("reshape_as");
         site.build(&[self, other], || Ok(site.reshape(self, &other.shape())))
     }
 
@@ -74,7 +74,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn view_as(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("view_as");
+        let site = CallSite::here("view_as");
         site.build(&[self, other], || Ok(site.reshape(self, &other.shape())))
     }
 
@@ -92,12 +92,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flatten(&self, start: i64, end: i64) -> Tensor {
-        let site = Site::here("flatten");
+        let site = CallSite::here("flatten");
         site.build(&[self], || {
             let (row, start) = site.lane(self, start)?;
             let end = site.axis_number(&row, end)?;
             if end < start {
-                return Err(site.fault(
+                return Err(site.error(
                     "a last axis not before the first",
                     format!("{start}, {end}"),
                     &[self],
@@ -122,7 +122,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn ravel(&self) -> Tensor {
-        Site::here("ravel").reshape(self, &Shape::from(self.numel()))
+        CallSite::here("ravel").reshape(self, &Shape::from(self.numel()))
     }
 
     /// One axis split into several.
@@ -139,7 +139,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unflatten(&self, axis: i64, sizes: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("unflatten");
+        let site = CallSite::here("unflatten");
         let sizes = sizes.into_shape_spec();
         site.build(&[self], || {
             let axis = site.axis_number(self, axis)?;
@@ -147,7 +147,7 @@ impl Tensor {
             let inner = fill_in(site, &sizes, shape[axis], self)?;
             if inner.numel() != shape[axis] {
                 let expected = format!("extents whose product is {}", shape[axis]);
-                return Err(site.fault(expected, inner.to_string(), &[self]));
+                return Err(site.error(expected, inner.to_string(), &[self]));
             }
             let mut dims = Dims::from_slice(&shape[..axis]);
             dims.extend_from_slice(&inner);
@@ -168,7 +168,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn squeeze(&self, axes: impl IntoAxes) -> Tensor {
-        let site = Site::here("squeeze");
+        let site = CallSite::here("squeeze");
         let axes = axes.into_axes();
         site.build(&[self], || {
             let named = lane::lanes(site, self, &axes)?;
@@ -191,7 +191,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unsqueeze(&self, axis: i64) -> Tensor {
-        let site = Site::here("unsqueeze");
+        let site = CallSite::here("unsqueeze");
         site.build(&[self], || {
             let axis = new_axis(site, self, axis)?;
             Ok(site.reshape(self, &with_axis(&self.shape(), axis, 1)))
@@ -212,7 +212,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn expand(&self, shape: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("expand");
+        let site = CallSite::here("expand");
         let spec = shape.into_shape_spec();
         site.build(&[self], || {
             let own = self.shape();
@@ -224,7 +224,7 @@ impl Tensor {
                     Err(_) if extent == -1 && i >= lead && i - lead < own.rank() => own[i - lead],
                     Err(_) => {
                         let expected = "extents of at least 0, or -1 for an axis already there";
-                        return Err(site.fault(expected, format!("{extent} for axis {i}"), &[self]));
+                        return Err(site.error(expected, format!("{extent} for axis {i}"), &[self]));
                     }
                 });
             }
@@ -257,7 +257,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("expand_as");
+        let site = CallSite::here("expand_as");
         site.build(&[self, other], || Ok(site.expand(self, &other.shape())))
     }
 
@@ -276,12 +276,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Vec<Tensor> {
-        let site = Site::here("broadcast_tensors");
+        let site = CallSite::here("broadcast_tensors");
         let tensors: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
         site.build_list(&tensors, || {
             let mut shape = Shape::scalar();
             for x in &tensors {
-                let fail = || site.fault("shapes that broadcast together", x.shape().to_string(), &tensors);
+                let fail = || site.error("shapes that broadcast together", x.shape().to_string(), &tensors);
                 shape = shape.broadcast(&x.shape()).ok_or_else(fail)?;
             }
             Ok(tensors.iter().map(|x| site.expand(x, &shape)).collect())
@@ -314,7 +314,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn copy(&self) -> Tensor {
-        Site::here("copy").apply(Op::Copy(self.device()), &[self])
+        CallSite::here("copy").apply(Op::Copy(self.device()), &[self])
     }
 
     /// With axes added until there is at least one.
@@ -327,7 +327,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn atleast_1d(&self) -> Tensor {
-        atleast(Site::here("atleast_1d"), self, 1)
+        atleast(CallSite::here("atleast_1d"), self, 1)
     }
 
     /// With axes added until there are at least two: `[n]` becomes `[1, n]`.
@@ -340,7 +340,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn atleast_2d(&self) -> Tensor {
-        atleast(Site::here("atleast_2d"), self, 2)
+        atleast(CallSite::here("atleast_2d"), self, 2)
     }
 
     /// With axes added until there are at least three.
@@ -356,18 +356,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn atleast_3d(&self) -> Tensor {
-        atleast(Site::here("atleast_3d"), self, 3)
+        atleast(CallSite::here("atleast_3d"), self, 3)
     }
 }
 
 /// The shape a specification means for `numel` elements.
-fn fill_in(site: Site, spec: &ShapeSpec, numel: usize, x: &Tensor) -> Result<Shape> {
+fn fill_in(site: CallSite, spec: &ShapeSpec, numel: usize, x: &Tensor) -> Result<Shape> {
     let known = || spec.0.iter().filter(|&&extent| extent != -1);
     if spec.0.iter().filter(|&&extent| extent == -1).count() > 1 {
-        return Err(site.fault("at most one extent of -1", format!("{:?}", spec.0), &[x]));
+        return Err(site.error("at most one extent of -1", format!("{:?}", spec.0), &[x]));
     }
     if known().any(|&extent| extent < 0) {
-        return Err(site.fault("extents of at least 0, or one -1", format!("{:?}", spec.0), &[x]));
+        return Err(site.error("extents of at least 0, or one -1", format!("{:?}", spec.0), &[x]));
     }
     let product = known().fold(1usize, |n, &extent| n.saturating_mul(extent as usize));
     let mut dims = Dims::new();
@@ -378,23 +378,23 @@ fn fill_in(site: Site, spec: &ShapeSpec, numel: usize, x: &Tensor) -> Result<Sha
             dims.push(numel / product);
         } else {
             let expected = format!("a shape of {numel} elements with one extent to work out");
-            return Err(site.fault(expected, format!("{:?}", spec.0), &[x]));
+            return Err(site.error(expected, format!("{:?}", spec.0), &[x]));
         }
     }
     Ok(Shape(dims))
 }
 
 /// The number of a new axis, counted in the result.
-pub(crate) fn new_axis(site: Site, x: &Tensor, axis: i64) -> Result<usize> {
+pub(crate) fn new_axis(site: CallSite, x: &Tensor, axis: i64) -> Result<usize> {
     let rank = x.rank() as i64 + 1;
     if (-rank..rank).contains(&axis) {
         return Ok(axis.rem_euclid(rank) as usize);
     }
-    Err(site.fault(format!("a new axis in {}..={}", -rank, rank - 1), format!("axis {axis}"), &[x]))
+    Err(site.error(format!("a new axis in {}..={}", -rank, rank - 1), format!("axis {axis}"), &[x]))
 }
 
 /// `x` with axes added as in [`Tensor::atleast_3d`] until there are `rank`.
-pub(crate) fn atleast(site: Site, x: &Tensor, rank: usize) -> Tensor {
+pub(crate) fn atleast(site: CallSite, x: &Tensor, rank: usize) -> Tensor {
     let mut shape = x.shape();
     if shape.rank() == 2 && rank == 3 {
         shape = with_axis(&shape, 2, 1);
@@ -409,7 +409,7 @@ pub(crate) fn atleast(site: Site, x: &Tensor, rank: usize) -> Tensor {
 }
 
 /// `x` with a new axis at `axis`, repeated `count` times along it.
-pub(crate) fn repeated(site: Site, x: &Tensor, axis: usize, count: usize) -> Tensor {
+pub(crate) fn repeated(site: CallSite, x: &Tensor, axis: usize, count: usize) -> Tensor {
     let one = site.reshape(x, &with_axis(&x.shape(), axis, 1));
     site.expand(&one, &with_axis(&x.shape(), axis, count))
 }
@@ -417,7 +417,7 @@ pub(crate) fn repeated(site: Site, x: &Tensor, axis: usize, count: usize) -> Ten
 #[cfg(test)]
 mod tests {
     use crate::tensor::Tensor;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern};
 
     #[test]
     fn reshape_works_out_one_extent() {
@@ -426,16 +426,16 @@ mod tests {
         assert_eq!(x.reshape((3usize, 2i64, -1)).shape()[..], [3, 2, 4]);
         assert_eq!(x.reshape(-1).shape()[..], [24]);
         assert_eq!(x.reshape(x.t().shape()).shape()[..], [6, 4]);
-        assert!(mistake(&x.reshape([5, -1])).contains("24 elements"));
-        assert!(mistake(&x.reshape([-1, -1])).contains("at most one"));
-        assert!(mistake(&x.reshape([5, 5])).contains("a shape of 24 elements, found [5, 5]"));
+        assert!(error_text(&x.reshape([5, -1])).contains("24 elements"));
+        assert!(error_text(&x.reshape([-1, -1])).contains("at most one"));
+        assert!(error_text(&x.reshape([5, 5])).contains("a shape of 24 elements, found [5, 5]"));
     }
 
     #[test]
     fn an_invalid_operand_passes_through() {
         let bad = pattern(&[2], 0).reshape([3]);
-        let text = mistake(&bad);
-        assert_eq!(mistake(&bad.unsqueeze(7).flatten(0, -1).movedim(0, 1)), text);
+        let text = error_text(&bad);
+        assert_eq!(error_text(&bad.unsqueeze(7).flatten(0, -1).movedim(0, 1)), text);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::base::DType;
 use crate::ir::{AluOp, Monoid, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::attention::softmax;
-use crate::tensor::compose::{Checked, Site};
+use crate::tensor::compose::{CallSite, Checked};
 use crate::tensor::matmul::matmul;
 use crate::tensor::options::{options, some};
 
@@ -80,7 +80,7 @@ impl Tensor {
         projections: &HeadProjections,
         opts: MultiHeadOpts,
     ) -> (Tensor, Tensor) {
-        let site = Site::here("multi_head_attention_forward");
+        let site = CallSite::here("multi_head_attention_forward");
         match forward(site, [self, key, value], heads, projections, &opts) {
             Ok(both) => both,
             Err(invalid) => (invalid.clone(), invalid),
@@ -89,7 +89,7 @@ impl Tensor {
 }
 
 fn forward(
-    site: Site,
+    site: CallSite,
     inputs: [&Tensor; 3],
     heads: usize,
     projections: &HeadProjections,
@@ -128,7 +128,7 @@ fn forward(
 
 /// How much each query looks at each key, `[n, heads, l, s]`; keys beyond
 /// `given` were appended.
-fn weights(site: Site, q: &Tensor, k: &Tensor, opts: &MultiHeadOpts, given: usize) -> Checked<Tensor> {
+fn weights(site: CallSite, q: &Tensor, k: &Tensor, opts: &MultiHeadOpts, given: usize) -> Checked<Tensor> {
     let scale = 1.0 / (q.shape()[3] as f64).sqrt();
     let scores = matmul(site, &site.mul(q, scale), &site.transpose(k, 2, 3));
     let scores = masked(site, scores, opts, k.shape()[2] - given)?;
@@ -136,7 +136,12 @@ fn weights(site: Site, q: &Tensor, k: &Tensor, opts: &MultiHeadOpts, given: usiz
     Ok(softmax(site, &scores, false))
 }
 
-fn check(site: Site, inputs: &[Tensor; 3], heads: usize, projections: &HeadProjections) -> Checked<usize> {
+fn check(
+    site: CallSite,
+    inputs: &[Tensor; 3],
+    heads: usize,
+    projections: &HeadProjections,
+) -> Checked<usize> {
     let [q, k, v] = inputs;
     let all = [q, k, v];
     let fits = all.iter().all(|t| t.rank() == 3 && t.dtype().is_float());
@@ -164,13 +169,18 @@ fn check(site: Site, inputs: &[Tensor; 3], heads: usize, projections: &HeadProje
 }
 
 /// `x @ weight.T + bias`, in the type arithmetic is carried out in.
-fn affine(site: Site, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+fn affine(site: CallSite, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
     let wide = |t: &Tensor| site.cast(t, t.dtype().compute());
     let y = site.contract(&wide(x), &wide(weight), &[], &[(x.rank() - 1, 1)]);
     bias.map_or(y.clone(), |bias| site.add(&y, wide(bias)))
 }
 
-fn project(site: Site, inputs: &[Tensor; 3], projections: &HeadProjections, channels: usize) -> [Tensor; 3] {
+fn project(
+    site: CallSite,
+    inputs: &[Tensor; 3],
+    projections: &HeadProjections,
+    channels: usize,
+) -> [Tensor; 3] {
     std::array::from_fn(|i| {
         let part = |t: &Tensor| site.slice(t, 0, i * channels, (i + 1) * channels, 1);
         let bias = projections.input_bias.as_ref().map(part);
@@ -179,14 +189,14 @@ fn project(site: Site, inputs: &[Tensor; 3], projections: &HeadProjections, chan
 }
 
 /// Zeros added at the end of an axis.
-fn padded(site: Site, x: &Tensor, axis: usize, by: usize) -> Tensor {
+fn padded(site: CallSite, x: &Tensor, axis: usize, by: usize) -> Tensor {
     let mut pads = vec![PadAxis::default(); x.rank()];
     pads[axis].hi = by as i64;
     site.pad(x, pads, 0i64)
 }
 
 /// `[s, n, e]` with one more row for each sequence.
-fn with_row(site: Site, x: &Tensor, row: Option<&Tensor>) -> Checked<Tensor> {
+fn with_row(site: CallSite, x: &Tensor, row: Option<&Tensor>) -> Checked<Tensor> {
     let Some(row) = row else { return Ok(x.clone()) };
     let shape = x.shape();
     site.require(row.numel() == shape[2], &[row], || {
@@ -200,7 +210,7 @@ fn with_row(site: Site, x: &Tensor, row: Option<&Tensor>) -> Checked<Tensor> {
 
 /// The scores `[n, heads, l, s]` with the masks, which do not cover the
 /// `extra` last keys.
-fn masked(site: Site, scores: Tensor, opts: &MultiHeadOpts, extra: usize) -> Checked<Tensor> {
+fn masked(site: CallSite, scores: Tensor, opts: &MultiHeadOpts, extra: usize) -> Checked<Tensor> {
     let shape = scores.shape();
     let mut scores = scores;
     if let Some(mask) = &opts.mask {
@@ -217,7 +227,7 @@ fn masked(site: Site, scores: Tensor, opts: &MultiHeadOpts, extra: usize) -> Che
     Ok(scores)
 }
 
-fn hidden(site: Site, scores: Tensor, mask: &Tensor) -> Tensor {
+fn hidden(site: CallSite, scores: Tensor, mask: &Tensor) -> Tensor {
     if mask.dtype() != DType::Bool {
         return site.binary(AluOp::Add, &scores, site.cast(mask, scores.dtype()));
     }
@@ -228,7 +238,7 @@ fn hidden(site: Site, scores: Tensor, mask: &Tensor) -> Tensor {
 mod tests {
     use super::*;
     use crate::tensor::attention::AttentionOpts;
-    use crate::tensor::testing::{assert_close, mistake, pattern, tensor, values};
+    use crate::tensor::testing::{assert_close, error_text, pattern, tensor, values};
 
     fn projections() -> HeadProjections {
         HeadProjections {
@@ -243,7 +253,7 @@ mod tests {
     fn heads_attend_in_parts_of_the_channels() {
         let (q, k) = (pattern(&[3, 4], 5), pattern(&[5, 4], 6));
         let p = projections();
-        let site = Site::here("t");
+        let site = CallSite::here("t");
         let project = |x: &Tensor, i: usize| {
             let (w, b) = (site.slice(&p.input_weight, 0, 4 * i, 4 * i + 4, 1), pattern(&[12], 2));
             let y = x.linear(&w, Some(&site.slice(&b, 0, 4 * i, 4 * i + 4, 1)));
@@ -270,6 +280,6 @@ mod tests {
         let (_, weights) = q.multi_head_attention_forward(&k, &k, 2, &projections(), opts);
         assert_close(&weights, &[1, 2, 4], &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
         let (bad, _) = q.multi_head_attention_forward(&k, &k, 3, &projections(), MultiHeadOpts::default());
-        assert!(mistake(&bad).contains("divide 4"));
+        assert!(error_text(&bad).contains("divide 4"));
     }
 }

@@ -6,7 +6,7 @@ use crate::base::shape::volume;
 use crate::base::{DType, Shape};
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, PadAxis};
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::distance::norm;
 use crate::tensor::options::{options, some};
 use crate::tensor::{Tensor, reduce};
@@ -127,7 +127,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
-        let site = Site::here("layer_norm");
+        let site = CallSite::here("layer_norm");
         match layer_norm(site, self, &shape.into(), &opts) {
             Ok((y, ..)) => y,
             Err(invalid) => invalid,
@@ -148,7 +148,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn native_layer_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> (Tensor, Tensor, Tensor) {
-        let site = Site::here("native_layer_norm");
+        let site = CallSite::here("native_layer_norm");
         match layer_norm(site, self, &shape.into(), &opts) {
             Ok((y, mean, rstd)) => (y, mean.detached(site.span), rstd.detached(site.span)),
             Err(invalid) => (invalid.clone(), invalid.clone(), invalid),
@@ -169,7 +169,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rms_norm(&self, shape: impl Into<Shape>, opts: NormOpts) -> Tensor {
-        let site = Site::here("rms_norm");
+        let site = CallSite::here("rms_norm");
         finish(rms_norm(site, self, &shape.into(), &opts))
     }
 
@@ -188,7 +188,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn group_norm(&self, groups: usize, opts: NormOpts) -> Tensor {
-        let site = Site::here("group_norm");
+        let site = CallSite::here("group_norm");
         finish(group_norm(site, self, groups, &opts))
     }
 
@@ -207,7 +207,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn batch_norm(&self, opts: RunningNormOpts) -> Tensor {
-        let site = Site::here("batch_norm");
+        let site = CallSite::here("batch_norm");
         finish(batch_norm(site, self, &opts))
     }
 
@@ -226,7 +226,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn batch_norm_stats(&self, mean: &Tensor, var: &Tensor, momentum: f64) -> (Tensor, Tensor) {
-        let site = Site::here("batch_norm_stats");
+        let site = CallSite::here("batch_norm_stats");
         match batch_norm_stats(site, self, mean, var, momentum) {
             Ok(stats) => stats,
             Err(invalid) => (invalid.clone(), invalid),
@@ -247,7 +247,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn instance_norm(&self, opts: RunningNormOpts) -> Tensor {
-        let site = Site::here("instance_norm");
+        let site = CallSite::here("instance_norm");
         finish(instance_norm(site, self, &opts))
     }
 
@@ -267,7 +267,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn local_response_norm(&self, size: usize, opts: LocalResponseNormOpts) -> Tensor {
-        let site = Site::here("local_response_norm");
+        let site = CallSite::here("local_response_norm");
         finish(local_response_norm(site, self, size, opts))
     }
 
@@ -285,7 +285,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn normalize(&self, p: f64, axis: i64, eps: f64) -> Tensor {
-        let site = Site::here("normalize");
+        let site = CallSite::here("normalize");
         let wide = site.cast(self, self.dtype().to_float().compute());
         // A single element is a vector of one, as in PyTorch.
         let wide = if self.rank() == 0 { site.unsqueeze(&wide, 0) } else { wide };
@@ -300,7 +300,7 @@ impl Tensor {
 }
 
 /// The numbers of the last axes, whose extents `shape` gives.
-fn normalized_axes(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Vec<usize>> {
+fn normalized_axes(site: CallSite, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Vec<usize>> {
     site.require(x.dtype().is_float(), &[x], || ("a floating tensor".into(), x.dtype().to_string()))?;
     let rank = shape.rank();
     site.require(rank > 0, &[x], || ("at least one normalized axis".into(), "none".into()))?;
@@ -316,7 +316,7 @@ fn normalized_axes(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Ch
 
 /// Deviations from the mean, the mean, and one over the standard deviation,
 /// over axes that stay with extent 1.
-fn deviations(site: Site, wide: &Tensor, axes: &[usize], eps: f64) -> (Tensor, Tensor, Tensor) {
+fn deviations(site: CallSite, wide: &Tensor, axes: &[usize], eps: f64) -> (Tensor, Tensor, Tensor) {
     let mean = site.mean_keepdim(wide, axes);
     let deviation = site.sub(wide, &mean);
     let variance = site.mean_keepdim(&site.square(&deviation), axes);
@@ -324,14 +324,19 @@ fn deviations(site: Site, wide: &Tensor, axes: &[usize], eps: f64) -> (Tensor, T
 }
 
 /// Weight and bias applied where there are, and the result rounded.
-fn affine(site: Site, y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, dtype: DType) -> Tensor {
+fn affine(site: CallSite, y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, dtype: DType) -> Tensor {
     let wide = |t: &Tensor| site.cast(t, y.dtype());
     let scaled = weight.map_or(y.clone(), |w| site.mul(&y, wide(w)));
     let shifted = bias.map_or(scaled.clone(), |b| site.add(&scaled, wide(b)));
     site.cast(&shifted, dtype)
 }
 
-fn layer_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<(Tensor, Tensor, Tensor)> {
+fn layer_norm(
+    site: CallSite,
+    x: &Tensor,
+    shape: &Shape,
+    opts: &NormOpts,
+) -> Checked<(Tensor, Tensor, Tensor)> {
     let axes = normalized_axes(site, x, shape, opts)?;
     let wide = site.cast(x, x.dtype().compute());
     let (deviation, mean, rstd) = deviations(site, &wide, &axes, opts.eps.unwrap_or(1e-5));
@@ -340,7 +345,7 @@ fn layer_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked
     Ok((y, site.cast(&mean, x.dtype()), site.cast(&rstd, x.dtype())))
 }
 
-fn rms_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Tensor> {
+fn rms_norm(site: CallSite, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<Tensor> {
     let axes = normalized_axes(site, x, shape, opts)?;
     let wide = site.cast(x, x.dtype().compute());
     let epsilon = if wide.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
@@ -350,20 +355,20 @@ fn rms_norm(site: Site, x: &Tensor, shape: &Shape, opts: &NormOpts) -> Checked<T
 }
 
 /// A tensor per channel, shaped to broadcast against `[n, c, ..]`.
-fn per_channel(site: Site, x: &Tensor, channels: usize, rank: usize) -> Checked<Tensor> {
+fn per_channel(site: CallSite, x: &Tensor, channels: usize, rank: usize) -> Checked<Tensor> {
     check_channels(site, x, channels)?;
     let mut dims = vec![1; rank - 1];
     dims[0] = channels;
     Ok(site.reshape(x, &dims))
 }
 
-fn check_channels(site: Site, x: &Tensor, channels: usize) -> Checked<()> {
+fn check_channels(site: CallSite, x: &Tensor, channels: usize) -> Checked<()> {
     site.require(x.shape()[..] == [channels], &[x], || {
         (format!("a tensor of shape [{channels}], one element per channel"), x.shape().to_string())
     })
 }
 
-fn channels_of(site: Site, x: &Tensor, least: usize) -> Checked<usize> {
+fn channels_of(site: CallSite, x: &Tensor, least: usize) -> Checked<usize> {
     site.require(x.rank() >= least && x.dtype().is_float(), &[x], || {
         (format!("a floating tensor of rank at least {least}"), format!("{} of rank {}", x.dtype(), x.rank()))
     })?;
@@ -372,7 +377,7 @@ fn channels_of(site: Site, x: &Tensor, least: usize) -> Checked<usize> {
 
 /// Channel-wise weight and bias applied to `y`, and the result rounded.
 fn channel_affine(
-    site: Site,
+    site: CallSite,
     y: Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -383,7 +388,7 @@ fn channel_affine(
     Ok(affine(site, y, weight.as_ref(), bias.as_ref(), dtype))
 }
 
-fn group_norm(site: Site, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked<Tensor> {
+fn group_norm(site: CallSite, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked<Tensor> {
     let channels = channels_of(site, x, 2)?;
     site.require(groups > 0 && channels % groups == 0, &[x], || {
         (format!("groups that divide {channels} channels"), groups.to_string())
@@ -398,7 +403,7 @@ fn group_norm(site: Site, x: &Tensor, groups: usize, opts: &NormOpts) -> Checked
     channel_affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype())
 }
 
-fn batch_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
+fn batch_norm(site: CallSite, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
     // As in PyTorch, an empty input of any rank is its own result.
     if x.ty().is_some() && x.numel() == 0 {
         return Ok(x.clone());
@@ -414,14 +419,14 @@ fn batch_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor>
     running_norm(site, x, channels, &axes, opts)
 }
 
-fn instance_norm(site: Site, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
+fn instance_norm(site: CallSite, x: &Tensor, opts: &RunningNormOpts) -> Checked<Tensor> {
     let channels = channels_of(site, x, 3)?;
     running_norm(site, x, channels, &(2..x.rank()).collect::<Vec<_>>(), opts)
 }
 
 /// By the input's statistics over `axes`, or by running ones.
 fn running_norm(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     channels: usize,
     axes: &[usize],
@@ -438,14 +443,14 @@ fn running_norm(
             let (deviation, _, rstd) = deviations(site, &wide, axes, opts.eps);
             (deviation, rstd)
         }
-        (_, _) => return Err(site.mistake("a running mean and variance, or training", "neither", &[x])),
+        (_, _) => return Err(site.invalid("a running mean and variance, or training", "neither", &[x])),
     };
     let y = site.mul(deviation, rstd);
     channel_affine(site, y, opts.weight.as_ref(), opts.bias.as_ref(), x.dtype())
 }
 
 fn batch_norm_stats(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     mean: &Tensor,
     var: &Tensor,
@@ -467,7 +472,12 @@ fn batch_norm_stats(
     Ok((blend(mean, &new_mean), blend(var, &new_var)))
 }
 
-fn local_response_norm(site: Site, x: &Tensor, size: usize, opts: LocalResponseNormOpts) -> Checked<Tensor> {
+fn local_response_norm(
+    site: CallSite,
+    x: &Tensor,
+    size: usize,
+    opts: LocalResponseNormOpts,
+) -> Checked<Tensor> {
     let fits = x.rank() >= 3 && size > 0;
     site.require(fits, &[x], || {
         (

@@ -148,7 +148,7 @@ fn no_broadcast(name: &'static str, span: Span, operands: &[OperandValue]) -> Te
     let all = operands.iter().filter_map(|o| if let OperandValue::Tensor(t) = o { Some(t) } else { None });
     let all: Vec<&Tensor> = all.collect();
     let found: Vec<String> = all.iter().map(|t| t.shape().to_string()).collect();
-    Tensor::mistake(name, span, "shapes that broadcast together", found.join(" and "), &all)
+    Tensor::invalid_at(name, span, "shapes that broadcast together", found.join(" and "), &all)
 }
 
 fn settle(name: &'static str, span: Span, dtype: DType, common: &Common, operand: OperandValue) -> Tensor {

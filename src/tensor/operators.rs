@@ -5,39 +5,45 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 use crate::base::{DType, Span};
 use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{Operand, OperandValue, common_dtype, elementwise, elementwise_as};
 use crate::tensor::term::{floor_remainder, formula};
 
 /// The two operands of an operator.
-type Pair = [OperandValue; 2];
+type OperandPair = [OperandValue; 2];
 
 /// Addition; on truth values, or.
-pub(crate) fn add(span: Span, operands: Pair) -> Tensor {
+pub(crate) fn add(span: Span, operands: OperandPair) -> Tensor {
     arithmetic("add", span, AluOp::Add, Some(AluOp::Or), operands)
 }
 
 /// Subtraction; of truth values, an error as in PyTorch.
-pub(crate) fn sub(span: Span, operands: Pair) -> Tensor {
+pub(crate) fn sub(span: Span, operands: OperandPair) -> Tensor {
     arithmetic("sub", span, AluOp::Sub, None, operands)
 }
 
 /// Multiplication; on truth values, and.
-pub(crate) fn mul(span: Span, operands: Pair) -> Tensor {
+pub(crate) fn mul(span: Span, operands: OperandPair) -> Tensor {
     arithmetic("mul", span, AluOp::Mul, Some(AluOp::And), operands)
 }
 
 /// True division: integers become `F32` first.
-pub(crate) fn div(span: Span, operands: Pair) -> Tensor {
+pub(crate) fn div(span: Span, operands: OperandPair) -> Tensor {
     binary("div", span, |dtype| (AluOp::Div, dtype.to_float()), operands)
 }
 
 /// Remainder with the divisor's sign (PyTorch's `%`); an integer by 0 is 0.
-pub(crate) fn remainder(span: Span, operands: Pair) -> Tensor {
-    formula(Site { name: "remainder", span }, operands, |[a, b]| floor_remainder(&a, &b))
+pub(crate) fn remainder(span: Span, operands: OperandPair) -> Tensor {
+    formula(CallSite { name: "remainder", span }, operands, |[a, b]| floor_remainder(&a, &b))
 }
 
-fn arithmetic(name: &'static str, span: Span, op: AluOp, on_bool: Option<AluOp>, operands: Pair) -> Tensor {
+fn arithmetic(
+    name: &'static str,
+    span: Span,
+    op: AluOp,
+    on_bool: Option<AluOp>,
+    operands: OperandPair,
+) -> Tensor {
     let on = |dtype| if dtype == DType::Bool { on_bool.unwrap_or(op) } else { op };
     binary(name, span, |dtype| (on(dtype), dtype), operands)
 }
@@ -50,7 +56,7 @@ fn binary(
     name: &'static str,
     span: Span,
     computed: impl Fn(DType) -> (AluOp, DType),
-    operands: Pair,
+    operands: OperandPair,
 ) -> Tensor {
     let operands = match operands {
         [OperandValue::Tensor(a), OperandValue::Tensor(b)] if a.ty().is_some() && a.ty() == b.ty() => {
@@ -94,19 +100,19 @@ macro_rules! binary_operator {
     )*};
 }
 
-fn bit_and(span: Span, operands: Pair) -> Tensor {
+fn bit_and(span: Span, operands: OperandPair) -> Tensor {
     elementwise("bitwise_and", span, AluOp::And, operands)
 }
-fn bit_or(span: Span, operands: Pair) -> Tensor {
+fn bit_or(span: Span, operands: OperandPair) -> Tensor {
     elementwise("bitwise_or", span, AluOp::Or, operands)
 }
-fn bit_xor(span: Span, operands: Pair) -> Tensor {
+fn bit_xor(span: Span, operands: OperandPair) -> Tensor {
     elementwise("bitwise_xor", span, AluOp::Xor, operands)
 }
-fn shift_left(span: Span, operands: Pair) -> Tensor {
+fn shift_left(span: Span, operands: OperandPair) -> Tensor {
     elementwise("bitwise_left_shift", span, AluOp::Shl, operands)
 }
-fn shift_right(span: Span, operands: Pair) -> Tensor {
+fn shift_right(span: Span, operands: OperandPair) -> Tensor {
     elementwise("bitwise_right_shift", span, AluOp::Shr, operands)
 }
 

@@ -9,15 +9,15 @@ use crate::ir::{Layout, Leaf, Node, Op, Packing};
 use crate::plan::build::capabilities;
 use crate::plan::context;
 use crate::plan::realize::settle_view;
-use crate::plan::view::stretch;
+use crate::plan::view::contiguous_range;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::rule::identity;
 
 /// How tensors of some shapes lie side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct Pack {
-    site: Site,
+    site: CallSite,
     packing: Packing,
     shapes: Vec<Shape>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Pack {
 impl Pack {
     /// The arrangement for tensors of these shapes. It depends on nothing else,
     /// so that what was packed once is found packed.
-    pub fn new(site: Site, shapes: Vec<Shape>, dtype: DType, device: Device) -> Pack {
+    pub fn new(site: CallSite, shapes: Vec<Shape>, dtype: DType, device: Device) -> Pack {
         let alignment = capabilities(&context::current(), device).output_alignment;
         let unit = alignment.div_ceil(dtype.size());
         // The largest powers of two first: most starts are then multiples of
@@ -110,9 +110,9 @@ impl Pack {
 
     /// The node, not computed yet, of which these are the stretches, in order.
     fn of_one_node(&self, nodes: &[Arc<Node>]) -> Option<Arc<Node>> {
-        let (whole, _) = stretch(nodes.first()?)?;
+        let (whole, _) = contiguous_range(nodes.first()?)?;
         let placed = |(node, &start): (&Arc<Node>, &usize)| {
-            stretch(node).is_some_and(|(below, at)| at == start && Arc::ptr_eq(&below, &whole))
+            contiguous_range(node).is_some_and(|(below, at)| at == start && Arc::ptr_eq(&below, &whole))
         };
         let fits = whole.ty().shape == self.packing.shape;
         (fits && nodes.iter().zip(&self.packing.starts).all(placed)).then_some(whole)
@@ -124,7 +124,7 @@ impl Pack {
 ///
 /// # Errors
 /// The first tensor's mistake.
-pub(crate) fn side_by_side(site: Site, parts: &[Tensor]) -> Result<Option<Tensor>> {
+pub(crate) fn side_by_side(site: CallSite, parts: &[Tensor]) -> Result<Option<Tensor>> {
     let ty = parts[0].node()?.ty().clone();
     let alignment = capabilities(&context::current(), ty.device).output_alignment;
     let unit = alignment.div_ceil(ty.dtype.size());
@@ -141,7 +141,7 @@ pub(crate) fn side_by_side(site: Site, parts: &[Tensor]) -> Result<Option<Tensor
         extent = extent.saturating_add(part.numel().max(room));
     }
     if extent > i64::MAX as usize {
-        return Err(site.fault(
+        return Err(site.error(
             "at most 2^63 - 1 elements together",
             format!("{} tensors", parts.len()),
             &[],
@@ -158,7 +158,7 @@ pub(crate) fn side_by_side(site: Site, parts: &[Tensor]) -> Result<Option<Tensor
 }
 
 /// A tensor in memory of its own, whatever reads it.
-pub(crate) fn stored(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn stored(site: CallSite, x: &Tensor) -> Tensor {
     let packing = Packing { starts: vec![0], shape: Shape::from(x.numel()) };
     site.reshape(&site.apply(Op::Pack(Box::new(packing)), &[x]), &x.shape())
 }

@@ -3,9 +3,9 @@
 use crate::base::{Result, Scalar};
 use crate::ir::PadAxis;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::with_extent;
+use crate::tensor::compose::CallSite;
 use crate::tensor::join::cat_along;
-use crate::tensor::site::with_extent;
 
 /// What padding is filled with.
 ///
@@ -51,7 +51,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pad(&self, pads: &[i64], mode: impl Into<PadMode>) -> Tensor {
-        let site = Site::here("pad");
+        let site = CallSite::here("pad");
         let mode = mode.into();
         site.build(&[self], || {
             let pads = per_axis(site, self, pads)?;
@@ -72,7 +72,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn constant_pad_nd(&self, pads: &[i64], value: impl Into<Scalar>) -> Tensor {
-        let site = Site::here("constant_pad_nd");
+        let site = CallSite::here("constant_pad_nd");
         let mode = PadMode::Constant(value.into());
         site.build(&[self], || {
             let pads = per_axis(site, self, pads)?;
@@ -93,12 +93,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pad_axes(&self, pads: &[(i64, i64)], mode: impl Into<PadMode>) -> Tensor {
-        let site = Site::here("pad_axes");
+        let site = CallSite::here("pad_axes");
         let mode = mode.into();
         site.build(&[self], || {
             if pads.len() != self.rank() {
                 let expected = format!("a pair for each of {} axes", self.rank());
-                return Err(site.fault(expected, format!("{} pairs", pads.len()), &[self]));
+                return Err(site.error(expected, format!("{} pairs", pads.len()), &[self]));
             }
             padded(site, self, pads, mode)
         })
@@ -106,10 +106,10 @@ impl Tensor {
 }
 
 /// PyTorch's flat list of counts as one pair per axis.
-fn per_axis(site: Site, x: &Tensor, pads: &[i64]) -> Result<Vec<(i64, i64)>> {
+fn per_axis(site: CallSite, x: &Tensor, pads: &[i64]) -> Result<Vec<(i64, i64)>> {
     if !pads.len().is_multiple_of(2) || pads.len() / 2 > x.rank() {
         let expected = format!("pairs of counts for at most {} axes", x.rank());
-        return Err(site.fault(expected, format!("{} counts", pads.len()), &[x]));
+        return Err(site.error(expected, format!("{} counts", pads.len()), &[x]));
     }
     let mut pairs = vec![(0, 0); x.rank()];
     for (pair, counts) in pairs.iter_mut().rev().zip(pads.chunks(2)) {
@@ -118,8 +118,8 @@ fn per_axis(site: Site, x: &Tensor, pads: &[i64]) -> Result<Vec<(i64, i64)>> {
     Ok(pairs)
 }
 
-fn padded(site: Site, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
-    let part: fn(Site, &Tensor, usize, usize, bool) -> Result<Tensor> = match mode {
+fn padded(site: CallSite, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<Tensor> {
+    let part: fn(CallSite, &Tensor, usize, usize, bool) -> Result<Tensor> = match mode {
         PadMode::Constant(value) => {
             let pads: Vec<PadAxis> = pads.iter().map(|&(lo, hi)| PadAxis { lo, hi, interior: 0 }).collect();
             return Ok(site.pad(x, pads, value));
@@ -137,18 +137,18 @@ fn padded(site: Site, x: &Tensor, pads: &[(i64, i64)], mode: PadMode) -> Result<
 
 /// One axis padded with parts of the tensor itself.
 fn padded_axis(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axis: usize,
     (lo, hi): (i64, i64),
-    part: fn(Site, &Tensor, usize, usize, bool) -> Result<Tensor>,
+    part: fn(CallSite, &Tensor, usize, usize, bool) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let extent = x.shape()[axis];
     let crop = |count: i64| usize::try_from(count.min(0).unsigned_abs()).unwrap_or(usize::MAX);
     let (start, after) = (crop(lo), crop(hi));
     if start.saturating_add(after) > extent {
         let expected = format!("at most {extent} elements cropped on axis {axis}");
-        return Err(site.fault(expected, format!("{lo} and {hi}"), &[x]));
+        return Err(site.error(expected, format!("{lo} and {hi}"), &[x]));
     }
     // What is cropped at one end is not there to be wrapped around to the other.
     let kept = site.slice(x, axis, start, extent - after, 1);
@@ -164,11 +164,11 @@ fn padded_axis(
 }
 
 /// The `count` elements next to an edge, mirrored.
-fn reflected(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+fn reflected(site: CallSite, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
     let extent = x.shape()[axis];
     if count >= extent {
         let expected = format!("fewer than {extent} reflected elements on axis {axis}");
-        return Err(site.fault(expected, count.to_string(), &[x]));
+        return Err(site.error(expected, count.to_string(), &[x]));
     }
     let start = if before { 1 } else { extent - 1 - count };
     let part = site.slice(x, axis, start, start + count, 1);
@@ -176,10 +176,10 @@ fn reflected(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) ->
 }
 
 /// The element at an edge, `count` times.
-fn edge(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+fn edge(site: CallSite, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
     let shape = x.shape();
     if shape[axis] == 0 {
-        return Err(site.fault(format!("an edge to repeat on axis {axis}"), "extent 0", &[x]));
+        return Err(site.error(format!("an edge to repeat on axis {axis}"), "extent 0", &[x]));
     }
     let at = if before { 0 } else { shape[axis] - 1 };
     let one = site.slice(x, axis, at, at + 1, 1);
@@ -187,11 +187,11 @@ fn edge(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Resu
 }
 
 /// The `count` elements at the other end.
-fn opposite(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
+fn opposite(site: CallSite, x: &Tensor, axis: usize, count: usize, before: bool) -> Result<Tensor> {
     let extent = x.shape()[axis];
     if count > extent {
         let expected = format!("at most {extent} elements wrapped around on axis {axis}");
-        return Err(site.fault(expected, count.to_string(), &[x]));
+        return Err(site.error(expected, count.to_string(), &[x]));
     }
     let start = if before { extent - count } else { 0 };
     Ok(site.slice(x, axis, start, start + count, 1))
@@ -200,7 +200,7 @@ fn opposite(site: Site, x: &Tensor, axis: usize, count: usize, before: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::PadMode;
-    use crate::tensor::testing::{assert_close, f32s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s};
 
     #[test]
     fn counts_come_last_axis_first() {
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn what_the_tensor_cannot_give_is_refused() {
         let x = f32s(&[2], &[0.0, 1.0]);
-        assert!(mistake(&x.pad(&[2, 0], PadMode::Reflect)).contains("fewer than 2 reflected"));
-        assert!(mistake(&x.pad(&[3, 0], PadMode::Circular)).contains("at most 2 elements wrapped"));
-        assert!(mistake(&x.pad(&[1], 0)).contains("pairs of counts"));
+        assert!(error_text(&x.pad(&[2, 0], PadMode::Reflect)).contains("fewer than 2 reflected"));
+        assert!(error_text(&x.pad(&[3, 0], PadMode::Circular)).contains("at most 2 elements wrapped"));
+        assert!(error_text(&x.pad(&[1], 0)).contains("pairs of counts"));
         assert!(x.pad(&[-2, -1], 0).check().is_err());
     }
 }

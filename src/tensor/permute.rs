@@ -4,7 +4,7 @@
 use crate::base::{Dims, Result};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 impl Tensor {
     /// The axes in the order named: axis `i` of the result is axis `axes[i]`.
@@ -20,13 +20,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn permute(&self, axes: impl IntoAxes) -> Tensor {
-        let site = Site::here("permute");
+        let site = CallSite::here("permute");
         let axes = axes.into_axes();
         site.build(&[self], || {
             let order = in_order(site, self, &axes)?;
             if order.len() != self.rank() {
                 let expected = format!("each of {} axes once", self.rank());
-                return Err(site.fault(expected, format!("{order:?}"), &[self]));
+                return Err(site.error(expected, format!("{order:?}"), &[self]));
             }
             Ok(site.permute(self, &order))
         })
@@ -45,7 +45,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn transpose(&self, a: i64, b: i64) -> Tensor {
-        swap(Site::here("transpose"), self, a, b)
+        swap(CallSite::here("transpose"), self, a, b)
     }
 
     /// As [`Tensor::transpose`].
@@ -59,7 +59,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn swapaxes(&self, a: i64, b: i64) -> Tensor {
-        swap(Site::here("swapaxes"), self, a, b)
+        swap(CallSite::here("swapaxes"), self, a, b)
     }
 
     /// The transpose of a matrix; a vector or single element as it is. Invalid for rank 3 and more.
@@ -73,12 +73,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn t(&self) -> Tensor {
-        let site = Site::here("t");
+        let site = CallSite::here("t");
         match self.rank() {
             0 | 1 => self.clone(),
             2 => site.permute(self, &[1, 0]),
             rank => {
-                site.build(&[self], || Err(site.fault("rank 2 or less", format!("rank {rank}"), &[self])))
+                site.build(&[self], || Err(site.error("rank 2 or less", format!("rank {rank}"), &[self])))
             }
         }
     }
@@ -96,12 +96,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mt(&self) -> Tensor {
-        let site = Site::here("mt");
+        let site = CallSite::here("mt");
         if self.rank() >= 2 {
             return swap(site, self, -2, -1);
         }
         let found = format!("rank {}", self.rank());
-        site.build(&[self], || Err(site.fault("rank 2 or more", found, &[self])))
+        site.build(&[self], || Err(site.error("rank 2 or more", found, &[self])))
     }
 
     /// The axes `source` moved to the positions `destination`, the others keeping their order.
@@ -117,13 +117,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn movedim(&self, source: impl IntoAxes, destination: impl IntoAxes) -> Tensor {
-        let site = Site::here("movedim");
+        let site = CallSite::here("movedim");
         let (source, destination) = (source.into_axes(), destination.into_axes());
         site.build(&[self], || {
             let (from, to) = (in_order(site, self, &source)?, in_order(site, self, &destination)?);
             if from.len() != to.len() {
                 let found = format!("{} and {}", from.len(), to.len());
-                return Err(site.fault("as many sources as destinations", found, &[self]));
+                return Err(site.error("as many sources as destinations", found, &[self]));
             }
             Ok(site.permute(self, &moved(self.rank(), &from, &to)))
         })
@@ -131,13 +131,13 @@ impl Tensor {
 }
 
 /// The axes named, in the order named.
-pub(crate) fn in_order(site: Site, x: &Tensor, axes: &AxisList) -> Result<Dims> {
+pub(crate) fn in_order(site: CallSite, x: &Tensor, axes: &AxisList) -> Result<Dims> {
     let AxisList::These(axes) = axes else { return Ok((0..x.rank()).collect()) };
     let mut order = Dims::new();
     for &axis in axes {
         let axis = site.axis_number(x, axis)?;
         if order.contains(&axis) {
-            return Err(site.fault("distinct axes", format!("axis {axis} twice"), &[x]));
+            return Err(site.error("distinct axes", format!("axis {axis} twice"), &[x]));
         }
         order.push(axis);
     }
@@ -155,7 +155,7 @@ pub(crate) fn moved(rank: usize, from: &[usize], to: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-fn swap(site: Site, x: &Tensor, a: i64, b: i64) -> Tensor {
+fn swap(site: CallSite, x: &Tensor, a: i64, b: i64) -> Tensor {
     site.build(&[x], || {
         let (row, a) = site.lane(x, a)?;
         let b = site.axis_number(&row, b)?;
@@ -169,17 +169,17 @@ fn swap(site: Site, x: &Tensor, a: i64, b: i64) -> Tensor {
 }
 
 /// `x` with the axis `from` moved to the position `to`.
-pub(crate) fn move_axis(site: Site, x: &Tensor, from: usize, to: usize) -> Tensor {
+pub(crate) fn move_axis(site: CallSite, x: &Tensor, from: usize, to: usize) -> Tensor {
     site.permute(x, &moved(x.rank(), &[from], &[to]))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::tensor::testing::{f32s, mistake, pattern};
+    use crate::tensor::testing::{error_text, f32s, pattern};
 
     #[test]
     fn a_mistake_names_the_call_and_the_users_line() {
-        let text = mistake(&pattern(&[2, 3], 0).permute([0, 0]));
+        let text = error_text(&pattern(&[2, 3], 0).permute([0, 0]));
         assert!(text.contains("permute: expected distinct axes, found axis 0 twice"), "{text}");
         assert!(text.contains(&format!("{}:{}", file!(), line!() - 2)), "{text}");
     }
@@ -189,7 +189,7 @@ mod tests {
         let x = pattern(&[2, 3, 4, 5], 0);
         assert_eq!(x.movedim(0, -1).shape()[..], [3, 4, 5, 2]);
         assert_eq!(x.movedim([0, -1], [1, 0]).shape()[..], [5, 2, 3, 4]);
-        assert!(mistake(&x.movedim([0, 1], 0)).contains("as many sources"));
+        assert!(error_text(&x.movedim([0, 1], 0)).contains("as many sources"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Result, Span};
 use crate::ir::Node;
 use crate::plan::budget::{Budget, with_budget};
-use crate::plan::report::{PlanReport, Separation, report};
+use crate::plan::report::{FusionBlocker, PlanReport, report};
 use crate::tensor::Tensor;
 
 /// What computing several tensors together would do: kernels, bytes, memory.
@@ -108,7 +108,7 @@ impl PlanReport {
     /// assert!(z.plan()?.why_not_fused(&y, &z)?.is_none());
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    pub fn why_not_fused(&self, a: &Tensor, b: &Tensor) -> Result<Option<Separation>> {
-        Ok(self.separation(a.node()?, b.node()?))
+    pub fn why_not_fused(&self, a: &Tensor, b: &Tensor) -> Result<Option<FusionBlocker>> {
+        Ok(self.fusion_blocker(a.node()?, b.node()?))
     }
 }

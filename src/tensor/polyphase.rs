@@ -6,7 +6,7 @@ use crate::base::Scalar;
 use crate::ir::op::WindowAxis;
 use crate::ir::{Op, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::join::cat_along;
 use crate::tensor::rule::with_rule;
 
@@ -42,7 +42,7 @@ impl Periods {
 
     /// Whole periods from position 0 on, on one axis, of a tensor that has those periods on it and
     /// their phases on the axis after it.
-    pub fn interleave(self, site: Site, x: &Tensor, axis: usize) -> Tensor {
+    pub fn interleave(self, site: CallSite, x: &Tensor, axis: usize) -> Tensor {
         let Periods { stride, phase, .. } = self;
         let mut x = x.clone();
         let periods = self.extent.div_ceil(stride);
@@ -67,7 +67,7 @@ impl Periods {
 
 /// So many positions of each axis from a number on. Part of a period would have to be found by
 /// division, where in memory it is a slice of whole ones.
-pub(crate) fn leading(site: Site, x: &Tensor, first: usize, extents: &[usize]) -> Tensor {
+pub(crate) fn leading(site: CallSite, x: &Tensor, first: usize, extents: &[usize]) -> Tensor {
     if x.ty().is_none() || x.shape()[first..first + extents.len()] == *extents {
         return x.clone();
     }
@@ -87,7 +87,12 @@ pub(crate) struct PaddedWindow {
 
 /// Windows along some axes, their elements on new last axes, in order; in the padding they
 /// have `fill`. What is pulled back overlaps and is added.
-pub(crate) fn windows(site: Site, x: &Tensor, axes: Vec<PaddedWindow>, fill: impl Into<Scalar>) -> Tensor {
+pub(crate) fn windows(
+    site: CallSite,
+    x: &Tensor,
+    axes: Vec<PaddedWindow>,
+    fill: impl Into<Scalar>,
+) -> Tensor {
     let mut pads = vec![PadAxis::default(); x.rank()];
     for PaddedWindow { window, pad: (lo, hi) } in &axes {
         pads[usize::from(window.axis)] = PadAxis { lo: *lo, hi: *hi, interior: 0 };
@@ -102,7 +107,7 @@ pub(crate) fn windows(site: Site, x: &Tensor, axes: Vec<PaddedWindow>, fill: imp
 
 /// The adjoint of windows over a tensor of a shape: each position gets the sum of what windows
 /// have there.
-pub(crate) fn overlap_add(site: Site, x: &Tensor, axes: &[PaddedWindow], shape: &[usize]) -> Tensor {
+pub(crate) fn overlap_add(site: CallSite, x: &Tensor, axes: &[PaddedWindow], shape: &[usize]) -> Tensor {
     let back = |x: Tensor, axis: &PaddedWindow| {
         overlap_add_along(site, &x, axis.window, axis.pad.0, shape[usize::from(axis.window.axis)])
     };
@@ -111,7 +116,7 @@ pub(crate) fn overlap_add(site: Site, x: &Tensor, axes: &[PaddedWindow], shape: 
 
 /// The same along an axis of which `offset` positions came before the first of `extent`, the
 /// windows' elements on the last axis; perhaps with positions after those.
-fn overlap_add_along(site: Site, x: &Tensor, window: WindowAxis, offset: i64, extent: usize) -> Tensor {
+fn overlap_add_along(site: CallSite, x: &Tensor, window: WindowAxis, offset: i64, extent: usize) -> Tensor {
     if x.ty().is_none() {
         return x.clone();
     }
@@ -140,7 +145,7 @@ fn overlap_add_along(site: Site, x: &Tensor, window: WindowAxis, offset: i64, ex
 }
 
 /// Zeros around an axis, or less of it.
-pub(crate) fn padded(site: Site, x: &Tensor, axis: usize, lo: i64, hi: i64) -> Tensor {
+pub(crate) fn padded(site: CallSite, x: &Tensor, axis: usize, lo: i64, hi: i64) -> Tensor {
     if (lo, hi) == (0, 0) {
         return x.clone();
     }

@@ -6,7 +6,7 @@ use crate::ir::monoid::int_range;
 use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::options::options;
 use crate::tensor::polyphase::{PaddedWindow, windows as padded_windows};
 use crate::tensor::rule::with_rule;
@@ -83,7 +83,7 @@ macro_rules! pools {
         /// ```
         #[track_caller]
         pub fn $max(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> Tensor {
-            let site = Site::here(stringify!($max));
+            let site = CallSite::here(stringify!($max));
             finish(max_windows(site, $rank, self, &kernel.into(), &opts).map(|w| w.max(site)))
         }
 
@@ -100,7 +100,7 @@ macro_rules! pools {
         /// ```
         #[track_caller]
         pub fn $indices(&self, kernel: impl Into<Sizes>, opts: MaxPoolOpts) -> (Tensor, Tensor) {
-            let site = Site::here(stringify!($max));
+            let site = CallSite::here(stringify!($max));
             match max_windows(site, $rank, self, &kernel.into(), &opts) {
                 Ok(windows) => windows.max_and_position(site),
                 Err(invalid) => (invalid.clone(), invalid),
@@ -124,7 +124,7 @@ macro_rules! pools {
         /// ```
         #[track_caller]
         pub fn $avg(&self, kernel: impl Into<Sizes>, opts: AvgPoolOpts) -> Tensor {
-            let site = Site::here(stringify!($avg));
+            let site = CallSite::here(stringify!($avg));
             finish(avg_pool(site, $rank, self, &kernel.into(), &opts))
         }
     )*};
@@ -165,7 +165,7 @@ impl Windows {
     }
 
     /// The windows with all of their elements on one axis, the last.
-    fn flat(&self, site: Site) -> Tensor {
+    fn flat(&self, site: CallSite) -> Tensor {
         if self.tensor.ty().is_none() {
             return self.tensor.clone();
         }
@@ -174,13 +174,13 @@ impl Windows {
     }
 
     /// The largest elements.
-    pub fn max(&self, site: Site) -> Tensor {
+    pub fn max(&self, site: CallSite) -> Tensor {
         unbatched(site, &largest(site, &self.flat(site)), self.lone)
     }
 
     /// The largest elements, and their row-major positions in the spatial
     /// axes: two reductions of one view, which one kernel can do.
-    pub fn max_and_position(&self, site: Site) -> (Tensor, Tensor) {
+    pub fn max_and_position(&self, site: CallSite) -> (Tensor, Tensor) {
         let flat = self.flat(site);
         if flat.ty().is_none() {
             return (flat.clone(), flat);
@@ -193,7 +193,7 @@ impl Windows {
 
     /// From the number of an element of its window to its row-major position
     /// in the spatial axes.
-    fn position(&self, site: Site, best: &Tensor, count: usize) -> Tensor {
+    fn position(&self, site: CallSite, best: &Tensor, count: usize) -> Tensor {
         let (mut position, mut left): (Option<Tensor>, usize) = (None, count);
         for (i, along) in self.along.iter().enumerate() {
             left /= along.size;
@@ -214,7 +214,7 @@ impl Windows {
 }
 
 /// The largest along the last axis, with a gradient that the first of equal ones has.
-fn largest(site: Site, x: &Tensor) -> Tensor {
+fn largest(site: CallSite, x: &Tensor) -> Tensor {
     if x.ty().is_none() {
         return x.clone();
     }
@@ -251,7 +251,7 @@ impl PoolAxis {
     fn after(&self) -> i64 {
         ((self.out - 1) * self.stride + self.span()) as i64 - (self.extent + self.pad) as i64
     }
-    fn starts(&self, site: Site, like: &Tensor) -> Tensor {
+    fn starts(&self, site: CallSite, like: &Tensor) -> Tensor {
         let index = site.iota(self.out, DType::I64, like.device());
         let scaled = if self.stride == 1 { index } else { site.mul(index, self.stride as i64) };
         if self.pad == 0 { scaled } else { site.sub(scaled, self.pad as i64) }
@@ -259,7 +259,7 @@ impl PoolAxis {
 }
 
 fn max_windows(
-    site: Site,
+    site: CallSite,
     spatial: usize,
     x: &Tensor,
     kernel: &Sizes,
@@ -274,7 +274,7 @@ fn max_windows(
 type PoolSizes<'a> = (&'a Sizes, Option<&'a Sizes>, &'a Sizes, &'a Sizes);
 
 fn pool_axes(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     spatial: usize,
     (kernel, stride, padding, dilation): PoolSizes<'_>,
@@ -312,7 +312,7 @@ fn pool_axes(
 }
 
 fn windows(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axes: &[PoolAxis],
     fill: impl Into<crate::base::Scalar>,
@@ -329,7 +329,13 @@ fn windows(
     Windows { tensor, along, lone }
 }
 
-fn avg_pool(site: Site, spatial: usize, x: &Tensor, kernel: &Sizes, opts: &AvgPoolOpts) -> Checked<Tensor> {
+fn avg_pool(
+    site: CallSite,
+    spatial: usize,
+    x: &Tensor,
+    kernel: &Sizes,
+    opts: &AvgPoolOpts,
+) -> Checked<Tensor> {
     let (x, lone) = batched(site, x, spatial)?;
     let one = Sizes::from(1);
     let axes =
@@ -348,7 +354,7 @@ fn avg_pool(site: Site, spatial: usize, x: &Tensor, kernel: &Sizes, opts: &AvgPo
 
 /// Divides sums by the numbers of elements of their windows: one number
 /// where all windows along all axes have as many.
-fn divide_by_counts(site: Site, sum: &Tensor, axes: &[PoolAxis], include_pad: bool) -> Tensor {
+fn divide_by_counts(site: CallSite, sum: &Tensor, axes: &[PoolAxis], include_pad: bool) -> Tensor {
     let mut whole = 1;
     let mut counts: Option<Tensor> = None;
     for (i, axis) in axes.iter().enumerate() {
@@ -375,7 +381,7 @@ fn divide_by_counts(site: Site, sum: &Tensor, axes: &[PoolAxis], include_pad: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, i64s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, i64s, pattern, values};
 
     /// Windows along one axis by the definition: for each, the positions on
     /// the input and how many the padded input has.
@@ -442,12 +448,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_are_told() {
         let x = pattern(&[1, 4, 4], 1);
-        assert!(mistake(&x.max_pool2d(2, MaxPoolOpts::default().padding(-1))).contains("padding"));
-        assert!(mistake(&x.max_pool2d([3, 2], MaxPoolOpts::default().padding(4))).contains("half"));
-        assert!(mistake(&x.max_pool2d(5, MaxPoolOpts::default())).contains("at least 5"));
-        assert!(mistake(&x.avg_pool2d(2, AvgPoolOpts::default().divisor_override(0))).contains("divisor"));
-        assert!(mistake(&pattern(&[], 1).max_pool1d(1, MaxPoolOpts::default())).contains("rank"));
+        assert!(error_text(&x.max_pool2d(2, MaxPoolOpts::default().padding(-1))).contains("padding"));
+        assert!(error_text(&x.max_pool2d([3, 2], MaxPoolOpts::default().padding(4))).contains("half"));
+        assert!(error_text(&x.max_pool2d(5, MaxPoolOpts::default())).contains("at least 5"));
+        assert!(error_text(&x.avg_pool2d(2, AvgPoolOpts::default().divisor_override(0))).contains("divisor"));
+        assert!(error_text(&pattern(&[], 1).max_pool1d(1, MaxPoolOpts::default())).contains("rank"));
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::{DType, Device, Scalar, Shape};
 use crate::ir::{AluOp, Op, PadAxis};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// The type of positions below `extent`: the narrowest that every device
 /// computes fast in.
@@ -14,7 +14,7 @@ pub(crate) fn position_dtype(extent: usize) -> DType {
 /// `0, 1, 2, ...` along `axis` of a tensor of `rank` axes, the others of
 /// extent 1; leading ones are left out.
 pub(crate) fn positions(
-    site: Site,
+    site: CallSite,
     extent: usize,
     (axis, rank): (usize, usize),
     dtype: DType,
@@ -25,21 +25,27 @@ pub(crate) fn positions(
 }
 
 /// A row along `axis` of a tensor of `rank` axes, leading axes left out.
-pub(crate) fn along(site: Site, row: &Tensor, axis: usize, rank: usize) -> Tensor {
+pub(crate) fn along(site: CallSite, row: &Tensor, axis: usize, rank: usize) -> Tensor {
     let mut shape = row.shape();
     shape.0.resize(rank - axis, 1);
     site.reshape(row, &shape)
 }
 
 /// Positions along `axis` everywhere in `shape`, as `dtype`.
-pub(crate) fn positions_in(site: Site, shape: &Shape, axis: usize, dtype: DType, device: Device) -> Tensor {
+pub(crate) fn positions_in(
+    site: CallSite,
+    shape: &Shape,
+    axis: usize,
+    dtype: DType,
+    device: Device,
+) -> Tensor {
     let row = positions(site, shape[axis], (axis, shape.rank()), dtype, device);
     site.expand(&row, shape)
 }
 
 /// Where in `shape` the position along `axis` compares so with `bound`.
 pub(crate) fn mask(
-    site: Site,
+    site: CallSite,
     shape: &Shape,
     axis: usize,
     op: AluOp,
@@ -56,7 +62,7 @@ pub(crate) fn mask(
 /// Where in `shape` the position along `axis` is before `bound`, one of its positions that
 /// extents say. So it is written as one and no constant: plans for many lengths would take
 /// each of those as an argument of its own, and masks that are one would no longer be.
-pub(crate) fn before(site: Site, shape: &Shape, axis: usize, bound: usize, device: Device) -> Tensor {
+pub(crate) fn before(site: CallSite, shape: &Shape, axis: usize, bound: usize, device: Device) -> Tensor {
     let iota = site.apply(Op::Iota(shape[axis], position_dtype(shape[axis]), device), &[]);
     let bound = site.reshape(&site.slice(&iota, 0, bound, bound + 1, 1), &Shape::default());
     let row = along(site, &site.alu(AluOp::Lt, &[&iota, &bound]), axis, shape.rank());
@@ -65,7 +71,7 @@ pub(crate) fn before(site: Site, shape: &Shape, axis: usize, bound: usize, devic
 
 /// True where padding puts an element of a tensor of shape `inner`, false in
 /// the padding.
-pub(crate) fn inside(site: Site, inner: &Shape, pads: &[PadAxis], device: Device) -> Tensor {
+pub(crate) fn inside(site: CallSite, inner: &Shape, pads: &[PadAxis], device: Device) -> Tensor {
     let yes = site.scalar(Scalar::Bool(true), DType::Bool, device);
     site.pad(&site.expand(&yes, inner), pads.to_vec(), false)
 }
@@ -73,7 +79,7 @@ pub(crate) fn inside(site: Site, inner: &Shape, pads: &[PadAxis], device: Device
 /// Where in the matrices of `shape` (axes `row` and `column`) the column is
 /// before the row plus `offset`, or on that diagonal.
 pub(crate) fn diagonal_mask(
-    site: Site,
+    site: CallSite,
     shape: &Shape,
     (row, column): (usize, usize),
     op: AluOp,

@@ -11,7 +11,7 @@ use crate::plan;
 use crate::plan::view::view;
 use crate::runtime::host;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::filter::with_data;
 use crate::tensor::read::number;
 
@@ -87,7 +87,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_text(&self) -> Result<String> {
-        values_as_text(Site::here("to_text"), self, PrintOpts::default())
+        values_as_text(CallSite::here("to_text"), self, PrintOpts::default())
     }
 
     /// As [`Tensor::to_text`], with other digits, edges or lines.
@@ -106,7 +106,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn to_text_with(&self, opts: PrintOpts) -> Result<String> {
-        values_as_text(Site::here("to_text_with"), self, opts)
+        values_as_text(CallSite::here("to_text_with"), self, opts)
     }
 
     /// Computes the values if need be and prints them to the standard output.
@@ -122,7 +122,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn show(&self) -> Result<()> {
-        let site = Site::here("show");
+        let site = CallSite::here("show");
         let text = values_as_text(site, self, PrintOpts::default())?;
         let closed = |error: std::io::Error| Error::File {
             path: "standard output".into(),
@@ -133,7 +133,7 @@ impl Tensor {
     }
 }
 
-fn values_as_text(site: Site, x: &Tensor, opts: PrintOpts) -> Result<String> {
+fn values_as_text(site: CallSite, x: &Tensor, opts: PrintOpts) -> Result<String> {
     with_data(site, x)?;
     let node = x.node()?;
     plan::realize(std::slice::from_ref(node), site.span)?;

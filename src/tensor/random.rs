@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::base::Shape;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::{Place, Tensor};
 use draw::Draw;
 
@@ -120,7 +120,7 @@ impl Generator {
         key
     }
 
-    fn draw(&mut self, site: Site, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
+    fn draw(&mut self, site: CallSite, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
         Draw { site, key: self.key(), shape: shape.into(), place: place.into() }
     }
 }
@@ -131,7 +131,7 @@ impl Generator {
     /// See [`Tensor::rand`].
     #[track_caller]
     pub fn rand(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        self.draw(Site::here("rand"), shape, place).uniform(0.0, 1.0)
+        self.draw(CallSite::here("rand"), shape, place).uniform(0.0, 1.0)
     }
     /// See [`Tensor::uniform`].
     #[track_caller]
@@ -142,12 +142,12 @@ impl Generator {
         shape: impl Into<Shape>,
         place: impl Into<Place>,
     ) -> Tensor {
-        self.draw(Site::here("uniform"), shape, place).uniform(low, high)
+        self.draw(CallSite::here("uniform"), shape, place).uniform(low, high)
     }
     /// See [`Tensor::randn`].
     #[track_caller]
     pub fn randn(&mut self, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        self.draw(Site::here("randn"), shape, place).normal(0.0, 1.0)
+        self.draw(CallSite::here("randn"), shape, place).normal(0.0, 1.0)
     }
     /// See [`Tensor::normal`].
     #[track_caller]
@@ -158,7 +158,7 @@ impl Generator {
         shape: impl Into<Shape>,
         place: impl Into<Place>,
     ) -> Tensor {
-        self.draw(Site::here("normal"), shape, place).normal(mean, std)
+        self.draw(CallSite::here("normal"), shape, place).normal(mean, std)
     }
     /// See [`Tensor::randint`].
     #[track_caller]
@@ -169,22 +169,22 @@ impl Generator {
         shape: impl Into<Shape>,
         place: impl Into<Place>,
     ) -> Tensor {
-        self.draw(Site::here("randint"), shape, place).integers(low, high)
+        self.draw(CallSite::here("randint"), shape, place).integers(low, high)
     }
     /// See [`Tensor::randperm`].
     #[track_caller]
     pub fn randperm(&mut self, n: usize, place: impl Into<Place>) -> Tensor {
-        self.draw(Site::here("randperm"), n, place).permutation()
+        self.draw(CallSite::here("randperm"), n, place).permutation()
     }
     /// See [`Tensor::bernoulli`].
     #[track_caller]
     pub fn bernoulli(&mut self, probability: &Tensor) -> Tensor {
-        self.draw(Site::here("bernoulli"), probability.shape(), probability).bernoulli(probability)
+        self.draw(CallSite::here("bernoulli"), probability.shape(), probability).bernoulli(probability)
     }
     /// See [`Tensor::dropout`].
     #[track_caller]
     pub fn dropout(&mut self, x: &Tensor, p: f64) -> Tensor {
-        self.draw(Site::here("dropout"), x.shape(), x).dropout(x, p)
+        self.draw(CallSite::here("dropout"), x.shape(), x).dropout(x, p)
     }
 }
 
@@ -241,7 +241,7 @@ pub fn set_generator(generator: Generator) -> Generator {
     DEFAULT.replace(generator)
 }
 
-fn draw(site: Site, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
+fn draw(site: CallSite, shape: impl Into<Shape>, place: impl Into<Place>) -> Draw {
     DEFAULT.with_borrow_mut(|generator| generator.draw(site, shape, place))
 }
 
@@ -261,7 +261,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rand(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("rand"), shape, place).uniform(0.0, 1.0)
+        draw(CallSite::here("rand"), shape, place).uniform(0.0, 1.0)
     }
 
     /// Uniform in `[low, high)`, of a floating type as [`Tensor::rand`].
@@ -277,7 +277,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn uniform(low: f64, high: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("uniform"), shape, place).uniform(low, high)
+        draw(CallSite::here("uniform"), shape, place).uniform(low, high)
     }
 
     /// Normal with mean 0 and variance 1, `F32` unless the place names another floating type.
@@ -294,7 +294,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randn(shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("randn"), shape, place).normal(0.0, 1.0)
+        draw(CallSite::here("randn"), shape, place).normal(0.0, 1.0)
     }
 
     /// Normal with this mean and standard deviation, as [`Tensor::randn`].
@@ -310,7 +310,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn normal(mean: f64, std: f64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("normal"), shape, place).normal(mean, std)
+        draw(CallSite::here("normal"), shape, place).normal(mean, std)
     }
 
     /// Integers in `low..high`, all equally likely, `I64` unless the place names a type.
@@ -329,7 +329,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randint(low: i64, high: i64, shape: impl Into<Shape>, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("randint"), shape, place).integers(low, high)
+        draw(CallSite::here("randint"), shape, place).integers(low, high)
     }
 
     /// The numbers `0..n` in random order, `I64` unless the place names a type.
@@ -343,7 +343,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randperm(n: usize, place: impl Into<Place>) -> Tensor {
-        draw(Site::here("randperm"), n, place).permutation()
+        draw(CallSite::here("randperm"), n, place).permutation()
     }
 
     /// [`Tensor::rand`] with this tensor's shape, type and device.
@@ -357,7 +357,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rand_like(&self) -> Tensor {
-        let site = Site::here("rand_like");
+        let site = CallSite::here("rand_like");
         site.build(&[self], || Ok(draw(site, self.shape(), self).uniform(0.0, 1.0)))
     }
 
@@ -372,7 +372,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randn_like(&self) -> Tensor {
-        let site = Site::here("randn_like");
+        let site = CallSite::here("randn_like");
         site.build(&[self], || Ok(draw(site, self.shape(), self).normal(0.0, 1.0)))
     }
 
@@ -387,7 +387,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randint_like(&self, low: i64, high: i64) -> Tensor {
-        let site = Site::here("randint_like");
+        let site = CallSite::here("randint_like");
         site.build(&[self], || Ok(draw(site, self.shape(), self).integers(low, high)))
     }
 
@@ -403,7 +403,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bernoulli(&self) -> Tensor {
-        draw(Site::here("bernoulli"), self.shape(), self).bernoulli(self)
+        draw(CallSite::here("bernoulli"), self.shape(), self).bernoulli(self)
     }
 
     /// Each element 0 with probability `p`, else over `1 - p` (Srivastava et al. 2014).
@@ -420,7 +420,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn dropout(&self, p: f64) -> Tensor {
-        draw(Site::here("dropout"), self.shape(), self).dropout(self, p)
+        draw(CallSite::here("dropout"), self.shape(), self).dropout(self, p)
     }
 }
 

@@ -5,11 +5,11 @@ use crate::ir::op::WindowAxis;
 use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::with_extent;
+use crate::tensor::compose::CallSite;
 use crate::tensor::movement::repeated;
 use crate::tensor::permute::in_order;
 use crate::tensor::position::positions;
-use crate::tensor::site::with_extent;
 use crate::tensor::spec::{IntoShapeSpec, ShapeSpec};
 use crate::tensor::{join, lane};
 
@@ -26,12 +26,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn repeat(&self, counts: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("repeat");
+        let site = CallSite::here("repeat");
         let counts = counts.into_shape_spec();
         site.build(&[self], || {
             if counts.0.len() < self.rank() {
                 let expected = format!("a count for each of {} axes", self.rank());
-                return Err(site.fault(expected, format!("{:?}", counts.0), &[self]));
+                return Err(site.error(expected, format!("{:?}", counts.0), &[self]));
             }
             tiled(site, self, &counts)
         })
@@ -48,7 +48,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn tile(&self, counts: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("tile");
+        let site = CallSite::here("tile");
         let mut counts = counts.into_shape_spec();
         while counts.0.len() < self.rank() {
             counts.0.insert(0, 1);
@@ -68,7 +68,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn repeat_interleave(&self, count: usize, axis: impl IntoAxes) -> Tensor {
-        let site = Site::here("repeat_interleave");
+        let site = CallSite::here("repeat_interleave");
         let axis = axis.into_axes();
         site.build(&[self], || {
             let (x, axis) = lane::one_lane(site, self, &axis)?;
@@ -87,7 +87,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flip(&self, axes: impl IntoAxes) -> Tensor {
-        let site = Site::here("flip");
+        let site = CallSite::here("flip");
         let axes = axes.into_axes();
         site.build(&[self], || Ok(site.flip(self, &lane::lanes(site, self, &axes)?)))
     }
@@ -102,7 +102,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fliplr(&self) -> Tensor {
-        flip_one(Site::here("fliplr"), self, 1)
+        flip_one(CallSite::here("fliplr"), self, 1)
     }
 
     /// Rows reversed: axis 0. Invalid for rank 0.
@@ -115,7 +115,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn flipud(&self) -> Tensor {
-        flip_one(Site::here("flipud"), self, 0)
+        flip_one(CallSite::here("flipud"), self, 0)
     }
 
     /// Elements moved along axes by the shifts; those that fall off the end come back at the start.
@@ -130,12 +130,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn roll(&self, shifts: impl IntoShapeSpec, axes: impl IntoAxes) -> Tensor {
-        let site = Site::here("roll");
+        let site = CallSite::here("roll");
         let (shifts, axes) = (shifts.into_shape_spec(), axes.into_axes());
         site.build(&[self], || match axes {
             AxisList::All => {
                 let [shift] = shifts.0[..] else {
-                    return Err(site.fault(
+                    return Err(site.error(
                         "one shift for the flattened tensor",
                         format!("{:?}", shifts.0),
                         &[self],
@@ -147,7 +147,7 @@ impl Tensor {
             AxisList::These(axes) => {
                 if shifts.0.is_empty() || shifts.0.len() != axes.len() {
                     let found = format!("{} shifts and {} axes", shifts.0.len(), axes.len());
-                    return Err(site.fault("one shift for each axis, and at least one", found, &[self]));
+                    return Err(site.error("one shift for each axis, and at least one", found, &[self]));
                 }
                 let mut x = self.clone();
                 for (&shift, &axis) in shifts.0.iter().zip(&axes) {
@@ -168,7 +168,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rot90(&self, quarters: i64, axes: [i64; 2]) -> Tensor {
-        let site = Site::here("rot90");
+        let site = CallSite::here("rot90");
         site.build(&[self], || {
             let plane = in_order(site, self, &axes.into_axes())?;
             let mut order: Vec<usize> = (0..self.rank()).collect();
@@ -194,7 +194,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fftshift(&self, axes: impl IntoAxes) -> Tensor {
-        centred(Site::here("fftshift"), self, &axes.into_axes(), |extent| extent / 2)
+        centred(CallSite::here("fftshift"), self, &axes.into_axes(), |extent| extent / 2)
     }
 
     /// The inverse of [`Tensor::fftshift`]. PyTorch: `torch.fft.ifftshift`.
@@ -207,7 +207,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn ifftshift(&self, axes: impl IntoAxes) -> Tensor {
-        centred(Site::here("ifftshift"), self, &axes.into_axes(), |extent| extent.div_ceil(2))
+        centred(CallSite::here("ifftshift"), self, &axes.into_axes(), |extent| extent.div_ceil(2))
     }
 
     /// Windows of `size` elements every `step` along an axis.
@@ -223,13 +223,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unfold(&self, axis: i64, size: usize, step: usize) -> Tensor {
-        let site = Site::here("unfold");
+        let site = CallSite::here("unfold");
         site.build(&[self], || {
             let (x, axis) = site.lane(self, axis)?;
             let extent = x.shape()[axis];
             if size > extent || step == 0 {
                 let expected = format!("windows of at most {extent} elements and a step of at least 1");
-                return Err(site.fault(expected, format!("size {size}, step {step}"), &[self]));
+                return Err(site.error(expected, format!("size {size}, step {step}"), &[self]));
             }
             let y = if size == 0 {
                 let mut shape = with_extent(&x.shape(), axis, extent / step + 1);
@@ -263,7 +263,7 @@ impl Tensor {
         strides: impl IntoShapeSpec,
         offset: usize,
     ) -> Tensor {
-        let site = Site::here("as_strided");
+        let site = CallSite::here("as_strided");
         let (shape, strides) = (shape.into_shape_spec(), strides.into_shape_spec());
         site.build(&[self], || strided(site, self, &shape, &strides, offset))
     }
@@ -281,13 +281,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pixel_shuffle(&self, factor: usize) -> Tensor {
-        let site = Site::here("pixel_shuffle");
+        let site = CallSite::here("pixel_shuffle");
         site.build(&[self], || {
             let (lead, [c, h, w]) = channels(site, self)?;
             let r = factor;
             if r == 0 || !c.is_multiple_of(r.saturating_mul(r)) {
                 let expected = format!("a factor whose square divides {c} channels");
-                return Err(site.fault(expected, r.to_string(), &[self]));
+                return Err(site.error(expected, r.to_string(), &[self]));
             }
             let split = site.reshape(self, &joined(&lead, &[c / (r * r), r, r, h, w]));
             let mixed = trailing_permute(site, &split, &[0, 3, 1, 4, 2]);
@@ -306,13 +306,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn pixel_unshuffle(&self, factor: usize) -> Tensor {
-        let site = Site::here("pixel_unshuffle");
+        let site = CallSite::here("pixel_unshuffle");
         site.build(&[self], || {
             let (lead, [c, h, w]) = channels(site, self)?;
             let r = factor;
             if r == 0 || !h.is_multiple_of(r) || !w.is_multiple_of(r) {
                 let expected = format!("a factor that divides {h} and {w}");
-                return Err(site.fault(expected, r.to_string(), &[self]));
+                return Err(site.error(expected, r.to_string(), &[self]));
             }
             let split = site.reshape(self, &joined(&lead, &[c, h / r, r, w / r, r]));
             let mixed = trailing_permute(site, &split, &[0, 2, 4, 1, 3]);
@@ -334,12 +334,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn channel_shuffle(&self, groups: usize) -> Tensor {
-        let site = Site::here("channel_shuffle");
+        let site = CallSite::here("channel_shuffle");
         site.build(&[self], || {
             let shape = self.shape();
             if shape.rank() < 3 || groups == 0 || !shape[1].is_multiple_of(groups) {
                 let expected = "rank 3 or more and groups that divide axis 1";
-                return Err(site.fault(expected, format!("{groups} groups"), &[self]));
+                return Err(site.error(expected, format!("{groups} groups"), &[self]));
             }
             let mut split = Dims::from_slice(&[shape[0], groups, shape[1] / groups]);
             split.extend_from_slice(&shape[2..]);
@@ -351,11 +351,11 @@ impl Tensor {
     }
 }
 
-fn tiled(site: Site, x: &Tensor, counts: &ShapeSpec) -> Result<Tensor> {
+fn tiled(site: CallSite, x: &Tensor, counts: &ShapeSpec) -> Result<Tensor> {
     let (own, lead) = (x.shape(), counts.0.len() - x.rank());
     let (mut single, mut many, mut result) = (Dims::new(), Dims::new(), Dims::new());
     for (i, &count) in counts.0.iter().enumerate() {
-        let fail = || site.fault("counts of at least 0", format!("{count} for axis {i}"), &[x]);
+        let fail = || site.error("counts of at least 0", format!("{count} for axis {i}"), &[x]);
         let count = usize::try_from(count).map_err(|_| fail())?;
         let extent = if i < lead { 1 } else { own[i - lead] };
         if count != 1 {
@@ -370,16 +370,16 @@ fn tiled(site: Site, x: &Tensor, counts: &ShapeSpec) -> Result<Tensor> {
     Ok(site.reshape(&copies, &Shape(result)))
 }
 
-fn flip_one(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn flip_one(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     site.build(&[x], || {
         if x.rank() <= axis {
-            return Err(site.fault(format!("rank {} or more", axis + 1), format!("rank {}", x.rank()), &[x]));
+            return Err(site.error(format!("rank {} or more", axis + 1), format!("rank {}", x.rank()), &[x]));
         }
         Ok(site.flip(x, &[axis]))
     })
 }
 
-fn rolled(site: Site, x: &Tensor, axis: usize, shift: i64) -> Result<Tensor> {
+fn rolled(site: CallSite, x: &Tensor, axis: usize, shift: i64) -> Result<Tensor> {
     let extent = x.shape()[axis];
     let shift = if extent == 0 { 0 } else { shift.rem_euclid(extent as i64) as usize };
     if shift == 0 {
@@ -390,7 +390,7 @@ fn rolled(site: Site, x: &Tensor, axis: usize, shift: i64) -> Result<Tensor> {
     join::cat_along(site, &[&tail, &head], axis)
 }
 
-fn centred(site: Site, x: &Tensor, axes: &AxisList, shift: fn(usize) -> usize) -> Tensor {
+fn centred(site: CallSite, x: &Tensor, axes: &AxisList, shift: fn(usize) -> usize) -> Tensor {
     site.build(&[x], || {
         let mut y = x.clone();
         for axis in lane::lanes(site, x, axes)? {
@@ -400,18 +400,24 @@ fn centred(site: Site, x: &Tensor, axes: &AxisList, shift: fn(usize) -> usize) -
     })
 }
 
-fn strided(site: Site, x: &Tensor, shape: &ShapeSpec, strides: &ShapeSpec, offset: usize) -> Result<Tensor> {
+fn strided(
+    site: CallSite,
+    x: &Tensor,
+    shape: &ShapeSpec,
+    strides: &ShapeSpec,
+    offset: usize,
+) -> Result<Tensor> {
     let fits = shape.0.len() == strides.0.len() && shape.0.iter().chain(&strides.0).all(|&n| n >= 0);
     if !fits {
         let found = format!("{:?} and {:?}", shape.0, strides.0);
-        return Err(site.fault("as many strides as extents, none below 0", found, &[x]));
+        return Err(site.error("as many strides as extents, none below 0", found, &[x]));
     }
     let dims: Shape = Shape(shape.0.iter().map(|&n| n as usize).collect());
     let reach =
         dims.iter().zip(&strides.0).map(|(&n, &s)| (n.max(1) as i128 - 1) * i128::from(s)).sum::<i128>();
     if dims.numel() > 0 && reach + offset as i128 >= x.numel() as i128 {
         let expected = format!("positions below {}", x.numel());
-        return Err(site.fault(expected, format!("position {}", reach + offset as i128), &[x]));
+        return Err(site.error(expected, format!("position {}", reach + offset as i128), &[x]));
     }
     let index = DType::I64;
     let mut at = site.expand(&site.scalar(offset, index, x.device()), &dims);
@@ -428,11 +434,11 @@ fn strided(site: Site, x: &Tensor, shape: &ShapeSpec, strides: &ShapeSpec, offse
 }
 
 /// The leading extents, and the last three: channels, height, width.
-fn channels(site: Site, x: &Tensor) -> Result<(Shape, [usize; 3])> {
+fn channels(site: CallSite, x: &Tensor) -> Result<(Shape, [usize; 3])> {
     let shape = x.shape();
     match shape[..] {
         [ref lead @ .., c, h, w] => Ok((lead.into(), [c, h, w])),
-        _ => Err(site.fault("rank 3 or more", format!("rank {}", shape.rank()), &[x])),
+        _ => Err(site.error("rank 3 or more", format!("rank {}", shape.rank()), &[x])),
     }
 }
 
@@ -443,7 +449,7 @@ fn joined(lead: &Shape, rest: &[usize]) -> Shape {
 }
 
 /// The last axes reordered, the leading ones as they are.
-fn trailing_permute(site: Site, x: &Tensor, order: &[usize]) -> Tensor {
+fn trailing_permute(site: CallSite, x: &Tensor, order: &[usize]) -> Tensor {
     let lead = x.rank() - order.len();
     let order: Vec<usize> = (0..lead).chain(order.iter().map(|&axis| lead + axis)).collect();
     site.permute(x, &order)

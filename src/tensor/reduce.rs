@@ -4,13 +4,13 @@ use crate::base::{DType, Kind, Result, Shape};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::with_axis;
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, reduced};
-use crate::tensor::site::with_axis;
 use crate::tensor::spec::IntoShapeSpec;
 
 /// How an operation reduces `x` over `axes`; the axes are gone in the result.
-pub(crate) type Reduction = fn(Site, &Tensor, &[usize]) -> Result<Tensor>;
+pub(crate) type Reduction = fn(CallSite, &Tensor, &[usize]) -> Result<Tensor>;
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident $rule:expr;)*) => {
@@ -18,7 +18,7 @@ macro_rules! reductions {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self, axes: impl IntoAxes) -> Tensor {
-                over(Site::here(stringify!($name)), self, axes.into_axes(), false, $rule)
+                over(CallSite::here(stringify!($name)), self, axes.into_axes(), false, $rule)
             }
 
             #[doc = concat!("As [`Tensor::", stringify!($name), "`], the axes kept with extent 1.")]
@@ -32,7 +32,7 @@ macro_rules! reductions {
             /// ```
             #[track_caller]
             pub fn $keepdim(&self, axes: impl IntoAxes) -> Tensor {
-                over(Site::here(stringify!($name)), self, axes.into_axes(), true, $rule)
+                over(CallSite::here(stringify!($name)), self, axes.into_axes(), true, $rule)
             }
         )*}
     };
@@ -197,7 +197,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn aminmax(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
-        extremes(Site::here("aminmax"), self, &axes.into_axes(), false)
+        extremes(CallSite::here("aminmax"), self, &axes.into_axes(), false)
     }
 
     /// As [`Tensor::aminmax`], the axes kept with extent 1.
@@ -212,7 +212,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn aminmax_keepdim(&self, axes: impl IntoAxes) -> (Tensor, Tensor) {
-        extremes(Site::here("aminmax"), self, &axes.into_axes(), true)
+        extremes(CallSite::here("aminmax"), self, &axes.into_axes(), true)
     }
 
     /// The sum down to a shape that broadcasts to this one: the adjoint of [`Tensor::expand`].
@@ -228,12 +228,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sum_to_size(&self, shape: impl IntoShapeSpec) -> Tensor {
-        let site = Site::here("sum_to_size");
+        let site = CallSite::here("sum_to_size");
         let spec = shape.into_shape_spec();
         site.build(&[self], || {
             let fail = || {
                 let expected = format!("a shape that broadcasts to {}", self.shape());
-                site.fault(expected, format!("{:?}", spec.0), &[self])
+                site.error(expected, format!("{:?}", spec.0), &[self])
             };
             let dims = spec.0.iter().map(|&n| usize::try_from(n).map_err(|_| fail()));
             let shape = Shape(dims.collect::<Result<_>>()?);
@@ -250,7 +250,7 @@ impl Tensor {
 }
 
 /// A reduction over the axes named, put back with extent 1 on request.
-pub(crate) fn over(site: Site, x: &Tensor, axes: AxisList, keepdim: bool, rule: Reduction) -> Tensor {
+pub(crate) fn over(site: CallSite, x: &Tensor, axes: AxisList, keepdim: bool, rule: Reduction) -> Tensor {
     site.build(&[x], || {
         let axes = reduced(site, x, &axes)?;
         let y = rule(site, x, &axes)?;
@@ -259,7 +259,7 @@ pub(crate) fn over(site: Site, x: &Tensor, axes: AxisList, keepdim: bool, rule: 
 }
 
 /// A reduction by a monoid; over no axes, still one that lifts and finishes.
-pub(crate) fn folded(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
+pub(crate) fn folded(site: CallSite, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
     if !axes.is_empty() {
         return site.reduce(monoid, x, axes);
     }
@@ -273,7 +273,7 @@ pub(crate) fn folded(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> 
 }
 
 /// Integers and truth values as `I64`, in which they are summed.
-pub(crate) fn widened(site: Site, x: &Tensor) -> Tensor {
+pub(crate) fn widened(site: CallSite, x: &Tensor) -> Tensor {
     match x.dtype().kind() {
         Kind::Float => x.clone(),
         Kind::Bool | Kind::Int => site.cast(x, DType::I64),
@@ -281,7 +281,7 @@ pub(crate) fn widened(site: Site, x: &Tensor) -> Tensor {
 }
 
 /// The sum over axes.
-pub(crate) fn total(site: Site, x: &Tensor, axes: &[usize]) -> Tensor {
+pub(crate) fn total(site: CallSite, x: &Tensor, axes: &[usize]) -> Tensor {
     folded(site, &widened(site, x), Monoid::Sum, axes)
 }
 
@@ -294,22 +294,22 @@ pub(crate) fn count(x: &Tensor, axes: &[usize]) -> usize {
 ///
 /// # Errors
 /// A type that is not floating.
-pub(crate) fn computing(site: Site, x: &Tensor) -> Result<Tensor> {
+pub(crate) fn computing(site: CallSite, x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(site.cast(x, x.dtype().compute()));
     }
-    Err(site.fault("a floating type", x.dtype().to_string(), &[x]))
+    Err(site.error("a floating type", x.dtype().to_string(), &[x]))
 }
 
 /// The mean over axes, rounded once.
-pub(crate) fn mean(site: Site, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+pub(crate) fn mean(site: CallSite, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     let wide = computing(site, x)?;
     let sum = total(site, &wide, axes);
     let n = site.constant_like(count(x, axes), &sum);
     Ok(site.cast(&site.alu(AluOp::Div, &[&sum, &n]), x.dtype()))
 }
 
-fn nanmean(site: Site, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+fn nanmean(site: CallSite, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     let wide = computing(site, x)?;
     let there = site.cast(&site.alu(AluOp::Eq, &[&wide, &wide]), wide.dtype());
     let sum = total(site, &without_nan(site, &wide), axes);
@@ -317,7 +317,7 @@ fn nanmean(site: Site, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     Ok(site.cast(&site.alu(AluOp::Div, &[&sum, &n]), x.dtype()))
 }
 
-fn without_nan(site: Site, x: &Tensor) -> Tensor {
+fn without_nan(site: CallSite, x: &Tensor) -> Tensor {
     if !x.dtype().is_float() {
         return x.clone();
     }
@@ -325,12 +325,12 @@ fn without_nan(site: Site, x: &Tensor) -> Tensor {
 }
 
 /// The largest or smallest element, of which there must be one.
-pub(crate) fn extreme(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Result<Tensor> {
+pub(crate) fn extreme(site: CallSite, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Result<Tensor> {
     nonempty(site, x, axes)?;
     Ok(folded(site, x, monoid, axes))
 }
 
-fn extremes(site: Site, x: &Tensor, axes: &AxisList, keepdim: bool) -> (Tensor, Tensor) {
+fn extremes(site: CallSite, x: &Tensor, axes: &AxisList, keepdim: bool) -> (Tensor, Tensor) {
     site.build_pair(&[x], || {
         let axes = reduced(site, x, axes)?;
         let (least, most) = (extreme(site, x, Monoid::Min, &axes)?, extreme(site, x, Monoid::Max, &axes)?);
@@ -343,16 +343,16 @@ fn extremes(site: Site, x: &Tensor, axes: &AxisList, keepdim: bool) -> (Tensor, 
 }
 
 /// Fails where there is no element to choose from.
-pub(crate) fn nonempty(site: Site, x: &Tensor, axes: &[usize]) -> Result<()> {
+pub(crate) fn nonempty(site: CallSite, x: &Tensor, axes: &[usize]) -> Result<()> {
     match axes.iter().find(|&&axis| x.shape()[axis] == 0) {
         None => Ok(()),
         Some(axis) => {
-            Err(site.fault("at least one element to choose from", format!("extent 0 on axis {axis}"), &[x]))
+            Err(site.error("at least one element to choose from", format!("extent 0 on axis {axis}"), &[x]))
         }
     }
 }
 
-fn truth(site: Site, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
+fn truth(site: CallSite, x: &Tensor, monoid: Monoid, axes: &[usize]) -> Tensor {
     let found = folded(site, &site.cast(x, DType::Bool), monoid, axes);
     if x.dtype() == DType::U8 { site.cast(&found, DType::U8) } else { found }
 }

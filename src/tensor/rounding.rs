@@ -2,7 +2,7 @@
 
 use crate::base::DType;
 use crate::ir::AluOp;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandValue, common_dtype, elementwise, elementwise_as};
 use crate::tensor::operators;
 use crate::tensor::term::{Term, formula, misplaced};
@@ -38,7 +38,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn floor(&self) -> Tensor {
-        whole(Site::here("floor"), self, |x| x.floor())
+        whole(CallSite::here("floor"), self, |x| x.floor())
     }
 
     /// The smallest integer not below each element; integers stay as they are.
@@ -51,7 +51,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
-        whole(Site::here("ceil"), self, |x| x.ceil())
+        whole(CallSite::here("ceil"), self, |x| x.ceil())
     }
 
     /// Each element without its fraction; integers stay as they are.
@@ -64,7 +64,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
-        whole(Site::here("trunc"), self, |x| x.trunc())
+        whole(CallSite::here("trunc"), self, |x| x.trunc())
     }
 
     /// The nearest integer, halves to the even one; integers stay as they are.
@@ -77,7 +77,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn round(&self) -> Tensor {
-        whole(Site::here("round"), self, |x| x.round())
+        whole(CallSite::here("round"), self, |x| x.round())
     }
 
     /// Each element rounded to a number of decimals, to tens and so on where that is negative.
@@ -92,9 +92,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn round_decimals(&self, decimals: i32) -> Tensor {
-        let site = Site::here("round");
+        let site = CallSite::here("round");
         if !self.dtype().is_float() && decimals < 0 {
-            return site.mistake("a floating type to round to tens", self.dtype().name(), &[self]);
+            return site.invalid("a floating type to round to tens", self.dtype().name(), &[self]);
         }
         let scale = 10f64.powi(decimals.abs());
         whole(site, self, |x| match decimals {
@@ -114,9 +114,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn frac(&self) -> Tensor {
-        let site = Site::here("frac");
+        let site = CallSite::here("frac");
         if !self.dtype().is_float() {
-            return site.mistake("a floating type", self.dtype().name(), &[self]);
+            return site.invalid("a floating type", self.dtype().name(), &[self]);
         }
         formula(site, [self.into_operand()], |[x]| &x - x.trunc())
     }
@@ -133,7 +133,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn fmod(&self, divisor: impl Operand) -> Tensor {
-        let site = Site::here("fmod");
+        let site = CallSite::here("fmod");
         elementwise(site.name, site.span, AluOp::Rem, [self.into_operand(), divisor.into_operand()])
     }
 
@@ -149,7 +149,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn remainder(&self, divisor: impl Operand) -> Tensor {
-        operators::remainder(Site::here("remainder").span, [self.into_operand(), divisor.into_operand()])
+        operators::remainder(CallSite::here("remainder").span, [self.into_operand(), divisor.into_operand()])
     }
 
     /// The quotient rounded down; integers stay integers (over 0: 0). Shapes broadcast.
@@ -162,7 +162,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn floor_divide(&self, divisor: impl Operand) -> Tensor {
-        floor_divide(Site::here("floor_divide"), [self.into_operand(), divisor.into_operand()])
+        floor_divide(CallSite::here("floor_divide"), [self.into_operand(), divisor.into_operand()])
     }
 
     /// The quotient as a whole number of the operands' common type; integers over 0 are 0.
@@ -178,7 +178,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn div_rounded(&self, divisor: impl Operand, rounding: Rounding) -> Tensor {
-        let site = Site::here("div");
+        let site = CallSite::here("div");
         let operands = [self.into_operand(), divisor.into_operand()];
         match rounding {
             Rounding::Floor => floor_divide(site, operands),
@@ -197,9 +197,9 @@ impl Tensor {
 }
 
 /// A float rounded by `body`; an integer as it is, truth values refused.
-fn whole(site: Site, x: &Tensor, body: impl FnOnce(&Term) -> Term) -> Tensor {
+fn whole(site: CallSite, x: &Tensor, body: impl FnOnce(&Term) -> Term) -> Tensor {
     match x.dtype() {
-        DType::Bool => site.mistake("a number type", "bool", &[x]),
+        DType::Bool => site.invalid("a number type", "bool", &[x]),
         DType::U8 | DType::I32 | DType::U32 | DType::I64 => x.clone(),
         DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
             formula(site, [x.into_operand()], |[x]| body(&x))
@@ -207,7 +207,7 @@ fn whole(site: Site, x: &Tensor, body: impl FnOnce(&Term) -> Term) -> Tensor {
     }
 }
 
-fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
+fn floor_divide(site: CallSite, operands: [OperandValue; 2]) -> Tensor {
     formula(site, operands, |[a, b]| {
         let rest = a.rem(&b);
         // Without its remainder a dividend of floats is a multiple, but for rounding.
@@ -227,7 +227,7 @@ fn floor_divide(site: Site, operands: [OperandValue; 2]) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, values};
 
     #[test]
     fn halves_round_to_even_and_zeros_keep_their_sign() {
@@ -243,9 +243,9 @@ mod tests {
     #[test]
     fn integers_are_whole_and_truth_values_no_numbers() {
         assert_eq!(i64s(&[1], &[7]).ceil().dtype(), DType::I64);
-        assert!(mistake(&i64s(&[1], &[7]).to_dtype(DType::Bool).floor()).contains("a number type"));
-        assert!(mistake(&i64s(&[1], &[7]).frac()).contains("a floating type"));
-        assert!(mistake(&i64s(&[1], &[7]).round_decimals(-1)).contains("floating"));
+        assert!(error_text(&i64s(&[1], &[7]).to_dtype(DType::Bool).floor()).contains("a number type"));
+        assert!(error_text(&i64s(&[1], &[7]).frac()).contains("a floating type"));
+        assert!(error_text(&i64s(&[1], &[7]).round_decimals(-1)).contains("floating"));
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::base::{Result, Span};
-use crate::ir::history::{Override, Rule, set_tracking};
+use crate::ir::history::{Override, VjpRule, set_tracking};
 use crate::ir::{Node, Op, ScatterMode};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// A rule on tensors, as one on nodes.
 struct TensorRule<F>(F);
 
-impl<F> Rule for TensorRule<F>
+impl<F> VjpRule for TensorRule<F>
 where
     F: Fn(&[Tensor], &Tensor, &Tensor) -> Vec<Option<Tensor>> + Send + Sync,
 {
@@ -50,7 +50,7 @@ pub(crate) fn with_rule(
 
 /// `result`, which holds the element at `index` of each row of `x`, as a
 /// function whose cotangent goes to those elements alone.
-pub(crate) fn picked(site: Site, result: Tensor, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+pub(crate) fn picked(site: CallSite, result: Tensor, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
     with_rule(result, &[x, index], move |inputs, _, cotangent| {
         let zeros = site.expand(&site.scalar(0.0, cotangent.dtype(), cotangent.device()), &inputs[0].shape());
         let along = |x: &Tensor| site.unsqueeze(x, axis);

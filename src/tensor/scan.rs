@@ -3,7 +3,7 @@
 use crate::base::{Result, Shape};
 use crate::ir::{AluOp, Monoid, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::position::positions_in;
 use crate::tensor::reduce::widened;
 
@@ -18,7 +18,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cumsum(&self, axis: i64) -> Tensor {
-        let site = Site::here("cumsum");
+        let site = CallSite::here("cumsum");
         site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Sum))
     }
 
@@ -34,7 +34,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cumprod(&self, axis: i64) -> Tensor {
-        let site = Site::here("cumprod");
+        let site = CallSite::here("cumprod");
         site.build(&[self], || running(site, &widened(site, self), axis, Monoid::Prod))
     }
 
@@ -52,7 +52,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cummax(&self, axis: i64) -> (Tensor, Tensor) {
-        let site = Site::here("cummax");
+        let site = CallSite::here("cummax");
         site.build_pair(&[self], || with_index(site, self, axis, Monoid::Max))
     }
 
@@ -70,7 +70,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cummin(&self, axis: i64) -> (Tensor, Tensor) {
-        let site = Site::here("cummin");
+        let site = CallSite::here("cummin");
         site.build_pair(&[self], || with_index(site, self, axis, Monoid::Min))
     }
 
@@ -85,24 +85,24 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn logcumsumexp(&self, axis: i64) -> Tensor {
-        let site = Site::here("logcumsumexp");
+        let site = CallSite::here("logcumsumexp");
         site.build(&[self], || running(site, self, axis, Monoid::LogSumExp))
     }
 }
 
-fn running(site: Site, x: &Tensor, axis: i64, monoid: Monoid) -> Result<Tensor> {
+fn running(site: CallSite, x: &Tensor, axis: i64, monoid: Monoid) -> Result<Tensor> {
     let (row, axis) = site.lane(x, axis)?;
     Ok(site.reshape(&scanned(site, &row, axis, monoid), &x.shape()))
 }
 
 /// The running combination along an axis.
-pub(crate) fn scanned(site: Site, x: &Tensor, axis: usize, monoid: Monoid) -> Tensor {
+pub(crate) fn scanned(site: CallSite, x: &Tensor, axis: usize, monoid: Monoid) -> Tensor {
     site.apply(Op::Scan(monoid, axis as u8), &[x])
 }
 
 /// The position of an extreme is the last so far where the element equals
 /// the running extreme, or is NaN.
-fn with_index(site: Site, x: &Tensor, axis: i64, monoid: Monoid) -> Result<(Tensor, Tensor)> {
+fn with_index(site: CallSite, x: &Tensor, axis: i64, monoid: Monoid) -> Result<(Tensor, Tensor)> {
     let (row, axis) = site.lane(x, axis)?;
     let values = scanned(site, &row, axis, monoid);
     let mut here = site.alu(AluOp::Eq, &[&row, &values]);

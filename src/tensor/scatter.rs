@@ -5,7 +5,7 @@ use crate::ir::monoid::int_range;
 use crate::ir::{AluOp, Op, PadAxis, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::as_index;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::index::{cropped, filler, value_like};
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::position::inside;
@@ -52,10 +52,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn scatter(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
-        let site = Site::here("scatter");
+        let site = CallSite::here("scatter");
         let src = src.into_operand();
         site.build(&[self, index], || {
-            let target = Target::new(site, self, axis, index, src)?;
+            let target = ScatterArguments::new(site, self, axis, index, src)?;
             Ok(target.written(site, self, |x, at, values| {
                 site.apply(Op::Scatter(target.axis as u8, ScatterMode::Set), &[x, at, values])
             }))
@@ -76,7 +76,15 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn scatter_add(&self, axis: i64, index: &Tensor, src: impl Operand) -> Tensor {
-        reduced(Site::here("scatter_add"), self, axis, index, src.into_operand(), ScatterReduce::Sum, true)
+        reduced(
+            CallSite::here("scatter_add"),
+            self,
+            axis,
+            index,
+            src.into_operand(),
+            ScatterReduce::Sum,
+            true,
+        )
     }
 
     /// The tensor with `src` combined in along an axis at the positions `index` holds.
@@ -102,13 +110,13 @@ impl Tensor {
         reduce: ScatterReduce,
         include_self: bool,
     ) -> Tensor {
-        let site = Site::here("scatter_reduce");
+        let site = CallSite::here("scatter_reduce");
         reduced(site, self, axis, index, src.into_operand(), reduce, include_self)
     }
 }
 
 fn reduced(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axis: i64,
     index: &Tensor,
@@ -117,7 +125,7 @@ fn reduced(
     include_self: bool,
 ) -> Tensor {
     site.build(&[x, index], || {
-        let target = Target::new(site, x, axis, index, src)?;
+        let target = ScatterArguments::new(site, x, axis, index, src)?;
         Ok(target.written(site, x, |x, at, values| {
             combined(site, x, (target.axis, at), values, reduce, include_self)
         }))
@@ -126,14 +134,20 @@ fn reduced(
 
 /// Arguments of a scatter that fit each other: at least rank 1, the values
 /// of the index's shape and the tensor's type.
-struct Target {
+struct ScatterArguments {
     axis: usize,
     index: Tensor,
     values: Tensor,
 }
 
-impl Target {
-    fn new(site: Site, x: &Tensor, axis: i64, index: &Tensor, src: OperandValue) -> Result<Target> {
+impl ScatterArguments {
+    fn new(
+        site: CallSite,
+        x: &Tensor,
+        axis: i64,
+        index: &Tensor,
+        src: OperandValue,
+    ) -> Result<ScatterArguments> {
         let (row, axis) = site.lane(x, axis)?;
         let (index, _) = site.lane(&as_index(site, index)?, 0)?;
         let empty = index.numel() == 0;
@@ -142,7 +156,7 @@ impl Target {
         };
         if !empty && !shorter(&index.shape(), &row.shape(), axis) {
             let expected = format!("an index of rank {} no longer on the axes but {axis}", row.rank());
-            return Err(site.fault(expected, index.shape().to_string(), &[x, &index]));
+            return Err(site.error(expected, index.shape().to_string(), &[x, &index]));
         }
         let values = match src {
             OperandValue::Scalar(_) => site.expand(&value_like(site, src, x)?, &index.shape()),
@@ -150,24 +164,24 @@ impl Target {
                 src.node()?;
                 if src.dtype() != x.dtype() {
                     let expected = format!("values of type {}", x.dtype());
-                    return Err(site.fault(expected, src.dtype().to_string(), &[x, &src]));
+                    return Err(site.error(expected, src.dtype().to_string(), &[x, &src]));
                 }
                 let (src, _) = site.lane(&src, 0)?;
                 if !empty && !shorter(&index.shape(), &src.shape(), usize::MAX) {
                     let expected = format!("values for an index of shape {}", index.shape());
-                    return Err(site.fault(expected, src.shape().to_string(), &[x, &src]));
+                    return Err(site.error(expected, src.shape().to_string(), &[x, &src]));
                 }
                 if empty { src } else { cropped(site, &src, &index.shape(), usize::MAX) }
             }
         };
-        Ok(Target { axis, index, values })
+        Ok(ScatterArguments { axis, index, values })
     }
 
     /// `x` with the part that the index can reach replaced by what `write`
     /// makes of it.
     fn written(
         &self,
-        site: Site,
+        site: CallSite,
         x: &Tensor,
         write: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Tensor,
     ) -> Tensor {
@@ -191,7 +205,7 @@ impl Target {
 
 /// `values` combined into `x` at positions along an axis.
 pub(crate) fn combined(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     (axis, index): (usize, &Tensor),
     values: &Tensor,
@@ -249,7 +263,7 @@ fn identity(reduce: ScatterReduce, dtype: DType) -> Scalar {
 }
 
 /// The quotient by a positive count; of integers, rounded down.
-fn quotient(site: Site, sum: &Tensor, count: &Tensor) -> Tensor {
+fn quotient(site: CallSite, sum: &Tensor, count: &Tensor) -> Tensor {
     let quotient = site.alu(AluOp::Div, &[sum, count]);
     if sum.dtype().is_float() {
         return quotient;
@@ -264,7 +278,7 @@ fn quotient(site: Site, sum: &Tensor, count: &Tensor) -> Tensor {
 mod tests {
     use super::ScatterReduce;
     use crate::base::DType;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor};
 
     #[test]
     fn the_last_write_wins_and_the_rest_stays() {
@@ -308,8 +322,10 @@ mod tests {
     #[test]
     fn types_and_shapes_must_fit() {
         let (x, index) = (f32s(&[2], &[0.0; 2]), i64s(&[1], &[0]));
-        assert!(mistake(&x.scatter(0, &index, i64s(&[1], &[0]))).contains("values of type f32, found i64"));
-        assert!(mistake(&x.scatter(0, &i64s(&[1, 1], &[0]), 0.0)).contains("an index of rank 1"));
-        assert!(mistake(&x.scatter(0, &f32s(&[1], &[0.0]), 0.0)).contains("an integer index"));
+        assert!(
+            error_text(&x.scatter(0, &index, i64s(&[1], &[0]))).contains("values of type f32, found i64")
+        );
+        assert!(error_text(&x.scatter(0, &i64s(&[1, 1], &[0]), 0.0)).contains("an index of rank 1"));
+        assert!(error_text(&x.scatter(0, &f32s(&[1], &[0.0]), 0.0)).contains("an integer index"));
     }
 }

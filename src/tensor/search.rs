@@ -3,11 +3,11 @@
 use crate::base::{DType, Result, Shape};
 use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::{common_dtype, with_axis};
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::options::{options, some};
 use crate::tensor::reduce::total;
-use crate::tensor::site::{common_dtype, with_axis};
 use crate::tensor::sort::at;
 
 /// Longest sequence that is compared with as a whole; longer ones are halved.
@@ -49,7 +49,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn searchsorted(&self, values: impl Operand, opts: SearchOpts) -> Tensor {
-        let site = Site::here("searchsorted");
+        let site = CallSite::here("searchsorted");
         let values = match values.into_operand() {
             OperandValue::Tensor(tensor) => tensor,
             OperandValue::Scalar(value) => site.scalar(value, value.promote(self.dtype()), self.device()),
@@ -61,7 +61,7 @@ impl Tensor {
                 let sorter = crate::tensor::advanced::as_index(site, sorter)?;
                 if sorter.shape() != self.shape() || self.rank() == 0 {
                     let expected = format!("a sorter of shape {}", self.shape());
-                    return Err(site.fault(expected, sorter.shape().to_string(), &operands));
+                    return Err(site.error(expected, sorter.shape().to_string(), &operands));
                 }
                 sequence = at(site, self, self.rank() - 1, &sorter);
             }
@@ -83,24 +83,24 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Tensor {
-        let site = Site::here("bucketize");
+        let site = CallSite::here("bucketize");
         site.build(&[self, boundaries], || {
             if boundaries.rank() != 1 {
                 let found = format!("rank {}", boundaries.rank());
-                return Err(site.fault("boundaries of rank 1", found, &[self, boundaries]));
+                return Err(site.error("boundaries of rank 1", found, &[self, boundaries]));
             }
             inserted(site, boundaries, self, right)
         })
     }
 }
 
-fn inserted(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
+fn inserted(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Result<Tensor> {
     let (rank, shape) = (sequence.rank(), values.shape());
     let agree =
         rank == 1 || (rank > 1 && shape.rank() == rank && shape[..rank - 1] == sequence.shape()[..rank - 1]);
     if !agree {
         let expected = "a sequence of rank 1, or one that agrees with the values but for the last axis";
-        return Err(site.fault(expected, sequence.shape().to_string(), &[sequence, values]));
+        return Err(site.error(expected, sequence.shape().to_string(), &[sequence, values]));
     }
     let dtype = common_dtype(&[sequence, values]);
     let (sequence, values) = (site.cast(sequence, dtype), site.cast(values, dtype));
@@ -111,7 +111,7 @@ fn inserted(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Resu
 /// For each value, the number of elements of the sequence before it (with
 /// `right`: before it or equal), as `I64`. Both are of one type and agree on
 /// all axes but the last.
-pub(crate) fn search(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+pub(crate) fn search(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
     let last = sequence.rank() - 1;
     if sequence.shape()[last] <= COMPARED {
         compared(site, sequence, values, right)
@@ -121,7 +121,7 @@ pub(crate) fn search(site: Site, sequence: &Tensor, values: &Tensor, right: bool
 }
 
 /// Whether an element comes before the value. NaN values come after all.
-fn before(site: Site, element: &Tensor, value: &Tensor, right: bool) -> Tensor {
+fn before(site: CallSite, element: &Tensor, value: &Tensor, right: bool) -> Tensor {
     let mut after = site.alu(AluOp::Lt, &[value, element]);
     if !right {
         after = site.alu(AluOp::Or, &[&after, &site.alu(AluOp::Eq, &[value, element])]);
@@ -129,7 +129,7 @@ fn before(site: Site, element: &Tensor, value: &Tensor, right: bool) -> Tensor {
     site.alu(AluOp::Not, &[&after])
 }
 
-fn compared(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+fn compared(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
     let last = sequence.rank() - 1;
     let pairs = with_axis(&values.shape(), last + 1, sequence.shape()[last]);
     let value = site.reshape(values, &with_axis(&values.shape(), last + 1, 1));
@@ -140,7 +140,7 @@ fn compared(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tens
 
 /// Powers of two added, from the highest, wherever the element just below
 /// the sum still comes before the value.
-fn halved(site: Site, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
+fn halved(site: CallSite, sequence: &Tensor, values: &Tensor, right: bool) -> Tensor {
     let last = sequence.rank() - 1;
     let extent = sequence.shape()[last];
     let number = |n: usize| site.scalar(n, DType::I64, values.device());

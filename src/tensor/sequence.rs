@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::base::{DType, Device, Error, Kind, Scalar, Shape};
 use crate::runtime::{MemoryStats, host};
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::create::{filled, from_data};
 use crate::tensor::term::Term;
 use crate::tensor::{Place, Tensor};
@@ -29,7 +29,7 @@ impl Tensor {
         step: impl Into<Scalar>,
         place: impl Into<Place>,
     ) -> Tensor {
-        finish(arange(Site::here("arange"), [start.into(), end.into(), step.into()], place.into()))
+        finish(arange(CallSite::here("arange"), [start.into(), end.into(), step.into()], place.into()))
     }
 
     /// `steps` values from `start` to `end`, both included, evenly spaced.
@@ -50,7 +50,7 @@ impl Tensor {
         steps: usize,
         place: impl Into<Place>,
     ) -> Tensor {
-        let (site, place) = (Site::here("linspace"), place.into());
+        let (site, place) = (CallSite::here("linspace"), place.into());
         let dtype = place.dtype_or(DType::F32);
         let points = spaced(site, start.into(), end.into(), steps, place);
         points.into_tensor().cast_as(site.name, dtype, site.span)
@@ -72,7 +72,7 @@ impl Tensor {
         base: f64,
         place: impl Into<Place>,
     ) -> Tensor {
-        let (site, place) = (Site::here("logspace"), place.into());
+        let (site, place) = (CallSite::here("logspace"), place.into());
         let dtype = place.dtype_or(DType::F32);
         let exponents = spaced(site, start.into(), end.into(), steps, place);
         let powers = exponents.number(base).pow(exponents);
@@ -91,7 +91,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn eye(rows: usize, columns: usize, place: impl Into<Place>) -> Tensor {
-        let (site, place) = (Site::here("eye"), place.into());
+        let (site, place) = (CallSite::here("eye"), place.into());
         let narrow = rows.max(columns) <= i32::MAX as usize;
         let counter = if narrow { DType::I32 } else { DType::I64 };
         let along = |extent, axis| {
@@ -118,7 +118,13 @@ impl Tensor {
         let below = move |row: usize| 0..border(row, offset.saturating_add(1), columns);
         let count = |all: u128| below_diagonal(rows, columns, offset).min(all);
         let filled = within(rows, -i128::from(offset))..rows;
-        finish(triangle(Site::here("tril_indices"), (rows, columns), count, (filled, below), place.into()))
+        finish(triangle(
+            CallSite::here("tril_indices"),
+            (rows, columns),
+            count,
+            (filled, below),
+            place.into(),
+        ))
     }
 
     /// The row and the column numbers of a matrix's elements on and above a diagonal.
@@ -136,11 +142,17 @@ impl Tensor {
         let above = move |row: usize| border(row, offset, columns)..columns;
         let count = |all: u128| all - below_diagonal(rows, columns, offset.saturating_sub(1));
         let filled = 0..within(rows, columns as i128 - i128::from(offset));
-        finish(triangle(Site::here("triu_indices"), (rows, columns), count, (filled, above), place.into()))
+        finish(triangle(
+            CallSite::here("triu_indices"),
+            (rows, columns),
+            count,
+            (filled, above),
+            place.into(),
+        ))
     }
 }
 
-fn arange(site: Site, bounds: [Scalar; 3], place: Place) -> Checked<Tensor> {
+fn arange(site: CallSite, bounds: [Scalar; 3], place: Place) -> Checked<Tensor> {
     let whole = bounds.iter().all(|bound| bound.kind() != Kind::Float);
     let dtype = place.dtype_or(if whole { DType::I64 } else { DType::F32 });
     let count = range_length(site, bounds, whole)?;
@@ -153,7 +165,7 @@ fn arange(site: Site, bounds: [Scalar; 3], place: Place) -> Checked<Tensor> {
 }
 
 /// Number of values of a range.
-fn range_length(site: Site, bounds: [Scalar; 3], whole: bool) -> Checked<usize> {
+fn range_length(site: CallSite, bounds: [Scalar; 3], whole: bool) -> Checked<usize> {
     let [start, end, step] = bounds;
     let found = || format!("{start}, {end}, {step}");
     let [a, b, by] = bounds.map(Scalar::as_f64);
@@ -174,7 +186,7 @@ fn range_length(site: Site, bounds: [Scalar; 3], whole: bool) -> Checked<usize> 
 
 /// Evenly spaced values from ends of the place's type, in its arithmetic, or
 /// in `F64` where that is integer.
-fn spaced(site: Site, start: Scalar, end: Scalar, steps: usize, place: Place) -> Term {
+fn spaced(site: CallSite, start: Scalar, end: Scalar, steps: usize, place: Place) -> Term {
     let (dtype, device) = (place.dtype_or(DType::F32), place.device());
     let arithmetic = if dtype.is_float() { dtype.compute() } else { DType::F64 };
     let [start, end] = [start, end].map(|bound| bound.cast(dtype).as_f64());
@@ -212,7 +224,7 @@ fn below_diagonal(rows: usize, columns: usize, offset: i64) -> u128 {
 
 /// The numbers of the elements in some of the rows, which all others lack.
 fn triangle(
-    site: Site,
+    site: CallSite,
     (rows, columns): (usize, usize),
     count: impl FnOnce(u128) -> u128,
     (filled_rows, of_row): (Range<usize>, impl Fn(usize) -> Range<usize>),
@@ -259,7 +271,7 @@ fn out_of_memory(bytes: usize) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, mistake, values};
+    use crate::tensor::testing::{assert_close, error_text, values};
 
     #[test]
     fn ranges_count_as_pytorch_does() {
@@ -268,9 +280,9 @@ mod tests {
         assert_close(&Tensor::arange(1.0, 2.0, 0.25, ()), &[4], &[1.0, 1.25, 1.5, 1.75]);
         assert_close(&Tensor::arange(3, 0, -1, DType::BF16), &[3], &[3.0, 2.0, 1.0]);
         assert_close(&Tensor::arange(2, 2, 1, ()), &[0], &[]);
-        assert!(mistake(&Tensor::arange(0, 3, 0, ())).contains("step that is not 0"));
-        assert!(mistake(&Tensor::arange(0, -3, 2, ())).contains("towards the end"));
-        assert!(mistake(&Tensor::arange(0.0, f64::NAN, 1, ())).contains("finite"));
+        assert!(error_text(&Tensor::arange(0, 3, 0, ())).contains("step that is not 0"));
+        assert!(error_text(&Tensor::arange(0, -3, 2, ())).contains("towards the end"));
+        assert!(error_text(&Tensor::arange(0.0, f64::NAN, 1, ())).contains("finite"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::{Dims, Result, Shape};
 use crate::ir::{Op, SliceAxis};
 use crate::tensor::Tensor;
 use crate::tensor::advanced;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::spec::Extent;
 
 /// A range of positions: `start`, `start + step`, ... before `stop`.
@@ -263,7 +263,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn i(&self, indices: impl IntoIndices) -> Tensor {
-        let site = Site::here("i");
+        let site = CallSite::here("i");
         let indices = indices.into_indices();
         site.build(&[self], || {
             let indices = one_per_axis(site, self, indices)?;
@@ -277,13 +277,13 @@ impl Tensor {
 }
 
 /// The indices with the ellipsis, or the missing end, written out.
-fn one_per_axis(site: Site, x: &Tensor, indices: SmallVec<[Index; 4]>) -> Result<SmallVec<[Index; 4]>> {
+fn one_per_axis(site: CallSite, x: &Tensor, indices: SmallVec<[Index; 4]>) -> Result<SmallVec<[Index; 4]>> {
     let takes = |index: &&Index| !matches!(index, Index::NewAxis | Index::Ellipsis);
     let named = indices.iter().filter(takes).count();
     let dots = indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count();
     if named > x.rank() || dots > 1 {
         let expected = format!("one index for each of {} axes at most, and one ellipsis", x.rank());
-        return Err(site.fault(expected, format!("{named} and {dots}"), &[x]));
+        return Err(site.error(expected, format!("{named} and {dots}"), &[x]));
     }
     let rest = || std::iter::repeat_n(Index::Range(r(.., ..)), x.rank() - named);
     let mut full: SmallVec<[Index; 4]> = SmallVec::new();
@@ -301,7 +301,7 @@ fn one_per_axis(site: Site, x: &Tensor, indices: SmallVec<[Index; 4]>) -> Result
 
 /// The ranges, positions and new axes applied; the tensors left, by axis of
 /// the result.
-fn basic(site: Site, x: &Tensor, indices: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)> {
+fn basic(site: CallSite, x: &Tensor, indices: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)> {
     let shape = x.shape();
     let (mut slices, mut flips) = (Vec::with_capacity(shape.rank()), Vec::new());
     let (mut dims, mut tensors) = (Dims::new(), Vec::new());
@@ -344,7 +344,7 @@ fn basic(site: Site, x: &Tensor, indices: &[Index]) -> Result<(Tensor, Vec<Optio
 ///
 /// # Errors
 /// A position outside the axis.
-pub(crate) fn position(site: Site, x: &Tensor, axis: usize, position: i64) -> Result<usize> {
+pub(crate) fn position(site: CallSite, x: &Tensor, axis: usize, position: i64) -> Result<usize> {
     let extent = x.shape()[axis] as i64;
     if (-extent..extent).contains(&position) {
         return Ok(position.rem_euclid(extent) as usize);
@@ -353,7 +353,7 @@ pub(crate) fn position(site: Site, x: &Tensor, axis: usize, position: i64) -> Re
         0 => format!("no position on axis {axis}, whose extent is 0"),
         _ => format!("a position in {}..={} on axis {axis} of extent {extent}", -extent, extent - 1),
     };
-    Err(site.fault(expected, position.to_string(), &[x]))
+    Err(site.error(expected, position.to_string(), &[x]))
 }
 
 /// The position a bound of a range stands for: counted from the end when
@@ -388,7 +388,7 @@ impl Steps {
     }
 
     /// These positions along an axis of `x`.
-    pub(crate) fn take(self, site: Site, x: &Tensor, axis: usize) -> Tensor {
+    pub(crate) fn take(self, site: CallSite, x: &Tensor, axis: usize) -> Tensor {
         let part = site.slice(x, axis, self.start, self.stop, self.step);
         if self.backwards { site.flip(&part, &[axis]) } else { part }
     }
@@ -413,10 +413,10 @@ impl SliceRange {
     ///
     /// # Errors
     /// A step of 0.
-    pub(crate) fn resolve(self, site: Site, x: &Tensor, axis: usize) -> Result<Steps> {
+    pub(crate) fn resolve(self, site: CallSite, x: &Tensor, axis: usize) -> Result<Steps> {
         let extent = x.shape()[axis];
         if self.step == 0 {
-            return Err(site.fault("a step other than 0", format!("0 on axis {axis}"), &[x]));
+            return Err(site.error("a step other than 0", format!("0 on axis {axis}"), &[x]));
         }
         let step = usize::try_from(self.step.unsigned_abs()).unwrap_or(usize::MAX);
         let at = |bound: Option<i64>, missing: usize| bound.map_or(missing, |b| clamped(b, extent));

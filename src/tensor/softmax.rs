@@ -7,7 +7,7 @@
 use crate::base::DType;
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 
 impl Tensor {
     /// `exp(x)` over its sum along the axis; the shape stays. Invalid for an axis out of range.
@@ -21,7 +21,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax(&self, axis: i64) -> Tensor {
-        along(Site::here("softmax"), self, axis, None, softmax)
+        along(CallSite::here("softmax"), self, axis, None, softmax)
     }
 
     /// [`Tensor::softmax`] of the elements converted to `dtype`, which is the result's type.
@@ -37,7 +37,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
-        along(Site::here("softmax"), self, axis, Some(dtype), softmax)
+        along(CallSite::here("softmax"), self, axis, Some(dtype), softmax)
     }
 
     /// The logarithm of [`Tensor::softmax`], without underflow.
@@ -51,7 +51,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: i64) -> Tensor {
-        along(Site::here("log_softmax"), self, axis, None, log_softmax)
+        along(CallSite::here("log_softmax"), self, axis, None, log_softmax)
     }
 
     /// [`Tensor::log_softmax`] of the elements converted to `dtype`, which is the result's type.
@@ -67,7 +67,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn log_softmax_as(&self, axis: i64, dtype: DType) -> Tensor {
-        along(Site::here("log_softmax"), self, axis, Some(dtype), log_softmax)
+        along(CallSite::here("log_softmax"), self, axis, Some(dtype), log_softmax)
     }
 
     /// The softmax of the negated elements; the shape stays. Invalid for an axis out of range.
@@ -81,7 +81,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmin(&self, axis: i64) -> Tensor {
-        along(Site::here("softmin"), self, axis, None, |site, x, axis| {
+        along(CallSite::here("softmin"), self, axis, None, |site, x, axis| {
             softmax(site, &site.unary(AluOp::Neg, x), axis)
         })
     }
@@ -99,16 +99,16 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softmin_as(&self, axis: i64, dtype: DType) -> Tensor {
-        along(Site::here("softmin"), self, axis, Some(dtype), |site, x, axis| {
+        along(CallSite::here("softmin"), self, axis, Some(dtype), |site, x, axis| {
             softmax(site, &site.unary(AluOp::Neg, x), axis)
         })
     }
 }
 
-type Body = fn(Site, &Tensor, usize) -> Tensor;
+type RowFunction = fn(CallSite, &Tensor, usize) -> Tensor;
 
 /// `body` along an axis, computed in the type's arithmetic and rounded once.
-fn along(site: Site, x: &Tensor, axis: i64, dtype: Option<DType>, body: Body) -> Tensor {
+fn along(site: CallSite, x: &Tensor, axis: i64, dtype: Option<DType>, body: RowFunction) -> Tensor {
     let rows = || -> Checked<Tensor> {
         site.valid(&[x])?;
         let dtype = dtype.unwrap_or(x.dtype().to_float());
@@ -123,23 +123,23 @@ fn along(site: Site, x: &Tensor, axis: i64, dtype: Option<DType>, body: Body) ->
 
 /// The maximum of each row, along an axis that stays with extent 1. A constant for
 /// gradients: less it or not, rows have the same softmax.
-pub(crate) fn row_maximum(site: Site, x: &Tensor, axis: usize) -> Tensor {
+pub(crate) fn row_maximum(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     site.reduce_keepdim(Monoid::Max, x, &[axis]).detached(site.span)
 }
 
 /// The elements less their row's maximum.
-fn shifted(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn shifted(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     site.sub(x, row_maximum(site, x, axis))
 }
 
 // One quotient a row: products take less than half as long as quotients, for one rounding more.
-fn softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn softmax(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     let powers = site.unary(AluOp::Exp, &shifted(site, x, axis));
     let total = site.reduce_keepdim(Monoid::Sum, &powers, &[axis]);
     site.mul(&powers, site.unary(AluOp::Recip, &total))
 }
 
-fn log_softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn log_softmax(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     let shifted = shifted(site, x, axis);
     let powers = site.unary(AluOp::Exp, &shifted);
     let total = site.reduce_keepdim(Monoid::Sum, &powers, &[axis]);
@@ -149,13 +149,13 @@ fn log_softmax(site: Site, x: &Tensor, axis: usize) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, values};
 
     #[test]
     fn a_number_alone_is_a_row_of_one() {
         assert_close(&f32s(&[], &[3.0]).softmax(0), &[], &[1.0]);
         assert_close(&f32s(&[], &[3.0]).log_softmax(-1), &[], &[0.0]);
-        assert!(mistake(&f32s(&[], &[3.0]).softmax(1)).contains("axis"));
+        assert!(error_text(&f32s(&[], &[3.0]).softmax(1)).contains("axis"));
     }
 
     #[test]
@@ -172,6 +172,6 @@ mod tests {
         let x = i64s(&[2], &[0, 0]);
         assert_eq!(x.softmax(0).dtype(), DType::F32);
         assert_eq!(x.softmax_as(0, DType::F64).dtype(), DType::F64);
-        assert!(mistake(&x.softmax_as(0, DType::I64)).contains("a floating type"));
+        assert!(error_text(&x.softmax_as(0, DType::I64)).contains("a floating type"));
     }
 }

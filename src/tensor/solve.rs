@@ -5,7 +5,7 @@ use crate::base::{DType, Shape};
 use crate::ir::{AluOp, Monoid};
 use crate::tensor::Tensor;
 use crate::tensor::blocked::{eliminate, substitute};
-use crate::tensor::compose::{Checked, Site, finish};
+use crate::tensor::compose::{CallSite, Checked, finish};
 use crate::tensor::diagonal::{lower_triangle, upper_triangle};
 use crate::tensor::linalg::expect_square;
 use crate::tensor::matmul::matmul;
@@ -49,7 +49,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn det(&self) -> Tensor {
-        let site = Site::here("det");
+        let site = CallSite::here("det");
         finish(det(site, self))
     }
 
@@ -68,7 +68,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
-        let site = Site::here("slogdet");
+        let site = CallSite::here("slogdet");
         match slogdet(site, self) {
             Ok(both) => both,
             Err(invalid) => (invalid.clone(), invalid),
@@ -88,7 +88,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn inv(&self) -> Tensor {
-        let site = Site::here("inv");
+        let site = CallSite::here("inv");
         finish(inv(site, self))
     }
 
@@ -106,7 +106,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn solve(&self, other: &Tensor) -> Tensor {
-        let site = Site::here("solve");
+        let site = CallSite::here("solve");
         finish(solve(site, self, other))
     }
 
@@ -123,25 +123,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn solve_triangular(&self, other: &Tensor, opts: SolveTriangularOpts) -> Tensor {
-        let site = Site::here("solve_triangular");
+        let site = CallSite::here("solve_triangular");
         finish(solve_triangular(site, self, other, &opts))
     }
 }
 
 /// Floating square matrices in the type arithmetic is carried out in.
-pub(crate) fn square_floats(site: Site, x: &Tensor) -> Checked<(Tensor, usize)> {
+pub(crate) fn square_floats(site: CallSite, x: &Tensor) -> Checked<(Tensor, usize)> {
     let n = expect_square(site, x)?;
     site.require(x.dtype().is_float(), &[x], || ("a floating tensor".into(), x.dtype().to_string()))?;
     Ok((site.cast(x, x.dtype().compute()), n))
 }
 
 /// The sum of numbers of each matrix, or their product, `[..]` from `[blocks, .., width]`.
-fn combined(site: Site, monoid: Monoid, x: &Tensor) -> Tensor {
+fn combined(site: CallSite, monoid: Monoid, x: &Tensor) -> Tensor {
     site.reduce(monoid, x, &[0, x.rank() - 1])
 }
 
 /// The pivots of matrices, and whether one of them is zero.
-fn pivots(site: Site, x: &Tensor) -> (Tensor, Tensor) {
+fn pivots(site: CallSite, x: &Tensor) -> (Tensor, Tensor) {
     let nothing = site.slice(x, x.rank() - 1, 0, 0, 1);
     let pivots = eliminate(site, x, &nothing).pivots;
     let zeros = site.cast(&site.eq(&pivots, 0.0), DType::I32);
@@ -149,7 +149,7 @@ fn pivots(site: Site, x: &Tensor) -> (Tensor, Tensor) {
     (pivots, singular)
 }
 
-fn det(site: Site, x: &Tensor) -> Checked<Tensor> {
+fn det(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, x)?;
     if n == 0 {
         let ones = site.scalar(1.0, x.dtype(), x.device());
@@ -164,13 +164,13 @@ fn det(site: Site, x: &Tensor) -> Checked<Tensor> {
 }
 
 /// The transposed inverses of matrices times a number each.
-fn cofactors(site: Site, x: &Tensor, factor: &Tensor) -> Tensor {
+fn cofactors(site: CallSite, x: &Tensor, factor: &Tensor) -> Tensor {
     let rank = x.rank();
     let factor = site.unsqueeze(&site.unsqueeze(factor, rank - 2), rank - 1);
     site.mul(site.transpose(&inverse(site, x), rank - 2, rank - 1), factor)
 }
 
-fn slogdet(site: Site, x: &Tensor) -> Checked<(Tensor, Tensor)> {
+fn slogdet(site: CallSite, x: &Tensor) -> Checked<(Tensor, Tensor)> {
     let (wide, n) = square_floats(site, x)?;
     if n == 0 {
         let number = |value: f64| site.scalar(value, x.dtype(), x.device());
@@ -188,7 +188,7 @@ fn slogdet(site: Site, x: &Tensor) -> Checked<(Tensor, Tensor)> {
 }
 
 /// The inverses of square matrices, in the type arithmetic is carried out in.
-fn inverse(site: Site, x: &Tensor) -> Tensor {
+fn inverse(site: CallSite, x: &Tensor) -> Tensor {
     let (n, rank) = (x.shape()[x.rank() - 1], x.rank());
     let index = |axis: usize| site.iota_along(n, axis, rank, DType::I64, x.device());
     let identity = site.cast(&site.eq(index(rank - 2), index(rank - 1)), x.dtype());
@@ -196,13 +196,13 @@ fn inverse(site: Site, x: &Tensor) -> Tensor {
 }
 
 /// The inverses of square matrices.
-pub(crate) fn inv(site: Site, x: &Tensor) -> Checked<Tensor> {
+pub(crate) fn inv(site: CallSite, x: &Tensor) -> Checked<Tensor> {
     let (wide, _) = square_floats(site, x)?;
     Ok(site.cast(&inverse(site, &wide), x.dtype()))
 }
 
 /// The solutions for right-hand sides `[.., n, k]` of the matrices' batch.
-fn solutions(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
+fn solutions(site: CallSite, a: &Tensor, b: &Tensor) -> Tensor {
     let turned = move |x: &Tensor| site.transpose(x, x.rank() - 2, x.rank() - 1);
     if b.numel() == 0 {
         return b.clone();
@@ -215,23 +215,23 @@ fn solutions(site: Site, a: &Tensor, b: &Tensor) -> Tensor {
     })
 }
 
-fn broadcast_batches(site: Site, a: &Tensor, b: &Tensor) -> Checked<(Tensor, Tensor)> {
+fn broadcast_batches(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<(Tensor, Tensor)> {
     let lead = |x: &Tensor| Shape::new(&x.shape()[..x.rank() - 2]);
     let Some(batch) = lead(a).broadcast(&lead(b)) else {
         let found = format!("{} and {}", a.shape(), b.shape());
-        return Err(site.mistake("batch axes that broadcast together", found, &[a, b]));
+        return Err(site.invalid("batch axes that broadcast together", found, &[a, b]));
     };
     let spread = |x: &Tensor| site.expand(x, &[&batch[..], &x.shape()[x.rank() - 2..]].concat());
     Ok((spread(a), spread(b)))
 }
 
-fn same_type(site: Site, a: &Tensor, b: &Tensor) -> Checked<()> {
+fn same_type(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<()> {
     site.require(a.dtype() == b.dtype(), &[a, b], || {
         ("matrix and right-hand side of one type".into(), format!("{} and {}", a.dtype(), b.dtype()))
     })
 }
 
-fn solve(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
+fn solve(site: CallSite, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, a)?;
     same_type(site, a, b)?;
     let shape = a.shape();
@@ -247,7 +247,7 @@ fn solve(site: Site, a: &Tensor, b: &Tensor) -> Checked<Tensor> {
     Ok(site.cast(&x, a.dtype()))
 }
 
-fn solve_triangular(site: Site, a: &Tensor, b: &Tensor, opts: &SolveTriangularOpts) -> Checked<Tensor> {
+fn solve_triangular(site: CallSite, a: &Tensor, b: &Tensor, opts: &SolveTriangularOpts) -> Checked<Tensor> {
     let (wide, n) = square_floats(site, a)?;
     same_type(site, a, b)?;
     let against = if opts.left { 2 } else { 1 };
@@ -267,7 +267,13 @@ fn solve_triangular(site: Site, a: &Tensor, b: &Tensor, opts: &SolveTriangularOp
 }
 
 /// The solutions for right-hand sides `[.., n, k]` of the triangles' batch.
-pub(crate) fn triangular_solutions(site: Site, a: &Tensor, b: &Tensor, upper: bool, unit: bool) -> Tensor {
+pub(crate) fn triangular_solutions(
+    site: CallSite,
+    a: &Tensor,
+    b: &Tensor,
+    upper: bool,
+    unit: bool,
+) -> Tensor {
     if b.numel() == 0 {
         return b.clone();
     }
@@ -293,7 +299,7 @@ pub(crate) fn triangular_solutions(site: Site, a: &Tensor, b: &Tensor, upper: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
     /// Two well-conditioned matrices, one of which needs an exchange of rows.
     fn matrices() -> Tensor {
@@ -328,7 +334,7 @@ mod tests {
         let b = pattern(&[2, 3, 2], 2);
         assert_close(&x.matmul(&x.solve(&b)), &[2, 3, 2], &values(&b));
         let one = pattern(&[3], 3);
-        let y = Site::here("t").unsqueeze(&x.solve(&one), 2);
+        let y = CallSite::here("t").unsqueeze(&x.solve(&one), 2);
         assert_close(&x.matmul(&y), &[2, 3, 1], &values(&one).repeat(2));
         let cubed = x.matmul(&x).matmul(&x);
         assert_close(&x.matrix_power(-3).matmul(&cubed), &[2, 3, 3], &identity);
@@ -388,9 +394,9 @@ mod tests {
             let lower = x.tril(0) + Tensor::eye(n, n, ()) * (n as f64);
             let y = lower.solve_triangular(&b, SolveTriangularOpts::default());
             assert_close(&lower.matmul(&y), &[m, n, 3], &values(&b));
-            let spd = x.matmul(&Site::here("t").transpose(&x, 1, 2));
+            let spd = x.matmul(&CallSite::here("t").transpose(&x, 1, 2));
             let factor = spd.cholesky(false);
-            let back = factor.matmul(&Site::here("t").transpose(&factor, 1, 2));
+            let back = factor.matmul(&CallSite::here("t").transpose(&factor, 1, 2));
             let scale = 9.0 / (n * n) as f64;
             let scaled: Vec<f64> = values(&spd).iter().map(|v| v * scale).collect();
             assert_close(&(back * scale), &[m, n, n], &scaled);
@@ -450,8 +456,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
-        assert!(mistake(&pattern(&[2, 3], 1).det()).contains("square"));
-        assert!(mistake(&matrices().solve(&pattern(&[2], 1))).contains("3 rows"));
+    fn errors_are_told() {
+        assert!(error_text(&pattern(&[2, 3], 1).det()).contains("square"));
+        assert!(error_text(&matrices().solve(&pattern(&[2], 1))).contains("3 rows"));
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::ir::Op;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::without;
+use crate::tensor::compose::CallSite;
 use crate::tensor::options::options;
-use crate::tensor::site::without;
 
 options! {
     /// How the largest or smallest elements are chosen.
@@ -40,7 +40,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sort(&self, axis: i64, descending: bool) -> (Tensor, Tensor) {
-        let site = Site::here("sort");
+        let site = CallSite::here("sort");
         site.build_pair(&[self], || {
             let (row, axis) = site.lane(self, axis)?;
             let (values, order) = sorted(site, &row, axis, descending);
@@ -60,7 +60,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn argsort(&self, axis: i64, descending: bool) -> Tensor {
-        let site = Site::here("argsort");
+        let site = CallSite::here("argsort");
         site.build(&[self], || {
             let (row, axis) = site.lane(self, axis)?;
             Ok(site.reshape(&order(site, &row, axis, descending), &self.shape()))
@@ -77,7 +77,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn msort(&self) -> Tensor {
-        let site = Site::here("msort");
+        let site = CallSite::here("msort");
         site.build(&[self], || {
             let (row, axis) = site.lane(self, 0)?;
             Ok(site.reshape(&sorted(site, &row, axis, false).0, &self.shape()))
@@ -99,12 +99,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn topk(&self, k: usize, opts: TopkOpts) -> (Tensor, Tensor) {
-        let site = Site::here("topk");
+        let site = CallSite::here("topk");
         site.build_pair(&[self], || {
             let (row, axis) = site.lane(self, opts.axis)?;
             if k > row.shape()[axis] {
                 let expected = format!("at most {} elements", row.shape()[axis]);
-                return Err(site.fault(expected, k.to_string(), &[self]));
+                return Err(site.error(expected, k.to_string(), &[self]));
             }
             let chosen = first(site, &row, axis, opts.largest, k);
             let values = at(site, &row, axis, &chosen);
@@ -128,7 +128,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn kthvalue(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
-        kth(Site::here("kthvalue"), self, k, axis, false)
+        kth(CallSite::here("kthvalue"), self, k, axis, false)
     }
 
     /// As [`Tensor::kthvalue`], the axis kept with extent 1.
@@ -142,37 +142,37 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn kthvalue_keepdim(&self, k: usize, axis: i64) -> (Tensor, Tensor) {
-        kth(Site::here("kthvalue"), self, k, axis, true)
+        kth(CallSite::here("kthvalue"), self, k, axis, true)
     }
 }
 
 /// The positions that put the elements in order along an axis.
-pub(crate) fn order(site: Site, x: &Tensor, axis: usize, descending: bool) -> Tensor {
+pub(crate) fn order(site: CallSite, x: &Tensor, axis: usize, descending: bool) -> Tensor {
     first(site, x, axis, descending, x.shape()[axis])
 }
 
 /// As many of these positions, from the first.
-pub(crate) fn first(site: Site, x: &Tensor, axis: usize, descending: bool, count: usize) -> Tensor {
+pub(crate) fn first(site: CallSite, x: &Tensor, axis: usize, descending: bool, count: usize) -> Tensor {
     site.apply(Op::Sort { axis: axis as u8, descending, count }, &[x])
 }
 
 /// The elements at positions along an axis.
-pub(crate) fn at(site: Site, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
+pub(crate) fn at(site: CallSite, x: &Tensor, axis: usize, index: &Tensor) -> Tensor {
     site.apply(Op::Gather(axis as u8), &[x, index])
 }
 
 /// The elements in order along an axis, and where each came from.
-pub(crate) fn sorted(site: Site, x: &Tensor, axis: usize, descending: bool) -> (Tensor, Tensor) {
+pub(crate) fn sorted(site: CallSite, x: &Tensor, axis: usize, descending: bool) -> (Tensor, Tensor) {
     let order = order(site, x, axis, descending);
     (at(site, x, axis, &order), order)
 }
 
-fn kth(site: Site, x: &Tensor, k: usize, axis: i64, keepdim: bool) -> (Tensor, Tensor) {
+fn kth(site: CallSite, x: &Tensor, k: usize, axis: i64, keepdim: bool) -> (Tensor, Tensor) {
     site.build_pair(&[x], || {
         let (row, axis) = site.lane(x, axis)?;
         let extent = row.shape()[axis];
         if !(1..=extent).contains(&k) {
-            return Err(site.fault(format!("a k in 1..={extent}"), k.to_string(), &[x]));
+            return Err(site.error(format!("a k in 1..={extent}"), k.to_string(), &[x]));
         }
         let index = site.slice(&first(site, &row, axis, false, k), axis, k - 1, k, 1);
         Ok(chosen(site, x, &row, axis, &index, keepdim))
@@ -182,7 +182,7 @@ fn kth(site: Site, x: &Tensor, k: usize, axis: i64, keepdim: bool) -> (Tensor, T
 /// The elements of `row`, which is `x` with at least one axis, at one
 /// position along an axis, and that position.
 pub(crate) fn chosen(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     row: &Tensor,
     axis: usize,
@@ -200,7 +200,7 @@ pub(crate) fn chosen(
 #[cfg(test)]
 mod tests {
     use super::TopkOpts;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     #[test]
     fn sorting_is_stable_and_puts_nan_at_the_large_end() {
@@ -220,7 +220,7 @@ mod tests {
         let (least, _) = x.topk(1, TopkOpts::default().axis(0).largest(false));
         assert_close(&least, &[1, 3], &[1.0, 3.0, 2.0]);
         assert_close(&x.kthvalue(2, 1).0, &[2], &[7.0, 2.0]);
-        assert!(mistake(&x.topk(4, TopkOpts::default()).0).contains("at most 3 elements, found 4"));
-        assert!(mistake(&x.kthvalue(0, 1).0).contains("a k in 1..=3"));
+        assert!(error_text(&x.topk(4, TopkOpts::default()).0).contains("at most 3 elements, found 4"));
+        assert!(error_text(&x.kthvalue(0, 1).0).contains("a k in 1..=3"));
     }
 }

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::tensor::Tensor;
-use crate::tensor::compose::{Checked, Site};
+use crate::tensor::compose::{CallSite, Checked};
 
 /// Sizes along spatial axes: one number for all of them, or one for each.
 ///
@@ -57,7 +57,7 @@ impl Sizes {
     /// names them in the error.
     pub(crate) fn resolve(
         &self,
-        site: Site,
+        site: CallSite,
         what: &str,
         axes: usize,
         least: i64,
@@ -78,7 +78,7 @@ impl Sizes {
 
 /// The operand as a batch `[n, c, spatial..]`, and whether it lacked the
 /// batch axis.
-pub(crate) fn batched(site: Site, x: &Tensor, spatial: usize) -> Checked<(Tensor, bool)> {
+pub(crate) fn batched(site: CallSite, x: &Tensor, spatial: usize) -> Checked<(Tensor, bool)> {
     let fits = x.rank() == spatial + 1 || x.rank() == spatial + 2;
     site.require(fits, &[x], || {
         (format!("a tensor of rank {} or {}", spatial + 1, spatial + 2), format!("rank {}", x.rank()))
@@ -88,6 +88,6 @@ pub(crate) fn batched(site: Site, x: &Tensor, spatial: usize) -> Checked<(Tensor
 }
 
 /// Undoes [`batched`].
-pub(crate) fn unbatched(site: Site, y: &Tensor, lone: bool) -> Tensor {
+pub(crate) fn unbatched(site: CallSite, y: &Tensor, lone: bool) -> Tensor {
     if lone && y.ty().is_some() { site.squeeze(y, 0) } else { y.clone() }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::{Result, Scalar};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::slicing::{Index, IntoIndex};
 use crate::tensor::spec::{IntoOneOrMany, OneOrMany};
@@ -24,7 +24,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn split(&self, sizes: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
-        let site = Site::here("split");
+        let site = CallSite::here("split");
         let sizes = sizes.into_one_or_many();
         site.build_list(&[self], || {
             let axis = site.axis_number(self, axis)?;
@@ -36,7 +36,7 @@ impl Tensor {
                         || sizes.iter().map(|&size| i128::from(size)).sum::<i128>() != extent as i128
                     {
                         let expected = format!("sizes that add up to {extent}");
-                        return Err(site.fault(expected, format!("{sizes:?}"), &[self]));
+                        return Err(site.error(expected, format!("{sizes:?}"), &[self]));
                     }
                     let mut start = 0;
                     Ok(sizes
@@ -63,12 +63,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn chunk(&self, chunks: usize, axis: i64) -> Vec<Tensor> {
-        let site = Site::here("chunk");
+        let site = CallSite::here("chunk");
         site.build_list(&[self], || {
             let axis = site.axis_number(self, axis)?;
             let extent = self.shape()[axis];
             if chunks == 0 {
-                return Err(site.fault("at least one chunk", "0", &[self]));
+                return Err(site.error("at least one chunk", "0", &[self]));
             }
             if extent == 0 {
                 return Ok(vec![self.clone(); chunks]);
@@ -90,7 +90,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn tensor_split(&self, sections: impl IntoOneOrMany, axis: i64) -> Vec<Tensor> {
-        let site = Site::here("tensor_split");
+        let site = CallSite::here("tensor_split");
         let sections = sections.into_one_or_many();
         site.build_list(&[self], || {
             let axis = site.axis_number(self, axis)?;
@@ -98,7 +98,7 @@ impl Tensor {
             let mut cuts: Vec<usize> = vec![0];
             match &sections {
                 OneOrMany::One(n) if *n < 1 => {
-                    return Err(site.fault("at least one section", n.to_string(), &[self]));
+                    return Err(site.error("at least one section", n.to_string(), &[self]));
                 }
                 OneOrMany::One(n) => {
                     let (size, longer) = (extent / *n as usize, extent % *n as usize);
@@ -126,7 +126,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unbind(&self, axis: i64) -> Vec<Tensor> {
-        let site = Site::here("unbind");
+        let site = CallSite::here("unbind");
         site.build_list(&[self], || {
             let axis = site.axis_number(self, axis)?;
             Ok((0..self.shape()[axis]).map(|i| site.select_index(self, axis, i)).collect())
@@ -146,13 +146,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn narrow(&self, axis: i64, start: impl Operand, length: usize) -> Tensor {
-        let site = Site::here("narrow");
+        let site = CallSite::here("narrow");
         let start = start.into_operand();
         site.build(&[self], || {
             let axis = site.axis_number(self, axis)?;
             let extent = self.shape()[axis];
             if length > extent {
-                return Err(site.fault(format!("at most {extent} elements"), length.to_string(), &[self]));
+                return Err(site.error(format!("at most {extent} elements"), length.to_string(), &[self]));
             }
             match start {
                 OperandValue::Tensor(start) => index::narrow_at(site, self, axis, &start, length),
@@ -177,7 +177,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn select_index(&self, axis: i64, index: i64) -> Tensor {
-        let site = Site::here("select_index");
+        let site = CallSite::here("select_index");
         site.build(&[self], || {
             let axis = site.axis_number(self, axis)?;
             let index = slicing::position(site, self, axis, index)?;
@@ -195,40 +195,40 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slice(&self, axis: i64, range: impl IntoIndex) -> Tensor {
-        let site = Site::here("slice");
+        let site = CallSite::here("slice");
         let range = range.into_index();
         site.build(&[self], || {
             let axis = site.axis_number(self, axis)?;
             let Index::Range(range) = range else {
-                return Err(site.fault("a range", format!("{range:?}"), &[self]));
+                return Err(site.error("a range", format!("{range:?}"), &[self]));
             };
             Ok(range.resolve(site, self, axis)?.take(site, self, axis))
         })
     }
 }
 
-fn every(site: Site, x: &Tensor, axis: usize, size: usize) -> Result<Vec<Tensor>> {
+fn every(site: CallSite, x: &Tensor, axis: usize, size: usize) -> Result<Vec<Tensor>> {
     let extent = x.shape()[axis];
     if extent == 0 {
         return Ok(vec![x.clone()]);
     }
     if size == 0 {
-        return Err(site.fault("parts of at least one element", "0", &[x]));
+        return Err(site.error("parts of at least one element", "0", &[x]));
     }
     let part = |start| site.slice(x, axis, start, extent.min(start + size), 1);
     Ok((0..extent).step_by(size).map(part).collect())
 }
 
 /// A start counted from the end when negative, at most `last`.
-fn start_of(site: Site, x: &Tensor, start: Scalar, extent: usize, last: usize) -> Result<usize> {
+fn start_of(site: CallSite, x: &Tensor, start: Scalar, extent: usize, last: usize) -> Result<usize> {
     let Scalar::Int(position) = start else {
-        return Err(site.fault("an integer start", start.to_string(), &[x]));
+        return Err(site.error("an integer start", start.to_string(), &[x]));
     };
     let wrapped = if position < 0 { position.saturating_add(extent as i64) } else { position };
     match usize::try_from(wrapped) {
         Ok(start) if start <= last => Ok(start),
         Ok(_) | Err(_) => {
-            Err(site.fault(format!("a start in -{extent}..={last}"), position.to_string(), &[x]))
+            Err(site.error(format!("a start in -{extent}..={last}"), position.to_string(), &[x]))
         }
     }
 }
@@ -236,7 +236,7 @@ fn start_of(site: Site, x: &Tensor, start: Scalar, extent: usize, last: usize) -
 #[cfg(test)]
 mod tests {
     use crate::tensor::slicing::r;
-    use crate::tensor::testing::{assert_close, f32s, mistake, pattern};
+    use crate::tensor::testing::{assert_close, error_text, f32s, pattern};
 
     fn extents(parts: &[crate::tensor::Tensor]) -> Vec<usize> {
         parts.iter().map(|part| part.shape()[0]).collect()
@@ -258,9 +258,9 @@ mod tests {
         let x = pattern(&[7], 0);
         for parts in [x.split([3, 3], 0), x.split(0, 0), x.chunk(0, 0), x.tensor_split(0, 0), x.unbind(1)] {
             assert_eq!(parts.len(), 1);
-            mistake(&parts[0]);
+            error_text(&parts[0]);
         }
-        assert!(mistake(&x.split([3, 3], 0)[0]).contains("sizes that add up to 7"));
+        assert!(error_text(&x.split([3, 3], 0)[0]).contains("sizes that add up to 7"));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let x = f32s(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_close(&x.select_index(0, -1), &[2], &[4.0, 5.0]);
         assert_close(&x.slice(0, r(.., ..).step(2)), &[2, 2], &[0.0, 1.0, 4.0, 5.0]);
-        assert!(mistake(&x.slice(0, 1)).contains("a range"));
-        assert!(mistake(&x.select_index(1, 2)).contains("on axis 1 of extent 2, found 2"));
+        assert!(error_text(&x.slice(0, 1)).contains("a range"));
+        assert!(error_text(&x.select_index(1, 2)).contains("on axis 1 of extent 2, found 2"));
     }
 }

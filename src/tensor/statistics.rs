@@ -5,7 +5,8 @@ use crate::ir::{AluOp, Monoid, PadAxis};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
 use crate::tensor::axis::{AxisList, IntoAxes};
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::{with_extent, without};
+use crate::tensor::compose::CallSite;
 use crate::tensor::lane::{kept, one_lane};
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::options::options;
@@ -13,7 +14,6 @@ use crate::tensor::permute::move_axis;
 use crate::tensor::position::{along, positions_in};
 use crate::tensor::reduce::total;
 use crate::tensor::scan::scanned;
-use crate::tensor::site::{with_extent, without};
 use crate::tensor::sort::{at, chosen, first, order, sorted};
 
 /// What a quantile between two elements is.
@@ -75,7 +75,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn median(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
-        middle(Site::here("median"), self, &axis.into_axes(), false, median_index)
+        middle(CallSite::here("median"), self, &axis.into_axes(), false, median_index)
     }
 
     /// As [`Tensor::median`], the axis kept with extent 1.
@@ -89,7 +89,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn median_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
-        middle(Site::here("median"), self, &axis.into_axes(), true, median_index)
+        middle(CallSite::here("median"), self, &axis.into_axes(), true, median_index)
     }
 
     /// The median along an axis of the elements that are not NaN, and its position.
@@ -103,7 +103,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nanmedian(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
-        middle(Site::here("nanmedian"), self, &axis.into_axes(), false, nanmedian_index)
+        middle(CallSite::here("nanmedian"), self, &axis.into_axes(), false, nanmedian_index)
     }
 
     /// As [`Tensor::nanmedian`], the axis kept with extent 1.
@@ -117,7 +117,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nanmedian_keepdim(&self, axis: impl IntoAxes) -> (Tensor, Tensor) {
-        middle(Site::here("nanmedian"), self, &axis.into_axes(), true, nanmedian_index)
+        middle(CallSite::here("nanmedian"), self, &axis.into_axes(), true, nanmedian_index)
     }
 
     /// The element that most are equal to along an axis, and the position of its last occurrence.
@@ -133,7 +133,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mode(&self, axis: i64) -> (Tensor, Tensor) {
-        middle(Site::here("mode"), self, &axis.into_axes(), false, mode_index)
+        middle(CallSite::here("mode"), self, &axis.into_axes(), false, mode_index)
     }
 
     /// As [`Tensor::mode`], the axis kept with extent 1.
@@ -147,7 +147,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn mode_keepdim(&self, axis: i64) -> (Tensor, Tensor) {
-        middle(Site::here("mode"), self, &axis.into_axes(), true, mode_index)
+        middle(CallSite::here("mode"), self, &axis.into_axes(), true, mode_index)
     }
 
     /// The values below which the parts `q` of the elements along an axis lie.
@@ -165,7 +165,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn quantile(&self, q: impl Operand, axis: impl IntoAxes, opts: QuantileOpts) -> Tensor {
-        let site = Site::here("quantile");
+        let site = CallSite::here("quantile");
         let (q, axis) = (q.into_operand(), axis.into_axes());
         site.build(&[self], || match q {
             OperandValue::Scalar(q) => one_quantile(site, self, q.as_f64(), &axis, &opts),
@@ -177,16 +177,16 @@ impl Tensor {
 /// An element along an axis by the position that `index` (with extent 1 on
 /// the axis) finds for it.
 fn middle(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axes: &AxisList,
     keepdim: bool,
-    index: fn(Site, &Tensor, usize) -> Tensor,
+    index: fn(CallSite, &Tensor, usize) -> Tensor,
 ) -> (Tensor, Tensor) {
     site.build_pair(&[x], || {
         let (row, axis) = one_lane(site, x, axes)?;
         if row.shape()[axis] == 0 {
-            return Err(site.fault("at least one element", format!("extent 0 on axis {axis}"), &[x]));
+            return Err(site.error("at least one element", format!("extent 0 on axis {axis}"), &[x]));
         }
         let index = index(site, &row, axis);
         if keepdim && *axes == AxisList::All {
@@ -198,7 +198,7 @@ fn middle(
     })
 }
 
-fn median_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn median_index(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     let middle = (x.shape()[axis] - 1) / 2;
     let index = site.slice(&first(site, x, axis, false, middle + 1), axis, middle, middle + 1, 1);
     if !x.dtype().is_float() {
@@ -208,7 +208,7 @@ fn median_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
     site.choose(&has_nan(site, x, axis), &first_nan, &index)
 }
 
-fn nanmedian_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn nanmedian_index(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     if !x.dtype().is_float() {
         return median_index(site, x, axis);
     }
@@ -221,7 +221,7 @@ fn nanmedian_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
 }
 
 /// The end of the longest run of equal elements in order.
-fn mode_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn mode_index(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     let (values, order) = sorted(site, x, axis, false);
     let shape = x.shape();
     let mut pads = vec![PadAxis::default(); shape.rank()];
@@ -238,13 +238,13 @@ fn mode_index(site: Site, x: &Tensor, axis: usize) -> Tensor {
 }
 
 /// Whether an element along the axis, which is kept, is NaN.
-fn has_nan(site: Site, x: &Tensor, axis: usize) -> Tensor {
+fn has_nan(site: CallSite, x: &Tensor, axis: usize) -> Tensor {
     site.reshape(&site.reduce(Monoid::Max, &site.is_nan(x), &[axis]), &kept(x, &[axis]))
 }
 
 /// The row to take quantiles of, and the shape of one of them.
 fn quantile_row(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axes: &AxisList,
     opts: &QuantileOpts,
@@ -252,7 +252,7 @@ fn quantile_row(
     let (row, axis) = one_lane(site, x, axes)?;
     if !x.dtype().is_float() || row.shape()[axis] == 0 {
         let expected = "a floating type and at least one element";
-        return Err(site.fault(expected, format!("{} {}", x.dtype(), x.shape()), &[x]));
+        return Err(site.error(expected, format!("{} {}", x.dtype(), x.shape()), &[x]));
     }
     let all: Vec<usize> = (0..x.rank()).collect();
     let shape = match (opts.keepdim, axes) {
@@ -263,10 +263,10 @@ fn quantile_row(
     Ok((row, axis, shape))
 }
 
-fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
+fn one_quantile(site: CallSite, x: &Tensor, q: f64, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
     let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
     if !(0.0..=1.0).contains(&q) {
-        return Err(site.fault("a part in 0..=1", q.to_string(), &[x]));
+        return Err(site.error("a part in 0..=1", q.to_string(), &[x]));
     }
     let rank = q * (row.shape()[axis] - 1) as f64;
     let (below, above, weight) = match opts.interpolation {
@@ -286,12 +286,12 @@ fn one_quantile(site: Site, x: &Tensor, q: f64, axes: &AxisList, opts: &Quantile
     Ok(site.reshape(&site.choose(&has_nan(site, &row, axis), &nan, &y), &shape))
 }
 
-fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
+fn quantiles(site: CallSite, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &QuantileOpts) -> Result<Tensor> {
     q.node()?;
     let (row, axis, shape) = quantile_row(site, x, axes, opts)?;
     if q.rank() > 1 || q.dtype() != x.dtype() {
         let expected = format!("parts of type {} and rank 1 or less", x.dtype());
-        return Err(site.fault(expected, format!("{} {}", q.dtype(), q.shape()), &[x, q]));
+        return Err(site.error(expected, format!("{} {}", q.dtype(), q.shape()), &[x, q]));
     }
     let parts = site.reshape(q, &Shape::from(q.numel()));
     let last = site.constant_like(row.shape()[axis] - 1, &parts);
@@ -325,7 +325,7 @@ fn quantiles(site: Site, x: &Tensor, q: &Tensor, axes: &AxisList, opts: &Quantil
 
 /// The point at `weight` of the way from `low` to `high`, reckoned from the
 /// nearer end.
-fn between(site: Site, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
+fn between(site: CallSite, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
     let apart = site.alu(AluOp::Sub, &[high, low]);
     let up = site.alu(AluOp::Add, &[low, &site.alu(AluOp::Mul, &[weight, &apart])]);
     let rest = site.alu(AluOp::Sub, &[&site.constant_like(1, weight), weight]);
@@ -337,7 +337,7 @@ fn between(site: Site, low: &Tensor, high: &Tensor, weight: &Tensor) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::{Interpolation, QuantileOpts};
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s};
 
     #[test]
     fn a_median_is_the_lower_of_two_and_spreads_nan() {
@@ -348,7 +348,7 @@ mod tests {
         assert_close(&x.median(1).0, &[2], &[f64::NAN, 5.0]);
         assert_close(&x.nanmedian(1).0, &[2], &[0.0, 5.0]);
         assert_close(&x.nanmedian_keepdim(..).0, &[1, 1], &[4.0]);
-        assert!(mistake(&f32s(&[0], &[]).median(0).0).contains("at least one element"));
+        assert!(error_text(&f32s(&[0], &[]).median(0).0).contains("at least one element"));
     }
 
     #[test]
@@ -374,6 +374,6 @@ mod tests {
             let both = x.quantile(f32s(&[2], &[0.0, 0.4]), 0, opts.keepdim(true));
             assert_close(&both, &[2, 1], &[1.0, expected]);
         }
-        assert!(mistake(&x.quantile(1.5, .., QuantileOpts::default())).contains("a part in 0..=1"));
+        assert!(error_text(&x.quantile(1.5, .., QuantileOpts::default())).contains("a part in 0..=1"));
     }
 }

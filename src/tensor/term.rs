@@ -6,7 +6,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use crate::base::{DType, Device, Scalar};
 use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandValue, common_dtype, unify};
 
 /// A tensor inside a formula. Operators on terms neither promote nor
@@ -14,13 +14,13 @@ use crate::tensor::operand::{OperandValue, common_dtype, unify};
 #[derive(Clone)]
 pub(crate) struct Term {
     tensor: Tensor,
-    site: Site,
+    site: CallSite,
 }
 
 /// Elementwise `body` on the operands' common type. 16-bit floats compute in
 /// `F32` and are rounded once, at the end.
 pub(crate) fn formula<const N: usize>(
-    site: Site,
+    site: CallSite,
     operands: [OperandValue; N],
     body: impl FnOnce([Term; N]) -> Term,
 ) -> Tensor {
@@ -30,7 +30,7 @@ pub(crate) fn formula<const N: usize>(
 
 /// [`formula`] where integers and truth values become `F32` first.
 pub(crate) fn float_formula<const N: usize>(
-    site: Site,
+    site: CallSite,
     operands: [OperandValue; N],
     body: impl FnOnce([Term; N]) -> Term,
 ) -> Tensor {
@@ -41,7 +41,7 @@ pub(crate) fn float_formula<const N: usize>(
 /// [`formula`] on operands brought to `dtype`; the result has that type
 /// unless `body` ends in truth values.
 pub(crate) fn formula_as<const N: usize>(
-    site: Site,
+    site: CallSite,
     dtype: DType,
     operands: [OperandValue; N],
     body: impl FnOnce([Term; N]) -> Term,
@@ -61,7 +61,7 @@ pub(crate) fn formula_as<const N: usize>(
 
 impl Term {
     /// A tensor as part of the user's call.
-    pub(crate) fn new(site: Site, tensor: Tensor) -> Term {
+    pub(crate) fn new(site: CallSite, tensor: Tensor) -> Term {
         Term { tensor, site }
     }
     /// The tensor.
@@ -69,7 +69,7 @@ impl Term {
         self.tensor
     }
     /// The user's call.
-    pub(crate) fn site(&self) -> Site {
+    pub(crate) fn site(&self) -> CallSite {
         self.site
     }
     /// The type of the elements.
@@ -105,13 +105,13 @@ impl Term {
         Term { tensor: Tensor::apply_owned(site.name, site.span, op, operands), site }
     }
 
-    fn binary(&self, op: AluOp, rhs: impl Factor) -> Term {
+    fn binary(&self, op: AluOp, rhs: impl IntoTerm) -> Term {
         let rhs = rhs.beside(self);
         self.clone().apply(Op::Alu(op), [rhs])
     }
 
     /// `mask ? yes : no`, numbers taking this term's type.
-    pub(crate) fn choose(&self, mask: &Term, yes: impl Factor, no: impl Factor) -> Term {
+    pub(crate) fn choose(&self, mask: &Term, yes: impl IntoTerm, no: impl IntoTerm) -> Term {
         let (yes, no) = (yes.beside(self), no.beside(self));
         mask.clone().apply(Op::Alu(AluOp::Where), [yes, no])
     }
@@ -132,20 +132,20 @@ impl Term {
         self.ne(self)
     }
     /// Not above; false with NaN.
-    pub(crate) fn le(&self, rhs: impl Factor) -> Term {
+    pub(crate) fn le(&self, rhs: impl IntoTerm) -> Term {
         let rhs = rhs.beside(self);
         if self.dtype().is_float() { self.lt(&rhs).or(self.eq(&rhs)) } else { rhs.lt(self).not() }
     }
     /// Not below; false with NaN.
-    pub(crate) fn ge(&self, rhs: impl Factor) -> Term {
+    pub(crate) fn ge(&self, rhs: impl IntoTerm) -> Term {
         rhs.beside(self).le(self)
     }
     /// Above; false with NaN.
-    pub(crate) fn gt(&self, rhs: impl Factor) -> Term {
+    pub(crate) fn gt(&self, rhs: impl IntoTerm) -> Term {
         rhs.beside(self).lt(self)
     }
     /// Unequal; true with NaN.
-    pub(crate) fn ne(&self, rhs: impl Factor) -> Term {
+    pub(crate) fn ne(&self, rhs: impl IntoTerm) -> Term {
         self.eq(rhs).not()
     }
     /// Smallest integer not below.
@@ -184,7 +184,7 @@ macro_rules! float_rows {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self) -> $crate::tensor::Tensor {
-                let site = $crate::tensor::compose::Site::here(stringify!($name));
+                let site = $crate::tensor::compose::CallSite::here(stringify!($name));
                 let x = self.clone().cast_as(site.name, self.dtype().to_float(), site.span);
                 let op = $crate::ir::Op::Alu($crate::ir::AluOp::$op);
                 $crate::tensor::Tensor::apply_owned(site.name, site.span, op, [x])
@@ -202,7 +202,7 @@ macro_rules! float_functions {
             $(#[doc = $doc])+
             #[track_caller]
             pub fn $name(&self) -> $crate::tensor::Tensor {
-                let site = $crate::tensor::compose::Site::here(stringify!($name));
+                let site = $crate::tensor::compose::CallSite::here(stringify!($name));
                 let operands = [$crate::tensor::Operand::into_operand(self)];
                 $crate::tensor::term::float_formula(site, operands, |[$x]| $body)
             }
@@ -257,7 +257,7 @@ rows! {
 macro_rules! binary_rows {
     ($($(#[doc = $doc:literal])+ $method:ident $op:ident;)*) => {
         impl Term {
-            $($(#[doc = $doc])+ pub(crate) fn $method(&self, rhs: impl Factor) -> Term {
+            $($(#[doc = $doc])+ pub(crate) fn $method(&self, rhs: impl IntoTerm) -> Term {
                 self.binary(AluOp::$op, rhs)
             })*
         }
@@ -286,26 +286,26 @@ binary_rows! {
 }
 
 /// What can stand beside a term: a term, or a number that takes its type.
-pub(crate) trait Factor {
+pub(crate) trait IntoTerm {
     /// As a term of the type of `neighbour`.
     fn beside(self, neighbour: &Term) -> Term;
 }
-impl Factor for Term {
+impl IntoTerm for Term {
     fn beside(self, _: &Term) -> Term {
         self
     }
 }
-impl Factor for &Term {
+impl IntoTerm for &Term {
     fn beside(self, _: &Term) -> Term {
         self.clone()
     }
 }
-impl Factor for f64 {
+impl IntoTerm for f64 {
     fn beside(self, neighbour: &Term) -> Term {
         neighbour.number(self)
     }
 }
-impl Factor for i64 {
+impl IntoTerm for i64 {
     fn beside(self, neighbour: &Term) -> Term {
         neighbour.number(self)
     }
@@ -313,14 +313,14 @@ impl Factor for i64 {
 
 macro_rules! operators {
     ($($trait:ident $method:ident;)*) => {$(
-        impl<F: Factor> $trait<F> for Term {
+        impl<F: IntoTerm> $trait<F> for Term {
             type Output = Term;
             fn $method(self, rhs: F) -> Term {
                 let rhs = rhs.beside(&self);
                 self.apply(Op::Alu(AluOp::$trait), [rhs])
             }
         }
-        impl<F: Factor> $trait<F> for &Term {
+        impl<F: IntoTerm> $trait<F> for &Term {
             type Output = Term;
             fn $method(self, rhs: F) -> Term { self.binary(AluOp::$trait, rhs) }
         }

@@ -57,6 +57,6 @@ pub(crate) fn assert_close(x: &Tensor, dims: &[usize], expected: &[f64]) {
 
 /// The text of the recorded mistake.
 #[track_caller]
-pub(crate) fn mistake(x: &Tensor) -> String {
+pub(crate) fn error_text(x: &Tensor) -> String {
     x.check().expect_err("an invalid tensor").to_string()
 }

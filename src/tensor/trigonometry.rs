@@ -4,7 +4,7 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::fit;
 use crate::tensor::term::{Term, float_formula, float_functions, float_rows};
 use crate::tensor::{Operand, Tensor};
@@ -165,7 +165,7 @@ impl Tensor {
     #[track_caller]
     pub fn atan2(&self, x: &Tensor) -> Tensor {
         let operands = [self.into_operand(), x.into_operand()];
-        float_formula(Site::here("atan2"), operands, |[y, x]| atan2(&y, &x))
+        float_formula(CallSite::here("atan2"), operands, |[y, x]| atan2(&y, &x))
     }
 }
 

@@ -7,12 +7,12 @@ use crate::tensor::Tensor;
 use crate::tensor::advanced::rows;
 use crate::tensor::axis::{AxisList, IntoAxes};
 use crate::tensor::blocked::line;
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::without;
+use crate::tensor::compose::CallSite;
 use crate::tensor::control::loop_at;
 use crate::tensor::filter::{Marks, with_data};
 use crate::tensor::lane::one_lane;
 use crate::tensor::permute::move_axis;
-use crate::tensor::site::without;
 use crate::tensor::sort::order;
 
 /// Distinct elements, or distinct slices along an axis.
@@ -56,7 +56,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique(&self, axis: impl IntoAxes) -> Result<Unique> {
-        distinct(Site::here("unique"), self, &axis.into_axes(), true)
+        distinct(CallSite::here("unique"), self, &axis.into_axes(), true)
     }
 
     /// As [`Tensor::unique`], but only neighbours are compared and the order stays.
@@ -75,16 +75,16 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn unique_consecutive(&self, axis: impl IntoAxes) -> Result<Unique> {
-        distinct(Site::here("unique_consecutive"), self, &axis.into_axes(), false)
+        distinct(CallSite::here("unique_consecutive"), self, &axis.into_axes(), false)
     }
 }
 
-fn distinct(site: Site, x: &Tensor, axes: &AxisList, sort: bool) -> Result<Unique> {
+fn distinct(site: CallSite, x: &Tensor, axes: &AxisList, sort: bool) -> Result<Unique> {
     with_data(site, x)?;
     let (row, axis) = one_lane(site, x, axes)?;
     let (extent, rest) = (row.shape()[axis], without(&row.shape(), axis));
     if rest.numel() == 0 {
-        return Err(site.fault("slices of at least one element", format!("shape {rest}"), &[x]));
+        return Err(site.error("slices of at least one element", format!("shape {rest}"), &[x]));
     }
     let slices = site.reshape(&move_axis(site, &row, axis, 0), &[extent, rest.numel()]);
     let order = sort.then(|| lexicographic(site, &slices));
@@ -101,7 +101,7 @@ fn distinct(site: Site, x: &Tensor, axes: &AxisList, sort: bool) -> Result<Uniqu
 
 /// The positions that put rows in lexicographic order: sorted stably by every
 /// column, the last first.
-fn lexicographic(site: Site, table: &Tensor) -> Tensor {
+fn lexicographic(site: CallSite, table: &Tensor) -> Tensor {
     let (extent, columns) = (table.shape()[0], table.shape()[1]);
     if columns == 1 {
         return order(site, &site.reshape(table, &[extent]), 0, false);
@@ -117,7 +117,7 @@ fn lexicographic(site: Site, table: &Tensor) -> Tensor {
 }
 
 /// Which rows differ from the one before.
-fn starts(site: Site, table: &Tensor) -> Tensor {
+fn starts(site: CallSite, table: &Tensor) -> Tensor {
     let (extent, columns) = (table.shape()[0], table.shape()[1]);
     if extent == 0 {
         return site.expand(&site.scalar(true, DType::Bool, table.device()), &[0]);
@@ -133,7 +133,7 @@ fn starts(site: Site, table: &Tensor) -> Tensor {
 }
 
 /// Values of sorted elements at the places that those had before.
-fn unsorted(site: Site, order: Option<&Tensor>, values: &Tensor) -> Tensor {
+fn unsorted(site: CallSite, order: Option<&Tensor>, values: &Tensor) -> Tensor {
     let Some(order) = order else { return values.clone() };
     let base = site.expand(&site.constant_like(0, values), &Shape::from(values.numel()));
     site.apply(Op::Scatter(0, ScatterMode::Set), &[&base, order, values])

@@ -4,13 +4,13 @@ use crate::base::{DType, Kind, Result, Shape};
 use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
 use crate::tensor::Tensor;
 use crate::tensor::advanced::{as_index, put_at, rows, wrapped};
-use crate::tensor::compose::Site;
+use crate::tensor::call_site::{with_axis, with_extent, without};
+use crate::tensor::compose::CallSite;
 use crate::tensor::index::{run_from, value_like};
 use crate::tensor::operand::{Operand, OperandValue};
 use crate::tensor::position::{along, inside, mask};
 use crate::tensor::scan::scanned;
 use crate::tensor::scatter::{ScatterReduce, combined, mode};
-use crate::tensor::site::{with_axis, with_extent, without};
 use crate::tensor::slicing::{Index, IntoIndex, SliceRange, position};
 
 impl Tensor {
@@ -28,7 +28,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_add(&self, axis: i64, index: &Tensor, source: &Tensor, alpha: impl Operand) -> Tensor {
-        let site = Site::here("index_add");
+        let site = CallSite::here("index_add");
         let alpha = alpha.into_operand();
         site.build(&[self, index, source], || {
             let alpha = value_like(site, alpha, source)?;
@@ -54,7 +54,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_copy(&self, axis: i64, index: &Tensor, source: &Tensor) -> Tensor {
-        let site = Site::here("index_copy");
+        let site = CallSite::here("index_copy");
         site.build(&[self, index, source], || {
             by_slices(site, self, axis, index, source, |x, (axis, at), values| {
                 site.apply(Op::Scatter(axis as u8, ScatterMode::Set), &[x, at, values])
@@ -75,7 +75,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_fill(&self, axis: i64, index: &Tensor, value: impl Operand) -> Tensor {
-        let site = Site::here("index_fill");
+        let site = CallSite::here("index_fill");
         let value = value.into_operand();
         site.build(&[self, index], || {
             let (row, number) = site.lane(self, axis)?;
@@ -110,7 +110,7 @@ impl Tensor {
         reduce: ScatterReduce,
         include_self: bool,
     ) -> Tensor {
-        let site = Site::here("index_reduce");
+        let site = CallSite::here("index_reduce");
         site.build(&[self, index, source], || {
             by_slices(site, self, axis, index, source, |x, at, values| {
                 combined(site, x, at, values, reduce, include_self)
@@ -135,13 +135,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn index_put(&self, indices: &[Option<&Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
-        let site = Site::here("index_put");
+        let site = CallSite::here("index_put");
         let operands: Vec<&Tensor> =
             [self, values].into_iter().chain(indices.iter().copied().flatten()).collect();
         site.build(&operands, || {
             if indices.len() > self.rank() || indices.iter().all(Option::is_none) {
                 let expected = format!("at least one index and at most {}", self.rank());
-                return Err(site.fault(expected, format!("{} of these", indices.len()), &[self]));
+                return Err(site.error(expected, format!("{} of these", indices.len()), &[self]));
             }
             same_dtype(site, self, values)?;
             if let [Some(mask), rest @ ..] = indices
@@ -170,12 +170,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
-        let site = Site::here("put");
+        let site = CallSite::here("put");
         site.build(&[self, index, source], || {
             same_dtype(site, self, source)?;
             if index.numel() != source.numel() {
                 let expected = format!("{} values", index.numel());
-                return Err(site.fault(expected, source.shape().to_string(), &[index, source]));
+                return Err(site.error(expected, source.shape().to_string(), &[index, source]));
             }
             if index.numel() == 0 {
                 return Ok(self.clone());
@@ -201,13 +201,13 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
-        let site = Site::here("masked_scatter");
+        let site = CallSite::here("masked_scatter");
         site.build(&[self, mask, source], || {
             same_dtype(site, self, source)?;
             if mask.dtype().kind() != Kind::Bool {
-                return Err(site.fault("a bool mask", mask.dtype().to_string(), &[self, mask]));
+                return Err(site.error("a bool mask", mask.dtype().to_string(), &[self, mask]));
             }
-            let fail = || site.fault("a mask that broadcasts", mask.shape().to_string(), &[self, mask]);
+            let fail = || site.error("a mask that broadcasts", mask.shape().to_string(), &[self, mask]);
             let shape = self.shape().broadcast(&mask.shape()).ok_or_else(fail)?;
             let (x, mask) = (site.expand(self, &shape), site.expand(mask, &shape));
             if source.numel() == 0 {
@@ -230,7 +230,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn select_scatter(&self, src: &Tensor, axis: i64, index: i64) -> Tensor {
-        let site = Site::here("select_scatter");
+        let site = CallSite::here("select_scatter");
         site.build(&[self, src], || {
             let axis = site.axis_number(self, axis)?;
             let at = position(site, self, axis, index)?;
@@ -255,14 +255,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slice_scatter(&self, src: &Tensor, axis: i64, range: impl IntoIndex) -> Tensor {
-        let site = Site::here("slice_scatter");
+        let site = CallSite::here("slice_scatter");
         let range = range.into_index();
         site.build(&[self, src], || {
             let axis = site.axis_number(self, axis)?;
             match range {
                 Index::Range(range) => in_range(site, self, src, axis, range),
                 Index::At(_) | Index::NewAxis | Index::Ellipsis | Index::Tensor(_) => {
-                    Err(site.fault("a range", format!("{range:?}"), &[self]))
+                    Err(site.error("a range", format!("{range:?}"), &[self]))
                 }
             }
         })
@@ -281,7 +281,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn slice_update(&self, axis: i64, start: impl Operand, src: &Tensor) -> Tensor {
-        let site = Site::here("slice_update");
+        let site = CallSite::here("slice_update");
         let start = match start.into_operand() {
             OperandValue::Tensor(start) => start,
             OperandValue::Scalar(start) => site.scalar(start, start.default_dtype(), self.device()),
@@ -301,7 +301,7 @@ impl Tensor {
 /// For each element of the mask, in row-major order, the slice of `source`
 /// along axis 0 that belongs to it if it is marked: the first to the first
 /// marked, and so on.
-fn in_turn(site: Site, mask: &Tensor, source: &Tensor) -> Tensor {
+fn in_turn(site: CallSite, mask: &Tensor, source: &Tensor) -> Tensor {
     let marks = site.cast(&site.reshape(mask, &Shape::from(mask.numel())), DType::I64);
     let seen = scanned(site, &marks, 0, Monoid::Sum);
     let at = site.alu(AluOp::Sub, &[&seen, &site.constant_like(1, &seen)]);
@@ -311,16 +311,22 @@ fn in_turn(site: Site, mask: &Tensor, source: &Tensor) -> Tensor {
 }
 
 /// `values` written or added where a mask over the leading axes is true.
-fn put_marked(site: Site, x: &Tensor, mask: &Tensor, values: &Tensor, accumulate: bool) -> Result<Tensor> {
+fn put_marked(
+    site: CallSite,
+    x: &Tensor,
+    mask: &Tensor,
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
     let (shape, marked) = (x.shape(), mask.rank());
     if marked > shape.rank() || shape[..marked] != mask.shape()[..] {
         let expected = format!("a mask of the leading extents of {shape}");
-        return Err(site.fault(expected, mask.shape().to_string(), &[x, mask]));
+        return Err(site.error(expected, mask.shape().to_string(), &[x, mask]));
     }
     let mut slice = Shape::new(&shape[marked..]);
     let fail = || {
         let expected = format!("values that broadcast to slices of shape {}", Shape::new(&shape[marked..]));
-        site.fault(expected, values.shape().to_string(), &[x, values])
+        site.error(expected, values.shape().to_string(), &[x, values])
     };
     let many = values.rank() > slice.rank() && values.shape()[0] != 1;
     slice.0.insert(0, if many { values.shape()[0] } else { 1 });
@@ -340,7 +346,7 @@ fn put_marked(site: Site, x: &Tensor, mask: &Tensor, values: &Tensor, accumulate
 
 /// Writes slices of `source` along an axis at the positions of a rank-1 index.
 fn by_slices(
-    site: Site,
+    site: CallSite,
     x: &Tensor,
     axis: i64,
     index: &Tensor,
@@ -351,7 +357,7 @@ fn by_slices(
     let (row, axis) = site.lane(x, axis)?;
     let (source, _) = site.lane(source, 0)?;
     if index.rank() > 1 {
-        return Err(site.fault("an index of rank 1", index.shape().to_string(), &[x, index]));
+        return Err(site.error("an index of rank 1", index.shape().to_string(), &[x, index]));
     }
     expect_shape(site, &source, &with_extent(&row.shape(), axis, index.numel()))?;
     if index.numel() == 0 {
@@ -362,7 +368,7 @@ fn by_slices(
     Ok(site.reshape(&write(&row, (axis, &at), &source), &x.shape()))
 }
 
-fn in_range(site: Site, x: &Tensor, src: &Tensor, axis: usize, range: SliceRange) -> Result<Tensor> {
+fn in_range(site: CallSite, x: &Tensor, src: &Tensor, axis: usize, range: SliceRange) -> Result<Tensor> {
     let steps = range.resolve(site, x, axis)?;
     let shape = x.shape();
     expect_shape(site, src, &with_extent(&shape, axis, steps.count()))?;
@@ -384,18 +390,18 @@ fn in_range(site: Site, x: &Tensor, src: &Tensor, axis: usize, range: SliceRange
     Ok(site.choose(&inside(site, &src.shape(), &pads, x.device()), &spread, x))
 }
 
-fn same_dtype(site: Site, x: &Tensor, values: &Tensor) -> Result<()> {
+fn same_dtype(site: CallSite, x: &Tensor, values: &Tensor) -> Result<()> {
     if x.dtype() == values.dtype() {
         return Ok(());
     }
-    Err(site.fault(format!("values of type {}", x.dtype()), values.dtype().to_string(), &[x, values]))
+    Err(site.error(format!("values of type {}", x.dtype()), values.dtype().to_string(), &[x, values]))
 }
 
-fn expect_shape(site: Site, src: &Tensor, shape: &Shape) -> Result<()> {
+fn expect_shape(site: CallSite, src: &Tensor, shape: &Shape) -> Result<()> {
     if src.shape() == *shape {
         return Ok(());
     }
-    Err(site.fault(format!("values of shape {shape}"), src.shape().to_string(), &[]))
+    Err(site.error(format!("values of shape {shape}"), src.shape().to_string(), &[]))
 }
 
 fn put_mode(x: &Tensor, accumulate: bool) -> ScatterMode {
@@ -406,7 +412,7 @@ fn put_mode(x: &Tensor, accumulate: bool) -> ScatterMode {
 mod tests {
     use crate::base::DType;
     use crate::tensor::slicing::r;
-    use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor};
+    use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor};
 
     #[test]
     fn whole_slices_are_added_and_filled() {
@@ -416,7 +422,7 @@ mod tests {
         assert_close(&x.index_add(0, &index, &rows, 2), &[3, 2], &[0.0, 0.0, 0.0, 0.0, 8.0, 12.0]);
         assert_close(&x.index_copy(0, &index, &rows), &[3, 2], &[0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
         assert_close(&x.index_fill(1, &i64s(&[1], &[0]), 5), &[3, 2], &[5.0, 0.0, 5.0, 0.0, 5.0, 0.0]);
-        assert!(mistake(&x.index_add(1, &index, &rows, 1)).contains("values of shape [3, 2]"));
+        assert!(error_text(&x.index_add(1, &index, &rows, 1)).contains("values of shape [3, 2]"));
     }
 
     #[test]
@@ -453,7 +459,7 @@ mod tests {
         assert_close(&x.slice_scatter(&new, 0, r(.., 3).step(2)), &[5], &[-1.0, 1.0, -2.0, 3.0, 4.0]);
         assert_close(&x.slice_scatter(&new, 0, r(-1, 2).step(-1)), &[5], &[0.0, 1.0, 2.0, -2.0, -1.0]);
         assert_close(&x.select_scatter(&f32s(&[], &[9.0]), 0, -1), &[5], &[0.0, 1.0, 2.0, 3.0, 9.0]);
-        assert!(mistake(&x.slice_scatter(&new, 0, ..)).contains("values of shape [5]"));
+        assert!(error_text(&x.slice_scatter(&new, 0, ..)).contains("values of shape [5]"));
     }
 
     #[test]

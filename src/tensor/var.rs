@@ -2,13 +2,13 @@
 //! caches.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::{DType, Device, OpError, Result, Shape, Span};
 use crate::ir::Node;
 use crate::ir::open::closed;
 use crate::ir::pending::{Holder, Pending, register};
-use crate::ir::version::{Content, Versions};
+use crate::ir::version::{Content, VersionedCell, Versions};
 use crate::tensor::Tensor;
 
 /// A cell that holds a tensor.
@@ -30,17 +30,10 @@ use crate::tensor::Tensor;
 /// ```
 #[derive(Clone)]
 pub struct Var {
-    cell: Arc<Cell>,
+    cell: Arc<VarCell>,
 }
 
-struct Cell(Mutex<Versions<Tensor>>);
-
-impl Cell {
-    fn lock(&self) -> MutexGuard<'_, Versions<Tensor>> {
-        // Every change is whole, so a poisoned lock holds a whole cell.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+struct VarCell(Mutex<Versions<Tensor>>);
 
 impl Content for Tensor {
     fn of(node: Option<Arc<Node>>) -> Option<Tensor> {
@@ -51,22 +44,10 @@ impl Content for Tensor {
     }
 }
 
-impl Holder for Cell {
-    fn held(&self) -> Option<Arc<Node>> {
-        self.lock().now().peek().cloned()
-    }
-    fn before(&self) -> Option<Option<Arc<Node>>> {
-        self.lock().before()
-    }
-    fn take_before(&self) -> Option<Option<Arc<Node>>> {
-        self.lock().take_before()
-    }
-    fn restore(&self, before: Option<Arc<Node>>) {
-        self.lock().restore(before);
-    }
-    fn fall_back(&self, node: &Arc<Node>, before: Option<Arc<Node>>) {
-        let released = self.lock().fall_back(node, before);
-        drop(released);
+impl VersionedCell for VarCell {
+    type Held = Tensor;
+    fn versions(&self) -> &Mutex<Versions<Tensor>> {
+        &self.0
     }
 }
 
@@ -88,7 +69,7 @@ impl Var {
     /// assert_eq!(state.shape()[..], [2, 3]);
     /// ```
     pub fn new(tensor: Tensor) -> Var {
-        Var { cell: Arc::new(Cell(Mutex::new(Versions::new(kept(tensor))))) }
+        Var { cell: Arc::new(VarCell(Mutex::new(Versions::new(kept(tensor))))) }
     }
 
     /// The tensor held now; what is set later does not change it.
@@ -238,7 +219,7 @@ impl fmt::Debug for Var {
 mod tests {
     use super::*;
     use crate::plan::context::{Context, with_context};
-    use crate::tensor::testing::{f32s, mistake, pattern};
+    use crate::tensor::testing::{error_text, f32s, pattern};
 
     #[test]
     fn a_snapshot_stays_and_clones_are_one_cell() {
@@ -258,7 +239,7 @@ mod tests {
         assert!(error.contains("expected f32[2], found f32[3]") && error.contains("var.rs"), "{error}");
         assert!(w.set(f32s(&[2], &[0.0; 2]).to_dtype(DType::I64)).is_err());
         let invalid = pattern(&[2], 0) + pattern(&[3], 0);
-        assert!(!mistake(&invalid).is_empty());
+        assert!(!error_text(&invalid).is_empty());
         assert!(w.set(invalid).is_err());
         assert_eq!(w.get().to_vec::<f32>().unwrap(), held.to_vec::<f32>().unwrap());
     }

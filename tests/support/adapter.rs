@@ -26,6 +26,6 @@ pub fn narrow_adapter() -> Option<Device> {
 #[cfg(feature = "wgpu")]
 pub fn own_backend() -> Option<kiln::runtime::wgpu::WgpuBackend> {
     let name = adapter()?;
-    let gpu = kiln::runtime::wgpu::gpu::Gpu::open(name).expect("another device of one adapter");
+    let gpu = kiln::runtime::wgpu::gpu::WgpuGpu::open(name).expect("another device of one adapter");
     Some(kiln::runtime::wgpu::WgpuBackend::of(gpu))
 }

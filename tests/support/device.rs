@@ -20,9 +20,9 @@ pub fn context(instructions: usize) -> Arc<Context> {
     let context = Context::new();
     #[cfg(feature = "wgpu")]
     if instructions.is_multiple_of(4) && under_test().kind == kiln::base::DeviceKind::Wgpu {
-        use kiln::runtime::wgpu::{WgpuBackend, gpu::Gpu};
-        static EAGER: LazyLock<Arc<Gpu>> = LazyLock::new(|| {
-            let mut gpu = Gpu::open(under_test()).expect("the device under test is there");
+        use kiln::runtime::wgpu::{WgpuBackend, gpu::WgpuGpu};
+        static EAGER: LazyLock<Arc<WgpuGpu>> = LazyLock::new(|| {
+            let mut gpu = WgpuGpu::open(under_test()).expect("the device under test is there");
             Arc::get_mut(&mut gpu).expect("the only handle").target.compile_bound_elements = 0;
             gpu
         });

@@ -2,12 +2,12 @@
 
 use std::f64::consts;
 
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::AluOp;
 use crate::tensor::Tensor;
 
 /// The cotangent of operand `i`; `None` where the slope is 0 everywhere.
-pub(super) fn alu(op: AluOp, p: &Pull, i: usize) -> Option<Tensor> {
+pub(super) fn alu(op: AluOp, p: &VjpContext, i: usize) -> Option<Tensor> {
     if !p.x[i].dtype().is_float() {
         return None;
     }
@@ -15,7 +15,7 @@ pub(super) fn alu(op: AluOp, p: &Pull, i: usize) -> Option<Tensor> {
 }
 
 /// An operand of rank 0 extends to the result's shape; its cotangent sums.
-fn summed_to(p: &Pull, cotangent: Tensor, i: usize) -> Tensor {
+fn summed_to(p: &VjpContext, cotangent: Tensor, i: usize) -> Tensor {
     if p.x[i].rank() == cotangent.rank() {
         return cotangent;
     }
@@ -23,7 +23,7 @@ fn summed_to(p: &Pull, cotangent: Tensor, i: usize) -> Tensor {
     p.site.sum(&cotangent, &axes)
 }
 
-fn slope_times(op: AluOp, p: &Pull, i: usize) -> Option<Tensor> {
+fn slope_times(op: AluOp, p: &VjpContext, i: usize) -> Option<Tensor> {
     let (s, g, y, x) = (p.site, p.g, p.y, p.x);
     let zero = || s.scalar(0.0, g.dtype(), g.device());
     let neg = |x: &Tensor| s.unary(AluOp::Neg, x);
@@ -74,7 +74,7 @@ fn slope_times(op: AluOp, p: &Pull, i: usize) -> Option<Tensor> {
 }
 
 /// All of it to the extreme operand, half of it where both are.
-fn extreme(p: &Pull, loses: &Tensor) -> Tensor {
+fn extreme(p: &VjpContext, loses: &Tensor) -> Tensor {
     let (s, g) = (p.site, p.g);
     let zero = s.scalar(0.0, g.dtype(), g.device());
     let wins = s.select(loses, &zero, g, g.dtype());

@@ -1,11 +1,11 @@
 //! The contraction: each operand's cotangent is a contraction of the result's
 //! with the other operand.
 
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::ContractDims;
 use crate::tensor::Tensor;
 
-pub(super) fn contract(p: &Pull, dims: &ContractDims, i: usize) -> Tensor {
+pub(super) fn contract(p: &VjpContext, dims: &ContractDims, i: usize) -> Tensor {
     let side = |&(a, b): &(u8, u8), which: usize| usize::from(if which == 0 { a } else { b });
     let free = |which: usize| -> Vec<usize> {
         let taken: Vec<usize> = dims.batch.iter().chain(&dims.contract).map(|d| side(d, which)).collect();

@@ -1,17 +1,17 @@
 //! Elements by index.
 
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::{Op, ScatterMode};
 use crate::tensor::Tensor;
 
 /// Each element's cotangent goes back to where it was taken, summing.
-pub(super) fn gather(p: &Pull, axis: usize) -> Tensor {
+pub(super) fn gather(p: &VjpContext, axis: usize) -> Tensor {
     let zeros = p.site.zeros_like(&p.x[0]);
     p.site.apply(Op::Scatter(axis as u8, ScatterMode::Add), &[&zeros, &p.x[1], p.g])
 }
 
 /// Operands: the base, the indices, the updates.
-pub(super) fn scatter(p: &Pull, axis: usize, mode: ScatterMode, i: usize) -> Option<Tensor> {
+pub(super) fn scatter(p: &VjpContext, axis: usize, mode: ScatterMode, i: usize) -> Option<Tensor> {
     let (s, base, index, updates) = (p.site, &p.x[0], &p.x[1], &p.x[2]);
     let scattered =
         |mode, base: &Tensor, with: &Tensor| s.apply(Op::Scatter(axis as u8, mode), &[base, index, with]);

@@ -14,12 +14,12 @@ use crate::base::{OpError, Result};
 use crate::grad::{attention, control};
 use crate::ir::{BuiltIn, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 /// One application of an operation, seen backwards.
-pub(crate) struct Pull<'a> {
+pub(crate) struct VjpContext<'a> {
     /// The user's line of the operation.
-    pub site: Site,
+    pub site: CallSite,
     /// The operands.
     pub x: &'a [Tensor],
     /// The result.
@@ -34,7 +34,7 @@ pub(crate) struct Pull<'a> {
 ///
 /// # Errors
 /// An operation that has no gradient.
-pub(crate) fn vjp(op: &Op, p: &Pull) -> Result<Vec<Option<Tensor>>> {
+pub(crate) fn vjp(op: &Op, p: &VjpContext) -> Result<Vec<Option<Tensor>>> {
     let each = |rule: &dyn Fn(usize) -> Option<Tensor>| -> Result<Vec<Option<Tensor>>> {
         let wanted = |i: usize| p.needs.get(i).copied().unwrap_or(false);
         Ok((0..p.x.len()).map(|i| if wanted(i) { rule(i) } else { None }).collect())

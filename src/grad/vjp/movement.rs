@@ -1,18 +1,18 @@
 //! Movement: its adjoint is movement.
 
 use crate::base::Shape;
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::{Axes, PadAxis, SliceAxis};
 use crate::tensor::Tensor;
 
-pub(super) fn permute(p: &Pull, order: &Axes) -> Tensor {
+pub(super) fn permute(p: &VjpContext, order: &Axes) -> Tensor {
     let mut inverse = vec![0; order.len()];
     order.iter().enumerate().for_each(|(to, &from)| inverse[usize::from(from)] = to);
     p.site.permute(p.g, &inverse)
 }
 
 /// Repetition sums.
-pub(super) fn expand(p: &Pull) -> Tensor {
+pub(super) fn expand(p: &VjpContext) -> Tensor {
     let (from, to) = (p.x[0].shape(), p.g.shape());
     let new = to.rank() - from.rank();
     let repeated = |&axis: &usize| axis < new || from[axis - new] != to[axis];
@@ -21,7 +21,7 @@ pub(super) fn expand(p: &Pull) -> Tensor {
 }
 
 /// Operand 0 gets back what it put in; the fill gets the sum of the rest.
-pub(super) fn pad(p: &Pull, axes: &[PadAxis], i: usize) -> Tensor {
+pub(super) fn pad(p: &VjpContext, axes: &[PadAxis], i: usize) -> Tensor {
     let shape = p.x[0].shape();
     // Undo the padding at the ends, then take every element that is not between.
     let ends = axes.iter().map(|axis| PadAxis { lo: -axis.lo, hi: -axis.hi, interior: 0 }).collect();
@@ -39,14 +39,14 @@ pub(super) fn pad(p: &Pull, axes: &[PadAxis], i: usize) -> Tensor {
 }
 
 /// An operand's own elements.
-pub(super) fn unpack(p: &Pull, start: usize, i: usize) -> Tensor {
+pub(super) fn unpack(p: &VjpContext, start: usize, i: usize) -> Tensor {
     let whole = p.site.reshape(p.g, &Shape::from(p.g.numel()));
     let own = p.site.slice(&whole, 0, start, start + p.x[i].numel(), 1);
     p.site.reshape(&own, &p.x[i].shape())
 }
 
 /// Zeros where nothing was taken.
-pub(super) fn slice(p: &Pull, axes: &[SliceAxis]) -> Tensor {
+pub(super) fn slice(p: &VjpContext, axes: &[SliceAxis]) -> Tensor {
     let (from, to) = (p.x[0].shape(), p.g.shape());
     let back = |(axis, slice): (usize, &SliceAxis)| {
         let covered = if to[axis] == 0 { 0 } else { (to[axis] - 1) * slice.step + 1 };

@@ -1,11 +1,11 @@
 //! Reductions.
 
 use crate::base::shape::product;
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::{AluOp, Axes, Monoid};
 use crate::tensor::Tensor;
 
-pub(super) fn reduce(p: &Pull, monoid: Monoid, axes: &Axes) -> Option<Tensor> {
+pub(super) fn reduce(p: &VjpContext, monoid: Monoid, axes: &Axes) -> Option<Tensor> {
     let (s, x) = (p.site, &p.x[0]);
     let axes: Vec<usize> = axes.iter().map(|&axis| usize::from(axis)).collect();
     let shape = x.shape();
@@ -39,13 +39,13 @@ pub(super) fn reduce(p: &Pull, monoid: Monoid, axes: &Axes) -> Option<Tensor> {
     })
 }
 
-fn is_nan(p: &Pull, x: &Tensor) -> Tensor {
+fn is_nan(p: &VjpContext, x: &Tensor) -> Tensor {
     p.site.unary(AluOp::Not, &p.site.eq(x, x))
 }
 
 /// For each element, the product of the others of its row: what is before
 /// times what is after, which stays right where there are zeros.
-fn product_of_others(p: &Pull, axes: &[usize]) -> Tensor {
+fn product_of_others(p: &VjpContext, axes: &[usize]) -> Tensor {
     let (s, x) = (p.site, &p.x[0]);
     let free: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let order: Vec<usize> = free.iter().chain(axes).copied().collect();

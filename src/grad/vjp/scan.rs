@@ -1,12 +1,12 @@
 //! Running combinations.
 
 use crate::base::DType;
-use crate::grad::vjp::Pull;
+use crate::grad::vjp::VjpContext;
 use crate::ir::{AluOp, Monoid, Op, PadAxis, ScatterMode};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
-pub(super) fn scan(p: &Pull, monoid: Monoid, axis: usize) -> Option<Tensor> {
+pub(super) fn scan(p: &VjpContext, monoid: Monoid, axis: usize) -> Option<Tensor> {
     Some(match monoid {
         Monoid::Sum => from_the_end(p.site, Monoid::Sum, p.g, axis),
         Monoid::Prod => product(p, axis),
@@ -16,17 +16,17 @@ pub(super) fn scan(p: &Pull, monoid: Monoid, axis: usize) -> Option<Tensor> {
     })
 }
 
-fn running(s: Site, monoid: Monoid, x: &Tensor, axis: usize) -> Tensor {
+fn running(s: CallSite, monoid: Monoid, x: &Tensor, axis: usize) -> Tensor {
     s.apply(Op::Scan(monoid, axis as u8), &[x])
 }
 
 /// The running combination of what is at and after each place.
-fn from_the_end(s: Site, monoid: Monoid, x: &Tensor, axis: usize) -> Tensor {
+fn from_the_end(s: CallSite, monoid: Monoid, x: &Tensor, axis: usize) -> Tensor {
     s.flip(&running(s, monoid, &s.flip(x, &[axis]), axis), &[axis])
 }
 
 /// The product of what is before each place.
-pub(super) fn exclusive_product(s: Site, x: &Tensor, axis: usize) -> Tensor {
+pub(super) fn exclusive_product(s: CallSite, x: &Tensor, axis: usize) -> Tensor {
     let mut axes = vec![PadAxis::default(); x.rank()];
     axes[axis] = PadAxis { lo: 1, hi: -1, interior: 0 };
     running(s, Monoid::Prod, &s.pad(x, axes, 1.0), axis)
@@ -34,7 +34,7 @@ pub(super) fn exclusive_product(s: Site, x: &Tensor, axis: usize) -> Tensor {
 
 /// Without zeros, the sum of `g y` from the place on, over `x`. At the first
 /// zero the products go on as if it were 1; behind it they are 0.
-fn product(p: &Pull, axis: usize) -> Tensor {
+fn product(p: &VjpContext, axis: usize) -> Tensor {
     let (s, x) = (p.site, &p.x[0]);
     let number = |value: f64| s.scalar(value, x.dtype(), x.device());
     let is_zero = s.eq(x, 0.0);
@@ -48,7 +48,7 @@ fn product(p: &Pull, axis: usize) -> Tensor {
 }
 
 /// Each cotangent goes to the last place so far where the extreme was met.
-fn extreme(p: &Pull, axis: usize) -> Tensor {
+fn extreme(p: &VjpContext, axis: usize) -> Tensor {
     let (s, x) = (p.site, &p.x[0]);
     let is_nan = |x: &Tensor| s.unary(AluOp::Not, &s.eq(x, x));
     let met = s.binary(AluOp::Or, s.eq(x, p.y), s.and(is_nan(x), is_nan(p.y)));
@@ -62,7 +62,7 @@ fn extreme(p: &Pull, axis: usize) -> Tensor {
 
 /// `exp(x)` times the sum of `g exp(-y)` from the place on, positive and
 /// negative cotangents apart so that their logarithms exist.
-fn log_sum_exp(p: &Pull, axis: usize) -> Tensor {
+fn log_sum_exp(p: &VjpContext, axis: usize) -> Tensor {
     let (s, x) = (p.site, &p.x[0]);
     let part = |g: &Tensor| {
         let logs = s.sub(s.unary(AluOp::Log, g), p.y);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use crate::ir::claim::{Claimable, Claims, Deadlock, Refused, WaitingRoom, claim};
+use crate::ir::claim::{ClaimError, Claimable, Claims, Deadlock, WaitingRoom, claim};
 use crate::ir::node::{Edges, Node, OperandsGuard};
 
 /// Where threads wait for what others compute.
@@ -47,7 +47,7 @@ impl Node {
     ///
     /// # Errors
     /// What is in the way.
-    pub fn claim(nodes: &[Arc<Node>]) -> Result<NodeClaims, Refused<Node>> {
+    pub fn claim(nodes: &[Arc<Node>]) -> Result<NodeClaims, ClaimError<Node>> {
         let claims = claim(nodes, &WAITING)?;
         CLAIMED.with_borrow_mut(|own| own.extend(claims.addresses()));
         Ok(NodeClaims { claims, not_send: PhantomData })
@@ -63,7 +63,7 @@ impl Node {
 }
 
 impl Claimable for Node {
-    type Edges = Edges;
+    type Guarded = Edges;
     fn edges(&self) -> MutexGuard<'_, Edges> {
         Node::edges(self)
     }

@@ -11,38 +11,38 @@ use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::{Composite, Custom, LoopSpec, Op};
 use crate::ir::oracle::bounds;
 use crate::ir::oracle::interpret::interpret;
-use crate::ir::oracle::value::{Cell, Data, Value};
+use crate::ir::oracle::value::{Data, OracleCell, Value};
 use crate::ir::ty::Type;
 
 /// What nodes must share to be results of one run.
-type Key = (usize, SmallVec<[NodeId; 3]>);
+type RunKey = (usize, SmallVec<[NodeId; 3]>);
 
 /// The runs that several nodes take a result of.
-pub(super) struct Shared {
-    runs: HashMap<Key, Run>,
+pub(super) struct SharedRuns {
+    runs: HashMap<RunKey, OpRun>,
     bounded: bool,
 }
 
 #[derive(Default)]
-struct Run {
+struct OpRun {
     /// Nodes that have yet to take their result.
     waiting: usize,
-    results: Vec<Cell>,
+    results: Vec<OracleCell>,
 }
 
-impl Shared {
+impl SharedRuns {
     /// Counts, for each run, the nodes that want a result of it.
-    pub(super) fn new(graph: &Graph, bounded: bool) -> Shared {
-        let mut runs: HashMap<Key, Run> = HashMap::new();
+    pub(super) fn new(graph: &Graph, bounded: bool) -> SharedRuns {
+        let mut runs: HashMap<RunKey, OpRun> = HashMap::new();
         for key in graph.nodes.iter().filter_map(key) {
             runs.entry(key).or_default().waiting += 1;
         }
-        Shared { runs, bounded }
+        SharedRuns { runs, bounded }
     }
 
     /// The result that `node` takes, running the operation at the first call;
     /// `None` if it is not such an operation.
-    pub(super) fn result(&mut self, node: &GraphNode, operands: &[Cell]) -> Option<Result<Cell>> {
+    pub(super) fn result(&mut self, node: &GraphNode, operands: &[OracleCell]) -> Option<Result<OracleCell>> {
         let (operation, out) = several(&node.op)?;
         Some(self.run(&operation, key(node)?, node, operands).map(|results| results[out as usize].clone()))
     }
@@ -50,10 +50,10 @@ impl Shared {
     fn run(
         &mut self,
         operation: &Several<'_>,
-        key: Key,
+        key: RunKey,
         node: &GraphNode,
-        operands: &[Cell],
-    ) -> Result<Vec<Cell>> {
+        operands: &[OracleCell],
+    ) -> Result<Vec<OracleCell>> {
         let run = self.runs.entry(key.clone()).or_default();
         if run.results.is_empty() {
             run.results = match operation {
@@ -94,7 +94,7 @@ fn several(op: &Op) -> Option<(Several<'_>, u32)> {
     }
 }
 
-fn key(node: &GraphNode) -> Option<Key> {
+fn key(node: &GraphNode) -> Option<RunKey> {
     let address = match several(&node.op)?.0 {
         Several::Loop(spec) => std::ptr::from_ref(spec) as usize,
         Several::Composite(composite) => std::ptr::from_ref(composite) as usize,
@@ -104,19 +104,25 @@ fn key(node: &GraphNode) -> Option<Key> {
 }
 
 /// Runs a loop's body; carries and slices are rounded, since a device stores them.
-fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Cell], bounded: bool) -> Result<Vec<Cell>> {
+fn repeat(
+    spec: &LoopSpec,
+    node: &GraphNode,
+    operands: &[OracleCell],
+    bounded: bool,
+) -> Result<Vec<OracleCell>> {
     let body = collect_body(&spec.body.results);
-    let mut carries: Vec<Cell> = operands[..spec.carries].iter().map(bounds::stored).collect();
+    let mut carries: Vec<OracleCell> = operands[..spec.carries].iter().map(bounds::stored).collect();
     let (stacked, invariants) = operands[spec.carries..].split_at(spec.stacked);
-    let mut slices: Vec<Vec<Cell>> = vec![Vec::new(); spec.body.results.len() - spec.carries];
+    let mut slices: Vec<Vec<OracleCell>> = vec![Vec::new(); spec.body.results.len() - spec.carries];
     for trip in 0..spec.trips {
         let trip = if spec.reverse { spec.trips - 1 - trip } else { trip };
         let number = Type::new((), DType::I64, node.ty.device);
-        let mut params = vec![Cell::certain(Value::new(number, Data::Int(vec![trip as i64])), bounded)];
+        let mut params = vec![OracleCell::certain(Value::new(number, Data::Int(vec![trip as i64])), bounded)];
         params.extend(carries.iter().cloned());
         params.extend(stacked.iter().map(|cell| cell.moved(|value| slice_of(value, trip))));
         params.extend(invariants.iter().cloned());
-        let mut results: Vec<Cell> = interpret(&body, &params, bounded)?.iter().map(bounds::stored).collect();
+        let mut results: Vec<OracleCell> =
+            interpret(&body, &params, bounded)?.iter().map(bounds::stored).collect();
         for (slices, slice) in slices.iter_mut().zip(results.split_off(spec.carries)) {
             slices.push(slice);
         }
@@ -131,7 +137,7 @@ fn repeat(spec: &LoopSpec, node: &GraphNode, operands: &[Cell], bounded: bool) -
         let errors: Option<Vec<&Value>> = slices.iter().map(|cell| cell.error.as_deref()).collect();
         let ty = result.ty().with_dtype(DType::F64);
         let error = errors.filter(|_| bounded).map(|errors| Rc::new(stack(&errors, &ty)));
-        carries.push(Cell { value, error });
+        carries.push(OracleCell { value, error });
     }
     Ok(carries)
 }
@@ -163,9 +169,9 @@ fn stack(slices: &[&Value], slice: &Type) -> Value {
 fn custom_results(
     custom: &dyn Custom,
     node: &GraphNode,
-    operands: &[Cell],
+    operands: &[OracleCell],
     bounded: bool,
-) -> Result<Vec<Cell>> {
+) -> Result<Vec<OracleCell>> {
     let failed =
         |message| Error::Kernel { kernel: custom.name().to_string(), device: node.ty.device, message };
     let inputs: Vec<Vec<u8>> = operands.iter().map(|o| o.value.to_bytes()).collect();
@@ -180,7 +186,7 @@ fn custom_results(
         let value = Value::from_bytes(ty, bytes);
         let error = if certain { 0.0 } else { f64::INFINITY };
         let error = bounded.then(|| Rc::new(value.errors(vec![error; value.data.len()])));
-        Cell { value: Rc::new(value), error }
+        OracleCell { value: Rc::new(value), error }
     };
     Ok(types.into_iter().zip(&outputs).map(cell).collect())
 }

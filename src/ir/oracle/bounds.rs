@@ -14,7 +14,7 @@ use crate::ir::op::{Axes, Op, ScatterMode};
 use crate::ir::oracle::bounds_alu::{self, grown, least, unit};
 use crate::ir::oracle::interpret::primitive;
 use crate::ir::oracle::reduce::groups;
-use crate::ir::oracle::value::{Cell, Data, Value};
+use crate::ir::oracle::value::{Data, OracleCell, Value};
 use crate::ir::ty::Type;
 
 /// A value, and how far each element of a device's result may be from it.
@@ -27,7 +27,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    pub(super) fn stored(cell: &Cell) -> Bounded {
+    pub(super) fn stored(cell: &OracleCell) -> Bounded {
         let cell = stored(cell);
         Bounded { value: (*cell.value).clone(), error: cell.errors().to_vec() }
     }
@@ -46,7 +46,7 @@ impl Bounded {
 }
 
 /// The cell as it is after lying in memory.
-pub(super) fn stored(cell: &Cell) -> Cell {
+pub(super) fn stored(cell: &OracleCell) -> OracleCell {
     let value = cell.value.rounded();
     let error = cell.error.as_ref().map(|_| match &cell.value.data {
         Data::Int(_) => cell.errors().to_vec(),
@@ -55,11 +55,11 @@ pub(super) fn stored(cell: &Cell) -> Cell {
             pairs.map(|(&x, &error)| bounds_alu::stored(x, error, value.ty.dtype)).collect()
         }
     });
-    Cell { error: error.map(|error| Rc::new(value.errors(error))), value: Rc::new(value) }
+    OracleCell { error: error.map(|error| Rc::new(value.errors(error))), value: Rc::new(value) }
 }
 
 /// The errors of a primitive's result.
-pub(super) fn error(node: &GraphNode, operands: &[Cell], value: &Value) -> Result<Value> {
+pub(super) fn error(node: &GraphNode, operands: &[OracleCell], value: &Value) -> Result<Value> {
     let errors = match &node.op {
         Op::Const(..) | Op::Arg(..) | Op::Leaf(_) | Op::Param(..) => vec![0.0; value.data.len()],
         Op::Iota(_, dtype, _) => ramp(value, *dtype),
@@ -103,13 +103,13 @@ fn applied(node: &GraphNode, operands: &[&Value]) -> Result<Vec<f64>> {
 }
 
 /// The primitive itself, applied to the errors.
-fn on_errors(node: &GraphNode, operands: &[Cell]) -> Result<Vec<f64>> {
+fn on_errors(node: &GraphNode, operands: &[OracleCell]) -> Result<Vec<f64>> {
     let errors: Vec<Value> = operands.iter().map(|cell| cell.value.errors(cell.errors().to_vec())).collect();
     applied(node, &errors.iter().collect::<Vec<_>>())
 }
 
 /// The largest magnitudes that the elements may have.
-fn magnitudes(cell: &Cell) -> Value {
+fn magnitudes(cell: &OracleCell) -> Value {
     let sizes = cell.value.to_f64();
     cell.value.errors(sizes.iter().zip(cell.errors()).map(|(x, error)| x.abs() + error).collect())
 }
@@ -126,7 +126,7 @@ fn all_or_nothing(errors: impl IntoIterator<Item = f64>) -> f64 {
     if errors.into_iter().all(|error| error == 0.0) { 0.0 } else { f64::INFINITY }
 }
 
-fn alu(op: AluOp, operands: &[Cell], value: &Value) -> Vec<f64> {
+fn alu(op: AluOp, operands: &[OracleCell], value: &Value) -> Vec<f64> {
     let values: Vec<Vec<f64>> = operands.iter().map(|cell| cell.value.to_f64()).collect();
     let at = |i: usize, operand: usize| if operands[operand].value.ty.shape.rank() == 0 { 0 } else { i };
     let results = value.to_f64();
@@ -159,7 +159,7 @@ fn selected(x: &[f64], errors: &[f64], dtype: DType) -> f64 {
     }
 }
 
-fn cast(operand: &Cell, value: &Value) -> Vec<f64> {
+fn cast(operand: &OracleCell, value: &Value) -> Vec<f64> {
     let (from, to) = (operand.value.ty.dtype, value.ty.dtype);
     if from == to {
         return operand.errors().to_vec();
@@ -171,7 +171,7 @@ fn cast(operand: &Cell, value: &Value) -> Vec<f64> {
 
 /// Bits are known only of what is known exactly; the bits of a subnormal
 /// float may be flushed.
-fn bitcast(operand: &Cell, value: &Value) -> Vec<f64> {
+fn bitcast(operand: &OracleCell, value: &Value) -> Vec<f64> {
     let flushed = |x: f64, dtype: DType| x != 0.0 && x.abs() < least(dtype);
     let (before, after) = (operand.value.to_f64(), value.to_f64());
     let element = |i: usize| {
@@ -183,13 +183,13 @@ fn bitcast(operand: &Cell, value: &Value) -> Vec<f64> {
 }
 
 /// Whether all operands hold integers that are known exactly.
-fn whole(operands: &[Cell]) -> bool {
-    let exact = |cell: &Cell| cell.errors().iter().all(|&error| error == 0.0);
+fn whole(operands: &[OracleCell]) -> bool {
+    let exact = |cell: &OracleCell| cell.errors().iter().all(|&error| error == 0.0);
     operands.iter().all(|cell| exact(cell) && cell.value.to_f64().iter().all(|x| x.fract() == 0.0))
 }
 
 /// What a sum or product combines.
-struct Terms {
+struct SumTerms {
     /// How many.
     count: usize,
     /// Whether they are integers that are known exactly.
@@ -198,16 +198,16 @@ struct Terms {
     dtype: DType,
 }
 
-impl Terms {
-    /// Terms accumulated in the type that devices compute `value` in.
-    fn of(value: &Value, count: usize, whole: bool) -> Terms {
-        Terms { count, whole, dtype: value.ty.dtype.compute() }
+impl SumTerms {
+    /// SumTerms accumulated in the type that devices compute `value` in.
+    fn of(value: &Value, count: usize, whole: bool) -> SumTerms {
+        SumTerms { count, whole, dtype: value.ty.dtype.compute() }
     }
 }
 
 /// Errors of sums in any order: `passed` through from the elements, whose
 /// magnitudes add up to `sizes`.
-fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: &Terms) -> Vec<f64> {
+fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: &SumTerms) -> Vec<f64> {
     let dtype = value.ty.dtype;
     if !dtype.is_float() {
         return passed.iter().map(|&error| all_or_nothing([error])).collect();
@@ -227,25 +227,31 @@ fn summed(value: &Value, passed: &[f64], sizes: &[f64], terms: &Terms) -> Vec<f6
 }
 
 /// Errors of a primitive that adds elements of its operand.
-fn sums(node: &GraphNode, operands: &[Cell], value: &Value, terms: usize) -> Result<Vec<f64>> {
+fn sums(node: &GraphNode, operands: &[OracleCell], value: &Value, terms: usize) -> Result<Vec<f64>> {
     let passed = on_errors(node, operands)?;
     let sizes = applied(node, &[&magnitudes(&operands[0])])?;
-    Ok(summed(value, &passed, &sizes, &Terms::of(value, terms, whole(operands))))
+    Ok(summed(value, &passed, &sizes, &SumTerms::of(value, terms, whole(operands))))
 }
 
-fn contract(node: &GraphNode, operands: &[Cell], value: &Value, terms: usize) -> Result<Vec<f64>> {
+fn contract(node: &GraphNode, operands: &[OracleCell], value: &Value, terms: usize) -> Result<Vec<f64>> {
     let (a, b) = (&operands[0], &operands[1]);
     let (large_a, large_b) = (magnitudes(a), magnitudes(b));
     let abs_a = a.value.errors(a.value.to_f64().iter().map(|x| x.abs()).collect());
-    let errors = |cell: &Cell| cell.value.errors(cell.errors().to_vec());
+    let errors = |cell: &OracleCell| cell.value.errors(cell.errors().to_vec());
     let left = applied(node, &[&errors(a), &large_b])?;
     let right = applied(node, &[&abs_a, &errors(b)])?;
     let sizes = applied(node, &[&large_a, &large_b])?;
     let passed: Vec<f64> = left.iter().zip(&right).map(|(x, y)| x + y).collect();
-    Ok(summed(value, &passed, &sizes, &Terms::of(value, terms + 1, whole(operands))))
+    Ok(summed(value, &passed, &sizes, &SumTerms::of(value, terms + 1, whole(operands))))
 }
 
-fn reduce(node: &GraphNode, monoid: Monoid, axes: &Axes, operand: &Cell, value: &Value) -> Result<Vec<f64>> {
+fn reduce(
+    node: &GraphNode,
+    monoid: Monoid,
+    axes: &Axes,
+    operand: &OracleCell,
+    value: &Value,
+) -> Result<Vec<f64>> {
     let shape = &operand.value.ty.shape;
     let terms = axes.iter().map(|&axis| shape[usize::from(axis)]).product();
     match monoid {
@@ -261,7 +267,7 @@ fn reduce(node: &GraphNode, monoid: Monoid, axes: &Axes, operand: &Cell, value: 
 fn combined(
     node: &GraphNode,
     monoid: Monoid,
-    operands: &[Cell],
+    operands: &[OracleCell],
     value: &Value,
     terms: usize,
 ) -> Result<Vec<f64>> {
@@ -287,7 +293,7 @@ fn combined(
             let sizes = applied(node, &[&magnitudes(&operands[0])])?;
             let passed = |(size, y): (&f64, &f64)| size - y.abs();
             let passed: Vec<f64> = sizes.iter().zip(&results).map(passed).collect();
-            summed(value, &passed, &sizes, &Terms::of(value, terms, false))
+            summed(value, &passed, &sizes, &SumTerms::of(value, terms, false))
         }
         Monoid::LogSumExp => {
             // A weighted mean of the errors; each weight is off by a few
@@ -305,7 +311,7 @@ fn combined(
 }
 
 /// A position is known if no other element may be as good as the best.
-fn argument(monoid: Monoid, axes: &Axes, operand: &Cell, value: &Value) -> Vec<f64> {
+fn argument(monoid: Monoid, axes: &Axes, operand: &OracleCell, value: &Value) -> Vec<f64> {
     let (to, number) = groups(axes, &operand.value.ty.shape);
     let (x, errors, best) = (operand.value.to_f64(), operand.errors(), value.data.ints());
     let mut at = vec![None; best.len()];
@@ -329,7 +335,7 @@ fn argument(monoid: Monoid, axes: &Axes, operand: &Cell, value: &Value) -> Vec<f
 
 /// Sums of squared deviations: each deviation is off by its element's error,
 /// the mean's, and a few roundings of either.
-fn moments(axes: &Axes, operand: &Cell, value: &Value, terms: usize) -> Vec<f64> {
+fn moments(axes: &Axes, operand: &OracleCell, value: &Value, terms: usize) -> Vec<f64> {
     let (to, _) = groups(axes, &operand.value.ty.shape);
     let (x, errors, results) = (operand.value.data.floats(), operand.errors(), value.data.floats());
     let (dtype, count) = (value.ty.dtype, terms as f64);
@@ -346,11 +352,11 @@ fn moments(axes: &Axes, operand: &Cell, value: &Value, terms: usize) -> Vec<f64>
         passed[to] += 2.0 * (x[i] - mean[to]).abs() * off + off * off;
     }
     let sizes: Vec<f64> = results.iter().zip(&passed).map(|(y, passed)| y.abs() + passed).collect();
-    summed(value, &passed, &sizes, &Terms::of(value, terms + 4, false))
+    summed(value, &passed, &sizes, &SumTerms::of(value, terms + 4, false))
 }
 
 /// The errors of what the index picks; all of them where it is not known.
-fn gather(node: &GraphNode, axis: u8, operands: &[Cell]) -> Result<Vec<f64>> {
+fn gather(node: &GraphNode, axis: u8, operands: &[OracleCell]) -> Result<Vec<f64>> {
     let errors = operands[0].value.errors(operands[0].errors().to_vec());
     let index = node.with_op(Op::Gather(axis));
     let picked = applied(&index, &[&errors, &operands[1].value])?;
@@ -366,7 +372,7 @@ fn scatter(
     node: &GraphNode,
     axis: u8,
     mode: ScatterMode,
-    operands: &[Cell],
+    operands: &[OracleCell],
     value: &Value,
 ) -> Result<Vec<f64>> {
     let (base, index, updates) = (&operands[0], &operands[1], &operands[2]);
@@ -377,7 +383,7 @@ fn scatter(
         let node = node.with_op(Op::Scatter(axis, mode));
         applied(&node, &[base, &index.value, updates])
     };
-    let errors = |cell: &Cell| cell.value.errors(cell.errors().to_vec());
+    let errors = |cell: &OracleCell| cell.value.errors(cell.errors().to_vec());
     if mode == ScatterMode::Set {
         return run(mode, &errors(base), &errors(updates));
     }
@@ -387,7 +393,7 @@ fn scatter(
     }
     // Each update is rounded where it lies.
     let count = index.value.ty.shape[usize::from(axis)] + 1;
-    let stored = |whole| Terms { count, whole, dtype: value.ty.dtype };
+    let stored = |whole| SumTerms { count, whole, dtype: value.ty.dtype };
     let sizes = run(mode, &magnitudes(base), &magnitudes(updates))?;
     Ok(match mode {
         ScatterMode::Set | ScatterMode::Max | ScatterMode::Min => largest,
@@ -406,7 +412,7 @@ fn scatter(
 
 /// The order of a row is known if no two of its elements may be equal or
 /// change places; elements that are known exactly keep theirs if equal.
-fn sort(axis: u8, result: &Shape, operand: &Cell) -> Vec<f64> {
+fn sort(axis: u8, result: &Shape, operand: &OracleCell) -> Vec<f64> {
     let axes: Axes = [axis].into_iter().collect();
     let (row_of, _) = groups(&axes, &operand.value.ty.shape);
     let (x, errors) = (operand.value.to_f64(), operand.errors());

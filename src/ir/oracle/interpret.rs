@@ -6,18 +6,18 @@ use std::rc::Rc;
 use crate::base::Result;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::Op;
-use crate::ir::oracle::value::{Cell, Data, Value};
+use crate::ir::oracle::value::{Data, OracleCell, Value};
 use crate::ir::oracle::{argument, bodies, bounds, elementwise, index, movement, reduce};
 use crate::ir::ty::Type;
 
 /// The unrounded values of a graph's outputs, with error bounds if `bounded`.
-pub(super) fn interpret(graph: &Graph, params: &[Cell], bounded: bool) -> Result<Vec<Cell>> {
+pub(super) fn interpret(graph: &Graph, params: &[OracleCell], bounded: bool) -> Result<Vec<OracleCell>> {
     let mut uses = count_uses(graph);
-    let mut cells: Vec<Option<Cell>> = vec![None; graph.nodes.len()];
-    let mut shared = bodies::Shared::new(graph, bounded);
+    let mut cells: Vec<Option<OracleCell>> = vec![None; graph.nodes.len()];
+    let mut shared = bodies::SharedRuns::new(graph, bounded);
     for id in graph.ids() {
         let node = graph.node(id);
-        let operands: Vec<Cell> = node.operands.iter().map(|&o| held(&cells, o)).collect();
+        let operands: Vec<OracleCell> = node.operands.iter().map(|&o| held(&cells, o)).collect();
         let cell = cell_of(node, &operands, params, &mut shared, bounded)?;
         debug_assert_eq!(cell.value.ty, node.ty);
         cells[id.index()] = Some(cell);
@@ -43,11 +43,11 @@ fn count_uses(graph: &Graph) -> Vec<u32> {
     uses
 }
 
-fn held(cells: &[Option<Cell>], id: NodeId) -> Cell {
+fn held(cells: &[Option<OracleCell>], id: NodeId) -> OracleCell {
     cells[id.index()].clone().expect("a value is held until its last use")
 }
 
-fn param(params: &[Cell], number: u32, node: &GraphNode) -> Result<Cell> {
+fn param(params: &[OracleCell], number: u32, node: &GraphNode) -> Result<OracleCell> {
     match params.get(number as usize) {
         Some(cell) if cell.value.ty == node.ty => Ok(cell.clone()),
         Some(cell) => Err(argument(format!("{} as parameter {number}", node.ty), cell.value.ty.to_string())),
@@ -57,11 +57,11 @@ fn param(params: &[Cell], number: u32, node: &GraphNode) -> Result<Cell> {
 
 fn cell_of(
     node: &GraphNode,
-    operands: &[Cell],
-    params: &[Cell],
-    shared: &mut bodies::Shared,
+    operands: &[OracleCell],
+    params: &[OracleCell],
+    shared: &mut bodies::SharedRuns,
     bounded: bool,
-) -> Result<Cell> {
+) -> Result<OracleCell> {
     if let Op::Param(number, _) = &node.op {
         return param(params, *number, node);
     }
@@ -71,7 +71,7 @@ fn cell_of(
     let values: Vec<&Value> = operands.iter().map(|cell| &*cell.value).collect();
     let value = Value::new(node.ty.clone(), primitive(node, &node.ty, &values)?);
     let error = if bounded { Some(Rc::new(bounds::error(node, operands, &value)?)) } else { None };
-    Ok(Cell { value: Rc::new(value), error })
+    Ok(OracleCell { value: Rc::new(value), error })
 }
 
 /// The elements of a primitive without a body, the result having type `ty`;

@@ -33,7 +33,7 @@ use crate::ir::ty::Type;
 pub use bounds::Bounded;
 pub use value::{Data, Value};
 
-use value::Cell;
+use value::OracleCell;
 
 /// The values of a graph's outputs, rounded to their types.
 ///
@@ -42,7 +42,8 @@ use value::Cell;
 /// [`Error::Kernel`] when a custom kernel fails, [`Error::Argument`] when
 /// `params` do not fit the graph's parameters.
 pub fn evaluate(graph: &Graph, params: &[Value]) -> Result<Vec<Value>> {
-    let params: Vec<Cell> = params.iter().map(|param| Cell::certain(param.rounded(), false)).collect();
+    let params: Vec<OracleCell> =
+        params.iter().map(|param| OracleCell::certain(param.rounded(), false)).collect();
     let outputs = interpret::interpret(graph, &params, false)?;
     Ok(outputs.iter().map(|output| output.value.rounded()).collect())
 }
@@ -54,7 +55,8 @@ pub fn evaluate(graph: &Graph, params: &[Value]) -> Result<Vec<Value>> {
 /// # Errors
 /// Those of [`evaluate`].
 pub fn evaluate_bounded(graph: &Graph, params: &[Value]) -> Result<Vec<Bounded>> {
-    let params: Vec<Cell> = params.iter().map(|param| Cell::certain(param.rounded(), true)).collect();
+    let params: Vec<OracleCell> =
+        params.iter().map(|param| OracleCell::certain(param.rounded(), true)).collect();
     let outputs = interpret::interpret(graph, &params, true)?;
     Ok(outputs.iter().map(Bounded::stored).collect())
 }

@@ -1,7 +1,7 @@
 //! Reductions, scans, contractions and window sums, folded in row-major order.
 
 use crate::base::{DType, Dims, Shape};
-use crate::ir::monoid::{Monoid, State};
+use crate::ir::monoid::{Monoid, MonoidState};
 use crate::ir::op::{Axes, ContractDims, WindowAxis};
 use crate::ir::oracle::movement::{positions, strided, windowed};
 use crate::ir::oracle::value::{Data, Value, wrap};
@@ -36,21 +36,21 @@ fn strides_of(shape: &[usize], keep: impl Fn(usize) -> bool) -> Vec<i64> {
     strides
 }
 
-fn lift(monoid: Monoid, operand: &Value, i: usize, number: usize) -> State {
+fn lift(monoid: Monoid, operand: &Value, i: usize, number: usize) -> MonoidState {
     match &operand.data {
         Data::Int(data) => monoid.lift_int(data[i], number),
         Data::Float(data) => monoid.lift_float(data[i], number),
     }
 }
 
-fn finish(monoid: Monoid, states: &[State], dtype: DType) -> Data {
+fn finish(monoid: Monoid, states: &[MonoidState], dtype: DType) -> Data {
     if dtype.is_float() {
         return Data::Float(states.iter().map(|&s| monoid.finish_float(s)).collect());
     }
     // Positions of floats are kept in float states.
-    let result = |&state: &State| match state {
-        State::Int(..) => wrap(monoid.finish_int(state), dtype),
-        State::Float(..) => monoid.finish_float(state) as i64,
+    let result = |&state: &MonoidState| match state {
+        MonoidState::Int(..) => wrap(monoid.finish_int(state), dtype),
+        MonoidState::Float(..) => monoid.finish_float(state) as i64,
     };
     Data::Int(states.iter().map(result).collect())
 }

@@ -28,22 +28,22 @@ pub struct Value {
 /// A value in the interpreter, with a bound on how far each element computed
 /// by a device may be off, if asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct OracleCell {
     pub value: Rc<Value>,
     /// Of type `F64`; for integers 0 or, where anything is possible, infinity.
     pub error: Option<Rc<Value>>,
 }
 
-impl Cell {
+impl OracleCell {
     /// A value that every device has alike.
-    pub fn certain(value: Value, bounded: bool) -> Cell {
+    pub fn certain(value: Value, bounded: bool) -> OracleCell {
         let error = bounded.then(|| Rc::new(value.errors(vec![0.0; value.data.len()])));
-        Cell { value: Rc::new(value), error }
+        OracleCell { value: Rc::new(value), error }
     }
     /// The value moved, and its errors alike.
-    pub fn moved(&self, movement: impl Fn(&Value) -> Value) -> Cell {
+    pub fn moved(&self, movement: impl Fn(&Value) -> Value) -> OracleCell {
         let error = self.error.as_ref().map(|error| Rc::new(movement(error)));
-        Cell { value: Rc::new(movement(&self.value)), error }
+        OracleCell { value: Rc::new(movement(&self.value)), error }
     }
     /// The errors of the elements.
     pub fn errors(&self) -> &[f64] {

@@ -5,31 +5,31 @@ use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::monoid::Monoid;
 use crate::ir::op::Op;
-use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule};
 use crate::ir::simplify::{alu_of, binary, instead, unary, unary_at};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule { name: "fold numbers", exact: false, apply: fold },
-    Rule { name: "scalar operands need no expand", exact: true, apply: unexpand },
-    Rule { name: "number to the right", exact: true, apply: number_right },
-    Rule { name: "x + 0 = x", exact: true, apply: add_zero },
-    Rule { name: "x + -y = x - y", exact: true, apply: add_neg },
-    Rule { name: "x - 0 = x", exact: true, apply: sub_zero },
-    Rule { name: "x - -y = x + y", exact: true, apply: sub_neg },
-    Rule { name: "0 - x = -x, x - x = 0 (integers)", exact: true, apply: sub_integers },
-    Rule { name: "x * 1 = x, x * -1 = -x", exact: true, apply: mul_one },
-    Rule { name: "x * 0 = 0 (integers)", exact: true, apply: mul_zero },
-    Rule { name: "-x * -y = x * y, -x * c = x * -c", exact: true, apply: mul_neg },
-    Rule { name: "x / 1 = x, 1 / x = recip(x)", exact: true, apply: div_one },
-    Rule { name: "x / 2^k = x * 2^-k", exact: true, apply: div_power_of_two },
-    Rule { name: "--x = x", exact: true, apply: double_neg },
-    Rule { name: "||x|| = |x|, |-x| = |x| (signed)", exact: true, apply: abs_of_sign },
-    Rule { name: "max(x, x) = min(x, x) = x", exact: true, apply: extreme_of_same },
-    Rule { name: "(x . c) . d = x . (c . d)", exact: true, apply: reassociate },
-    Rule { name: "x^0 = 1, x^1 = x", exact: true, apply: pow_unit },
-    Rule { name: "x^2 = x * x, x^3 = x * x * x", exact: false, apply: pow_small },
-    Rule { name: "x^-1 = recip(x)", exact: false, apply: pow_inverse },
-    Rule { name: "x^0.5 = sqrt(x) (x not negative)", exact: false, apply: pow_half },
+pub(super) const RULES: &[RewriteRule] = &[
+    RewriteRule { name: "fold numbers", exact: false, apply: fold },
+    RewriteRule { name: "scalar operands need no expand", exact: true, apply: unexpand },
+    RewriteRule { name: "number to the right", exact: true, apply: number_right },
+    RewriteRule { name: "x + 0 = x", exact: true, apply: add_zero },
+    RewriteRule { name: "x + -y = x - y", exact: true, apply: add_neg },
+    RewriteRule { name: "x - 0 = x", exact: true, apply: sub_zero },
+    RewriteRule { name: "x - -y = x + y", exact: true, apply: sub_neg },
+    RewriteRule { name: "0 - x = -x, x - x = 0 (integers)", exact: true, apply: sub_integers },
+    RewriteRule { name: "x * 1 = x, x * -1 = -x", exact: true, apply: mul_one },
+    RewriteRule { name: "x * 0 = 0 (integers)", exact: true, apply: mul_zero },
+    RewriteRule { name: "-x * -y = x * y, -x * c = x * -c", exact: true, apply: mul_neg },
+    RewriteRule { name: "x / 1 = x, 1 / x = recip(x)", exact: true, apply: div_one },
+    RewriteRule { name: "x / 2^k = x * 2^-k", exact: true, apply: div_power_of_two },
+    RewriteRule { name: "--x = x", exact: true, apply: double_neg },
+    RewriteRule { name: "||x|| = |x|, |-x| = |x| (signed)", exact: true, apply: abs_of_sign },
+    RewriteRule { name: "max(x, x) = min(x, x) = x", exact: true, apply: extreme_of_same },
+    RewriteRule { name: "(x . c) . d = x . (c . d)", exact: true, apply: reassociate },
+    RewriteRule { name: "x^0 = 1, x^1 = x", exact: true, apply: pow_unit },
+    RewriteRule { name: "x^2 = x * x, x^3 = x * x * x", exact: false, apply: pow_small },
+    RewriteRule { name: "x^-1 = recip(x)", exact: false, apply: pow_inverse },
+    RewriteRule { name: "x^0.5 = sqrt(x) (x not negative)", exact: false, apply: pow_half },
 ];
 
 /// Whether `value` is the float or integer `number`, the sign of zero included.
@@ -42,7 +42,7 @@ fn is(value: Scalar, number: f64) -> bool {
 
 /// A 16-bit float is folded only if that loses nothing: a kernel computes it
 /// in more precision than a constant can hold.
-fn fold(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn fold(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (op, operands) = alu_of(node)?;
     let values: Option<Vec<Scalar>> = operands.iter().map(|&o| b.number(o)).collect();
     let values = values?;
@@ -56,7 +56,7 @@ fn fold(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 
 /// Repetitions of one number: the operation extends rank-0 operands itself,
 /// and on nothing but repetitions it needs to be computed once only.
-fn unexpand(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn unexpand(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (op, operands) = alu_of(node)?;
     if node.ty.shape.rank() == 0 {
         return None;
@@ -70,20 +70,20 @@ fn unexpand(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     instead(b, node, result)
 }
 
-fn number_right(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn number_right(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (op, operands) = alu_of(node)?;
     let swap = op.commutes() && b.number(operands[0]).is_some() && b.number(operands[1]).is_none();
     swap.then(|| b.alu(op, &[operands[1], operands[0]], node.span))
 }
 
 /// For floats the unit of addition is `-0`: `-0 + +0` is `+0`.
-fn add_zero(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn add_zero(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Add)?;
     let unit = if node.ty.dtype.is_float() { -0.0 } else { 0.0 };
     if is(b.number(c)?, unit) { instead(b, node, x) } else { None }
 }
 
-fn add_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn add_neg(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Add)?;
     let (kept, negated) = match (unary_at(b, x, AluOp::Neg), unary_at(b, y, AluOp::Neg)) {
         (_, Some(y)) => (x, y),
@@ -93,18 +93,18 @@ fn add_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.alu(AluOp::Sub, &[kept, negated], node.span))
 }
 
-fn sub_zero(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn sub_zero(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Sub)?;
     if is(b.number(c)?, 0.0) { instead(b, node, x) } else { None }
 }
 
-fn sub_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn sub_neg(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Sub)?;
     let y = unary_at(b, y, AluOp::Neg)?;
     Some(b.alu(AluOp::Add, &[x, y], node.span))
 }
 
-fn sub_integers(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn sub_integers(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Sub)?;
     if node.ty.dtype.is_float() {
         return None;
@@ -116,7 +116,7 @@ fn sub_integers(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     negated.then(|| b.alu(AluOp::Neg, &[y], node.span))
 }
 
-fn mul_one(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn mul_one(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Mul)?;
     let c = b.number(c)?;
     if is(c, 1.0) {
@@ -128,13 +128,13 @@ fn mul_one(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     }
 }
 
-fn mul_zero(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn mul_zero(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (_, c) = binary(node, AluOp::Mul)?;
     let zero = node.ty.dtype.is_int() && is(b.number(c)?, 0.0);
     zero.then(|| b.full(0i64, &node.ty, node.span))
 }
 
-fn mul_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn mul_neg(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Mul)?;
     let x = unary_at(b, x, AluOp::Neg)?;
     let y = match b.number(y) {
@@ -144,7 +144,7 @@ fn mul_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.alu(AluOp::Mul, &[x, y], node.span))
 }
 
-fn div_one(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn div_one(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Div)?;
     if b.number(y).is_some_and(|c| is(c, 1.0)) {
         return instead(b, node, x);
@@ -156,7 +156,7 @@ fn div_one(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 /// Dividing by a power of two only changes the exponent, as multiplying by
 /// its inverse does, so both round alike. The inverse must be a normal
 /// number, since devices may flush others.
-fn div_power_of_two(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn div_power_of_two(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Div)?;
     if !node.ty.dtype.is_float() {
         return None;
@@ -181,11 +181,11 @@ fn normal(x: f64, dtype: DType) -> bool {
     (least..=-least).contains(&(x.abs().log2() as i32))
 }
 
-fn double_neg(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn double_neg(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     unary_at(b, unary(node, AluOp::Neg)?, AluOp::Neg)
 }
 
-fn abs_of_sign(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn abs_of_sign(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let x = unary(node, AluOp::Abs)?;
     if unary_at(b, x, AluOp::Abs).is_some() {
         return Some(x);
@@ -196,14 +196,14 @@ fn abs_of_sign(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.alu(AluOp::Abs, &[x], node.span))
 }
 
-fn extreme_of_same(_: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn extreme_of_same(_: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, y) = binary(node, AluOp::Max).or_else(|| binary(node, AluOp::Min))?;
     (x == y).then_some(x)
 }
 
 /// Two numbers in a chain of one associative operation meet. Sums and
 /// products of floats are not associative.
-fn reassociate(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn reassociate(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (op, operands) = alu_of(node)?;
     let associative = match op {
         AluOp::Add | AluOp::Mul => !node.ty.dtype.is_float(),
@@ -229,12 +229,12 @@ fn reassociate(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// The base and the number that is the exponent.
-fn power(b: &Builder, node: &GraphNode) -> Option<(NodeId, Scalar)> {
+fn power(b: &GraphBuilder, node: &GraphNode) -> Option<(NodeId, Scalar)> {
     let (x, c) = binary(node, AluOp::Pow)?;
     Some((x, b.number(c)?))
 }
 
-fn pow_unit(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn pow_unit(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = power(b, node)?;
     if c.as_f64() == 0.0 {
         Some(b.full(1i64, &node.ty, node.span))
@@ -245,27 +245,27 @@ fn pow_unit(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     }
 }
 
-fn pow_small(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn pow_small(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = power(b, node)?;
     let square = (is(c, 2.0) || is(c, 3.0)).then(|| b.alu(AluOp::Mul, &[x, x], node.span))?;
     Some(if is(c, 2.0) { square } else { b.alu(AluOp::Mul, &[square, x], node.span) })
 }
 
-fn pow_inverse(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn pow_inverse(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = power(b, node)?;
     let inverse = node.ty.dtype.is_float() && is(c, -1.0);
     inverse.then(|| b.alu(AluOp::Recip, &[x], node.span))
 }
 
 /// Of `-0` and minus infinity the power is `+0` and infinity, the root is not.
-fn pow_half(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn pow_half(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = power(b, node)?;
     let root = is(c, 0.5) && never_negative(b, x, 4);
     root.then(|| b.alu(AluOp::Sqrt, &[x], node.span))
 }
 
 /// Whether no element is negative or `-0`, looking a few nodes deep.
-fn never_negative(b: &Builder, id: NodeId, depth: u32) -> bool {
+fn never_negative(b: &GraphBuilder, id: NodeId, depth: u32) -> bool {
     let node = b.graph.node(id);
     if depth == 0 {
         return false;

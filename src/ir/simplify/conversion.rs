@@ -3,15 +3,15 @@
 use crate::base::DType;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::op::Op;
-use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule { name: "cast to its own type", exact: true, apply: identity },
-    Rule { name: "cast of a number", exact: true, apply: fold },
-    Rule { name: "cast of a repeated number", exact: true, apply: cast_once },
-    Rule { name: "cast of a cast that loses nothing", exact: true, apply: chain },
-    Rule { name: "bitcast of a bitcast", exact: true, apply: bitcast_chain },
-    Rule { name: "bitcast to its own type", exact: true, apply: bitcast_identity },
+pub(super) const RULES: &[RewriteRule] = &[
+    RewriteRule { name: "cast to its own type", exact: true, apply: identity },
+    RewriteRule { name: "cast of a number", exact: true, apply: fold },
+    RewriteRule { name: "cast of a repeated number", exact: true, apply: cast_once },
+    RewriteRule { name: "cast of a cast that loses nothing", exact: true, apply: chain },
+    RewriteRule { name: "bitcast of a bitcast", exact: true, apply: bitcast_chain },
+    RewriteRule { name: "bitcast to its own type", exact: true, apply: bitcast_identity },
 ];
 
 fn cast(node: &GraphNode) -> Option<(NodeId, DType)> {
@@ -22,25 +22,25 @@ fn bitcast(node: &GraphNode) -> Option<(NodeId, DType)> {
     if let Op::Bitcast(dtype) = node.op { Some((node.operands[0], dtype)) } else { None }
 }
 
-fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn identity(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, to) = cast(node)?;
     (b.graph.ty(x).dtype == to).then_some(x)
 }
 
-fn fold(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn fold(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, _) = cast(node)?;
     let value = b.number(x)?;
     Some(b.full(value, &node.ty, node.span))
 }
 
-fn cast_once(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn cast_once(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, to) = cast(node)?;
     let scalar = b.uniform(x).filter(|&scalar| scalar != x)?;
     let once = b.add(Op::Cast(to), &[scalar], node.span);
     Some(b.shaped(once, &node.ty.shape, node.span))
 }
 
-fn chain(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn chain(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (inner, to) = cast(node)?;
     let (x, through) = cast(b.graph.node(inner))?;
     let from = b.graph.ty(x).dtype;
@@ -66,13 +66,13 @@ fn holds(wide: DType, narrow: DType) -> bool {
     }
 }
 
-fn bitcast_chain(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn bitcast_chain(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (inner, to) = bitcast(node)?;
     let (x, _) = bitcast(b.graph.node(inner))?;
     Some(b.add(Op::Bitcast(to), &[x], node.span))
 }
 
-fn bitcast_identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn bitcast_identity(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, to) = bitcast(node)?;
     (b.graph.ty(x).dtype == to && b.is_stored(x)).then_some(x)
 }

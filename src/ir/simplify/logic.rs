@@ -3,22 +3,26 @@
 use crate::base::{DType, Scalar};
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
-use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule};
 use crate::ir::simplify::{alu_of, binary, instead, unary, unary_at};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule { name: "!!x = x", exact: true, apply: double_not },
-    Rule { name: "x & x = x | x = x, x ^ x = 0", exact: true, apply: bits_of_same },
-    Rule { name: "x & 0 = 0, x & ~0 = x", exact: true, apply: and_number },
-    Rule { name: "x | 0 = x, x | ~0 = ~0", exact: true, apply: or_number },
-    Rule { name: "x ^ 0 = x, x ^ ~0 = ~x", exact: true, apply: xor_number },
-    Rule { name: "x << 0 = x >> 0 = x", exact: true, apply: shift_by_zero },
-    Rule { name: "x < x is false, x == x is true (not for floats)", exact: true, apply: compare_same },
-    Rule { name: "x == true = x, x == false = !x", exact: true, apply: compare_truth },
-    Rule { name: "where(true, x, y) = x, where(c, x, x) = x", exact: true, apply: decided },
-    Rule { name: "where(!c, x, y) = where(c, y, x)", exact: true, apply: where_not },
-    Rule { name: "where(c, true, false) = c", exact: true, apply: where_truth },
-    Rule { name: "where(c, 1, 0) < 2 is true, where(c, 1, 0) == 1 is c", exact: true, apply: compare_choice },
+pub(super) const RULES: &[RewriteRule] = &[
+    RewriteRule { name: "!!x = x", exact: true, apply: double_not },
+    RewriteRule { name: "x & x = x | x = x, x ^ x = 0", exact: true, apply: bits_of_same },
+    RewriteRule { name: "x & 0 = 0, x & ~0 = x", exact: true, apply: and_number },
+    RewriteRule { name: "x | 0 = x, x | ~0 = ~0", exact: true, apply: or_number },
+    RewriteRule { name: "x ^ 0 = x, x ^ ~0 = ~x", exact: true, apply: xor_number },
+    RewriteRule { name: "x << 0 = x >> 0 = x", exact: true, apply: shift_by_zero },
+    RewriteRule { name: "x < x is false, x == x is true (not for floats)", exact: true, apply: compare_same },
+    RewriteRule { name: "x == true = x, x == false = !x", exact: true, apply: compare_truth },
+    RewriteRule { name: "where(true, x, y) = x, where(c, x, x) = x", exact: true, apply: decided },
+    RewriteRule { name: "where(!c, x, y) = where(c, y, x)", exact: true, apply: where_not },
+    RewriteRule { name: "where(c, true, false) = c", exact: true, apply: where_truth },
+    RewriteRule {
+        name: "where(c, 1, 0) < 2 is true, where(c, 1, 0) == 1 is c",
+        exact: true,
+        apply: compare_choice,
+    },
 ];
 
 /// All bits of an element set.
@@ -27,11 +31,11 @@ fn all_ones(value: Scalar, dtype: DType) -> bool {
     value.cast(dtype).same(ones)
 }
 
-fn double_not(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn double_not(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     unary_at(b, unary(node, AluOp::Not)?, AluOp::Not)
 }
 
-fn bits_of_same(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn bits_of_same(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     if let Some((x, y)) = binary(node, AluOp::Xor) {
         return (x == y).then(|| b.full(0i64, &node.ty, node.span));
     }
@@ -39,7 +43,7 @@ fn bits_of_same(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     (x == y).then_some(x)
 }
 
-fn and_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn and_number(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::And)?;
     let c = b.number(c)?;
     if !c.as_bool() {
@@ -51,7 +55,7 @@ fn and_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     }
 }
 
-fn or_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn or_number(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Or)?;
     let c = b.number(c)?;
     if !c.as_bool() {
@@ -63,7 +67,7 @@ fn or_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     }
 }
 
-fn xor_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn xor_number(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Xor)?;
     let c = b.number(c)?;
     if !c.as_bool() {
@@ -75,12 +79,12 @@ fn xor_number(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     }
 }
 
-fn shift_by_zero(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn shift_by_zero(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Shl).or_else(|| binary(node, AluOp::Shr))?;
     if b.number(c)?.as_i64() == 0 { instead(b, node, x) } else { None }
 }
 
-fn compare_same(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn compare_same(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     if let Some((x, y)) = binary(node, AluOp::Lt) {
         return (x == y).then(|| b.full(false, &node.ty, node.span));
     }
@@ -89,7 +93,7 @@ fn compare_same(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     certain.then(|| b.full(true, &node.ty, node.span))
 }
 
-fn compare_truth(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn compare_truth(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (x, c) = binary(node, AluOp::Eq)?;
     let truth = b.number(c)?;
     if b.graph.ty(x).dtype != DType::Bool {
@@ -104,7 +108,7 @@ fn selection(node: &GraphNode) -> Option<(NodeId, NodeId, NodeId)> {
     Some((node.operands[0], node.operands[1], node.operands[2]))
 }
 
-fn decided(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn decided(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (c, x, y) = selection(node)?;
     if x == y {
         return instead(b, node, x);
@@ -113,13 +117,13 @@ fn decided(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     instead(b, node, if condition.as_bool() { x } else { y })
 }
 
-fn where_not(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn where_not(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (c, x, y) = selection(node)?;
     let c = unary_at(b, c, AluOp::Not)?;
     Some(b.alu(AluOp::Where, &[c, y, x], node.span))
 }
 
-fn where_truth(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn where_truth(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (c, x, y) = selection(node)?;
     let (x, y) = (b.number(x)?, b.number(y)?);
     if node.ty.dtype != DType::Bool || x.as_bool() == y.as_bool() {
@@ -129,7 +133,7 @@ fn where_truth(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// A comparison of one of two numbers with a third, as where a mask was made of numbers.
-fn compare_choice(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn compare_choice(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (op, operands) = alu_of(node)?;
     if op != AluOp::Lt && op != AluOp::Eq {
         return None;

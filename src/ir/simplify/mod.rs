@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{Graph, GraphNode, NodeId};
 use crate::ir::op::Op;
-use crate::ir::rewrite::{Builder, Rule, rewrite};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule, rewrite};
 
 /// The graph in normal form, and the map from old numbers to new ones
 /// ([`crate::ir::rewrite::DROPPED`] for nodes without a counterpart).
@@ -30,8 +30,8 @@ pub fn simplify(graph: &Graph) -> (Graph, Vec<NodeId>) {
 }
 
 /// Every rule, in the order they are tried.
-pub fn rules() -> &'static [Rule] {
-    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+pub fn rules() -> &'static [RewriteRule] {
+    static RULES: LazyLock<Vec<RewriteRule>> = LazyLock::new(|| {
         let domains = [conversion::RULES, arithmetic::RULES, logic::RULES, movement::RULES, reduction::RULES];
         domains.concat()
     });
@@ -53,12 +53,12 @@ fn binary(node: &GraphNode, op: AluOp) -> Option<(NodeId, NodeId)> {
 }
 
 /// The operands of a unary operation that has been added.
-fn unary_at(b: &Builder, id: NodeId, op: AluOp) -> Option<NodeId> {
+fn unary_at(b: &GraphBuilder, id: NodeId, op: AluOp) -> Option<NodeId> {
     unary(b.graph.node(id), op)
 }
 
 /// `id` in the place of `node`: extended to its shape if it has rank 0.
-fn instead(b: &mut Builder, node: &GraphNode, id: NodeId) -> Option<NodeId> {
+fn instead(b: &mut GraphBuilder, node: &GraphNode, id: NodeId) -> Option<NodeId> {
     Some(b.shaped(id, &node.ty.shape, node.span))
 }
 

@@ -4,26 +4,26 @@ use crate::base::Shape;
 use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::op::{Axes, Op, PadAxis, SliceAxis};
-use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule};
 use crate::ir::ty::Type;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule { name: "movement that changes nothing", exact: true, apply: identity },
-    Rule { name: "nothing from anything", exact: true, apply: empty },
-    Rule { name: "movement of a repeated number", exact: true, apply: move_uniform },
-    Rule { name: "reshape of reshape", exact: true, apply: reshape_reshape },
-    Rule { name: "permute of permute", exact: true, apply: permute_permute },
-    Rule { name: "expand of expand", exact: true, apply: expand_expand },
-    Rule { name: "flip of flip, flip of extent 1", exact: true, apply: flip_flip },
-    Rule { name: "slice of slice", exact: true, apply: slice_slice },
-    Rule { name: "pad that only crops", exact: true, apply: crop },
-    Rule { name: "slice of the inside of a pad", exact: true, apply: slice_pad },
-    Rule { name: "pad of pad", exact: true, apply: pad_pad },
-    Rule { name: "windows of one element", exact: true, apply: unit_window },
-    Rule { name: "the elements of windows apart", exact: true, apply: windows_apart },
+pub(super) const RULES: &[RewriteRule] = &[
+    RewriteRule { name: "movement that changes nothing", exact: true, apply: identity },
+    RewriteRule { name: "nothing from anything", exact: true, apply: empty },
+    RewriteRule { name: "movement of a repeated number", exact: true, apply: move_uniform },
+    RewriteRule { name: "reshape of reshape", exact: true, apply: reshape_reshape },
+    RewriteRule { name: "permute of permute", exact: true, apply: permute_permute },
+    RewriteRule { name: "expand of expand", exact: true, apply: expand_expand },
+    RewriteRule { name: "flip of flip, flip of extent 1", exact: true, apply: flip_flip },
+    RewriteRule { name: "slice of slice", exact: true, apply: slice_slice },
+    RewriteRule { name: "pad that only crops", exact: true, apply: crop },
+    RewriteRule { name: "slice of the inside of a pad", exact: true, apply: slice_pad },
+    RewriteRule { name: "pad of pad", exact: true, apply: pad_pad },
+    RewriteRule { name: "windows of one element", exact: true, apply: unit_window },
+    RewriteRule { name: "the elements of windows apart", exact: true, apply: windows_apart },
 ];
 
-fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn identity(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let x = *node.operands.first()?;
     let same = b.graph.ty(x).shape == node.ty.shape;
     let nothing = match &node.op {
@@ -43,7 +43,7 @@ fn identity(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 
 /// A value without elements needs nothing else. What other passes look for
 /// (transfers, repetitions, operations of the user) stays.
-fn empty(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn empty(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let x = *node.operands.first()?;
     let computed = match &node.op {
         Op::Expand(_) => b.number(x).is_none(),
@@ -58,7 +58,7 @@ fn empty(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// Wherever the elements go, they are all one number.
-fn move_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn move_uniform(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let x = *node.operands.first()?;
     let moved =
         matches!(node.op, Op::Reshape(_) | Op::Permute(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_))
@@ -67,13 +67,13 @@ fn move_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.shaped(scalar, &node.ty.shape, node.span))
 }
 
-fn reshape_reshape(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn reshape_reshape(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (Op::Reshape(shape), x) = (&node.op, b.graph.node(*node.operands.first()?)) else { return None };
     let inner = if let Op::Reshape(_) = x.op { x.operands[0] } else { return None };
     Some(b.add(Op::Reshape(shape.clone()), &[inner], node.span))
 }
 
-fn permute_permute(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn permute_permute(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Permute(outer) = &node.op else { return None };
     let x = b.graph.node(node.operands[0]);
     let Op::Permute(inner) = &x.op else { return None };
@@ -82,14 +82,14 @@ fn permute_permute(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.add(Op::Permute(order), &[source], node.span))
 }
 
-fn expand_expand(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn expand_expand(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Expand(shape) = &node.op else { return None };
     let x = b.graph.node(node.operands[0]);
     let source = if let Op::Expand(_) = x.op { x.operands[0] } else { return None };
     Some(b.add(Op::Expand(shape.clone()), &[source], node.span))
 }
 
-fn flip_flip(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn flip_flip(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Flip(axes) = &node.op else { return None };
     let x = b.graph.node(node.operands[0]);
     let (inner, source) = if let Op::Flip(inner) = &x.op {
@@ -104,7 +104,7 @@ fn flip_flip(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     changed.then(|| b.add(Op::Flip(flipped), &[source], node.span))
 }
 
-fn slice_slice(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn slice_slice(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Slice(outer) = &node.op else { return None };
     let x = b.graph.node(node.operands[0]);
     let Op::Slice(inner) = &x.op else { return None };
@@ -126,7 +126,7 @@ fn range(start: usize, count: usize, step: usize) -> SliceAxis {
     }
 }
 
-fn crop(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn crop(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Pad(axes) = &node.op else { return None };
     let shape = &b.graph.ty(node.operands[0]).shape;
     let cropped = |(&extent, p): (&usize, &PadAxis)| {
@@ -138,7 +138,7 @@ fn crop(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.add(Op::Slice(slices?), &[node.operands[0]], node.span))
 }
 
-fn slice_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn slice_pad(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Slice(slices) = &node.op else { return None };
     let padded = b.graph.node(node.operands[0]);
     let Op::Pad(pads) = &padded.op else { return None };
@@ -155,7 +155,7 @@ fn slice_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// Two pads with one fill, neither cropping nor spreading, are one.
-fn pad_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn pad_pad(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Pad(outer) = &node.op else { return None };
     let x = b.graph.node(node.operands[0]);
     let Op::Pad(inner) = &x.op else { return None };
@@ -169,7 +169,7 @@ fn pad_pad(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.add(Op::Pad(axes), &operands, node.span))
 }
 
-fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn unit_window(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let Op::Window(window) = &node.op else { return None };
     let unit = window.size == 1 && window.stride == 1;
     unit.then(|| b.add(Op::reshape(&node.ty.shape), &[node.operands[0]], node.span))
@@ -177,7 +177,7 @@ fn unit_window(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 
 /// Where windows do not overlap, what they give back has one place each. Floats are
 /// added to zero there, which makes `+0` of `-0`.
-fn windows_apart(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn windows_apart(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (Op::Unwindow(window, extent), x) = (&node.op, *node.operands.first()?) else { return None };
     let (axis, stride, apart) = (usize::from(window.axis), window.stride, window.dilation == 1);
     let gap = stride.checked_sub(window.size).filter(|_| apart)?;
@@ -185,7 +185,7 @@ fn windows_apart(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     let (rank, positions) = (from.shape.rank(), from.shape[axis]);
     let zero = b.full(0i64, &Type::new(&[][..], from.dtype, from.device), node.span);
     let x = if from.dtype.is_float() { b.alu(AluOp::Add, &[x, zero], node.span) } else { x };
-    let pad = |b: &mut Builder, x: NodeId, axis: usize, hi: i64| {
+    let pad = |b: &mut GraphBuilder, x: NodeId, axis: usize, hi: i64| {
         let mut axes = vec![PadAxis::default(); b.graph.ty(x).shape.rank()];
         axes[axis].hi = hi;
         b.add(Op::Pad(axes.into()), &[x, zero], node.span)

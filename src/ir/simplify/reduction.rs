@@ -6,13 +6,13 @@ use crate::ir::alu::AluOp;
 use crate::ir::graph::{GraphNode, NodeId};
 use crate::ir::monoid::Monoid;
 use crate::ir::op::{Axes, Op};
-use crate::ir::rewrite::{Builder, Rule};
+use crate::ir::rewrite::{GraphBuilder, RewriteRule};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule { name: "reduce of one element each", exact: true, apply: singletons },
-    Rule { name: "extreme of a repeated number", exact: true, apply: extreme_of_uniform },
-    Rule { name: "sum of a repeated number", exact: false, apply: sum_of_uniform },
-    Rule { name: "reduce of reduce", exact: true, apply: reduce_reduce },
+pub(super) const RULES: &[RewriteRule] = &[
+    RewriteRule { name: "reduce of one element each", exact: true, apply: singletons },
+    RewriteRule { name: "extreme of a repeated number", exact: true, apply: extreme_of_uniform },
+    RewriteRule { name: "sum of a repeated number", exact: false, apply: sum_of_uniform },
+    RewriteRule { name: "reduce of reduce", exact: true, apply: reduce_reduce },
 ];
 
 fn reduction(node: &GraphNode) -> Option<(Monoid, &Axes, NodeId)> {
@@ -20,14 +20,14 @@ fn reduction(node: &GraphNode) -> Option<(Monoid, &Axes, NodeId)> {
 }
 
 /// How many elements each result combines.
-fn count(b: &Builder, axes: &Axes, x: NodeId) -> usize {
+fn count(b: &GraphBuilder, axes: &Axes, x: NodeId) -> usize {
     let shape = &b.graph.ty(x).shape;
     product(axes.iter().map(|&axis| shape[usize::from(axis)]))
 }
 
 /// Over axes of extent 1 only. Floats combine with the identity, which for
 /// sums makes `+0` of `-0`.
-fn singletons(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn singletons(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (monoid, axes, x) = reduction(node)?;
     if count(b, axes, x) != 1 {
         return None;
@@ -48,7 +48,7 @@ fn singletons(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
     Some(b.alu(AluOp::Add, &[reshaped, zero], node.span))
 }
 
-fn extreme_of_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn extreme_of_uniform(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (monoid, axes, x) = reduction(node)?;
     let scalar = b.uniform(x).filter(|_| count(b, axes, x) > 0)?;
     match monoid {
@@ -59,7 +59,7 @@ fn extreme_of_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// A 16-bit float only if the product is exact, as in folding.
-fn sum_of_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn sum_of_uniform(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (Monoid::Sum, axes, x) = reduction(node)? else { return None };
     let value = b.uniform(x).and_then(|scalar| b.number(scalar))?;
     let dtype = node.ty.dtype;
@@ -74,7 +74,7 @@ fn sum_of_uniform(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
 }
 
 /// Where the order of combination does not show.
-fn reduce_reduce(b: &mut Builder, node: &GraphNode) -> Option<NodeId> {
+fn reduce_reduce(b: &mut GraphBuilder, node: &GraphNode) -> Option<NodeId> {
     let (monoid, outer, x) = reduction(node)?;
     let (same, inner, source) = reduction(b.graph.node(x))?;
     let unordered = match monoid {

@@ -7,11 +7,11 @@ use crate::ir::ty::Type;
 use crate::ir::verify::verify;
 
 /// A graph under construction, without merging or rules.
-struct Sketch(Builder);
+struct Sketch(GraphBuilder);
 
 impl Sketch {
     fn new() -> Sketch {
-        Sketch(Builder::new(&[]))
+        Sketch(GraphBuilder::new(&[]))
     }
     fn param(&mut self, shape: &[usize], dtype: DType) -> NodeId {
         let number = self.0.graph.nodes.len() as u32;

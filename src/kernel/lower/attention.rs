@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::{DType, Shape, Shared};
+use crate::base::{CowArc, DType, Shape};
 use crate::ir::{BuiltIn, Composite, NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::blocker::Blocker;
@@ -218,7 +218,7 @@ impl<'g> Lowerer<'_, 'g> {
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
-        self.attention = Some(Shared::from(FusedAttention {
+        self.attention = Some(CowArc::from(FusedAttention {
             part,
             q,
             k,

@@ -19,17 +19,17 @@ pub struct MemoryReport {
     pub inputs: u64,
     /// Results, those excepted that take over an input's memory.
     pub results: u64,
-    /// Values needed only between kernels.
-    pub between: u64,
+    /// Intermediates: values needed only between kernels, and scratch memory.
+    pub intermediates: u64,
 }
 
 impl MemoryReport {
     fn new(device: Device) -> MemoryReport {
-        MemoryReport { device, inputs: 0, results: 0, between: 0 }
+        MemoryReport { device, inputs: 0, results: 0, intermediates: 0 }
     }
     /// The most that is in use at once.
     pub fn peak(&self) -> u64 {
-        self.inputs.saturating_add(self.results).saturating_add(self.between)
+        self.inputs.saturating_add(self.results).saturating_add(self.intermediates)
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn needs(context: &Context, plan: &Plan, collected: &Collected) -> Ve
     add_steps(&mut memory, plan, 1);
     for &(device, bytes) in plan.scratch(context).iter().filter(|scratch| scratch.1 > 0) {
         let memory = memory_of(&mut memory, device);
-        memory.between = memory.between.saturating_add(bytes);
+        memory.intermediates = memory.intermediates.saturating_add(bytes);
     }
     memory
 }
@@ -71,18 +71,17 @@ fn add_inputs(memory: &mut Vec<MemoryReport>, collected: &Collected) {
     }
 }
 
-/// Results and what is needed between kernels; a repetition holds the
-/// results of two trips at a time.
+/// Results and intermediates; a loop holds the results of two trips at a time.
 fn add_steps(memory: &mut Vec<MemoryReport>, plan: &Plan, copies: u64) {
     let planned = &plan.schedule.memory;
     for &(device, bytes) in &planned.arenas {
         let memory = memory_of(memory, device);
-        memory.between = memory.between.saturating_add(bytes as u64);
+        memory.intermediates = memory.intermediates.saturating_add(bytes as u64);
     }
     for result in planned.results.iter().filter(|result| result.donated.is_none()) {
         let bytes = (result.bytes as u64).saturating_mul(copies);
         let memory = memory_of(memory, result.device);
-        let kind = if copies == 1 { &mut memory.results } else { &mut memory.between };
+        let kind = if copies == 1 { &mut memory.results } else { &mut memory.intermediates };
         *kind = kind.saturating_add(bytes);
     }
     plan.bodies.values().for_each(|body| add_steps(memory, body, 2));

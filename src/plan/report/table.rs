@@ -29,7 +29,7 @@ impl Display for PlanReport {
         for r in &self.recomputed {
             writeln!(f, "recomputed in {} kernels: {}{} at {}", r.times, r.name, r.shape, r.at)?;
         }
-        for r in &self.computed_again {
+        for r in &self.rematerialized {
             writeln!(f, "recomputed, first run at {}: {}{}{}", r.at, r.name, r.shape, times(r.times as u64))?;
         }
         for c in &self.in_chunks {
@@ -49,7 +49,7 @@ impl PlanReport {
         let (loaded, stored) = (bytes(self.bytes_loaded()), bytes(self.bytes_stored()));
         writeln!(f, ": reads {loaded}, writes {stored}, {}flop", count(self.flops()))?;
         for m in &self.memory {
-            let parts = [("inputs", m.inputs), ("results", m.results), ("between", m.between)];
+            let parts = [("inputs", m.inputs), ("results", m.results), ("intermediates", m.intermediates)];
             let parts = parts.map(|(name, n)| format!("{name} {}", bytes(n))).join(", ");
             writeln!(f, "peak memory on {}: {} ({parts})", m.device, bytes(m.peak()))?;
         }

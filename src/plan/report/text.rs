@@ -55,19 +55,19 @@ fn write_plan(text: &mut String, plan: &Plan, margin: &str) {
             writeln!(text, "{margin}result {number}: {} bytes on {}{donated}", result.bytes, result.device);
     }
     for (device, bytes) in &memory.arenas {
-        let _ = writeln!(text, "{margin}between steps: {bytes} bytes on {device}");
+        let _ = writeln!(text, "{margin}intermediates: {bytes} bytes on {device}");
     }
 }
 
 /// `%4 in result 0 from %1 in param 0, %3 in arena at 256`.
 fn values(plan: &Plan, step: &Step) -> String {
-    let place = |id: &NodeId| match plan.schedule.memory.locations.get(id) {
+    let location = |id: &NodeId| match plan.schedule.memory.locations.get(id) {
         Some(Location::Param(number)) => format!("%{} in param {number}", id.0),
         Some(Location::Result(number, 0)) => format!("%{} in result {number}", id.0),
         Some(Location::Result(number, start)) => format!("%{} in result {number} at {start}", id.0),
         Some(Location::Arena(offset)) => format!("%{} at {offset}", id.0),
         None => format!("%{} nowhere", id.0),
     };
-    let list = |ids: &[NodeId]| ids.iter().map(place).collect::<Vec<_>>().join(", ");
+    let list = |ids: &[NodeId]| ids.iter().map(location).collect::<Vec<_>>().join(", ");
     format!("{} from {}", list(&step.outputs), list(&step.inputs))
 }

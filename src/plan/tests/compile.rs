@@ -50,7 +50,7 @@ impl Backend for Meeting {
         wait.expect("no panic before").0.0 -= 1;
         self.null.compile(work)
     }
-    fn compiles_side_by_side(&self) -> bool {
+    fn compiles_in_parallel(&self) -> bool {
         true
     }
     fn sync(&self) -> Result<()> {

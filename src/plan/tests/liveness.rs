@@ -47,7 +47,7 @@ fn training_of_48_blocks_holds_little_more_than_liveness_asks_for() {
     let parameters: Vec<Tensor> = model.parameters().iter().map(|p| p.get()).collect();
     let gradients = crate::grad::grad(&loss, &parameters.iter().collect::<Vec<_>>());
     let asked = std::iter::once(&loss).chain(&gradients);
-    let nodes: Vec<_> = asked.map(|x| x.node().expect("no mistake").clone()).collect();
+    let nodes: Vec<_> = asked.map(|x| x.node().expect("no error").clone()).collect();
     let plan = planned(&Context::new(), &nodes);
     let bound = lower_bound(&plan.schedule);
     let taken: usize = plan.schedule.memory.arenas.iter().map(|arena| arena.1).sum();

@@ -17,7 +17,7 @@ use crate::tensor::testing::pattern;
 /// The pieces that the kernels of a tensor would be cut into, and that the
 /// device's results are right.
 fn cut(tensor: &Tensor) -> Vec<usize> {
-    let nodes = [tensor.node().expect("no mistake").clone()];
+    let nodes = [tensor.node().expect("no error").clone()];
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let summed = |kernel: &Kernel| as_reduction(kernel).unwrap_or_else(|| kernel.clone());
@@ -103,7 +103,7 @@ fn strides_divide_no_position() {
 /// How many positions the kernels of a tensor would divide and how many their pieces do; that
 /// its results are right.
 fn divided(tensor: &Tensor) -> (usize, usize) {
-    let nodes = [tensor.node().expect("no mistake").clone()];
+    let nodes = [tensor.node().expect("no error").clone()];
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let dynamic = |kernel: &Kernel| {
@@ -117,7 +117,7 @@ fn divided(tensor: &Tensor) -> (usize, usize) {
 
 /// How many kernels the pieces of a tensor's only kernel are, and that its results are right.
 fn together_of(tensor: &Tensor) -> usize {
-    let nodes = [tensor.node().expect("no mistake").clone()];
+    let nodes = [tensor.node().expect("no error").clone()];
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let kernels: Vec<&Kernel> = plan.schedule.steps.iter().filter_map(|step| step.kernel()).collect();
@@ -161,7 +161,7 @@ fn the_largest_piece_is_cut_first() {
 
 /// The points and loads of the largest piece of a tensor's only kernel; that its results are right.
 fn largest(tensor: &Tensor) -> (usize, usize) {
-    let nodes = [tensor.node().expect("no mistake").clone()];
+    let nodes = [tensor.node().expect("no error").clone()];
     let plan = planned(&Context::new(), &nodes);
     agrees(&[tensor]);
     let parts = split_index_set(plan.schedule.steps[0].kernel().expect("one kernel"), 1);

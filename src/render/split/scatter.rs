@@ -3,7 +3,7 @@
 //! and the result with the elements themselves.
 
 use crate::base::{DType, Scalar};
-use crate::ir::monoid::State;
+use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
 use crate::render::shader::PassBuffer;
@@ -59,8 +59,8 @@ fn nothing(part: &Part, scatter: &ScatterStore, monoid: Monoid, copies: usize, b
     let mut draft = Draft::new(part, 0);
     let (_, position) = draft.axis(copies, 0);
     let identity = match monoid.identity(dtype) {
-        State::Float(value, ..) => Scalar::Float(value),
-        State::Int(value, _) => Scalar::Int(value),
+        MonoidState::Float(value, ..) => Scalar::Float(value),
+        MonoidState::Int(value, _) => Scalar::Int(value),
     };
     let value = draft.builder.constant(identity, dtype);
     draft.store(block, value, 0, position, copies);

@@ -14,7 +14,7 @@ use std::ops::Range;
 use pairs::{Pairs, in_pairs};
 use terms::Terms;
 
-use crate::base::{DType, Shared};
+use crate::base::{CowArc, DType};
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{Affine, AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::runtime::Bindings;
@@ -188,7 +188,7 @@ pub(super) fn side(
     dtype: DType,
     value: ExprId,
 ) -> Side {
-    let bare = Kernel { stores: Shared::default(), ..kernel.clone() };
+    let bare = Kernel { stores: CowArc::default(), ..kernel.clone() };
     let (depth_last, axes, roots) = flat(&bare, [batch, rows, depth], &[value]);
     if let Expr::Load(input, access) = depth_last.expr(roots[0]) {
         let plain = access.guard.is_always() && access.dynamic.is_empty();
@@ -207,7 +207,7 @@ pub(super) fn side(
 
 /// What writes blocks of a value: batch, lines and elements of a line are so many axes each.
 pub(super) fn writer(kernel: &Kernel, groups: [&[AxisId]; 3], value: ExprId) -> Writer {
-    let bare = Kernel { stores: Shared::default(), ..kernel.clone() };
+    let bare = Kernel { stores: CowArc::default(), ..kernel.clone() };
     let (flat, axes, roots) = flat(&bare, groups, &[value]);
     Writer::new(&flat, axes, roots[0])
 }

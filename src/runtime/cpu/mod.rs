@@ -60,7 +60,7 @@ impl CpuBackend {
             row_bytes: 128 << 10,
             attention: Some(attention::RANGE),
             missing: &[],
-            several_in_place: true,
+            multi_output_in_place: true,
             output_alignment: 1,
         };
         CpuBackend { name, pool, capabilities }

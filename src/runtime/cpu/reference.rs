@@ -6,7 +6,7 @@ mod attention;
 use smallvec::SmallVec;
 
 use crate::base::{DType, Scalar};
-use crate::ir::monoid::State;
+use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Access, AxisId, Contraction, Expr, ExprId, ExprNode, Kernel, ScatterStore, Within};
 use crate::runtime::cpu::memory::{Memory, inputs_of, outputs_of};
@@ -312,7 +312,7 @@ fn inside(within: &Within, point: &[usize]) -> bool {
     (within.low..within.high).contains(&within.value.at(point))
 }
 
-fn lift(monoid: Monoid, dtype: DType, value: Scalar, index: usize) -> State {
+fn lift(monoid: Monoid, dtype: DType, value: Scalar, index: usize) -> MonoidState {
     if dtype.is_float() {
         monoid.lift_float(value.as_f64(), index)
     } else {
@@ -320,7 +320,7 @@ fn lift(monoid: Monoid, dtype: DType, value: Scalar, index: usize) -> State {
     }
 }
 
-fn finish(monoid: Monoid, from: DType, to: DType, state: State) -> Scalar {
+fn finish(monoid: Monoid, from: DType, to: DType, state: MonoidState) -> Scalar {
     let value = if from.is_float() {
         Scalar::Float(monoid.finish_float(state))
     } else {

@@ -14,10 +14,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use cudarc::driver::{result, sys};
 use sys::CUresult as Code;
 
-use self::product::Library;
+use self::product::CublasLt;
 
 /// What to do where there is no driver.
-pub const MEND: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
+pub const FIX: &str = "install NVIDIA's driver, version 525 or later (it brings libcuda)";
 
 /// Bytes of shared memory that a launch may ask for without the function's leave.
 const SHARED_BYTES: u32 = 48 << 10;
@@ -38,7 +38,7 @@ pub type Outcome<T> = Result<T, Failure>;
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Info {
+pub struct CudaInfo {
     /// The product's name.
     pub name: String,
     /// Compute capability: major, minor.
@@ -62,10 +62,10 @@ pub struct Driver {
     copies: sys::CUstream,
     pool: sys::CUmemoryPool,
     /// What the device is.
-    pub info: Info,
+    pub info: CudaInfo,
     lost: Mutex<Option<String>>,
     /// cuBLASLt, or why it is not there.
-    library: OnceLock<Result<Library, String>>,
+    library: OnceLock<Result<CublasLt, String>>,
     /// Where calls of libraries are recorded for graphs; nothing runs there.
     recording: Mutex<Option<sys::CUstream>>,
 }
@@ -78,25 +78,25 @@ unsafe impl Sync for Driver {}
 
 /// A compiled function, loaded.
 #[derive(Debug)]
-pub struct Function {
+pub struct LoadedFunction {
     module: sys::CUmodule,
     function: sys::CUfunction,
 }
 
 // SAFETY: handles, used with the context current. A module stays loaded as
 // long as the process, so that launches that wait never lose their code.
-unsafe impl Send for Function {}
+unsafe impl Send for LoadedFunction {}
 // SAFETY: as above.
-unsafe impl Sync for Function {}
+unsafe impl Sync for LoadedFunction {}
 
 /// A point in the order of a stream.
 #[derive(Debug)]
-pub struct Event(sys::CUevent);
+pub struct StreamEvent(sys::CUevent);
 
 // SAFETY: a handle that any thread may use with the context current.
-unsafe impl Send for Event {}
+unsafe impl Send for StreamEvent {}
 
-impl Drop for Event {
+impl Drop for StreamEvent {
     fn drop(&mut self) {
         // SAFETY: destroyed once; what still waits for it is no concern of the
         // handle. Without a current context the call fails and leaks a handle.
@@ -272,7 +272,7 @@ impl Driver {
     /// # Safety
     /// `from` is pinned memory of `bytes` bytes that stays as it is until the
     /// event is through.
-    pub unsafe fn start_write(&self, to: u64, from: u64, bytes: usize, beside: bool) -> Outcome<Event> {
+    pub unsafe fn start_write(&self, to: u64, from: u64, bytes: usize, beside: bool) -> Outcome<StreamEvent> {
         let stream = if beside { self.copies } else { self.stream };
         // SAFETY: as the caller promises; the target holds as many bytes.
         self.call(|| unsafe {
@@ -284,7 +284,7 @@ impl Driver {
 
     /// Makes what is enqueued for kernels from now on wait for all copies
     /// started so far.
-    fn let_kernels_follow(&self) -> Outcome<Event> {
+    fn let_kernels_follow(&self) -> Outcome<StreamEvent> {
         let event = self.mark(self.copies)?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: stream and event live.
@@ -293,10 +293,10 @@ impl Driver {
     }
 
     /// An event after all that a stream was given so far.
-    fn mark(&self, stream: sys::CUstream) -> Outcome<Event> {
+    fn mark(&self, stream: sys::CUstream) -> Outcome<StreamEvent> {
         // SAFETY: the stream lives, the event is fresh.
         self.call(|| unsafe {
-            let event = Event(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
+            let event = StreamEvent(result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
             result::event::record(event.0, stream)?;
             Ok(event)
         })
@@ -304,7 +304,7 @@ impl Driver {
 
     /// Whether all before an event is done; also if the device is lost, when
     /// nothing more will be.
-    pub fn is_through(&self, event: &Event) -> bool {
+    pub fn is_through(&self, event: &StreamEvent) -> bool {
         // SAFETY: the event lives.
         let query = self.call(|| match unsafe { result::event::query(event.0) } {
             Err(error) if error.0 == Code::CUDA_ERROR_NOT_READY => Ok(false),
@@ -374,7 +374,7 @@ impl Driver {
     ///
     /// # Errors
     /// The driver refuses the code, or there is no such function, or less memory.
-    pub fn load(&self, code: &[u8], entry: &str, shared_bytes: u32) -> Outcome<Function> {
+    pub fn load(&self, code: &[u8], entry: &str, shared_bytes: u32) -> Outcome<LoadedFunction> {
         let name = CString::new(entry).map_err(|error| Failure::Other(error.to_string()))?;
         // SAFETY: the image is whole (a CUBIN states its own size).
         self.call(|| unsafe {
@@ -385,7 +385,7 @@ impl Driver {
                 let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 result::function::set_function_attribute(function, most, shared_bytes as i32)?;
             }
-            Ok(Function { module, function })
+            Ok(LoadedFunction { module, function })
         })
     }
 
@@ -414,7 +414,7 @@ impl Driver {
     }
 }
 
-fn info(device: sys::CUdevice) -> Result<Info, String> {
+fn info(device: sys::CUdevice) -> Result<CudaInfo, String> {
     use sys::CUdevice_attribute as Attribute;
     let words = |error: result::DriverError| describe(error.0);
     let attribute = |which: Attribute| {
@@ -431,7 +431,7 @@ fn info(device: sys::CUdevice) -> Result<Info, String> {
             driver % 1000 / 10
         ));
     }
-    Ok(Info {
+    Ok(CudaInfo {
         name: result::device::get_name(device).map_err(words)?,
         capability: (
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
@@ -444,7 +444,7 @@ fn info(device: sys::CUdevice) -> Result<Info, String> {
     })
 }
 
-impl Drop for Function {
+impl Drop for LoadedFunction {
     fn drop(&mut self) {
         // Launches may still wait for the code, and a backend keeps what it
         // loaded for the process's life; there is nothing to do.

@@ -8,8 +8,8 @@ use crate::base::{Device, Error, Result};
 use crate::ir::{Buffer, Reclaim};
 use crate::render::cuda::plain_matmul::PlainMatmul;
 use crate::render::{GpuTarget, cuda};
-use crate::runtime::cuda::driver::product::Product;
-use crate::runtime::cuda::driver::{self, Driver, Failure, Function, Outcome};
+use crate::runtime::cuda::driver::product::CublasProduct;
+use crate::runtime::cuda::driver::{self, Driver, Failure, LoadedFunction, Outcome};
 use crate::runtime::cuda::nvrtc;
 use crate::runtime::cuda::pinned::Pinned;
 use crate::runtime::disk_cache::cached;
@@ -17,45 +17,45 @@ use crate::runtime::{Ledger, MemoryStats};
 
 /// An opened device. The process opens each once.
 #[derive(Debug)]
-pub struct Gpu {
+pub struct CudaGpu {
     /// kiln's name for it.
     pub name: Device,
     /// The driver's side.
     pub driver: Driver,
     /// Loaded functions, by their text. They stay as long as the process.
-    functions: Mutex<HashMap<String, Arc<Function>>>,
+    functions: Mutex<HashMap<String, Arc<LoadedFunction>>>,
     /// Products that cuBLASLt was asked for, and its answers.
-    pub(super) products: Mutex<HashMap<PlainMatmul, Option<Arc<Product>>>>,
+    pub(super) products: Mutex<HashMap<PlainMatmul, Option<Arc<CublasProduct>>>>,
     /// What its memory is for.
     pub ledger: Mutex<Ledger>,
     /// Pinned memory of the host.
     pub pinned: Pinned,
 }
 
-impl Gpu {
+impl CudaGpu {
     /// The device of that name, opened now or before.
     ///
     /// # Errors
     /// What is missing, and what mends it; that it was lost.
-    pub fn open(name: Device) -> Result<Arc<Gpu>> {
-        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<Gpu>>>> = LazyLock::new(Mutex::default);
+    pub fn open(name: Device) -> Result<Arc<CudaGpu>> {
+        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<CudaGpu>>>> = LazyLock::new(Mutex::default);
         let unavailable = |reason: String| Error::DeviceUnavailable { device: name, reason };
         let mut open = lock(&OPEN);
         if let Some(gpu) = open.get(&name) {
             // A process cannot get a lost device back.
             return gpu.driver.loss().map_or_else(|| Ok(gpu.clone()), |reason| Err(unavailable(reason)));
         }
-        let count = driver::start().map_err(|reason| unavailable(format!("{reason}; {}", driver::MEND)))?;
+        let count = driver::start().map_err(|reason| unavailable(format!("{reason}; {}", driver::FIX)))?;
         if usize::from(name.index) >= count {
             return Err(unavailable(match count {
-                0 => format!("the driver sees no device; {}", driver::MEND),
+                0 => format!("the driver sees no device; {}", driver::FIX),
                 1 => "there is one device, cuda:0".into(),
                 count => format!("there are {count} devices, from cuda:0 on"),
             }));
         }
-        nvrtc::version().map_err(|reason| unavailable(format!("{reason}; {}", nvrtc::MEND)))?;
+        nvrtc::version().map_err(|reason| unavailable(format!("{reason}; {}", nvrtc::FIX)))?;
         let driver = Driver::open(i32::from(name.index)).map_err(unavailable)?;
-        let gpu = Gpu {
+        let gpu = CudaGpu {
             name,
             driver,
             functions: Mutex::default(),
@@ -98,7 +98,7 @@ impl Gpu {
     ///
     /// # Errors
     /// What the compiler or the driver said.
-    pub fn function(&self, kernel: &str, source: &str, shared_bytes: u32) -> Result<Arc<Function>> {
+    pub fn function(&self, kernel: &str, source: &str, shared_bytes: u32) -> Result<Arc<LoadedFunction>> {
         if let Some(known) = lock(&self.functions).get(source) {
             return Ok(known.clone());
         }
@@ -137,7 +137,7 @@ impl Gpu {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
-pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
     allocate_with(gpu, bytes, |bytes| gpu.driver.allocate(bytes))
 }
 
@@ -145,7 +145,11 @@ pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn allocate_with(gpu: &Arc<Gpu>, bytes: usize, call: impl Fn(usize) -> Outcome<u64>) -> Result<Buffer> {
+pub fn allocate_with(
+    gpu: &Arc<CudaGpu>,
+    bytes: usize,
+    call: impl Fn(usize) -> Outcome<u64>,
+) -> Result<Buffer> {
     // Locked until the block is in the books, so that no two pass the limit.
     let mut ledger = lock(&gpu.ledger);
     if !ledger.admits(bytes as u64) {
@@ -168,14 +172,14 @@ pub fn allocate_with(gpu: &Arc<Gpu>, bytes: usize, call: impl Fn(usize) -> Outco
     };
     ledger.allocated(pointer, bytes as u64);
     drop(ledger);
-    let owner: Arc<dyn Reclaim> = Arc::new(Owner(Arc::downgrade(gpu)));
+    let owner: Arc<dyn Reclaim> = Arc::new(CudaReclaim(Arc::downgrade(gpu)));
     Ok(Buffer::new(gpu.name, bytes, pointer, owner))
 }
 
 /// Takes buffers back for a device that is still there.
-struct Owner(Weak<Gpu>);
+struct CudaReclaim(Weak<CudaGpu>);
 
-impl Reclaim for Owner {
+impl Reclaim for CudaReclaim {
     fn reclaim(&self, handle: u64, bytes: usize) {
         let Some(gpu) = self.0.upgrade() else { return };
         gpu.pinned.forget(handle);

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::runtime::Replay;
-use crate::runtime::cuda::driver::call::Call;
+use crate::runtime::cuda::driver::call::DriverCall;
 use crate::runtime::cuda::driver::graph::Chain;
 use crate::runtime::cuda::driver::{Failure, Outcome};
-use crate::runtime::cuda::gpu::Gpu;
+use crate::runtime::cuda::gpu::CudaGpu;
 
 /// The most launches of a graph: more take long enough by themselves.
 const MOST: usize = 1024;
@@ -23,18 +23,18 @@ enum Kept {
     /// The launches were made once.
     Once,
     /// They are a graph.
-    Graph(Graph),
+    Graph(LaunchGraph),
 }
 
 /// A chain of launches, and what it holds.
-struct Graph {
-    gpu: Arc<Gpu>,
+struct LaunchGraph {
+    gpu: Arc<CudaGpu>,
     /// There until it is dropped.
     chain: Option<Chain>,
-    calls: Vec<Call>,
+    calls: Vec<DriverCall>,
 }
 
-impl Drop for Graph {
+impl Drop for LaunchGraph {
     fn drop(&mut self) {
         if let Some(chain) = self.chain.take() {
             self.gpu.driver.forget_chain(chain);
@@ -42,14 +42,14 @@ impl Drop for Graph {
     }
 }
 
-impl Graph {
-    fn new(gpu: &Arc<Gpu>, calls: &[Call]) -> Outcome<Graph> {
+impl LaunchGraph {
+    fn new(gpu: &Arc<CudaGpu>, calls: &[DriverCall]) -> Outcome<LaunchGraph> {
         let chain = gpu.driver.chain(calls)?;
-        Ok(Graph { gpu: gpu.clone(), chain: Some(chain), calls: calls.to_vec() })
+        Ok(LaunchGraph { gpu: gpu.clone(), chain: Some(chain), calls: calls.to_vec() })
     }
 
     /// Launches it as `calls` say.
-    fn launch(&mut self, calls: &[Call]) -> Outcome<()> {
+    fn launch(&mut self, calls: &[DriverCall]) -> Outcome<()> {
         let Some(chain) = &mut self.chain else { return Ok(()) };
         for (number, (held, call)) in self.calls.iter_mut().zip(calls).enumerate() {
             if held != call {
@@ -66,12 +66,12 @@ impl Graph {
 ///
 /// # Errors
 /// The driver's failure, with the kernels' names.
-pub fn launch(gpu: &Arc<Gpu>, calls: &[Call], replay: &Replay) -> Result<u64> {
+pub fn launch(gpu: &Arc<CudaGpu>, calls: &[DriverCall], replay: &Replay) -> Result<u64> {
     let graph = match replay.take::<Kept>() {
         _ if !(2..=MOST).contains(&calls.len()) => None,
         None => None,
         Some(Kept::Graph(graph)) if graph.calls.len() == calls.len() => Some(Ok(graph)),
-        Some(Kept::Once | Kept::Graph(_)) => Some(Graph::new(gpu, calls)),
+        Some(Kept::Once | Kept::Graph(_)) => Some(LaunchGraph::new(gpu, calls)),
     };
     let launched = graph.map(|graph| {
         let mut graph = graph?;
@@ -95,15 +95,15 @@ pub fn launch(gpu: &Arc<Gpu>, calls: &[Call], replay: &Replay) -> Result<u64> {
 ///
 /// # Errors
 /// The driver's failure, with the kernel's name.
-pub fn one_by_one(gpu: &Gpu, calls: &[Call]) -> Result<()> {
+pub fn one_by_one(gpu: &CudaGpu, calls: &[DriverCall]) -> Result<()> {
     calls
         .iter()
         .try_for_each(|call| gpu.driver.launch(call).map_err(|failure| gpu.error(call.name(), failure)))
 }
 
 /// The kernels of a graph, which fail together.
-fn names(calls: &[Call]) -> String {
-    let mut names: Vec<&str> = calls.iter().map(Call::name).collect();
+fn names(calls: &[DriverCall]) -> String {
+    let mut names: Vec<&str> = calls.iter().map(DriverCall::name).collect();
     names.dedup();
     names.join(", ")
 }

@@ -8,26 +8,26 @@ use crate::base::tuning::is_deterministic;
 use crate::kernel::Workload;
 use crate::render::cuda::plain_matmul::{Matrix, PlainMatmul};
 use crate::render::product::ProductExtents;
-use crate::runtime::cuda::driver::call::Call;
-use crate::runtime::cuda::driver::product::{Product, ProductCall};
-use crate::runtime::cuda::gpu::{Gpu, allocate, lock};
+use crate::runtime::cuda::driver::call::DriverCall;
+use crate::runtime::cuda::driver::product::{CublasProduct, ProductCall};
+use crate::runtime::cuda::gpu::{CudaGpu, allocate, lock};
 use crate::runtime::cuda::graph;
 use crate::runtime::{Bindings, Program};
 
 /// A plain product, as the library's call.
 #[derive(Clone)]
 pub struct LibraryProgram {
-    gpu: Arc<Gpu>,
+    gpu: Arc<CudaGpu>,
     name: Arc<str>,
     plain: PlainMatmul,
-    product: Arc<Product>,
+    product: Arc<CublasProduct>,
 }
 
 impl LibraryProgram {
     /// Some work by the library, if it is a plain product and the library computes it.
     /// Where results must be the same in every process it computes none: a process
     /// that finds another version, or none, would have other last bits.
-    pub fn of(gpu: &Arc<Gpu>, work: &Workload) -> Option<LibraryProgram> {
+    pub fn of(gpu: &Arc<CudaGpu>, work: &Workload) -> Option<LibraryProgram> {
         let kernel = work.kernel().filter(|_| config().cublas && !is_deterministic())?;
         let plain = PlainMatmul::of(kernel)?;
         let product = gpu.product(&kernel.name, &plain)?;
@@ -45,7 +45,7 @@ impl LibraryProgram {
     }
 
     /// The call for some bindings.
-    pub fn call(&self, bindings: &Bindings<'_>, workspace: u64) -> Call {
+    pub fn call(&self, bindings: &Bindings<'_>, workspace: u64) -> DriverCall {
         let PlainMatmul { a, b, c, .. } = self.plain;
         let inputs = [a, b].map(|matrix| (matrix, bindings.inputs[matrix.slot]));
         let all = [inputs[0], inputs[1], (c, bindings.outputs[c.slot])];
@@ -53,7 +53,7 @@ impl LibraryProgram {
             let bytes = binding.offset + matrix.start * matrix.dtype.size();
             binding.buffer.handle + bytes as u64
         });
-        Call::Product(ProductCall {
+        DriverCall::Product(ProductCall {
             name: self.name.clone(),
             product: self.product.clone(),
             matrices,
@@ -90,10 +90,10 @@ impl std::fmt::Debug for LibraryProgram {
     }
 }
 
-impl Gpu {
+impl CudaGpu {
     /// The library's way to compute a kernel's product, asked for now or before, if it
     /// has one.
-    fn product(&self, kernel: &str, plain: &PlainMatmul) -> Option<Arc<Product>> {
+    fn product(&self, kernel: &str, plain: &PlainMatmul) -> Option<Arc<CublasProduct>> {
         if let Some(known) = lock(&self.products).get(plain) {
             return known.clone();
         }

@@ -35,20 +35,21 @@ use crate::ir::Buffer;
 use crate::kernel::Workload;
 use crate::render::{self, GpuTarget};
 use crate::runtime::cuda::driver::Outcome;
-use crate::runtime::cuda::gpu::Gpu;
+use crate::runtime::cuda::gpu::CudaGpu;
 use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::peers::Peers;
-use crate::runtime::cuda::program::HostProgram;
-use crate::runtime::cuda::reports::Reports;
+use crate::runtime::cuda::program::CudaHostProgram;
+use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::{
-    Backend, Binding, Capabilities, Launch, Ledger, MemoryStats, Part, Program, Properties, Replay, host,
+    Backend, Binding, Capabilities, DownloadPart, Launch, Ledger, MemoryStats, Program, Properties, Replay,
+    host,
 };
 
 /// An NVIDIA GPU as a device.
 #[derive(Debug)]
 pub struct CudaBackend {
-    gpu: Arc<Gpu>,
-    reports: Arc<Reports>,
+    gpu: Arc<CudaGpu>,
+    reports: Arc<CudaReports>,
     peers: Peers,
     /// What kernels are rendered for.
     target: GpuTarget,
@@ -57,7 +58,7 @@ pub struct CudaBackend {
 
 /// Whether the first device can be used.
 pub fn is_present() -> bool {
-    Gpu::open(Device::cuda(0)).is_ok()
+    CudaGpu::open(Device::cuda(0)).is_ok()
 }
 
 /// What a device with so many multiprocessors can do.
@@ -68,7 +69,7 @@ pub fn capabilities(processors: usize) -> Capabilities {
         row_bytes: 32 << 10,
         attention: Some(render::cuda::attention::LIMITS),
         missing: &[],
-        several_in_place: false,
+        multi_output_in_place: false,
         output_alignment: 16,
     }
 }
@@ -79,15 +80,15 @@ impl CudaBackend {
     /// # Errors
     /// What is missing, and what mends it.
     pub fn open(name: Device) -> Result<CudaBackend> {
-        let gpu = Gpu::open(name)?;
-        let reports = Arc::new(Reports::new(&gpu)?);
+        let gpu = CudaGpu::open(name)?;
+        let reports = Arc::new(CudaReports::new(&gpu)?);
         let capabilities = capabilities(gpu.driver.info.processors);
         let target = gpu.target();
         Ok(CudaBackend { gpu, reports, peers: Peers::default(), target, capabilities })
     }
 
     /// The opened device.
-    pub fn gpu(&self) -> &Arc<Gpu> {
+    pub fn gpu(&self) -> &Arc<CudaGpu> {
         &self.gpu
     }
 
@@ -141,7 +142,7 @@ impl Backend for CudaBackend {
         }
         self.after(|| self.gpu.driver.read(buffer.handle + start as u64, out))
     }
-    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
         let parts = parts.iter_mut().filter(|part| !part.out.is_empty());
         let parts = parts.map(|part| (part.buffer.handle + part.start as u64, &mut *part.out));
         self.after(|| self.gpu.driver.read_all(parts))
@@ -182,11 +183,11 @@ impl Backend for CudaBackend {
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
         if let Workload::Custom(custom, inputs, outputs) = work {
             let (custom, inputs, outputs) = (custom.clone(), inputs.clone(), outputs.clone());
-            return Ok(Arc::new(HostProgram { gpu, reports, custom, inputs, outputs }));
+            return Ok(Arc::new(CudaHostProgram { gpu, reports, custom, inputs, outputs }));
         }
         tune::program(&gpu, &reports, work, &self.target)
     }
-    fn compiles_side_by_side(&self) -> bool {
+    fn compiles_in_parallel(&self) -> bool {
         // Ways are timed one by one.
         !chooses_by_timing(false)
     }

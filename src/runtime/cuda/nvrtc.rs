@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_char};
 use cudarc::nvrtc::{result, sys};
 
 /// What to do where it is missing.
-pub const MEND: &str = "install CUDA's NVRTC, version 12 or later (part of the CUDA toolkit; for Python: pip install \
+pub const FIX: &str = "install CUDA's NVRTC, version 12 or later (part of the CUDA toolkit; for Python: pip install \
                         nvidia-cuda-nvrtc) and put the folder of libnvrtc on the library path (LD_LIBRARY_PATH)";
 
 /// Products and sums stay apart, so that results do not depend on what the

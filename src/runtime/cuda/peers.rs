@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::{Device, Result};
-use crate::runtime::cuda::gpu::{Gpu, lock};
-use crate::runtime::cuda::reports::Reports;
+use crate::runtime::cuda::gpu::{CudaGpu, lock};
+use crate::runtime::cuda::reports::CudaReports;
 
 /// The other devices, as one of them sees them.
 #[derive(Debug, Default)]
@@ -14,13 +14,13 @@ pub struct Peers {
     /// Whether their memory can be read.
     reached: Mutex<HashMap<Device, bool>>,
     /// Those that gave data since this device's results were looked at last.
-    givers: Mutex<Vec<(Arc<Gpu>, Arc<Reports>)>>,
+    givers: Mutex<Vec<(Arc<CudaGpu>, Arc<CudaReports>)>>,
 }
 
 impl Peers {
     /// Whether a device reads another's memory. One that the driver does not
     /// open is not read.
-    fn reaches(&self, gpu: &Gpu, other: &Gpu) -> bool {
+    fn reaches(&self, gpu: &CudaGpu, other: &CudaGpu) -> bool {
         if let Some(&known) = lock(&self.reached).get(&other.name) {
             return known;
         }
@@ -35,8 +35,8 @@ impl Peers {
     /// Either device's failure.
     pub fn copy(
         &self,
-        (gpu, to): (&Arc<Gpu>, u64),
-        (other, reports, from): (&Arc<Gpu>, &Arc<Reports>, u64),
+        (gpu, to): (&Arc<CudaGpu>, u64),
+        (other, reports, from): (&Arc<CudaGpu>, &Arc<CudaReports>, u64),
         bytes: usize,
     ) -> Result<bool> {
         if Arc::ptr_eq(gpu, other) || !self.reaches(gpu, other) {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::base::{Device, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::cuda::driver::Event;
-use crate::runtime::cuda::gpu::{Gpu, allocate_with, lock};
+use crate::runtime::cuda::driver::StreamEvent;
+use crate::runtime::cuda::gpu::{CudaGpu, allocate_with, lock};
 use crate::runtime::{Binding, host};
 
 /// The least that is taken from the driver.
@@ -29,7 +29,7 @@ pub struct Pinned {
     /// Addresses of free blocks, by size.
     free: Mutex<HashMap<usize, Vec<u64>>>,
     /// Blocks that copies still read, oldest first.
-    copies: Mutex<VecDeque<(Event, Arc<Buffer>)>>,
+    copies: Mutex<VecDeque<(StreamEvent, Arc<Buffer>)>>,
     /// Device memory that nothing has used since it was allocated to be filled.
     unused: Mutex<HashSet<u64>>,
 }
@@ -38,7 +38,7 @@ pub struct Pinned {
 ///
 /// # Errors
 /// [`crate::base::Error::OutOfMemory`] where the driver refuses.
-pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
     drop(gpu.pinned.settle(gpu));
     let class = bytes.max(SMALLEST).next_power_of_two();
     let known = lock(&gpu.pinned.free).get_mut(&class).and_then(Vec::pop);
@@ -46,7 +46,7 @@ pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
         Some(address) => address,
         None => gpu.driver.allocate_pinned(class).map_err(|failure| gpu.error("", failure))?,
     };
-    let owner = Owner { gpu: Arc::downgrade(gpu), class };
+    let owner = PinnedReclaim { gpu: Arc::downgrade(gpu), class };
     Ok(Buffer::new(Device::cpu(), bytes, address, Arc::new(owner)))
 }
 
@@ -54,7 +54,7 @@ pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`crate::runtime::cuda::gpu::allocate`].
-pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate_to_fill(gpu: &Arc<CudaGpu>, bytes: usize) -> Result<Buffer> {
     let buffer = allocate_with(gpu, bytes, |bytes| gpu.driver.allocate_to_fill(bytes))?;
     lock(&gpu.pinned.unused).insert(buffer.handle);
     Ok(buffer)
@@ -67,7 +67,7 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// The driver's failure.
-pub fn stage(gpu: &Arc<Gpu>, to: u64, data: &[u8]) -> Result<()> {
+pub fn stage(gpu: &Arc<CudaGpu>, to: u64, data: &[u8]) -> Result<()> {
     let mut rest = data;
     let mut to = to;
     while rest.len() > SMALL && lock(&gpu.pinned.copies).len() < MOST_UNDER_WAY {
@@ -88,14 +88,14 @@ pub fn stage(gpu: &Arc<Gpu>, to: u64, data: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// The driver's failure.
-pub fn write(gpu: &Gpu, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
+pub fn write(gpu: &CudaGpu, to: Binding<'_>, from: &Arc<Buffer>, start: usize, bytes: usize) -> Result<()> {
     assert!(start + bytes <= from.bytes && to.offset + bytes <= to.buffer.bytes);
     let beside = lock(&gpu.pinned.unused).remove(&to.buffer.handle);
     self::start(gpu, to.buffer.handle + to.offset as u64, from, start..start + bytes, beside)
 }
 
 /// Starts a copy to device memory, which has room for it.
-fn start(gpu: &Gpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside: bool) -> Result<()> {
+fn start(gpu: &CudaGpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside: bool) -> Result<()> {
     assert!(range.end <= from.bytes && from.is_pinned());
     let source = from.handle + range.start as u64;
     // SAFETY: the range is inside its block, as just checked; nothing writes to a
@@ -109,14 +109,14 @@ fn start(gpu: &Gpu, to: u64, from: &Arc<Buffer>, range: Range<usize>, beside: bo
 
 impl Pinned {
     /// Takes out the blocks whose copies are done; to be dropped without a lock.
-    fn settle(&self, gpu: &Gpu) -> Vec<(Event, Arc<Buffer>)> {
+    fn settle(&self, gpu: &CudaGpu) -> Vec<(StreamEvent, Arc<Buffer>)> {
         let mut copies = lock(&self.copies);
         let done = copies.iter().take_while(|(event, _)| gpu.driver.is_through(event)).count();
         copies.drain(..done).collect()
     }
 
     /// Gives free blocks back to the driver.
-    pub fn trim(&self, gpu: &Gpu) {
+    pub fn trim(&self, gpu: &CudaGpu) {
         drop(self.settle(gpu));
         let free = std::mem::take(&mut *lock(&self.free));
         free.into_values().flatten().for_each(|address| gpu.driver.free_pinned(address));
@@ -135,12 +135,12 @@ impl Pinned {
 }
 
 /// Takes pinned blocks back.
-struct Owner {
-    gpu: Weak<Gpu>,
+struct PinnedReclaim {
+    gpu: Weak<CudaGpu>,
     class: usize,
 }
 
-impl Reclaim for Owner {
+impl Reclaim for PinnedReclaim {
     fn reclaim(&self, handle: u64, _: usize) {
         if let Some(gpu) = self.gpu.upgrade() {
             lock(&gpu.pinned.free).entry(self.class).or_default().push(handle);

@@ -1,4 +1,4 @@
-//! Compiled work, and how it is launched.
+//! LoadedShader work, and how it is launched.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -7,30 +7,30 @@ use crate::base::Result;
 use crate::ir::{Custom, Type};
 use crate::kernel::Workload;
 use crate::render::{GpuTarget, Pass, PassBuffer, Shader, cuda};
-use crate::runtime::cuda::driver::Function;
-use crate::runtime::cuda::driver::call::{Call, KernelCall};
-use crate::runtime::cuda::gpu::{Gpu, allocate};
+use crate::runtime::cuda::driver::LoadedFunction;
+use crate::runtime::cuda::driver::call::{DriverCall, KernelCall};
+use crate::runtime::cuda::gpu::{CudaGpu, allocate};
 use crate::runtime::cuda::graph;
 use crate::runtime::cuda::library::LibraryProgram;
-use crate::runtime::cuda::reports::Reports;
+use crate::runtime::cuda::reports::CudaReports;
 use crate::runtime::{Binding, Bindings, Launch, Program, Replay};
 
 /// A kernel as functions. Where inputs do not start at multiples of four
 /// elements, in a second version that needs no such thing.
 pub struct CudaProgram {
-    gpu: Arc<Gpu>,
-    reports: Arc<Reports>,
+    gpu: Arc<CudaGpu>,
+    reports: Arc<CudaReports>,
     work: Workload,
     target: GpuTarget,
-    aligned: Compiled,
-    unaligned: OnceLock<Compiled>,
+    aligned: LoadedShader,
+    unaligned: OnceLock<LoadedShader>,
 }
 
 /// A shader with its functions.
 #[derive(Debug)]
-struct Compiled {
+struct LoadedShader {
     shader: Shader,
-    functions: Vec<Arc<Function>>,
+    functions: Vec<Arc<LoadedFunction>>,
 }
 
 impl CudaProgram {
@@ -39,32 +39,32 @@ impl CudaProgram {
     /// # Errors
     /// What the compiler said.
     pub fn new(
-        gpu: Arc<Gpu>,
-        reports: Arc<Reports>,
+        gpu: Arc<CudaGpu>,
+        reports: Arc<CudaReports>,
         work: Workload,
         target: GpuTarget,
     ) -> Result<CudaProgram> {
-        let aligned = Compiled::new(&gpu, rendered(&gpu, &work, &target)?)?;
+        let aligned = LoadedShader::new(&gpu, rendered(&gpu, &work, &target)?)?;
         Ok(CudaProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
     }
 
     /// Work in a text of a test's.
     #[cfg(test)]
     pub fn with_text(
-        gpu: Arc<Gpu>,
-        reports: Arc<Reports>,
+        gpu: Arc<CudaGpu>,
+        reports: Arc<CudaReports>,
         work: Workload,
         target: GpuTarget,
         rewrite: impl Fn(&str) -> String,
     ) -> Result<CudaProgram> {
         let mut shader = rendered(&gpu, &work, &target)?;
         shader.passes.iter_mut().for_each(|pass| pass.source = rewrite(&pass.source));
-        let aligned = Compiled::new(&gpu, shader)?;
+        let aligned = LoadedShader::new(&gpu, shader)?;
         Ok(CudaProgram { gpu, reports, work, target, aligned, unaligned: OnceLock::new() })
     }
 
     /// The version for these bindings.
-    fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
+    fn version(&self, bindings: &Bindings<'_>) -> Result<&LoadedShader> {
         let passes = &self.aligned.shader.passes;
         let starts_at = |slot: usize, unit: usize| bindings.inputs[slot].offset.is_multiple_of(unit);
         let mut fours = passes.iter().flat_map(|pass| &pass.vec4_inputs);
@@ -78,17 +78,17 @@ impl CudaProgram {
             return Ok(known);
         }
         let target = GpuTarget { alignment: 1, ..self.target.clone() };
-        let compiled = Compiled::new(&self.gpu, rendered(&self.gpu, &self.work, &target)?)?;
+        let compiled = LoadedShader::new(&self.gpu, rendered(&self.gpu, &self.work, &target)?)?;
         Ok(self.unaligned.get_or_init(|| compiled))
     }
 
     /// The launches of one pass, which counts from `scratch` on.
     fn calls_of(
         &self,
-        (name, pass, function): (&Arc<str>, &Pass, &Arc<Function>),
+        (name, pass, function): (&Arc<str>, &Pass, &Arc<LoadedFunction>),
         bindings: &Bindings<'_>,
         scratch: &[u64],
-        calls: &mut Vec<Call>,
+        calls: &mut Vec<DriverCall>,
     ) -> Result<()> {
         if pass.workgroups == 0 {
             return Ok(());
@@ -121,7 +121,7 @@ impl CudaProgram {
         let (groups, workgroup, shared_bytes) = (groups as u32, pass.workgroup_size, pass.shared_bytes);
         loop {
             let (name, function, parameters_now) = (name.clone(), function.clone(), parameters.clone());
-            calls.push(Call::Kernel(KernelCall {
+            calls.push(DriverCall::Kernel(KernelCall {
                 name,
                 function,
                 groups,
@@ -140,10 +140,10 @@ impl CudaProgram {
     /// All launches for some bindings, with scratch memory from `scratch` on.
     fn calls(
         &self,
-        compiled: &Compiled,
+        compiled: &LoadedShader,
         bindings: &Bindings<'_>,
         scratch: u64,
-        calls: &mut Vec<Call>,
+        calls: &mut Vec<DriverCall>,
     ) -> Result<()> {
         let name: Arc<str> = work_name(&self.work).into();
         let ends = compiled.shader.scratch.iter().scan(scratch, |end, &bytes| {
@@ -171,7 +171,7 @@ pub fn scratch_of(shader: &Shader) -> usize {
 
 /// A program of this device's that is launched with others, for some bindings.
 enum Version<'a> {
-    Kernels(&'a CudaProgram, &'a Compiled),
+    Kernels(&'a CudaProgram, &'a LoadedShader),
     Library(&'a LibraryProgram),
 }
 
@@ -194,7 +194,7 @@ impl<'a> Version<'a> {
         }
     }
 
-    fn calls(&self, bindings: &Bindings<'_>, scratch: u64, calls: &mut Vec<Call>) -> Result<()> {
+    fn calls(&self, bindings: &Bindings<'_>, scratch: u64, calls: &mut Vec<DriverCall>) -> Result<()> {
         match self {
             Version::Kernels(program, compiled) => program.calls(compiled, bindings, scratch, calls),
             Version::Library(program) => {
@@ -216,7 +216,7 @@ pub fn replays(program: &dyn Program) -> bool {
 ///
 /// # Errors
 /// Out of memory, the compiler's or the driver's failure.
-pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
+pub fn launch_all(gpu: &Arc<CudaGpu>, launches: &[Launch<'_>], replay: &Replay) -> Result<u64> {
     let versions = launches.iter().map(Version::of).collect::<Result<Vec<_>>>()?;
     let most = versions.iter().map(Version::scratch).max().unwrap_or(0);
     let scratch = if most > 0 { Some(allocate(gpu, most)?) } else { None };
@@ -228,18 +228,18 @@ pub fn launch_all(gpu: &Arc<Gpu>, launches: &[Launch<'_>], replay: &Replay) -> R
     graph::launch(gpu, &calls, replay)
 }
 
-fn rendered(gpu: &Gpu, work: &Workload, target: &GpuTarget) -> Result<Shader> {
+fn rendered(gpu: &CudaGpu, work: &Workload, target: &GpuTarget) -> Result<Shader> {
     let shader = cuda::render_work(work, target).map_err(|reason| {
         gpu.refusal(work_name(work), reason.to_string().replace("{adapter}", &gpu.driver.info.name))
     })?;
     Ok(shader.unwrap_or_else(|| panic!("work without functions: {work:?}")))
 }
 
-impl Compiled {
-    fn new(gpu: &Gpu, shader: Shader) -> Result<Compiled> {
+impl LoadedShader {
+    fn new(gpu: &CudaGpu, shader: Shader) -> Result<LoadedShader> {
         let compile = |pass: &Pass| gpu.function(&shader.name, &pass.source, pass.shared_bytes);
         let functions = shader.passes.iter().map(compile).collect::<Result<_>>()?;
-        Ok(Compiled { shader, functions })
+        Ok(LoadedShader { shader, functions })
     }
 }
 
@@ -285,11 +285,11 @@ impl std::fmt::Debug for CudaProgram {
 
 /// A user's kernel: reads the operands, runs on the host, writes the results.
 #[derive(Debug)]
-pub struct HostProgram {
+pub struct CudaHostProgram {
     /// The device.
-    pub gpu: Arc<Gpu>,
+    pub gpu: Arc<CudaGpu>,
     /// Where kernels before it report bad indices.
-    pub reports: Arc<Reports>,
+    pub reports: Arc<CudaReports>,
     /// The kernel.
     pub custom: Arc<dyn Custom>,
     /// Types of the operands.
@@ -298,7 +298,7 @@ pub struct HostProgram {
     pub outputs: Vec<Type>,
 }
 
-impl Program for HostProgram {
+impl Program for CudaHostProgram {
     fn source(&self) -> String {
         format!("custom {}, on the host", self.custom.name())
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crate::base::{Error, Result};
 use crate::runtime::IndexSite;
 use crate::runtime::cuda::driver::words::SharedWords;
-use crate::runtime::cuda::gpu::{Gpu, lock};
+use crate::runtime::cuda::gpu::{CudaGpu, lock};
 
 /// Words of a report: whether, the launch, the index's halves, the extent's.
 const WORDS: usize = 6;
@@ -14,7 +14,7 @@ const WORDS: usize = 6;
 /// Where the kernels of one backend report bad indices: a context's launches
 /// are no other's business.
 #[derive(Debug)]
-pub struct Reports {
+pub struct CudaReports {
     words: SharedWords,
     sites: Mutex<Sites>,
 }
@@ -27,14 +27,14 @@ struct Sites {
     kept: VecDeque<Option<IndexSite>>,
 }
 
-impl Reports {
+impl CudaReports {
     /// Nothing reported.
     ///
     /// # Errors
     /// The driver has no memory for it.
-    pub fn new(gpu: &Gpu) -> Result<Reports> {
+    pub fn new(gpu: &CudaGpu) -> Result<CudaReports> {
         let words = gpu.driver.shared_words(WORDS).map_err(|failure| gpu.error("", failure))?;
-        Ok(Reports { words, sites: Mutex::default() })
+        Ok(CudaReports { words, sites: Mutex::default() })
     }
 
     /// Where kernels find the words.
@@ -53,7 +53,7 @@ impl Reports {
     ///
     /// # Errors
     /// That, or the wait's.
-    pub fn after(&self, gpu: &Gpu, wait: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub fn after(&self, gpu: &CudaGpu, wait: impl FnOnce() -> Result<()>) -> Result<()> {
         let before = lock(&self.sites).kept.len();
         wait()?;
         let words = self.words.read();

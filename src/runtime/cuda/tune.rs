@@ -9,15 +9,15 @@ use crate::base::config::config;
 use crate::kernel::{Kernel, Workload};
 use crate::render::{GpuTarget, TemplateChoice, cuda};
 use crate::runtime::Program;
-use crate::runtime::cuda::gpu::{Gpu, allocate};
+use crate::runtime::cuda::gpu::{CudaGpu, allocate};
 use crate::runtime::cuda::library::LibraryProgram;
 use crate::runtime::cuda::program::CudaProgram;
-use crate::runtime::cuda::reports::Reports;
-use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
+use crate::runtime::cuda::reports::CudaReports;
+use crate::runtime::tune::{CANDIDATES, LAUNCHES, TrialBuffers, fastest, timed};
 
 /// A way to compute a kernel.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum KernelCandidate {
     /// By a template, in one of its sizes.
     Template(TemplateChoice),
     /// A product, by cuBLASLt.
@@ -25,9 +25,9 @@ enum Way {
 }
 
 /// What is compiled, and for which device.
-struct Ways<'a> {
-    gpu: &'a Arc<Gpu>,
-    reports: &'a Arc<Reports>,
+struct KernelCandidates<'a> {
+    gpu: &'a Arc<CudaGpu>,
+    reports: &'a Arc<CudaReports>,
     work: &'a Workload,
     plain: &'a GpuTarget,
     library: Option<LibraryProgram>,
@@ -39,43 +39,44 @@ struct Ways<'a> {
 /// # Errors
 /// What the compiler said.
 pub fn program(
-    gpu: &Arc<Gpu>,
-    reports: &Arc<Reports>,
+    gpu: &Arc<CudaGpu>,
+    reports: &Arc<CudaReports>,
     work: &Workload,
     plain: &GpuTarget,
 ) -> Result<Arc<dyn Program>> {
     // A template's way that was named is taken.
     let library = plain.choice.is_none().then(|| LibraryProgram::of(gpu, work)).flatten();
-    let ways = Ways { gpu, reports, work, plain, library };
+    let ways = KernelCandidates { gpu, reports, work, plain, library };
     if let Some(way) = ways.fastest() {
         return ways.program(Some(way));
     }
     let by_library = ways.library.as_ref().is_some_and(LibraryProgram::is_worth_a_call);
-    ways.program(by_library.then_some(Way::Library))
+    ways.program(by_library.then_some(KernelCandidate::Library))
 }
 
-impl Ways<'_> {
+impl KernelCandidates<'_> {
     /// One of them; `None`: the tables'.
-    fn program(&self, way: Option<Way>) -> Result<Arc<dyn Program>> {
-        if let (Some(Way::Library), Some(library)) = (way, &self.library) {
+    fn program(&self, way: Option<KernelCandidate>) -> Result<Arc<dyn Program>> {
+        if let (Some(KernelCandidate::Library), Some(library)) = (way, &self.library) {
             return Ok(Arc::new(library.clone()));
         }
-        let choice = if let Some(Way::Template(choice)) = way { Some(choice) } else { self.plain.choice };
+        let choice =
+            if let Some(KernelCandidate::Template(choice)) = way { Some(choice) } else { self.plain.choice };
         let target = GpuTarget { choice, ..self.plain.clone() };
         let (gpu, reports) = (self.gpu.clone(), self.reports.clone());
         Ok(Arc::new(CudaProgram::new(gpu, reports, self.work.clone(), target)?))
     }
 
     /// The fastest, if there are several and they are timed.
-    fn fastest(&self) -> Option<Way> {
+    fn fastest(&self) -> Option<KernelCandidate> {
         let kernel = timed(self.work, false)?;
         let choices = cuda::choices(kernel, self.plain).into_iter().take(CANDIDATES);
-        let mut ways: Vec<Way> = choices.map(Way::Template).collect();
-        ways.extend(self.library.as_ref().map(|_| Way::Library));
+        let mut ways: Vec<KernelCandidate> = choices.map(KernelCandidate::Template).collect();
+        ways.extend(self.library.as_ref().map(|_| KernelCandidate::Library));
         if ways.len() < 2 {
             return None;
         }
-        let memory = Memory::of(kernel, &|bytes| allocate(self.gpu, bytes))?;
+        let memory = TrialBuffers::of(kernel, &|bytes| allocate(self.gpu, bytes))?;
         let key = self.key(kernel, &ways);
         let number = fastest(config().cache_dir.as_deref(), &key, ways.len(), &mut |number| {
             time(self.gpu, &memory, self.program(Some(ways[number]))?.as_ref())
@@ -84,7 +85,7 @@ impl Ways<'_> {
     }
 
     /// Under which the number of the fastest way is kept.
-    fn key(&self, kernel: &Kernel, ways: &[Way]) -> String {
+    fn key(&self, kernel: &Kernel, ways: &[KernelCandidate]) -> String {
         let driver = &self.gpu.driver;
         let version =
             self.library.as_ref().and_then(|_| driver.library().ok()).map(|library| library.version);
@@ -94,7 +95,7 @@ impl Ways<'_> {
 }
 
 /// Seconds that some launches of a program take, after one to warm up.
-fn time(gpu: &Gpu, memory: &Memory, program: &dyn Program) -> Result<f64> {
+fn time(gpu: &CudaGpu, memory: &TrialBuffers, program: &dyn Program) -> Result<f64> {
     let wait = || gpu.driver.wait().map_err(|failure| gpu.error("", failure));
     memory.launch(program, 1)?;
     wait()?;

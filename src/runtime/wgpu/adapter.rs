@@ -24,7 +24,7 @@ const MATRICES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
 const SOFTWARE_ITERATIONS: u64 = 60_000;
 
 /// What to do where there is no adapter.
-pub const MEND: &str = "install a Vulkan driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1, \
+pub const FIX: &str = "install a Vulkan driver (Debian, Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1, \
                         which includes a software driver)";
 
 /// The adapters, best first: discrete and integrated GPUs before software.
@@ -91,7 +91,7 @@ pub fn open(name: Device, wanted: wgpu::Features) -> Result<Opened> {
     let missing = |reason: String| Error::DeviceUnavailable { device: name, reason };
     let Some(adapter) = adapters().get(usize::from(name.index)) else {
         return Err(missing(match adapters().len() {
-            0 => format!("no adapter was found; {MEND}"),
+            0 => format!("no adapter was found; {FIX}"),
             count => format!("there are {count} adapters, from wgpu:0 on"),
         }));
     };
@@ -127,7 +127,7 @@ fn experimental(features: wgpu::Features) -> wgpu::ExperimentalFeatures {
     if !features.intersects(wgpu::Features::all_experimental_mask()) {
         return wgpu::ExperimentalFeatures::disabled();
     }
-    // SAFETY: wgpu warns of its own mistakes in such features. The only one asked
+    // SAFETY: wgpu warns of its own errors in such features. The only one asked
     // for, multiplying matrices, is used by one shader of ours, which loads and
     // stores them at addresses within shared memory that do not depend on data, and
     // outside of any condition.

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::Result;
 use crate::kernel::{Expr, Kernel, Workload};
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::Reports;
+use crate::runtime::wgpu::queue::WgpuReports;
 use crate::runtime::{Bindings, Program};
 
 /// What a kernel does to its output, all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fill {
+enum FillSource {
     /// Bytes of an input, from that one on.
     From(usize, usize),
     /// Zeros.
@@ -22,10 +22,10 @@ enum Fill {
 /// Such a kernel.
 #[derive(Debug)]
 pub struct CopyProgram {
-    gpu: Arc<Gpu>,
-    reports: Arc<Reports>,
+    gpu: Arc<WgpuGpu>,
+    reports: Arc<WgpuReports>,
     work: Workload,
-    fill: Fill,
+    fill: FillSource,
     bytes: usize,
     /// For copies within one block, or from where none of its words starts.
     shader: OnceLock<ShaderProgram>,
@@ -33,7 +33,7 @@ pub struct CopyProgram {
 
 impl CopyProgram {
     /// The program of a kernel, if that is all it does.
-    pub fn of(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> Option<CopyProgram> {
+    pub fn of(gpu: &Arc<WgpuGpu>, reports: &Arc<WgpuReports>, work: &Workload) -> Option<CopyProgram> {
         let Workload::Kernel(kernel) = work else { return None };
         let (fill, bytes) = fill(kernel)?;
         let (gpu, reports, work) = (gpu.clone(), reports.clone(), work.clone());
@@ -50,14 +50,14 @@ impl CopyProgram {
 }
 
 /// What a kernel fills its output with, and how many bytes that is, in whole words.
-fn fill(kernel: &Kernel) -> Option<(Fill, usize)> {
+fn fill(kernel: &Kernel) -> Option<(FillSource, usize)> {
     let [store] = &kernel.stores[..] else { return None };
     if kernel.depth() > 0 || kernel.contraction.is_some() || kernel.attention.is_some() {
         return None;
     }
     let size = store.dtype.size();
     let fill = match kernel.expr(store.value) {
-        Expr::Const(0) => Fill::Zeros,
+        Expr::Const(0) => FillSource::Zeros,
         Expr::Load(slot, access) => {
             let input = &kernel.inputs[*slot as usize];
             let plain = access.dynamic.is_empty() && access.guard.is_always();
@@ -65,7 +65,7 @@ fn fill(kernel: &Kernel) -> Option<(Fill, usize)> {
             if !plain || input.dtype != store.dtype || access.affine.terms != store.address.terms {
                 return None;
             }
-            Fill::From(*slot as usize, first * size)
+            FillSource::From(*slot as usize, first * size)
         }
         Expr::Const(_)
         | Expr::Arg(_)
@@ -86,10 +86,10 @@ fn fill(kernel: &Kernel) -> Option<(Fill, usize)> {
 impl Program for CopyProgram {
     fn source(&self) -> String {
         match self.fill {
-            Fill::From(slot, first) => {
+            FillSource::From(slot, first) => {
                 format!("copies {} bytes of in{slot} from byte {first} on\n", self.bytes)
             }
-            Fill::Zeros => format!("clears {} bytes\n", self.bytes),
+            FillSource::Zeros => format!("clears {} bytes\n", self.bytes),
         }
     }
 
@@ -98,9 +98,9 @@ impl Program for CopyProgram {
         let block = lock(&self.gpu.blocks).get(to.buffer)?;
         let (start, bytes) = (to.offset as u64, self.bytes as u64);
         match self.fill {
-            Fill::Zeros if start.is_multiple_of(4) => self.gpu.record_clear((&block, start), bytes),
-            Fill::Zeros => self.shader()?.launch(bindings),
-            Fill::From(slot, first) => {
+            FillSource::Zeros if start.is_multiple_of(4) => self.gpu.record_clear((&block, start), bytes),
+            FillSource::Zeros => self.shader()?.launch(bindings),
+            FillSource::From(slot, first) => {
                 let from = &bindings.inputs[slot];
                 let source = lock(&self.gpu.blocks).get(from.buffer)?;
                 let first = (from.offset + first) as u64;

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use crate::base::Result;
 use crate::ir::{Custom, Type};
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::memory::allocate_to_fill;
-use crate::runtime::wgpu::queue::Reports;
+use crate::runtime::wgpu::queue::WgpuReports;
 use crate::runtime::{Bindings, Program};
 
 /// Reads the operands, runs the kernel on the host, and writes the results.
 #[derive(Debug)]
-pub struct HostProgram {
+pub struct WgpuHostProgram {
     /// The device.
-    pub gpu: Arc<Gpu>,
+    pub gpu: Arc<WgpuGpu>,
     /// Where kernels before it report bad indices.
-    pub reports: Arc<Reports>,
+    pub reports: Arc<WgpuReports>,
     /// The kernel.
     pub custom: Arc<dyn Custom>,
     /// Types of the operands.
@@ -24,7 +24,7 @@ pub struct HostProgram {
     pub outputs: Vec<Type>,
 }
 
-impl Program for HostProgram {
+impl Program for WgpuHostProgram {
     fn source(&self) -> String {
         format!("custom {}, on the host", self.custom.name())
     }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::base::{Device, Error, Result};
 use crate::render::{Adapter, GpuTarget};
 use crate::runtime::wgpu::adapter::{self, Opened};
-use crate::runtime::wgpu::memory::Blocks;
+use crate::runtime::wgpu::memory::DeviceBlocks;
 use crate::runtime::wgpu::pipeline::{Pipelines, Placeholder};
 use crate::runtime::wgpu::queue::Recorder;
 use crate::runtime::wgpu::staging::Staging;
 
 /// An opened device.
-pub struct Gpu {
+pub struct WgpuGpu {
     /// kiln's name for it.
     pub name: Device,
     /// wgpu's device.
@@ -29,7 +29,7 @@ pub struct Gpu {
     /// On software drivers, what new shaders are first launched on.
     pub placeholder: Option<Placeholder>,
     /// Memory. Locked before the recorder where both are.
-    pub blocks: Mutex<Blocks>,
+    pub blocks: Mutex<DeviceBlocks>,
     /// What is recorded but not submitted.
     pub recorder: Mutex<Recorder>,
     /// Held while submitting.
@@ -54,20 +54,20 @@ struct Faults {
     stray: Mutex<Option<String>>,
 }
 
-impl Gpu {
+impl WgpuGpu {
     /// Opens the adapter of that number.
     ///
     /// # Errors
     /// No such adapter, or its driver refuses.
-    pub fn open(name: Device) -> Result<Arc<Gpu>> {
-        Gpu::open_with(name, adapter::WANTED)
+    pub fn open(name: Device) -> Result<Arc<WgpuGpu>> {
+        WgpuGpu::open_with(name, adapter::WANTED)
     }
 
     /// Opens the adapter of that number with those of these features that it has.
     ///
     /// # Errors
     /// No such adapter, or its driver refuses.
-    pub fn open_with(name: Device, features: wgpu::Features) -> Result<Arc<Gpu>> {
+    pub fn open_with(name: Device, features: wgpu::Features) -> Result<Arc<WgpuGpu>> {
         let Opened { device, queue, info, target } = adapter::open(name, features)?;
         let faults = Arc::new(Faults::default());
         let own = faults.clone();
@@ -79,10 +79,10 @@ impl Gpu {
             lock(&own.stray).get_or_insert(error.to_string());
         }));
         let recorder = Recorder::new(&device);
-        let blocks = Blocks::new(&device, &info);
+        let blocks = DeviceBlocks::new(&device, &info);
         let pipelines = Pipelines::default();
         let placeholder = (target.adapter == Adapter::Software).then(|| Placeholder::new(&device));
-        Ok(Arc::new(Gpu {
+        Ok(Arc::new(WgpuGpu {
             name,
             device,
             queue,
@@ -165,9 +165,9 @@ impl Gpu {
     }
 }
 
-impl std::fmt::Debug for Gpu {
+impl std::fmt::Debug for WgpuGpu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Gpu({}, {})", self.name, adapter::describe(&self.info))
+        write!(f, "WgpuGpu({}, {})", self.name, adapter::describe(&self.info))
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::{Error, Result};
 use crate::ir::{Buffer, Reclaim};
-use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::program;
 use crate::runtime::{Ledger, MemoryStats, host};
 
@@ -22,7 +22,7 @@ const SLACK: f64 = 1.2;
 
 /// What a pool may hold beyond what is in use, however little that is.
 const SMALL: u64 = 1 << 20;
-/// Blocks from this size on are rounded up less.
+/// DeviceBlocks from this size on are rounded up less.
 const LARGE: u64 = 1 << 20;
 
 /// The number of the next block, of whatever device: that of another is then
@@ -31,12 +31,12 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The blocks of a device.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct DeviceBlocks {
     live: HashMap<u64, wgpu::Buffer>,
     /// Free blocks by size, the longest unused first, each with the count of
     /// blocks that had come back then.
     free: BTreeMap<u64, VecDeque<(u64, wgpu::Buffer)>>,
-    /// Blocks that the host maps to read.
+    /// DeviceBlocks that the host maps to read.
     staging: BTreeMap<u64, Vec<wgpu::Buffer>>,
     clock: u64,
     ledger: Ledger,
@@ -45,18 +45,18 @@ pub struct Blocks {
     usage: wgpu::BufferUsages,
 }
 
-impl Blocks {
+impl DeviceBlocks {
     /// None yet. Where device memory is the host's, at most three quarters
     /// of that: such drivers promise more than there is. Where the device
     /// allows it, the host maps blocks themselves.
-    pub fn new(device: &wgpu::Device, info: &wgpu::AdapterInfo) -> Blocks {
+    pub fn new(device: &wgpu::Device, info: &wgpu::AdapterInfo) -> DeviceBlocks {
         let mut ledger = Ledger::new();
         if let Some((_, bytes)) = host::system_memory().filter(|_| is_host_memory(info)) {
             ledger.set_limit(bytes / 4 * 3);
         }
         let mappable = device.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
         let map = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::MAP_WRITE;
-        Blocks {
+        DeviceBlocks {
             live: HashMap::new(),
             free: BTreeMap::new(),
             staging: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Blocks {
     }
 
     /// That so many bytes are not to be had.
-    pub fn refused(&self, gpu: &Gpu, bytes: u64) -> Error {
+    pub fn refused(&self, gpu: &WgpuGpu, bytes: u64) -> Error {
         let MemoryStats { allocated, limit, .. } = self.stats();
         Error::OutOfMemory {
             device: gpu.name,
@@ -142,7 +142,7 @@ pub fn is_host_memory(info: &wgpu::AdapterInfo) -> bool {
 ///
 /// # Errors
 /// [`Error::OutOfMemory`] over the limit or when the driver refuses.
-pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
     let buffer = allocate_to_fill(gpu, bytes)?;
     if cfg!(debug_assertions) {
         program::poison(gpu, &lock(&gpu.blocks).get(&buffer)?)?;
@@ -154,7 +154,7 @@ pub fn allocate(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
+pub fn allocate_to_fill(gpu: &Arc<WgpuGpu>, bytes: usize) -> Result<Buffer> {
     let class = size_class(bytes as u64);
     let mut blocks = lock(&gpu.blocks);
     if class > blocks.largest || !blocks.ledger.admits(bytes as u64) {
@@ -178,13 +178,13 @@ pub fn allocate_to_fill(gpu: &Arc<Gpu>, bytes: usize) -> Result<Buffer> {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
     blocks.live.insert(handle, block);
     blocks.ledger.allocated(handle, bytes as u64);
-    let owner: Arc<dyn Reclaim> = Arc::new(Owner(Arc::downgrade(gpu)));
+    let owner: Arc<dyn Reclaim> = Arc::new(WgpuReclaim(Arc::downgrade(gpu)));
     Ok(Buffer::new(gpu.name, bytes, handle, owner))
 }
 
 /// A block from the driver; where that refuses, after the cache was given
 /// back to it.
-fn create(gpu: &Gpu, class: u64, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+fn create(gpu: &WgpuGpu, class: u64, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
     let make = || gpu.scoped("", || buffer(&gpu.device, class, usage | wgpu::BufferUsages::COPY_DST));
     // A refusal is a validation error with some drivers, so any is taken for one.
     let is_refusal = |error: &Error| matches!(error, Error::Kernel { .. } | Error::OutOfMemory { .. });
@@ -205,7 +205,7 @@ fn create(gpu: &Gpu, class: u64, bytes: u64, usage: wgpu::BufferUsages) -> Resul
 ///
 /// # Errors
 /// As [`allocate`].
-pub fn staging(gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
+pub fn staging(gpu: &WgpuGpu, bytes: u64) -> Result<wgpu::Buffer> {
     let class = size_class(bytes);
     if let Some(block) = lock(&gpu.blocks).staging.get_mut(&class).and_then(Vec::pop) {
         return Ok(block);
@@ -214,14 +214,14 @@ pub fn staging(gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
 }
 
 /// Keeps a staging block for the next read.
-pub fn give_staging_back(gpu: &Gpu, block: wgpu::Buffer) {
+pub fn give_staging_back(gpu: &WgpuGpu, block: wgpu::Buffer) {
     lock(&gpu.blocks).staging.entry(block.size()).or_default().push(block);
 }
 
 /// Takes buffers back for a device that is still there.
-struct Owner(Weak<Gpu>);
+struct WgpuReclaim(Weak<WgpuGpu>);
 
-impl Reclaim for Owner {
+impl Reclaim for WgpuReclaim {
     fn reclaim(&self, handle: u64, bytes: usize) {
         let Some(gpu) = self.0.upgrade() else { return };
         let mut blocks = lock(&gpu.blocks);

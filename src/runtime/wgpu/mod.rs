@@ -34,17 +34,19 @@ use crate::ir::Buffer;
 use crate::kernel::Workload;
 use crate::render::{Adapter, attention};
 use crate::runtime::wgpu::copy::CopyProgram;
-use crate::runtime::wgpu::custom::HostProgram;
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::custom::WgpuHostProgram;
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::Reports;
-use crate::runtime::{Backend, Binding, Capabilities, Ledger, MemoryStats, Part, Program, Properties, host};
+use crate::runtime::wgpu::queue::WgpuReports;
+use crate::runtime::{
+    Backend, Binding, Capabilities, DownloadPart, Ledger, MemoryStats, Program, Properties, host,
+};
 
 /// An adapter as a device.
 #[derive(Debug)]
 pub struct WgpuBackend {
-    gpu: Arc<Gpu>,
-    reports: Arc<Reports>,
+    gpu: Arc<WgpuGpu>,
+    reports: Arc<WgpuReports>,
     capabilities: Capabilities,
 }
 
@@ -55,13 +57,13 @@ impl WgpuBackend {
     /// # Errors
     /// No such adapter, or its driver refuses.
     pub fn open(name: Device) -> Result<WgpuBackend> {
-        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<Gpu>>>> = LazyLock::new(Mutex::default);
+        static OPEN: LazyLock<Mutex<HashMap<Device, Arc<WgpuGpu>>>> = LazyLock::new(Mutex::default);
         // Locked while it opens: memory of two could not be used together.
         let mut open = lock(&OPEN);
         let gpu = match open.get(&name).filter(|gpu| !gpu.is_lost()) {
             Some(gpu) => gpu.clone(),
             None => {
-                let gpu = Gpu::open(name)?;
+                let gpu = WgpuGpu::open(name)?;
                 open.insert(name, gpu.clone());
                 gpu
             }
@@ -70,7 +72,7 @@ impl WgpuBackend {
     }
 
     /// A backend of an opened device.
-    pub fn of(gpu: Arc<Gpu>) -> WgpuBackend {
+    pub fn of(gpu: Arc<WgpuGpu>) -> WgpuBackend {
         // Room for the report of bad indices and the outputs' own pieces.
         let max_bindings = gpu.target.max_buffers.saturating_sub(1).max(4);
         let missing: &'static [DType] = match (gpu.target.int64, gpu.target.float64) {
@@ -85,7 +87,7 @@ impl WgpuBackend {
             Adapter::Integrated => (16, 32 << 10),
             Adapter::Discrete => (128, 32 << 10),
         };
-        let reports = Arc::new(Reports::new(&gpu.device));
+        let reports = Arc::new(WgpuReports::new(&gpu.device));
         let attention = attention::range(&gpu.target);
         WgpuBackend {
             gpu,
@@ -96,14 +98,14 @@ impl WgpuBackend {
                 row_bytes,
                 attention,
                 missing,
-                several_in_place: false,
+                multi_output_in_place: false,
                 output_alignment: 256,
             },
         }
     }
 
     /// The opened device.
-    pub fn gpu(&self) -> &Arc<Gpu> {
+    pub fn gpu(&self) -> &Arc<WgpuGpu> {
         &self.gpu
     }
 }
@@ -157,7 +159,7 @@ impl Backend for WgpuBackend {
         let staged = self.upload(data)?;
         self.copy(Binding { buffer: &staged, offset: 0 }, to, data.len())
     }
-    fn download_all(&self, parts: &mut [Part<'_>]) -> Result<()> {
+    fn download_all(&self, parts: &mut [DownloadPart<'_>]) -> Result<()> {
         let blocks: Vec<wgpu::Buffer> = {
             let blocks = lock(&self.gpu.blocks);
             parts.iter().map(|part| blocks.get(part.buffer)).collect::<Result<_>>()?
@@ -171,7 +173,7 @@ impl Backend for WgpuBackend {
     }
     fn compile(&self, work: &Workload) -> Result<Arc<dyn Program>> {
         if let Workload::Custom(custom, inputs, outputs) = work {
-            return Ok(Arc::new(HostProgram {
+            return Ok(Arc::new(WgpuHostProgram {
                 gpu: self.gpu.clone(),
                 reports: self.reports.clone(),
                 custom: custom.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
 use crate::render::wgsl::sized::{Places, Sized};
-use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 
 /// Families of pipelines kept before all are forgotten.
 const MOST: usize = 4096;
@@ -18,7 +18,7 @@ const LAUNCH_WORDS: u64 = 16 << 10;
 pub struct Pipelines {
     /// By family.
     compiled: Mutex<HashMap<String, Vec<Variant>>>,
-    layouts: Mutex<HashMap<usize, Arc<Layout>>>,
+    layouts: Mutex<HashMap<usize, Arc<BindingLayout>>>,
 }
 
 /// One of a family, compiled.
@@ -33,10 +33,10 @@ struct Variant {
 
 /// A compiled shader, and what makes it that of a text.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct CompiledPipeline {
     /// The shader.
     pub pipeline: Arc<Pipeline>,
-    /// Launch words after the text's own.
+    /// RecordedLaunch words after the text's own.
     pub words: Vec<u32>,
     /// Whether it was compiled now.
     pub new: bool,
@@ -60,12 +60,12 @@ pub struct Pipeline {
     /// The driver's.
     pub pipeline: wgpu::ComputePipeline,
     /// The layout of its bindings.
-    pub layout: Arc<Layout>,
+    pub layout: Arc<BindingLayout>,
 }
 
 /// One uniform block and some storage buffers.
 #[derive(Debug)]
-pub struct Layout {
+pub struct BindingLayout {
     /// Of the bind group.
     pub group: wgpu::BindGroupLayout,
     pipeline: wgpu::PipelineLayout,
@@ -90,13 +90,13 @@ impl Placeholder {
     }
 }
 
-impl Gpu {
+impl WgpuGpu {
     /// A shader with that many storage buffers, compiled now or before, perhaps
     /// for other sizes. The text may be marked ([`sized`](crate::render::wgsl::sized)).
     ///
     /// # Errors
     /// What the compiler said, with the text.
-    pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<Found> {
+    pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<CompiledPipeline> {
         let sized = Sized::new(source);
         let (family, numbers) = (sized.family(), sized.numbers());
         let places = match self.known(&family, &numbers, &sized) {
@@ -119,7 +119,7 @@ impl Gpu {
         let pipeline = Arc::new(Pipeline { pipeline: compiled, layout });
         let words = sized.words(&places);
         let variant = Variant { numbers, places, pipeline };
-        let found = Found { pipeline: variant.pipeline.clone(), words, new: true };
+        let found = CompiledPipeline { pipeline: variant.pipeline.clone(), words, new: true };
         let mut known = lock(&self.pipelines.compiled);
         if known.len() >= MOST {
             known.clear();
@@ -131,13 +131,18 @@ impl Gpu {
 
     /// What was compiled that serves; else which numbers the next should read
     /// from words: those in which it differs from one that is there.
-    fn known(&self, family: &str, numbers: &[i64], sized: &Sized) -> std::result::Result<Found, Places> {
+    fn known(
+        &self,
+        family: &str,
+        numbers: &[i64],
+        sized: &Sized,
+    ) -> std::result::Result<CompiledPipeline, Places> {
         let known = lock(&self.pipelines.compiled);
         let variants = known.get(family).map_or(&[][..], |variants| variants);
         for variant in variants {
             if variant.serves(numbers) {
                 let words = sized.words(&variant.places);
-                return Ok(Found { pipeline: variant.pipeline.clone(), words, new: false });
+                return Ok(CompiledPipeline { pipeline: variant.pipeline.clone(), words, new: false });
             }
         }
         let mut lifted = sized.lifted_at_once();
@@ -150,7 +155,7 @@ impl Gpu {
         Err(sized.places(&lifted, &others))
     }
 
-    fn compile(&self, name: &str, source: &str, layout: &Layout) -> wgpu::ComputePipeline {
+    fn compile(&self, name: &str, source: &str, layout: &BindingLayout) -> wgpu::ComputePipeline {
         #[cfg(test)]
         let rewritten = self.rewrite.map(|rewrite| rewrite(source));
         #[cfg(test)]
@@ -183,7 +188,7 @@ impl Gpu {
     /// Launches no workgroups of a new shader: software drivers make its machine code at the
     /// first launch, in the thread that carries out their queue, and so do that while this
     /// thread compiles the next.
-    fn begin(&self, pipeline: &wgpu::ComputePipeline, layout: &Layout) {
+    fn begin(&self, pipeline: &wgpu::ComputePipeline, layout: &BindingLayout) {
         let Some(placeholder) = &layout.placeholder else { return };
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: None });
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes: None };
@@ -195,7 +200,7 @@ impl Gpu {
         self.queue.submit([encoder.finish()]);
     }
 
-    fn layout(&self, storage: usize) -> Result<Arc<Layout>> {
+    fn layout(&self, storage: usize) -> Result<Arc<BindingLayout>> {
         if let Some(known) = lock(&self.pipelines.layouts).get(&storage) {
             return Ok(known.clone());
         }
@@ -203,7 +208,7 @@ impl Gpu {
         Ok(lock(&self.pipelines.layouts).entry(storage).or_insert(layout).clone())
     }
 
-    fn make_layout(&self, storage: usize) -> Layout {
+    fn make_layout(&self, storage: usize) -> BindingLayout {
         let entry = |binding: usize| wgpu::BindGroupLayoutEntry {
             binding: binding as u32,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -228,7 +233,7 @@ impl Gpu {
         });
         let placeholder =
             self.placeholder.as_ref().map(|memory| self.bind_placeholder(memory, &group, storage));
-        Layout { group, pipeline, placeholder }
+        BindingLayout { group, pipeline, placeholder }
     }
 
     /// The placeholder as the memory of a shader.

@@ -1,4 +1,4 @@
-//! Compiled work, and how it is launched.
+//! CompiledShader work, and how it is launched.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,32 +7,32 @@ use crate::kernel::Workload;
 use crate::render::shader::{DISPATCH_START, INPUT_OFFSETS, LAUNCH_NUMBER, argument_uniform};
 use crate::render::{GpuTarget, Pass, PassBuffer, Shader, Unsupported, wgsl};
 use crate::runtime::wgpu::adapter::describe;
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::runtime::wgpu::memory::allocate;
-use crate::runtime::wgpu::pipeline::Found;
-use crate::runtime::wgpu::queue::{Launch, Reports, STATUS_BYTES};
+use crate::runtime::wgpu::pipeline::CompiledPipeline;
+use crate::runtime::wgpu::queue::{RecordedLaunch, STATUS_BYTES, WgpuReports};
 use crate::runtime::wgpu::tune;
 use crate::runtime::{Binding, Bindings, Program};
 
 /// A kernel as shaders. Where inputs do not start at multiples of eight elements, or
 /// of four, in further versions that need no such thing.
 pub struct ShaderProgram {
-    gpu: Arc<Gpu>,
-    reports: Arc<Reports>,
+    gpu: Arc<WgpuGpu>,
+    reports: Arc<WgpuReports>,
     work: Workload,
     target: GpuTarget,
-    aligned: Compiled,
+    aligned: CompiledShader,
     /// Where inputs start at multiples of four elements.
-    by_four: OnceLock<Compiled>,
-    unaligned: OnceLock<Compiled>,
+    by_four: OnceLock<CompiledShader>,
+    unaligned: OnceLock<CompiledShader>,
 }
 
 /// A shader with its pipelines.
 #[derive(Debug)]
-struct Compiled {
+struct CompiledShader {
     shader: Shader,
     /// By pass.
-    pipelines: Vec<Found>,
+    pipelines: Vec<CompiledPipeline>,
 }
 
 impl ShaderProgram {
@@ -40,7 +40,7 @@ impl ShaderProgram {
     ///
     /// # Errors
     /// What the adapter lacks; what the compiler said.
-    pub fn new(gpu: Arc<Gpu>, reports: Arc<Reports>, work: Workload) -> Result<ShaderProgram> {
+    pub fn new(gpu: Arc<WgpuGpu>, reports: Arc<WgpuReports>, work: Workload) -> Result<ShaderProgram> {
         let target = tune::target(&gpu, &reports, &work);
         ShaderProgram::for_target(gpu, reports, work, target)
     }
@@ -50,8 +50,8 @@ impl ShaderProgram {
     /// # Errors
     /// What the adapter lacks; what the compiler said.
     pub fn for_target(
-        gpu: Arc<Gpu>,
-        reports: Arc<Reports>,
+        gpu: Arc<WgpuGpu>,
+        reports: Arc<WgpuReports>,
         work: Workload,
         target: GpuTarget,
     ) -> Result<ShaderProgram> {
@@ -68,7 +68,7 @@ impl ShaderProgram {
     }
 
     /// The version for these bindings.
-    fn version(&self, bindings: &Bindings<'_>) -> Result<&Compiled> {
+    fn version(&self, bindings: &Bindings<'_>) -> Result<&CompiledShader> {
         let passes = || self.aligned.shader.passes.iter();
         let starts_at = |slot: &usize, multiple: usize| {
             let size = element_size(&self.work, *slot);
@@ -92,16 +92,16 @@ impl ShaderProgram {
     }
 }
 
-fn compile(gpu: &Gpu, work: &Workload, target: &GpuTarget) -> Result<Compiled> {
+fn compile(gpu: &WgpuGpu, work: &Workload, target: &GpuTarget) -> Result<CompiledShader> {
     let shader = wgsl::render_work(work, target).map_err(|reason| unsupported(gpu, work, &reason))?;
     let shader = shader.unwrap_or_else(|| panic!("work without shaders: {work:?}"));
     let compile = |pass: &Pass| gpu.pipeline(&shader.name, &pass.source, pass.bindings.len());
     let pipelines = shader.passes.iter().map(compile).collect::<Result<_>>()?;
-    Ok(Compiled { shader, pipelines })
+    Ok(CompiledShader { shader, pipelines })
 }
 
 /// The error for work that the adapter cannot run.
-pub fn unsupported(gpu: &Gpu, work: &Workload, reason: &Unsupported) -> Error {
+pub fn unsupported(gpu: &WgpuGpu, work: &Workload, reason: &Unsupported) -> Error {
     gpu.error(work_name(work), reason.to_string().replace("{adapter}", &describe(&gpu.info)))
 }
 
@@ -149,7 +149,7 @@ impl ShaderProgram {
     fn launch_pass(
         &self,
         pass: &Pass,
-        found: &Found,
+        found: &CompiledPipeline,
         bindings: &Bindings<'_>,
         scratch: &[Binding<'_>],
     ) -> Result<()> {
@@ -176,8 +176,12 @@ impl ShaderProgram {
         let mut first = 0;
         loop {
             words[DISPATCH_START] = first;
-            let launch =
-                Launch { pipeline: &found.pipeline, words: words.clone(), storage: storage.clone(), groups };
+            let launch = RecordedLaunch {
+                pipeline: &found.pipeline,
+                words: words.clone(),
+                storage: storage.clone(),
+                groups,
+            };
             self.gpu.launch(&launch)?;
             first += pass.dispatch_stride;
             if first >= pass.dispatch_end {
@@ -233,7 +237,7 @@ impl ShaderProgram {
 ///
 /// # Errors
 /// The driver's failure.
-pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
+pub fn copy_bytes(gpu: &WgpuGpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -> Result<()> {
     const PIECE: usize = 32 << 20;
     let source = include_str!("copy.wgsl");
     let pipeline = gpu.pipeline("copy", source, 2)?.pipeline;
@@ -255,7 +259,7 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
         let Some(groups) = grid(groups, gpu.target.max_groups) else {
             return Err(gpu.error("copy", "too many workgroups".into()));
         };
-        gpu.launch(&Launch { pipeline: &pipeline, words, storage: vec![read, written], groups })?;
+        gpu.launch(&RecordedLaunch { pipeline: &pipeline, words, storage: vec![read, written], groups })?;
     }
     Ok(())
 }
@@ -264,7 +268,7 @@ pub fn copy_bytes(gpu: &Gpu, from: Binding<'_>, to: Binding<'_>, bytes: usize) -
 ///
 /// # Errors
 /// The driver's failure.
-pub fn poison(gpu: &Gpu, block: &wgpu::Buffer) -> Result<()> {
+pub fn poison(gpu: &WgpuGpu, block: &wgpu::Buffer) -> Result<()> {
     let pipeline = gpu.pipeline("poison", include_str!("poison.wgsl"), 1)?.pipeline;
     let window = gpu.target.max_binding / 1024 * 1024;
     for start in (0..block.size()).step_by(window as usize) {
@@ -273,7 +277,7 @@ pub fn poison(gpu: &Gpu, block: &wgpu::Buffer) -> Result<()> {
             return Err(gpu.error("poison", "too many workgroups".into()));
         };
         let storage = vec![(block.clone(), start, size)];
-        gpu.launch(&Launch { pipeline: &pipeline, words: vec![0; 4], storage, groups })?;
+        gpu.launch(&RecordedLaunch { pipeline: &pipeline, words: vec![0; 4], storage, groups })?;
     }
     Ok(())
 }

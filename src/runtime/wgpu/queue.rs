@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use crate::base::{Error, Result};
-use crate::runtime::wgpu::gpu::{Gpu, buffer, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 use crate::runtime::wgpu::memory;
 use crate::runtime::wgpu::pipeline::Pipeline;
 use crate::runtime::wgpu::staging;
-use crate::runtime::{IndexSite, Part};
+use crate::runtime::{DownloadPart, IndexSite};
 
 /// Bytes of launch words in one submission.
 const BLOCK: u64 = 256 << 10;
@@ -93,15 +93,15 @@ impl Recorder {
 /// Where the kernels of one backend report bad indices. Each launch has words
 /// of its own, so that a thread learns of its launches only.
 #[derive(Debug)]
-pub struct Reports {
+pub struct WgpuReports {
     /// The status words.
     pub status: wgpu::Buffer,
-    state: Mutex<Pending>,
+    state: Mutex<PendingReports>,
 }
 
 /// Launches that may report, and reports that their threads have not seen.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingReports {
     /// By number; `None` once the report was taken.
     sites: Vec<Option<(ThreadId, Option<IndexSite>)>>,
     errors: Vec<(ThreadId, Error)>,
@@ -114,24 +114,24 @@ struct Pending {
 
 /// A launch's words, while it is being recorded.
 #[derive(Debug)]
-pub struct Site<'a> {
-    reports: &'a Reports,
+pub struct ReportSlot<'a> {
+    reports: &'a WgpuReports,
     /// The number of its words.
     pub number: u32,
 }
 
-impl Drop for Site<'_> {
+impl Drop for ReportSlot<'_> {
     fn drop(&mut self) {
         lock(&self.reports.state).open -= 1;
     }
 }
 
-impl Reports {
+impl WgpuReports {
     /// Nothing reported.
-    pub fn new(device: &wgpu::Device) -> Reports {
+    pub fn new(device: &wgpu::Device) -> WgpuReports {
         let copies = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
         let status = buffer(device, STATUS_BYTES, wgpu::BufferUsages::STORAGE | copies);
-        Reports { status, state: Mutex::default() }
+        WgpuReports { status, state: Mutex::default() }
     }
 
     /// Launches that may have reported, so far.
@@ -156,7 +156,7 @@ impl Reports {
 }
 
 /// A launch ready to be recorded.
-pub struct Launch<'a> {
+pub struct RecordedLaunch<'a> {
     /// The shader.
     pub pipeline: &'a Pipeline,
     /// The launch words.
@@ -167,7 +167,7 @@ pub struct Launch<'a> {
     pub groups: (u32, u32),
 }
 
-impl Gpu {
+impl WgpuGpu {
     /// The recorder, with room for more words.
     fn room(&self, bytes: usize) -> Result<MutexGuard<'_, Recorder>> {
         loop {
@@ -184,7 +184,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's failure in submitting what came before.
-    pub fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+    pub fn launch(&self, launch: &RecordedLaunch<'_>) -> Result<()> {
         self.check()?;
         let bytes: &[u8] = bytemuck::cast_slice(&launch.words);
         let mut recorder = self.room(bytes.len())?;
@@ -327,13 +327,13 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's failure, where the words have to be emptied first.
-    pub fn site<'a>(&self, reports: &'a Reports, site: Option<IndexSite>) -> Result<Site<'a>> {
+    pub fn site<'a>(&self, reports: &'a WgpuReports, site: Option<IndexSite>) -> Result<ReportSlot<'a>> {
         loop {
             let mut state = lock(&reports.state);
             if state.sites.len() < SITES {
                 state.sites.push(Some((std::thread::current().id(), site)));
                 state.open += 1;
-                return Ok(Site { reports, number: state.sites.len() as u32 - 1 });
+                return Ok(ReportSlot { reports, number: state.sites.len() as u32 - 1 });
             }
             drop(state);
             self.gather(reports)?;
@@ -344,7 +344,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A bad index that an earlier launch of this thread met; the driver's failure.
-    pub fn read(&self, reports: &Reports, from: &wgpu::Buffer, start: u64, out: &mut [u8]) -> Result<()> {
+    pub fn read(&self, reports: &WgpuReports, from: &wgpu::Buffer, start: u64, out: &mut [u8]) -> Result<()> {
         if reports.launches() > 0 {
             self.gather(reports)?;
         }
@@ -359,16 +359,22 @@ impl Gpu {
     /// Reads bytes of several blocks through one, waiting once.
     ///
     /// # Errors
-    /// As [`Gpu::read`].
-    pub fn read_all(&self, reports: &Reports, from: &[wgpu::Buffer], parts: &mut [Part<'_>]) -> Result<()> {
+    /// As [`WgpuGpu::read`].
+    pub fn read_all(
+        &self,
+        reports: &WgpuReports,
+        from: &[wgpu::Buffer],
+        parts: &mut [DownloadPart<'_>],
+    ) -> Result<()> {
         if reports.launches() > 0 {
             self.gather(reports)?;
         }
         reports.take()?;
         // Copies start at multiples of 4 and have such sizes.
-        let first = |part: &Part<'_>| part.start as u64 / 4 * 4;
-        let bytes =
-            |part: &Part<'_>| ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part);
+        let first = |part: &DownloadPart<'_>| part.start as u64 / 4 * 4;
+        let bytes = |part: &DownloadPart<'_>| {
+            ((part.start + part.out.len()) as u64).next_multiple_of(4) - first(part)
+        };
         let all: u64 = parts.iter().map(bytes).sum();
         if all == 0 {
             return Ok(());
@@ -398,7 +404,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A bad index that a launch of this thread met; the driver's failure.
-    pub fn finish(&self, reports: &Reports) -> Result<()> {
+    pub fn finish(&self, reports: &WgpuReports) -> Result<()> {
         if reports.launches() > 0 {
             self.gather(reports)?;
         } else {
@@ -452,7 +458,7 @@ impl Gpu {
 
     /// Moves the reports of finished launches to the host; their words are
     /// free again if nothing was launched meanwhile.
-    fn gather(&self, reports: &Reports) -> Result<()> {
+    fn gather(&self, reports: &WgpuReports) -> Result<()> {
         let (count, open, freed) = {
             let state = lock(&reports.state);
             (state.sites.len(), state.open, state.freed)

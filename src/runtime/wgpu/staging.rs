@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 
 /// Bytes of a block; what is longer goes through several.
 pub const CHUNK: usize = 4 << 20;
@@ -19,11 +19,11 @@ const MOST: u64 = 64 << 20;
 /// The blocks of a device.
 #[derive(Debug, Default)]
 pub struct Staging {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StagingState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StagingState {
     /// Mapped blocks by size.
     free: BTreeMap<u64, Vec<wgpu::Buffer>>,
     /// Bytes of those.
@@ -50,7 +50,7 @@ impl Staging {
     ///
     /// # Errors
     /// The driver's failure.
-    pub fn filled(&self, gpu: &Gpu, data: &[u8]) -> Result<wgpu::Buffer> {
+    pub fn filled(&self, gpu: &WgpuGpu, data: &[u8]) -> Result<wgpu::Buffer> {
         let class = (data.len() as u64).next_power_of_two().max(SMALLEST);
         let known = {
             let mut state = lock(&self.state);
@@ -75,7 +75,7 @@ impl Staging {
         Ok(block)
     }
 
-    fn make(&self, gpu: &Gpu, class: u64) -> Result<wgpu::Buffer> {
+    fn make(&self, gpu: &WgpuGpu, class: u64) -> Result<wgpu::Buffer> {
         let made = gpu.scoped("", || {
             gpu.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,

@@ -24,7 +24,7 @@ use crate::render::{Adapter, GpuTarget};
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::WgpuGpu;
 use crate::runtime::{Backend, Binding, Bindings, IndexStatus, host};
 use crate::tensor::Tensor;
 
@@ -160,9 +160,9 @@ fn check(backend: Option<WgpuBackend>, case: &Case) -> Result<(), TestCaseError>
 
 /// A device of its own with less of everything, so that kernels meet limits:
 /// small bindings, few workgroups a dimension, few iterations.
-fn with_less(adapter: Option<Adapter>) -> Option<Arc<Gpu>> {
+fn with_less(adapter: Option<Adapter>) -> Option<Arc<WgpuGpu>> {
     device()?;
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     if let Some(adapter) = adapter {
         (own.target.adapter, own.target.compile_bound_elements, own.times_choices) = (adapter, 0, false);
@@ -176,27 +176,27 @@ fn with_less(adapter: Option<Adapter>) -> Option<Arc<Gpu>> {
 
 /// Such a device, of the adapter's own class.
 fn cramped() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| with_less(None));
+    static GPU: LazyLock<Option<Arc<WgpuGpu>>> = LazyLock::new(|| with_less(None));
     GPU.clone().map(WgpuBackend::of)
 }
 
 /// Such a device, taken for a GPU.
 fn cramped_gpu() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| with_less(Some(Adapter::Discrete)));
+    static GPU: LazyLock<Option<Arc<WgpuGpu>>> = LazyLock::new(|| with_less(Some(Adapter::Discrete)));
     GPU.clone().map(WgpuBackend::of)
 }
 
 /// A device of its own that is taken for a GPU, so that kernels are those
 /// that a GPU runs.
 fn taken_for_a_gpu() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| as_a_gpu(|_| {}));
+    static GPU: LazyLock<Option<Arc<WgpuGpu>>> = LazyLock::new(|| as_a_gpu(|_| {}));
     GPU.clone().map(WgpuBackend::of)
 }
 
 /// The same anew, and changed.
-fn as_a_gpu(change: impl FnOnce(&mut Gpu)) -> Option<Arc<Gpu>> {
+fn as_a_gpu(change: impl FnOnce(&mut WgpuGpu)) -> Option<Arc<WgpuGpu>> {
     device()?;
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     own.target.adapter = Adapter::Discrete;
     own.target.compile_bound_elements = 0;
@@ -207,9 +207,9 @@ fn as_a_gpu(change: impl FnOnce(&mut Gpu)) -> Option<Arc<Gpu>> {
 
 /// A device of its own on which no kernel is too small for lanes and tiles.
 fn eager() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+    static GPU: LazyLock<Option<Arc<WgpuGpu>>> = LazyLock::new(|| {
         device()?;
-        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
         Arc::get_mut(&mut gpu).expect("the only handle").target.compile_bound_elements = 0;
         Some(gpu)
     });
@@ -218,9 +218,9 @@ fn eager() -> Option<WgpuBackend> {
 
 /// A device of its own that times the tiles of products.
 fn timing_tiles() -> Option<WgpuBackend> {
-    static GPU: LazyLock<Option<Arc<Gpu>>> = LazyLock::new(|| {
+    static GPU: LazyLock<Option<Arc<WgpuGpu>>> = LazyLock::new(|| {
         device()?;
-        let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+        let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
         let own = Arc::get_mut(&mut gpu).expect("the only handle");
         own.times_choices = true;
         own.target.compile_bound_elements = 0;
@@ -290,7 +290,7 @@ proptest! {
 /// A device that only one test uses.
 fn own_device() -> Option<WgpuBackend> {
     device()?;
-    Some(WgpuBackend::of(Gpu::open(Device::wgpu(0)).expect("another device of one adapter")))
+    Some(WgpuBackend::of(WgpuGpu::open(Device::wgpu(0)).expect("another device of one adapter")))
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn a_thread_hears_of_its_own_bad_indices_only() {
     assert!(matches!(error, Err(Error::IndexOutOfRange { index: 7, extent: 3, .. })), "{error:?}");
 }
 
-/// Reports are moved to the host while other threads record launches that may report.
+/// WgpuReports are moved to the host while other threads record launches that may report.
 #[test]
 fn no_bad_index_is_lost_among_threads() {
     let Some(backend) = device() else { return };
@@ -420,7 +420,7 @@ fn no_bad_index_is_lost_among_threads() {
 /// A device that only one test uses, in a context of its own.
 fn own_context(features: wgpu::Features) -> Option<Arc<Context>> {
     device()?;
-    let gpu = Gpu::open_with(Device::wgpu(0), features).expect("another device of one adapter");
+    let gpu = WgpuGpu::open_with(Device::wgpu(0), features).expect("another device of one adapter");
     let context = Context::new();
     context.install(Arc::new(WgpuBackend::of(gpu)));
     Some(context)

@@ -8,16 +8,16 @@ use crate::base::Result;
 use crate::base::config::config;
 use crate::kernel::{Kernel, Workload};
 use crate::render::{GpuTarget, TemplateChoice, wgsl};
-use crate::runtime::tune::{CANDIDATES, LAUNCHES, Memory, fastest, timed};
+use crate::runtime::tune::{CANDIDATES, LAUNCHES, TrialBuffers, fastest, timed};
 use crate::runtime::wgpu::adapter::describe;
-use crate::runtime::wgpu::gpu::{Gpu, buffer};
+use crate::runtime::wgpu::gpu::{WgpuGpu, buffer};
 use crate::runtime::wgpu::memory::allocate;
 use crate::runtime::wgpu::program::ShaderProgram;
-use crate::runtime::wgpu::queue::Reports;
+use crate::runtime::wgpu::queue::WgpuReports;
 
 /// What to render some work for: the adapter, with the way found fastest where ways are
 /// timed. One that fails is not chosen.
-pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> GpuTarget {
+pub fn target(gpu: &Arc<WgpuGpu>, reports: &Arc<WgpuReports>, work: &Workload) -> GpuTarget {
     let of = |choice| GpuTarget { choice, ..gpu.target.clone() };
     let Some(kernel) = timed(work, gpu.times_choices) else { return gpu.target.clone() };
     let mut choices = wgsl::choices(kernel, &gpu.target);
@@ -25,7 +25,9 @@ pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> GpuTar
     if choices.len() < 2 {
         return gpu.target.clone();
     }
-    let Some(memory) = Memory::of(kernel, &|bytes| allocate(gpu, bytes)) else { return gpu.target.clone() };
+    let Some(memory) = TrialBuffers::of(kernel, &|bytes| allocate(gpu, bytes)) else {
+        return gpu.target.clone();
+    };
     let key = key(gpu, kernel, &choices);
     let number = fastest(config().cache_dir.as_deref(), &key, choices.len(), &mut |number| {
         let target = of(Some(choices[number]));
@@ -36,12 +38,12 @@ pub fn target(gpu: &Arc<Gpu>, reports: &Arc<Reports>, work: &Workload) -> GpuTar
 }
 
 /// Under which the number of the fastest way is kept.
-fn key(gpu: &Gpu, kernel: &Kernel, choices: &[TemplateChoice]) -> String {
+fn key(gpu: &WgpuGpu, kernel: &Kernel, choices: &[TemplateChoice]) -> String {
     format!("one of {choices:?}\n{}\n{}", describe(&gpu.info), crate::kernel::print::text(kernel))
 }
 
 /// Seconds that some launches of a program take, after one to warm up.
-fn time(gpu: &Gpu, reports: &Reports, memory: &Memory, program: &ShaderProgram) -> Result<f64> {
+fn time(gpu: &WgpuGpu, reports: &WgpuReports, memory: &TrialBuffers, program: &ShaderProgram) -> Result<f64> {
     memory.launch(program, 1)?;
     gpu.finish(reports)?;
     let clock = Clock::new(gpu);
@@ -59,7 +61,7 @@ fn time(gpu: &Gpu, reports: &Reports, memory: &Memory, program: &ShaderProgram) 
 struct Clock(Option<(wgpu::QuerySet, wgpu::Buffer)>);
 
 impl Clock {
-    fn new(gpu: &Gpu) -> Clock {
+    fn new(gpu: &WgpuGpu) -> Clock {
         if !gpu.device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return Clock(None);
         }
@@ -74,7 +76,7 @@ impl Clock {
     }
 
     /// Notes the time at which the adapter comes here.
-    fn mark(&self, gpu: &Gpu, number: u32) -> Result<()> {
+    fn mark(&self, gpu: &WgpuGpu, number: u32) -> Result<()> {
         let Some((queries, times)) = &self.0 else { return Ok(()) };
         gpu.scoped("", || {
             let mut encoder = gpu.device.create_command_encoder(&Default::default());
@@ -94,7 +96,7 @@ impl Clock {
     }
 
     /// Seconds between the marks.
-    fn between(&self, gpu: &Gpu, reports: &Reports) -> Result<Option<f64>> {
+    fn between(&self, gpu: &WgpuGpu, reports: &WgpuReports) -> Result<Option<f64>> {
         let Some((_, times)) = &self.0 else { return Ok(None) };
         let mut bytes = [0u8; 16];
         gpu.read(reports, times, 0, &mut bytes)?;

@@ -6,7 +6,7 @@
 //! rest of the graph needs is laid side by side (`Op::Pack`, so that it is
 //! computed in its place), or added up where a sum over the axis is all that is
 //! needed (a weight's gradient). All of this are ordinary nodes: the rest of the
-//! scheduler does not know of chunks, and the memory planner judges.
+//! scheduler does not know of chunks, and the memory planner decides whether they fit.
 //!
 //! Which region, is tried: the values that are there when most memory is in
 //! use, the largest first, each along each of its axes; first with the values
@@ -43,9 +43,9 @@ const MAX_NODES: usize = 3000;
 /// How many chunks tell what cutting a region saves.
 const TRIED: usize = 8;
 
-/// The schedule, with regions in chunks until results and what is between
-/// steps take at most `target` bytes on a device; if that is not to be had, as
-/// few as were found. `None` if nothing can be cut with any use.
+/// The schedule, with regions in chunks until results and intermediates take at most
+/// `target` bytes on a device; if that cannot be reached, as few as were found. `None` if
+/// no chunks save memory.
 pub fn fit(
     schedule: &Schedule,
     environment: &Environment<'_>,
@@ -142,12 +142,12 @@ impl ChunkSearch<'_> {
         let users = graph.users();
         let seeds = self.seeds(schedule);
         let mut found: Vec<ChunkRegion> = Vec::new();
-        for reach in SIZE_RATIOS {
+        for ratio in SIZE_RATIOS {
             let from = found.len();
             for &seed in &seeds {
                 let shape = &graph.ty(seed).shape;
                 for axis in (0..shape.rank()).filter(|&axis| shape[axis] > 1) {
-                    let least = (graph.ty(seed).bytes() / reach).max(1);
+                    let least = (graph.ty(seed).bytes() / ratio).max(1);
                     let region = region::grow_from(graph, &users, seed, axis, least);
                     let new = |region: &ChunkRegion| !found.contains(region) && !region.is_cut(schedule);
                     found.extend(region.filter(new));
@@ -185,7 +185,7 @@ impl ChunkSearch<'_> {
         parts.extend(schedule.chunks.iter().filter_map(|(&old, &part)| Some((now(old)?, part))));
         let (steps, refusals) = search(&graph, self.environment, self.params);
         debug_check(&graph, || check::check_steps(&graph, &steps));
-        let several = |device: Device| (self.environment.capabilities)(device).several_in_place;
+        let several = |device: Device| (self.environment.capabilities)(device).multi_output_in_place;
         let memory = memory::plan(&graph, &steps, self.params, &several);
         debug_check(&graph, || check::check_memory(&graph, &steps, &memory, self.params));
         Schedule {
@@ -202,14 +202,14 @@ impl ChunkSearch<'_> {
             from_template: false,
             recomputed: HashMap::new(),
             chunks: parts,
-            // What does not fit remembers nothing.
+            // A schedule that does not fit retains nothing.
             retained: Vec::new(),
             graph,
         }
     }
 }
 
-/// By node of a schedule, the first node of the graph given that it is, or is
+/// By node of a schedule, the first node of the given graph that it is, or is
 /// a part of. What a composite's body has come to is a part of it.
 fn origins(schedule: &Schedule) -> HashMap<NodeId, NodeId> {
     let mut origins: HashMap<NodeId, NodeId> =

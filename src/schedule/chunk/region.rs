@@ -52,15 +52,15 @@ pub(super) fn grow_from(
     let leaves = |id: &&NodeId| {
         graph.outputs.contains(id)
             || users[id.index()].iter().any(outside)
-            || users[id.index()].iter().any(|user| waits_outside(graph, &region, *user, **id))
+            || users[id.index()].iter().any(|user| gates_outside(graph, &region, *user, **id))
     };
     region.kept = region.axes.keys().filter(leaves).copied().collect();
     region.units = region.common(graph);
     (region.units > 1).then_some(region)
 }
 
-/// Whether a gate outside passes a value on, rather than wait for it.
-fn waits_outside(graph: &Graph, region: &ChunkRegion, user: NodeId, id: NodeId) -> bool {
+/// Whether an [`Op::After`] outside reads a value, rather than depend on it by control alone.
+fn gates_outside(graph: &Graph, region: &ChunkRegion, user: NodeId, id: NodeId) -> bool {
     let node = graph.node(user);
     matches!(node.op, Op::After) && !region.axes.contains_key(&user) && node.operands[0] == id
 }
@@ -115,7 +115,7 @@ impl ChunkRegion {
         self.axes.len() + self.sums.len()
     }
 
-    /// Takes in what lies on a way from the region back into it.
+    /// Takes in every node on a path from the region back into it.
     fn close_over_paths(&mut self, graph: &Graph) -> Option<()> {
         let below = self.below(graph);
         let mut above = vec![false; graph.nodes.len()];

@@ -67,7 +67,7 @@ struct ChunkRewriter<'a> {
     pieces: BTreeMap<NodeId, Vec<NodeId>>,
     /// By old node that sums: the sum so far.
     sums: BTreeMap<NodeId, NodeId>,
-    /// What the next chunk waits for, so that no kernel computes parts of two.
+    /// Control dependencies of the next chunk, so that no kernel computes parts of two.
     gates: Vec<NodeId>,
     /// By old node that sums: what only moves its elements, in order.
     moves: BTreeMap<NodeId, Vec<NodeId>>,

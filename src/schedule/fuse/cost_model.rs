@@ -1,4 +1,4 @@
-//! What a kernel may hold: costs and limits.
+//! The cost model: when fusion pays, and what a device's kernels can hold.
 
 use smallvec::SmallVec;
 
@@ -70,13 +70,13 @@ impl FusionState<'_> {
         if self.classes[node.index()] == FusionClass::Source { 0 } else { bytes }
     }
 
-    /// Whether lowering cannot fail: an elementwise node read in one way.
+    /// Whether lowering cannot fail: an elementwise node with one use.
     pub(super) fn joins_freely(&self, number: GroupId, id: NodeId, store: bool) -> bool {
         let pointwise = self.classes[id.index()] == FusionClass::Pointwise;
         pointwise && !store && self.uses[id.index()] == 1 && !self.group(number).contraction
     }
 
-    /// Refuses costly work that the kernel would do once per element of an
+    /// Refuses expensive work that the kernel would repeat for every element of an
     /// expansion. Row kernels hoist such work out of their rows.
     pub(super) fn check_recomputation(&self, group: &FusionGroup, id: NodeId) -> Result<(), Blocker> {
         let node = self.graph.node(id);

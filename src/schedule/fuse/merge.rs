@@ -1,4 +1,4 @@
-//! Merging kernels that read the same value.
+//! Horizontal fusion: merging kernels that read the same value.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::schedule::fusion_class::{FusionClass, read_operands};
 const MAX_SIBLINGS: usize = 8;
 
 impl FusionState<'_> {
-    /// Merges kernels that read the same value, as far as they go together.
+    /// Merges kernels that read the same value, where they can share a kernel.
     pub(super) fn merge_readers(&mut self, readers: &mut GroupReaders) {
         if readers.len() > MAX_SIBLINGS {
             return;
@@ -27,7 +27,7 @@ impl FusionState<'_> {
         *readers = kept;
     }
 
-    /// Makes two groups that read the same value one.
+    /// Merges two groups that read the same value.
     pub(super) fn try_merge(&mut self, into: GroupId, from: GroupId) -> bool {
         match self.merged(into, from) {
             Ok(group) => {
@@ -58,8 +58,8 @@ impl FusionState<'_> {
         let mut pending: SmallVec<[NodeId; 8]> = smallvec::smallvec![id];
         while let Some(node) = pending.pop() {
             let readers = &mut self.readers[node.index()];
-            let Some(place) = readers.iter().position(|&reader| reader == from) else { continue };
-            readers.remove(place);
+            let Some(index) = readers.iter().position(|&reader| reader == from) else { continue };
+            readers.remove(index);
             add_readers(readers, &[into]);
             let passes = self.classes[node.index()] == FusionClass::Movement || self.duplicated[node.index()];
             if passes && self.group_of[node.index()].is_none() {
@@ -104,7 +104,7 @@ impl FusionState<'_> {
         })
     }
 
-    /// Merges kernels that read the same stored value and have one form.
+    /// Merges kernels that read the same stored value and have the same iteration space.
     pub(super) fn merge_siblings(&mut self) {
         for id in self.graph.ids() {
             let in_memory = self.classes[id.index()] == FusionClass::Input || self.stored[id.index()];

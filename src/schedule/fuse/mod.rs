@@ -4,8 +4,9 @@
 //! it where lowering the enlarged kernel succeeds and its cost is sound;
 //! kernels that read the same value merge where they can. What is read by
 //! several kernels is computed in each of them or stored, whichever moves
-//! fewer bytes. What is left before a product goes to the kernel that stores
-//! what it reads, if that can take it. Every refusal is kept, for `why_not_fused`.
+//! fewer bytes. At last, producers that were left in a product's kernel sink
+//! into the kernel that stores their inputs, if that can hold them. Every refusal
+//! is kept, for `why_not_fused`.
 
 mod cost_model;
 mod merge;
@@ -59,11 +60,11 @@ impl FusionGroup {
     }
 }
 
-/// A refusal to compute two values in one kernel: one in the kernel that
-/// reads it, or values of two kernels that read the same.
+/// A fusion that was refused: of a value into the kernel that reads it, or of two
+/// kernels that read the same value.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The value that stayed apart.
+    /// The value that was not fused.
     pub producer: NodeId,
     /// A value stored by the other kernel.
     pub consumer: NodeId,
@@ -76,7 +77,7 @@ pub struct Refusal {
 pub struct Fusion {
     /// The steps, in no particular order.
     pub groups: Vec<FusionGroup>,
-    /// Why things stayed apart.
+    /// The refused fusions.
     pub refusals: Vec<Refusal>,
 }
 
@@ -121,8 +122,8 @@ struct FusionState<'a> {
     /// Whether a kernel reads the value for an operand of its product.
     before_product: Vec<bool>,
     refusals: Vec<Refusal>,
-    /// Who reads each node, if anything in the graph waits ([`Op::After`]) or
-    /// is packed.
+    /// The users of each node, if the graph has control dependencies ([`Op::After`]) or
+    /// packs.
     users: Option<Vec<SmallVec<[NodeId; 4]>>>,
 }
 
@@ -199,7 +200,7 @@ impl<'a> FusionState<'a> {
         }
     }
 
-    /// A node that every reader computes hands its readers to its operands.
+    /// A node that every reader computes: its readers read its operands.
     fn forward_readers(&mut self, id: NodeId) {
         let readers = self.readers[id.index()].clone();
         let before_product = self.before_product[id.index()];
@@ -324,8 +325,8 @@ impl<'a> FusionState<'a> {
             return Err(Blocker::TooLarge(MAX_MEMBERS));
         }
         self.check_recomputation(group, id)?;
-        let apart = |waiter: GroupId| waiter == number || self.depends(number, waiter) == Dependence::No;
-        if !self.waiters(id).into_iter().all(apart) {
+        let independent = |other: GroupId| other == number || self.depends(number, other) == Dependence::No;
+        if !self.control_dependents(id).into_iter().all(independent) {
             return Err(Blocker::Cycle);
         }
         let from_memory =
@@ -339,8 +340,8 @@ impl<'a> FusionState<'a> {
         }
         let mut roots = group.roots.clone();
         if store {
-            let place = roots.partition_point(|&root| root < id);
-            roots.insert(place, id);
+            let index = roots.partition_point(|&root| root < id);
+            roots.insert(index, id);
         }
         self.lower(&[number], Some(id), &roots)?;
         self.join(number, id);

@@ -1,16 +1,17 @@
-//! Where a search for paths between groups may stop.
+//! A lower bound on node numbers for reachability queries between groups.
 //!
-//! Operands have lower numbers than their users, so a path of nodes goes
-//! down. A path of groups may also go up: it enters a group at a low member
-//! and leaves it from a high one.
+//! Operands have lower numbers than their users, so a path of nodes descends.
+//! A path of groups may also ascend: it enters a group at a low member and
+//! leaves it from a high one. Below the bound no such path can end in the group
+//! that a query looks for, so the query need not descend further.
 
 use crate::ir::NodeId;
 
-/// The stretches of numbers that groups span. Groups only grow.
+/// The ranges of node numbers that groups span. Groups only grow.
 #[derive(Debug)]
 pub struct GroupSpans {
     /// A Fenwick tree (Fenwick 1994) over highest members, from the last node
-    /// down: the lowest member of any group whose highest is in the stretch.
+    /// down: the lowest member of any group whose highest is in the range.
     lowest: Vec<u32>,
 }
 
@@ -22,33 +23,33 @@ impl GroupSpans {
 
     /// A group has members at `low` and `high`.
     pub fn add(&mut self, low: NodeId, high: NodeId) {
-        let mut place = self.lowest.len() - 1 - high.index();
-        while place < self.lowest.len() {
-            self.lowest[place] = self.lowest[place].min(low.0);
-            place += place & place.wrapping_neg();
+        let mut slot = self.lowest.len() - 1 - high.index();
+        while slot < self.lowest.len() {
+            self.lowest[slot] = self.lowest[slot].min(low.0);
+            slot += slot & slot.wrapping_neg();
         }
     }
 
     /// The lowest member of the groups that have one above `id`.
     fn lowest_reaching_above(&self, id: NodeId) -> u32 {
-        let mut place = self.lowest.len().saturating_sub(2 + id.index());
+        let mut slot = self.lowest.len().saturating_sub(2 + id.index());
         let mut lowest = u32::MAX;
-        while place > 0 {
-            lowest = lowest.min(self.lowest[place]);
-            place &= place - 1;
+        while slot > 0 {
+            lowest = lowest.min(self.lowest[slot]);
+            slot &= slot - 1;
         }
         lowest
     }
 
     /// A number below which no path starts that leads to `low` or above.
     pub fn lower_bound(&self, low: NodeId) -> NodeId {
-        let mut floor = low;
+        let mut bound = low;
         loop {
-            let lower = self.lowest_reaching_above(floor);
-            if lower >= floor.0 {
-                return floor;
+            let lower = self.lowest_reaching_above(bound);
+            if lower >= bound.0 {
+                return bound;
             }
-            floor = NodeId(lower);
+            bound = NodeId(lower);
         }
     }
 }
@@ -64,21 +65,21 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_lie_apart_lead_nowhere() {
+    fn disjoint_groups_do_not_lower_the_bound() {
         let spans = spans(&[(0, 3), (4, 4), (5, 9)]);
         assert_eq!(spans.lower_bound(NodeId(5)), NodeId(5));
         assert_eq!(spans.lower_bound(NodeId(4)), NodeId(4));
     }
 
     #[test]
-    fn groups_that_overlap_lead_up_step_by_step() {
+    fn overlapping_groups_lower_the_bound_step_by_step() {
         let spans = spans(&[(6, 9), (4, 7), (1, 5), (0, 0)]);
         assert_eq!(spans.lower_bound(NodeId(6)), NodeId(1));
         assert_eq!(spans.lower_bound(NodeId(8)), NodeId(1));
     }
 
     #[test]
-    fn a_group_below_that_ends_at_the_floor_is_the_same_group() {
+    fn a_group_that_ends_at_the_bound_does_not_lower_it() {
         assert_eq!(spans(&[(2, 5), (5, 9)]).lower_bound(NodeId(5)), NodeId(5));
     }
 }

@@ -1,10 +1,11 @@
-//! Elementwise work on the operands of products, given to the kernels before them.
+//! Sinks producers: elementwise work moves from a product's prologue into the epilogue
+//! of the kernel before it.
 //!
-//! A product computes what lies before it anew for every block of its result, so
-//! fusion, which takes nodes consumers first, may leave half of an activation there
-//! and store what it is computed from, twice as much at times. Where the kernel
-//! that computes those values can compute the operand as well, and the two kernels
-//! then move no more bytes, it does.
+//! A product recomputes its prologue for every block of its result. Fusion visits
+//! consumers first, so it may leave half of an activation in the prologue and store
+//! the inputs of that half, which can be twice as large. Where the kernel that computes
+//! those inputs can compute the operand as well, and the two kernels then move no more
+//! bytes, the prologue moves there.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::schedule::fuse::reachability::Dependence;
 use crate::schedule::fuse::{FusionState, GroupId, MAX_MEMBERS, add_readers};
 use crate::schedule::fusion_class::{FusionClass, is_product, read_operands};
 
-/// Nodes of a product's kernel before one of its operands.
+/// The nodes of a product's kernel that compute one of its operands.
 #[derive(Debug, Default)]
 struct Prologue {
     /// The members that compute the operand, it first, descending.
@@ -29,12 +30,12 @@ struct Prologue {
 
 impl Prologue {
     fn reads(&self, id: NodeId) -> u32 {
-        self.reads.binary_search_by_key(&id, |read| read.0).map_or(0, |place| self.reads[place].1)
+        self.reads.binary_search_by_key(&id, |read| read.0).map_or(0, |index| self.reads[index].1)
     }
 }
 
 impl FusionState<'_> {
-    /// Gives the work before products to kernels before them, where those can take it.
+    /// Sinks the prologues of products into the kernels that store their sources.
     pub(super) fn sink_producers(&mut self) {
         for number in 0..self.groups.len() as GroupId {
             let product = self.groups[number as usize].as_ref().filter(|group| group.contraction);
@@ -51,7 +52,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// What a value is, but for movement that its readers do themselves.
+    /// The value under movement that its readers do themselves.
     fn movement_source(&self, mut id: NodeId) -> NodeId {
         while self.classes[id.index()] == FusionClass::Movement && !self.stored[id.index()] {
             id = self.graph.node(id).operands[0];
@@ -59,8 +60,7 @@ impl FusionState<'_> {
         id
     }
 
-    /// What a product's kernel computes before an operand; `None` where there is
-    /// nothing, or something that others need as well.
+    /// The prologue of one operand; `None` where it is empty, or others need it as well.
     fn prologue(&self, number: GroupId, operand: NodeId) -> Option<Prologue> {
         let own = |id: NodeId| self.group_of[id.index()] == Some(number);
         let mut found = Prologue::default();
@@ -89,8 +89,7 @@ impl FusionState<'_> {
         (found.members.first() == Some(&operand)).then_some(found)
     }
 
-    /// Computes an operand in the first kernel of those that store what it is
-    /// computed from which can do so.
+    /// Sinks a prologue into the first of its sources' kernels that can hold it.
     fn sink_into_a_source(&mut self, product: GroupId, prologue: &Prologue) {
         let mut sources = prologue.sources.clone();
         sources.sort_by_key(|&id| std::cmp::Reverse(self.bytes(id)));
@@ -107,14 +106,14 @@ impl FusionState<'_> {
         }
     }
 
-    /// Whether nothing but its form and cost keeps a kernel from computing what
-    /// lies before a product.
+    /// Whether dependences allow a kernel to compute a prologue; lowering and cost are
+    /// checked after that.
     fn can_host(&self, number: GroupId, prologue: &Prologue) -> bool {
         let group = self.group(number);
         let leader = group.roots[0];
         let computes = !matches!(self.classes[leader.index()], FusionClass::Opaque | FusionClass::Scatter);
         let device = self.graph.ty(leader).device == self.graph.ty(prologue.members[0]).device;
-        let apart = |other: GroupId| other == number || self.depends(number, other) == Dependence::No;
+        let independent = |other: GroupId| other == number || self.depends(number, other) == Dependence::No;
         let from_memory = |other: GroupId| other == number || self.depends(number, other) != Dependence::No;
         computes
             && device
@@ -124,19 +123,19 @@ impl FusionState<'_> {
                 .iter()
                 .filter_map(|id| self.group_of[id.index()])
                 .all(|other| other == number || self.depends(other, number) == Dependence::No)
-            && prologue.members.iter().all(|&id| self.waiters(id).into_iter().all(apart))
+            && prologue.members.iter().all(|&id| self.control_dependents(id).into_iter().all(independent))
             && !prologue.members.iter().any(|&id| self.memory_readers(id).into_iter().any(from_memory))
     }
 
-    /// Has one kernel compute what another does before a product, if it can and no
-    /// more bytes move; whether it does now.
+    /// Moves a prologue into a kernel, if that lowers and no more bytes move; whether
+    /// it did.
     fn sink_into(&mut self, product: GroupId, number: GroupId, prologue: &Prologue) -> bool {
         let operand = prologue.members[0];
         let mut roots = self.group(number).roots.clone();
-        let dropped = |&&id: &&NodeId| self.only_before(id, number, prologue);
+        let dropped = |&&id: &&NodeId| self.only_for(id, number, prologue);
         let unread: SmallVec<[NodeId; 2]> = roots.iter().filter(dropped).copied().collect();
         let stored: u64 = unread.iter().map(|&id| self.bytes(id)).sum();
-        if 2 * self.bytes(operand) > stored + self.read_only_before(product, number, prologue) {
+        if 2 * self.bytes(operand) > stored + self.read_only_for(product, number, prologue) {
             return false;
         }
         roots.retain(|id| !unread.contains(id));
@@ -155,9 +154,8 @@ impl FusionState<'_> {
         self.graph.ty(id).bytes() as u64
     }
 
-    /// Bytes of a kernel's results that a product's kernel reads for nothing but what lies
-    /// before the product.
-    fn read_only_before(&self, product: GroupId, number: GroupId, prologue: &Prologue) -> u64 {
+    /// Bytes of a kernel's results that a product's kernel reads for this prologue alone.
+    fn read_only_for(&self, product: GroupId, number: GroupId, prologue: &Prologue) -> u64 {
         let others = self.group(product).members.iter().filter(|id| !prologue.members.contains(id));
         let read: SmallVec<[NodeId; 16]> =
             others.flat_map(|&id| self.graph.node(id).operands.iter().copied()).collect();
@@ -165,17 +163,17 @@ impl FusionState<'_> {
         prologue.sources.iter().filter(own).map(|&id| self.bytes(id)).sum()
     }
 
-    /// Whether a value that a kernel stores is needed by nobody but that kernel
-    /// and what lies before a product.
-    fn only_before(&self, id: NodeId, number: GroupId, prologue: &Prologue) -> bool {
+    /// Whether a value that a kernel stores is read by nothing but that kernel and a
+    /// prologue.
+    fn only_for(&self, id: NodeId, number: GroupId, prologue: &Prologue) -> bool {
         let members = self.group(number).members.iter().flat_map(|&member| &self.graph.node(member).operands);
         let within = members.filter(|&&operand| operand == id).count() as u32;
-        let asked = self.graph.outputs.contains(&id) || matches!(self.graph.node(id).op, Op::Copy(_));
-        !asked && prologue.reads(id) + within == self.uses[id.index()]
+        let requested = self.graph.outputs.contains(&id) || matches!(self.graph.node(id).op, Op::Copy(_));
+        !requested && prologue.reads(id) + within == self.uses[id.index()]
     }
 
-    /// Takes the members of a prologue for a kernel's; its operand is in memory, or
-    /// else the values that are read for nothing but it.
+    /// Makes the members of a prologue a kernel's. Stored is then its operand, or else the
+    /// values that are read for the prologue alone.
     fn move_prologue(
         &mut self,
         prologue: &Prologue,
@@ -188,7 +186,7 @@ impl FusionState<'_> {
         self.stored[prologue.members[0].index()] = operand_stored;
     }
 
-    /// Writes down that a kernel computes what lay before a product.
+    /// Records that a kernel computes a product's prologue.
     fn commit(&mut self, product: GroupId, number: GroupId, prologue: &Prologue, roots: Vec<NodeId>) {
         let operand = prologue.members[0];
         self.refuse(operand, product, Blocker::ComputedBefore);

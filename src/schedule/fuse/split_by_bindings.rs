@@ -1,4 +1,5 @@
-//! The last lowering of every kernel.
+//! The final lowering of every group. A kernel that binds more buffers than the device
+//! allows is split into its nodes.
 
 use crate::ir::NodeId;
 use crate::kernel::{Blocker, LoweredKernel, Request, Role, lower};
@@ -6,8 +7,7 @@ use crate::schedule::fuse::{Fusion, FusionGroup, FusionState, GroupId};
 use crate::schedule::fusion_class::FusionClass;
 
 impl FusionState<'_> {
-    /// Lowers every kernel for good; a group that no longer lowers falls
-    /// apart into its nodes.
+    /// Lowers every group; one that no longer lowers is split into its nodes.
     pub(super) fn lower_groups(mut self) -> Fusion {
         let mut number = 0;
         while number < self.groups.len() {
@@ -47,24 +47,24 @@ impl FusionState<'_> {
         lower(&Request { graph: self.graph, roots, role: &role, layouts: self.context.layouts })
     }
 
-    /// Stores the values that a group computes again, and reads them instead;
-    /// whether there are any. Each brought buffers of its own.
+    /// Stores the values that a group duplicates, and reads them instead; whether
+    /// there are any. Each brought buffers of its own.
     fn store_duplicated(&mut self, number: GroupId) -> bool {
-        let mut repeated: Vec<NodeId> = Vec::new();
+        let mut duplicates: Vec<NodeId> = Vec::new();
         let mut pending = self.group(number).members.clone();
         while let Some(id) = pending.pop() {
             for &operand in &self.graph.node(id).operands {
                 let index = operand.index();
                 if self.duplicated[index] {
                     self.duplicated[index] = false;
-                    repeated.push(operand);
+                    duplicates.push(operand);
                 } else if self.classes[index] == FusionClass::Movement && !self.stored[index] {
                     pending.push(operand);
                 }
             }
         }
-        repeated.iter().for_each(|&id| self.store_alone(id));
-        !repeated.is_empty()
+        duplicates.iter().for_each(|&id| self.store_alone(id));
+        !duplicates.is_empty()
     }
 
     /// Computes a node by a kernel of its own.

@@ -1,12 +1,12 @@
-//! Less memory for more work: a schedule in which values are computed again
-//! right before they are read, instead of being kept, until it fits.
+//! Rematerialization: values are recomputed right before they are read, instead of
+//! being kept, until the schedule fits a budget.
 //!
-//! What is computed again are whole steps: the same kernels on the same
+//! Whole steps are recomputed: the same kernels on the same
 //! values, so results are the same bit by bit, and nothing new is compiled.
 //! The choice is greedy (as in rematerialization by Kumar et al. 2019, with
 //! the bytes that are above the goal, summed over steps, for what is to
-//! shrink), made on a trace of the steps; the memory planner judges what
-//! comes out.
+//! shrink), made on a trace of the steps; the memory planner decides whether
+//! the result fits.
 
 mod rebuild;
 mod search;
@@ -18,7 +18,7 @@ use crate::schedule::{Schedule, check, debug_check};
 
 use trace::{StepFacts, Trace};
 
-/// How often the planner may ask for more.
+/// How often the target is corrected after memory planning.
 const ROUNDS: usize = 6;
 
 /// A schedule made from another.
@@ -30,26 +30,25 @@ pub struct Fitted {
     pub from: Vec<usize>,
 }
 
-/// The schedule changed until results and what is between steps take at most
-/// `target` bytes on a device, or, where that is not to be had, as few as were
-/// found.
+/// The schedule changed until results and intermediates take at most `target` bytes
+/// on a device, or, where that cannot be reached, as few as were found.
 pub fn fit(
     schedule: &Schedule,
     params: &Params<'_>,
-    several_in_place: &dyn Fn(Device) -> bool,
+    multi_output_in_place: &dyn Fn(Device) -> bool,
     device: Device,
     target: u64,
 ) -> Fitted {
     let facts = StepFacts::new(schedule);
     let start = Trace::new(schedule, &facts, device);
-    // What the planner needs besides what the trace sees: results, and gaps.
-    let mut beside = planned_bytes(&schedule.memory, device).saturating_sub(peak(&start));
+    // What the planner needs overheads what the trace sees: results, and gaps.
+    let mut overhead = planned_bytes(&schedule.memory, device).saturating_sub(peak(&start));
     let mut best: Option<Fitted> = None;
     for _ in 0..ROUNDS {
-        let trace = search::search(start.clone(), target.saturating_sub(beside));
+        let trace = search::search(start.clone(), target.saturating_sub(overhead));
         let mut found = rebuild::rebuild(schedule, &trace);
         debug_check(&found.graph, || check::check_steps(&found.graph, &found.steps));
-        found.memory = memory::plan(&found.graph, &found.steps, params, several_in_place);
+        found.memory = memory::plan(&found.graph, &found.steps, params, multi_output_in_place);
         let Schedule { graph, steps, memory, .. } = &found;
         debug_check(graph, || check::check_memory(graph, steps, memory, params));
         let needed = planned_bytes(&found.memory, device);
@@ -58,10 +57,10 @@ pub fn fit(
             best = Some(Fitted { schedule: found, from });
         }
         let unseen = needed.saturating_sub(peak(&trace));
-        if needed <= target || unseen <= beside {
+        if needed <= target || unseen <= overhead {
             break;
         }
-        beside = unseen;
+        overhead = unseen;
     }
     best.unwrap_or_else(|| panic!("no round was made"))
 }
@@ -70,7 +69,7 @@ fn peak(trace: &Trace<'_>) -> u64 {
     trace.profile(&trace.live_ranges()).into_iter().max().unwrap_or(0)
 }
 
-/// Bytes of results and between steps on a device.
+/// Bytes of results and intermediates on a device.
 pub fn planned_bytes(memory: &MemoryPlan, device: Device) -> u64 {
     let arenas = memory.arenas.iter().filter(|arena| arena.0 == device).map(|arena| arena.1 as u64);
     let results = memory.results.iter().filter(|result| result.device == device && result.donated.is_none());

@@ -1,5 +1,5 @@
-//! From a trace back to a schedule: the graph and the steps, with what is
-//! computed again as nodes and steps of their own.
+//! From a trace back to a schedule: the graph and the steps, with recomputed values
+//! as nodes and steps of their own.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         graph: Graph::default(),
         values: vec![None; trace.values.len()],
         first_computed: HashMap::new(),
-        awaited: HashMap::new(),
+        controls: HashMap::new(),
         same: HashMap::new(),
         again: HashMap::new(),
     };
@@ -48,7 +48,7 @@ pub(super) fn rebuild(schedule: &Schedule, trace: &Trace<'_>) -> Schedule {
         from_template: schedule.from_template,
         recomputed: again,
         chunks: schedule.chunks.iter().filter_map(|(&id, &given)| Some((now(id)?, given))).collect(),
-        // What does not fit remembers nothing.
+        // A schedule that does not fit retains nothing.
         retained: Vec::new(),
         graph,
     }
@@ -62,11 +62,11 @@ struct Rebuilder<'a> {
     values: Vec<Option<NodeId>>,
     /// By node of the old graph, the one computed first.
     first_computed: HashMap<NodeId, NodeId>,
-    /// By node of the old graph that gates wait for and no step has computed.
-    awaited: HashMap<NodeId, NodeId>,
-    /// What is computed from the same, by the old node and the new operands.
+    /// By node of the old graph that control dependencies name and no step has computed.
+    controls: HashMap<NodeId, NodeId>,
+    /// Value numbering: new nodes by the old node and the new operands.
     same: HashMap<(NodeId, SmallVec<[NodeId; 3]>), NodeId>,
-    /// By new node that is computed again, the old one.
+    /// By new node that is recomputed, the old one.
     again: HashMap<NodeId, NodeId>,
 }
 
@@ -96,16 +96,15 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// A node that a step computes from what it has. What is computed again
-    /// is a node of its own.
+    /// A node that a step computes. A recomputed one is a node of its own.
     fn compute(&mut self, id: NodeId, here: &HashMap<NodeId, NodeId>, own: bool) -> NodeId {
         let node = self.old.node(id);
         let reads = read_operands(node).len();
         let mut operands: SmallVec<[NodeId; 3]> = SmallVec::new();
-        for (place, &operand) in node.operands.iter().enumerate() {
+        for (slot, &operand) in node.operands.iter().enumerate() {
             let known = here.get(&operand).or_else(|| self.first_computed.get(&operand)).copied();
-            assert!(known.is_some() || place >= reads, "{id:?} is computed before its operands");
-            operands.push(known.unwrap_or_else(|| self.awaited(operand)));
+            assert!(known.is_some() || slot >= reads, "{id:?} is computed before its operands");
+            operands.push(known.unwrap_or_else(|| self.control(operand)));
         }
         let key = (id, operands.clone());
         if let (Some(&known), false) = (self.same.get(&key), own) {
@@ -121,7 +120,7 @@ impl Rebuilder<'_> {
         new
     }
 
-    /// The node now of a value that is there: as it was computed first.
+    /// The new node of a value, as it was computed first.
     fn first_node(&mut self, id: NodeId) -> NodeId {
         if let Some(&known) = self.first_computed.get(&id) {
             return known;
@@ -134,16 +133,16 @@ impl Rebuilder<'_> {
         new
     }
 
-    /// What a gate waits for: what is there, or what no step computes, such as a
-    /// view of it.
-    fn awaited(&mut self, id: NodeId) -> NodeId {
-        if let Some(&known) = self.first_computed.get(&id).or_else(|| self.awaited.get(&id)) {
+    /// The target of a control dependency: a computed node, or one that no step
+    /// computes, such as a view.
+    fn control(&mut self, id: NodeId) -> NodeId {
+        if let Some(&known) = self.first_computed.get(&id).or_else(|| self.controls.get(&id)) {
             return known;
         }
         let node = self.old.node(id);
-        let operands = node.operands.iter().map(|&operand| self.awaited(operand)).collect();
+        let operands = node.operands.iter().map(|&operand| self.control(operand)).collect();
         let new = self.graph.push(GraphNode { operands, ..node.clone() });
-        self.awaited.insert(id, new);
+        self.controls.insert(id, new);
         new
     }
 }

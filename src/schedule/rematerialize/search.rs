@@ -1,5 +1,5 @@
-//! What to compute again: greedily, whatever frees most for its cost where
-//! most is in use.
+//! Which values to recompute: a greedy search for the largest saving per cost where
+//! memory use is highest.
 
 use std::cmp::Reverse;
 
@@ -7,14 +7,14 @@ use crate::schedule::rematerialize::trace::{LiveRanges, Trace};
 
 /// Values looked at in one round, those first that would free most.
 const CANDIDATES: usize = 48;
-/// How many steps back to compute again.
+/// How many steps back to recompute.
 const DEPTHS: [usize; 5] = [0, 1, 2, 4, 16];
 /// The part of the peak to be taken off in one round, at first and at least.
 const FIRST_CUT: f64 = 0.1;
 const LAST_CUT: f64 = 0.005;
 
-/// The trace with values computed again until its peak is within `target`, or
-/// until nothing helps any more.
+/// The trace with values recomputed until its peak is within `target`, or until
+/// nothing helps any more.
 pub(super) fn search<'a>(mut trace: Trace<'a>, target: u64) -> Trace<'a> {
     let most_entries = 3 * trace.entries.len();
     let mut cut = FIRST_CUT;
@@ -35,8 +35,8 @@ pub(super) fn search<'a>(mut trace: Trace<'a>, target: u64) -> Trace<'a> {
     trace
 }
 
-/// A value, the line before which it could be computed again, and what that
-/// would free at most.
+/// A value, the entry before which it could be recomputed, and an upper bound on
+/// the bytes that would free.
 struct RecomputeCandidate {
     value: usize,
     before: usize,
@@ -52,7 +52,7 @@ fn best<'a>(trace: &Trace<'a>, live_ranges: &LiveRanges, profile: &[u64], goal: 
         let mut entries = 0;
         for depth in DEPTHS {
             let changed = trace.recompute(candidate.value, candidate.before, depth, live_ranges);
-            // Deeper finds nothing more to compute again.
+            // Deeper finds nothing more to recompute.
             if changed.entries.len() == entries {
                 break;
             }

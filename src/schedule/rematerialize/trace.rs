@@ -1,6 +1,5 @@
-//! A schedule as far as memory is concerned: which step writes and reads
-//! which values of one device's arena. Cheap to change and to look at, so
-//! that many changes can be tried.
+//! A schedule reduced to memory use: which step writes and reads which values of one
+//! device's arena. Cheap to change, so that many changes can be tried.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,9 +18,9 @@ const FLOPS_PER_BYTE: u64 = 8;
 pub(super) struct TracedValue {
     /// The node of the schedule's graph.
     pub node: NodeId,
-    /// Bytes in the arena looked at; 0 for what is elsewhere.
+    /// Bytes in this device's arena; 0 for values elsewhere.
     pub bytes: u64,
-    /// Bytes that it takes there when it is computed again.
+    /// Bytes that it takes there when it is recomputed.
     size: u64,
 }
 
@@ -145,19 +144,19 @@ impl<'a> Trace<'a> {
         self.values[value].bytes as i64
     }
 
-    /// What the entries run again cost, in bytes of traffic.
+    /// The cost of the recomputed entries, in bytes of traffic.
     pub fn cost(&self) -> u64 {
         let again = self.entries.iter().filter(|line| line.again);
         again.filter_map(|line| self.facts.again[line.step]).fold(0, u64::saturating_add)
     }
 
-    /// Whether a value can be computed again.
+    /// Whether a value can be recomputed.
     pub fn is_repeatable(&self, value: usize, live_ranges: &LiveRanges) -> bool {
         live_ranges.first[value].is_some_and(|line| self.facts.again[self.entries[line].step].is_some())
     }
 
-    /// The trace in which a value is computed again right before a line, for
-    /// that line and those after it; with it, up to `depth` steps back, the
+    /// The trace in which a value is recomputed right before an entry, for that
+    /// entry and those after it; with it, up to `depth` steps back, the
     /// values it is made from that are no longer there. What is left of those
     /// is kept for longer.
     pub fn recompute(
@@ -208,7 +207,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What running a step once more costs, if it can be: a program that changes
+/// The cost of running a step once more, if it can be: a program that changes
 /// nothing but its own outputs, and can fail only as it would have before.
 fn recompute_cost(step: &Step, packed: &[bool]) -> Option<u64> {
     let StepAction::Launch(work) = &step.action else { return None };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
 /// Each run of `n` values less its mean, over its deviation.
 fn standardized(v: &[f64], n: usize, eps: f64) -> Vec<f64> {
@@ -34,7 +34,7 @@ fn rows_and_groups_are_standardized() {
 #[test]
 fn channels_are_standardized_scaled_and_shifted() {
     let x = pattern(&[3, 2, 4], 1);
-    let site = Site::here("t");
+    let site = CallSite::here("t");
     let (w, b) = (f32s(&[2], &[2.0, -1.0]), f32s(&[2], &[0.5, 3.0]));
     let v = values(&site.transpose(&x, 0, 1));
     let flat = standardized(&v, 12, 1e-5);
@@ -67,12 +67,14 @@ fn neighbours_and_lengths_divide() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn errors_are_told() {
     let x = pattern(&[2, 7, 4], 1);
-    assert!(mistake(&x.layer_norm((), NormOpts::default())).contains("at least one"));
-    assert!(mistake(&x.layer_norm([7], NormOpts::default())).contains("last extents [7]"));
+    assert!(error_text(&x.layer_norm((), NormOpts::default())).contains("at least one"));
+    assert!(error_text(&x.layer_norm([7], NormOpts::default())).contains("last extents [7]"));
     let wrong = NormOpts::default().weight(&pattern(&[3], 0));
-    assert!(mistake(&x.layer_norm([4], wrong)).contains("weight and bias of shape [4]"));
-    assert!(mistake(&x.group_norm(2, NormOpts::default())).contains("divide 7"));
-    assert!(mistake(&pattern(&[1, 3], 0).batch_norm(RunningNormOpts::training())).contains("more than one"));
+    assert!(error_text(&x.layer_norm([4], wrong)).contains("weight and bias of shape [4]"));
+    assert!(error_text(&x.group_norm(2, NormOpts::default())).contains("divide 7"));
+    assert!(
+        error_text(&pattern(&[1, 3], 0).batch_norm(RunningNormOpts::training())).contains("more than one")
+    );
 }

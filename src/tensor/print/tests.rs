@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::context::{Context, with_context};
-use crate::tensor::testing::{f32s, i64s, mistake, tensor};
+use crate::tensor::testing::{error_text, f32s, i64s, tensor};
 
 fn shown_as(x: &Tensor) -> String {
     x.to_text().expect("values")
@@ -118,10 +118,10 @@ fn formatting_runs_nothing() {
 }
 
 #[test]
-fn mistakes_are_printed_or_returned() {
+fn errors_are_printed_or_returned() {
     let wrong = f32s(&[2], &[1.0, 2.0]).reshape([3]);
     assert!(format!("{wrong}").starts_with("tensor(invalid: reshape: expected "));
-    assert_eq!(wrong.show().expect_err("a mistake").to_string(), mistake(&wrong));
+    assert_eq!(wrong.show().expect_err("an error").to_string(), error_text(&wrong));
     let meta = Tensor::ones(2, Device::meta());
     assert!(matches!(meta.show(), Err(Error::NoData { .. })));
 }

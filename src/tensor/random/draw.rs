@@ -4,14 +4,14 @@ use std::f64::consts::TAU;
 
 use crate::base::{DType, Device, Result, Scalar, Shape};
 use crate::ir::AluOp;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::random::threefry;
 use crate::tensor::sort::order;
 use crate::tensor::{Place, Tensor};
 
 /// One draw: a key, and what is to be made with it.
 pub(super) struct Draw {
-    pub site: Site,
+    pub site: CallSite,
     pub key: [u32; 2],
     pub shape: Shape,
     pub place: Place,
@@ -27,7 +27,7 @@ impl Draw {
             if !(span >= 0.0 && [low, high, span].into_iter().all(finite)) {
                 let expected =
                     format!("bounds in ascending order, they and their distance finite in {dtype}");
-                return Err(self.site.fault(expected, format!("{low} and {high}"), &[]));
+                return Err(self.site.error(expected, format!("{low} and {high}"), &[]));
             }
             let unit = self.unit(dtype);
             if (low, high) == (0.0, 1.0) {
@@ -45,7 +45,7 @@ impl Draw {
         self.site.build(&[], || {
             let dtype = self.float_type()?;
             if std.is_nan() || std < 0.0 {
-                return Err(self.site.fault("a standard deviation of at least 0", std.to_string(), &[]));
+                return Err(self.site.error("a standard deviation of at least 0", std.to_string(), &[]));
             }
             let mut x = self.gaussian(dtype.compute());
             if (mean, std) != (0.0, 1.0) {
@@ -62,11 +62,11 @@ impl Draw {
             let (least, most) = exact_range(dtype);
             if !(low < high && least <= low && high - 1 <= most) {
                 let expected = format!("a range of at least one number, within {least}..={most}");
-                return Err(self.site.fault(expected, format!("{low}..{high}"), &[]));
+                return Err(self.site.error(expected, format!("{low}..{high}"), &[]));
             }
             let Some(count) = high.checked_sub(low) else {
                 let found = format!("{low}..{high}");
-                return Err(self.site.fault("a range of at most 2^63 - 1 numbers", found, &[]));
+                return Err(self.site.error("a range of at most 2^63 - 1 numbers", found, &[]));
             };
             let number = self.below(count);
             let number = if low == 0 { number } else { self.site.add(&number, low) };
@@ -82,7 +82,7 @@ impl Draw {
         self.site.build(&[], || {
             if self.shape.numel().saturating_sub(1) as u64 > most as u64 {
                 let expected = format!("numbers up to {most}, as {dtype} holds");
-                return Err(self.site.fault(expected, format!("{} numbers", self.shape.numel()), &[]));
+                return Err(self.site.error(expected, format!("{} numbers", self.shape.numel()), &[]));
             }
             let bits = self.bits();
             bits.check()?;
@@ -105,7 +105,7 @@ impl Draw {
         self.site.build(&[x], || {
             let dtype = self.float_type()?;
             if !(0.0..=1.0).contains(&p) {
-                return Err(self.site.fault("a probability from 0 to 1", p.to_string(), &[x]));
+                return Err(self.site.error("a probability from 0 to 1", p.to_string(), &[x]));
             }
             if p == 0.0 {
                 return Ok(x.clone());
@@ -128,7 +128,7 @@ impl Draw {
         if dtype.is_float() {
             return Ok(dtype);
         }
-        Err(self.site.fault("a floating-point type", dtype.to_string(), &[]))
+        Err(self.site.error("a floating-point type", dtype.to_string(), &[]))
     }
 
     fn words(&self) -> [Tensor; 2] {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::{DType, Device};
 use crate::plan::context::{Context, with_context};
-use crate::tensor::testing::{f32s, mistake, tensor, values};
+use crate::tensor::testing::{error_text, f32s, tensor, values};
 
 /// Mean and variance.
 fn moments(x: &[f64]) -> (f64, f64) {
@@ -32,7 +32,7 @@ fn numbers_match_the_known_answers() {
 #[test]
 fn tensors_match_numbers_at_their_positions() {
     for (key, ..) in KNOWN {
-        let site = Site::here("test");
+        let site = CallSite::here("test");
         let [first, second] = threefry::tensors(site, key, &Shape::from([2, 3]), Device::cpu());
         let by_oracle: Vec<[f64; 2]> =
             values(&first).into_iter().zip(values(&second)).map(|(a, b)| [a, b]).collect();
@@ -50,7 +50,7 @@ fn positions_beyond_32_bits_reach_the_upper_word() {
     let mut generator = Generator::new(1);
     let key = generator.clone().key();
     let large = generator.rand([1 << 17, 1 << 16], DType::F32);
-    let site = Site::here("test");
+    let site = CallSite::here("test");
     let one = site.slice(&site.slice(&large, 0, 65_537, 65_538, 1), 1, 5, 6, 1);
     let expected = threefry::numbers(key, words((65_537 << 16) + 5))[0] >> 8;
     assert_eq!(read(&one), [expected as f32 / (1 << 24) as f32]);
@@ -236,8 +236,8 @@ fn bad_arguments_are_recorded() {
         (f32s(&[1], &[1.0]).dropout(1.5), "from 0 to 1"),
         (ints.rand_like(), "rand_like: expected a floating-point type"),
     ] {
-        let mistake = mistake(&found);
-        assert!(mistake.contains(text) && mistake.contains("tests.rs"), "{mistake}");
+        let error = error_text(&found);
+        assert!(error.contains(text) && error.contains("tests.rs"), "{error}");
     }
 }
 

@@ -7,19 +7,19 @@
 use crate::base::{DType, Device, Scalar, Shape};
 use crate::ir::{AluOp, Op};
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 const PARITY: u32 = 0x1bd1_1bda;
 
 /// The two random words of a counter under a key.
 pub(super) fn numbers(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
-    threefry(&mut Numbers, key, counter)
+    threefry(&mut PlainArithmetic, key, counter)
 }
 
 /// The two random words of each element of a tensor: the counter is the
 /// element's position in row-major order, its upper half first.
-pub(super) fn tensors(site: Site, key: [u32; 2], shape: &Shape, device: Device) -> [Tensor; 2] {
+pub(super) fn tensors(site: CallSite, key: [u32; 2], shape: &Shape, device: Device) -> [Tensor; 2] {
     let mut tensors = Tensors { site, device, small: [const { None }; 32] };
     // Arguments, so that kernels do not depend on them.
     let key = key.map(|word| site.apply(Op::Arg(Scalar::from(word), DType::U32, device), &[]));
@@ -58,9 +58,9 @@ fn threefry<A: Arithmetic>(on: &mut A, key: [A::Word; 2], counter: [A::Word; 2])
     [x, y]
 }
 
-struct Numbers;
+struct PlainArithmetic;
 
-impl Arithmetic for Numbers {
+impl Arithmetic for PlainArithmetic {
     type Word = u32;
     fn constant(&mut self, number: u32) -> u32 {
         number
@@ -77,7 +77,7 @@ impl Arithmetic for Numbers {
 }
 
 struct Tensors {
-    site: Site,
+    site: CallSite,
     device: Device,
     /// The constants below 32 made so far: most are used several times.
     small: [Option<Tensor>; 32],

@@ -1,4 +1,4 @@
-use crate::tensor::testing::{assert_close, f32s, mistake, pattern, values};
+use crate::tensor::testing::{assert_close, error_text, f32s, pattern, values};
 
 #[test]
 fn repeat_lays_copies_side_by_side() {
@@ -6,7 +6,7 @@ fn repeat_lays_copies_side_by_side() {
     assert_close(&x.repeat([2, 2]), &[2, 4], &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
     assert_close(&x.repeat_interleave(2, ..), &[4], &[1.0, 1.0, 2.0, 2.0]);
     assert_eq!(pattern(&[2, 3], 0).tile(2).shape()[..], [2, 6]);
-    assert!(mistake(&pattern(&[2, 3], 0).repeat(2)).contains("a count for each of 2 axes"));
+    assert!(error_text(&pattern(&[2, 3], 0).repeat(2)).contains("a count for each of 2 axes"));
     assert!(x.repeat(-1).check().is_err());
 }
 
@@ -38,7 +38,7 @@ fn four_quarter_turns_change_nothing() {
 fn as_strided_stays_within_the_elements() {
     let x = f32s(&[4], &[0.0, 1.0, 2.0, 3.0]);
     assert_close(&x.as_strided([2, 2], [1, 1], 1), &[2, 2], &[1.0, 2.0, 2.0, 3.0]);
-    assert!(mistake(&x.as_strided([2, 2], [2, 1], 1)).contains("positions below 4, found position 4"));
+    assert!(error_text(&x.as_strided([2, 2], [2, 1], 1)).contains("positions below 4, found position 4"));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 use crate::base::DType;
 use crate::tensor::moments::VarOpts;
-use crate::tensor::testing::{assert_close, f32s, i64s, mistake, pattern, tensor};
+use crate::tensor::testing::{assert_close, error_text, f32s, i64s, pattern, tensor};
 
 #[test]
 fn integers_are_summed_wide() {
     let x = tensor(&[2], DType::U8, &[200.0, 100.0]);
     assert_eq!(x.sum(..).dtype(), DType::I64);
     assert_close(&x.sum(..), &[], &[300.0]);
-    assert!(mistake(&x.mean(..)).contains("a floating type, found u8"));
+    assert!(error_text(&x.mean(..)).contains("a floating type, found u8"));
     assert_eq!(x.any(..).dtype(), DType::U8);
 }
 
@@ -18,8 +18,8 @@ fn no_axes_are_all_axes() {
     assert_eq!(x.sum(none).rank(), 0);
     assert_eq!(x.sum_keepdim(..).shape()[..], [1, 1, 1]);
     assert_eq!(x.sum([-1, 0]).shape()[..], [3]);
-    assert!(mistake(&x.sum([0, -3])).contains("axis 0 twice"));
-    assert!(mistake(&x.sum(3)).contains("an axis in -3..=2"));
+    assert!(error_text(&x.sum([0, -3])).contains("axis 0 twice"));
+    assert!(error_text(&x.sum(3)).contains("an axis in -3..=2"));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn extremes_need_elements_and_spread_nan() {
     let x = f32s(&[3], &[1.0, f64::NAN, 2.0]);
     assert_close(&x.max(..), &[], &[f64::NAN]);
     assert_close(&x.argmax(..), &[], &[1.0]);
-    assert!(mistake(&f32s(&[2, 0], &[]).max(1)).contains("extent 0 on axis 1"));
+    assert!(error_text(&f32s(&[2, 0], &[]).max(1)).contains("extent 0 on axis 1"));
     assert_eq!(f32s(&[0, 2], &[]).max(1).shape()[..], [0]);
 }
 
@@ -63,5 +63,5 @@ fn a_variance_divides_by_what_the_correction_leaves() {
 fn summing_to_a_size_undoes_expansion() {
     let x = f32s(&[2, 1], &[1.0, 2.0]).expand([3, 2, 4]);
     assert_close(&x.sum_to_size([2, 1]), &[2, 1], &[12.0, 24.0]);
-    assert!(mistake(&x.sum_to_size([3, 1])).contains("a shape that broadcasts to [3, 2, 4]"));
+    assert!(error_text(&x.sum_to_size([3, 1])).contains("a shape that broadcasts to [3, 2, 4]"));
 }

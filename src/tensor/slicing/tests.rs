@@ -3,7 +3,7 @@ use std::ops::RangeInclusive;
 use super::{Ellipsis, IntoIndex, NewAxis, r};
 use crate::base::DType;
 use crate::tensor::Tensor;
-use crate::tensor::testing::{assert_close, f32s, i64s, mistake, tensor, values};
+use crate::tensor::testing::{assert_close, error_text, f32s, i64s, tensor, values};
 
 fn counting(dims: &[usize]) -> Tensor {
     let numel: usize = dims.iter().product();
@@ -81,13 +81,13 @@ fn a_position_outside_one_axis_does_not_pass_for_another() {
 }
 
 #[test]
-fn mistakes_say_what_would_do() {
+fn errors_say_what_would_do() {
     let x = counting(&[2, 3]);
-    let text = mistake(&x.i((.., 3)));
+    let text = error_text(&x.i((.., 3)));
     assert!(text.contains("a position in -3..=2 on axis 1 of extent 3, found 3"), "{text}");
-    assert!(mistake(&x.i((0, 0, 0))).contains("one index for each of 2 axes at most"));
-    assert!(mistake(&x.i((..).step(0))).contains("a step other than 0"));
+    assert!(error_text(&x.i((0, 0, 0))).contains("one index for each of 2 axes at most"));
+    assert!(error_text(&x.i((..).step(0))).contains("a step other than 0"));
     let mask = tensor(&[2], DType::Bool, &[1.0, 0.0]);
-    assert!(mistake(&x.i(mask)).contains("a bool mask, which takes as many elements as it has true"));
-    assert!(mistake(&x.i(f32s(&[1], &[0.0]))).contains("an integer index"));
+    assert!(error_text(&x.i(mask)).contains("a bool mask, which takes as many elements as it has true"));
+    assert!(error_text(&x.i(f32s(&[1], &[0.0]))).contains("an integer index"));
 }

@@ -6,7 +6,7 @@ mod forms;
 use proptest::prelude::*;
 use smallvec::SmallVec;
 
-use crate::base::{DType, Scalar, Shared};
+use crate::base::{CowArc, DType, Scalar};
 use crate::ir::{AluOp, Buffer, Monoid};
 use crate::kernel::{
     Access, Affine, AxisId, Dynamic, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore,
@@ -67,9 +67,9 @@ impl Case {
     fn new(numbers: Vec<u32>) -> Case {
         let kernel = Kernel {
             name: "random".into(),
-            axes: Shared::default(),
+            axes: CowArc::default(),
             exprs: Vec::new(),
-            inputs: Shared::default(),
+            inputs: CowArc::default(),
             ..Kernel::default()
         };
         Case {
@@ -446,7 +446,7 @@ proptest! {
 
     #[test]
     fn several_outputs_over_inputs_agree_with_the_reference(numbers in numbers()) {
-        Case::several_in_place(numbers).check()?;
+        Case::multi_output_in_place(numbers).check()?;
     }
 
     #[test]

@@ -6,24 +6,24 @@ use std::sync::Arc;
 use cudarc::driver::{result, sys};
 
 use super::product::ProductCall;
-use super::{Driver, Function, Outcome};
+use super::{Driver, LoadedFunction, Outcome};
 use crate::render::shader::TensorMapSpec;
 
 /// Something to enqueue.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call {
+pub enum DriverCall {
     /// A kernel's launch.
     Kernel(KernelCall),
     /// A product by cuBLASLt.
     Product(ProductCall),
 }
 
-impl Call {
+impl DriverCall {
     /// The kernel's name, for errors.
     pub fn name(&self) -> &str {
         match self {
-            Call::Kernel(call) => &call.name,
-            Call::Product(call) => &call.name,
+            DriverCall::Kernel(call) => &call.name,
+            DriverCall::Product(call) => &call.name,
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct KernelCall {
     /// The kernel's name, for errors.
     pub name: Arc<str>,
     /// What runs.
-    pub function: Arc<Function>,
+    pub function: Arc<LoadedFunction>,
     /// Blocks.
     pub groups: u32,
     /// Threads of a block.
@@ -77,10 +77,10 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's failure, or the library's.
-    pub fn launch(&self, call: &Call) -> Outcome<()> {
+    pub fn launch(&self, call: &DriverCall) -> Outcome<()> {
         match call {
-            Call::Kernel(call) => self.launch_kernel(call),
-            Call::Product(call) => self.multiply(call, self.stream),
+            DriverCall::Kernel(call) => self.launch_kernel(call),
+            DriverCall::Product(call) => self.multiply(call, self.stream),
         }
     }
 

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use cudarc::driver::{result, sys};
 
-use super::call::{Call, KernelCall};
+use super::call::{DriverCall, KernelCall};
 use super::{Driver, Failure, Outcome};
 
 /// Calls in a row, ready to be launched by one call. Must be given to
@@ -27,7 +27,7 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's failure; nothing is left behind then.
-    pub fn chain(&self, calls: &[Call]) -> Outcome<Chain> {
+    pub fn chain(&self, calls: &[DriverCall]) -> Outcome<Chain> {
         let mut graph = null_mut();
         // SAFETY: the pointer is to a live handle; no flags are defined.
         self.call(|| unsafe { sys::cuGraphCreate(&mut graph, 0).result() })?;
@@ -45,7 +45,7 @@ impl Driver {
     }
 
     /// Adds calls to a graph, each after the one before it.
-    fn nodes(&self, graph: sys::CUgraph, calls: &[Call]) -> Outcome<Vec<sys::CUgraphNode>> {
+    fn nodes(&self, graph: sys::CUgraph, calls: &[DriverCall]) -> Outcome<Vec<sys::CUgraphNode>> {
         let mut nodes: Vec<sys::CUgraphNode> = Vec::with_capacity(calls.len());
         for call in calls {
             let mut node = null_mut();
@@ -54,13 +54,13 @@ impl Driver {
             // SAFETY (of both): the graph is alive, `before` is a node of it; the
             // driver copies parameters, and graphs added, before it returns.
             match call {
-                Call::Kernel(call) => self.call(|| {
+                DriverCall::Kernel(call) => self.call(|| {
                     with_parameters(call, |parameters| {
                         unsafe { sys::cuGraphAddKernelNode_v2(&mut node, graph, before, count, parameters) }
                             .result()
                     })
                 })?,
-                Call::Product(call) => {
+                DriverCall::Product(call) => {
                     let part = self.recorded(call)?;
                     let added = self.call(|| {
                         unsafe { sys::cuGraphAddChildGraphNode(&mut node, graph, before, count, part) }
@@ -81,17 +81,23 @@ impl Driver {
     /// # Errors
     /// The driver's failure; the call is then as before or as asked for. One that
     /// was a kernel's launch and is to be a product, or the other way round.
-    pub fn change_link(&self, chain: &mut Chain, number: usize, held: &Call, call: &Call) -> Outcome<()> {
+    pub fn change_link(
+        &self,
+        chain: &mut Chain,
+        number: usize,
+        held: &DriverCall,
+        call: &DriverCall,
+    ) -> Outcome<()> {
         let node = chain.nodes[number];
         match (held, call) {
-            (Call::Kernel(_), Call::Kernel(call)) => self.call(|| {
+            (DriverCall::Kernel(_), DriverCall::Kernel(call)) => self.call(|| {
                 with_parameters(call, |parameters| {
                     // SAFETY: the node belongs to the graph that `exec` was made
                     // from; launches under way keep the parameters they have.
                     unsafe { sys::cuGraphExecKernelNodeSetParams_v2(chain.exec, node, parameters) }.result()
                 })
             }),
-            (Call::Product(_), Call::Product(call)) => {
+            (DriverCall::Product(_), DriverCall::Product(call)) => {
                 let part = self.recorded(call)?;
                 // SAFETY: as above; the driver copies the graph before it returns.
                 let changed = self.call(|| {
@@ -100,7 +106,8 @@ impl Driver {
                 self.forget_graph(part);
                 changed
             }
-            (Call::Kernel(_), Call::Product(_)) | (Call::Product(_), Call::Kernel(_)) => {
+            (DriverCall::Kernel(_), DriverCall::Product(_))
+            | (DriverCall::Product(_), DriverCall::Kernel(_)) => {
                 Err(Failure::Other("a kernel of a graph cannot become a library's call".into()))
             }
         }

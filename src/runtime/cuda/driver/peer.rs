@@ -2,7 +2,7 @@
 
 use cudarc::driver::{result, sys};
 
-use super::{Driver, Event, Outcome};
+use super::{Driver, Outcome, StreamEvent};
 
 impl Driver {
     /// Whether this device can read another's memory, which is opened to it.
@@ -32,7 +32,7 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's failure.
-    pub fn now(&self) -> Outcome<Event> {
+    pub fn now(&self) -> Outcome<StreamEvent> {
         self.mark(self.stream)
     }
 
@@ -41,7 +41,7 @@ impl Driver {
     ///
     /// # Errors
     /// The driver's failure.
-    pub fn follow(&self, event: &Event) -> Outcome<()> {
+    pub fn follow(&self, event: &StreamEvent) -> Outcome<()> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: stream and event live.
         self.call(|| unsafe { result::stream::wait_event(self.stream, event.0, flags) })

@@ -29,7 +29,7 @@ const TRANSPOSED: u32 = 1;
 
 /// The library, for a device.
 #[derive(Debug)]
-pub struct Library {
+pub struct CublasLt {
     handle: sys::cublasLtHandle_t,
     /// Its version: 130000 is 13.0.0.
     pub version: usize,
@@ -37,7 +37,7 @@ pub struct Library {
 
 /// Where to find the library's matrices, and their sizes, for its calls.
 #[derive(Debug)]
-struct Layout(sys::cublasLtMatrixLayout_t);
+struct MatrixLayout(sys::cublasLtMatrixLayout_t);
 
 /// What the library is to compute.
 #[derive(Debug)]
@@ -56,12 +56,12 @@ struct Algorithm {
 /// A product that the library computes. To it matrices are stored by columns, so it
 /// is given the product of the transposed ones, the second first.
 #[derive(Debug)]
-pub struct Product {
+pub struct CublasProduct {
     handle: sys::cublasLtHandle_t,
     description: Description,
-    first: Layout,
-    second: Layout,
-    result: Layout,
+    first: MatrixLayout,
+    second: MatrixLayout,
+    result: MatrixLayout,
     /// For matrices that are aligned, and for any.
     aligned: Algorithm,
     any: Algorithm,
@@ -71,9 +71,9 @@ pub struct Product {
 
 // SAFETY: descriptions that nothing changes once they are made; the library may be
 // called from any thread.
-unsafe impl Send for Product {}
+unsafe impl Send for CublasProduct {}
 // SAFETY: as above.
-unsafe impl Sync for Product {}
+unsafe impl Sync for CublasProduct {}
 
 /// A product of matrices at some addresses.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub struct ProductCall {
     /// The kernel's name, for errors.
     pub name: Arc<str>,
     /// What is computed.
-    pub product: Arc<Product>,
+    pub product: Arc<CublasProduct>,
     /// The first element of each: two factors, the result.
     pub matrices: [u64; 3],
     /// The memory that it takes besides.
@@ -95,7 +95,7 @@ impl PartialEq for ProductCall {
     }
 }
 
-impl Drop for Layout {
+impl Drop for MatrixLayout {
     fn drop(&mut self) {
         // SAFETY: made once, destroyed once; a failure to free has no remedy.
         let _ = unsafe { result::destroy_matrix_layout(self.0) };
@@ -158,16 +158,16 @@ const fn compute_type(precision: Precision) -> sys::cublasComputeType_t {
     }
 }
 
-impl Layout {
+impl MatrixLayout {
     /// Of a batch of matrices of so many rows and columns. What we store by rows is
     /// to the library the transposed matrix.
-    fn new(matrix: &Matrix, rows: usize, columns: usize, batch: usize) -> Result<Layout, String> {
+    fn new(matrix: &Matrix, rows: usize, columns: usize, batch: usize) -> Result<MatrixLayout, String> {
         use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
         let (line, lines) = if matrix.column_major { (rows, columns) } else { (columns, rows) };
         let dtype = data_type(matrix.dtype)?;
         let own =
             result::create_matrix_layout(dtype, line as u64, lines as u64, matrix.leading_dimension as i64);
-        let layout = Layout(own.map_err(words)?);
+        let layout = MatrixLayout(own.map_err(words)?);
         let (count, apart) = (batch as i32, matrix.batch_stride as i64);
         // SAFETY: the layout lives; attributes are of the types that are given.
         unsafe {
@@ -232,11 +232,11 @@ impl Driver {
     ///
     /// # Errors
     /// What is missing, in words.
-    pub fn library(&self) -> Result<&Library, String> {
+    pub fn library(&self) -> Result<&CublasLt, String> {
         let open = || {
             let version = version()?;
             self.enter().map_err(|failure| format!("{failure:?}"))?;
-            Ok(Library { handle: result::create_handle().map_err(words)?, version })
+            Ok(CublasLt { handle: result::create_handle().map_err(words)?, version })
         };
         self.library.get_or_init(open).as_ref().map_err(String::clone)
     }
@@ -245,13 +245,14 @@ impl Driver {
     ///
     /// # Errors
     /// Why it does not, in words.
-    pub fn product(&self, plain: &PlainMatmul) -> Result<Product, String> {
+    pub fn product(&self, plain: &PlainMatmul) -> Result<CublasProduct, String> {
         let library = self.library()?;
         self.enter().map_err(|failure| format!("{failure:?}"))?;
         let ProductExtents { batch, m, n, k } = plain.extents;
         let description = Description::new(plain)?;
-        let (first, second) = (Layout::new(&plain.b, k, n, batch)?, Layout::new(&plain.a, m, k, batch)?);
-        let layout = Layout::new(&plain.c, m, n, batch)?;
+        let (first, second) =
+            (MatrixLayout::new(&plain.b, k, n, batch)?, MatrixLayout::new(&plain.a, m, k, batch)?);
+        let layout = MatrixLayout::new(&plain.c, m, n, batch)?;
         let most = WORKSPACE[usize::from(self.info.capability != (9, 0))];
         let algorithm = |alignments| {
             let preference = Preference::new(most as u64, alignments)?;
@@ -273,7 +274,7 @@ impl Driver {
         let aligned = algorithm([ALIGNMENT; 3])?;
         let any = algorithm([&plain.b, &plain.a, &plain.c].map(|matrix| matrix.dtype.size() as u64))?;
         let (handle, workspace) = (library.handle, aligned.workspace.max(any.workspace));
-        Ok(Product { handle, description, first, second, result: layout, aligned, any, workspace })
+        Ok(CublasProduct { handle, description, first, second, result: layout, aligned, any, workspace })
     }
 
     /// Enqueues a product.

@@ -13,7 +13,7 @@ use crate::runtime::cpu::tests::attention::{
     self as cases, Attended, BRAIN_FLOATS, EVEN, HALVES, ODD, numbers, opts,
 };
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::WgpuGpu;
 use crate::tensor::Tensor;
 
 /// An adapter that computes by its template what it would be slower at too.
@@ -28,7 +28,7 @@ fn attending(backend: Option<WgpuBackend>) -> Option<WgpuBackend> {
 /// many bytes.
 fn sharing(adapter: Adapter, workgroup_bytes: u32) -> Option<WgpuBackend> {
     device()?;
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
     own.target = GpuTarget { adapter, workgroup_bytes, subgroup: 0, compile_bound_elements: 0, ..target };

@@ -8,7 +8,7 @@ use crate::render::{Adapter, GpuTarget, TemplateChoice, wgsl};
 use crate::runtime::Backend;
 use crate::runtime::cpu::tests::choices::{Ways, agree_and_the_fastest_runs, own_folder};
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::WgpuGpu;
 
 /// What a class of adapters is like, as far as the adapter at hand can stand in for it.
 fn class(target: GpuTarget, adapter: Adapter) -> GpuTarget {
@@ -19,7 +19,7 @@ fn class(target: GpuTarget, adapter: Adapter) -> GpuTarget {
 
 /// A device of its own that is taken for one of a class.
 fn opened(adapter: Adapter, choice: Option<TemplateChoice>, times_choices: bool) -> Arc<dyn Backend> {
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("another device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("another device of one adapter");
     let own = Arc::get_mut(&mut gpu).expect("the only handle");
     own.target = GpuTarget { choice, ..class(own.target.clone(), adapter) };
     own.times_choices = times_choices;

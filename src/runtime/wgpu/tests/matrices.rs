@@ -10,7 +10,7 @@ use crate::render::product::WgslProductTile;
 use crate::render::{Adapter, GpuTarget, TemplateChoice};
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::WgpuGpu;
 use crate::tensor::Tensor;
 use crate::tensor::conv::ConvOpts;
 
@@ -131,7 +131,7 @@ fn with_stand_ins(
         println!("skipped: {} has no 16-bit floats", known.describe());
         return None;
     }
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     let own = std::sync::Arc::get_mut(&mut gpu).expect("the only handle");
     let target = own.target.clone();
     own.target = GpuTarget {

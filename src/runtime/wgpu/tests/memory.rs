@@ -11,7 +11,7 @@ use crate::render::Adapter;
 use crate::runtime::Backend;
 use crate::runtime::wgpu::WgpuBackend;
 use crate::runtime::wgpu::adapter;
-use crate::runtime::wgpu::gpu::{Gpu, lock};
+use crate::runtime::wgpu::gpu::{WgpuGpu, lock};
 use crate::tensor::Tensor;
 
 #[test]
@@ -54,9 +54,9 @@ fn memory_that_came_back_serves_the_next_request_of_its_size() {
 }
 
 /// A device of its own on which compiling a kernel launches nothing.
-fn untimed() -> Option<Arc<Gpu>> {
+fn untimed() -> Option<Arc<WgpuGpu>> {
     device()?;
-    let mut gpu = Gpu::open(Device::wgpu(0)).expect("a second device of one adapter");
+    let mut gpu = WgpuGpu::open(Device::wgpu(0)).expect("a second device of one adapter");
     Arc::get_mut(&mut gpu).expect("the only handle").times_choices = false;
     Some(gpu)
 }

@@ -8,7 +8,7 @@ use super::device;
 use crate::base::Device;
 use crate::plan::context::{Context, with_context};
 use crate::runtime::wgpu::WgpuBackend;
-use crate::runtime::wgpu::gpu::Gpu;
+use crate::runtime::wgpu::gpu::WgpuGpu;
 use crate::runtime::wgpu::staging::CHUNK;
 use crate::runtime::{Backend, Binding};
 use crate::tensor::Tensor;
@@ -19,7 +19,7 @@ fn uploads_pass_through_a_few_blocks_used_again() {
     if device().is_none() {
         return;
     }
-    let gpu = Gpu::open_with(Device::wgpu(0), wgpu::Features::empty()).expect("another device");
+    let gpu = WgpuGpu::open_with(Device::wgpu(0), wgpu::Features::empty()).expect("another device");
     let backend = WgpuBackend::of(gpu.clone());
     let data: Vec<u8> = (0..3 * CHUNK + 4093).map(|i| (i * 7 % 251) as u8).collect();
     let mut out = vec![0; data.len()];
@@ -45,7 +45,7 @@ fn an_upload_runs_beside_what_the_device_computes() {
         return;
     }
     let name = Device::wgpu(0);
-    let gpu = Gpu::open_with(name, wgpu::Features::empty()).expect("another device");
+    let gpu = WgpuGpu::open_with(name, wgpu::Features::empty()).expect("another device");
     let backend = Arc::new(WgpuBackend::of(gpu.clone()));
     let context = Context::new();
     context.install(backend.clone());

@@ -1,6 +1,6 @@
 //! The forms of random kernels: rows, contractions, scatters.
 
-use crate::base::{DType, Precision, Shared};
+use crate::base::{CowArc, DType, Precision};
 use crate::ir::{AluOp, ScatterMode};
 use crate::kernel::{Access, Affine, AxisId, Contraction, Expr, ExprId, Guard, KernelStore, ScatterStore};
 use crate::runtime::cpu::tests::random::{Case, DTYPES};
@@ -42,7 +42,7 @@ impl Case {
 
     /// A kernel with several stores at level 0, one of them over an input read
     /// just where it is written.
-    pub(super) fn several_in_place(numbers: Vec<u32>) -> Case {
+    pub(super) fn multi_output_in_place(numbers: Vec<u32>) -> Case {
         let mut case = Case::new(numbers);
         let depth = case.choices.below(2) as u8;
         (0..=depth).for_each(|level| case.axes(level, 2));
@@ -153,7 +153,7 @@ impl Case {
             ScatterMode::Min,
         ]);
         let mode = if dtype == DType::Bool { ScatterMode::Set } else { mode };
-        case.kernel.scatter = Some(Shared::from(ScatterStore {
+        case.kernel.scatter = Some(CowArc::from(ScatterStore {
             dtype,
             index,
             value,

@@ -6,19 +6,19 @@ use std::sync::Arc;
 /// A value in a place for several holders, of whom there is one as yet: it may be written to
 /// without looking how many there are, which takes the processor longer than to write.
 #[derive(Debug)]
-pub struct Sole<T>(Arc<T>);
+pub struct UniqueArc<T>(Arc<T>);
 
-impl<T> Sole<T> {
+impl<T> UniqueArc<T> {
     /// A value made once there is memory for it. `Arc::new` makes it before, so that it is put
     /// together in one place and copied to another, in larger parts than it was written in: the
     /// processor then has to wait for what was written, every time.
     #[inline(always)]
-    pub fn new(make: impl FnOnce() -> T) -> Sole<T> {
+    pub fn new(make: impl FnOnce() -> T) -> UniqueArc<T> {
         let place = Arc::<T>::new_uninit();
         // SAFETY: the place is for such a value, and nobody else has it.
         unsafe { Arc::as_ptr(&place).cast_mut().cast::<T>().write(make()) };
         // SAFETY: the value has been written. If `make` panics, the place is dropped as it is, without one.
-        Sole(unsafe { place.assume_init() })
+        UniqueArc(unsafe { place.assume_init() })
     }
 
     /// A value that is held here alone, not even weakly elsewhere.
@@ -26,8 +26,8 @@ impl<T> Sole<T> {
     /// # Errors
     /// The value, if it is held elsewhere.
     #[inline]
-    pub fn of(mut held: Arc<T>) -> Result<Sole<T>, Arc<T>> {
-        if Arc::get_mut(&mut held).is_some() { Ok(Sole(held)) } else { Err(held) }
+    pub fn of(mut held: Arc<T>) -> Result<UniqueArc<T>, Arc<T>> {
+        if Arc::get_mut(&mut held).is_some() { Ok(UniqueArc(held)) } else { Err(held) }
     }
 
     /// The value, for others to hold too.
@@ -37,17 +37,17 @@ impl<T> Sole<T> {
     }
 }
 
-impl<T> Deref for Sole<T> {
+impl<T> Deref for UniqueArc<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl<T> DerefMut for Sole<T> {
+impl<T> DerefMut for UniqueArc<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: nobody else has held the value since it was made, or since `Sole::of` looked, and
+        // SAFETY: nobody else has held the value since it was made, or since `UniqueArc::of` looked, and
         // the `Arc` is not given to anybody while this is.
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_value_made_in_place_is_held_and_dropped_once() {
         let part = Arc::new(());
-        let mut parts = Sole::new(|| vec![part.clone()]);
+        let mut parts = UniqueArc::new(|| vec![part.clone()]);
         parts.push(part.clone());
         let whole = parts.share();
         let other = whole.clone();
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn a_value_that_cannot_be_made_is_not_dropped() {
-        let made = catch_unwind(|| Sole::new(|| -> Told { resume_unwind(Box::new(())) }));
+        let made = catch_unwind(|| UniqueArc::new(|| -> Told { resume_unwind(Box::new(())) }));
         assert!(made.is_err() && !DROPPED.get());
-        drop(Sole::new(|| Told));
+        drop(UniqueArc::new(|| Told));
         assert!(DROPPED.get());
     }
 
@@ -98,12 +98,12 @@ mod tests {
     fn a_value_that_is_held_elsewhere_is_given_back() {
         let held = Arc::new(1);
         let other = held.clone();
-        let held = Sole::of(held).unwrap_err();
+        let held = UniqueArc::of(held).unwrap_err();
         drop(other);
         let weak = Arc::downgrade(&held);
-        let held = Sole::of(held).unwrap_err();
+        let held = UniqueArc::of(held).unwrap_err();
         drop(weak);
-        let last = Sole::of(held).map(|mut sole| {
+        let last = UniqueArc::of(held).map(|mut sole| {
             *sole += 1;
             sole.share()
         });

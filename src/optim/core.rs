@@ -2,7 +2,7 @@
 //!
 //! Parameters of a group that are equally far move together: they, their
 //! gradients and each of their states are packed, and the rule works on the
-//! packs. What has moved once lies side by side in memory; each parameter is a
+//! packs. What has update once lies side by side in memory; each parameter is a
 //! view of it, and the next step finds the pack there. Whatever else is put into
 //! a parameter is copied into a pack by the next step.
 
@@ -12,14 +12,14 @@ use crate::base::{DType, Device, OpError, Result, Span};
 use crate::grad::without_grad;
 use crate::io::StateDict;
 use crate::ir::Node;
-use crate::ir::pending::State;
+use crate::ir::pending::StateScope;
 use crate::nn::Param;
 use crate::optim::group::reduced;
-use crate::optim::rule::{Moved, Moving, Rule};
+use crate::optim::rule::{Rule, Update, UpdateInput};
 use crate::plan;
-use crate::plan::realize::Step;
+use crate::plan::realize::RealizeHook;
 use crate::tensor::Tensor;
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::pack::{Pack, alike};
 
 /// Something that moves parameters against their gradients.
@@ -29,7 +29,7 @@ pub trait Optimizer {
     /// running statistics. One plan.
     ///
     /// # Errors
-    /// A mistake recorded in a gradient, or what
+    /// An error recorded in a gradient, or what
     /// [`Tensor::realize`](crate::Tensor::realize) says. Parameters and state
     /// are then as they were.
     #[track_caller]
@@ -67,13 +67,13 @@ pub trait Optimizer {
     /// the rule remembers: `groups.0.lr`, `groups.0.params.3.exp_avg`.
     ///
     /// # Errors
-    /// The mistake recorded in a parameter.
+    /// The error recorded in a parameter.
     fn state_dict(&self) -> Result<StateDict>;
     /// Goes on from a saved state. Load the parameters first: the state goes
     /// where they are.
     ///
     /// # Errors
-    /// [`Error::State`](crate::Error::State) with every name that is missing
+    /// [`Error::StateScope`](crate::Error::StateScope) with every name that is missing
     /// or not expected and every type and shape that differs; what realizing
     /// the state says. The optimizer is then as it was.
     #[track_caller]
@@ -86,7 +86,7 @@ pub trait Optimizer {
 
 /// Moves parameters by a rule.
 #[derive(Debug)]
-pub struct Descent<R> {
+pub struct OptimizerCore<R> {
     pub(super) groups: Vec<Group<R>>,
 }
 
@@ -95,9 +95,9 @@ pub struct Descent<R> {
 pub struct Group<R> {
     /// The rule: the options of the optimizer.
     pub rule: R,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<ParamSlot>,
     /// The call that gave the options.
-    pub(super) given: Site,
+    pub(super) given: CallSite,
     /// What [`Optimizer::reduce_lr`] has left of the learning rate.
     pub(super) reduction: f64,
     /// Whether the momentum has been set since.
@@ -106,25 +106,26 @@ pub struct Group<R> {
 
 /// A parameter, and what is remembered of its steps.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ParamSlot {
     pub(super) param: Param,
     /// Empty before the first step.
     pub(super) state: Vec<Tensor>,
     pub(super) steps: u64,
 }
 
-impl<R: Rule> Descent<R> {
+impl<R: Rule> OptimizerCore<R> {
     /// Moves these parameters; one that appears twice counts once. Options that make no
     /// sense, such as a negative learning rate, make [`Optimizer::step`] fail.
     #[track_caller]
-    pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> Descent<R> {
-        let mut descent = Descent { groups: vec![Group::new(rule, Vec::new(), Site::here("optimizer"))] };
+    pub fn new(params: impl IntoIterator<Item = Param>, rule: R) -> OptimizerCore<R> {
+        let mut core =
+            OptimizerCore { groups: vec![Group::new(rule, Vec::new(), CallSite::here("optimizer"))] };
         for param in params {
-            if !descent.holds(&param) {
-                descent.groups[0].slots.push(Slot { param, state: Vec::new(), steps: 0 });
+            if !core.holds(&param) {
+                core.groups[0].slots.push(ParamSlot { param, state: Vec::new(), steps: 0 });
             }
         }
-        descent
+        core
     }
 
     /// Moves these parameters too, by a rule of their own.
@@ -133,7 +134,7 @@ impl<R: Rule> Descent<R> {
     /// A parameter that is there already, or options that make no sense. Nothing is then added.
     #[track_caller]
     pub fn add_group(&mut self, params: impl IntoIterator<Item = Param>, rule: R) -> Result<()> {
-        let site = Site::here("add_group");
+        let site = CallSite::here("add_group");
         let span = site.span;
         rule.check().map_err(|refused| refused.at(site))?;
         let params: Vec<Param> = params.into_iter().collect();
@@ -142,7 +143,8 @@ impl<R: Rule> Descent<R> {
             let error = OpError::new("add_group", span, expected, format!("parameter {at}, which is in one"));
             return Err(error.with_shapes([params[at].shape()]).into());
         }
-        let slots = params.into_iter().map(|param| Slot { param, state: Vec::new(), steps: 0 }).collect();
+        let slots =
+            params.into_iter().map(|param| ParamSlot { param, state: Vec::new(), steps: 0 }).collect();
         self.groups.push(Group::new(rule, slots, site));
         Ok(())
     }
@@ -150,29 +152,34 @@ impl<R: Rule> Descent<R> {
     /// The groups.
     #[track_caller]
     pub fn groups_mut(&mut self) -> &mut [Group<R>] {
-        let site = Site::here("groups_mut");
+        let site = CallSite::here("groups_mut");
         self.groups.iter_mut().for_each(|group| group.change(site, |_| ()));
         &mut self.groups
     }
 
     /// How every parameter that has a gradient moves: what is to be computed, and the step that puts it in.
-    fn advance(&mut self, site: Site) -> Result<(Vec<Arc<Node>>, Advance<'_, R>)> {
+    fn advance(&mut self, site: CallSite) -> Result<(Vec<Arc<Node>>, PendingStep<'_, R>)> {
         let _line = site.span.enter();
         self.groups.iter().try_for_each(Group::check)?;
-        let strides = self.groups.iter().map(|group| group.strides(site)).collect::<Result<Vec<_>>>()?;
+        let packed_updates =
+            self.groups.iter().map(|group| group.packed_updates(site)).collect::<Result<Vec<_>>>()?;
         let (mut wanted, mut gradients) = (Vec::new(), Vec::new());
-        for (group, stride) in
-            self.groups.iter().zip(&strides).flat_map(|(g, s)| s.iter().map(move |s| (g, s)))
+        for (group, packed_update) in
+            self.groups.iter().zip(&packed_updates).flat_map(|(g, s)| s.iter().map(move |s| (g, s)))
         {
-            for tensor in std::iter::once(&stride.moved.param).chain(&stride.moved.state) {
+            for tensor in std::iter::once(&packed_update.update.param).chain(&packed_update.update.state) {
                 wanted.push(tensor.node()?.clone());
             }
-            for gradient in stride.places.iter().filter_map(|&place| group.slots[place].param.grad()) {
+            for gradient in packed_update.slots_of.iter().filter_map(|&place| group.slots[place].param.grad())
+            {
                 gradients.push(gradient.node()?.clone());
             }
         }
         wanted.extend(gradients);
-        Ok((wanted, Advance { groups: &mut self.groups, strides, done: Vec::new(), span: site.span }))
+        Ok((
+            wanted,
+            PendingStep { groups: &mut self.groups, packed_updates, done: Vec::new(), span: site.span },
+        ))
     }
 
     fn holds(&self, param: &Param) -> bool {
@@ -180,13 +187,13 @@ impl<R: Rule> Descent<R> {
     }
 }
 
-impl<R: Rule> Optimizer for Descent<R> {
+impl<R: Rule> Optimizer for OptimizerCore<R> {
     #[track_caller]
     fn step(&mut self) -> Result<()> {
-        let site = Site::here("step");
+        let site = CallSite::here("step");
         without_grad(|| {
             let (wanted, mut advance) = self.advance(site)?;
-            plan::realize_as(&wanted, site.span, State::All, &mut advance)
+            plan::realize_as(&wanted, site.span, StateScope::All, &mut advance)
         })
     }
 
@@ -201,14 +208,14 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
     #[track_caller]
     fn set_lr(&mut self, group: usize, lr: f64) {
-        let site = Site::here("set_lr");
+        let site = CallSite::here("set_lr");
         if let Some(group) = self.groups.get_mut(group) {
             group.change(site, |group| group.rule.set_lr(lr));
         }
     }
     #[track_caller]
     fn reduce_lr(&mut self, group: usize, factor: f64, floor: f64) {
-        let site = Site::here("reduce_lr");
+        let site = CallSite::here("reduce_lr");
         if let Some(group) = self.groups.get_mut(group) {
             group.change(site, |group| group.reduce(factor, floor));
         }
@@ -221,7 +228,7 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
     #[track_caller]
     fn set_momentum(&mut self, group: usize, momentum: f64) {
-        let site = Site::here("set_momentum");
+        let site = CallSite::here("set_momentum");
         if let Some(group) = self.groups.get_mut(group) {
             group.change(site, |group| group.set_momentum(momentum));
         }
@@ -237,23 +244,23 @@ impl<R: Rule> Optimizer for Descent<R> {
     }
 }
 
-/// A step of an optimizer: puts in what has moved, or takes it out again.
-struct Advance<'a, R> {
+/// A step of an optimizer: puts in what has update, or takes it out again.
+struct PendingStep<'a, R> {
     groups: &'a mut [Group<R>],
     /// By group.
-    strides: Vec<Vec<Stride>>,
+    packed_updates: Vec<Vec<PackedUpdate>>,
     done: Vec<Undo>,
     span: Span,
 }
 
-impl<R> Step for Advance<'_, R> {
+impl<R> RealizeHook for PendingStep<'_, R> {
     fn begin(&mut self) -> Result<Vec<Arc<Node>>> {
-        for (number, strides) in std::mem::take(&mut self.strides).into_iter().enumerate() {
-            for stride in strides {
-                self.done.push(stride.take(number, &mut self.groups[number].slots, self.span)?);
+        for (number, packed_updates) in std::mem::take(&mut self.packed_updates).into_iter().enumerate() {
+            for packed_update in packed_updates {
+                self.done.push(packed_update.take(number, &mut self.groups[number].slots, self.span)?);
             }
         }
-        Ok(self.done.iter().flat_map(|undo| &undo.places).map(|(_, put)| put.clone()).collect())
+        Ok(self.done.iter().flat_map(|undo| &undo.slots_of).map(|(_, put)| put.clone()).collect())
     }
 
     fn undo(&mut self) {
@@ -262,22 +269,22 @@ impl<R> Step for Advance<'_, R> {
 }
 
 /// Parameters of a group that move together, as one piece of memory.
-struct Stride {
+struct PackedUpdate {
     /// Their slots.
-    places: Vec<usize>,
+    slots_of: Vec<usize>,
     pack: Pack,
     /// What they and their state were, each in one piece.
     param: Tensor,
     state: Vec<Tensor>,
     /// Whether there was no state yet.
     first: bool,
-    moved: Moved,
+    update: Update,
 }
 
 impl<R: Rule> Group<R> {
     /// How the parameters that have gradients move.
-    fn strides(&self, site: Site) -> Result<Vec<Stride>> {
-        let mut numbers = Numbers { site, rule: &self.rule, known: Vec::new() };
+    fn packed_updates(&self, site: CallSite) -> Result<Vec<PackedUpdate>> {
+        let mut numbers = StepNumbers { site, rule: &self.rule, known: Vec::new() };
         let mut moving: Vec<(usize, Tensor, Tensor)> = Vec::new();
         for (place, slot) in self.slots.iter().enumerate() {
             if let Some(grad) = slot.param.grad() {
@@ -291,27 +298,30 @@ impl<R: Rule> Group<R> {
             (param.dtype(), param.device(), grad.dtype(), grad.device(), slot.steps, slot.state.is_empty())
         };
         let together = alike(moving.iter().map(key));
-        together.into_iter().map(|members| self.stride(site, &moving, &members, &mut numbers)).collect()
+        together
+            .into_iter()
+            .map(|members| self.packed_update(site, &moving, &members, &mut numbers))
+            .collect()
     }
 
-    fn stride(
+    fn packed_update(
         &self,
-        site: Site,
+        site: CallSite,
         moving: &[(usize, Tensor, Tensor)],
         members: &[usize],
-        numbers: &mut Numbers<'_, R>,
-    ) -> Result<Stride> {
-        let places: Vec<usize> = members.iter().map(|&i| moving[i].0).collect();
+        numbers: &mut StepNumbers<'_, R>,
+    ) -> Result<PackedUpdate> {
+        let slots_of: Vec<usize> = members.iter().map(|&i| moving[i].0).collect();
         let params: Vec<Tensor> = members.iter().map(|&i| moving[i].1.clone()).collect();
         let grads: Vec<Tensor> = members.iter().map(|&i| moving[i].2.clone()).collect();
         let shapes = params.iter().map(Tensor::shape).collect();
         let pack = Pack::new(site, shapes, params[0].dtype(), params[0].device());
         let (param, grad) = (pack.whole(&params)?, pack.whole(&grads)?);
-        let first = self.slots[places[0]].state.is_empty();
+        let first = self.slots[slots_of[0]].state.is_empty();
         let state: Vec<Tensor> = if first {
             self.rule.state().into_iter().map(|(_, start)| param.full_like(start)).collect()
         } else {
-            let states: Vec<Vec<Tensor>> = places
+            let states: Vec<Vec<Tensor>> = slots_of
                 .iter()
                 .zip(&params)
                 .map(|(&place, param)| self.slots[place].state_beside(param, &self.rule))
@@ -319,41 +329,42 @@ impl<R: Rule> Group<R> {
             let part = |k: usize| states.iter().map(|state| state[k].clone()).collect::<Vec<Tensor>>();
             (0..states[0].len()).map(|k| pack.whole(&part(k))).collect::<Result<_>>()?
         };
-        let numbers = numbers.at(self.slots[places[0]].steps + 1, &param);
-        let moved = self.rule.moved(&Moving { param: &param, grad: &grad, state: &state, numbers: &numbers });
-        // Numbers of a wider type must not widen what they change.
+        let numbers = numbers.at(self.slots[slots_of[0]].steps + 1, &param);
+        let update =
+            self.rule.update(&UpdateInput { param: &param, grad: &grad, state: &state, numbers: &numbers });
+        // StepNumbers of a wider type must not widen what they change.
         let narrow = |x: Tensor| site.cast(&x, param.dtype());
-        let moved =
-            Moved { param: narrow(moved.param), state: moved.state.into_iter().map(narrow).collect() };
-        fits(site, &param, &moved)?;
-        Ok(Stride { places, pack, param, state, first, moved })
+        let update =
+            Update { param: narrow(update.param), state: update.state.into_iter().map(narrow).collect() };
+        fits(site, &param, &update)?;
+        Ok(PackedUpdate { slots_of, pack, param, state, first, update })
     }
 }
 
-impl Stride {
-    /// Puts in what has moved. What was before is held weakly from then on: the
+impl PackedUpdate {
+    /// Puts in what has update. What was before is held weakly from then on: the
     /// new values, while they are not computed, hold it; and a value that only
     /// they hold can be overwritten by them.
-    fn take(self, group: usize, slots: &mut [Slot], span: Span) -> Result<Undo> {
+    fn take(self, group: usize, slots: &mut [ParamSlot], span: Span) -> Result<Undo> {
         let weak = |x: &Tensor| x.node().map(Arc::downgrade);
-        let (param, moved) = (weak(&self.param)?, self.moved.param.node()?.clone());
+        let (param, update) = (weak(&self.param)?, self.update.param.node()?.clone());
         let state =
             if self.first { Vec::new() } else { self.state.iter().map(weak).collect::<Result<_>>()? };
-        let mut places = Vec::with_capacity(self.places.len());
-        for (number, &place) in self.places.iter().enumerate() {
+        let mut slots_of = Vec::with_capacity(self.slots_of.len());
+        for (number, &place) in self.slots_of.iter().enumerate() {
             let slot = &mut slots[place];
-            places.push((place, slot.param.advance(&self.pack.part(&self.moved.param, number), span)?));
-            slot.state = self.moved.state.iter().map(|whole| self.pack.part(whole, number)).collect();
+            slots_of.push((place, slot.param.advance(&self.pack.part(&self.update.param, number), span)?));
+            slot.state = self.update.state.iter().map(|whole| self.pack.part(whole, number)).collect();
             slot.steps += 1;
         }
-        Ok(Undo { group, places, pack: self.pack, param, moved, state })
+        Ok(Undo { group, slots_of, pack: self.pack, param, update, state })
     }
 }
 
 /// Fails unless what a rule made is of the parameter's type.
-fn fits(site: Site, param: &Tensor, moved: &Moved) -> Result<()> {
+fn fits(site: CallSite, param: &Tensor, update: &Update) -> Result<()> {
     let expected = param.node()?.ty();
-    for made in std::iter::once(&moved.param).chain(&moved.state) {
+    for made in std::iter::once(&update.param).chain(&update.state) {
         let found = made.node()?.ty();
         if expected != found {
             let error = OpError::new(
@@ -368,7 +379,7 @@ fn fits(site: Site, param: &Tensor, moved: &Moved) -> Result<()> {
     Ok(())
 }
 
-impl Slot {
+impl ParamSlot {
     /// What is remembered, in the parameter's type and on its device.
     pub(super) fn state_beside(&self, param: &Tensor, rule: &impl Rule) -> Vec<Tensor> {
         let beside = |x: &Tensor| {
@@ -385,13 +396,13 @@ impl Slot {
 
 /// The numbers of a step as arguments, shared by parameters that are equally
 /// far.
-struct Numbers<'a, R> {
-    site: Site,
+struct StepNumbers<'a, R> {
+    site: CallSite,
     rule: &'a R,
     known: Vec<((u64, DType, Device), Vec<Tensor>)>,
 }
 
-impl<R: Rule> Numbers<'_, R> {
+impl<R: Rule> StepNumbers<'_, R> {
     fn at(&mut self, step: u64, beside: &Tensor) -> Vec<Tensor> {
         let key = (step, beside.dtype().compute(), beside.device());
         if let Some((_, numbers)) = self.known.iter().find(|(known, _)| *known == key) {
@@ -408,10 +419,10 @@ impl<R: Rule> Numbers<'_, R> {
 struct Undo {
     group: usize,
     /// Their slots, and what was put in.
-    places: Vec<(usize, Arc<Node>)>,
+    slots_of: Vec<(usize, Arc<Node>)>,
     pack: Pack,
     param: Weak<Node>,
-    moved: Arc<Node>,
+    update: Arc<Node>,
     /// Empty if there was no state.
     state: Vec<Weak<Node>>,
 }
@@ -421,7 +432,7 @@ impl Undo {
         // All of it before anything is let go of.
         let old = self.param.upgrade();
         let state: Vec<Tensor> = self.state.iter().filter_map(Weak::upgrade).map(Tensor::from_node).collect();
-        for (number, (place, put)) in self.places.iter().enumerate() {
+        for (number, (place, put)) in self.slots_of.iter().enumerate() {
             let slot = &mut groups[self.group].slots[*place];
             slot.param.retract(put);
             slot.state = state.iter().map(|whole| self.pack.part(whole, number)).collect();
@@ -429,7 +440,7 @@ impl Undo {
         }
         // A thread that has taken hold of the new parameters reads the old ones: it saw a state between steps.
         if let Some(value) = old.as_ref().and_then(|param| param.value()) {
-            self.moved.set_value(value.clone());
+            self.update.set_value(value.clone());
         }
     }
 }
@@ -457,7 +468,7 @@ mod tests {
                 optimizer.zero_grad();
                 let loss = model.forward(&x).square().mean(..);
                 loss.backward().unwrap();
-                let (wanted, mut advance) = optimizer.advance(Site::here("step")).unwrap();
+                let (wanted, mut advance) = optimizer.advance(CallSite::here("step")).unwrap();
                 advance.begin().unwrap();
                 let report = report(&wanted, Span::caller()).expect("no budget");
                 assert!(

@@ -8,50 +8,50 @@ use std::sync::Arc;
 
 /// A value that several holders may share; one that writes to it gets its own.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shared<T>(Arc<T>);
+pub struct CowArc<T>(Arc<T>);
 
-impl<T> Deref for Shared<T> {
+impl<T> Deref for CowArc<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl<T: Clone> DerefMut for Shared<T> {
+impl<T: Clone> DerefMut for CowArc<T> {
     fn deref_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)
     }
 }
 
-impl<T> Shared<T> {
+impl<T> CowArc<T> {
     /// Whether two hold one value between them.
-    pub fn is(&self, other: &Shared<T>) -> bool {
+    pub fn is(&self, other: &CowArc<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl<T> From<T> for Shared<T> {
-    fn from(value: T) -> Shared<T> {
-        Shared(Arc::new(value))
+impl<T> From<T> for CowArc<T> {
+    fn from(value: T) -> CowArc<T> {
+        CowArc(Arc::new(value))
     }
 }
 
-impl From<&str> for Shared<String> {
-    fn from(text: &str) -> Shared<String> {
+impl From<&str> for CowArc<String> {
+    fn from(text: &str) -> CowArc<String> {
         text.to_owned().into()
     }
 }
 
-impl<T, A> FromIterator<A> for Shared<T>
+impl<T, A> FromIterator<A> for CowArc<T>
 where
     T: FromIterator<A>,
 {
-    fn from_iter<I: IntoIterator<Item = A>>(items: I) -> Shared<T> {
+    fn from_iter<I: IntoIterator<Item = A>>(items: I) -> CowArc<T> {
         T::from_iter(items).into()
     }
 }
 
-impl<'a, T> IntoIterator for &'a Shared<T>
+impl<'a, T> IntoIterator for &'a CowArc<T>
 where
     &'a T: IntoIterator,
 {
@@ -62,13 +62,13 @@ where
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+impl<T: fmt::Debug> fmt::Debug for CowArc<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<T: fmt::Display> fmt::Display for Shared<T> {
+impl<T: fmt::Display> fmt::Display for CowArc<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -76,21 +76,21 @@ impl<T: fmt::Display> fmt::Display for Shared<T> {
 
 /// Values that are known, each once.
 #[derive(Debug)]
-pub struct Pool<T>(HashSet<Shared<T>>);
+pub struct Interner<T>(HashSet<CowArc<T>>);
 
-impl<T> Default for Pool<T> {
-    fn default() -> Pool<T> {
-        Pool(HashSet::new())
+impl<T> Default for Interner<T> {
+    fn default() -> Interner<T> {
+        Interner(HashSet::new())
     }
 }
 
-impl<T: Eq + Hash> Pool<T> {
+impl<T: Eq + Hash> Interner<T> {
     /// Puts the known value that is equal in a value's place; one that is not known
     /// is known from now on.
-    pub fn share(&mut self, value: &mut Shared<T>) {
+    pub fn share(&mut self, value: &mut CowArc<T>) {
         match self.0.get(value) {
             Some(known) => value.0 = known.0.clone(),
-            None => drop(self.0.insert(Shared(value.0.clone()))),
+            None => drop(self.0.insert(CowArc(value.0.clone()))),
         }
     }
 }
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn equal_values_are_one_until_written_to() {
-        let mut pool = Pool::default();
-        let (mut one, mut other) = (Shared::from(vec![1]), Shared::from(vec![1]));
+        let mut pool = Interner::default();
+        let (mut one, mut other) = (CowArc::from(vec![1]), CowArc::from(vec![1]));
         pool.share(&mut one);
         pool.share(&mut other);
         assert!(Arc::ptr_eq(&one.0, &other.0));

@@ -11,7 +11,7 @@ use crate::schedule::fusion_class::{FusionClass, fusion_class};
 /// Why two values are not computed by one kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Separation {
+pub enum FusionBlocker {
     /// One of them is no part of the plan.
     #[error("one of them is not part of the plan")]
     NotPlanned,
@@ -21,53 +21,53 @@ pub enum Separation {
     /// One of them was simplified away.
     #[error("one of them was simplified away: nothing needs its value")]
     Simplified,
-    /// Fusion met something in the way.
+    /// Fusion was refused.
     #[error("{0}")]
     Blocked(Blocker),
-    /// Fusion had no reason to try.
+    /// Fusion was not tried.
     #[error("neither is computed from the other, and no value that both read brought their kernels together")]
     Unrelated,
 }
 
 impl PlanReport {
     /// Why two nodes are not computed by one kernel; `None` if they are.
-    pub(crate) fn separation(&self, a: &Arc<Node>, b: &Arc<Node>) -> Option<Separation> {
+    pub(crate) fn fusion_blocker(&self, a: &Arc<Node>, b: &Arc<Node>) -> Option<FusionBlocker> {
         if a.value().is_some() || b.value().is_some() {
-            return Some(Separation::InMemory);
+            return Some(FusionBlocker::InMemory);
         }
         let (Ok(a), Ok(b)) = (self.located(a), self.located(b)) else {
-            return Some(self.located(a).and(self.located(b)).err().unwrap_or(Separation::NotPlanned));
+            return Some(self.located(a).and(self.located(b)).err().unwrap_or(FusionBlocker::NotPlanned));
         };
         let plan = self.plan.as_ref()?;
         let graph = &plan.schedule.graph;
         let all: Vec<Vec<NodeId>> = plan.schedule.steps.iter().map(|step| computed(graph, step)).collect();
-        let search = Search { graph, refusals: &plan.schedule.refusals, computed: &all };
+        let search = BlockerSearch { graph, refusals: &plan.schedule.refusals, computed: &all };
         if search.together(a, b) {
             return None;
         }
         if [a, b].iter().any(|&id| matches!(graph.node(id).op, Op::Param(..))) {
-            return Some(Separation::InMemory);
+            return Some(FusionBlocker::InMemory);
         }
-        Some(search.blocker(a, b).map_or(Separation::Unrelated, Separation::Blocked))
+        Some(search.blocker(a, b).map_or(FusionBlocker::Unrelated, FusionBlocker::Blocked))
     }
 
-    fn located(&self, node: &Arc<Node>) -> Result<NodeId, Separation> {
+    fn located(&self, node: &Arc<Node>) -> Result<NodeId, FusionBlocker> {
         match self.origins.get(&(Arc::as_ptr(node) as usize)) {
             Some((_, Some(id))) => Ok(*id),
-            Some((_, None)) => Err(Separation::Simplified),
-            None => Err(Separation::NotPlanned),
+            Some((_, None)) => Err(FusionBlocker::Simplified),
+            None => Err(FusionBlocker::NotPlanned),
         }
     }
 }
 
-struct Search<'a> {
+struct BlockerSearch<'a> {
     graph: &'a Graph,
     refusals: &'a [Refusal],
     /// What each step computes.
     computed: &'a [Vec<NodeId>],
 }
 
-impl Search<'_> {
+impl BlockerSearch<'_> {
     /// Whether some step computes both.
     fn together(&self, a: NodeId, b: NodeId) -> bool {
         self.computed.iter().any(|nodes| nodes.contains(&a) && nodes.contains(&b))

@@ -1,4 +1,4 @@
-//! Bodies of methods that end at the first mistake, and primitives on
+//! Bodies of methods that end at the first error, and primitives on
 //! operands that fit already.
 
 use smallvec::SmallVec;
@@ -6,18 +6,18 @@ use smallvec::SmallVec;
 use crate::base::{DType, Error, OpError, Result, Scalar, Shape};
 use crate::ir::infer::ON_ONE_DEVICE;
 use crate::ir::{AluOp, Op};
-use crate::tensor::compose::Site;
+use crate::tensor::compose::CallSite;
 use crate::tensor::operand::{OperandList, OperandValue};
-use crate::tensor::{Tensor, apart, axis, operand};
+use crate::tensor::{Tensor, axis, device_mismatch, operand};
 
 /// Bodies and their mistakes.
-impl Site {
+impl CallSite {
     /// What `body` makes, unless an operand is invalid: then that operand.
     pub fn build(self, operands: &[&Tensor], body: impl FnOnce() -> Result<Tensor>) -> Tensor {
         self.build_or(operands, body, |invalid| invalid)
     }
 
-    /// As [`Site::build`] for two results; both are invalid if one is.
+    /// As [`CallSite::build`] for two results; both are invalid if one is.
     pub fn build_pair(
         self,
         operands: &[&Tensor],
@@ -26,7 +26,7 @@ impl Site {
         self.build_or(operands, body, |invalid| (invalid.clone(), invalid))
     }
 
-    /// As [`Site::build`] for any number of results; a mistake is one invalid tensor.
+    /// As [`CallSite::build`] for any number of results; a mistake is one invalid tensor.
     pub fn build_list(self, operands: &[&Tensor], body: impl FnOnce() -> Result<Vec<Tensor>>) -> Vec<Tensor> {
         self.build_or(operands, body, |invalid| vec![invalid])
     }
@@ -50,14 +50,14 @@ impl Site {
     /// at the axes of what it makes of them.
     pub fn together(self, operands: &[&Tensor]) -> Result<()> {
         let ranked = operands.iter().filter(|operand| operand.rank() > 0);
-        match apart::found(ranked.filter_map(|operand| operand.node().ok()), self.span) {
+        match device_mismatch::describe(ranked.filter_map(|operand| operand.node().ok()), self.span) {
             None => Ok(()),
-            Some(found) => Err(self.fault(ON_ONE_DEVICE, found, operands)),
+            Some(found) => Err(self.error(ON_ONE_DEVICE, found, operands)),
         }
     }
 
     /// The error of arguments that do not fit.
-    pub fn fault(self, expected: impl Into<String>, found: impl Into<String>, operands: &[&Tensor]) -> Error {
+    pub fn error(self, expected: impl Into<String>, found: impl Into<String>, operands: &[&Tensor]) -> Error {
         let shapes = operands.iter().map(|operand| operand.shape());
         OpError::new(self.name, self.span, expected, found).with_shapes(shapes).into()
     }
@@ -110,7 +110,7 @@ impl Site {
         for operand in operands {
             shape = shape.broadcast(&operand.shape()).ok_or_else(|| {
                 let found: SmallVec<[String; 4]> = operands.iter().map(|x| x.shape().to_string()).collect();
-                self.fault("shapes that broadcast together", found.join(" and "), operands)
+                self.error("shapes that broadcast together", found.join(" and "), operands)
             })?;
         }
         let dtype = common_dtype(operands);

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::base::{Device, DeviceKind, Error, Result};
 use crate::plan::report::PlanReport;
-use crate::plan::roofline::{Ceilings, Roofline};
+use crate::plan::roofline::{PeakThroughput, Roofline};
 use crate::tensor::Tensor;
 
 /// A measurement lasts this long or is repeated at a larger size.
 const LONG_ENOUGH: f64 = 5e-3;
 
-static KNOWN: LazyLock<Mutex<HashMap<Device, Ceilings>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<Device, PeakThroughput>>> = LazyLock::new(Mutex::default);
 
 impl Device {
     /// What this device does at most, measured by running kernels on it for
@@ -22,7 +22,7 @@ impl Device {
     /// A device that computes nothing (meta, null) or is absent, and whatever
     /// running says.
     #[track_caller]
-    pub fn ceilings(self) -> Result<Ceilings> {
+    pub fn peak_throughput(self) -> Result<PeakThroughput> {
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&found) = known().get(&self) {
             return Ok(found);
@@ -36,19 +36,19 @@ impl Device {
 
 impl PlanReport {
     /// The plan's kernels against what `device` does at most
-    /// ([`Device::ceilings`]): what keeps each from being faster, and the time
+    /// ([`Device::peak_throughput`]): what keeps each from being faster, and the time
     /// the plan takes at least. The plan may be for another device.
     ///
     /// # Errors
-    /// Those of [`Device::ceilings`].
+    /// Those of [`Device::peak_throughput`].
     #[track_caller]
     pub fn roofline(&self, device: Device) -> Result<Roofline> {
-        Ok(self.roofline_under(device, device.ceilings()?))
+        Ok(self.roofline_under(device, device.peak_throughput()?))
     }
 }
 
 #[track_caller]
-fn measure(device: Device) -> Result<Ceilings> {
+fn measure(device: Device) -> Result<PeakThroughput> {
     if matches!(device.kind, DeviceKind::Null | DeviceKind::Meta) {
         let reason = "it computes nothing, so there is nothing to measure".into();
         return Err(Error::DeviceUnavailable { device, reason });
@@ -63,7 +63,7 @@ fn measure(device: Device) -> Result<Ceilings> {
         bytes_from_host = rate(device, 1 << 18, 1 << 26, &host, &|x| x.to(device))?;
         bytes_to_host = rate(device, 1 << 18, 1 << 26, &|n| (elements(n), 4.0 * n as f64), &|x| x.cpu())?;
     }
-    Ok(Ceilings { bytes, flops, launches: launches(device)?, bytes_from_host, bytes_to_host })
+    Ok(PeakThroughput { bytes, flops, launches: launches(device)?, bytes_from_host, bytes_to_host })
 }
 
 /// Work per second of `run` on what `make` gives for a size: an input, and the
@@ -126,17 +126,17 @@ mod tests {
 
     #[test]
     fn a_device_is_measured_once() {
-        let found = Device::cpu().ceilings().unwrap();
-        let Ceilings { bytes, flops, launches, bytes_from_host, bytes_to_host } = found;
+        let found = Device::cpu().peak_throughput().unwrap();
+        let PeakThroughput { bytes, flops, launches, bytes_from_host, bytes_to_host } = found;
         assert!([bytes, flops, launches].iter().all(|rate| rate.is_finite() && *rate > 1e3), "{found:?}");
         assert!(bytes_from_host.is_infinite() && bytes_to_host.is_infinite(), "{found:?}");
-        assert_eq!(Device::cpu().ceilings().unwrap(), found);
+        assert_eq!(Device::cpu().peak_throughput().unwrap(), found);
     }
 
     #[test]
-    fn what_computes_nothing_has_no_ceilings() {
+    fn what_computes_nothing_has_no_peak_throughput() {
         for device in [Device::null(), Device::meta()] {
-            assert!(device.ceilings().unwrap_err().to_string().contains("computes nothing"));
+            assert!(device.peak_throughput().unwrap_err().to_string().contains("computes nothing"));
         }
     }
 }

@@ -7,12 +7,12 @@ use crate::ir::Node;
 
 /// The first two operands on different devices, as `cuda:0 (made at a.rs:10)
 /// and cpu (made at b.rs:4)`; `None` if all are on one.
-pub(crate) fn found<'a>(operands: impl IntoIterator<Item = &'a Arc<Node>>, span: Span) -> Option<String> {
+pub(crate) fn describe<'a>(operands: impl IntoIterator<Item = &'a Arc<Node>>, span: Span) -> Option<String> {
     let mut operands = operands.into_iter();
     let first = operands.next()?;
     let other = operands.find(|node| node.ty().device != first.ty().device)?;
-    let describe = |node: &Arc<Node>| format!("{} (made at {})", node.ty().device, maker(node, span));
-    Some(format!("{} and {}", describe(first), describe(other)))
+    let text = |node: &Arc<Node>| format!("{} (made at {})", node.ty().device, maker(node, span));
+    Some(format!("{} and {}", text(first), text(other)))
 }
 
 /// The line that made an operand: below what the operation at `span` did to

@@ -1,4 +1,4 @@
-//! What of a plan would not run on a device of some limits, and why; no such
+//! The parts of a plan that a device of some limits would not run, and why; no such
 //! device is needed.
 
 use std::fmt;
@@ -12,9 +12,9 @@ use crate::render::{GpuTarget, Shader, Unsupported, wgsl};
 /// A part of a plan that a device would not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Obstacle {
-    /// The kernel's number in [`PlanReport::kernels`]; `None` for the memory
-    /// of values needed only between kernels.
+pub struct UnsupportedPart {
+    /// The kernel's number in [`PlanReport::kernels`]; `None` for the memory of
+    /// intermediates.
     pub kernel: Option<usize>,
     /// The kernel's name, or what the memory is for.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct Obstacle {
     pub reason: Unsupported,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for UnsupportedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = self.reason.to_string().replace("{adapter}", "a device of these limits");
         match (self.kernel, self.at) {
@@ -42,23 +42,23 @@ impl PlanReport {
     /// Planning for such a device may avoid some of it: it splits kernels with
     /// more inputs than the device binds. Attention in one kernel, which not every
     /// device has a template for, counts as the kernels it is without.
-    pub fn check(&self, limits: &GpuTarget) -> Vec<Obstacle> {
+    pub fn check(&self, limits: &GpuTarget) -> Vec<UnsupportedPart> {
         let mut found = Vec::new();
         for (number, kernel) in self.kernels.iter().enumerate() {
             let reasons = reasons(kernel, limits).into_iter();
-            found.extend(reasons.map(|reason| Obstacle {
+            found.extend(reasons.map(|reason| UnsupportedPart {
                 kernel: Some(number),
                 name: kernel.name.clone(),
                 at: Some(kernel.at),
                 reason,
             }));
         }
-        for memory in self.memory.iter().filter(|memory| memory.between > limits.max_buffer) {
-            found.push(Obstacle {
+        for memory in self.memory.iter().filter(|memory| memory.intermediates > limits.max_buffer) {
+            found.push(UnsupportedPart {
                 kernel: None,
-                name: format!("values between kernels on {}", memory.device),
+                name: format!("intermediates on {}", memory.device),
                 at: None,
-                reason: Unsupported::Buffer { bytes: memory.between, limit: limits.max_buffer },
+                reason: Unsupported::Buffer { bytes: memory.intermediates, limit: limits.max_buffer },
             });
         }
         found

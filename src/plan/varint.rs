@@ -1,11 +1,11 @@
-//! Lists of numbers that are mostly small, as keys of plans are.
+//! Lists of mostly small integers, as in keys of plans, in a variable-length encoding.
 
-/// Numbers of seven bits a byte, the lowest first; a set high bit goes on. Plans of many
-/// kernels have keys of many numbers.
+/// Varints (LEB128): seven bits a byte, the lowest first; a set high bit continues. Plans of
+/// many kernels have long keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Numbers(Vec<u8>);
+pub struct VarintList(Vec<u8>);
 
-impl Numbers {
+impl VarintList {
     /// Adds a number.
     pub fn push(&mut self, mut number: u64) {
         while number >= 0x80 {
@@ -20,12 +20,12 @@ impl Numbers {
         self.0.reserve(count);
     }
 
-    /// Lets go of memory that the list has grown into.
+    /// Frees spare capacity.
     pub fn shrink_to_fit(&mut self) {
         self.0.shrink_to_fit();
     }
 
-    /// The list as it is kept: equal for equal lists.
+    /// The encoding: equal for equal lists.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -47,7 +47,7 @@ impl Numbers {
     }
 }
 
-impl Extend<u64> for Numbers {
+impl Extend<u64> for VarintList {
     fn extend<I: IntoIterator<Item = u64>>(&mut self, numbers: I) {
         numbers.into_iter().for_each(|number| self.push(number));
     }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn numbers_come_out_as_they_went_in() {
         let numbers = [0, 1, 127, 128, 300, 1 << 35, u64::MAX, -1024i64 as u64, 7];
-        let mut list = Numbers::default();
+        let mut list = VarintList::default();
         list.extend(numbers);
         assert_eq!(list.iter().collect::<Vec<_>>(), numbers);
         assert_eq!(list.bytes()[..3], [0, 1, 127]);

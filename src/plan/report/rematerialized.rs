@@ -1,10 +1,10 @@
-//! What a plan computes a second time on purpose, to hold less memory: for
-//! gradients of checkpoints, and to fit a budget.
+//! Rematerialized values: what a plan recomputes to use less memory, for gradients of
+//! checkpoints and to fit a budget.
 
 use std::collections::HashMap;
 
 use crate::base::{Shape, Span};
-use crate::ir::rewrite::{DROPPED, Rule, rewrite};
+use crate::ir::rewrite::{DROPPED, RewriteRule, rewrite};
 use crate::ir::{Graph, NodeId, Op};
 use crate::plan::build::Plan;
 
@@ -12,7 +12,7 @@ use crate::plan::build::Plan;
 /// ([`crate::checkpoint`]) or to fit a budget ([`crate::with_budget`]).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct ComputedAgain {
+pub struct Rematerialized {
     /// The operation.
     pub name: &'static str,
     /// The values' shape.
@@ -23,19 +23,19 @@ pub struct ComputedAgain {
     pub at: Span,
 }
 
-/// With nothing waiting for anything, what is computed again is the same node
-/// as what was computed first.
-const AT_ONCE: Rule = Rule {
-    name: "at once",
+/// Without control dependencies, a rematerialized value is the same node as the one
+/// computed first.
+const WITHOUT_GATES: RewriteRule = RewriteRule {
+    name: "without gates",
     exact: true,
     apply: |_, node| if let Op::After = node.op { Some(node.operands[0]) } else { None },
 };
 
 /// The values that steps store and that are there already, or were.
-pub(super) fn computed_again(plan: &Plan, spans: &[Span]) -> Vec<ComputedAgain> {
+pub(super) fn rematerialized(plan: &Plan, spans: &[Span]) -> Vec<Rematerialized> {
     let graph = &plan.schedule.graph;
     let gated = gated(graph);
-    let mut found: Vec<ComputedAgain> = Vec::new();
+    let mut found: Vec<Rematerialized> = Vec::new();
     // What every chunk computes the same is not kept from one to the next.
     let whole = |id: &&NodeId| !plan.schedule.chunks.contains_key(id);
     for &id in plan.schedule.steps.iter().flat_map(|step| &step.outputs).filter(whole) {
@@ -44,7 +44,7 @@ pub(super) fn computed_again(plan: &Plan, spans: &[Span]) -> Vec<ComputedAgain> 
         let (name, shape, at) = (graph.node(id).op.name(), &graph.ty(id).shape, spans[first.index()]);
         match found.iter_mut().find(|one| (one.name, &one.shape, one.at) == (name, shape, at)) {
             Some(known) => known.times += 1,
-            None => found.push(ComputedAgain { name, shape: shape.clone(), times: 1, at }),
+            None => found.push(Rematerialized { name, shape: shape.clone(), times: 1, at }),
         }
     }
     found
@@ -55,7 +55,7 @@ fn gated(graph: &Graph) -> HashMap<NodeId, NodeId> {
     if !graph.nodes.iter().any(|node| matches!(node.op, Op::After)) {
         return HashMap::new();
     }
-    let (_, same) = rewrite(graph, &[AT_ONCE]);
+    let (_, same) = rewrite(graph, &[WITHOUT_GATES]);
     let mut first: HashMap<NodeId, NodeId> = HashMap::new();
     let kept = || graph.ids().filter(|id| same[id.index()] != DROPPED);
     for id in kept() {
