@@ -44,8 +44,8 @@ pub trait Optimizer {
     /// none for a learning rate makes the next [`Optimizer::step`] fail.
     #[track_caller]
     fn set_lr(&mut self, group: usize, lr: f64);
-    /// Lowers the learning rate of a group to `factor` of it, but not below `floor`, and by as
-    /// much all that a [`Scheduler`](crate::optim::Scheduler) sets later.
+    /// Lowers the learning rate of a group to `factor` (at least 0, less than 1) of it, but not below `floor`,
+    /// and by as much all that a [`Scheduler`](crate::optim::Scheduler) sets later.
     #[track_caller]
     fn reduce_lr(&mut self, group: usize, factor: f64, floor: f64) {
         let lr = self.lr(group);

@@ -39,10 +39,10 @@ impl<R: Rule> Group<R> {
     }
 }
 
-/// `factor` of a learning rate, but not below `floor` unless it was; NaN, which is refused, for
-/// a negative factor.
+/// `factor` of a learning rate, but not below `floor` unless it was; NaN, which optimizers refuse,
+/// for a factor outside `0.0..1.0`.
 pub(super) fn reduced(lr: f64, factor: f64, floor: f64) -> f64 {
-    if factor < 0.0 {
+    if !(0.0..1.0).contains(&factor) {
         return f64::NAN;
     }
     let lower = lr * factor;

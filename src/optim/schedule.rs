@@ -178,7 +178,8 @@ impl<S: Schedule> Scheduler<S> {
 /// the validation loss, has not fallen for more than `patience` steps. NaN is no fall.
 #[derive(Clone, Copy, Debug)]
 pub struct Plateau {
-    /// What the learning rate is multiplied by.
+    /// What the learning rate is multiplied by: at least 0 and less than 1. The next
+    /// [`Optimizer::step`] fails after any other.
     pub factor: f64,
     /// Steps without improvement that are borne.
     pub patience: u64,
