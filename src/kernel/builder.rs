@@ -12,8 +12,8 @@ use crate::kernel::index::{Position, Positions};
 use crate::kernel::nest::{KernelInput, LoopAxis};
 use crate::kernel::ranges::{Space, ValueRange, is_index};
 
-/// One dimension of the iteration space, made of one axis or, once split,
-/// several.
+/// One dimension of the iteration space, made of one axis, or of several
+/// once it is split.
 #[derive(Clone, Debug)]
 pub struct Dim {
     /// The axes, outermost first; none if the extent is 1.
@@ -22,7 +22,7 @@ pub struct Dim {
 
 /// An axis that would have to be split, the inner part of this extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsplit {
+pub struct RequiredSplit {
     /// The axis.
     pub axis: AxisId,
     /// The extent of its inner part.
@@ -32,10 +32,10 @@ pub struct Unsplit {
 /// How dimensions are split: per dimension, extents outermost first.
 pub type Splits = HashMap<usize, Vec<usize>>;
 
-/// The parts of a kernel, growing.
+/// A kernel under construction.
 #[derive(Debug, Default)]
-pub struct Builder {
-    /// Axes; their levels are filled in by [`Builder::finish_levels`].
+pub struct KernelBuilder {
+    /// Axes; their levels are filled in by [`KernelBuilder::finish_levels`].
     pub axes: Vec<LoopAxis>,
     /// The axes' levels, once decided: those of the main store wait for the first reduction to
     /// say which of them are rows.
@@ -51,7 +51,7 @@ pub struct Builder {
     ranges: Vec<ValueRange>,
 }
 
-impl Builder {
+impl KernelBuilder {
     /// Adds a dimension, split as asked.
     pub fn dim(&mut self, extent: usize, level: Option<u8>, splits: &Splits) -> usize {
         let whole = [extent];
@@ -88,7 +88,7 @@ impl Builder {
     }
 
     /// An expression; an equal one is used again. The level counts for
-    /// reductions and scans only until [`Builder::finish_levels`].
+    /// reductions and scans only until [`KernelBuilder::finish_levels`].
     pub fn expr(&mut self, expr: Expr, dtype: DType, level: u8) -> ExprId {
         let node = ExprNode { expr, dtype, level };
         if let Some(&id) = self.interned.get(&node) {
@@ -207,8 +207,8 @@ impl Builder {
     /// these are other numbers of points, or an extent ends where no split of an axis does.
     ///
     /// # Errors
-    /// [`Unsplit`] where an axis belongs to two extents.
-    pub fn along(&self, axes: &[AxisId], extents: &[usize]) -> Result<Option<Positions>, Unsplit> {
+    /// [`RequiredSplit`] where an axis belongs to two extents.
+    pub fn along(&self, axes: &[AxisId], extents: &[usize]) -> Result<Option<Positions>, RequiredSplit> {
         let mut axes = axes.iter().map(|&axis| (axis, self.axes[axis.index()].extent));
         let points = axes.clone().map(|(_, own)| own).fold(1, usize::saturating_mul);
         if points != extents.iter().copied().fold(1, usize::saturating_mul) {
@@ -222,7 +222,7 @@ impl Builder {
                 rest = match own {
                     _ if own == rest => 1,
                     _ if own > rest && own.is_multiple_of(rest) => {
-                        return Err(Unsplit { axis, inner: own / rest });
+                        return Err(RequiredSplit { axis, inner: own / rest });
                     }
                     _ if rest.is_multiple_of(own) => rest / own,
                     _ => return Ok(None),
@@ -251,8 +251,8 @@ mod tests {
     use super::*;
 
     /// Positions by what the axes, of these extents, are multiplied by.
-    fn along(axes: &[usize], extents: &[usize]) -> Result<Option<Vec<Vec<i64>>>, Unsplit> {
-        let mut builder = Builder::default();
+    fn along(axes: &[usize], extents: &[usize]) -> Result<Option<Vec<Vec<i64>>>, RequiredSplit> {
+        let mut builder = KernelBuilder::default();
         for &extent in axes {
             builder.axes.push(LoopAxis { extent, level: 0 });
         }
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn an_axis_of_two_extents_is_to_be_split() {
-        assert_eq!(along(&[8, 56], &[56, 8]), Err(Unsplit { axis: AxisId(1), inner: 8 }));
-        assert_eq!(along(&[12], &[2, 6]), Err(Unsplit { axis: AxisId(0), inner: 6 }));
+        assert_eq!(along(&[8, 56], &[56, 8]), Err(RequiredSplit { axis: AxisId(1), inner: 8 }));
+        assert_eq!(along(&[12], &[2, 6]), Err(RequiredSplit { axis: AxisId(0), inner: 6 }));
     }
 
     #[test]

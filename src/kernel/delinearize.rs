@@ -1,28 +1,28 @@
-//! Positions that a piece of a kernel divides, affine again. What is flattened and joined with
-//! something else is at quotients and remainders of a position; in the piece that has it alone
-//! they are positions of axes, merged and split where they divide (strip-mining).
+//! Delinearization: quotients and remainders of positions become affine again. What is flattened
+//! and concatenated is read at quotients and remainders of a position; in the subdomain that has
+//! it alone they are positions of axes, merged and split where they divide (strip-mining).
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::expr::{Access, Expr, ExprId, ExprNode};
-use crate::kernel::index::{Divided, divide};
-use crate::kernel::index_set_splitting::runs_over_the_same;
+use crate::kernel::index::{Division, divide};
+use crate::kernel::index_set_splitting::reduces_same_level;
 use crate::kernel::nest::{Kernel, KernelStore, LoopAxis};
 use crate::kernel::ranges::position;
 
 /// The kernel with axes of its grid merged and split so that it divides no position of what it
 /// loads; `None` where it does not, or that does not help.
 pub fn delinearize(kernel: &Kernel) -> Option<Kernel> {
-    let divides = |kernel: &Kernel| kernel.exprs.iter().any(|node| divided(kernel, node));
-    let kernel = needed(kernel);
+    let divides = |kernel: &Kernel| kernel.exprs.iter().any(|node| loads_at_quotient(kernel, node));
+    let kernel = without_dead_code(kernel);
     if !divides(&kernel) {
         return None;
     }
     // Axes may be split already as other pieces divide.
-    let mut split = merged(kernel);
+    let mut split = merge_axes(kernel);
     let positions = loop {
-        match positions(&split) {
+        match affine_positions(&split) {
             Ok(positions) => break positions,
             Err((axis, inner)) => split = split_axis(&split, axis, inner),
         }
@@ -31,14 +31,14 @@ pub fn delinearize(kernel: &Kernel) -> Option<Kernel> {
     // A reduction has to run over what it ran over.
     let same = |(i, node): (usize, &ExprNode)| {
         let runs = matches!(node.expr, Expr::Reduce(..) | Expr::Scan(..));
-        !runs || runs_over_the_same(&split, node, &found, ExprId(i as u32))
+        !runs || reduces_same_level(&split, node, &found, ExprId(i as u32))
     };
     let runs = split.exprs.iter().enumerate().all(same);
     (runs && !divides(&found)).then_some(found)
 }
 
-/// The kernel with what its stores need alone: a piece still has what other pieces compute.
-fn needed(kernel: &Kernel) -> Kernel {
+/// The kernel with what its stores need alone: a subdomain still has what the others compute.
+fn without_dead_code(kernel: &Kernel) -> Kernel {
     let mut needed = vec![false; kernel.exprs.len()];
     kernel.stores.iter().for_each(|store| needed[store.value.index()] = true);
     for (i, node) in kernel.exprs.iter().enumerate().rev() {
@@ -61,14 +61,14 @@ fn needed(kernel: &Kernel) -> Kernel {
 }
 
 /// Whether a node loads at a quotient or remainder.
-fn divided(kernel: &Kernel, node: &ExprNode) -> bool {
+fn loads_at_quotient(kernel: &Kernel, node: &ExprNode) -> bool {
     let quotient = |id: ExprId| matches!(kernel.expr(id), Expr::Alu(AluOp::Div | AluOp::Rem, _));
     node.expr.load().is_some_and(|(_, access)| access.dynamic.iter().any(|part| quotient(part.index)))
 }
 
 /// What each expression is as a position, where it is one; or the axis that has to be split
 /// first, and the extent of its inner part.
-fn positions(kernel: &Kernel) -> Result<Vec<Option<Affine>>, (AxisId, usize)> {
+fn affine_positions(kernel: &Kernel) -> Result<Vec<Option<Affine>>, (AxisId, usize)> {
     let mut found: Vec<Option<Affine>> = Vec::with_capacity(kernel.exprs.len());
     for node in &kernel.exprs {
         let quotient = |found: &[Option<Affine>], x: &[ExprId; 3], remainder: bool| {
@@ -83,11 +83,11 @@ fn positions(kernel: &Kernel) -> Result<Vec<Option<Affine>>, (AxisId, usize)> {
             continue;
         };
         let value = match quotient(&found, x, *op == AluOp::Rem) {
-            Some(Divided::Affine(value)) => Some(value),
-            Some(Divided::Split(axis, inner)) if kernel.axes[axis.index()].level == 0 => {
+            Some(Division::Affine(value)) => Some(value),
+            Some(Division::Split(axis, inner)) if kernel.axes[axis.index()].level == 0 => {
                 return Err((axis, inner));
             }
-            Some(Divided::Split(..) | Divided::Not) | None => None,
+            Some(Division::Split(..) | Division::NotAffine) | None => None,
         };
         found.push(value);
     }
@@ -98,18 +98,18 @@ fn number(value: Scalar) -> Option<i64> {
     if let Scalar::Int(value) = value { Some(value) } else { None }
 }
 
-/// The kernel with axes of its grid merged where every position goes on from one to the next.
-fn merged(mut kernel: Kernel) -> Kernel {
+/// The kernel with axes of its grid merged where every address runs through both contiguously.
+fn merge_axes(mut kernel: Kernel) -> Kernel {
     let mut outer = 0;
     while outer + 1 < kernel.axes.len() {
         let (axis, inner) = (AxisId(outer as u16), AxisId(outer as u16 + 1));
         let [a, b] = [axis, inner].map(|axis| kernel.axes[axis.index()].clone());
-        let goes_on = |affine: &Affine| {
+        let is_contiguous = |affine: &Affine| {
             let next = affine.coefficient(inner).checked_mul(b.extent as i64);
             a.extent == 1 || b.extent == 1 || next == Some(affine.coefficient(axis))
         };
-        let all = kernel.exprs.iter().all(|node| node.expr.positions().into_iter().all(goes_on))
-            && kernel.stores.iter().all(|store| goes_on(&store.address));
+        let all = kernel.exprs.iter().all(|node| node.expr.positions().into_iter().all(is_contiguous))
+            && kernel.stores.iter().all(|store| is_contiguous(&store.address));
         if (a.level, b.level, all) != (0, 0, true) {
             outer += 1;
             continue;
@@ -234,6 +234,6 @@ mod tests {
         // By ten, what is summed is the same at all positions of the sum.
         assert_eq!(delinearize(&sums(10)), None);
         let whole = delinearize(&sums(1)).expect("no division");
-        assert!(whole.exprs.iter().all(|node| !divided(&whole, node)));
+        assert!(whole.exprs.iter().all(|node| !loads_at_quotient(&whole, node)));
     }
 }

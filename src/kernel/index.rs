@@ -21,13 +21,13 @@ pub struct Computed {
     pub extent: usize,
     /// Whether it comes from data, and so may be out of range.
     pub checked: bool,
-    /// Of what it is a digit, if a number was taken apart for it.
-    pub digit: Option<Digit>,
+    /// The mixed-radix digit it is, if a number was delinearized for it.
+    pub digit: Option<MixedRadixDigit>,
 }
 
-/// A number's digit: the number over `divisor`, modulo the digit's extent.
+/// A digit of a number in a mixed radix, `number / divisor % extent`: what delinearizing gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Digit {
+pub struct MixedRadixDigit {
     /// The number.
     pub number: Arc<Position>,
     /// The product of the extents after the digit's.
@@ -78,7 +78,7 @@ impl Position {
         sum
     }
     /// The digit that it is, with its extent.
-    fn digit(&self) -> Option<(&Digit, i64)> {
+    fn digit(&self) -> Option<(&MixedRadixDigit, i64)> {
         let [part] = &self.computed[..] else { return None };
         let alone = part.factor == 1 && self.affine == Affine::default();
         part.digit.as_ref().filter(|_| alone).map(|digit| (digit, part.extent as i64))
@@ -99,14 +99,14 @@ pub fn linear(positions: &[Position], shape: &Shape) -> Position {
     terms.fold(Position::default(), |sum, term| sum.plus(&term))
 }
 
-/// Positions and their strides; where memory holds what all digits of a number count one after
-/// the other, the number itself.
-pub fn rejoined<'a>(at: &'a Positions, strides: &[i64]) -> SmallVec<[(&'a Position, i64); 4]> {
+/// Positions and their strides; where all mixed-radix digits of a number index contiguous
+/// memory, the number itself.
+pub fn relinearize<'a>(at: &'a Positions, strides: &[i64]) -> SmallVec<[(&'a Position, i64); 4]> {
     let mut parts = SmallVec::new();
     let mut end = at.len();
     while end > 0 {
         let stride = strides[end - 1];
-        match digits(&at[..end], strides) {
+        match trailing_digits(&at[..end], strides) {
             Some((number, start)) => (parts.push((number, stride)), end = start),
             None => (parts.push((&at[end - 1], stride)), end -= 1),
         };
@@ -116,8 +116,8 @@ pub fn rejoined<'a>(at: &'a Positions, strides: &[i64]) -> SmallVec<[(&'a Positi
 }
 
 /// The number whose digits end these positions, and where they start.
-fn digits<'a>(at: &'a [Position], strides: &[i64]) -> Option<(&'a Position, usize)> {
-    let (Digit { number, count, .. }, _) = at.last()?.digit()?;
+fn trailing_digits<'a>(at: &'a [Position], strides: &[i64]) -> Option<(&'a Position, usize)> {
+    let (MixedRadixDigit { number, count, .. }, _) = at.last()?.digit()?;
     let mut reached = 1;
     for (i, position) in at.iter().enumerate().rev() {
         if let Some((digit, extent)) = position.digit() {
@@ -136,28 +136,28 @@ fn digits<'a>(at: &'a [Position], strides: &[i64]) -> Option<(&'a Position, usiz
     None
 }
 
-/// What became of a division.
-pub enum Divided {
+/// The result of dividing an affine position.
+pub enum Division {
     /// An affine quotient.
     Affine(Affine),
     /// Affine once this axis is split into an outer and an inner one of this extent.
     Split(AxisId, usize),
     /// Not affine.
-    Not,
+    NotAffine,
 }
 
 /// `floor(value / divisor) mod modulus`, for values that are never negative.
-pub fn divide(value: &Affine, divisor: i64, modulus: i64, axes: &[LoopAxis]) -> Divided {
+pub fn divide(value: &Affine, divisor: i64, modulus: i64, axes: &[LoopAxis]) -> Division {
     let (quotient, rest) = separate(value, divisor);
     if !fits(&rest, divisor, axes) {
         return split(&rest, divisor, axes);
     }
     let (low, high) = quotient.range(axes);
     if low >= 0 && high < modulus {
-        return Divided::Affine(quotient);
+        return Division::Affine(quotient);
     }
     let (_, kept) = separate(&quotient, modulus);
-    if fits(&kept, modulus, axes) { Divided::Affine(kept) } else { split(&kept, modulus, axes) }
+    if fits(&kept, modulus, axes) { Division::Affine(kept) } else { split(&kept, modulus, axes) }
 }
 
 /// The terms that `divisor` divides, divided; and the others, with the
@@ -181,21 +181,21 @@ fn fits(rest: &Affine, divisor: i64, axes: &[LoopAxis]) -> bool {
 }
 
 /// The first axis that a split at the divisor's boundary would make affine.
-fn split(rest: &Affine, divisor: i64, axes: &[LoopAxis]) -> Divided {
+fn split(rest: &Affine, divisor: i64, axes: &[LoopAxis]) -> Division {
     for &(axis, c) in &rest.terms {
         let extent = axes[axis.index()].extent;
         let inner = divisor / c.abs();
         let divides = divisor % c.abs() == 0 && inner > 1;
         if divides && (inner as usize) < extent && extent.is_multiple_of(inner as usize) {
-            return Divided::Split(axis, inner as usize);
+            return Division::Split(axis, inner as usize);
         }
     }
-    Divided::Not
+    Division::NotAffine
 }
 
 /// The axes of a position that runs over `extent` values exactly once each,
 /// outermost first; `None` for any other position.
-pub fn complete(position: &Position, extent: usize, axes: &[LoopAxis]) -> Option<Vec<AxisId>> {
+pub fn bijective_axes(position: &Position, extent: usize, axes: &[LoopAxis]) -> Option<Vec<AxisId>> {
     if position.affine.offset != 0 || !position.computed.is_empty() {
         return None;
     }

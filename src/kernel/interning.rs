@@ -1,4 +1,4 @@
-//! What kernels that are kept hold between them.
+//! Interning (hash-consing) of the parts of kernels that are kept.
 
 use crate::base::Interner;
 use crate::kernel::affine::Affine;
@@ -7,8 +7,8 @@ use crate::kernel::nest::{
     Contraction, FusedAttention, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
 };
 
-/// The parts of a plan's kernels, equal ones once: kernels that differ mostly do so in
-/// a number or a position.
+/// Stores equal parts of a plan's kernels once: kernels that differ mostly do so in a
+/// number or a position.
 #[derive(Debug, Default)]
 pub struct KernelInterner {
     names: Interner<String>,
@@ -26,9 +26,9 @@ pub struct KernelInterner {
 }
 
 impl KernelInterner {
-    /// Makes a kernel hold known parts where they equal its own, and its others known.
-    /// Lets go of memory that it does not use.
-    pub fn share(&mut self, kernel: &mut Kernel) {
+    /// Makes a kernel refer to the interned copy of each of its parts, and frees memory that it
+    /// does not use.
+    pub fn intern(&mut self, kernel: &mut Kernel) {
         kernel.name.shrink_to_fit();
         kernel.axes.shrink_to_fit();
         kernel.inputs.shrink_to_fit();
@@ -41,10 +41,10 @@ impl KernelInterner {
         kernel.attention.iter_mut().for_each(|attention| self.attentions.share(attention));
         kernel.scatter.iter_mut().for_each(|scatter| self.scatters.share(scatter));
         kernel.exprs.shrink_to_fit();
-        kernel.exprs.iter_mut().for_each(|node| self.share_positions(&mut node.expr));
+        kernel.exprs.iter_mut().for_each(|node| self.intern_positions(&mut node.expr));
     }
 
-    fn share_positions(&mut self, expr: &mut Expr) {
+    fn intern_positions(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Index(affine) => self.indices.share(affine),
             Expr::Inside(within) => self.conditions.share(within),

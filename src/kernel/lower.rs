@@ -18,9 +18,9 @@ use crate::base::{CowArc, DType, Scalar, Shape};
 use crate::ir::{AluOp, Graph, Layout, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
-use crate::kernel::builder::{Builder, Splits, Unsplit};
+use crate::kernel::builder::{KernelBuilder, RequiredSplit, Splits};
 use crate::kernel::expr::{Access, Dynamic, Expr, ExprId, Guard};
-use crate::kernel::index::{Positions, complete, linear, rejoined};
+use crate::kernel::index::{Positions, bijective_axes, linear, relinearize};
 use crate::kernel::nest::{Contraction, FusedAttention, Kernel, KernelInput, KernelStore, ScatterStore};
 use crate::kernel::ranges::unchecked;
 
@@ -84,8 +84,8 @@ impl From<Blocker> for Stop {
     }
 }
 
-impl From<Unsplit> for Stop {
-    fn from(Unsplit { axis, inner }: Unsplit) -> Stop {
+impl From<RequiredSplit> for Stop {
+    fn from(RequiredSplit { axis, inner }: RequiredSplit) -> Stop {
         Stop::Split(axis, inner)
     }
 }
@@ -139,7 +139,7 @@ fn lower_from(request: &Request<'_>, main: NodeId, lead: NodeId) -> Result<Lower
 pub(crate) struct Lowerer<'r, 'g> {
     request: &'r Request<'g>,
     splits: &'r Splits,
-    builder: Builder,
+    builder: KernelBuilder,
     /// Dimensions of the main store.
     root_dims: Vec<usize>,
     slots: HashMap<NodeId, u32>,
@@ -171,7 +171,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         Lowerer {
             request,
             splits,
-            builder: Builder::default(),
+            builder: KernelBuilder::default(),
             root_dims: Vec::new(),
             slots: HashMap::new(),
             inputs: NodeIds::new(),
@@ -257,7 +257,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
         let different = || Blocker::DifferentDomain(Box::new((self.shape(main).clone(), shape.clone())));
         let mut axes: Vec<AxisId> = Vec::new();
         for (position, &extent) in positions.iter().zip(shape.iter()) {
-            axes.extend(complete(position, extent, &self.builder.axes).ok_or_else(different)?);
+            axes.extend(bijective_axes(position, extent, &self.builder.axes).ok_or_else(different)?);
         }
         axes.sort_unstable();
         let level_of = |axis: &AxisId| self.builder.axes[axis.index()].level;
@@ -358,7 +358,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             }
             Op::Reshape(_) => self.reshape(operand(0), self.shape(id), at, guard),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Flip(_) | Op::Window(_) => {
-                let moved = movement::moved(&node.op, self.shape(operand(0)), at);
+                let moved = movement::operand_positions(&node.op, self.shape(operand(0)), at);
                 self.value(operand(0), &moved, guard)
             }
             Op::Pad(axes) => self.pad(id, axes, at, guard),
@@ -430,7 +430,7 @@ impl<'r, 'g> Lowerer<'r, 'g> {
             }
         };
         let mut access = Access { affine: Affine::constant(layout.offset), ..Access::default() };
-        for (position, stride) in rejoined(at, &layout.strides) {
+        for (position, stride) in relinearize(at, &layout.strides) {
             access.affine = access.affine.plus(&position.affine.times(stride));
             for part in &position.computed {
                 if part.checked {

@@ -74,22 +74,22 @@ pub struct Contraction {
 /// What a kernel computes of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttentionPart {
-    /// At every row, its share of the values:
+    /// The output of every row:
     /// `acc[batch, row, column] = sum over keys of softmax(score)[key] * v[batch, key, column]`.
-    /// A row that may look nowhere is zero.
+    /// A row of which everything is masked is zero.
     Result,
-    /// At every row, the logarithm of the sum of its scores' powers.
+    /// At every row, the log-sum-exp of its scores.
     LogSum,
     /// The gradient of the queries,
     /// `acc[batch, row, depth] = sum over keys of gradient * k[batch, key, depth] * scale`,
-    /// where `share = exp(score - log_sum)`, 0 where the row looks nowhere, and
-    /// `gradient = share * (sum over columns of g * v - product)`.
+    /// where `weight = exp(score - log_sum)`, 0 where everything is masked, and
+    /// `gradient = weight * (sum over columns of g * v - product)`.
     QueryGradient,
     /// The gradient of the keys,
     /// `acc[batch, key, depth] = sum over rows of gradient * q[batch, row, depth] * scale`.
     KeyGradient,
     /// The gradient of the values,
-    /// `acc[batch, key, column] = sum over rows of share * g[batch, row, column]`.
+    /// `acc[batch, key, column] = sum over rows of weight * g[batch, row, column]`.
     ValueGradient,
 }
 
@@ -139,11 +139,11 @@ pub struct FusedAttention {
     pub v: Option<ExprId>,
     /// The gradient of the result: depends on batch, rows and columns.
     pub g: Option<ExprId>,
-    /// The logarithm of the sum of the scores' powers: depends on batch and rows.
+    /// The log-sum-exp of the scores: depends on batch and rows.
     pub log_sum: Option<ExprId>,
     /// The sum over columns of result and gradient: depends on batch and rows.
     pub product: Option<ExprId>,
-    /// A `Bool`, where to look, or a number added to the score: depends on
+    /// A `Bool`, false where a score is masked, or a number added to it: depends on
     /// batch, rows and keys.
     pub mask: Option<ExprId>,
     /// Factor of the scores, as the bits of an `f64`.

@@ -59,7 +59,7 @@ pub enum WgslAttentionTile {
         /// Invocations that hold different fours of columns.
         column_lanes: usize,
         /// How often they read columns.
-        column_turns: usize,
+        column_passes: usize,
     },
     /// `shaders/attention_workgroup.wgsl`: memory that the workgroup shares.
     Workgroup {
@@ -70,7 +70,7 @@ pub enum WgslAttentionTile {
         /// Keys whose values are shared at a time.
         key_step: usize,
         /// Fours of columns that an invocation sums.
-        column_fours: usize,
+        column_vec4s: usize,
     },
 }
 
@@ -79,7 +79,7 @@ const DEPTH_STEP: usize = 16;
 
 /// Queries and keys of blocks in shared memory, by class of adapter, the one
 /// expected to be fastest first.
-const SHARED: &[(Adapter, [usize; 2])] = &[
+const WORKGROUP_TILES: &[(Adapter, [usize; 2])] = &[
     (Adapter::Discrete, [64, 64]),
     (Adapter::Discrete, [64, 32]),
     (Adapter::Discrete, [32, 32]),
@@ -103,7 +103,7 @@ impl WgslAttentionTile {
         let mut all = match target.adapter {
             Adapter::Software => WgslAttentionTile::of_subgroups(extents, target),
             Adapter::Discrete | Adapter::Integrated => {
-                let own = SHARED.iter().filter(|(adapter, _)| *adapter == target.adapter);
+                let own = WORKGROUP_TILES.iter().filter(|(adapter, _)| *adapter == target.adapter);
                 own.map(|(_, size)| WgslAttentionTile::of_workgroup(extents, *size)).collect()
             }
         };
@@ -117,25 +117,25 @@ impl WgslAttentionTile {
             return Vec::new();
         }
         let lanes = target.subgroup as usize;
-        let fours = |extent: usize| extent.div_ceil(4).next_power_of_two().min(lanes);
-        let column_lanes = fours(extents.columns);
+        let vec4_lanes = |extent: usize| extent.div_ceil(4).next_power_of_two().min(lanes);
+        let column_lanes = vec4_lanes(extents.columns);
         // Together they hold no more keys of a column's values than a block has.
         let least = lanes / column_lanes;
-        let key_lanes = fours(extents.keys).max(least);
+        let key_lanes = vec4_lanes(extents.keys).max(least);
         // Two turns save scores, and take a tenth of a second longer to compile.
         let worth = target.compile_bound_elements as u64 * WORTH_TURNS;
-        let column_turns = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
+        let column_passes = if extents.columns > 4 * lanes && extents.work() >= worth { 2 } else { 1 };
         let all = [key_lanes, key_lanes / 2].into_iter().filter(|&key_lanes| key_lanes >= least);
-        all.map(|key_lanes| WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_turns })
+        all.map(|key_lanes| WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_passes })
             .collect()
     }
 
     fn of_workgroup(extents: &AttentionExtents, [rows, keys]: [usize; 2]) -> WgslAttentionTile {
-        let column_fours = extents.columns.div_ceil(keys);
+        let column_vec4s = extents.columns.div_ceil(keys);
         // As many as find room where queries and keys were.
-        let most = DEPTH_STEP * (rows + keys) / (keys * column_fours);
+        let most = DEPTH_STEP * (rows + keys) / (keys * column_vec4s);
         let key_step = (1 << most.max(4).ilog2()).min(keys);
-        WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours }
+        WgslAttentionTile::Workgroup { rows, keys, key_step, column_vec4s }
     }
 
     fn fits(&self, target: &GpuTarget) -> bool {
@@ -146,8 +146,8 @@ impl WgslAttentionTile {
     fn shared_bytes(&self) -> usize {
         match *self {
             WgslAttentionTile::Subgroup { .. } => 0,
-            WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours } => {
-                let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_fours);
+            WgslAttentionTile::Workgroup { rows, keys, key_step, column_vec4s } => {
+                let step = (DEPTH_STEP * (rows + keys)).max(key_step * keys * column_vec4s);
                 4 * (step + keys * rows + keys / 4 * rows)
             }
         }
@@ -176,8 +176,10 @@ impl WgslAttentionTile {
     /// Columns that a workgroup computes.
     pub fn columns(&self) -> usize {
         match *self {
-            WgslAttentionTile::Subgroup { column_lanes, column_turns, .. } => 4 * column_lanes * column_turns,
-            WgslAttentionTile::Workgroup { keys, column_fours, .. } => keys * column_fours,
+            WgslAttentionTile::Subgroup { column_lanes, column_passes, .. } => {
+                4 * column_lanes * column_passes
+            }
+            WgslAttentionTile::Workgroup { keys, column_vec4s, .. } => keys * column_vec4s,
         }
     }
     /// Depths of one iteration.
@@ -199,8 +201,8 @@ impl WgslAttentionTile {
             // Depths, what is hidden, powers, and the loops that go through scores.
             WgslAttentionTile::Subgroup { .. } => depths + 5 * self.keys() + 2 * self.columns(),
             // Copies and their vectors, sums, peaks, powers.
-            WgslAttentionTile::Workgroup { keys, column_fours, .. } => {
-                depths * (DEPTH_STEP + 2 * DEPTH_STEP) + 24 + 8 * column_fours + keys * (3 + 2 * column_fours)
+            WgslAttentionTile::Workgroup { keys, column_vec4s, .. } => {
+                depths * (DEPTH_STEP + 2 * DEPTH_STEP) + 24 + 8 * column_vec4s + keys * (3 + 2 * column_vec4s)
             }
         };
         (extents.keys.div_ceil(self.keys()) * (1 + inside)) as u64

@@ -30,7 +30,7 @@ pub mod scan;
 pub mod shader;
 pub mod split;
 pub mod target;
-pub mod tile;
+pub mod thread_mapping;
 pub mod wgsl;
 
 pub use choice::TemplateChoice;

@@ -19,24 +19,24 @@ pub fn narrow(kernel: &Kernel) -> Kernel {
     if !narrow.contains(&true) {
         return kernel.clone();
     }
-    let mut rewrite = Rewrite { kernel, narrow, exprs: Vec::new(), own: Vec::new(), wide: Vec::new() };
-    (0..kernel.exprs.len() as u32).for_each(|id| rewrite.push(ExprId(id)));
+    let mut narrowing = Narrowing { kernel, narrow, exprs: Vec::new(), own: Vec::new(), wide: Vec::new() };
+    (0..kernel.exprs.len() as u32).for_each(|id| narrowing.push(ExprId(id)));
     let mut result = Kernel { exprs: Vec::new(), ..kernel.clone() };
-    result.stores.iter_mut().for_each(|store| store.value = rewrite.wide(store.value));
+    result.stores.iter_mut().for_each(|store| store.value = narrowing.wide(store.value));
     if let Some(c) = &mut result.contraction {
-        (c.a, c.b) = (rewrite.wide(c.a), rewrite.wide(c.b));
+        (c.a, c.b) = (narrowing.wide(c.a), narrowing.wide(c.b));
     }
     if let Some(a) = &mut result.attention {
         let a = &mut **a;
-        (a.q, a.k) = (rewrite.wide(a.q), rewrite.wide(a.k));
+        (a.q, a.k) = (narrowing.wide(a.q), narrowing.wide(a.k));
         for operand in [&mut a.v, &mut a.mask, &mut a.g, &mut a.log_sum, &mut a.product] {
-            *operand = operand.map(|operand| rewrite.wide(operand));
+            *operand = operand.map(|operand| narrowing.wide(operand));
         }
     }
     if let Some(scatter) = &mut result.scatter {
-        (scatter.index, scatter.value) = (rewrite.own(scatter.index), rewrite.wide(scatter.value));
+        (scatter.index, scatter.value) = (narrowing.own(scatter.index), narrowing.wide(scatter.value));
     }
-    result.exprs = rewrite.exprs;
+    result.exprs = narrowing.exprs;
     result
 }
 
@@ -62,7 +62,7 @@ fn narrowed(kernel: &Kernel) -> Vec<bool> {
 }
 
 /// Expressions under construction.
-struct Rewrite<'k> {
+struct Narrowing<'k> {
     kernel: &'k Kernel,
     narrow: Vec<bool>,
     exprs: Vec<ExprNode>,
@@ -72,7 +72,7 @@ struct Rewrite<'k> {
     wide: Vec<Option<ExprId>>,
 }
 
-impl Rewrite<'_> {
+impl Narrowing<'_> {
     fn is_narrow(&self, x: ExprId) -> bool {
         self.narrow[x.index()]
     }
@@ -159,12 +159,12 @@ impl Rewrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::builder::Builder;
+    use crate::kernel::builder::KernelBuilder;
     use crate::kernel::{Affine, AxisId, LoopAxis};
 
     /// A kernel over `extent` points that stores nothing: its expressions count.
-    fn kernel(extent: usize, fill: impl FnOnce(&mut Builder)) -> Kernel {
-        let mut builder = Builder::default();
+    fn kernel(extent: usize, fill: impl FnOnce(&mut KernelBuilder)) -> Kernel {
+        let mut builder = KernelBuilder::default();
         builder.axes.push(LoopAxis { extent, level: 0 });
         fill(&mut builder);
         Kernel {

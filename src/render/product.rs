@@ -13,7 +13,7 @@ pub enum WgslProductTile {
         /// Rows of the tile.
         rows: usize,
         /// Fours of columns that an invocation computes.
-        fours: usize,
+        vec4s: usize,
     },
     /// `shaders/product_workgroup.wgsl`: memory that the workgroup shares.
     Workgroup {
@@ -24,9 +24,9 @@ pub enum WgslProductTile {
         /// Depths that are in shared memory at a time.
         step: usize,
         /// Fours of rows that an invocation computes.
-        row_fours: usize,
+        row_vec4s: usize,
         /// Fours of columns that an invocation computes.
-        column_fours: usize,
+        column_vec4s: usize,
     },
     /// `shaders/product_matrix.wgsl`: matrices that a subgroup multiplies together.
     Matrix {
@@ -49,7 +49,7 @@ const MATRIX_STEP: usize = 32;
 const MATRIX_STRIP: usize = 16;
 
 /// A line of the table of tiles.
-struct Row {
+struct TileEntry {
     adapter: Adapter,
     tile: WgslProductTile,
     /// How fast it is beside the class's others when all of it is used: on
@@ -58,20 +58,20 @@ struct Row {
     /// vendors say of them beside other multiplications.
     rate: u64,
     /// Multiplications that are worth the time it takes to compile.
-    least: u64,
+    min_work: u64,
 }
 
-const fn subgroup(rows: usize, fours: usize, rate: u64, least: u64) -> Row {
-    Row { adapter: Adapter::Software, tile: WgslProductTile::Subgroup { rows, fours }, rate, least }
+const fn subgroup(rows: usize, vec4s: usize, rate: u64, min_work: u64) -> TileEntry {
+    TileEntry { adapter: Adapter::Software, tile: WgslProductTile::Subgroup { rows, vec4s }, rate, min_work }
 }
 
-const fn workgroup(adapter: Adapter, [rows, columns]: [usize; 2], own: [usize; 2], rate: u64) -> Row {
-    let [row_fours, column_fours] = own;
-    Row {
+const fn workgroup(adapter: Adapter, [rows, columns]: [usize; 2], own: [usize; 2], rate: u64) -> TileEntry {
+    let [row_vec4s, column_vec4s] = own;
+    TileEntry {
         adapter,
-        tile: WgslProductTile::Workgroup { rows, columns, step: 16, row_fours, column_fours },
+        tile: WgslProductTile::Workgroup { rows, columns, step: 16, row_vec4s, column_vec4s },
         rate,
-        least: 0,
+        min_work: 0,
     }
 }
 
@@ -81,18 +81,18 @@ const fn matrix(
     [rows, columns]: [usize; 2],
     part: [usize; 2],
     rate: u64,
-) -> Row {
+) -> TileEntry {
     let [part_rows, part_columns] = part;
-    Row {
+    TileEntry {
         adapter,
         tile: WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns },
         rate,
-        least: 0,
+        min_work: 0,
     }
 }
 
 /// The tiles there are.
-const TABLE: &[Row] = &[
+const TILES: &[TileEntry] = &[
     subgroup(32, 2, 33, 1 << 32),
     subgroup(32, 1, 28, 0),
     subgroup(16, 1, 20, 0),
@@ -121,10 +121,10 @@ const TABLE: &[Row] = &[
 
 /// Operations after the sums, each time it is written out, at most: drivers
 /// compile a thousand in about 30 ms.
-pub const MOST_AFTER: u64 = 4096;
+pub const MAX_EPILOGUE_OPS: u64 = 4096;
 
 /// Results below which a product is no tile's work.
-pub const FEWEST: usize = 64;
+pub const MIN_TILED_RESULTS: usize = 64;
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,7 +167,7 @@ impl WgslProductTile {
     /// Rows and columns of the tile.
     pub fn size(&self, target: &GpuTarget) -> [usize; 2] {
         match *self {
-            WgslProductTile::Subgroup { rows, fours } => [rows, 4 * fours * target.subgroup as usize],
+            WgslProductTile::Subgroup { rows, vec4s } => [rows, 4 * vec4s * target.subgroup as usize],
             WgslProductTile::Workgroup { rows, columns, .. }
             | WgslProductTile::Matrix { rows, columns, .. } => [rows, columns],
         }
@@ -184,8 +184,8 @@ impl WgslProductTile {
     pub fn workgroup(&self, target: &GpuTarget) -> u32 {
         match *self {
             WgslProductTile::Subgroup { .. } => target.subgroup,
-            WgslProductTile::Workgroup { rows, columns, row_fours, column_fours, .. } => {
-                (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
+            WgslProductTile::Workgroup { rows, columns, row_vec4s, column_vec4s, .. } => {
+                (rows / 4 / row_vec4s * (columns / 4 / column_vec4s)) as u32
             }
             // Most subgroups are of 32; the template does with others.
             WgslProductTile::Matrix { .. } => 32 * self.parts() as u32,
@@ -204,7 +204,7 @@ impl WgslProductTile {
     fn copies(&self) -> usize {
         match *self {
             WgslProductTile::Subgroup { .. } => 4,
-            WgslProductTile::Workgroup { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            WgslProductTile::Workgroup { row_vec4s, column_vec4s, .. } => 16 * row_vec4s * column_vec4s,
             WgslProductTile::Matrix { side, part_rows, part_columns, .. } => {
                 4 * (part_rows / side) * (part_columns / MATRIX_STRIP)
             }
@@ -255,29 +255,29 @@ pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Wgs
     let extents = ProductExtents::of(kernel, c);
     let narrow = c.dtype.compute().size() <= 4 && c.dtype != DType::Bool;
     let work = (extents.batch * extents.m * extents.n) as u64 * extents.k as u64;
-    let least = (1024 * target.compile_bound_elements as u64).max(1);
-    if !narrow || extents.m * extents.n < FEWEST || work < least {
+    let min_work = (1024 * target.compile_bound_elements as u64).max(1);
+    if !narrow || extents.m * extents.n < MIN_TILED_RESULTS || work < min_work {
         return Vec::new();
     }
-    let after = after(kernel);
+    let epilogue_ops = epilogue_ops(kernel);
     // Matrices hold 16-bit floats; other numbers would lose digits in them.
     let operands = [c.a, c.b].map(|operand| kernel.exprs[operand.index()].dtype);
     let halves = c.dtype == DType::F32 && operands == [DType::F16; 2];
-    let suits = |row: &&Row| {
+    let suits = |row: &&TileEntry| {
         row.adapter == target.adapter
             && row.tile.fits(extents.k, target)
             && (halves || !matches!(row.tile, WgslProductTile::Matrix { .. }))
-            && work >= row.least
-            && after * row.tile.copies() as u64 <= MOST_AFTER
+            && work >= row.min_work
+            && epilogue_ops * row.tile.copies() as u64 <= MAX_EPILOGUE_OPS
     };
-    let mut rows: Vec<&Row> = TABLE.iter().filter(suits).collect();
+    let mut rows: Vec<&TileEntry> = TILES.iter().filter(suits).collect();
     rows.sort_by_key(|row| cost(row, &extents, target));
     rows.into_iter().map(|row| row.tile).collect()
 }
 
 /// Time that a product takes, in some unit: whole tiles, as many at a time as
 /// the device has places for.
-fn cost(row: &Row, extents: &ProductExtents, target: &GpuTarget) -> u64 {
+fn cost(row: &TileEntry, extents: &ProductExtents, target: &GpuTarget) -> u64 {
     let places = match target.adapter {
         Adapter::Software => 8,
         Adapter::Integrated => 32,
@@ -289,7 +289,7 @@ fn cost(row: &Row, extents: &ProductExtents, target: &GpuTarget) -> u64 {
 }
 
 /// Operations on an element after its sum is there.
-pub fn after(kernel: &Kernel) -> u64 {
+pub fn epilogue_ops(kernel: &Kernel) -> u64 {
     let own = kernel.exprs.iter().filter(|node| node.level == 0);
     own.map(|node| match node.expr {
         Expr::Alu(op, _) => AluOp::flops(op),
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn every_tile_fits_its_class() {
-        for row in TABLE {
+        for row in TILES {
             let gpu = GpuTarget { adapter: row.adapter, ..GpuTarget::webgpu_default() };
             let target = match (row.adapter, row.tile) {
                 (Adapter::Software, _) => GpuTarget::software(),
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn parts_of_tiles_are_whole_matrices_and_workgroups_whole_subgroups() {
-        for row in TABLE {
+        for row in TILES {
             let WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns } = row.tile else {
                 continue;
             };
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn a_software_driver_without_subgroups_has_no_tile() {
         let target = GpuTarget { subgroup: 0, ..GpuTarget::software() };
-        assert!(TABLE.iter().all(|row| row.adapter != Adapter::Software || !row.tile.fits(1, &target)));
+        assert!(TILES.iter().all(|row| row.adapter != Adapter::Software || !row.tile.fits(1, &target)));
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
         let best = |m, n| {
             let extents = ProductExtents { batch: 1, m, n, k: 512 };
             let rows =
-                TABLE.iter().filter(|row| row.adapter == Adapter::Discrete && row.tile.fits(512, &target));
+                TILES.iter().filter(|row| row.adapter == Adapter::Discrete && row.tile.fits(512, &target));
             rows.min_by_key(|row| cost(row, &extents, &target)).map(|row| row.tile.size(&target))
         };
         assert_eq!(best(4096, 4096), Some([128, 128]));

@@ -11,23 +11,23 @@ use crate::kernel::{Expr, ExprId, Kernel};
 use crate::render::iterations;
 use crate::render::split::Form;
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::tile::wanted_team;
+use crate::render::thread_mapping::preferred_reduction_threads;
 
 /// Neighbours that an invocation scans by itself.
-pub const NEIGHBOURS: usize = 4;
+pub const ELEMENTS_PER_THREAD: usize = 4;
 
 /// A scan by a workgroup for each point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shared {
+pub struct WorkgroupScan {
     /// The scan.
     pub scan: ExprId,
     /// Invocations of a workgroup.
     pub threads: usize,
 }
 
-impl Shared {
+impl WorkgroupScan {
     /// How a kernel scans by the template; `None` if it is not for it.
-    pub fn of(kernel: &Kernel, target: &GpuTarget) -> Option<Shared> {
+    pub fn of(kernel: &Kernel, target: &GpuTarget) -> Option<WorkgroupScan> {
         let Form::Scan(scan) = Form::of(kernel) else { return None };
         let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
         if target.adapter == Adapter::Software
@@ -36,13 +36,13 @@ impl Shared {
         {
             return None;
         }
-        let most = rows.div_ceil(NEIGHBOURS).next_power_of_two().min(target.max_workgroup as usize);
-        let threads = wanted_team(target, points, rows, NEIGHBOURS).min(most);
-        let blocks = rows.div_ceil(NEIGHBOURS * threads) as u64;
+        let most = rows.div_ceil(ELEMENTS_PER_THREAD).next_power_of_two().min(target.max_workgroup as usize);
+        let threads = preferred_reduction_threads(target, points, rows, ELEMENTS_PER_THREAD).min(most);
+        let blocks = rows.div_ceil(ELEMENTS_PER_THREAD * threads) as u64;
         // Elements, states merged step by step, and results.
-        let merges = 4 * NEIGHBOURS + threads.ilog2() as usize;
+        let merges = 4 * ELEMENTS_PER_THREAD + threads.ilog2() as usize;
         let iterations = blocks.saturating_mul(iterations::of_body(kernel, 1, merges) + merges as u64);
-        (threads > 1 && iterations <= target.max_iterations).then_some(Shared { scan, threads })
+        (threads > 1 && iterations <= target.max_iterations).then_some(WorkgroupScan { scan, threads })
     }
 
     /// The kernel that sees the scan's results as another sees a sum.
@@ -63,7 +63,7 @@ mod tests {
     fn threads(y: &Tensor, target: &GpuTarget) -> Vec<Option<usize>> {
         let report = plan(&[y]).expect("a plan");
         let of = |work: &Workload| match work {
-            Workload::Kernel(kernel) => Shared::of(kernel, target).map(|shared| shared.threads),
+            Workload::Kernel(kernel) => WorkgroupScan::of(kernel, target).map(|shared| shared.threads),
             Workload::Sort(_) | Workload::Custom(..) => None,
         };
         report.kernels.iter().map(|kernel| of(kernel.work())).collect()

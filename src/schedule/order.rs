@@ -155,7 +155,7 @@ impl Works {
         let known = self.known.get(&work).cloned();
         StepAction::Launch(known.unwrap_or_else(|| {
             if let Workload::Kernel(kernel) = &mut work {
-                self.parts.share(kernel);
+                self.parts.intern(kernel);
             }
             let new = Arc::new(work);
             self.known.insert(new.clone());

@@ -65,10 +65,10 @@ fn main(
     let lane = i32(own_subgroup * subgroup_size + own_lane);
     if (point >= 4) { return; }
     let i1 = point;
-    var held_v0_0: array<f32, 12>;
-    var held_v0_1: array<f32, 12>;
-    var held_v0_2: array<f32, 12>;
-    var held_v0_3: array<f32, 12>;
+    var cached_v0_0: array<f32, 12>;
+    var cached_v0_1: array<f32, 12>;
+    var cached_v0_2: array<f32, 12>;
+    var cached_v0_3: array<f32, 12>;
     var s1a: f32 = number_f32(0x00000000u /* 0.0 */);
     {
         let row = (lane + 0) * 4;
@@ -92,10 +92,10 @@ fn main(
             let v0_1 = four5.y;
             let v0_2 = four5.z;
             let v0_3 = four5.w;
-            held_v0_0[0] = v0_0;
-            held_v0_1[0] = v0_1;
-            held_v0_2[0] = v0_2;
-            held_v0_3[0] = v0_3;
+            cached_v0_0[0] = v0_0;
+            cached_v0_1[0] = v0_1;
+            cached_v0_2[0] = v0_2;
+            cached_v0_3[0] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -112,10 +112,10 @@ fn main(
             let v0_1 = four8.y;
             let v0_2 = four8.z;
             let v0_3 = four8.w;
-            held_v0_0[1] = v0_0;
-            held_v0_1[1] = v0_1;
-            held_v0_2[1] = v0_2;
-            held_v0_3[1] = v0_3;
+            cached_v0_0[1] = v0_0;
+            cached_v0_1[1] = v0_1;
+            cached_v0_2[1] = v0_2;
+            cached_v0_3[1] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -132,10 +132,10 @@ fn main(
             let v0_1 = four11.y;
             let v0_2 = four11.z;
             let v0_3 = four11.w;
-            held_v0_0[2] = v0_0;
-            held_v0_1[2] = v0_1;
-            held_v0_2[2] = v0_2;
-            held_v0_3[2] = v0_3;
+            cached_v0_0[2] = v0_0;
+            cached_v0_1[2] = v0_1;
+            cached_v0_2[2] = v0_2;
+            cached_v0_3[2] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -152,10 +152,10 @@ fn main(
             let v0_1 = four14.y;
             let v0_2 = four14.z;
             let v0_3 = four14.w;
-            held_v0_0[3] = v0_0;
-            held_v0_1[3] = v0_1;
-            held_v0_2[3] = v0_2;
-            held_v0_3[3] = v0_3;
+            cached_v0_0[3] = v0_0;
+            cached_v0_1[3] = v0_1;
+            cached_v0_2[3] = v0_2;
+            cached_v0_3[3] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -172,10 +172,10 @@ fn main(
             let v0_1 = four17.y;
             let v0_2 = four17.z;
             let v0_3 = four17.w;
-            held_v0_0[4] = v0_0;
-            held_v0_1[4] = v0_1;
-            held_v0_2[4] = v0_2;
-            held_v0_3[4] = v0_3;
+            cached_v0_0[4] = v0_0;
+            cached_v0_1[4] = v0_1;
+            cached_v0_2[4] = v0_2;
+            cached_v0_3[4] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -192,10 +192,10 @@ fn main(
             let v0_1 = four20.y;
             let v0_2 = four20.z;
             let v0_3 = four20.w;
-            held_v0_0[5] = v0_0;
-            held_v0_1[5] = v0_1;
-            held_v0_2[5] = v0_2;
-            held_v0_3[5] = v0_3;
+            cached_v0_0[5] = v0_0;
+            cached_v0_1[5] = v0_1;
+            cached_v0_2[5] = v0_2;
+            cached_v0_3[5] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -212,10 +212,10 @@ fn main(
             let v0_1 = four23.y;
             let v0_2 = four23.z;
             let v0_3 = four23.w;
-            held_v0_0[6] = v0_0;
-            held_v0_1[6] = v0_1;
-            held_v0_2[6] = v0_2;
-            held_v0_3[6] = v0_3;
+            cached_v0_0[6] = v0_0;
+            cached_v0_1[6] = v0_1;
+            cached_v0_2[6] = v0_2;
+            cached_v0_3[6] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -232,10 +232,10 @@ fn main(
             let v0_1 = four26.y;
             let v0_2 = four26.z;
             let v0_3 = four26.w;
-            held_v0_0[7] = v0_0;
-            held_v0_1[7] = v0_1;
-            held_v0_2[7] = v0_2;
-            held_v0_3[7] = v0_3;
+            cached_v0_0[7] = v0_0;
+            cached_v0_1[7] = v0_1;
+            cached_v0_2[7] = v0_2;
+            cached_v0_3[7] = v0_3;
             s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
         }
         {
@@ -253,10 +253,10 @@ fn main(
                 let v0_1 = four29.y;
                 let v0_2 = four29.z;
                 let v0_3 = four29.w;
-                held_v0_0[8] = v0_0;
-                held_v0_1[8] = v0_1;
-                held_v0_2[8] = v0_2;
-                held_v0_3[8] = v0_3;
+                cached_v0_0[8] = v0_0;
+                cached_v0_1[8] = v0_1;
+                cached_v0_2[8] = v0_2;
+                cached_v0_3[8] = v0_3;
                 s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
             }
         }
@@ -275,10 +275,10 @@ fn main(
                 let v0_1 = four32.y;
                 let v0_2 = four32.z;
                 let v0_3 = four32.w;
-                held_v0_0[9] = v0_0;
-                held_v0_1[9] = v0_1;
-                held_v0_2[9] = v0_2;
-                held_v0_3[9] = v0_3;
+                cached_v0_0[9] = v0_0;
+                cached_v0_1[9] = v0_1;
+                cached_v0_2[9] = v0_2;
+                cached_v0_3[9] = v0_3;
                 s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
             }
         }
@@ -297,10 +297,10 @@ fn main(
                 let v0_1 = four35.y;
                 let v0_2 = four35.z;
                 let v0_3 = four35.w;
-                held_v0_0[10] = v0_0;
-                held_v0_1[10] = v0_1;
-                held_v0_2[10] = v0_2;
-                held_v0_3[10] = v0_3;
+                cached_v0_0[10] = v0_0;
+                cached_v0_1[10] = v0_1;
+                cached_v0_2[10] = v0_2;
+                cached_v0_3[10] = v0_3;
                 s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
             }
         }
@@ -319,10 +319,10 @@ fn main(
                 let v0_1 = four38.y;
                 let v0_2 = four38.z;
                 let v0_3 = four38.w;
-                held_v0_0[11] = v0_0;
-                held_v0_1[11] = v0_1;
-                held_v0_2[11] = v0_2;
-                held_v0_3[11] = v0_3;
+                cached_v0_0[11] = v0_0;
+                cached_v0_1[11] = v0_1;
+                cached_v0_2[11] = v0_2;
+                cached_v0_3[11] = v0_3;
                 s1a = add_f32(s1a, add_f32(add_f32(v0_0, v0_1), add_f32(v0_2, v0_3)));
             }
         }
@@ -360,10 +360,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[0];
-            let v0_1 = held_v0_1[0];
-            let v0_2 = held_v0_2[0];
-            let v0_3 = held_v0_3[0];
+            let v0_0 = cached_v0_0[0];
+            let v0_1 = cached_v0_1[0];
+            let v0_2 = cached_v0_2[0];
+            let v0_3 = cached_v0_3[0];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -382,10 +382,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[1];
-            let v0_1 = held_v0_1[1];
-            let v0_2 = held_v0_2[1];
-            let v0_3 = held_v0_3[1];
+            let v0_0 = cached_v0_0[1];
+            let v0_1 = cached_v0_1[1];
+            let v0_2 = cached_v0_2[1];
+            let v0_3 = cached_v0_3[1];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -404,10 +404,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[2];
-            let v0_1 = held_v0_1[2];
-            let v0_2 = held_v0_2[2];
-            let v0_3 = held_v0_3[2];
+            let v0_0 = cached_v0_0[2];
+            let v0_1 = cached_v0_1[2];
+            let v0_2 = cached_v0_2[2];
+            let v0_3 = cached_v0_3[2];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -426,10 +426,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[3];
-            let v0_1 = held_v0_1[3];
-            let v0_2 = held_v0_2[3];
-            let v0_3 = held_v0_3[3];
+            let v0_0 = cached_v0_0[3];
+            let v0_1 = cached_v0_1[3];
+            let v0_2 = cached_v0_2[3];
+            let v0_3 = cached_v0_3[3];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -448,10 +448,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[4];
-            let v0_1 = held_v0_1[4];
-            let v0_2 = held_v0_2[4];
-            let v0_3 = held_v0_3[4];
+            let v0_0 = cached_v0_0[4];
+            let v0_1 = cached_v0_1[4];
+            let v0_2 = cached_v0_2[4];
+            let v0_3 = cached_v0_3[4];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -470,10 +470,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[5];
-            let v0_1 = held_v0_1[5];
-            let v0_2 = held_v0_2[5];
-            let v0_3 = held_v0_3[5];
+            let v0_0 = cached_v0_0[5];
+            let v0_1 = cached_v0_1[5];
+            let v0_2 = cached_v0_2[5];
+            let v0_3 = cached_v0_3[5];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -492,10 +492,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[6];
-            let v0_1 = held_v0_1[6];
-            let v0_2 = held_v0_2[6];
-            let v0_3 = held_v0_3[6];
+            let v0_0 = cached_v0_0[6];
+            let v0_1 = cached_v0_1[6];
+            let v0_2 = cached_v0_2[6];
+            let v0_3 = cached_v0_3[6];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -514,10 +514,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[7];
-            let v0_1 = held_v0_1[7];
-            let v0_2 = held_v0_2[7];
-            let v0_3 = held_v0_3[7];
+            let v0_0 = cached_v0_0[7];
+            let v0_1 = cached_v0_1[7];
+            let v0_2 = cached_v0_2[7];
+            let v0_3 = cached_v0_3[7];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -537,10 +537,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[8];
-                let v0_1 = held_v0_1[8];
-                let v0_2 = held_v0_2[8];
-                let v0_3 = held_v0_3[8];
+                let v0_0 = cached_v0_0[8];
+                let v0_1 = cached_v0_1[8];
+                let v0_2 = cached_v0_2[8];
+                let v0_3 = cached_v0_3[8];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -561,10 +561,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[9];
-                let v0_1 = held_v0_1[9];
-                let v0_2 = held_v0_2[9];
-                let v0_3 = held_v0_3[9];
+                let v0_0 = cached_v0_0[9];
+                let v0_1 = cached_v0_1[9];
+                let v0_2 = cached_v0_2[9];
+                let v0_3 = cached_v0_3[9];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -585,10 +585,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[10];
-                let v0_1 = held_v0_1[10];
-                let v0_2 = held_v0_2[10];
-                let v0_3 = held_v0_3[10];
+                let v0_0 = cached_v0_0[10];
+                let v0_1 = cached_v0_1[10];
+                let v0_2 = cached_v0_2[10];
+                let v0_3 = cached_v0_3[10];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -609,10 +609,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[11];
-                let v0_1 = held_v0_1[11];
-                let v0_2 = held_v0_2[11];
-                let v0_3 = held_v0_3[11];
+                let v0_0 = cached_v0_0[11];
+                let v0_1 = cached_v0_1[11];
+                let v0_2 = cached_v0_2[11];
+                let v0_3 = cached_v0_3[11];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -660,10 +660,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[0];
-            let v0_1 = held_v0_1[0];
-            let v0_2 = held_v0_2[0];
-            let v0_3 = held_v0_3[0];
+            let v0_0 = cached_v0_0[0];
+            let v0_1 = cached_v0_1[0];
+            let v0_2 = cached_v0_2[0];
+            let v0_3 = cached_v0_3[0];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -683,10 +683,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[1];
-            let v0_1 = held_v0_1[1];
-            let v0_2 = held_v0_2[1];
-            let v0_3 = held_v0_3[1];
+            let v0_0 = cached_v0_0[1];
+            let v0_1 = cached_v0_1[1];
+            let v0_2 = cached_v0_2[1];
+            let v0_3 = cached_v0_3[1];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -706,10 +706,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[2];
-            let v0_1 = held_v0_1[2];
-            let v0_2 = held_v0_2[2];
-            let v0_3 = held_v0_3[2];
+            let v0_0 = cached_v0_0[2];
+            let v0_1 = cached_v0_1[2];
+            let v0_2 = cached_v0_2[2];
+            let v0_3 = cached_v0_3[2];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -729,10 +729,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[3];
-            let v0_1 = held_v0_1[3];
-            let v0_2 = held_v0_2[3];
-            let v0_3 = held_v0_3[3];
+            let v0_0 = cached_v0_0[3];
+            let v0_1 = cached_v0_1[3];
+            let v0_2 = cached_v0_2[3];
+            let v0_3 = cached_v0_3[3];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -752,10 +752,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[4];
-            let v0_1 = held_v0_1[4];
-            let v0_2 = held_v0_2[4];
-            let v0_3 = held_v0_3[4];
+            let v0_0 = cached_v0_0[4];
+            let v0_1 = cached_v0_1[4];
+            let v0_2 = cached_v0_2[4];
+            let v0_3 = cached_v0_3[4];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -775,10 +775,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[5];
-            let v0_1 = held_v0_1[5];
-            let v0_2 = held_v0_2[5];
-            let v0_3 = held_v0_3[5];
+            let v0_0 = cached_v0_0[5];
+            let v0_1 = cached_v0_1[5];
+            let v0_2 = cached_v0_2[5];
+            let v0_3 = cached_v0_3[5];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -798,10 +798,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[6];
-            let v0_1 = held_v0_1[6];
-            let v0_2 = held_v0_2[6];
-            let v0_3 = held_v0_3[6];
+            let v0_0 = cached_v0_0[6];
+            let v0_1 = cached_v0_1[6];
+            let v0_2 = cached_v0_2[6];
+            let v0_3 = cached_v0_3[6];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -821,10 +821,10 @@ fn main(
             let i3_1 = i3_0 + 1;
             let i3_2 = i3_0 + 2;
             let i3_3 = i3_0 + 3;
-            let v0_0 = held_v0_0[7];
-            let v0_1 = held_v0_1[7];
-            let v0_2 = held_v0_2[7];
-            let v0_3 = held_v0_3[7];
+            let v0_0 = cached_v0_0[7];
+            let v0_1 = cached_v0_1[7];
+            let v0_2 = cached_v0_2[7];
+            let v0_3 = cached_v0_3[7];
             let v4_0 = subtract_f32(v0_0, v3);
             let v4_1 = subtract_f32(v0_1, v3);
             let v4_2 = subtract_f32(v0_2, v3);
@@ -845,10 +845,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[8];
-                let v0_1 = held_v0_1[8];
-                let v0_2 = held_v0_2[8];
-                let v0_3 = held_v0_3[8];
+                let v0_0 = cached_v0_0[8];
+                let v0_1 = cached_v0_1[8];
+                let v0_2 = cached_v0_2[8];
+                let v0_3 = cached_v0_3[8];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -870,10 +870,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[9];
-                let v0_1 = held_v0_1[9];
-                let v0_2 = held_v0_2[9];
-                let v0_3 = held_v0_3[9];
+                let v0_0 = cached_v0_0[9];
+                let v0_1 = cached_v0_1[9];
+                let v0_2 = cached_v0_2[9];
+                let v0_3 = cached_v0_3[9];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -895,10 +895,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[10];
-                let v0_1 = held_v0_1[10];
-                let v0_2 = held_v0_2[10];
-                let v0_3 = held_v0_3[10];
+                let v0_0 = cached_v0_0[10];
+                let v0_1 = cached_v0_1[10];
+                let v0_2 = cached_v0_2[10];
+                let v0_3 = cached_v0_3[10];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);
@@ -920,10 +920,10 @@ fn main(
                 let i3_1 = i3_0 + 1;
                 let i3_2 = i3_0 + 2;
                 let i3_3 = i3_0 + 3;
-                let v0_0 = held_v0_0[11];
-                let v0_1 = held_v0_1[11];
-                let v0_2 = held_v0_2[11];
-                let v0_3 = held_v0_3[11];
+                let v0_0 = cached_v0_0[11];
+                let v0_1 = cached_v0_1[11];
+                let v0_2 = cached_v0_2[11];
+                let v0_3 = cached_v0_3[11];
                 let v4_0 = subtract_f32(v0_0, v3);
                 let v4_1 = subtract_f32(v0_1, v3);
                 let v4_2 = subtract_f32(v0_2, v3);

@@ -7,7 +7,7 @@ use crate::ir::{BuiltIn, Composite, NodeId, Op, Type};
 use crate::kernel::affine::AxisId;
 use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{Expr, ExprId};
-use crate::kernel::index::{Position, Positions, complete};
+use crate::kernel::index::{Position, Positions, bijective_axes};
 use crate::kernel::lower::{Lowered, Lowerer};
 use crate::kernel::nest::{AttentionPart, FusedAttention};
 
@@ -105,7 +105,7 @@ pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) ->
         return Err(Unfit::FewRows { found: rows, least: range.least_rows });
     }
     // A gradient may go through the queries of all attentions.
-    let most = Given::of(part).g.map_or(keys, |g| keys.max(operands[g].shape.numel() / columns));
+    let most = OperandNumbers::of(part).g.map_or(keys, |g| keys.max(operands[g].shape.numel() / columns));
     if most > range.most_keys {
         return Err(Unfit::ManyKeys { found: most, most: range.most_keys });
     }
@@ -121,22 +121,26 @@ pub fn fits(part: AttentionPart, operands: &[&Type], range: &AttentionLimits) ->
 }
 
 /// The attributes of the composites.
-struct Wanted {
+struct AttentionAttributes {
     scale: f64,
     causal: bool,
     shared: bool,
 }
 
-impl Wanted {
-    fn of(composite: &Composite) -> Option<Wanted> {
+impl AttentionAttributes {
+    fn of(composite: &Composite) -> Option<AttentionAttributes> {
         let get = |name: &str| composite.attributes.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
         let (scale, causal, shared) = (get("scale")?, get("causal")?, get("gqa")?);
-        Some(Wanted { scale: scale.as_f64(), causal: causal.as_bool(), shared: shared.as_bool() })
+        Some(AttentionAttributes {
+            scale: scale.as_f64(),
+            causal: causal.as_bool(),
+            shared: shared.as_bool(),
+        })
     }
 }
 
 /// Positions of what operands depend on.
-struct Place<'a> {
+struct AttentionPositions<'a> {
     /// The shape whose axes before the last two are those of the attentions.
     shape: &'a [usize],
     /// The positions along these.
@@ -150,7 +154,7 @@ struct Place<'a> {
 }
 
 /// The dimensions that one part of attention goes through.
-struct Dims {
+struct AttentionDims {
     summed: Vec<usize>,
     /// Of keys, or rows where results' rows are the keys'.
     others: usize,
@@ -159,7 +163,7 @@ struct Dims {
 }
 
 /// Which operands of a part's node, after queries and keys, are what.
-struct Given {
+struct OperandNumbers {
     v: Option<usize>,
     g: Option<usize>,
     log_sum: Option<usize>,
@@ -168,8 +172,8 @@ struct Given {
     mask: usize,
 }
 
-impl Given {
-    fn of(part: AttentionPart) -> Given {
+impl OperandNumbers {
+    fn of(part: AttentionPart) -> OperandNumbers {
         let [v, g, log_sum, product, mask] = match part {
             AttentionPart::Result => [2, 0, 0, 0, 3],
             AttentionPart::LogSum => [0, 0, 0, 0, 2],
@@ -177,12 +181,12 @@ impl Given {
             AttentionPart::ValueGradient => [0, 2, 3, 0, 4],
         };
         let some = |number: usize| Some(number).filter(|number| *number > 0);
-        Given { v: some(v), g: some(g), log_sum: some(log_sum), product: some(product), mask }
+        OperandNumbers { v: some(v), g: some(g), log_sum: some(log_sum), product: some(product), mask }
     }
 }
 
 /// The operands' values; `None` where a part does without.
-struct Operands {
+struct AttentionOperands {
     q: ExprId,
     k: ExprId,
     v: Option<ExprId>,
@@ -203,18 +207,18 @@ impl<'g> Lowerer<'_, 'g> {
         let node = self.request.graph.node(id);
         let opaque = || Blocker::Opaque(node.op.name());
         let part = part(&node.op).ok_or_else(opaque)?;
-        let wanted = Wanted::of(composite).ok_or_else(opaque)?;
+        let attributes = AttentionAttributes::of(composite).ok_or_else(opaque)?;
         self.may_fill_grid(id, guard)?;
         let own = self.shape(id).rank() - if part == AttentionPart::LogSum { 1 } else { 2 };
         let [batch, along, width] = self.attention_axes(self.shape(id), own, at)?;
         self.decide(&[], 0);
         self.contraction_node = Some(id);
-        let (dims, place) = self.attention_place(id, part, own, at, wanted.shared);
+        let (dims, indices) = self.attention_dims(id, part, own, at, attributes.shared);
         self.in_operand = true;
         self.operand_numel = usize::MAX;
-        let lowered = self.attention_operands(id, part, &place);
+        let lowered = self.attention_operands(id, part, &indices);
         self.in_operand = false;
-        let Operands { q, k, v, g, log_sum, product, mask } = lowered?;
+        let AttentionOperands { q, k, v, g, log_sum, product, mask } = lowered?;
         let axes = |dim: usize| self.builder.dims[dim].axes.to_vec();
         let (rows, keys) =
             if part.by_query() { (along, axes(dims.others)) } else { (axes(dims.others), along) };
@@ -227,8 +231,8 @@ impl<'g> Lowerer<'_, 'g> {
             log_sum,
             product,
             mask,
-            scale: wanted.scale.to_bits(),
-            causal: wanted.causal,
+            scale: attributes.scale.to_bits(),
+            causal: attributes.causal,
             batch,
             summed: dims.summed.iter().flat_map(|&dim| axes(dim)).collect(),
             rows,
@@ -244,21 +248,21 @@ impl<'g> Lowerer<'_, 'g> {
 
     /// The dimensions that a part's element goes through, and with them the positions of
     /// its operands' elements. The first `own` axes of the node are those of attentions.
-    fn attention_place(
+    fn attention_dims(
         &mut self,
         id: NodeId,
         part: AttentionPart,
         own: usize,
         at: &Positions,
         shared: bool,
-    ) -> (Dims, Place<'g>) {
+    ) -> (AttentionDims, AttentionPositions<'g>) {
         let operands = &self.request.graph.node(id).operands;
         let last = |number: usize, from_end: usize| {
             let shape = self.shape(operands[number]);
             shape[shape.rank() - from_end]
         };
         let (rows, keys, depth) = (last(0, 2), last(1, 2), last(0, 1));
-        let g = Given::of(part).g;
+        let g = OperandNumbers::of(part).g;
         let columns = g.map(|g| last(g, 1));
         let shape: &'g [usize] = match g.map(|g| self.shape(operands[g])) {
             Some(g) => &g[..g.rank() - 2],
@@ -268,7 +272,8 @@ impl<'g> Lowerer<'_, 'g> {
             self.attention_batch(shape, self.shape(id), own, at, shared && !part.by_query());
         let others = if part.by_query() { keys } else { rows };
         let mut dim = |extent: usize| self.builder.dim(extent, Some(1), self.splits);
-        let dims = Dims { summed, others: dim(others), depth: dim(depth), columns: columns.map(dim) };
+        let dims =
+            AttentionDims { summed, others: dim(others), depth: dim(depth), columns: columns.map(dim) };
         let (along, other) = (at[own].clone(), self.builder.position(dims.others));
         let (row, key) = if part.by_query() { (along, other) } else { (other, along) };
         let depth = self.builder.position(dims.depth);
@@ -276,7 +281,7 @@ impl<'g> Lowerer<'_, 'g> {
             Some(dim) => self.builder.position(dim),
             None => at.get(own + 1).cloned().unwrap_or_default(),
         };
-        (dims, Place { shape, batch, row, key, depth, column, shared })
+        (dims, AttentionPositions { shape, batch, row, key, depth, column, shared })
     }
 
     /// The positions along the axes of attentions, for an element of an operand's
@@ -316,23 +321,23 @@ impl<'g> Lowerer<'_, 'g> {
         &mut self,
         id: NodeId,
         part: AttentionPart,
-        place: &Place<'_>,
-    ) -> Lowered<Operands> {
+        indices: &AttentionPositions<'_>,
+    ) -> Lowered<AttentionOperands> {
         let operands = self.request.graph.node(id).operands.clone();
         let mut value = |number: usize, own: &[&Position], shared: bool| -> Lowered<ExprId> {
-            let at = self.attention_positions(self.shape(operands[number]), place, own, shared)?;
+            let at = self.attention_positions(self.shape(operands[number]), indices, own, shared)?;
             self.value(operands[number], &at, 0)
         };
-        let (row, key, depth, column) = (&place.row, &place.key, &place.depth, &place.column);
-        let has = Given::of(part);
+        let (row, key, depth, column) = (&indices.row, &indices.key, &indices.depth, &indices.column);
+        let has = OperandNumbers::of(part);
         let q = value(0, &[row, depth], false)?;
-        let k = value(1, &[key, depth], place.shared)?;
-        let v = has.v.map(|v| value(v, &[key, column], place.shared)).transpose()?;
+        let k = value(1, &[key, depth], indices.shared)?;
+        let v = has.v.map(|v| value(v, &[key, column], indices.shared)).transpose()?;
         let g = has.g.map(|g| value(g, &[row, column], false)).transpose()?;
         let log_sum = has.log_sum.map(|sum| value(sum, &[row], false)).transpose()?;
         let product = has.product.map(|product| value(product, &[row], false)).transpose()?;
         let mask = (operands.len() > has.mask).then(|| value(has.mask, &[row, key], false)).transpose()?;
-        Ok(Operands { q, k, v, g, log_sum, product, mask })
+        Ok(AttentionOperands { q, k, v, g, log_sum, product, mask })
     }
 
     /// The positions of an operand: the attentions' along the batch, an extent
@@ -340,21 +345,21 @@ impl<'g> Lowerer<'_, 'g> {
     fn attention_positions(
         &mut self,
         shape: &Shape,
-        place: &Place<'_>,
+        indices: &AttentionPositions<'_>,
         own: &[&Position],
         shared: bool,
     ) -> Lowered<Positions> {
         let batch = shape.rank() - own.len();
         let mut positions = Positions::new();
         for axis in 0..batch {
-            let from = place.shape.len() - batch + axis;
-            let (extent, all) = (shape[axis], place.shape[from]);
+            let from = indices.shape.len() - batch + axis;
+            let (extent, all) = (shape[axis], indices.shape[from]);
             positions.push(match extent {
                 1 => Position::default(),
                 _ if shared && axis + 1 == batch && extent != all => {
-                    self.quotient(&place.batch[from], (all / extent) as i64, extent)?
+                    self.quotient(&indices.batch[from], (all / extent) as i64, extent)?
                 }
-                _ => place.batch[from].clone(),
+                _ => indices.batch[from].clone(),
             });
         }
         let own = own.iter().zip(&shape[batch..]);
@@ -367,7 +372,7 @@ impl<'g> Lowerer<'_, 'g> {
     fn attention_axes(&self, shape: &Shape, batch: usize, at: &Positions) -> Lowered<[Vec<AxisId>; 3]> {
         let mut groups = [Vec::new(), Vec::new(), Vec::new()];
         for (i, (position, &extent)) in at.iter().zip(shape.iter()).enumerate() {
-            let axes = complete(position, extent, &self.builder.axes).ok_or(Blocker::Contraction)?;
+            let axes = bijective_axes(position, extent, &self.builder.axes).ok_or(Blocker::Contraction)?;
             groups[usize::from(i >= batch) + usize::from(i > batch)].extend(axes);
         }
         let mut all: SmallVec<[AxisId; 8]> = groups.iter().flatten().copied().collect();

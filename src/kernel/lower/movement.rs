@@ -6,11 +6,11 @@ use crate::base::{DType, Scalar, Shape};
 use crate::ir::op::{PadAxis, WindowAxis};
 use crate::ir::{AluOp, Monoid, NodeId, Op};
 use crate::kernel::expr::ExprId;
-use crate::kernel::index::{Computed, Digit, Divided, Position, Positions, divide, linear};
+use crate::kernel::index::{Computed, Division, MixedRadixDigit, Position, Positions, divide, linear};
 use crate::kernel::lower::{Lowered, Lowerer, Stop};
 
 /// The operand's positions, for movement that only rearranges.
-pub fn moved(op: &Op, operand: &Shape, at: &Positions) -> Positions {
+pub fn operand_positions(op: &Op, operand: &Shape, at: &Positions) -> Positions {
     match op {
         Op::Permute(order) => {
             let mut moved = at.clone();
@@ -73,7 +73,7 @@ pub fn moved(op: &Op, operand: &Shape, at: &Positions) -> Positions {
 
 impl Lowerer<'_, '_> {
     /// The operand of a reshape to `shape`: runs of axes with equal products
-    /// correspond; within a run, the row-major number is taken apart again.
+    /// correspond; within a run, the row-major number is delinearized again.
     pub(crate) fn reshape(
         &mut self,
         operand: NodeId,
@@ -89,18 +89,18 @@ impl Lowerer<'_, '_> {
         let mut moved = Positions::new();
         let mut result = 0;
         while moved.len() < from.rank() {
-            let (outs, ins) = run(&shape[result..], &from[moved.len()..]);
+            let (outs, ins) = matching_prefix(&shape[result..], &from[moved.len()..]);
             let part = Shape::new(&shape[result..result + outs]);
             let number = linear(&at[result..result + outs], &part);
             let targets = Shape::new(&from[moved.len()..moved.len() + ins]);
-            self.take_apart(&number, &targets, &mut moved)?;
+            self.delinearize(&number, &targets, &mut moved)?;
             result += outs;
         }
         self.value(operand, &moved, guard)
     }
 
     /// Positions along axes of these extents, from a row-major number.
-    fn take_apart(&mut self, number: &Position, extents: &Shape, moved: &mut Positions) -> Lowered<()> {
+    fn delinearize(&mut self, number: &Position, extents: &Shape, moved: &mut Positions) -> Lowered<()> {
         let (mut whole, count) = (None, extents.numel() as i64);
         for (&extent, &stride) in extents.iter().zip(&extents.strides()) {
             let position = if extent == 1 {
@@ -111,7 +111,7 @@ impl Lowerer<'_, '_> {
                 let mut digit = self.quotient(number, stride, extent)?;
                 for part in &mut digit.computed {
                     let number = whole.get_or_insert_with(|| Arc::new(number.clone())).clone();
-                    part.digit = Some(Digit { number, divisor: stride, count });
+                    part.digit = Some(MixedRadixDigit { number, divisor: stride, count });
                 }
                 digit
             };
@@ -124,11 +124,11 @@ impl Lowerer<'_, '_> {
     pub(crate) fn quotient(&mut self, number: &Position, divisor: i64, extent: usize) -> Lowered<Position> {
         if number.computed.is_empty() {
             match divide(&number.affine, divisor, extent as i64, &self.builder.axes) {
-                Divided::Affine(affine) => return Ok(affine.into()),
-                Divided::Split(axis, inner) if self.scan_axis != Some(axis) => {
+                Division::Affine(affine) => return Ok(affine.into()),
+                Division::Split(axis, inner) if self.scan_axis != Some(axis) => {
                     return Err(Stop::Split(axis, inner));
                 }
-                Divided::Split(..) | Divided::Not => {}
+                Division::Split(..) | Division::NotAffine => {}
             }
         }
         let number = self.builder.clamped(number);
@@ -158,7 +158,7 @@ impl Lowerer<'_, '_> {
             let inner = if gap == 1 || extent <= 1 {
                 shifted
             } else {
-                let (inner, exact) = self.between(&shifted, gap, extent);
+                let (inner, exact) = self.dilated(&shifted, gap, extent);
                 conditions.push(exact);
                 narrowed.masks.push(exact);
                 inner
@@ -180,7 +180,7 @@ impl Lowerer<'_, '_> {
 
     /// The position among elements that lie `gap` apart, and whether there
     /// is an element at all.
-    fn between(&mut self, position: &Position, gap: i64, extent: usize) -> (Position, ExprId) {
+    fn dilated(&mut self, position: &Position, gap: i64, extent: usize) -> (Position, ExprId) {
         // One period further keeps the numbers positive, so that truncating
         // division is flooring division; positions before the first element
         // then give -1 or less and fail the range check.
@@ -214,7 +214,7 @@ impl Lowerer<'_, '_> {
         let position = if window.stride == 1 {
             start
         } else {
-            let (position, exact) = self.between(&start, window.stride as i64, count);
+            let (position, exact) = self.dilated(&start, window.stride as i64, count);
             conditions.push(exact);
             narrowed.masks.push(exact);
             position
@@ -252,7 +252,7 @@ pub fn computed(index: ExprId, extent: usize, checked: bool) -> Position {
 
 /// How many leading extents of each list have equal products; at least one
 /// of the second list.
-fn run(outs: &[usize], ins: &[usize]) -> (usize, usize) {
+fn matching_prefix(outs: &[usize], ins: &[usize]) -> (usize, usize) {
     let (mut i, mut j) = (0, 1);
     let (mut out, mut inn) = (1usize, ins[0]);
     loop {

@@ -10,7 +10,7 @@ use crate::ir::{AluOp, Axes, ContractDims, Graph, Monoid, NodeId, NodeIds, Op};
 use crate::kernel::affine::{Affine, AxisId};
 use crate::kernel::blocker::Blocker;
 use crate::kernel::expr::{BoundsCheck, Expr, ExprId};
-use crate::kernel::index::{Position, Positions, complete, linear};
+use crate::kernel::index::{Position, Positions, bijective_axes, linear};
 use crate::kernel::lower::movement::computed;
 use crate::kernel::lower::{Lowered, LoweredKernel, Lowerer};
 use crate::kernel::nest::{Contraction, ScatterStore};
@@ -19,7 +19,7 @@ use crate::kernel::nest::{Contraction, ScatterStore};
 const MAX_LEVEL: u8 = 2;
 
 /// The rows that a reduction combines.
-pub struct Rows {
+pub struct ReductionRows {
     /// Level of the result; the rows are one deeper.
     pub level: u8,
     /// The position along each reduced axis.
@@ -39,7 +39,7 @@ impl Lowerer<'_, '_> {
         extents: &[usize],
         at: &Positions,
         guard: usize,
-    ) -> Lowered<Rows> {
+    ) -> Lowered<ReductionRows> {
         let name = self.request.graph.node(id).op.name();
         if self.contraction_node.is_some() || self.in_operand {
             return Err(Blocker::Contraction.into());
@@ -68,7 +68,7 @@ impl Lowerer<'_, '_> {
         };
         self.decide(&axes, level + 1);
         self.no_repetition(id, name, level)?;
-        Ok(Rows { level, positions })
+        Ok(ReductionRows { level, positions })
     }
 
     /// The axes that positions depend on.
@@ -249,8 +249,8 @@ impl Lowerer<'_, '_> {
         let graph = self.request.graph;
         let node = graph.node(id);
         let (a, b) = (node.operands[0], node.operands[1]);
-        let parts = Parts::of(dims, self.shape(a).rank(), self.shape(b).rank());
-        let (batch, m, n) = self.result_axes(id, &parts, at)?;
+        let operand_axes = ContractionAxes::of(dims, self.shape(a).rank(), self.shape(b).rank());
+        let (batch, m, n) = self.result_axes(id, &operand_axes, at)?;
         self.decide(&[], 0);
         self.contraction_node = Some(id);
         let extents = dims.contract.iter().map(|pair| self.shape(a)[usize::from(pair.0)]);
@@ -260,8 +260,8 @@ impl Lowerer<'_, '_> {
             .map(|e| self.builder.dim(e, Some(1), self.splits))
             .collect();
         let k_at: Positions = k_dims.iter().map(|&dim| self.builder.position(dim)).collect();
-        let a_at = parts.operand(at, &k_at, 0);
-        let b_at = parts.operand(at, &k_at, 1);
+        let a_at = operand_axes.operand(at, &k_at, 0);
+        let b_at = operand_axes.operand(at, &k_at, 1);
         self.in_operand = true;
         self.operand_numel = self.shape(a).numel();
         let first = self.value(a, &a_at, 0);
@@ -292,14 +292,14 @@ impl Lowerer<'_, '_> {
     fn result_axes(
         &self,
         id: NodeId,
-        parts: &Parts,
+        operand_axes: &ContractionAxes,
         at: &Positions,
     ) -> Lowered<(Vec<AxisId>, Vec<AxisId>, Vec<AxisId>)> {
         let shape = self.shape(id);
         let mut groups = [Vec::new(), Vec::new(), Vec::new()];
         for (i, position) in at.iter().enumerate() {
-            let axes = complete(position, shape[i], &self.builder.axes).ok_or(Blocker::Contraction)?;
-            groups[parts.group(i)].extend(axes);
+            let axes = bijective_axes(position, shape[i], &self.builder.axes).ok_or(Blocker::Contraction)?;
+            groups[operand_axes.group(i)].extend(axes);
         }
         let mut all: Vec<AxisId> = groups.concat();
         all.sort_unstable();
@@ -347,18 +347,18 @@ impl Lowerer<'_, '_> {
 }
 
 /// Where the axes of a contraction's result and operands come from.
-struct Parts {
+struct ContractionAxes {
     batch: SmallVec<[(u8, u8); 4]>,
     contract: SmallVec<[(u8, u8); 4]>,
     free: [SmallVec<[u8; 4]>; 2],
 }
 
-impl Parts {
-    fn of(dims: &ContractDims, a_rank: usize, b_rank: usize) -> Parts {
+impl ContractionAxes {
+    fn of(dims: &ContractDims, a_rank: usize, b_rank: usize) -> ContractionAxes {
         let pairs = || dims.batch.iter().chain(&dims.contract);
         let free_a = (0..a_rank as u8).filter(|&i| pairs().all(|pair| pair.0 != i)).collect();
         let free_b = (0..b_rank as u8).filter(|&i| pairs().all(|pair| pair.1 != i)).collect();
-        Parts { batch: dims.batch.clone(), contract: dims.contract.clone(), free: [free_a, free_b] }
+        ContractionAxes { batch: dims.batch.clone(), contract: dims.contract.clone(), free: [free_a, free_b] }
     }
 
     /// 0, 1, 2: whether axis `i` of the result is a batch, m or n axis.

@@ -2,13 +2,13 @@
 
 use crate::base::DType;
 use crate::kernel::{Access, Affine, BoundsCheck, ExprId, Guard, Within};
-use crate::render::c_like::emit::{Emitter, GROUPS, Lane};
+use crate::render::c_like::emit::{ElementIndex, Emitter, GROUPS};
 
 impl Emitter<'_> {
     /// Whether a condition on the axes holds; `None` if it always does.
-    pub(super) fn inside(&self, within: &Within, lane: Lane) -> Option<String> {
+    pub(super) fn inside(&self, within: &Within, elem: ElementIndex) -> Option<String> {
         let (low, high) = within.value.range(&self.kernel.axes);
-        let value = self.affine(&within.value, lane);
+        let value = self.affine(&within.value, elem);
         let below = (low < within.low).then(|| format!("{value} >= {}", self.dialect.position(within.low)));
         let above =
             (high >= within.high).then(|| format!("{value} < {}", self.dialect.position(within.high)));
@@ -20,49 +20,50 @@ impl Emitter<'_> {
     }
 
     /// When a load may happen; `None` if always.
-    pub fn open(&self, guard: &Guard, lane: Lane) -> Option<String> {
-        let mut parts: Vec<String> = guard.within.iter().filter_map(|w| self.inside(w, lane)).collect();
-        parts.extend(guard.masks.iter().map(|&mask| self.name(mask, lane)));
+    pub fn open(&self, guard: &Guard, elem: ElementIndex) -> Option<String> {
+        let mut parts: Vec<String> = guard.within.iter().filter_map(|w| self.inside(w, elem)).collect();
+        parts.extend(guard.masks.iter().map(|&mask| self.name(mask, elem)));
         (!parts.is_empty()).then(|| parts.join(" && "))
     }
 
     /// Defines what a load gives.
     pub(super) fn load(&mut self, id: ExprId, slot: u32, access: &Access) {
-        if self.by_four.0[slot as usize]
-            && let Some(group) = self.four_group(&access.affine)
+        if self.vec4.0[slot as usize]
+            && let Some(group) = self.vector_dim(&access.affine)
             && access.dynamic.is_empty()
         {
-            return self.load_neighbours(id, slot, access, group);
+            return self.load_vector(id, slot, access, group);
         }
-        for lane in self.all_lanes(self.mask(id)) {
-            let value = self.load_one(slot, access, lane);
-            self.definition(id, lane, &value);
+        for elem in self.elements(self.mask(id)) {
+            let value = self.load_one(slot, access, elem);
+            self.definition(id, elem, &value);
         }
     }
 
     /// The group whose lanes are neighbours in memory at this address.
-    pub fn four_group(&self, address: &Affine) -> Option<usize> {
-        (0..GROUPS)
-            .find(|&group| self.lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))
+    pub fn vector_dim(&self, address: &Affine) -> Option<usize> {
+        (0..GROUPS).find(|&group| {
+            self.coarsening.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1)
+        })
     }
 
-    fn load_one(&mut self, slot: u32, access: &Access, lane: Lane) -> String {
+    fn load_one(&mut self, slot: u32, access: &Access, elem: ElementIndex) -> String {
         let dtype = self.kernel.inputs[slot as usize].dtype;
         let zero = self.dialect.constant(dtype, 0);
         if self.kernel.inputs[slot as usize].numel == 0 {
             return zero;
         }
-        let open = self.open(&access.guard, lane).map(|condition| {
+        let open = self.open(&access.guard, elem).map(|condition| {
             let name = self.fresh("open");
             let line = self.dialect.define(&name, self.dialect.register(DType::Bool), &condition);
             self.out.line(line);
             name
         });
-        let mut address = self.affine(&access.affine, lane);
+        let mut address = self.affine(&access.affine, elem);
         for part in &access.dynamic {
-            let wide = self.name(part.index, lane);
+            let wide = self.name(part.index, elem);
             let index = if part.checked {
-                self.checked(part.index, lane, part.extent, open.as_deref())
+                self.checked(part.index, elem, part.extent, open.as_deref())
             } else {
                 self.dialect.narrow(&wide)
             };
@@ -80,18 +81,18 @@ impl Emitter<'_> {
 
     /// Defines a value beside whose computation an index is checked.
     pub(super) fn bounded(&mut self, id: ExprId, value: ExprId, bounded: &BoundsCheck) {
-        for lane in self.all_lanes(self.mask(bounded.index)) {
-            self.checked(bounded.index, lane, bounded.extent, None);
+        for elem in self.elements(self.mask(bounded.index)) {
+            self.checked(bounded.index, elem, bounded.extent, None);
         }
-        for lane in self.all_lanes(self.mask(id)) {
-            let value = self.name(value, lane);
-            self.definition(id, lane, &value);
+        for elem in self.elements(self.mask(id)) {
+            let value = self.name(value, elem);
+            self.definition(id, elem, &value);
         }
     }
 
     /// The name of an index clamped to its axis, reported if that changed it.
-    fn checked(&mut self, index: ExprId, lane: Lane, extent: usize, open: Option<&str>) -> String {
-        let (given, of) = (self.name(index, lane), self.kernel.exprs[index.index()].dtype);
+    fn checked(&mut self, index: ExprId, elem: ElementIndex, extent: usize, open: Option<&str>) -> String {
+        let (given, of) = (self.name(index, elem), self.kernel.exprs[index.index()].dtype);
         let name = self.fresh("at");
         let position = self.dialect.position_type();
         let clamped = self.dialect.clamp(&given, of, extent);
@@ -113,15 +114,15 @@ impl Emitter<'_> {
 
     /// Loads neighbours by fours or eights. The guard, if any, is the same for all of
     /// a group's lanes.
-    fn load_neighbours(&mut self, id: ExprId, slot: u32, access: &Access, group: usize) {
+    fn load_vector(&mut self, id: ExprId, slot: u32, access: &Access, group: usize) {
         const EIGHT: [&str; 8] = ["low.x", "low.y", "low.z", "low.w", "high.x", "high.y", "high.z", "high.w"];
         let dtype = self.kernel.inputs[slot as usize].dtype;
         let zero = self.dialect.constant(dtype, 0);
-        let by_eight = self.by_eight.0[slot as usize];
-        let parts: &[&str] = if by_eight { &EIGHT } else { &["x", "y", "z", "w"] };
-        let firsts = self.all_lanes(self.mask(id)).into_iter().filter(|lane| lane[group] % parts.len() == 0);
+        let vec8 = self.vec8.0[slot as usize];
+        let parts: &[&str] = if vec8 { &EIGHT } else { &["x", "y", "z", "w"] };
+        let firsts = self.elements(self.mask(id)).into_iter().filter(|elem| elem[group] % parts.len() == 0);
         let mut runs = Runs { group, count: parts.len(), begun: Vec::new() };
-        for first in firsts.collect::<Vec<Lane>>() {
+        for first in firsts.collect::<Vec<ElementIndex>>() {
             let open = self.open(&access.guard, first);
             let at = match &open {
                 None => runs.at(self, &access.affine, first, &|this, run| this.dialect.begun(slot, &run)),
@@ -131,7 +132,7 @@ impl Emitter<'_> {
                     self.dialect.begun(slot, &group_at(&safe, parts.len()))
                 }
             };
-            let (name, ty, value) = if by_eight {
+            let (name, ty, value) = if vec8 {
                 (self.fresh("eight"), self.dialect.register8(dtype), self.dialect.load8(slot, &at))
             } else {
                 (self.fresh("four"), self.dialect.register4(dtype), self.dialect.load4(slot, &at))
@@ -139,33 +140,33 @@ impl Emitter<'_> {
             let line = self.dialect.define(&name, &ty, &value);
             self.out.line(line);
             for (offset, part) in parts.iter().enumerate() {
-                let mut lane = first;
-                lane[group] += offset;
+                let mut elem = first;
+                elem[group] += offset;
                 let value = format!("{name}.{part}");
                 let value =
                     open.as_ref().map_or(value.clone(), |open| self.dialect.select(open, &value, &zero));
-                self.definition(id, lane, &value);
+                self.definition(id, elem, &value);
             }
         }
     }
 
     /// Writes a store in all lanes, those for which `alive` gives a condition
     /// only where it holds.
-    pub fn store(&mut self, number: usize, alive: &dyn Fn(Lane) -> Option<String>) {
+    pub fn store(&mut self, number: usize, alive: &dyn Fn(ElementIndex) -> Option<String>) {
         let store = &self.kernel.stores[number];
         let mask = self.mask(store.value) | self.affine_mask(&store.address);
-        let four = self.by_four.1[number].then(|| self.four_group(&store.address)).flatten();
-        let count = if self.by_eight.1[number] { 8 } else { 4 };
+        let four = self.vec4.1[number].then(|| self.vector_dim(&store.address)).flatten();
+        let count = if self.vec8.1[number] { 8 } else { 4 };
         let mut runs = Runs { group: four.unwrap_or(0), count, begun: Vec::new() };
-        for lane in self.all_lanes(mask) {
+        for elem in self.elements(mask) {
             let line = match four {
-                Some(group) if lane[group] % count != 0 => continue,
+                Some(group) if elem[group] % count != 0 => continue,
                 Some(group) => {
-                    let at = runs.at(self, &store.address, lane, &|_, run| run);
+                    let at = runs.at(self, &store.address, elem, &|_, run| run);
                     let value = |offset: usize| {
-                        let mut lane = lane;
-                        lane[group] += offset;
-                        self.name(store.value, lane)
+                        let mut elem = elem;
+                        elem[group] += offset;
+                        self.name(store.value, elem)
                     };
                     match count {
                         8 => self.dialect.store8(number, &at, &std::array::from_fn(value)),
@@ -173,11 +174,11 @@ impl Emitter<'_> {
                     }
                 }
                 None => {
-                    let address = self.affine(&store.address, lane);
-                    self.dialect.store(number, &address, &self.name(store.value, lane))
+                    let address = self.affine(&store.address, elem);
+                    self.dialect.store(number, &address, &self.name(store.value, elem))
                 }
             };
-            match alive(lane) {
+            match alive(elem) {
                 None => self.out.line(line),
                 Some(condition) => {
                     self.out.open(format!("if ({condition})"));
@@ -197,7 +198,7 @@ struct Runs {
     /// Neighbours in a group of them.
     count: usize,
     /// The lanes that runs start with, and their names.
-    begun: Vec<(Lane, String)>,
+    begun: Vec<(ElementIndex, String)>,
 }
 
 impl Runs {
@@ -206,10 +207,10 @@ impl Runs {
         &mut self,
         emitter: &mut Emitter<'_>,
         address: &Affine,
-        lane: Lane,
+        elem: ElementIndex,
         begun: &dyn Fn(&Emitter<'_>, String) -> String,
     ) -> String {
-        let mut first = lane;
+        let mut first = elem;
         first[self.group] = 0;
         let known = self.begun.iter().find(|(other, _)| *other == first);
         let name = match known {
@@ -221,7 +222,7 @@ impl Runs {
                 name
             }
         };
-        match lane[self.group] / self.count {
+        match elem[self.group] / self.count {
             0 => name,
             number => format!("{name} + {number}"),
         }

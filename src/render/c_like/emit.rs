@@ -9,21 +9,21 @@ use crate::base::DType;
 use crate::ir::AluOp;
 use crate::kernel::{Affine, AxisId, Expr, ExprId, Kernel};
 use crate::render::c_like::Dialect;
-use crate::render::c_like::hold::Held;
-use crate::render::c_like::turns::Turns;
+use crate::render::c_like::register_cache::RegisterCache;
+use crate::render::c_like::unroll::UnrolledLoop;
 use crate::render::c_like::writer::Writer;
 
 /// The lane groups.
 pub const GROUPS: usize = 3;
 
 /// A lane: a number in each group.
-pub type Lane = [usize; GROUPS];
+pub type ElementIndex = [usize; GROUPS];
 
 /// How many lanes there are, and which axes differ between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lanes {
+pub struct Coarsening {
     /// Lanes in each group.
-    pub count: Lane,
+    pub factors: ElementIndex,
     /// For each axis, the group in which its position differs.
     pub group: Vec<Option<u8>>,
     /// For each group, the axis along which its lanes are neighbours, and
@@ -31,10 +31,10 @@ pub struct Lanes {
     pub consecutive: [Option<AxisId>; GROUPS],
 }
 
-impl Lanes {
+impl Coarsening {
     /// One lane.
-    pub fn single(kernel: &Kernel) -> Lanes {
-        Lanes { count: [1; GROUPS], group: vec![None; kernel.axes.len()], consecutive: [None; GROUPS] }
+    pub fn single(kernel: &Kernel) -> Coarsening {
+        Coarsening { factors: [1; GROUPS], group: vec![None; kernel.axes.len()], consecutive: [None; GROUPS] }
     }
 }
 
@@ -47,28 +47,28 @@ pub struct Emitter<'k> {
     /// The text.
     pub out: Writer,
     /// The lanes.
-    pub lanes: Lanes,
+    pub coarsening: Coarsening,
     /// How many invocations share a point's rows.
-    pub team: usize,
+    pub reduction_threads: usize,
     /// Whether each of a team takes neighbouring rows.
     pub blocked: bool,
     /// Invocations that exchange values without memory, neighbours in a team; 1 if none do.
     pub warp: usize,
     /// Registers that an invocation has for what loops over its rows share.
-    pub registers_for_rows: usize,
+    pub cache_registers: usize,
     /// Whether loops over such rows are written turn by turn.
-    pub writes_turns: bool,
+    pub unrolls_cached_loops: bool,
     /// One, as an expression that no compiler knows to be one, where loops that could be
     /// counted are to stay loops.
     pub one: Option<&'static str>,
     /// What they hold, if something.
-    pub(super) held: Option<Held>,
+    pub(super) register_cache: Option<RegisterCache>,
     /// The loop that is being written turn by turn.
-    pub(super) turns: Option<Turns>,
+    pub(super) unrolled: Option<UnrolledLoop>,
     /// For each input and each output, whether it is accessed by fours.
-    pub by_four: (Vec<bool>, Vec<bool>),
+    pub vec4: (Vec<bool>, Vec<bool>),
     /// Of those, which by eights.
-    pub by_eight: (Vec<bool>, Vec<bool>),
+    pub vec8: (Vec<bool>, Vec<bool>),
     /// Which groups each expression's value differs in, as bits.
     masks: Vec<u8>,
     defined: Vec<bool>,
@@ -82,24 +82,24 @@ pub struct Emitter<'k> {
 
 impl<'k> Emitter<'k> {
     /// An emitter that has written nothing.
-    pub fn new(dialect: &'k dyn Dialect, kernel: &'k Kernel, lanes: Lanes) -> Emitter<'k> {
-        let masks = masks(kernel, &lanes);
+    pub fn new(dialect: &'k dyn Dialect, kernel: &'k Kernel, coarsening: Coarsening) -> Emitter<'k> {
+        let masks = masks(kernel, &coarsening);
         let count = kernel.exprs.len();
         Emitter {
             dialect,
             kernel,
             out: Writer::default(),
-            lanes,
-            team: 1,
+            coarsening,
+            reduction_threads: 1,
             blocked: false,
             warp: 1,
-            registers_for_rows: 0,
-            writes_turns: false,
+            cache_registers: 0,
+            unrolls_cached_loops: false,
             one: None,
-            held: None,
-            turns: None,
-            by_four: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
-            by_eight: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
+            register_cache: None,
+            unrolled: None,
+            vec4: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
+            vec8: (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]),
             masks,
             defined: vec![false; count],
             scope: Vec::new(),
@@ -116,12 +116,12 @@ impl<'k> Emitter<'k> {
 
     /// The groups in which an affine combination differs.
     pub fn affine_mask(&self, affine: &Affine) -> u8 {
-        affine_mask(&self.lanes, affine)
+        affine_mask(&self.coarsening, affine)
     }
 
     /// All lanes of the groups in a mask; 0 in the others.
-    pub fn all_lanes(&self, mask: u8) -> Vec<Lane> {
-        let count = |group: usize| if mask >> group & 1 == 1 { self.lanes.count[group] } else { 1 };
+    pub fn elements(&self, mask: u8) -> Vec<ElementIndex> {
+        let count = |group: usize| if mask >> group & 1 == 1 { self.coarsening.factors[group] } else { 1 };
         let mut all = Vec::new();
         for x in 0..count(0) {
             for y in 0..count(1) {
@@ -132,23 +132,23 @@ impl<'k> Emitter<'k> {
     }
 
     /// The name of an expression's value in a lane.
-    pub fn name(&self, id: ExprId, lane: Lane) -> String {
-        format!("v{}{}", id.0, suffix(self.mask(id), lane))
+    pub fn name(&self, id: ExprId, elem: ElementIndex) -> String {
+        format!("v{}{}", id.0, suffix(self.mask(id), elem))
     }
 
     /// The name of an axis's position in a lane.
-    pub fn axis(&self, axis: AxisId, lane: Lane) -> String {
-        match self.lanes.group[axis.index()] {
-            Some(group) if self.lanes.count[group as usize] > 1 => {
-                format!("i{}_{}", axis.0, lane[group as usize])
+    pub fn axis(&self, axis: AxisId, elem: ElementIndex) -> String {
+        match self.coarsening.group[axis.index()] {
+            Some(group) if self.coarsening.factors[group as usize] > 1 => {
+                format!("i{}_{}", axis.0, elem[group as usize])
             }
             Some(_) | None => format!("i{}", axis.0),
         }
     }
 
     /// Whether rows stay in registers between loops.
-    pub fn holds(&self) -> bool {
-        self.held.is_some()
+    pub fn caches_rows(&self) -> bool {
+        self.register_cache.is_some()
     }
 
     /// A name nothing else has.
@@ -158,10 +158,10 @@ impl<'k> Emitter<'k> {
     }
 
     /// An affine combination of positions, as a signed 32-bit expression.
-    pub fn affine(&self, affine: &Affine, lane: Lane) -> String {
+    pub fn affine(&self, affine: &Affine, elem: ElementIndex) -> String {
         let mut parts: Vec<String> = Vec::new();
         for &(axis, c) in &affine.terms {
-            let name = self.axis(axis, lane);
+            let name = self.axis(axis, elem);
             parts.push(if c == 1 { name } else { format!("{name} * {}", self.dialect.position(c)) });
         }
         if affine.offset != 0 || parts.is_empty() {
@@ -279,9 +279,9 @@ impl<'k> Emitter<'k> {
             | Expr::Alu(..)
             | Expr::Cast(_)
             | Expr::Bitcast(_) => {
-                for lane in self.all_lanes(self.mask(id)) {
-                    let value = self.value(id, lane);
-                    self.definition(id, lane, &value);
+                for elem in self.elements(self.mask(id)) {
+                    let value = self.value(id, elem);
+                    self.definition(id, elem, &value);
                 }
             }
         }
@@ -289,37 +289,37 @@ impl<'k> Emitter<'k> {
     }
 
     /// Writes the definition of a value in a lane.
-    pub(super) fn definition(&mut self, id: ExprId, lane: Lane, value: &str) {
+    pub(super) fn definition(&mut self, id: ExprId, elem: ElementIndex, value: &str) {
         let ty = self.dialect.register(self.kernel.exprs[id.index()].dtype);
-        let line = self.dialect.define(&self.name(id, lane), ty, value);
+        let line = self.dialect.define(&self.name(id, elem), ty, value);
         self.out.line(line);
     }
 
     /// The right side of a definition.
-    fn value(&self, id: ExprId, lane: Lane) -> String {
+    fn value(&self, id: ExprId, elem: ElementIndex) -> String {
         let node = &self.kernel.exprs[id.index()];
         let dtype_of = |x: ExprId| self.kernel.exprs[x.index()].dtype;
         let dialect = self.dialect;
         if let Some(affine) = self.cast_position(id) {
-            let position = self.affine(affine, lane);
+            let position = self.affine(affine, elem);
             return dialect.cast(DType::I32, node.dtype, &format!("({position})"));
         }
         if let (Some(positions), Expr::Alu(op, _)) = (self.compared_positions(id), &node.expr) {
-            let operands = positions.map(|affine| format!("({})", self.affine(&affine, lane)));
+            let operands = positions.map(|affine| format!("({})", self.affine(&affine, elem)));
             return dialect.alu(*op, DType::I32, &operands);
         }
         match &node.expr {
             Expr::Const(bits) => dialect.constant(node.dtype, *bits),
             Expr::Arg(slot) => dialect.argument(*slot, node.dtype),
-            Expr::Index(affine) if node.dtype == DType::I32 => self.affine(affine, lane),
-            Expr::Index(affine) => self.wide(affine, lane),
-            Expr::Inside(within) => self.inside(within, lane).unwrap_or_else(|| "true".into()),
+            Expr::Index(affine) if node.dtype == DType::I32 => self.affine(affine, elem),
+            Expr::Index(affine) => self.wide(affine, elem),
+            Expr::Inside(within) => self.inside(within, elem).unwrap_or_else(|| "true".into()),
             Expr::Alu(op, x) => {
-                let operands: Vec<String> = x[..op.arity()].iter().map(|&x| self.name(x, lane)).collect();
+                let operands: Vec<String> = x[..op.arity()].iter().map(|&x| self.name(x, elem)).collect();
                 dialect.alu(*op, dtype_of(values_operand(*op, x)), &operands)
             }
-            Expr::Cast(x) => dialect.cast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
-            Expr::Bitcast(x) => dialect.bitcast(dtype_of(*x), node.dtype, &self.name(*x, lane)),
+            Expr::Cast(x) => dialect.cast(dtype_of(*x), node.dtype, &self.name(*x, elem)),
+            Expr::Bitcast(x) => dialect.bitcast(dtype_of(*x), node.dtype, &self.name(*x, elem)),
             Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) | Expr::Checked(..) | Expr::Accumulator => {
                 panic!("%{} has no spelling of its own", id.0)
             }
@@ -327,14 +327,14 @@ impl<'k> Emitter<'k> {
     }
 
     /// An affine combination as `I64`.
-    fn wide(&self, affine: &Affine, lane: Lane) -> String {
+    fn wide(&self, affine: &Affine, elem: ElementIndex) -> String {
         if self.is_position(affine) {
-            return self.dialect.widen(&self.affine(affine, lane));
+            return self.dialect.widen(&self.affine(affine, elem));
         }
         let mut sum = self.dialect.constant(DType::I64, affine.offset as u64);
         for &(axis, c) in &affine.terms {
             let step = self.dialect.constant(DType::I64, c as u64);
-            sum = format!("{sum} + {} * {step}", self.dialect.widen(&self.axis(axis, lane)));
+            sum = format!("{sum} + {} * {step}", self.dialect.widen(&self.axis(axis, elem)));
         }
         sum
     }
@@ -356,41 +356,41 @@ pub fn position(value: i64) -> String {
 }
 
 /// What distinguishes the names of a value's lanes.
-pub(super) fn suffix(mask: u8, lane: Lane) -> String {
-    (0..GROUPS).filter(|group| mask >> group & 1 == 1).map(|group| format!("_{}", lane[group])).collect()
+pub(super) fn suffix(mask: u8, elem: ElementIndex) -> String {
+    (0..GROUPS).filter(|group| mask >> group & 1 == 1).map(|group| format!("_{}", elem[group])).collect()
 }
 
-fn affine_mask(lanes: &Lanes, affine: &Affine) -> u8 {
-    affine.terms.iter().fold(0, |mask, term| mask | axis_mask(lanes, term.0))
+fn affine_mask(coarsening: &Coarsening, affine: &Affine) -> u8 {
+    affine.terms.iter().fold(0, |mask, term| mask | axis_mask(coarsening, term.0))
 }
 
-fn axis_mask(lanes: &Lanes, axis: AxisId) -> u8 {
-    match lanes.group[axis.index()] {
-        Some(group) if lanes.count[group as usize] > 1 => 1 << group,
+fn axis_mask(coarsening: &Coarsening, axis: AxisId) -> u8 {
+    match coarsening.group[axis.index()] {
+        Some(group) if coarsening.factors[group as usize] > 1 => 1 << group,
         Some(_) | None => 0,
     }
 }
 
 /// The groups each expression differs in. A reduction or scan combines the
 /// lanes of its rows.
-fn masks(kernel: &Kernel, lanes: &Lanes) -> Vec<u8> {
+fn masks(kernel: &Kernel, coarsening: &Coarsening) -> Vec<u8> {
     let mut masks: Vec<u8> = Vec::with_capacity(kernel.exprs.len());
     let of_level = |level: u8| {
         let axes = kernel.level_axes(level);
-        axes.fold(0u8, |mask, axis| mask | axis_mask(lanes, axis))
+        axes.fold(0u8, |mask, axis| mask | axis_mask(coarsening, axis))
     };
     for node in &kernel.exprs {
         let mut mask = 0;
         node.expr.operands(|x| mask |= masks[x.index()]);
         mask |= match &node.expr {
-            Expr::Index(affine) => affine_mask(lanes, affine),
-            Expr::Inside(within) => affine_mask(lanes, &within.value),
+            Expr::Index(affine) => affine_mask(coarsening, affine),
+            Expr::Inside(within) => affine_mask(coarsening, &within.value),
             Expr::Load(_, access) => {
-                let within = access.guard.within.iter().map(|w| affine_mask(lanes, &w.value));
-                within.fold(affine_mask(lanes, &access.affine), |mask, w| mask | w)
+                let within = access.guard.within.iter().map(|w| affine_mask(coarsening, &w.value));
+                within.fold(affine_mask(coarsening, &access.affine), |mask, w| mask | w)
             }
             Expr::Accumulator => of_level(node.level),
-            Expr::Scan(_, _, axis) => axis_mask(lanes, *axis),
+            Expr::Scan(_, _, axis) => axis_mask(coarsening, *axis),
             Expr::Const(_)
             | Expr::Arg(_)
             | Expr::Alu(..)

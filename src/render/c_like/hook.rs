@@ -5,12 +5,12 @@
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::render::c_like::emit::Lane;
+use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::writer::Writer;
-use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::coalesce::coalesce;
 use crate::render::target::GpuTarget;
-use crate::render::tile::{by_four, give_lanes};
+use crate::render::thread_mapping::{coarsen, vec4};
 
 /// The line that parts a template from the example before it.
 const MARK: &str = "// TEMPLATE\n";
@@ -21,11 +21,11 @@ pub fn template(text: &'static str) -> &'static str {
 }
 
 /// For each input and each output, whether it is accessed by fours.
-pub type Fours = (Vec<bool>, Vec<bool>);
+pub type Vec4Accesses = (Vec<bool>, Vec<bool>);
 
 /// A direction: its axes, and a function's parameter along it.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub struct HookAxis<'a> {
     /// The parameter's name.
     pub parameter: &'static str,
     /// Row-major.
@@ -38,47 +38,49 @@ pub struct Side<'a> {
 
 /// What a function is emitted with.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct HookContext<'a> {
     /// How things are spelled.
     pub dialect: &'a dyn Dialect,
     /// The axes behind the parameter `batch`.
     pub batch: &'a [AxisId],
     /// For all functions of the header, since one reads an input for all.
-    pub fours: &'a Fours,
+    pub vec4_accesses: &'a Vec4Accesses,
 }
 
 /// A function: the part of the kernel that it computes, four positions at a
 /// time along both sides.
 pub struct Hook<'a> {
     kernel: Kernel,
-    lanes: Lanes,
-    by_four: Fours,
-    sides: [Side<'a>; 2],
+    coarsening: Coarsening,
+    vec4: Vec4Accesses,
+    sides: [HookAxis<'a>; 2],
 }
 
 impl<'a> Hook<'a> {
     /// What computes `roots`. Stores stay where their value is one of them.
-    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [Side<'a>; 2], target: &GpuTarget) -> Hook<'a> {
+    pub fn new(kernel: &Kernel, roots: &[ExprId], sides: [HookAxis<'a>; 2], target: &GpuTarget) -> Hook<'a> {
         let kernel = coalesce(&part(kernel, roots));
-        let mut lanes = Lanes::single(&kernel);
+        let mut coarsening = Coarsening::single(&kernel);
         for side in sides {
             let axes = wide(&kernel, side.axes.iter().copied());
-            lanes.count[side.group as usize] = 4;
+            coarsening.factors[side.group as usize] = 4;
             match axes.last() {
-                Some(&last) if in_fours(&kernel, &axes) => give_lanes(&mut lanes, side.group, last, 4),
-                _ => axes.iter().for_each(|axis| lanes.group[axis.index()] = Some(side.group)),
+                Some(&last) if is_vec4_aligned(&kernel, &axes) => {
+                    coarsen(&mut coarsening, side.group, last, 4)
+                }
+                _ => axes.iter().for_each(|axis| coarsening.group[axis.index()] = Some(side.group)),
             }
         }
-        let by_four = by_four(&kernel, &lanes, target);
-        Hook { kernel, lanes, by_four, sides }
+        let vec4 = vec4(&kernel, &coarsening, target);
+        Hook { kernel, coarsening, vec4, sides }
     }
 
     /// The accesses of several hooks: inputs by fours where all of them can,
     /// outputs where the last can.
-    pub fn fours(hooks: &[&Hook<'_>]) -> Fours {
+    pub fn vec4_accesses(hooks: &[&Hook<'_>]) -> Vec4Accesses {
         let Some(last) = hooks.last() else { panic!("a template without functions") };
-        let inputs = (0..last.kernel.inputs.len()).map(|slot| hooks.iter().all(|hook| hook.by_four.0[slot]));
-        (inputs.collect(), last.by_four.1.clone())
+        let inputs = (0..last.kernel.inputs.len()).map(|slot| hooks.iter().all(|hook| hook.vec4.0[slot]));
+        (inputs.collect(), last.vec4.1.clone())
     }
 
     /// What the function computes, its axes as few as possible.
@@ -86,21 +88,21 @@ impl<'a> Hook<'a> {
         &self.kernel
     }
 
-    fn emitter<'k>(&'k self, around: &Around<'k>) -> Emitter<'k> {
-        let mut emitter = Emitter::new(around.dialect, &self.kernel, self.lanes.clone());
-        emitter.by_four = around.fours.clone();
+    fn emitter<'k>(&'k self, context: &HookContext<'k>) -> Emitter<'k> {
+        let mut emitter = Emitter::new(context.dialect, &self.kernel, self.coarsening.clone());
+        emitter.vec4 = context.vec4_accesses.clone();
         emitter.out = Writer::inside(1);
-        emitter.positions("batch", &wide(&self.kernel, around.batch.iter().copied()), 1);
+        emitter.positions("batch", &wide(&self.kernel, context.batch.iter().copied()), 1);
         emitter
     }
 
     /// Defines the positions of four neighbours along a side; those beyond its
     /// end are its last ones again.
-    fn neighbours(&self, emitter: &mut Emitter<'_>, side: &Side<'_>) {
+    fn neighbours(&self, emitter: &mut Emitter<'_>, side: &HookAxis<'_>) {
         let axes = wide(&self.kernel, side.axes.iter().copied());
         let (name, extent) = (side.parameter, side.extent);
         let (dialect, ty) = (emitter.dialect, emitter.dialect.position_type());
-        if in_fours(&self.kernel, &axes) {
+        if is_vec4_aligned(&self.kernel, &axes) {
             let first = format!("{name}_first");
             let value = dialect.lesser(name, &dialect.position(extent as i64 - 4));
             emitter.out.line(dialect.define(&first, ty, &value));
@@ -108,14 +110,14 @@ impl<'a> Hook<'a> {
         }
         let end = dialect.position(extent as i64 - 1);
         for number in 0..4 {
-            let mut lane = Lane::default();
-            lane[side.group as usize] = number;
+            let mut elem = ElementIndex::default();
+            elem[side.group as usize] = number;
             let own = format!("{name}_{number}");
             let value = dialect.lesser(&format!("{name} + {number}"), &end);
             emitter.out.line(dialect.define(&own, ty, &value));
             let coordinates = emitter.coordinates(&own, &axes);
             for (&axis, value) in axes.iter().zip(coordinates) {
-                let line = dialect.define(&emitter.axis(axis, lane), ty, &value);
+                let line = dialect.define(&emitter.axis(axis, elem), ty, &value);
                 emitter.out.line(line);
             }
         }
@@ -129,15 +131,15 @@ impl<'a> Hook<'a> {
         &self,
         value: ExprId,
         whole: Option<(u8, usize)>,
-        around: &Around<'_>,
+        context: &HookContext<'_>,
         zero: &str,
         element: &dyn Fn(&str, usize, usize) -> String,
-    ) -> Block4x4 {
-        let mut emitter = self.emitter(around);
+    ) -> ElementBlock {
+        let mut emitter = self.emitter(context);
         self.sides.iter().for_each(|side| self.neighbours(&mut emitter, side));
         emitter.define_all(&[value]);
         let [outer, inner] = self.sides;
-        let ends = |side: &&Side<'_>| {
+        let ends = |side: &&HookAxis<'_>| {
             whole.is_some_and(|(group, step)| side.group == group && !side.extent.is_multiple_of(step))
         };
         let ragged = self.sides.iter().find(ends);
@@ -151,9 +153,9 @@ impl<'a> Hook<'a> {
             }
         }
         let at = |i: usize, j: usize| {
-            let mut lane = Lane::default();
-            (lane[outer.group as usize], lane[inner.group as usize]) = (i, j);
-            let given = element(&emitter.name(value, lane), i, j);
+            let mut elem = ElementIndex::default();
+            (elem[outer.group as usize], elem[inner.group as usize]) = (i, j);
+            let given = element(&emitter.name(value, elem), i, j);
             match ragged {
                 Some(side) => {
                     let place = if side.group == outer.group { i } else { j };
@@ -163,20 +165,20 @@ impl<'a> Hook<'a> {
             }
         };
         let elements = std::array::from_fn(|i| std::array::from_fn(|j| at(i, j)));
-        Block4x4 { lines: emitter.out.text().into(), elements }
+        ElementBlock { lines: emitter.out.text().into(), elements }
     }
 
     /// Four neighbours along the first side, after the lines that they refer to;
     /// beyond its end they are anything.
-    pub fn line(&self, value: ExprId, around: &Around<'_>) -> (String, [String; 4]) {
-        let mut emitter = self.emitter(around);
+    pub fn line(&self, value: ExprId, context: &HookContext<'_>) -> (String, [String; 4]) {
+        let mut emitter = self.emitter(context);
         let [side, _] = self.sides;
         self.neighbours(&mut emitter, &side);
         emitter.define_all(&[value]);
         let element = |number: usize| {
-            let mut lane = Lane::default();
-            lane[side.group as usize] = number;
-            emitter.name(value, lane)
+            let mut elem = ElementIndex::default();
+            elem[side.group as usize] = number;
+            emitter.name(value, elem)
         };
         (emitter.out.text().into(), std::array::from_fn(element))
     }
@@ -185,11 +187,11 @@ impl<'a> Hook<'a> {
     /// perhaps in a row; `result` says what the kernel sees of each.
     pub fn after(
         &self,
-        rows: Option<Side<'_>>,
-        around: &Around<'_>,
+        rows: Option<HookAxis<'_>>,
+        context: &HookContext<'_>,
         result: &dyn Fn(String) -> String,
     ) -> String {
-        let mut emitter = self.emitter(around);
+        let mut emitter = self.emitter(context);
         let columns = self.sides[0];
         let place = columns.group as usize;
         if let Some(rows) = rows {
@@ -199,20 +201,20 @@ impl<'a> Hook<'a> {
         let exprs = (0..self.kernel.exprs.len() as u32).map(ExprId);
         for id in exprs.filter(|id| *self.kernel.expr(*id) == Expr::Accumulator) {
             let ty = emitter.dialect.register(self.kernel.exprs[id.index()].dtype);
-            for lane in emitter.all_lanes(emitter.mask(id)) {
-                let value = result(format!("x[{}]", lane[place]));
-                let line = emitter.dialect.define(&emitter.name(id, lane), ty, &value);
+            for elem in emitter.elements(emitter.mask(id)) {
+                let value = result(format!("x[{}]", elem[place]));
+                let line = emitter.dialect.define(&emitter.name(id, elem), ty, &value);
                 emitter.out.line(line);
             }
             emitter.assume(id);
         }
         let values: Vec<ExprId> = self.kernel.stores.iter().map(|store| store.value).collect();
         emitter.define_all(&values);
-        let whole = in_fours(&self.kernel, &wide(&self.kernel, columns.axes.iter().copied()));
-        let (parameter, end) = (columns.parameter, around.dialect.position(columns.extent as i64));
+        let whole = is_vec4_aligned(&self.kernel, &wide(&self.kernel, columns.axes.iter().copied()));
+        let (parameter, end) = (columns.parameter, context.dialect.position(columns.extent as i64));
         for store in 0..self.kernel.stores.len() {
-            emitter.store(store, &|lane: Lane| {
-                let number = lane[place];
+            emitter.store(store, &|elem: ElementIndex| {
+                let number = elem[place];
                 (!whole && number > 0).then(|| format!("{parameter} + {number} < {end}"))
             });
         }
@@ -222,7 +224,7 @@ impl<'a> Hook<'a> {
 
 /// Four by four elements.
 #[derive(Clone, Debug)]
-pub struct Block4x4 {
+pub struct ElementBlock {
     /// What the elements refer to.
     pub lines: String,
     /// The first side's in rows.
@@ -230,7 +232,7 @@ pub struct Block4x4 {
 }
 
 /// Whether fours of a side's positions differ along its last axis only.
-fn in_fours(kernel: &Kernel, axes: &[AxisId]) -> bool {
+fn is_vec4_aligned(kernel: &Kernel, axes: &[AxisId]) -> bool {
     axes.last().is_some_and(|axis| kernel.axes[axis.index()].extent.is_multiple_of(4))
 }
 

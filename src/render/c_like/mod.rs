@@ -15,15 +15,15 @@
 
 pub mod address;
 pub mod emit;
-pub mod fold;
-pub mod hold;
 pub mod hook;
 pub mod nest;
-pub mod team;
-pub mod turns;
+pub mod reduction_state;
+pub mod register_cache;
+pub mod tree_reduction;
+pub mod unroll;
 pub mod writer;
 
-pub use emit::{Emitter, Lane, Lanes};
+pub use emit::{Coarsening, ElementIndex, Emitter};
 
 use crate::base::DType;
 use crate::ir::AluOp;

@@ -8,12 +8,12 @@
 //! may lie in the memory of an input read exactly where it is written.
 
 use crate::kernel::{Affine, AxisId, Expr, ExprId};
-use crate::render::c_like::emit::{Emitter, Lane};
-use crate::render::c_like::fold::Fold;
+use crate::render::c_like::emit::{ElementIndex, Emitter};
+use crate::render::c_like::reduction_state::MonoidEmitter;
 
 impl Emitter<'_> {
     /// The program of one grid point: all stores, from the outermost inwards.
-    pub fn point(&mut self, alive: &dyn Fn(Lane) -> Option<String>) {
+    pub fn point(&mut self, alive: &dyn Fn(ElementIndex) -> Option<String>) {
         let outer: Vec<usize> = self.stores_at(0);
         let targets: Vec<ExprId> = outer.iter().map(|&s| self.kernel.stores[s].value).collect();
         self.scope(0, &targets, true);
@@ -21,11 +21,11 @@ impl Emitter<'_> {
         if outer.is_empty() {
             return;
         }
-        if self.team > 1 {
+        if self.reduction_threads > 1 {
             self.out.open("if (lane == 0)");
         }
         outer.iter().for_each(|&store| self.store(store, alive));
-        if self.team > 1 {
+        if self.reduction_threads > 1 {
             self.out.close();
         }
     }
@@ -52,7 +52,7 @@ impl Emitter<'_> {
         if level == 0 && loops > 1 {
             let targets: Vec<Vec<ExprId>> =
                 (0..loops).map(|stage| self.loop_targets(1, &of_stage(stage), with_stores(stage))).collect();
-            self.hold(&targets);
+            self.plan_register_cache(&targets);
         }
         (0..loops).for_each(|stage| self.rows(level + 1, &of_stage(stage), with_stores(stage)));
     }
@@ -88,14 +88,14 @@ impl Emitter<'_> {
     }
 
     /// The position in row-major order among the rows of a level.
-    pub(super) fn row_index(&self, level: u8, lane: Lane) -> String {
+    pub(super) fn row_index(&self, level: u8, elem: ElementIndex) -> String {
         let mut index = Affine::default();
         let mut stride = 1;
         for axis in self.wide_axes(level).into_iter().rev() {
             index = index.plus(&Affine::axis(axis).times(stride));
             stride *= self.kernel.axes[axis.index()].extent as i64;
         }
-        self.affine(&index, lane)
+        self.affine(&index, elem)
     }
 
     fn wide_axes(&self, level: u8) -> Vec<AxisId> {
@@ -108,42 +108,48 @@ impl Emitter<'_> {
         let all = self.loop_targets(level, reductions, stores);
         let own = if stores { self.stores_at(level) } else { Vec::new() };
         targets.extend(own.iter().map(|&s| self.kernel.stores[s].value));
-        let recalled = self.recalled(level, &all);
-        let needed = self.needed_besides(&all, &recalled);
+        let reloadable = self.reloadable(level, &all);
+        let needed = self.needed_besides(&all, &reloadable);
         self.hoist(level, &needed);
         let states = self.open_states(level, reductions, &needed);
-        let mut kept = Vec::new();
-        let turns = self.turns_written(level);
-        for turn in 0..turns.unwrap_or(1) {
-            let blocks = match turns {
-                Some(turns) => self.open_turn(turn, turns, &self.wide_axes(level), self.lanes_of(level)),
+        let mut cache_slot = Vec::new();
+        let iterations = self.unrolled_iterations(level);
+        for iteration in 0..iterations.unwrap_or(1) {
+            let blocks = match iterations {
+                Some(iterations) => self.open_iteration(
+                    iteration,
+                    iterations,
+                    &self.wide_axes(level),
+                    self.coarsening_of(level),
+                ),
                 None => self.open_rows(level),
             };
             let mark = self.mark();
-            self.recall(&recalled);
+            self.reload(&reloadable);
             self.scope(level, &targets, stores);
             self.define_all(&targets);
-            self.keep(level);
-            kept = self.unkept(level);
+            self.cache_values(level);
+            cache_slot = self.uncached(level);
             self.take_in(level, reductions, &states);
             own.iter().for_each(|&store| self.store(store, &|_| None));
             self.forget(mark);
             (0..blocks).for_each(|_| self.out.close());
         }
-        self.set_kept(&kept);
-        if turns.is_some() {
-            self.close_turns();
+        self.mark_cached(&cache_slot);
+        if iterations.is_some() {
+            self.close_unrolled();
         }
         self.finish(level, reductions, &states);
     }
 
     /// Opens the block around the turns of a loop that is written turn by turn; gives
     /// their number.
-    fn turns_written(&mut self, level: u8) -> Option<usize> {
-        let held = self.held.as_ref().filter(|_| level == 1 && self.writes_turns)?;
-        let turns = held.turns;
-        self.open_turns_written(&self.wide_axes(level), self.lanes_of(level));
-        Some(turns)
+    fn unrolled_iterations(&mut self, level: u8) -> Option<usize> {
+        let register_cache =
+            self.register_cache.as_ref().filter(|_| level == 1 && self.unrolls_cached_loops)?;
+        let iterations = register_cache.iterations;
+        self.open_unrolled(&self.wide_axes(level), self.coarsening_of(level));
+        Some(iterations)
     }
 
     /// What must be defined for targets, where some values are there.
@@ -169,12 +175,12 @@ impl Emitter<'_> {
         for &id in needed.iter().filter(|id| self.kernel.exprs[id.index()].level == level) {
             if let Expr::Scan(monoid, x, _) = self.kernel.expr(id) {
                 let mask = self.mask(id) & !self.level_mask(level);
-                self.scans[id.index()] = Some(self.declare_state(self.fold(*monoid, *x), mask));
+                self.scans[id.index()] = Some(self.declare_state(self.monoid_emitter(*monoid, *x), mask));
             }
         }
         let declare = |this: &mut Self, id: &ExprId| {
             let (monoid, x) = this.reduction(*id);
-            this.declare_state(this.fold(monoid, x), this.mask(*id))
+            this.declare_state(this.monoid_emitter(monoid, x), this.mask(*id))
         };
         reductions.iter().map(|id| declare(self, id)).collect()
     }
@@ -183,17 +189,20 @@ impl Emitter<'_> {
     fn take_in(&mut self, level: u8, reductions: &[ExprId], states: &[String]) {
         for (&id, prefix) in reductions.iter().zip(states) {
             let (monoid, x) = self.reduction(id);
-            let (fold, mask) = (self.fold(monoid, x), self.mask(id));
+            let (monoid, mask) = (self.monoid_emitter(monoid, x), self.mask(id));
             // Without the groups that the rows' own lanes are in: one state.
-            for own in self.all_lanes(mask) {
-                let names = self.state_names(fold, prefix, mask, own);
-                let rows = self.all_lanes(self.level_mask(level) & !mask).into_iter();
-                let lanes: Vec<Lane> =
+            for own in self.elements(mask) {
+                let names = self.state_names(monoid, prefix, mask, own);
+                let rows = self.elements(self.level_mask(level) & !mask).into_iter();
+                let coarsening: Vec<ElementIndex> =
                     rows.map(|row| std::array::from_fn(|group| own[group] + row[group])).collect();
-                let together = fold.together(lanes.iter().map(|&lane| self.name(x, lane)).collect());
+                let together = monoid.together(coarsening.iter().map(|&elem| self.name(x, elem)).collect());
                 let lines = match together {
-                    Some(value) => fold.update(&names, &value, ""),
-                    None => lanes.iter().flat_map(|&lane| self.taken(fold, &names, level, x, lane)).collect(),
+                    Some(value) => monoid.update(&names, &value, ""),
+                    None => coarsening
+                        .iter()
+                        .flat_map(|&elem| self.taken(monoid, &names, level, x, elem))
+                        .collect(),
                 };
                 lines.iter().for_each(|line| self.out.line(line));
             }
@@ -201,23 +210,30 @@ impl Emitter<'_> {
     }
 
     /// The statements by which a state takes in the row of one lane.
-    fn taken(&self, fold: Fold<'_>, names: &[String], level: u8, x: ExprId, lane: Lane) -> Vec<String> {
-        fold.update(names, &self.name(x, lane), &self.row_index(level, lane))
+    fn taken(
+        &self,
+        monoid: MonoidEmitter<'_>,
+        names: &[String],
+        level: u8,
+        x: ExprId,
+        elem: ElementIndex,
+    ) -> Vec<String> {
+        monoid.update(names, &self.name(x, elem), &self.row_index(level, elem))
     }
 
     /// Defines the results of a loop's reductions.
     fn finish(&mut self, level: u8, reductions: &[ExprId], states: &[String]) {
         for (&id, prefix) in reductions.iter().zip(states) {
             let (monoid, x) = self.reduction(id);
-            let (fold, mask) = (self.fold(monoid, x), self.mask(id));
+            let (monoid, mask) = (self.monoid_emitter(monoid, x), self.mask(id));
             let to = self.kernel.exprs[id.index()].dtype;
-            for lane in self.all_lanes(mask) {
-                let names = self.state_names(fold, prefix, mask, lane);
-                if level == 1 && self.team > 1 {
-                    self.join_team(fold, &names);
+            for elem in self.elements(mask) {
+                let names = self.state_names(monoid, prefix, mask, elem);
+                if level == 1 && self.reduction_threads > 1 {
+                    self.tree_reduce(monoid, &names);
                 }
-                let value = fold.finish(&names, to);
-                self.definition(id, lane, &value);
+                let value = monoid.finish(&names, to);
+                self.definition(id, elem, &value);
             }
             self.set_defined(id);
         }
@@ -228,15 +244,20 @@ impl Emitter<'_> {
     fn open_rows(&mut self, level: u8) -> usize {
         let axes = self.wide_axes(level);
         if axes.is_empty() {
-            self.out.open(if self.team > 1 && level == 1 { "if (lane == 0)" } else { "" });
+            self.out.open(if self.reduction_threads > 1 && level == 1 { "if (lane == 0)" } else { "" });
             return 1;
         }
-        let lanes: usize = self.lanes_of(level);
-        if let Some(turns) = self.held.as_ref().map(|held| held.turns).filter(|_| level == 1) {
-            return self.open_turns(&axes, lanes, turns);
+        let coarsening: usize = self.coarsening_of(level);
+        if let Some(iterations) = self
+            .register_cache
+            .as_ref()
+            .map(|register_cache| register_cache.iterations)
+            .filter(|_| level == 1)
+        {
+            return self.open_cached_rows(&axes, coarsening, iterations);
         }
-        if level == 1 && (self.team > 1 || lanes > 1) {
-            self.open_linear(level, &axes, lanes);
+        if level == 1 && (self.reduction_threads > 1 || coarsening > 1) {
+            self.open_linear(level, &axes, coarsening);
             return 1;
         }
         for &axis in &axes {
@@ -254,50 +275,55 @@ impl Emitter<'_> {
     }
 
     /// Lanes along the rows of a level.
-    pub(super) fn lanes_of(&self, level: u8) -> usize {
+    pub(super) fn coarsening_of(&self, level: u8) -> usize {
         let axes = self.wide_axes(level);
-        let group = axes.last().and_then(|axis| self.lanes.group[axis.index()]);
-        group.map_or(1, |group| self.lanes.count[group as usize])
+        let group = axes.last().and_then(|axis| self.coarsening.group[axis.index()]);
+        group.map_or(1, |group| self.coarsening.factors[group as usize])
     }
 
     /// One loop over the rows of level 1 in row-major order, shared by the team.
-    fn open_linear(&mut self, level: u8, axes: &[AxisId], lanes: usize) {
+    fn open_linear(&mut self, level: u8, axes: &[AxisId], coarsening: usize) {
         let rows = self.kernel.level_points(level);
         let end = self.end(rows);
-        let head = if self.team > 1 && self.blocked {
-            let each = rows.div_ceil(self.team).next_multiple_of(lanes);
+        let head = if self.reduction_threads > 1 && self.blocked {
+            let each = rows.div_ceil(self.reduction_threads).next_multiple_of(coarsening);
             let each = self.dialect.position(each as i64);
             let ends = self.fresh("end");
             let end = format!("min(lane * {each} + {each}, {end})");
             let line = self.dialect.define(&ends, self.dialect.position_type(), &end);
             self.out.line(line);
-            self.dialect.for_loop("row", &format!("lane * {each}"), &ends, lanes)
-        } else if self.team > 1 {
-            self.dialect.for_loop("row", &format!("lane * {lanes}"), &end, self.team * lanes)
+            self.dialect.for_loop("row", &format!("lane * {each}"), &ends, coarsening)
+        } else if self.reduction_threads > 1 {
+            self.dialect.for_loop(
+                "row",
+                &format!("lane * {coarsening}"),
+                &end,
+                self.reduction_threads * coarsening,
+            )
         } else {
-            self.dialect.for_loop("row", "0", &end, lanes)
+            self.dialect.for_loop("row", "0", &end, coarsening)
         };
         self.out.open(head);
-        self.positions("row", axes, lanes);
+        self.positions("row", axes, coarsening);
     }
 
     /// The same as a loop over numbered turns, in each of which the team takes
     /// neighbouring rows; gives the number of blocks opened.
-    fn open_turns(&mut self, axes: &[AxisId], lanes: usize, turns: usize) -> usize {
+    fn open_cached_rows(&mut self, axes: &[AxisId], coarsening: usize, iterations: usize) -> usize {
         let rows = self.kernel.level_points(1);
-        let head = self.dialect.for_loop("turn", "0", &turns.to_string(), 1);
+        let head = self.dialect.for_loop("iteration", "0", &iterations.to_string(), 1);
         self.out.open(self.dialect.unrolled(head));
-        let first = match self.team {
-            1 => format!("turn * {lanes}"),
-            team => format!("(turn * {team} + lane) * {lanes}"),
+        let first = match self.reduction_threads {
+            1 => format!("iteration * {coarsening}"),
+            reduction_threads => format!("(iteration * {reduction_threads} + lane) * {coarsening}"),
         };
         let line = self.dialect.define("row", self.dialect.position_type(), &first);
         self.out.line(line);
-        let partial = turns * self.team * lanes > rows;
+        let partial = iterations * self.reduction_threads * coarsening > rows;
         if partial {
             self.out.open(format!("if (row < {})", self.dialect.position(rows as i64)));
         }
-        self.positions("row", axes, lanes);
+        self.positions("row", axes, coarsening);
         1 + usize::from(partial)
     }
 
@@ -344,18 +370,20 @@ impl Emitter<'_> {
 
     /// Defines the positions of axes from their row-major index `linear`; the
     /// innermost axis differs in the lanes.
-    pub fn positions(&mut self, linear: &str, axes: &[AxisId], lanes: usize) {
+    pub fn positions(&mut self, linear: &str, axes: &[AxisId], coarsening: usize) {
         let ty = self.dialect.position_type();
-        let last = axes.last().copied().filter(|_| lanes > 1);
+        let last = axes.last().copied().filter(|_| coarsening > 1);
         for (&axis, value) in axes.iter().zip(self.coordinates(linear, axes)) {
-            let mut lane: Lane = Default::default();
+            let mut elem: ElementIndex = Default::default();
             let has_lanes = last == Some(axis);
-            let first = if has_lanes { self.axis(axis, lane) } else { format!("i{}", axis.0) };
+            let first = if has_lanes { self.axis(axis, elem) } else { format!("i{}", axis.0) };
             self.out.line(self.dialect.define(&first, ty, &value));
-            for number in 1..if has_lanes { lanes } else { 1 } {
-                let Some(group) = self.lanes.group[axis.index()] else { panic!("i{} has no lanes", axis.0) };
-                lane[group as usize] = number;
-                let line = self.dialect.define(&self.axis(axis, lane), ty, &format!("{first} + {number}"));
+            for number in 1..if has_lanes { coarsening } else { 1 } {
+                let Some(group) = self.coarsening.group[axis.index()] else {
+                    panic!("i{} has no lanes", axis.0)
+                };
+                elem[group as usize] = number;
+                let line = self.dialect.define(&self.axis(axis, elem), ty, &format!("{first} + {number}"));
                 self.out.line(line);
             }
         }

@@ -11,21 +11,21 @@ pub struct Writer {
 
 /// A place in a text, at which lines are put in later.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct InsertionPoint {
     at: usize,
     depth: usize,
 }
 
 impl Writer {
     /// The place after the last line.
-    pub fn place(&self) -> Place {
-        Place { at: self.text.len(), depth: self.depth }
+    pub fn insertion_point(&self) -> InsertionPoint {
+        InsertionPoint { at: self.text.len(), depth: self.depth }
     }
     /// Puts a line in at a place, which is after it then.
-    pub fn line_at(&mut self, place: &mut Place, line: impl AsRef<str>) {
-        let line = format!("{:indent$}{}\n", "", line.as_ref(), indent = 4 * place.depth);
-        self.text.insert_str(place.at, &line);
-        place.at += line.len();
+    pub fn line_at(&mut self, insertion_point: &mut InsertionPoint, line: impl AsRef<str>) {
+        let line = format!("{:indent$}{}\n", "", line.as_ref(), indent = 4 * insertion_point.depth);
+        self.text.insert_str(insertion_point.at, &line);
+        insertion_point.at += line.len();
     }
     /// No lines yet, the first of them inside this many blocks.
     pub fn inside(depth: usize) -> Writer {

@@ -15,16 +15,16 @@ use crate::base::DType;
 use crate::kernel::lower::attention::{AttentionLimits, MAX_WIDTH};
 use crate::kernel::{AttentionPart, AxisId, Expr, ExprId, FusedAttention, Kernel};
 use crate::render::attention::AttentionExtents;
-use crate::render::c_like::emit::Lane;
+use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::hook::template;
 use crate::render::c_like::writer::Writer;
-use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::choice::TemplateChoice;
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{is_wide, of_launch};
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
-use crate::render::split::Part;
+use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
 
 const BY_BLOCK: &str = include_str!("../../../kernels/attention_block.cuh");
@@ -74,7 +74,7 @@ pub const LIMITS: AttentionLimits = AttentionLimits {
 
 /// The blocks that suit an attention, the one expected to be fastest first.
 pub(super) fn suitable(kernel: &Kernel, a: &FusedAttention, target: &GpuTarget) -> Vec<CudaAttentionTile> {
-    let (extents, way) = (AttentionExtents::of(kernel, a), Way::of(kernel, a));
+    let (extents, way) = (AttentionExtents::of(kernel, a), AttentionTemplate::of(kernel, a));
     let own = own_rows(a, &extents);
     let Some(cuda) = target.cuda else { return vec![BLOCKS[0]] };
     let groups = if way.is_tensor() { tensor::of_groups(a, &extents, &cuda) } else { Vec::new() };
@@ -106,29 +106,35 @@ fn sums_bytes(height: usize) -> usize {
 ///
 /// # Errors
 /// More elements than positions reach.
-pub(super) fn render(part: &Part, a: &FusedAttention, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub(super) fn render(
+    part: &BoundKernel,
+    a: &FusedAttention,
+    target: &GpuTarget,
+) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let extents = AttentionExtents::of(kernel, a);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let way = Way::of(kernel, a);
+    let way = AttentionTemplate::of(kernel, a);
     let block =
         target.chosen(&suitable(kernel, a, target), TemplateChoice::CudaAttention).unwrap_or(BLOCKS[0]);
-    let body = Body { part, a, dialect: &dialect, target };
+    let body = AttentionBody { part, a, dialect: &dialect, target };
     let (own, threads) = (own_rows(a, &extents), way.threads(a, block));
     let groups = (extents.batch * own.div_ceil(block.rows)) as u64;
-    let (template, written) = match way {
-        Way::Tensor(name) => (tensor::template(a, block), body.by_tensor_cores(name, &extents, block)),
-        Way::Exact => (by_block(a, block), body.by_block(&extents, block)),
+    let (template, instance) = match way {
+        AttentionTemplate::Tensor(name) => {
+            (tensor::template(a, block), body.by_tensor_cores(name, &extents, block))
+        }
+        AttentionTemplate::Exact => (by_block(a, block), body.by_block(&extents, block)),
     };
     let parameters = Parameters::of(part, kernel.reports());
     let bounds = format!("{threads}, {}", (way.resident(a, block) / threads).max(1));
     let source = template
-        + &sizes(a, &extents, &written)
-        + &function(&kernel.name, &parameters, kernel.args, bounds, &written.body);
+        + &sizes(a, &extents, &instance)
+        + &function(&kernel.name, &parameters, kernel.args, bounds, &instance.body);
     let shared_bytes = way.shared_bytes(a, &extents, block) as u32;
     let mut pass = Pass { shared_bytes, ..pass(source, parameters, threads as u32, groups) };
-    pass.vec4_inputs = of_launch(part, &written.fours);
-    pass.inputs_aligned_to_16 = of_launch(part, &written.pieces);
+    pass.vec4_inputs = of_launch(part, &instance.vec4_accesses);
+    pass.inputs_aligned_to_16 = of_launch(part, &instance.pieces);
     Ok(pass)
 }
 
@@ -139,8 +145,8 @@ fn by_block(a: &FusedAttention, block: CudaAttentionTile) -> String {
         + if a.part.is_gradient() { BACKWARD } else { FORWARD }
 }
 
-/// What is written for a template.
-struct Written {
+/// What is instance for a template.
+struct TemplateInstance {
     /// How it multiplies; as it says.
     shares: &'static str,
     /// Its constants besides the sizes.
@@ -148,13 +154,13 @@ struct Written {
     /// The function's body.
     body: String,
     /// The kernel's inputs that are read by fours, and those that are copied by pieces.
-    fours: Vec<bool>,
+    vec4_accesses: Vec<bool>,
     pieces: Vec<bool>,
 }
 
-/// The constants that the template is written in.
-fn sizes(a: &FusedAttention, extents: &AttentionExtents, written: &Written) -> String {
-    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", written.shares);
+/// The constants that the template is instance in.
+fn sizes(a: &FusedAttention, extents: &AttentionExtents, instance: &TemplateInstance) -> String {
+    let mut text = format!("struct Extents {{\n    typedef {} Shares;\n", instance.shares);
     let numbers = [
         ("ROWS", extents.rows),
         ("KEYS", extents.keys),
@@ -173,7 +179,7 @@ fn sizes(a: &FusedAttention, extents: &AttentionExtents, written: &Written) -> S
         ("BY_QUERY", a.part.by_query()),
         ("OF_VALUES", a.part == AttentionPart::ValueGradient),
     ];
-    for (name, value) in conditions.iter().chain(&written.conditions) {
+    for (name, value) in conditions.iter().chain(&instance.conditions) {
         let _ = writeln!(text, "    static constexpr bool {name} = {value};");
     }
     text + "};\n"
@@ -181,50 +187,50 @@ fn sizes(a: &FusedAttention, extents: &AttentionExtents, written: &Written) -> S
 
 /// By which template.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum AttentionTemplate {
     /// On tensor cores, for a type that templates name so.
     Tensor(&'static str),
     /// `kernels/attention_block.cuh`.
     Exact,
 }
 
-impl Way {
+impl AttentionTemplate {
     /// On tensor cores what is 16-bit floats, exactly all else.
-    fn of(kernel: &Kernel, a: &FusedAttention) -> Way {
+    fn of(kernel: &Kernel, a: &FusedAttention) -> AttentionTemplate {
         let factors = [Some(a.q), Some(a.k), a.v, a.g];
         let are = |dtype| factors.iter().flatten().all(|factor| kernel.exprs[factor.index()].dtype == dtype);
         match (are(DType::F16), are(DType::BF16)) {
-            (true, _) => Way::Tensor("AttentionF16"),
-            (_, true) => Way::Tensor("AttentionBF16"),
-            (false, false) => Way::Exact,
+            (true, _) => AttentionTemplate::Tensor("AttentionF16"),
+            (_, true) => AttentionTemplate::Tensor("AttentionBF16"),
+            (false, false) => AttentionTemplate::Exact,
         }
     }
 
     fn is_tensor(self) -> bool {
-        matches!(self, Way::Tensor(_))
+        matches!(self, AttentionTemplate::Tensor(_))
     }
 
     /// Bytes of a block's shared memory.
     fn shared_bytes(self, a: &FusedAttention, extents: &AttentionExtents, block: CudaAttentionTile) -> usize {
         match self {
-            Way::Tensor(_) => tensor::shared_bytes(a, extents, block),
-            Way::Exact => exact_bytes(extents.width, block.rows),
+            AttentionTemplate::Tensor(_) => tensor::shared_bytes(a, extents, block),
+            AttentionTemplate::Exact => exact_bytes(extents.width, block.rows),
         }
     }
 
     /// Threads of a block.
     fn threads(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
-            Way::Tensor(_) => tensor::threads(a, block),
-            Way::Exact => 2 * block.rows,
+            AttentionTemplate::Tensor(_) => tensor::threads(a, block),
+            AttentionTemplate::Exact => 2 * block.rows,
         }
     }
 
     /// Threads of a multiprocessor, at least.
     fn resident(self, a: &FusedAttention, block: CudaAttentionTile) -> usize {
         match self {
-            Way::Tensor(_) => tensor::resident(a, block),
-            Way::Exact => RESIDENT,
+            AttentionTemplate::Tensor(_) => tensor::resident(a, block),
+            AttentionTemplate::Exact => RESIDENT,
         }
     }
 }
@@ -238,17 +244,17 @@ fn exact_bytes(width: usize, height: usize) -> usize {
 }
 
 /// A parameter, and the axes along which it says the position.
-type Side<'a> = (&'a str, &'a [AxisId]);
+type AxisParameter<'a> = (&'a str, &'a [AxisId]);
 
-/// A function's body, to be written.
-struct Body<'a> {
-    part: &'a Part,
+/// A function's body, to be instance.
+struct AttentionBody<'a> {
+    part: &'a BoundKernel,
     a: &'a FusedAttention,
     dialect: &'a Cuda,
     target: &'a GpuTarget,
 }
 
-impl Body<'_> {
+impl AttentionBody<'_> {
     fn kernel(&self) -> &Kernel {
         &self.part.kernel
     }
@@ -260,7 +266,7 @@ impl Body<'_> {
         [all(!a.part.by_query(), &a.rows), all(a.part.by_query(), &a.keys)]
     }
 
-    fn by_block(&self, extents: &AttentionExtents, block: CudaAttentionTile) -> Written {
+    fn by_block(&self, extents: &AttentionExtents, block: CudaAttentionTile) -> TemplateInstance {
         let (a, mut text) = (self.a, String::new());
         text +=
             "    KILN_SHARED(shared);\n    typedef AttentionBlock<Extents::Shares, Extents::WIDTH> Block;\n";
@@ -284,11 +290,11 @@ impl Body<'_> {
         text += &self.store(if a.part.by_query() { rows } else { keys });
         let name = if a.part.is_gradient() { "attention_backward" } else { "attention" };
         text += &self.call(name, functions);
-        Written {
+        TemplateInstance {
             shares: "AttentionExact",
             conditions: Vec::new(),
             body: text,
-            fours: Vec::new(),
+            vec4_accesses: Vec::new(),
             pieces: Vec::new(),
         }
     }
@@ -301,9 +307,9 @@ impl Body<'_> {
     }
 
     /// An emitter that knows positions along some axes, and a function's head.
-    fn begin(&self, name: &str, sides: &[Side<'_>], more: &str) -> (Emitter<'_>, String) {
-        let mut emitter = Emitter::new(self.dialect, self.kernel(), Lanes::single(self.kernel()));
-        emitter.by_four = (vec![false; self.kernel().inputs.len()], vec![false; self.kernel().stores.len()]);
+    fn begin(&self, name: &str, sides: &[AxisParameter<'_>], more: &str) -> (Emitter<'_>, String) {
+        let mut emitter = Emitter::new(self.dialect, self.kernel(), Coarsening::single(self.kernel()));
+        emitter.vec4 = (vec![false; self.kernel().inputs.len()], vec![false; self.kernel().stores.len()]);
         emitter.out = Writer::inside(2);
         let place = self.dialect.position_type();
         let mut list = format!("{place} batch");
@@ -316,22 +322,22 @@ impl Body<'_> {
     }
 
     /// What an element of an operand is; 0 where there is none.
-    fn operand(&self, name: &str, sides: &[Side<'_>], value: Option<ExprId>) -> String {
+    fn operand(&self, name: &str, sides: &[AxisParameter<'_>], value: Option<ExprId>) -> String {
         let (mut emitter, head) = self.begin(name, sides, "");
         emitter.define_all(value.as_slice());
         let value = match value {
-            Some(value) => emitter.name(value, Lane::default()),
+            Some(value) => emitter.name(value, ElementIndex::default()),
             None => self.dialect.constant(DType::F32, 0),
         };
         format!("{head} -> f32 {{\n{}        return {value};\n    }};\n", emitter.out.text())
     }
 
     /// What a mask makes of a score.
-    fn masked(&self, rows: Side<'_>, keys: Side<'_>) -> String {
+    fn masked(&self, rows: AxisParameter<'_>, keys: AxisParameter<'_>) -> String {
         let (mut emitter, head) = self.begin("masked", &[rows, keys], ", f32 x");
         let result = self.a.mask.map_or("x".to_string(), |mask| {
             emitter.define_all(&[mask]);
-            let value = emitter.name(mask, Lane::default());
+            let value = emitter.name(mask, ElementIndex::default());
             let nowhere = self.dialect.constant(DType::F32, u64::from(f32::NEG_INFINITY.to_bits()));
             match self.kernel().exprs[mask.index()].dtype == DType::Bool {
                 true => format!("({value} ? x : {nowhere})"),
@@ -342,11 +348,11 @@ impl Body<'_> {
     }
 
     /// Stores what becomes of an element of the result.
-    fn store(&self, own: Side<'_>) -> String {
+    fn store(&self, own: AxisParameter<'_>) -> String {
         let (mut emitter, head) = self.begin("store", &[own, ("column", &self.a.width)], ", f32 x");
         let exprs = (0..self.kernel().exprs.len() as u32).map(ExprId);
         for id in exprs.filter(|id| *self.kernel().expr(*id) == Expr::Accumulator) {
-            let name = emitter.name(id, Lane::default());
+            let name = emitter.name(id, ElementIndex::default());
             emitter.out.line(self.dialect.define(&name, "f32", "x"));
             emitter.assume(id);
         }

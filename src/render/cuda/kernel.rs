@@ -4,37 +4,37 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
-use crate::render::c_like::emit::Lane;
+use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::{Parameters, function, pass};
 use crate::render::shader::{Pass, Unsupported};
-use crate::render::split::Part;
+use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
-use crate::render::tile::{self, REGISTERS_FOR_ROWS, Tiling};
+use crate::render::thread_mapping::{self, REGISTERS_FOR_ROWS, ThreadMapping};
 
 /// Invocations of a warp.
 pub(super) const WARP: usize = 32;
 
 /// A kernel of points and rows.
-pub fn rows(part: &Part, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub fn rows(part: &BoundKernel, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let tiling = tile::rows(kernel, target)?;
-    let points = kernel.level_points(0) / tiling.lanes.count[0];
+    let mapping = thread_mapping::rows(kernel, target)?;
+    let points = kernel.level_points(0) / mapping.coarsening.factors[0];
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    let point = if tiling.team > 1 {
+    let mut emitter = emitter(&dialect, kernel, &mapping);
+    let point = if mapping.reduction_threads > 1 {
         emitter.out.line("const i32 lane = threadIdx.x;");
         "blockIdx.x".to_string()
     } else {
-        invocation(&dialect, tiling.workgroup)
+        invocation(&dialect, mapping.workgroup)
     };
     start(&mut emitter, "point", &point, points);
     let axes = wide(kernel, kernel.level_axes(0));
-    grid(&mut emitter, "point", &axes, tiling.lanes.count[0]);
+    grid(&mut emitter, "point", &axes, mapping.coarsening.factors[0]);
     emitter.point(&|_| None);
-    let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
-    Ok(finish(part, &tiling, &emitter, (points as u64).div_ceil(per_group)))
+    let per_group = if mapping.reduction_threads > 1 { 1 } else { u64::from(mapping.workgroup) };
+    Ok(finish(part, &mapping, &emitter, (points as u64).div_ceil(per_group)))
 }
 
 /// Whether some position exceeds 32 bits.
@@ -62,14 +62,14 @@ pub(super) fn is_wide(kernel: &Kernel) -> Result<bool, Unsupported> {
     Ok(wide)
 }
 
-pub(super) fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
-    let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
-    emitter.team = tiling.team;
-    emitter.blocked = tiling.blocked;
+pub(super) fn emitter<'k>(dialect: &'k Cuda, kernel: &'k Kernel, mapping: &ThreadMapping) -> Emitter<'k> {
+    let mut emitter = Emitter::new(dialect, kernel, mapping.coarsening.clone());
+    emitter.reduction_threads = mapping.reduction_threads;
+    emitter.blocked = mapping.blocked;
     emitter.warp = WARP;
-    emitter.registers_for_rows = REGISTERS_FOR_ROWS;
-    emitter.by_four = tiling.by_four.clone();
-    emitter.by_eight = tiling.by_eight.clone();
+    emitter.cache_registers = REGISTERS_FOR_ROWS;
+    emitter.vec4 = mapping.vec4.clone();
+    emitter.vec8 = mapping.vec8.clone();
     // The body of a function.
     emitter.out = crate::render::c_like::writer::Writer::inside(1);
     emitter
@@ -90,58 +90,63 @@ pub(super) fn start(emitter: &mut Emitter<'_>, name: &str, value: &str, end: usi
 }
 
 /// Defines the positions of axes from an index of groups of `lanes` points.
-fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
-    if lanes == 1 {
+fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], coarsening: usize) {
+    if coarsening == 1 {
         return emitter.positions(index, axes, 1);
     }
     let first = format!("{index}_first");
     let ty = emitter.dialect.position_type();
-    let line = emitter.dialect.define(&first, ty, &format!("{index} * {lanes}"));
+    let line = emitter.dialect.define(&first, ty, &format!("{index} * {coarsening}"));
     emitter.out.line(line);
-    emitter.positions(&first, axes, lanes);
+    emitter.positions(&first, axes, coarsening);
 }
 
 /// Puts a pass together around an emitted body.
-pub(super) fn finish(part: &Part, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Pass {
+pub(super) fn finish(
+    part: &BoundKernel,
+    mapping: &ThreadMapping,
+    emitter: &Emitter<'_>,
+    groups: u64,
+) -> Pass {
     let kernel = &part.kernel;
     let parameters = Parameters::of(part, kernel.reports());
     let mut body = String::new();
     for (name, ty) in &emitter.shared {
-        let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.team.div_ceil(WARP));
+        let _ = writeln!(body, "    __shared__ {ty} {name}[{}];", emitter.reduction_threads.div_ceil(WARP));
     }
     body += emitter.out.text();
-    let source = function(&kernel.name, &parameters, kernel.args, tiling.workgroup, &body);
-    let mut pass = pass(source, parameters, tiling.workgroup, groups);
-    pass.vec4_inputs = of_launch(part, &tiling.by_four.0);
-    pass.inputs_aligned_to_16 = of_launch(part, &tiling.by_eight.0);
+    let source = function(&kernel.name, &parameters, kernel.args, mapping.workgroup, &body);
+    let mut pass = pass(source, parameters, mapping.workgroup, groups);
+    pass.vec4_inputs = of_launch(part, &mapping.vec4.0);
+    pass.inputs_aligned_to_16 = of_launch(part, &mapping.vec8.0);
     pass
 }
 
 /// The launch's inputs among those of a part's that are marked.
-pub(super) fn of_launch(part: &Part, marked: &[bool]) -> Vec<usize> {
+pub(super) fn of_launch(part: &BoundKernel, marked: &[bool]) -> Vec<usize> {
     let slots = (0..marked.len()).filter(|&slot| marked[slot]);
     slots.filter_map(|slot| part.inputs[slot].input()).collect()
 }
 
 /// A contraction: a tile of the product per invocation, in registers.
-pub fn contraction(part: &Part, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub fn contraction(part: &BoundKernel, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let tiling = tile::contraction(kernel, target);
-    let count = tiling.lanes.count;
+    let mapping = thread_mapping::contraction(kernel, target);
+    let count = mapping.coarsening.factors;
     let size =
         |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
     let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
     let tiles = size(&c.batch) * rows * columns;
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let mut emitter = emitter(&dialect, kernel, &tiling);
-    start(&mut emitter, "tile", &invocation(&dialect, tiling.workgroup), tiles);
+    let mut emitter = emitter(&dialect, kernel, &mapping);
+    start(&mut emitter, "tile", &invocation(&dialect, mapping.workgroup), tiles);
     emitter.tile("tile", rows, columns);
     emitter.positions("batch", &wide(kernel, c.batch.iter().copied()), 1);
     grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
     grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
     product(&mut emitter, c);
-    let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(part, &tiling, &emitter, groups))
+    let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
+    Ok(finish(part, &mapping, &emitter, groups))
 }
 
 fn sum(i: usize, j: usize) -> String {
@@ -152,7 +157,7 @@ fn sum(i: usize, j: usize) -> String {
 fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
     let kernel = emitter.kernel;
     let dialect = emitter.dialect;
-    let count = emitter.lanes.count;
+    let count = emitter.coarsening.factors;
     let (ty, zero) = (dialect.register(c.dtype), dialect.constant(c.dtype, 0));
     for (i, j) in pairs(count) {
         emitter.out.line(dialect.variable(&sum(i, j), ty, &zero));
@@ -169,8 +174,8 @@ fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
     emitter.define_all(&[c.a, c.b]);
     for k in 0..count[2] {
         for (i, j) in pairs(count) {
-            let lane: Lane = [i, j, k];
-            let (a, b) = (emitter.name(c.a, lane), emitter.name(c.b, lane));
+            let elem: ElementIndex = [i, j, k];
+            let (a, b) = (emitter.name(c.a, elem), emitter.name(c.b, elem));
             emitter.out.line(format!("{0} = multiply_add({a}, {b}, {0});", sum(i, j)));
         }
     }
@@ -180,7 +185,7 @@ fn product(emitter: &mut Emitter<'_>, c: &Contraction) {
 }
 
 fn finish_product(emitter: &mut Emitter<'_>, dtype: DType) {
-    let (kernel, dialect, count) = (emitter.kernel, emitter.dialect, emitter.lanes.count);
+    let (kernel, dialect, count) = (emitter.kernel, emitter.dialect, emitter.coarsening.factors);
     let accumulators = (0..kernel.exprs.len()).filter(|&i| kernel.exprs[i].expr == Expr::Accumulator);
     for id in accumulators.map(|i| ExprId(i as u32)) {
         for (i, j) in pairs(count) {
@@ -197,7 +202,7 @@ fn finish_product(emitter: &mut Emitter<'_>, dtype: DType) {
     }
 }
 
-/// The places in a tile.
-fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
-    (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
+/// The elements of a thread's tile.
+fn pairs(factors: ElementIndex) -> impl Iterator<Item = (usize, usize)> {
+    (0..factors[0]).flat_map(move |i| (0..factors[1]).map(move |j| (i, j)))
 }

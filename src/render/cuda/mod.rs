@@ -18,17 +18,17 @@
 //! indices), the first position of a chunk, and the bits of each scalar
 //! argument. Pointers lead to element 0, so that inputs may start anywhere.
 
+pub mod async_copy;
 pub mod attention;
 pub mod dialect;
 pub mod kernel;
-pub mod piece;
+pub mod operand_selection;
 pub mod plain_matmul;
 pub mod product;
 pub mod scan;
 pub mod scatter;
 pub mod skinny;
 pub mod sort;
-pub mod stored;
 pub mod tiles;
 
 use crate::base::DType;
@@ -37,7 +37,7 @@ use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::oriented;
 use crate::render::shader::{BufferBinding, Pass, PassBuffer, Shader, Unsupported};
-use crate::render::split::{self, KernelSequence, Part};
+use crate::render::split::{self, BoundKernel, KernelSequence};
 use crate::render::target::GpuTarget;
 
 /// The name of a pass's function.
@@ -71,7 +71,7 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
     let KernelSequence { parts, scratch } = match (&kernel.contraction, product::as_sums(kernel)) {
         (None, _) => split::split(kernel, target),
         (Some(_), Some(sums)) => split::split(&sums, target),
-        (Some(_), None) => product::split(Part::whole(coalesce(kernel)), target),
+        (Some(_), None) => product::split(BoundKernel::whole(coalesce(kernel)), target),
     };
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
@@ -116,12 +116,12 @@ struct Parameters {
     list: Vec<(String, String)>,
     slots: Vec<BufferBinding>,
     /// Names of descriptions.
-    described: Vec<String>,
+    tensor_maps: Vec<String>,
 }
 
 impl Parameters {
     /// Those of a part of a kernel.
-    fn of(part: &Part, reports: bool) -> Parameters {
+    fn of(part: &BoundKernel, reports: bool) -> Parameters {
         let (kernel, mut parameters) = (&part.kernel, Parameters::default());
         if reports {
             parameters.status();
@@ -169,14 +169,14 @@ impl Parameters {
     /// The names of all, and where descriptions are.
     fn names(&self, arguments: usize) -> Vec<String> {
         let names = self.all(arguments).into_iter().map(|(_, name)| name);
-        names.chain(self.described.iter().map(|name| format!("&{name}"))).collect()
+        names.chain(self.tensor_maps.iter().map(|name| format!("&{name}"))).collect()
     }
 
     /// All as what a template's functions are members of.
     fn fields(&self, arguments: usize) -> String {
         let fields = self.all(arguments).into_iter().map(|(ty, name)| format!("    {ty} {name};\n"));
-        let described = self.described.iter().map(|name| format!("    const TensorMap* {name};\n"));
-        fields.chain(described).collect()
+        let tensor_maps = self.tensor_maps.iter().map(|name| format!("    const TensorMap* {name};\n"));
+        fields.chain(tensor_maps).collect()
     }
 }
 
@@ -195,10 +195,10 @@ fn function(
     body: &str,
 ) -> String {
     let all = parameters.all(arguments);
-    let described = parameters.described.iter();
-    let described = described.map(|name| format!("const __grid_constant__ TensorMap {name}"));
+    let tensor_maps = parameters.tensor_maps.iter();
+    let tensor_maps = tensor_maps.map(|name| format!("const __grid_constant__ TensorMap {name}"));
     let list: Vec<String> =
-        all.into_iter().map(|(ty, name)| format!("{ty} {name}")).chain(described).collect();
+        all.into_iter().map(|(ty, name)| format!("{ty} {name}")).chain(tensor_maps).collect();
     format!(
         "// {}\nextern \"C\" __global__ void __launch_bounds__({bounds}) {ENTRY}(\n    {}\n) {{\n{body}}}\n",
         title.replace('\n', " "),

@@ -57,14 +57,14 @@ impl PlainMatmul {
         if c.dtype != DType::F32 || !is_the_sum(kernel, store.value, store.dtype) {
             return None;
         }
-        let (a, b) = (Source::of(kernel, c.a)?, Source::of(kernel, c.b)?);
+        let (a, b) = (MatrixSource::of(kernel, c.a)?, MatrixSource::of(kernel, c.b)?);
         let known = matches!(a.dtype, DType::F16 | DType::BF16 | DType::F32);
         let stored = store.dtype == a.dtype || store.dtype == DType::F32;
         if !known || a.dtype != b.dtype || !stored {
             return None;
         }
-        let axes = Axes::of(kernel, c)?;
-        let result = Source { slot: 0, dtype: store.dtype, address: &store.address };
+        let axes = MatmulAxes::of(kernel, c)?;
+        let result = MatrixSource { slot: 0, dtype: store.dtype, address: &store.address };
         let (a, b) =
             (a.matrix(kernel, axes.m, axes.k, axes.batch)?, b.matrix(kernel, axes.k, axes.n, axes.batch)?);
         let result = result.matrix(kernel, axes.m, axes.n, axes.batch)?;
@@ -106,17 +106,17 @@ fn is_the_sum(kernel: &Kernel, mut value: ExprId, stored: DType) -> bool {
 }
 
 /// The one axis of each kind.
-struct Axes {
+struct MatmulAxes {
     batch: Option<AxisId>,
     m: AxisId,
     n: AxisId,
     k: AxisId,
 }
 
-impl Axes {
+impl MatmulAxes {
     /// Those of a contraction. Where the second factor is the same for a batch, the
     /// batch is part of the rows.
-    fn of(kernel: &Kernel, c: &Contraction) -> Option<Axes> {
+    fn of(kernel: &Kernel, c: &Contraction) -> Option<MatmulAxes> {
         let wide = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
         let (&[n], &[k]) = (&*wide(&c.n), &*wide(&c.k)) else { return None };
         let (batch, m) = match (&*wide(&c.batch), &*wide(&c.m)) {
@@ -124,7 +124,7 @@ impl Axes {
             (&[batch], &[m]) | (&[], &[batch, m]) => (Some(batch), m),
             _ => return None,
         };
-        Some(Axes { batch, m, n, k })
+        Some(MatmulAxes { batch, m, n, k })
     }
 
     fn extents(&self, kernel: &Kernel) -> ProductExtents {
@@ -135,21 +135,21 @@ impl Axes {
 }
 
 /// Where elements lie.
-struct Source<'k> {
+struct MatrixSource<'k> {
     slot: usize,
     dtype: DType,
     address: &'k Affine,
 }
 
-impl<'k> Source<'k> {
+impl<'k> MatrixSource<'k> {
     /// The input that an operand is.
-    fn of(kernel: &'k Kernel, operand: ExprId) -> Option<Source<'k>> {
+    fn of(kernel: &'k Kernel, operand: ExprId) -> Option<MatrixSource<'k>> {
         let load = unwidened(kernel, operand);
         let Expr::Load(slot, access) = kernel.expr(load) else { return None };
         let (slot, plain) = (*slot as usize, access.dynamic.is_empty() && access.guard.is_always());
         let dtype = kernel.inputs[slot].dtype;
         let same = kernel.exprs[load.index()].dtype == dtype;
-        (plain && same).then_some(Source { slot, dtype, address: &access.affine })
+        (plain && same).then_some(MatrixSource { slot, dtype, address: &access.affine })
     }
 
     /// The matrix that it is along axes.

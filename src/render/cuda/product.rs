@@ -12,19 +12,19 @@ use std::fmt::Write;
 use crate::base::DType;
 use crate::kernel::contraction::as_reduction;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
-use crate::render::c_like::hook::{self, Around, Hook, Side};
+use crate::render::c_like::hook::{self, Hook, HookAxis, HookContext};
 use crate::render::c_like::writer::Writer;
-use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::choice::TemplateChoice;
+use crate::render::cuda::async_copy::{AsyncCopy, is_k_major};
 use crate::render::cuda::dialect::{Cuda, storage};
 use crate::render::cuda::kernel::{self, of_launch};
-use crate::render::cuda::piece::{Copied, is_along_depth};
-use crate::render::cuda::stored;
-use crate::render::cuda::tiles::{CudaProductTile, Factor, InParts, LEAST_DEPTH, suitable};
+use crate::render::cuda::operand_selection::worth_materializing;
+use crate::render::cuda::tiles::{CudaProductTile, MIN_K_PER_PART, MmaType, SplitKTile, suitable};
 use crate::render::cuda::{Parameters, function, method, pass};
 use crate::render::product::{ProductExtents, oriented};
 use crate::render::shader::{Pass, TensorMapSpec, Unsupported};
-use crate::render::split::{Cut, KernelSequence, Part, contraction, operand};
+use crate::render::split::{BoundKernel, KernelSequence, SplitPoint, contraction, materialize};
 use crate::render::target::GpuTarget;
 
 /// The lane groups: rows, columns, depths.
@@ -41,29 +41,32 @@ pub fn as_sums(kernel: &Kernel) -> Option<Kernel> {
     let c = oriented(kernel, kernel.contraction.as_ref()?);
     let ProductExtents { m, k, .. } = ProductExtents::of(kernel, &c);
     let floats = matches!(c.dtype, DType::F32 | DType::F64);
-    if m == 1 && (1..LEAST_DEPTH).contains(&k) && floats { as_reduction(kernel) } else { None }
+    if m == 1 && (1..MIN_K_PER_PART).contains(&k) && floats { as_reduction(kernel) } else { None }
 }
 
 /// The tile that is taken.
-fn chosen(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Option<InParts> {
+fn chosen(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Option<SplitKTile> {
     target.chosen(&suitable(kernel, c, target), |way| TemplateChoice::CudaProduct(way.tile))
 }
 
 /// A kernel after those that store its operands where that is worth it, in the parts of its
 /// depth that suit its product, and their sum.
-pub fn split(whole: Part, target: &GpuTarget) -> KernelSequence {
+pub fn split(whole: BoundKernel, target: &GpuTarget) -> KernelSequence {
     let mut split = KernelSequence::default();
-    let way = |part: &Part| {
+    let way = |part: &BoundKernel| {
         let turned = oriented(&part.kernel, part.kernel.contraction.as_ref()?);
         Some((chosen(&part.kernel, &turned, target)?, turned))
     };
-    let stored = way(&whole).map_or(Vec::new(), |(way, c)| stored::wanted(&whole.kernel, &c, &way, target));
-    let whole = if stored.is_empty() { whole } else { operand::split(&mut split, &whole, &stored, target) };
-    let cut = way(&whole)
-        .filter(|(way, _)| way.parts > 1)
-        .and_then(|(InParts { tile, parts }, c)| Cut::in_units(&whole.kernel, &c.k, parts, tile.step()));
-    match cut {
-        Some(cut) => contraction::split(&mut split, &whole, &cut, target),
+    let stored =
+        way(&whole).map_or(Vec::new(), |(way, c)| worth_materializing(&whole.kernel, &c, &way, target));
+    let whole =
+        if stored.is_empty() { whole } else { materialize::split(&mut split, &whole, &stored, target) };
+    let split_point =
+        way(&whole).filter(|(way, _)| way.parts > 1).and_then(|(SplitKTile { tile, parts }, c)| {
+            SplitPoint::in_units(&whole.kernel, &c.k, parts, tile.step())
+        });
+    match split_point {
+        Some(split_point) => contraction::split(&mut split, &whole, &split_point, target),
         None => split.parts.push(whole),
     }
     split
@@ -73,10 +76,10 @@ pub fn split(whole: Part, target: &GpuTarget) -> KernelSequence {
 ///
 /// # Errors
 /// More elements than positions reach.
-pub fn render(part: &Part, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub fn render(part: &BoundKernel, c: &Contraction, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let turned = oriented(&part.kernel, c);
     match chosen(&part.kernel, &turned, target) {
-        Some(InParts { tile, .. }) => by_template(part, &turned, &tile, target),
+        Some(SplitKTile { tile, .. }) => by_template(part, &turned, &tile, target),
         None => kernel::contraction(part, c, target),
     }
 }
@@ -106,7 +109,7 @@ pub const HOPPER: &str = include_str!("../../../kernels/hopper.cuh");
 pub const STAGES: &str = include_str!("../../../kernels/product_stages.cuh");
 
 fn by_template(
-    part: &Part,
+    part: &BoundKernel,
     c: &Contraction,
     tile: &CudaProductTile,
     target: &GpuTarget,
@@ -114,29 +117,29 @@ fn by_template(
     let kernel = &part.kernel;
     let extents = ProductExtents::of(kernel, c);
     let dialect = Cuda::of(kernel, kernel::is_wide(kernel)?);
-    let product = Product { part, c, extents, tile, target, dialect: &dialect };
+    let product = ProductRenderer { part, c, extents, tile, target, dialect: &dialect };
     let operands = product.operands();
     let after = product.after();
     let from_registers = operands.iter().filter(|operand| operand.copied.is_none());
     let by_registers: Vec<&Hook<'_>> = from_registers.map(|operand| &operand.hook).chain([&after]).collect();
-    let fours = Hook::fours(&by_registers);
-    let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
+    let vec4_accesses = Hook::vec4_accesses(&by_registers);
+    let context = HookContext { dialect: &dialect, batch: &c.batch, vec4_accesses: &vec4_accesses };
     let mut parameters = Parameters::of(part, kernel.reports());
-    let described = operands.iter().filter(|operand| operand.described.is_some());
-    parameters.described = described.map(|operand| format!("map_{}", operand.name)).collect();
+    let tensor_map = operands.iter().filter(|operand| operand.tensor_map.is_some());
+    parameters.tensor_maps = tensor_map.map(|operand| format!("map_{}", operand.name)).collect();
 
     let mut text = if let CudaProductTile::Wgmma { .. } = tile { HOPPER.to_string() } else { String::new() };
     text += &product.constants(&operands);
     text += "struct Product {\n";
     text += &parameters.fields(kernel.args);
-    operands.iter().for_each(|operand| text += &product.operand(operand, &around));
+    operands.iter().for_each(|operand| text += &product.operand(operand, &context));
     let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
     let place = "Place batch, Place row, Place column";
     text += &method(
         "void",
         "store_c",
         &format!("{place}, const Element (&x)[4]"),
-        &after.after(Some(product.rows()), &around, &byte),
+        &after.after(Some(product.rows()), &context, &byte),
     );
     text += "};\n";
     text += &template(tile);
@@ -144,12 +147,12 @@ fn by_template(
     text += &function(&kernel.name, &parameters, kernel.args, bounds(tile), &body);
 
     let mut pass = pass(text, parameters, tile.threads(), tile.groups(&extents));
-    pass.vec4_inputs = of_launch(part, &fours.0);
+    pass.vec4_inputs = of_launch(part, &vec4_accesses.0);
     let copied: Vec<u32> = operands.iter().filter_map(|operand| Some(operand.copied?.slot)).collect();
     let is_copied: Vec<bool> = (0..kernel.inputs.len() as u32).map(|slot| copied.contains(&slot)).collect();
     pass.inputs_aligned_to_16 = of_launch(part, &is_copied);
     pass.shared_bytes = tile.shared_bytes() as u32;
-    pass.tensor_maps = operands.into_iter().filter_map(|operand| operand.described).collect();
+    pass.tensor_maps = operands.into_iter().filter_map(|operand| operand.tensor_map).collect();
     Ok(pass)
 }
 
@@ -170,8 +173,8 @@ fn bounds(tile: &CudaProductTile) -> String {
 
 /// A product to be rendered.
 #[derive(Clone, Copy)]
-struct Product<'a> {
-    part: &'a Part,
+struct ProductRenderer<'a> {
+    part: &'a BoundKernel,
     c: &'a Contraction,
     extents: ProductExtents,
     tile: &'a CudaProductTile,
@@ -180,60 +183,60 @@ struct Product<'a> {
 }
 
 /// An operand of a product.
-struct Operand<'a> {
+struct ProductOperand<'a> {
     /// `a` or `b`.
     name: &'static str,
     value: ExprId,
     hook: Hook<'a>,
     /// In the order of the function's parameters.
-    sides: [Side<'a>; 2],
+    sides: [HookAxis<'a>; 2],
     /// Whether neighbours in shared memory are neighbours along the depth.
-    along_depth: bool,
+    k_major: bool,
     /// If it is copied as it is.
-    copied: Option<Copied>,
+    copied: Option<AsyncCopy>,
     /// If the device copies it by a description.
-    described: Option<TensorMapSpec>,
+    tensor_map: Option<TensorMapSpec>,
 }
 
-impl<'a> Product<'a> {
-    fn rows(&self) -> Side<'a> {
-        Side { parameter: "row", axes: &self.c.m, group: ROWS, extent: self.extents.m }
+impl<'a> ProductRenderer<'a> {
+    fn rows(&self) -> HookAxis<'a> {
+        HookAxis { parameter: "row", axes: &self.c.m, group: ROWS, extent: self.extents.m }
     }
-    fn columns(&self) -> Side<'a> {
-        Side { parameter: "column", axes: &self.c.n, group: COLUMNS, extent: self.extents.n }
+    fn columns(&self) -> HookAxis<'a> {
+        HookAxis { parameter: "column", axes: &self.c.n, group: COLUMNS, extent: self.extents.n }
     }
-    fn depths(&self) -> Side<'a> {
-        Side { parameter: "depth", axes: &self.c.k, group: DEPTHS, extent: self.extents.k }
+    fn depths(&self) -> HookAxis<'a> {
+        HookAxis { parameter: "depth", axes: &self.c.k, group: DEPTHS, extent: self.extents.k }
     }
 
-    fn operands(&self) -> [Operand<'a>; 2] {
+    fn operands(&self) -> [ProductOperand<'a>; 2] {
         let a = self.operand_of("a", self.c.a, [self.rows(), self.depths()]);
         [a, self.operand_of("b", self.c.b, [self.depths(), self.columns()])]
     }
 
-    fn operand_of(&self, name: &'static str, value: ExprId, sides: [Side<'a>; 2]) -> Operand<'a> {
+    fn operand_of(&self, name: &'static str, value: ExprId, sides: [HookAxis<'a>; 2]) -> ProductOperand<'a> {
         let hook = Hook::new(&self.part.kernel, &[value], sides, self.target);
         let [across, depth] = if sides[0].group == DEPTHS { [sides[1], sides[0]] } else { sides };
-        let copied = |along: Side<'a>| self.copied(hook.kernel(), value, along);
-        let (along_depth, copied) = match (copied(depth), copied(across)) {
+        let copied = |along: HookAxis<'a>| self.copied(hook.kernel(), value, along);
+        let (k_major, copied) = match (copied(depth), copied(across)) {
             (Some(load), _) => (true, Some(load)),
             (None, Some(load)) => (false, Some(load)),
-            (None, None) => (is_along_depth(hook.kernel(), value, depth.axes, across.axes), None),
+            (None, None) => (is_k_major(hook.kernel(), value, depth.axes, across.axes), None),
         };
-        let [along, line] = if along_depth { [depth, across] } else { [across, depth] };
-        let described = copied.and_then(|copied| self.described(hook.kernel(), copied, along, line));
-        Operand { name, value, hook, sides, along_depth, copied, described }
+        let [along, line] = if k_major { [depth, across] } else { [across, depth] };
+        let tensor_map = copied.and_then(|copied| self.tensor_map(hook.kernel(), copied, along, line));
+        ProductOperand { name, value, hook, sides, k_major, copied, tensor_map }
     }
 
     /// The description by which the device copies an input that runs through memory
     /// along a side, in lines along the other: where each is one axis, and the bytes
     /// between lines and matrices are what descriptions allow.
-    fn described(
+    fn tensor_map(
         &self,
         kernel: &Kernel,
-        copied: Copied,
-        along: Side<'_>,
-        across: Side<'_>,
+        copied: AsyncCopy,
+        along: HookAxis<'_>,
+        across: HookAxis<'_>,
     ) -> Option<TensorMapSpec> {
         let CudaProductTile::Wgmma { rows, columns, .. } = *self.tile else { return None };
         let Expr::Load(slot, access) = kernel.expr(copied.load) else { return None };
@@ -260,8 +263,8 @@ impl<'a> Product<'a> {
             (DEPTHS, _) => columns,
             _ => self.tile.step(),
         };
-        let describes = self.target.cuda.is_some_and(|cuda| cuda.tensor_maps);
-        (fits && describes).then_some(TensorMapSpec {
+        let has_tensor_maps = self.target.cuda.is_some_and(|cuda| cuda.tensor_maps);
+        (fits && has_tensor_maps).then_some(TensorMapSpec {
             memory: self.part.inputs[*slot as usize],
             start: usize::try_from(access.affine.offset).ok()? * size,
             extents: [along.extent, across.extent, batch.map_or(1, |axis| kernel.axes[axis.index()].extent)],
@@ -271,11 +274,11 @@ impl<'a> Product<'a> {
     }
 
     /// The input that a value is, if a tile takes its elements by pieces along a side.
-    fn copied(&self, kernel: &Kernel, value: ExprId, along: Side<'_>) -> Option<Copied> {
+    fn copied(&self, kernel: &Kernel, value: ExprId, along: HookAxis<'_>) -> Option<AsyncCopy> {
         let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = *self.tile else {
             return None;
         };
-        Copied::of(kernel, value, along.axes, factor.dtype(), self.target)
+        AsyncCopy::of(kernel, value, along.axes, factor.dtype(), self.target)
     }
 
     /// What follows the sum.
@@ -286,13 +289,13 @@ impl<'a> Product<'a> {
     }
 
     /// The function that gives an operand; none where its description does.
-    fn operand(&self, operand: &Operand<'_>, around: &Around<'_>) -> String {
-        if operand.described.is_some() {
+    fn operand(&self, operand: &ProductOperand<'_>, context: &HookContext<'_>) -> String {
+        if operand.tensor_map.is_some() {
             return String::new();
         }
         let sides = operand.sides.map(|side| format!("Place {}", side.parameter)).join(", ");
         if let Some(copied) = operand.copied {
-            let body = self.piece(operand, copied, around);
+            let body = self.chunk(operand, copied, context);
             let ty = format!("const {}*", storage(self.part.kernel.inputs[copied.slot as usize].dtype));
             return method(
                 &ty,
@@ -305,7 +308,7 @@ impl<'a> Product<'a> {
         let whole = Some((DEPTHS, self.tile.step()));
         let plain = |value: &str, _: usize, _: usize| value.to_string();
         let zero = self.dialect.constant(self.c.dtype, 0);
-        let block = operand.hook.block(operand.value, whole, around, &zero, &plain);
+        let block = operand.hook.block(operand.value, whole, context, &zero, &plain);
         let mut body = block.lines;
         for (i, row) in block.elements.iter().enumerate() {
             row.iter().enumerate().for_each(|(j, x)| _ = writeln!(body, "    x[{i}][{j}] = {x};"));
@@ -315,27 +318,27 @@ impl<'a> Product<'a> {
     }
 
     /// Where a piece begins, and whether it counts.
-    fn piece(&self, operand: &Operand<'_>, copied: Copied, around: &Around<'_>) -> String {
+    fn chunk(&self, operand: &ProductOperand<'_>, copied: AsyncCopy, context: &HookContext<'_>) -> String {
         let kernel = operand.hook.kernel();
         let [high, across] = self.tile.size();
-        let unit = |side: &Side<'_>| match side.group {
+        let unit = |side: &HookAxis<'_>| match side.group {
             DEPTHS => self.tile.step(),
             ROWS => high,
             _ => across,
         };
         let ends = operand.sides.iter().filter(|side| !side.extent.is_multiple_of(unit(side)));
         let inside: Vec<String> = ends.map(|side| format!("{} < {}", side.parameter, side.extent)).collect();
-        let mut emitter = Emitter::new(self.dialect, kernel, Lanes::single(kernel));
+        let mut emitter = Emitter::new(self.dialect, kernel, Coarsening::single(kernel));
         emitter.out = Writer::inside(2);
         let axes = |axes: &[AxisId]| wide(kernel, axes.iter().copied());
-        emitter.positions("batch", &axes(around.batch), 1);
+        emitter.positions("batch", &axes(context.batch), 1);
         operand.sides.iter().for_each(|side| emitter.positions(side.parameter, &axes(side.axes), 1));
         copied.begin(&mut emitter, kernel, inside);
         emitter.out.text().into()
     }
 
     /// What a template is written in.
-    fn constants(&self, operands: &[Operand<'_>; 2]) -> String {
+    fn constants(&self, operands: &[ProductOperand<'_>; 2]) -> String {
         let ProductExtents { batch, m, n, k } = self.extents;
         let [rows, columns] = self.tile.size();
         let mut text = String::new();
@@ -345,15 +348,15 @@ impl<'a> Product<'a> {
         let _ =
             writeln!(text, "constexpr i32 ROWS = {rows}, COLUMNS = {columns}, STEP = {};", self.tile.step());
         for (name, operand) in ["A", "B"].iter().zip(operands) {
-            let _ = writeln!(text, "constexpr bool {name}_ALONG_DEPTH = {};", operand.along_depth);
+            let _ = writeln!(text, "constexpr bool {name}_ALONG_DEPTH = {};", operand.k_major);
         }
         match *self.tile {
-            CudaProductTile::Simt { row_fours, column_fours, .. } => {
+            CudaProductTile::Simt { row_vec4s, column_vec4s, .. } => {
                 let _ =
-                    writeln!(text, "constexpr i32 ROW_FOURS = {row_fours}, COLUMN_FOURS = {column_fours};");
+                    writeln!(text, "constexpr i32 ROW_FOURS = {row_vec4s}, COLUMN_FOURS = {column_vec4s};");
             }
-            CudaProductTile::Skinny { turns, .. } => {
-                let _ = writeln!(text, "constexpr i32 DEEP = {}, TURNS = {turns};", self.tile.deep());
+            CudaProductTile::Skinny { k_unroll, .. } => {
+                let _ = writeln!(text, "constexpr i32 DEEP = {}, TURNS = {k_unroll};", self.tile.deep());
             }
             CudaProductTile::Mma { factor, part_rows, part_columns, stages, .. } => {
                 let _ =
@@ -380,12 +383,12 @@ impl<'a> Product<'a> {
     }
 
     /// What `kernels/product_stages.cuh` is written in.
-    fn staging(&self, operands: &[Operand<'_>; 2], factor: Factor, stages: usize) -> String {
+    fn staging(&self, operands: &[ProductOperand<'_>; 2], factor: MmaType, stages: usize) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "constexpr i32 STAGES = {stages}, THREADS = {};", self.tile.threads());
         for (name, operand) in ["A", "B"].iter().zip(operands) {
             let _ = writeln!(text, "constexpr bool {name}_IS_COPIED = {};", operand.copied.is_some());
-            let _ = writeln!(text, "constexpr bool {name}_BY_MAP = {};", operand.described.is_some());
+            let _ = writeln!(text, "constexpr bool {name}_BY_MAP = {};", operand.tensor_map.is_some());
         }
         let _ = writeln!(text, "typedef {} Stored;", storage(factor.dtype()));
         let _ = writeln!(text, "KILN_FUNCTION u32 stored(f32 x) {{ return {}(x); }}", factor.rounding());

@@ -6,48 +6,52 @@
 use std::fmt::Write;
 
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::render::c_like::fold::Fold;
-use crate::render::c_like::hook::{Around, Hook, Side, template};
+use crate::render::c_like::hook::{Hook, HookAxis, HookContext, template};
+use crate::render::c_like::reduction_state::MonoidEmitter;
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{is_wide, of_launch};
 use crate::render::cuda::{Parameters, function, method, pass};
-use crate::render::scan::Shared;
+use crate::render::scan::WorkgroupScan;
 use crate::render::shader::{Pass, Unsupported};
-use crate::render::split::Part;
+use crate::render::split::BoundKernel;
 use crate::render::target::GpuTarget;
 
 const TEMPLATE: &str = include_str!("../../../kernels/scan.cuh");
 
 /// How a kernel scans by the template, if it is for it: in whole warps.
-pub(super) fn shared(kernel: &Kernel, target: &GpuTarget) -> Option<Shared> {
-    Shared::of(kernel, target).filter(|shared| shared.threads.is_multiple_of(super::kernel::WARP))
+pub(super) fn shared(kernel: &Kernel, target: &GpuTarget) -> Option<WorkgroupScan> {
+    WorkgroupScan::of(kernel, target).filter(|shared| shared.threads.is_multiple_of(super::kernel::WARP))
 }
 
 /// A scan as a pass.
 ///
 /// # Errors
 /// More elements than positions reach.
-pub(super) fn render(part: &Part, shared: &Shared, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub(super) fn render(
+    part: &BoundKernel,
+    shared: &WorkgroupScan,
+    target: &GpuTarget,
+) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let Expr::Scan(monoid, x, _) = *kernel.expr(shared.scan) else { panic!("%{} is no scan", shared.scan.0) };
     let [points, rows] = [0, 1].map(|level| kernel.level_axes(level).collect::<Vec<AxisId>>());
-    let side = Side { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
+    let side = HookAxis { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     let before = Hook::new(kernel, &[x], [side, side], target);
     let after = Hook::new(&shared.with_result(kernel), &values, [side, side], target);
-    let fours = Hook::fours(&[&before, &after]);
+    let vec4_accesses = Hook::vec4_accesses(&[&before, &after]);
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let around = Around { dialect: &dialect, batch: &points, fours: &fours };
-    let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
+    let context = HookContext { dialect: &dialect, batch: &points, vec4_accesses: &vec4_accesses };
+    let monoid = MonoidEmitter { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
     let parameters = Parameters::of(part, kernel.reports());
 
-    let mut text = header(kernel, shared, &fold);
+    let mut text = header(kernel, shared, &monoid);
     text += "struct Scan {\n";
     text += &parameters.fields(kernel.args);
-    let (mut body, elements) = before.line(x, &around);
+    let (mut body, elements) = before.line(x, &context);
     elements.iter().enumerate().for_each(|(i, element)| _ = writeln!(body, "    x[{i}] = {element};"));
     text += &method("void", "load_x", "Place batch, Place row, Element (&x)[4]", &body);
-    let body = after.after(None, &around, &|value| value);
+    let body = after.after(None, &context, &|value| value);
     text += &method("void", "store_y", "Place batch, Place row, const Result (&x)[4]", &body);
     text += "};\n";
     text += template(TEMPLATE);
@@ -55,19 +59,19 @@ pub(super) fn render(part: &Part, shared: &Shared, target: &GpuTarget) -> Result
     let threads = shared.threads as u32;
     text += &function(&kernel.name, &parameters, kernel.args, threads, &body);
     let mut pass = pass(text, parameters, threads, kernel.level_points(0) as u64);
-    pass.vec4_inputs = of_launch(part, &fours.0);
+    pass.vec4_inputs = of_launch(part, &vec4_accesses.0);
     Ok(pass)
 }
 
 /// Sizes, types, and the functions of states.
-fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
-    let dialect = fold.dialect;
+fn header(kernel: &Kernel, shared: &WorkgroupScan, monoid: &MonoidEmitter<'_>) -> String {
+    let dialect = monoid.dialect;
     let to = kernel.exprs[shared.scan.index()].dtype;
-    let state = fold.structure(to);
+    let state = monoid.state_struct(to);
     let mut text = format!(
         "typedef {} Element;\ntypedef {} Result;\ntypedef {} Place;\n\
          constexpr i32 THREADS = {};\nconstexpr Place ROWS = {};\nstruct State {{\n",
-        dialect.register(fold.dtype),
+        dialect.register(monoid.dtype),
         dialect.register(to),
         dialect.position_type(),
         shared.threads,

@@ -6,15 +6,15 @@
 
 use crate::base::DType;
 use crate::kernel::{AxisId, Kernel, ScatterStore};
-use crate::render::c_like::emit::Lane;
-use crate::render::c_like::{Dialect, Emitter, Lanes, wide};
+use crate::render::c_like::emit::ElementIndex;
+use crate::render::c_like::{Coarsening, Dialect, Emitter, wide};
 use crate::render::cuda::dialect::Cuda;
 use crate::render::cuda::kernel::{WARP, emitter, finish, invocation, is_wide, start};
 use crate::render::shader::{Pass, Unsupported};
-use crate::render::split::Part;
-use crate::render::split::draft::axes_of;
+use crate::render::split::BoundKernel;
+use crate::render::split::rewriter::axes_of;
 use crate::render::target::GpuTarget;
-use crate::render::tile::{self, Tiling};
+use crate::render::thread_mapping::{self, ThreadMapping};
 
 /// Indices that a lane looks at before the updates of any are made: reads that wait together.
 const AHEAD: usize = 4;
@@ -23,16 +23,16 @@ const AHEAD: usize = 4;
 ///
 /// # Errors
 /// What the device lacks.
-pub fn render(part: &Part, scatter: &ScatterStore, target: &GpuTarget) -> Result<Pass, Unsupported> {
+pub fn render(part: &BoundKernel, scatter: &ScatterStore, target: &GpuTarget) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
-    let mut tiling = tile::rows(kernel, target)?;
-    tiling.lanes = Lanes::single(kernel);
-    tiling.team = 1;
-    tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
-    tiling.by_eight = tiling.by_four.clone();
+    let mut mapping = thread_mapping::rows(kernel, target)?;
+    mapping.coarsening = Coarsening::single(kernel);
+    mapping.reduction_threads = 1;
+    mapping.vec4 = (vec![false; kernel.inputs.len()], Vec::new());
+    mapping.vec8 = mapping.vec4.clone();
     match Shares::new(kernel, scatter, target) {
-        Some(shares) => by_warps(part, scatter, &tiling, &shares),
-        None => by_invocations(part, scatter, &tiling),
+        Some(shares) => by_warps(part, scatter, &mapping, &shares),
+        None => by_invocations(part, scatter, &mapping),
     }
 }
 
@@ -42,27 +42,31 @@ fn axes(kernel: &Kernel, scatter: &ScatterStore) -> (Vec<AxisId>, Vec<AxisId>) {
 }
 
 /// One invocation for each point of the axes along which updates do not meet.
-fn by_invocations(part: &Part, scatter: &ScatterStore, tiling: &Tiling) -> Result<Pass, Unsupported> {
+fn by_invocations(
+    part: &BoundKernel,
+    scatter: &ScatterStore,
+    mapping: &ThreadMapping,
+) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let mut emitter = emitter(&dialect, kernel, tiling);
+    let mut emitter = emitter(&dialect, kernel, mapping);
     let (meeting, apart) = axes(kernel, scatter);
     let points = kernel.points_of(&apart);
-    start(&mut emitter, "point", &invocation(&dialect, tiling.workgroup), points);
+    start(&mut emitter, "point", &invocation(&dialect, mapping.workgroup), points);
     emitter.positions("point", &apart, 1);
     for axis in &meeting {
         let extent = kernel.axes[axis.index()].extent.to_string();
         emitter.out.open(dialect.for_loop(&format!("i{}", axis.0), "0", &extent, 1));
     }
     emitter.define_all(&[scatter.index]);
-    let index = emitter.name(scatter.index, Lane::default());
+    let index = emitter.name(scatter.index, ElementIndex::default());
     report(&mut emitter, &dialect, scatter, &index, None);
     emitter.out.open("else");
     update(&mut emitter, &dialect, scatter, &index);
     emitter.out.close();
     meeting.iter().for_each(|_| emitter.out.close());
-    let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(part, tiling, &emitter, groups))
+    let groups = (points as u64).div_ceil(u64::from(mapping.workgroup));
+    Ok(finish(part, mapping, &emitter, groups))
 }
 
 /// What falls to a warp.
@@ -99,20 +103,20 @@ impl Shares {
 }
 
 fn by_warps(
-    part: &Part,
+    part: &BoundKernel,
     scatter: &ScatterStore,
-    tiling: &Tiling,
+    mapping: &ThreadMapping,
     shares: &Shares,
 ) -> Result<Pass, Unsupported> {
     let kernel = &part.kernel;
     let dialect = Cuda::of(kernel, is_wide(kernel)?);
-    let mut emitter = emitter(&dialect, kernel, tiling);
+    let mut emitter = emitter(&dialect, kernel, mapping);
     let (columns, owners) = (kernel.points_of(&shares.columns), shares.owners);
     let groups = columns.div_ceil(WARP);
     let warps = kernel.points_of(&shares.batch) * owners * groups;
     let position = |value: usize| dialect.position(value as i64);
     let ty = dialect.position_type();
-    let warp = format!("({}) / {WARP}", invocation(&dialect, tiling.workgroup));
+    let warp = format!("({}) / {WARP}", invocation(&dialect, mapping.workgroup));
     start(&mut emitter, "warp", &warp, warps);
     emitter.out.line(format!("const i32 lane = threadIdx.x % {WARP};"));
     for (name, value) in [
@@ -140,8 +144,8 @@ fn by_warps(
     emitter.positions("update", &shares.meeting, 1);
     update(&mut emitter, &dialect, scatter, "index");
     (0..4).for_each(|_| emitter.out.close());
-    let blocks = (warps as u64 * WARP as u64).div_ceil(u64::from(tiling.workgroup));
-    Ok(finish(part, tiling, &emitter, blocks))
+    let blocks = (warps as u64 * WARP as u64).div_ceil(u64::from(mapping.workgroup));
+    Ok(finish(part, mapping, &emitter, blocks))
 }
 
 /// The indices of some updates that fall to a warp, in `own`; -1 for others.
@@ -159,7 +163,7 @@ fn look(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, share
     emitter.positions("update", &shares.meeting, 1);
     let mark = emitter.mark();
     emitter.define_all(&[scatter.index]);
-    let index = emitter.name(scatter.index, Lane::default());
+    let index = emitter.name(scatter.index, ElementIndex::default());
     // By one of the warps that look at it.
     report(emitter, dialect, scatter, &index, Some("owner == 0 && column == lane"));
     let index = dialect.narrow(&index);
@@ -188,10 +192,10 @@ fn report(
 fn update(emitter: &mut Emitter<'_>, dialect: &Cuda, scatter: &ScatterStore, index: &str) {
     let mark = emitter.mark();
     emitter.define_all(&[scatter.value]);
-    let lane = Lane::default();
-    let value = emitter.name(scatter.value, lane);
+    let elem = ElementIndex::default();
+    let value = emitter.name(scatter.value, elem);
     let stride = dialect.position(scatter.stride);
-    let base = emitter.affine(&scatter.address, lane);
+    let base = emitter.affine(&scatter.address, elem);
     let at = format!("{base} + {} * {stride}", dialect.narrow(index));
     emitter.out.line(dialect.define("target", dialect.position_type(), &at));
     let merged = match scatter.mode.op() {

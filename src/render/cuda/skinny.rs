@@ -3,8 +3,8 @@
 
 use crate::base::DType;
 use crate::kernel::{Contraction, Kernel};
-use crate::render::cuda::piece::{Copied, is_along_depth, loads};
-use crate::render::cuda::tiles::{Candidate, CudaProductTile, Factor, LEAST_DEPTH};
+use crate::render::cuda::async_copy::{AsyncCopy, is_k_major, loads};
+use crate::render::cuda::tiles::{CudaProductTile, MIN_K_PER_PART, MmaType, TileCandidate};
 use crate::render::product::ProductExtents;
 use crate::render::target::GpuTarget;
 
@@ -16,31 +16,31 @@ const BYTES_READ: u64 = 40;
 
 /// The tiles of few rows. Tensor cores read a matrix of 16-bit floats as fast if it is
 /// copied as it is, and have less to do with rows that half fill them.
-pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<Candidate> {
+pub(super) fn candidates(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<TileCandidate> {
     let extents = ProductExtents::of(kernel, c);
     let (rows, size) = (extents.m.next_power_of_two(), c.dtype.compute().size().max(4));
     let is_copied = |dtype: DType| {
-        [&c.k, &c.n].into_iter().any(|axes| Copied::of(kernel, c.b, axes, dtype, target).is_some())
+        [&c.k, &c.n].into_iter().any(|axes| AsyncCopy::of(kernel, c.b, axes, dtype, target).is_some())
     };
-    let by_tensor_cores = Factor::of(kernel, c)
+    let by_tensor_cores = MmaType::of(kernel, c)
         .is_some_and(|factor| rows > 4 && factor.dtype().size() == 2 && is_copied(factor.dtype()));
-    if rows * size > 4 * FEW_ROWS || extents.k < LEAST_DEPTH || c.dtype == DType::Bool || by_tensor_cores {
+    if rows * size > 4 * FEW_ROWS || extents.k < MIN_K_PER_PART || c.dtype == DType::Bool || by_tensor_cores {
         return Vec::new();
     }
-    let along_depth = is_along_depth(kernel, c.b, &c.k, &c.n);
+    let k_major = is_k_major(kernel, c.b, &c.k, &c.n);
     // Fewer columns than 32 that are neighbours in memory are less than a line of the cache.
-    let widths: &[usize] = if along_depth { &[4, 8, 16, 32] } else { &[16, 32, 64] };
+    let widths: &[usize] = if k_major { &[4, 8, 16, 32] } else { &[16, 32, 64] };
     let bytes = loads(kernel, c.b).map(|(dtype, _)| dtype.size()).max().unwrap_or(4);
     // As much under way as registers allow.
-    let turns = match rows * size {
+    let k_unroll = match rows * size {
         ..=16 => 4,
-        33.. if along_depth => 1,
+        33.. if k_major => 1,
         _ => 2,
     };
     let candidate = |&columns: &usize| {
-        let tile = CudaProductTile::Skinny { rows, columns, turns, size };
-        let read = BYTES_READ / if along_depth || columns >= 32 { 1 } else { 2 } / bytes as u64;
-        Candidate { tile, rate: (read * rows as u64).min(400 / size as u64) }
+        let tile = CudaProductTile::Skinny { rows, columns, k_unroll, size };
+        let read = BYTES_READ / if k_major || columns >= 32 { 1 } else { 2 } / bytes as u64;
+        TileCandidate { tile, rate: (read * rows as u64).min(400 / size as u64) }
     };
     widths.iter().map(candidate).collect()
 }

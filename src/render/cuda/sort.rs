@@ -13,35 +13,35 @@ use crate::render::shader::{PassBuffer, Shader, Unsupported};
 const TEMPLATE: &str = include_str!("../../../kernels/sort.cuh");
 
 /// Elements that a block sorts, at most and at least.
-const STRETCH: [usize; 2] = [4096, 64];
+const SEGMENT: [usize; 2] = [4096, 64];
 /// Elements that it sorts where a sort keeps few of them: its threads have a pair each.
-const STRETCH_OF_FEW: usize = 1024;
+const SELECTION_SEGMENT: usize = 1024;
 /// Threads of a block, at most.
 const THREADS: usize = 512;
 
 /// The extents of a sort.
-struct Sizes {
+struct CudaSortSizes {
     length: usize,
     padded: usize,
     inner: usize,
     lines: usize,
     /// Elements that a block sorts in memory that it shares.
-    stretch: usize,
+    segment: usize,
     /// Those that it keeps.
-    kept: usize,
+    selected: usize,
     /// The type of keys, and its bytes.
     key: (&'static str, usize),
     /// The type of positions.
     place: &'static str,
 }
 
-impl Sizes {
-    fn of(sort: &Sort) -> Result<Sizes, Unsupported> {
+impl CudaSortSizes {
+    fn of(sort: &Sort) -> Result<CudaSortSizes, Unsupported> {
         let length = sort.shape[sort.axis].max(1);
         let padded = length.next_power_of_two();
         let lines = sort.shape.numel() / length;
         // Places are 32-bit numbers, and so are the numbers of blocks.
-        let [most, least] = STRETCH;
+        let [most, least] = SEGMENT;
         if padded > i32::MAX as usize || lines.saturating_mul(padded) / least > i32::MAX as usize {
             return Err(Unsupported::Elements(lines.saturating_mul(padded)));
         }
@@ -49,12 +49,12 @@ impl Sizes {
         let key = if sort.dtype.size() == 8 { ("u64", 8) } else { ("u32", 4) };
         let inner = sort.inner().max(1);
         let few = sort.count.next_power_of_two();
-        let selects = few <= STRETCH_OF_FEW / 8 && padded > STRETCH_OF_FEW;
-        let most = if selects { STRETCH_OF_FEW } else { most };
-        let stretch = total.next_power_of_two().clamp(least, most);
-        let kept = if selects { few } else { stretch };
+        let selects = few <= SELECTION_SEGMENT / 8 && padded > SELECTION_SEGMENT;
+        let most = if selects { SELECTION_SEGMENT } else { most };
+        let segment = total.next_power_of_two().clamp(least, most);
+        let selected = if selects { few } else { segment };
         let place = if total > i32::MAX as usize - most { "i64" } else { "i32" };
-        Ok(Sizes { length, padded, inner, lines, stretch, kept, key, place })
+        Ok(CudaSortSizes { length, padded, inner, lines, segment, selected, key, place })
     }
 
     /// All elements, with those that lines are padded with.
@@ -64,7 +64,7 @@ impl Sizes {
 
     /// Whether stretches keep but their first entries.
     fn selects(&self) -> bool {
-        self.kept < self.stretch
+        self.selected < self.segment
     }
 
     /// Entries between launches.
@@ -72,7 +72,7 @@ impl Sizes {
         if !self.selects() {
             return self.total();
         }
-        let first = self.lines * self.padded / self.stretch * self.kept;
+        let first = self.lines * self.padded / self.segment * self.selected;
         2 * first
     }
 
@@ -81,10 +81,11 @@ impl Sizes {
     /// stretches keep theirs.
     fn launches(&self) -> u32 {
         if self.selects() {
-            let left = |&padded: &usize| (padded > self.stretch).then(|| padded / self.stretch * self.kept);
+            let left =
+                |&padded: &usize| (padded > self.segment).then(|| padded / self.segment * self.selected);
             return std::iter::successors(Some(self.padded), left).count() as u32;
         }
-        let longer = self.padded.div_ceil(self.stretch).trailing_zeros();
+        let longer = self.padded.div_ceil(self.segment).trailing_zeros();
         1 + longer * (longer + 3) / 2
     }
 }
@@ -94,20 +95,20 @@ impl Sizes {
 /// # Errors
 /// Lines longer than 32-bit places.
 pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
-    let sizes = Sizes::of(sort)?;
+    let sizes = CudaSortSizes::of(sort)?;
     let mut parameters = Parameters::default();
     parameters.pointer(PassBuffer::Scratch(0), sizes.key.0, "keys");
     parameters.pointer(PassBuffer::Scratch(1), "u32", "places");
     parameters.input(0, sort.dtype);
     parameters.output(0, DType::I64);
-    let threads = (sizes.stretch / 2).min(THREADS) as u32;
+    let threads = (sizes.segment / 2).min(THREADS) as u32;
     let way = if sizes.selects() { "select" } else { "sort" };
     let body = format!("    {way}(Sort{{{}}});\n", parameters.names(0).join(", "));
     let source = header(sort, &sizes, &parameters)
         + template(TEMPLATE)
         + &function("sort", &parameters, 0, threads, &body);
     let launches = sizes.launches();
-    let mut pass = pass(source, parameters, threads, sizes.total().div_ceil(sizes.stretch) as u64);
+    let mut pass = pass(source, parameters, threads, sizes.total().div_ceil(sizes.segment) as u64);
     let mut scratch = vec![0; 2];
     if launches > 1 {
         (pass.dispatch_stride, pass.dispatch_end) = (1, launches);
@@ -117,14 +118,14 @@ pub fn render(sort: &Sort) -> Result<Shader, Unsupported> {
 }
 
 /// What stands before the template.
-fn header(sort: &Sort, sizes: &Sizes, parameters: &Parameters) -> String {
-    let Sizes { length, padded, inner, lines, stretch, kept, key: (key, _), place } = *sizes;
+fn header(sort: &Sort, sizes: &CudaSortSizes, parameters: &Parameters) -> String {
+    let CudaSortSizes { length, padded, inner, lines, segment, selected, key: (key, _), place } = *sizes;
     let mut text = format!("typedef {key} Key;\ntypedef {place} Place;\n");
-    let (runs, all) = (stretch.trailing_zeros(), padded.trailing_zeros());
-    let _ = writeln!(text, "constexpr i32 STRETCH = {stretch}, STRETCH_RUNS = {runs}, RUNS = {all};");
+    let (runs, all) = (segment.trailing_zeros(), padded.trailing_zeros());
+    let _ = writeln!(text, "constexpr i32 STRETCH = {segment}, STRETCH_RUNS = {runs}, RUNS = {all};");
     let _ = writeln!(text, "constexpr Place LINES = {lines}, LENGTH = {length}, PADDED = {padded};");
     let _ = writeln!(text, "constexpr Place COUNT = {};", sort.count);
-    let _ = writeln!(text, "constexpr i32 KEPT = {kept};");
+    let _ = writeln!(text, "constexpr i32 KEPT = {selected};");
     text += "struct Sort {\n";
     text += &parameters.fields(0);
     text += &method("i32", "number", "", "        return (i32)first;\n");

@@ -4,12 +4,12 @@
 use crate::base::{DType, Precision};
 use crate::kernel::{Contraction, Expr, ExprId, Kernel};
 use crate::render::cuda::skinny;
-use crate::render::product::{FEWEST, MOST_AFTER, ProductExtents, after};
+use crate::render::product::{MAX_EPILOGUE_OPS, MIN_TILED_RESULTS, ProductExtents, epilogue_ops};
 use crate::render::target::{CudaFeatures, GpuTarget};
 
 /// The numbers that tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Factor {
+pub enum MmaType {
     /// 16-bit floats.
     F16,
     /// 16-bit floats with the exponents of 32-bit ones.
@@ -18,38 +18,38 @@ pub enum Factor {
     Tf32,
 }
 
-impl Factor {
+impl MmaType {
     /// The type of such numbers in memory.
     pub const fn dtype(self) -> DType {
         match self {
-            Factor::F16 => DType::F16,
-            Factor::BF16 => DType::BF16,
-            Factor::Tf32 => DType::F32,
+            MmaType::F16 => DType::F16,
+            MmaType::BF16 => DType::BF16,
+            MmaType::Tf32 => DType::F32,
         }
     }
 
     /// As functions of the prelude spell it.
     pub const fn name(self) -> &'static str {
         match self {
-            Factor::F16 => "f16",
-            Factor::BF16 => "bf16",
-            Factor::Tf32 => "tf32",
+            MmaType::F16 => "f16",
+            MmaType::BF16 => "bf16",
+            MmaType::Tf32 => "tf32",
         }
     }
 
     /// What both operands of a product are without loss, or with what loss is allowed,
     /// if tensor cores know it.
-    pub fn of(kernel: &Kernel, c: &Contraction) -> Option<Factor> {
+    pub fn of(kernel: &Kernel, c: &Contraction) -> Option<MmaType> {
         if c.dtype != DType::F32 {
             return None;
         }
         match [c.a, c.b].map(|operand| kernel.exprs[unwidened(kernel, operand).index()].dtype) {
-            [DType::F16, DType::F16] => Some(Factor::F16),
-            [DType::BF16, DType::BF16] => Some(Factor::BF16),
+            [DType::F16, DType::F16] => Some(MmaType::F16),
+            [DType::BF16, DType::BF16] => Some(MmaType::BF16),
             _ => match c.precision {
                 Precision::Strict | Precision::Highest => None,
-                Precision::High => Some(Factor::Tf32),
-                Precision::Medium => Some(Factor::BF16),
+                Precision::High => Some(MmaType::Tf32),
+                Precision::Medium => Some(MmaType::BF16),
             },
         }
     }
@@ -57,17 +57,17 @@ impl Factor {
     /// The function of the prelude that makes such a number, as bits.
     pub const fn rounding(self) -> &'static str {
         match self {
-            Factor::F16 => "narrow_f16",
-            Factor::BF16 => "narrow_bf16",
-            Factor::Tf32 => "round_tf32",
+            MmaType::F16 => "narrow_f16",
+            MmaType::BF16 => "narrow_bf16",
+            MmaType::Tf32 => "round_tf32",
         }
     }
 
     /// Of the rate with 16-bit floats, one in so many.
     const fn slowness(self) -> u64 {
         match self {
-            Factor::F16 | Factor::BF16 => 1,
-            Factor::Tf32 => 2,
+            MmaType::F16 | MmaType::BF16 => 1,
+            MmaType::Tf32 => 2,
         }
     }
 }
@@ -90,9 +90,9 @@ pub enum CudaProductTile {
         /// Columns of the tile.
         columns: usize,
         /// Fours of rows that a thread computes.
-        row_fours: usize,
+        row_vec4s: usize,
         /// Fours of columns that a thread computes.
-        column_fours: usize,
+        column_vec4s: usize,
         /// Bytes of an element.
         size: usize,
     },
@@ -103,14 +103,14 @@ pub enum CudaProductTile {
         /// Columns of the tile.
         columns: usize,
         /// Fours of depths that a thread takes at a time.
-        turns: usize,
+        k_unroll: usize,
         /// Bytes of an element.
         size: usize,
     },
     /// `kernels/product_mma.cuh`: tensor cores.
     Mma {
         /// What they multiply.
-        factor: Factor,
+        factor: MmaType,
         /// Rows of the tile.
         rows: usize,
         /// Columns of the tile.
@@ -126,7 +126,7 @@ pub enum CudaProductTile {
     /// shared memory.
     Wgmma {
         /// What they multiply.
-        factor: Factor,
+        factor: MmaType,
         /// Rows of the tile: 64 for each group of four warps.
         rows: usize,
         /// Columns of the tile.
@@ -148,14 +148,14 @@ const WGMMA_STEP_BYTES: usize = 128;
 
 /// Shared memory of a block: what the devices for data centres have, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shared {
+enum SharedMemoryClass {
     Large,
     Small,
 }
 
 /// A line of the table of tiles.
-struct Row {
-    shared: Shared,
+struct MmaTileEntry {
+    shared: SharedMemoryClass,
     tile: [usize; 2],
     part: [usize; 2],
     stages: usize,
@@ -165,23 +165,29 @@ struct Row {
     rate: u64,
 }
 
-const fn mma(shared: Shared, tile: [usize; 2], part: [usize; 2], stages: usize, rate: u64) -> Row {
-    Row { shared, tile, part, stages, rate }
+const fn mma(
+    shared: SharedMemoryClass,
+    tile: [usize; 2],
+    part: [usize; 2],
+    stages: usize,
+    rate: u64,
+) -> MmaTileEntry {
+    MmaTileEntry { shared, tile, part, stages, rate }
 }
 
 /// The tiles of tensor cores there are.
-const MMA: &[Row] = &[
-    mma(Shared::Large, [128, 256], [64, 64], 4, 1300),
-    mma(Shared::Large, [128, 128], [64, 32], 4, 1200),
-    mma(Shared::Large, [64, 128], [32, 32], 4, 1000),
-    mma(Shared::Large, [64, 64], [32, 32], 5, 800),
-    mma(Shared::Large, [32, 64], [16, 32], 5, 500),
-    mma(Shared::Large, [16, 64], [16, 16], 5, 300),
-    mma(Shared::Small, [128, 128], [64, 32], 3, 600),
-    mma(Shared::Small, [64, 128], [32, 32], 3, 520),
-    mma(Shared::Small, [64, 64], [32, 32], 4, 450),
-    mma(Shared::Small, [32, 64], [16, 32], 4, 300),
-    mma(Shared::Small, [16, 64], [16, 16], 4, 180),
+const MMA: &[MmaTileEntry] = &[
+    mma(SharedMemoryClass::Large, [128, 256], [64, 64], 4, 1300),
+    mma(SharedMemoryClass::Large, [128, 128], [64, 32], 4, 1200),
+    mma(SharedMemoryClass::Large, [64, 128], [32, 32], 4, 1000),
+    mma(SharedMemoryClass::Large, [64, 64], [32, 32], 5, 800),
+    mma(SharedMemoryClass::Large, [32, 64], [16, 32], 5, 500),
+    mma(SharedMemoryClass::Large, [16, 64], [16, 16], 5, 300),
+    mma(SharedMemoryClass::Small, [128, 128], [64, 32], 3, 600),
+    mma(SharedMemoryClass::Small, [64, 128], [32, 32], 3, 520),
+    mma(SharedMemoryClass::Small, [64, 64], [32, 32], 4, 450),
+    mma(SharedMemoryClass::Small, [32, 64], [16, 32], 4, 300),
+    mma(SharedMemoryClass::Small, [16, 64], [16, 16], 4, 180),
 ];
 
 /// The tiles of groups of four warps: rows and columns, stages, the rate.
@@ -205,7 +211,7 @@ const SIMT: &[([usize; 2], [usize; 2], u64)] = &[
 
 /// A tile, with how fast it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct TileCandidate {
     /// The tile.
     pub tile: CudaProductTile,
     /// Multiplications that a multiprocessor does in a nanosecond.
@@ -214,7 +220,7 @@ pub(super) struct Candidate {
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InParts {
+pub struct SplitKTile {
     /// By which tile.
     pub tile: CudaProductTile,
     /// In how many parts of the depth, whose results are summed.
@@ -235,7 +241,7 @@ impl CudaProductTile {
     pub fn step(&self) -> usize {
         match *self {
             CudaProductTile::Simt { .. } => SIMT_STEP,
-            CudaProductTile::Skinny { turns, .. } => self.deep() * turns * 4,
+            CudaProductTile::Skinny { k_unroll, .. } => self.deep() * k_unroll * 4,
             CudaProductTile::Mma { factor, .. } => MMA_STEP_BYTES / factor.dtype().size(),
             CudaProductTile::Wgmma { factor, .. } => WGMMA_STEP_BYTES / factor.dtype().size(),
         }
@@ -265,8 +271,8 @@ impl CudaProductTile {
     /// Threads of a block.
     pub fn threads(&self) -> u32 {
         match *self {
-            CudaProductTile::Simt { rows, columns, row_fours, column_fours, .. } => {
-                (rows / 4 / row_fours * (columns / 4 / column_fours)) as u32
+            CudaProductTile::Simt { rows, columns, row_vec4s, column_vec4s, .. } => {
+                (rows / 4 / row_vec4s * (columns / 4 / column_vec4s)) as u32
             }
             CudaProductTile::Skinny { .. } => SKINNY_THREADS as u32,
             CudaProductTile::Mma { rows, columns, part_rows, part_columns, .. } => {
@@ -299,7 +305,7 @@ impl CudaProductTile {
     /// Times that what follows the sum is in the text.
     fn copies(&self) -> usize {
         match *self {
-            CudaProductTile::Simt { row_fours, column_fours, .. } => 16 * row_fours * column_fours,
+            CudaProductTile::Simt { row_vec4s, column_vec4s, .. } => 16 * row_vec4s * column_vec4s,
             CudaProductTile::Skinny { .. } => 4,
             CudaProductTile::Mma { part_rows, .. } => 4 * (part_rows / 16),
             CudaProductTile::Wgmma { columns, .. } => 4 * (columns / 64),
@@ -315,42 +321,43 @@ impl CudaProductTile {
 /// The tiles that suit a kernel's product, the one expected to be fastest first,
 /// each with the parts of the depth that suit it. None: the product is too small,
 /// or of numbers that no template multiplies.
-pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<InParts> {
+pub fn suitable(kernel: &Kernel, c: &Contraction, target: &GpuTarget) -> Vec<SplitKTile> {
     let (extents, Some(cuda)) = (ProductExtents::of(kernel, c), target.cuda) else { return Vec::new() };
     let reach = 1..=i32::MAX as usize - 4096;
     if [extents.m, extents.n, extents.k].iter().any(|extent| !reach.contains(extent)) {
         return Vec::new();
     }
-    let after = after(kernel);
-    let fits = |candidate: &Candidate| {
+    let epilogue_ops = epilogue_ops(kernel);
+    let fits = |candidate: &TileCandidate| {
         candidate.tile.shared_bytes() <= cuda.shared_bytes()
             && candidate.tile.groups(&extents) <= i32::MAX as u64
-            && after * candidate.tile.copies() as u64 <= MOST_AFTER
+            && epilogue_ops * candidate.tile.copies() as u64 <= MAX_EPILOGUE_OPS
     };
-    let ways = |candidates: Vec<Candidate>| {
+    let ways = |candidates: Vec<TileCandidate>| {
         let candidates = candidates.into_iter().filter(fits);
-        let mut ways: Vec<(u64, InParts)> =
+        let mut ways: Vec<(u64, SplitKTile)> =
             candidates.map(|candidate| fastest(&candidate, &extents, &cuda)).collect();
         ways.sort_by_key(|&(cost, _)| cost);
         ways.into_iter().map(|(_, way)| way)
     };
-    let is_small = extents.m * extents.n < FEWEST;
+    let is_small = extents.m * extents.n < MIN_TILED_RESULTS;
     let others = if is_small { Vec::new() } else { candidates(kernel, c, &cuda) };
     ways(skinny::candidates(kernel, c, target)).chain(ways(others)).collect()
 }
 
 /// The tiles for what a product multiplies, on a device.
-fn candidates(kernel: &Kernel, c: &Contraction, cuda: &CudaFeatures) -> Vec<Candidate> {
-    let Some(factor) = Factor::of(kernel, c) else { return ordinary(c.dtype) };
-    let shared = if cuda.shared_bytes() < 160 << 10 { Shared::Small } else { Shared::Large };
-    let candidate = |row: &Row| {
+fn candidates(kernel: &Kernel, c: &Contraction, cuda: &CudaFeatures) -> Vec<TileCandidate> {
+    let Some(factor) = MmaType::of(kernel, c) else { return ordinary(c.dtype) };
+    let shared =
+        if cuda.shared_bytes() < 160 << 10 { SharedMemoryClass::Small } else { SharedMemoryClass::Large };
+    let candidate = |row: &MmaTileEntry| {
         let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
         let tile =
             CudaProductTile::Mma { factor, rows, columns, part_rows, part_columns, stages: row.stages };
-        Candidate { tile, rate: row.rate / factor.slowness() }
+        TileCandidate { tile, rate: row.rate / factor.slowness() }
     };
-    let mut all: Vec<Candidate> = MMA.iter().filter(|row| row.shared == shared).map(candidate).collect();
-    let wgmma = |&([rows, columns], stages, rate): &([usize; 2], usize, u64)| Candidate {
+    let mut all: Vec<TileCandidate> = MMA.iter().filter(|row| row.shared == shared).map(candidate).collect();
+    let wgmma = |&([rows, columns], stages, rate): &([usize; 2], usize, u64)| TileCandidate {
         tile: CudaProductTile::Wgmma { factor, rows, columns, stages },
         rate,
     };
@@ -362,28 +369,28 @@ fn candidates(kernel: &Kernel, c: &Contraction, cuda: &CudaFeatures) -> Vec<Cand
 
 /// The tiles of ordinary multiplications. Numbers of 64 bits take the registers of
 /// two, and so have no large ones; truth values have none.
-fn ordinary(dtype: DType) -> Vec<Candidate> {
+fn ordinary(dtype: DType) -> Vec<TileCandidate> {
     let size = dtype.compute().size().max(4);
-    let fits = |[row_fours, column_fours]: [usize; 2]| row_fours * column_fours * size <= 16;
+    let fits = |[row_vec4s, column_vec4s]: [usize; 2]| row_vec4s * column_vec4s * size <= 16;
     let candidate = |&([rows, columns], own, rate): &([usize; 2], [usize; 2], u64)| {
-        let [row_fours, column_fours] = own;
-        let tile = CudaProductTile::Simt { rows, columns, row_fours, column_fours, size };
-        (fits(own) && dtype != DType::Bool).then_some(Candidate { tile, rate: rate * 4 / size as u64 })
+        let [row_vec4s, column_vec4s] = own;
+        let tile = CudaProductTile::Simt { rows, columns, row_vec4s, column_vec4s, size };
+        (fits(own) && dtype != DType::Bool).then_some(TileCandidate { tile, rate: rate * 4 / size as u64 })
     };
     SIMT.iter().filter_map(candidate).collect()
 }
 
 /// Depths of a part, at least.
-pub const LEAST_DEPTH: usize = 256;
+pub const MIN_K_PER_PART: usize = 256;
 
 /// A tile with the parts that make it fastest.
-fn fastest(candidate: &Candidate, extents: &ProductExtents, cuda: &CudaFeatures) -> (u64, InParts) {
+fn fastest(candidate: &TileCandidate, extents: &ProductExtents, cuda: &CudaFeatures) -> (u64, SplitKTile) {
     let parts = (0..6).map(|power| 1usize << power).filter(|&parts| {
         let small = candidate.tile.groups(extents) * (parts as u64) < 4 * cuda.multiprocessors as u64;
-        parts == 1 || (extents.k / parts >= LEAST_DEPTH && small)
+        parts == 1 || (extents.k / parts >= MIN_K_PER_PART && small)
     });
-    let choices =
-        parts.map(|parts| (cost(candidate, extents, parts, cuda), InParts { tile: candidate.tile, parts }));
+    let choices = parts
+        .map(|parts| (cost(candidate, extents, parts, cuda), SplitKTile { tile: candidate.tile, parts }));
     let Some(best) = choices.min_by_key(|&(cost, choice)| (cost, choice.parts)) else {
         panic!("one part is always possible")
     };
@@ -391,13 +398,13 @@ fn fastest(candidate: &Candidate, extents: &ProductExtents, cuda: &CudaFeatures)
 }
 
 /// Bytes that memory moves in a nanosecond.
-pub const BYTES_MOVED: u64 = 2000;
+pub const MEMORY_BYTES_PER_NANOSECOND: u64 = 2000;
 /// Nanoseconds that a launch takes.
-pub const LAUNCH: u64 = 3000;
+pub const LAUNCH_NANOSECONDS: u64 = 3000;
 
 /// Nanoseconds that a product takes, about: whole tiles on each multiprocessor, and
 /// the sum of the parts.
-fn cost(candidate: &Candidate, extents: &ProductExtents, parts: usize, cuda: &CudaFeatures) -> u64 {
+fn cost(candidate: &TileCandidate, extents: &ProductExtents, parts: usize, cuda: &CudaFeatures) -> u64 {
     let tile = &candidate.tile;
     let [rows, columns] = tile.size();
     let sharers = tile.sharers();
@@ -406,7 +413,7 @@ fn cost(candidate: &Candidate, extents: &ProductExtents, parts: usize, cuda: &Cu
     let depth = extents.k.div_ceil(parts).next_multiple_of(tile.step()) + tile.fill() * tile.step();
     let product = each * (sharers * rows * columns * depth) as u64 / candidate.rate;
     let moved = 8 * (parts * extents.batch * extents.m * extents.n) as u64;
-    if parts == 1 { product } else { product + moved / BYTES_MOVED + LAUNCH }
+    if parts == 1 { product } else { product + moved / MEMORY_BYTES_PER_NANOSECOND + LAUNCH_NANOSECONDS }
 }
 
 #[cfg(test)]
@@ -417,10 +424,10 @@ mod tests {
         CudaFeatures { compute_capability, multiprocessors: 108, tensor_maps: true }
     }
 
-    fn tile(row: &Row) -> CudaProductTile {
+    fn tile(row: &MmaTileEntry) -> CudaProductTile {
         let ([rows, columns], [part_rows, part_columns]) = (row.tile, row.part);
         CudaProductTile::Mma {
-            factor: Factor::BF16,
+            factor: MmaType::BF16,
             rows,
             columns,
             part_rows,
@@ -432,7 +439,7 @@ mod tests {
     #[test]
     fn every_tile_fits_its_devices() {
         for row in MMA {
-            let generation = if row.shared == Shared::Large { (8, 0) } else { (12, 0) };
+            let generation = if row.shared == SharedMemoryClass::Large { (8, 0) } else { (12, 0) };
             assert!(tile(row).shared_bytes() <= device(generation).shared_bytes(), "{:?}", row.tile);
             let CudaProductTile::Mma { rows, columns, part_rows, part_columns, stages, .. } = tile(row)
             else {
@@ -446,7 +453,7 @@ mod tests {
     #[test]
     fn every_tile_of_groups_fits_its_device() {
         for &([rows, columns], stages, _) in WGMMA {
-            let tile = CudaProductTile::Wgmma { factor: Factor::F16, rows, columns, stages };
+            let tile = CudaProductTile::Wgmma { factor: MmaType::F16, rows, columns, stages };
             assert!(tile.shared_bytes() <= device((9, 0)).shared_bytes(), "{tile:?}");
             assert!(rows % 64 == 0 && [64, 128, 256].contains(&columns) && stages > 2, "{tile:?}");
         }
@@ -454,8 +461,8 @@ mod tests {
 
     #[test]
     fn warps_of_ordinary_tiles_are_four_by_eight_threads() {
-        for &([rows, columns], [row_fours, column_fours], _) in SIMT {
-            let [down, across] = [rows / 4 / row_fours, columns / 4 / column_fours];
+        for &([rows, columns], [row_vec4s, column_vec4s], _) in SIMT {
+            let [down, across] = [rows / 4 / row_vec4s, columns / 4 / column_vec4s];
             assert!(down % 4 == 0 && across % 8 == 0, "{rows} by {columns}");
         }
         let most = ordinary(DType::F64).into_iter().map(|candidate| candidate.tile.shared_bytes()).max();
@@ -463,11 +470,11 @@ mod tests {
         assert!(ordinary(DType::Bool).is_empty());
     }
 
-    fn best(extents: ProductExtents) -> InParts {
+    fn best(extents: ProductExtents) -> SplitKTile {
         let device = device((8, 0));
-        let rows = MMA.iter().filter(|row| row.shared == Shared::Large);
+        let rows = MMA.iter().filter(|row| row.shared == SharedMemoryClass::Large);
         let choices =
-            rows.map(|row| fastest(&Candidate { tile: tile(row), rate: row.rate }, &extents, &device));
+            rows.map(|row| fastest(&TileCandidate { tile: tile(row), rate: row.rate }, &extents, &device));
         choices.min_by_key(|&(cost, _)| cost).expect("a tile").1
     }
 

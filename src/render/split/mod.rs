@@ -19,10 +19,10 @@
 //! that results repeat bitwise.
 
 pub mod contraction;
-pub mod draft;
 pub mod fission;
-pub mod operand;
+pub mod materialize;
 pub mod reduction;
+pub mod rewriter;
 pub mod scan;
 pub mod scatter;
 
@@ -32,7 +32,7 @@ use crate::render::iterations;
 use crate::render::narrow::narrow;
 use crate::render::shader::PassBuffer;
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::tile;
+use crate::render::thread_mapping;
 
 /// Rows that are not worth another launch.
 const FEW_ROWS: usize = 1 << 14;
@@ -41,7 +41,7 @@ const MOST_LANES: usize = 4;
 
 /// A kernel with the memory behind its inputs and outputs.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct BoundKernel {
     /// The kernel.
     pub kernel: Kernel,
     /// Behind each of the kernel's inputs.
@@ -54,31 +54,31 @@ pub struct Part {
 #[derive(Clone, Debug, Default)]
 pub struct KernelSequence {
     /// The kernels.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BoundKernel>,
     /// Bytes of each block of memory that the parts share.
     pub scratch: Vec<usize>,
 }
 
-impl Part {
+impl BoundKernel {
     /// A kernel with the memory of its launch.
-    pub fn whole(kernel: Kernel) -> Part {
+    pub fn whole(kernel: Kernel) -> BoundKernel {
         let outputs = kernel.stores.len().max(1);
         let inputs = (0..kernel.inputs.len()).map(PassBuffer::Input).collect();
-        Part { kernel, inputs, outputs: (0..outputs).map(PassBuffer::Output).collect() }
+        BoundKernel { kernel, inputs, outputs: (0..outputs).map(PassBuffer::Output).collect() }
     }
 }
 
 /// The parts of a kernel: itself, where it suits the device as it is.
 pub fn split(kernel: &Kernel, target: &GpuTarget) -> KernelSequence {
     let mut split = KernelSequence::default();
-    split.add(Part::whole(kernel.clone()), target);
+    split.add(BoundKernel::whole(kernel.clone()), target);
     split
 }
 
 impl KernelSequence {
     /// Adds a part, in parts of its own if need be.
-    fn add(&mut self, part: Part, target: &GpuTarget) {
-        let part = Part { kernel: narrow(&coalesce(&part.kernel)), ..part };
+    fn add(&mut self, part: BoundKernel, target: &GpuTarget) {
+        let part = BoundKernel { kernel: narrow(&coalesce(&part.kernel)), ..part };
         let kernel = &part.kernel;
         // Attention keeps to the limits or is no kernel: `render::attention`.
         // Rows of rows of nothing are rows.
@@ -86,28 +86,30 @@ impl KernelSequence {
             return self.parts.push(part);
         }
         if let Some(scatter) = &kernel.scatter {
-            return match scatter::cut(kernel, scatter, target) {
-                Some(cut) => scatter::split(self, &part, scatter, &cut, target),
+            return match scatter::split_point(kernel, scatter, target) {
+                Some(split_point) => scatter::split(self, &part, scatter, &split_point, target),
                 None => self.parts.push(part),
             };
         }
         if kernel.contraction.is_some() {
-            return match contraction::cut(kernel, target) {
-                Some(cut) => contraction::split(self, &part, &cut, target),
+            return match contraction::split_point(kernel, target) {
+                Some(split_point) => contraction::split(self, &part, &split_point, target),
                 None => self.parts.push(part),
             };
         }
         match Form::of(kernel) {
-            Form::Reduction => match self::cut(kernel, target) {
-                Some(cut) => reduction::split(self, &part, &cut, target),
+            Form::Reduction => match self::split_point(kernel, target) {
+                Some(split_point) => reduction::split(self, &part, &split_point, target),
                 None => self.parts.push(part),
             },
-            Form::Scan(scan) => match self::cut(kernel, target) {
-                Some(cut) => scan::split(self, &part, scan, &cut, target),
+            Form::Scan(scan) => match self::split_point(kernel, target) {
+                Some(split_point) => scan::split(self, &part, scan, &split_point, target),
                 None => self.parts.push(part),
             },
-            Form::Points if tile::rows(kernel, target).is_ok() => self.parts.push(part),
-            Form::Nested if tile::rows(kernel, target).is_ok() && !is_starved(kernel, target) => {
+            Form::Points if thread_mapping::rows(kernel, target).is_ok() => self.parts.push(part),
+            Form::Nested
+                if thread_mapping::rows(kernel, target).is_ok() && !leaves_device_idle(kernel, target) =>
+            {
                 self.parts.push(part);
             }
             Form::Points | Form::Nested => fission::split(self, &part, target),
@@ -156,19 +158,19 @@ impl Form {
 fn loops(kernel: &Kernel) -> Vec<ExprId> {
     let stores: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     let is_loop = |id: &ExprId| matches!(kernel.expr(*id), Expr::Reduce(..) | Expr::Scan(..));
-    draft::needed(kernel, &stores, |_| false).into_iter().filter(is_loop).collect()
+    rewriter::needed(kernel, &stores, |_| false).into_iter().filter(is_loop).collect()
 }
 
 /// Whether another reduction or scan lies behind one.
 fn depends_on_loop(kernel: &Kernel, id: ExprId) -> bool {
     let is_loop = |other: &ExprId| matches!(kernel.expr(*other), Expr::Reduce(..) | Expr::Scan(..));
-    draft::needed(kernel, &[id], |_| false).iter().filter(|&&other| other != id).any(is_loop)
+    rewriter::needed(kernel, &[id], |_| false).iter().filter(|&&other| other != id).any(is_loop)
 }
 
 /// How rows are cut. In row-major order of the rows, the parts of each
 /// position along the outer axes come first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct SplitPoint {
     /// Axes outside the one that is cut: every position has parts of its own.
     pub outer: Vec<AxisId>,
     /// The axis that is cut.
@@ -176,7 +178,7 @@ pub struct Cut {
     /// Axes inside it: they stay whole.
     pub inner: Vec<AxisId>,
     /// Pieces of the axis: many of one length, and perhaps a shorter last one.
-    pub pieces: Vec<Piece>,
+    pub part_groups: Vec<PartGroup>,
     /// Positions of the outer axes together.
     pub outer_rows: usize,
     /// Positions of the inner axes together.
@@ -185,7 +187,7 @@ pub struct Cut {
 
 /// Neighbouring parts of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct PartGroup {
     /// Where on the axis the first starts.
     pub start: usize,
     /// Its number.
@@ -196,17 +198,17 @@ pub struct Piece {
     pub length: usize,
 }
 
-impl Cut {
+impl SplitPoint {
     /// Cuts rows into about so many parts, of two rows or more and of lengths that
     /// vectors divide; `None` if there are not enough rows for two parts.
-    pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<Cut> {
-        Cut::by(kernel, axes, parts, |exact, _| if exact > 64 { exact / 4 * 4 } else { exact })
+    pub fn new(kernel: &Kernel, axes: &[AxisId], parts: usize) -> Option<SplitPoint> {
+        SplitPoint::by(kernel, axes, parts, |exact, _| if exact > 64 { exact / 4 * 4 } else { exact })
     }
 
     /// The same, but of parts whose rows a unit divides, where they need not be more than twice
     /// as long for that.
-    pub fn in_units(kernel: &Kernel, axes: &[AxisId], parts: usize, unit: usize) -> Option<Cut> {
-        Cut::by(kernel, axes, parts, |exact, inner| {
+    pub fn in_units(kernel: &Kernel, axes: &[AxisId], parts: usize, unit: usize) -> Option<SplitPoint> {
+        SplitPoint::by(kernel, axes, parts, |exact, inner| {
             let whole = exact.next_multiple_of(unit / common_divisor(unit, inner));
             if whole > 2 * exact { exact } else { whole }
         })
@@ -219,7 +221,7 @@ impl Cut {
         axes: &[AxisId],
         parts: usize,
         length: impl Fn(usize, usize) -> usize,
-    ) -> Option<Cut> {
+    ) -> Option<SplitPoint> {
         let extent = |axis: &AxisId| kernel.axes[axis.index()].extent;
         let wide: Vec<AxisId> = axes.iter().copied().filter(|axis| extent(axis) > 1).collect();
         let product = |axes: &[AxisId]| axes.iter().map(extent).product::<usize>();
@@ -229,12 +231,12 @@ impl Cut {
         let (outer, inner) = (&wide[..at], &wide[at + 1..]);
         let whole = extent(&wide[at]);
         let exact = whole.div_ceil(parts.div_ceil(product(outer)));
-        let pieces = pieces(whole, length(exact, product(inner)).min(whole));
-        (product(outer) * count(&pieces) > 1).then(|| Cut {
+        let part_groups = part_groups(whole, length(exact, product(inner)).min(whole));
+        (product(outer) * count(&part_groups) > 1).then(|| SplitPoint {
             outer: outer.to_vec(),
             axis: wide[at],
             inner: inner.to_vec(),
-            pieces,
+            part_groups,
             outer_rows: product(outer),
             inner_rows: product(inner),
         })
@@ -242,7 +244,7 @@ impl Cut {
 
     /// Parts for each position of the outer axes.
     pub fn each(&self) -> usize {
-        count(&self.pieces)
+        count(&self.part_groups)
     }
 
     /// All parts.
@@ -251,8 +253,8 @@ impl Cut {
     }
 
     /// Rows of each part of a piece.
-    pub fn rows(&self, piece: &Piece) -> usize {
-        piece.length * self.inner_rows
+    pub fn rows(&self, group: &PartGroup) -> usize {
+        group.length * self.inner_rows
     }
 }
 
@@ -260,49 +262,51 @@ fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-fn count(pieces: &[Piece]) -> usize {
-    pieces.iter().map(|piece| piece.count).sum()
+fn count(part_groups: &[PartGroup]) -> usize {
+    part_groups.iter().map(|group| group.count).sum()
 }
 
 /// An axis in pieces of a length, and perhaps a shorter one.
-fn pieces(extent: usize, length: usize) -> Vec<Piece> {
+fn part_groups(extent: usize, length: usize) -> Vec<PartGroup> {
     let whole = extent / length;
-    let main = Piece { start: 0, first: 0, count: whole, length };
+    let main = PartGroup { start: 0, first: 0, count: whole, length };
     let rest = extent - whole * length;
-    let last = Piece { start: whole * length, first: whole, count: 1, length: rest };
+    let last = PartGroup { start: whole * length, first: whole, count: 1, length: rest };
     if rest > 0 { vec![main, last] } else { vec![main] }
 }
 
 /// How the rows of a kernel with one loop are cut, if they should be.
-fn cut(kernel: &Kernel, target: &GpuTarget) -> Option<Cut> {
+fn split_point(kernel: &Kernel, target: &GpuTarget) -> Option<SplitPoint> {
     let (points, rows) = (kernel.level_points(0), kernel.level_points(1));
     let axes: Vec<AxisId> = kernel.level_axes(1).collect();
-    let parts = match tile::rows(kernel, target) {
-        Ok(_) if tile::is_across(kernel, target) => for_coalescing(points, rows)?,
-        Ok(_) => wanted(points, rows, target).or_else(|| for_locality(kernel, target))?,
+    let parts = match thread_mapping::rows(kernel, target) {
+        Ok(_) if thread_mapping::is_across(kernel, target) => parts_for_coalescing(points, rows)?,
+        Ok(_) => parts_to_fill_device(points, rows, target).or_else(|| parts_for_locality(kernel, target))?,
         // Pieces of half of what the driver carries out.
         Err(_) => {
             let most = target.max_iterations / iterations::of_step(kernel, 1, MOST_LANES);
-            wanted(points, rows, target).unwrap_or(2).max(rows.div_ceil((most as usize / 2).max(1)))
+            parts_to_fill_device(points, rows, target)
+                .unwrap_or(2)
+                .max(rows.div_ceil((most as usize / 2).max(1)))
         }
     };
-    Cut::new(kernel, &axes, parts)
+    SplitPoint::new(kernel, &axes, parts)
 }
 
 /// Whether the points of a kernel are few and what lies inside them is much, so that its
 /// loops keep more of the device busy one by one: in parts, or with points that read
 /// neighbours where rows do not.
-fn is_starved(kernel: &Kernel, target: &GpuTarget) -> bool {
+fn leaves_device_idle(kernel: &Kernel, target: &GpuTarget) -> bool {
     let (points, rows) = (kernel.level_points(0).max(1), kernel.level_points(1));
-    let across = points < tile::COALESCED && tile::is_across(kernel, target);
-    let rows_apart = across && for_coalescing(points, rows).is_some();
-    rows_apart || wanted(points, kernel.points(kernel.depth()) / points, target).is_some()
+    let across = points < thread_mapping::COALESCED && thread_mapping::is_across(kernel, target);
+    let rows_apart = across && parts_for_coalescing(points, rows).is_some();
+    rows_apart || parts_to_fill_device(points, kernel.points(kernel.depth()) / points, target).is_some()
 }
 
 /// The parts in which rows are cut where neighbouring points are neighbours in memory, so
 /// that a GPU's invocations are many and need not share the rows of a point; `None` where
 /// what they read is little, or parts would be few.
-fn for_coalescing(points: usize, rows: usize) -> Option<usize> {
+fn parts_for_coalescing(points: usize, rows: usize) -> Option<usize> {
     const INVOCATIONS: usize = 1 << 17;
     const ROWS: usize = 32;
     let parts = (INVOCATIONS * MOST_LANES / points.max(1)).min(rows / ROWS);
@@ -312,7 +316,7 @@ fn for_coalescing(points: usize, rows: usize) -> Option<usize> {
 /// The parts in which rows that lie pages apart are cut on a host's processor,
 /// so that neighbouring points find a part's lines in its caches: addresses
 /// pages apart share a cache's few places for them.
-fn for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
+fn parts_for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
     const PAGE: usize = 4096;
     const PLACES: usize = 16;
     let row = kernel.level_axes(1).filter(|axis| kernel.axes[axis.index()].extent != 1).last()?;
@@ -328,7 +332,7 @@ fn for_locality(kernel: &Kernel, target: &GpuTarget) -> Option<usize> {
 
 /// The parts in which the rows of few points keep a device busy; `None` if
 /// one suffices.
-pub fn wanted(points: usize, rows: usize, target: &GpuTarget) -> Option<usize> {
+pub fn parts_to_fill_device(points: usize, rows: usize, target: &GpuTarget) -> Option<usize> {
     // On a CPU invocations take parts, elsewhere workgroups do.
     let (takers, least) = match target.adapter {
         Adapter::Software => (1024, 1 << 12),

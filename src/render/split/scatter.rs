@@ -7,8 +7,8 @@ use crate::ir::monoid::MonoidState;
 use crate::ir::{Monoid, ScatterMode};
 use crate::kernel::{Affine, Expr, Kernel, ScatterStore};
 use crate::render::shader::PassBuffer;
-use crate::render::split::draft::Draft;
-use crate::render::split::{Cut, KernelSequence, Part, Piece};
+use crate::render::split::rewriter::KernelRewriter;
+use crate::render::split::{BoundKernel, KernelSequence, PartGroup, SplitPoint};
 use crate::render::target::{Adapter, GpuTarget};
 
 /// What combines copies, if the order of updates does not matter but for rounding.
@@ -24,7 +24,7 @@ fn monoid(mode: ScatterMode) -> Option<Monoid> {
 
 /// How the updates are cut, if they should be: copies that take no more memory than the
 /// updates do twice, of thousands of updates each.
-pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<Cut> {
+pub fn split_point(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Option<SplitPoint> {
     const UPDATES: usize = 1 << 12;
     const PARTS: usize = 512;
     // A host's processor has few threads to share the updates between.
@@ -35,80 +35,104 @@ pub fn cut(kernel: &Kernel, scatter: &ScatterStore, target: &GpuTarget) -> Optio
     let copies = 2 * kernel.level_points(0) / scatter.numel.max(1);
     let parts = (updates / UPDATES).min(copies).min(PARTS);
     let bytes = (parts * scatter.numel * scatter.dtype.compute().size()) as u64;
-    (parts >= 4 && bytes <= target.max_binding).then(|| Cut::new(kernel, &scatter.axes, parts))?
+    (parts >= 4 && bytes <= target.max_binding).then(|| SplitPoint::new(kernel, &scatter.axes, parts))?
 }
 
 /// The kernels: what changes nothing, the updates of each piece, all copies together, and
 /// those with the elements.
-pub fn split(split: &mut KernelSequence, part: &Part, scatter: &ScatterStore, cut: &Cut, target: &GpuTarget) {
+pub fn split(
+    split: &mut KernelSequence,
+    part: &BoundKernel,
+    scatter: &ScatterStore,
+    split_point: &SplitPoint,
+    target: &GpuTarget,
+) {
     let Some(monoid) = monoid(scatter.mode) else { panic!("parts of updates whose order matters") };
     let dtype = scatter.dtype.compute();
-    let copies = cut.parts() * scatter.numel;
+    let copies = split_point.parts() * scatter.numel;
     let (each, all) = (split.block(copies * dtype.size()), split.block(scatter.numel * dtype.size()));
     split.add(nothing(part, scatter, monoid, copies, each), target);
-    for piece in &cut.pieces {
-        split.add(of_piece(part, scatter, cut, piece, each), target);
+    for group in &split_point.part_groups {
+        split.add(of_group(part, scatter, split_point, group, each), target);
     }
-    split.add(combined(part, scatter, monoid, cut, [each, all]), target);
+    split.add(combined(part, scatter, monoid, split_point, [each, all]), target);
     split.add(with_the_elements(part, scatter, all), target);
 }
 
 /// Writes what changes nothing to every copy.
-fn nothing(part: &Part, scatter: &ScatterStore, monoid: Monoid, copies: usize, block: PassBuffer) -> Part {
+fn nothing(
+    part: &BoundKernel,
+    scatter: &ScatterStore,
+    monoid: Monoid,
+    copies: usize,
+    block: PassBuffer,
+) -> BoundKernel {
     let dtype = scatter.dtype.compute();
-    let mut draft = Draft::new(part, 0);
-    let (_, position) = draft.axis(copies, 0);
+    let mut rewriter = KernelRewriter::new(part, 0);
+    let (_, position) = rewriter.axis(copies, 0);
     let identity = match monoid.identity(dtype) {
         MonoidState::Float(value, ..) => Scalar::Float(value),
         MonoidState::Int(value, _) => Scalar::Int(value),
     };
-    let value = draft.builder.constant(identity, dtype);
-    draft.store(block, value, 0, position, copies);
-    draft.finish()
+    let value = rewriter.builder.constant(identity, dtype);
+    rewriter.store(block, value, 0, position, copies);
+    rewriter.finish()
 }
 
 /// The updates of a piece's parts, each to its copy.
-fn of_piece(part: &Part, scatter: &ScatterStore, cut: &Cut, piece: &Piece, block: PassBuffer) -> Part {
-    let mut draft = Draft::new(part, 0);
-    let (number, _) = draft.keep_piece(cut, piece);
+fn of_group(
+    part: &BoundKernel,
+    scatter: &ScatterStore,
+    split_point: &SplitPoint,
+    group: &PartGroup,
+    block: PassBuffer,
+) -> BoundKernel {
+    let mut rewriter = KernelRewriter::new(part, 0);
+    let (number, _) = rewriter.keep_group(split_point, group);
     for axis in part.kernel.level_axes(0).filter(|axis| !scatter.axes.contains(axis)) {
-        draft.keep_at(axis, 0);
+        rewriter.keep_at(axis, 0);
     }
-    let axes = draft.keep_rows(cut, piece, 0);
-    let (index, value) = (draft.copy(scatter.index), draft.copy(scatter.value));
-    let address = number.times(scatter.numel as i64).plus(&draft.affine(&scatter.address));
+    let axes = rewriter.keep_rows(split_point, group, 0);
+    let (index, value) = (rewriter.copy(scatter.index), rewriter.copy(scatter.value));
+    let address = number.times(scatter.numel as i64).plus(&rewriter.affine(&scatter.address));
     let scattered = ScatterStore {
         dtype: scatter.dtype.compute(),
         index,
         value,
         address,
         axes,
-        numel: cut.parts() * scatter.numel,
+        numel: split_point.parts() * scatter.numel,
         ..scatter.clone()
     };
-    draft.scatter(scattered, block)
+    rewriter.scatter(scattered, block)
 }
 
 /// All copies of each element together.
-fn combined(part: &Part, scatter: &ScatterStore, monoid: Monoid, cut: &Cut, blocks: [PassBuffer; 2]) -> Part {
+fn combined(
+    part: &BoundKernel,
+    scatter: &ScatterStore,
+    monoid: Monoid,
+    split_point: &SplitPoint,
+    blocks: [PassBuffer; 2],
+) -> BoundKernel {
     let (numel, dtype) = (scatter.numel, scatter.dtype.compute());
-    let mut draft = Draft::new(part, 0);
-    let (_, element) = draft.axis(numel, 0);
-    let (_, copy) = draft.axis(cut.parts(), 1);
+    let mut rewriter = KernelRewriter::new(part, 0);
+    let (_, element) = rewriter.axis(numel, 0);
+    let (_, copy) = rewriter.axis(split_point.parts(), 1);
     let affine = copy.times(numel as i64).plus(&element);
-    let x = draft.load_as(dtype, blocks[0], cut.parts() * numel, affine);
-    let value = draft.builder.expr(Expr::Reduce(monoid, x), dtype, 0);
-    draft.store(blocks[1], value, 0, element, numel);
-    draft.finish()
+    let x = rewriter.load_as(dtype, blocks[0], split_point.parts() * numel, affine);
+    let value = rewriter.builder.expr(Expr::Reduce(monoid, x), dtype, 0);
+    rewriter.store(blocks[1], value, 0, element, numel);
+    rewriter.finish()
 }
 
 /// One update of every element.
-fn with_the_elements(part: &Part, scatter: &ScatterStore, block: PassBuffer) -> Part {
+fn with_the_elements(part: &BoundKernel, scatter: &ScatterStore, block: PassBuffer) -> BoundKernel {
     let (numel, dtype) = (scatter.numel, scatter.dtype.compute());
-    let mut draft = Draft::new(part, 0);
-    let (_, element) = draft.axis(numel, 0);
-    let value = draft.load_as(dtype, block, numel, element.clone());
-    let index = draft.builder.expr(Expr::Index(element.into()), DType::I64, 0);
+    let mut rewriter = KernelRewriter::new(part, 0);
+    let (_, element) = rewriter.axis(numel, 0);
+    let value = rewriter.load_as(dtype, block, numel, element.clone());
+    let index = rewriter.builder.expr(Expr::Index(element.into()), DType::I64, 0);
     let scattered = ScatterStore {
         index,
         value,
@@ -118,5 +142,5 @@ fn with_the_elements(part: &Part, scatter: &ScatterStore, block: PassBuffer) -> 
         axes: Vec::new(),
         ..scatter.clone()
     };
-    draft.scatter(scattered, part.outputs[0])
+    rewriter.scatter(scattered, part.outputs[0])
 }

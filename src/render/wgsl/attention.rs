@@ -13,9 +13,9 @@ use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::c_like::Dialect;
 use crate::render::shader::{Pass, Unsupported, uniform_words};
 use crate::render::wgsl::dialect::Wgsl;
-use crate::render::wgsl::hook::{self, Around, Hook, Side};
-use crate::render::wgsl::kernel::PartShader;
-use crate::render::wgsl::{Main, Parts, module};
+use crate::render::wgsl::hook::{self, Hook, HookAxis, HookContext};
+use crate::render::wgsl::kernel::KernelShader;
+use crate::render::wgsl::{Main, ModuleParts, module};
 
 /// A template's file.
 fn template(block: &WgslAttentionTile) -> &'static str {
@@ -39,7 +39,7 @@ const KEYS_OF_MASK: u8 = 1;
 /// # Errors
 /// More elements than 32-bit addresses reach, more iterations than the driver
 /// carries out, or a device without a template.
-pub fn render(shader: &PartShader<'_>, a: &FusedAttention) -> Result<Pass, Unsupported> {
+pub fn render(shader: &KernelShader<'_>, a: &FusedAttention) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
     let extents = AttentionExtents::of(kernel, a);
     let block = WgslAttentionTile::of(&extents, target).filter(|_| a.part == AttentionPart::Result);
@@ -49,9 +49,9 @@ pub fn render(shader: &PartShader<'_>, a: &FusedAttention) -> Result<Pass, Unsup
         return Err(Unsupported::Iterations { found: iterations, limit: target.max_iterations });
     }
     let dialect = Wgsl { inputs: shader.inputs };
-    let (functions, fours) = functions(shader, a, v, &extents, &block, &dialect);
-    let bindings = shader.bind(&fours)?;
-    let source = module(&Parts {
+    let (functions, vec4_accesses) = functions(shader, a, v, &extents, &block, &dialect);
+    let bindings = shader.bind(&vec4_accesses)?;
+    let source = module(&ModuleParts {
         title: &kernel.name,
         adapter: shader.target.adapter,
         inputs: shader.inputs,
@@ -69,7 +69,7 @@ pub fn render(shader: &PartShader<'_>, a: &FusedAttention) -> Result<Pass, Unsup
         dispatch_end: 0,
         bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
-        vec4_inputs: shader.fours(&fours.0),
+        vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
         vec8_inputs: Vec::new(),
         inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
@@ -79,15 +79,15 @@ pub fn render(shader: &PartShader<'_>, a: &FusedAttention) -> Result<Pass, Unsup
 
 /// The functions that read operands and write results.
 fn functions(
-    shader: &PartShader<'_>,
+    shader: &KernelShader<'_>,
     a: &FusedAttention,
     v: ExprId,
     extents: &AttentionExtents,
     block: &WgslAttentionTile,
     dialect: &Wgsl,
-) -> (String, hook::Fours) {
+) -> (String, hook::Vec4Accesses) {
     let (kernel, target): (&Kernel, _) = (&shader.part.kernel, shader.target);
-    let side = |parameter, axes, group, extent| Side { parameter, axes, group, extent };
+    let side = |parameter, axes, group, extent| HookAxis { parameter, axes, group, extent };
     let rows = side("row", &a.rows, ROWS, extents.rows);
     let columns = side("column", &a.columns, COLUMNS, extents.columns);
     let depths = side("depth", &a.depth, DEPTHS, extents.depth);
@@ -100,19 +100,19 @@ fn functions(
     ];
     hooks.extend(a.mask.map(|mask| Hook::new(kernel, &[mask], [keys(KEYS_OF_MASK), rows], target)));
     hooks.push(Hook::new(kernel, &values, [columns, columns], target));
-    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
-    let around = Around { dialect, batch: &a.batch, fours: &fours };
+    let vec4_accesses = Hook::vec4_accesses(&hooks.iter().collect::<Vec<_>>());
+    let context = HookContext { dialect, batch: &a.batch, vec4_accesses: &vec4_accesses };
     let plain = |value: &str, _: usize, _: usize| value.to_string();
     let step = Some((DEPTHS, block.depth_step()));
     let mut text = [
-        hook::operand(&hooks[0], "load_q(batch: i32, depth: i32, row: i32)", a.q, step, &around, &plain),
-        hook::operand(&hooks[1], "load_k(batch: i32, key: i32, depth: i32)", a.k, step, &around, &plain),
+        hook::operand(&hooks[0], "load_q(batch: i32, depth: i32, row: i32)", a.q, step, &context, &plain),
+        hook::operand(&hooks[1], "load_k(batch: i32, key: i32, depth: i32)", a.k, step, &context, &plain),
         hook::operand(
             &hooks[2],
             "load_v(batch: i32, column: i32, key: i32)",
             v,
             Some((KEYS_OF_V, block.keys())),
-            &around,
+            &context,
             &plain,
         ),
     ]
@@ -125,13 +125,13 @@ fn functions(
                 true => format!("select(nowhere().x, x[{i}][{j}], {value})"),
                 false => format!("x[{i}][{j}] + {value}"),
             };
-            hook::operand(&hooks[3], signature, mask, None, &around, &score)
+            hook::operand(&hooks[3], signature, mask, None, &context, &score)
         }
         None => format!("fn {signature} -> array<vec4<Element>, 4> {{\n    return x;\n}}\n"),
     };
     let signature = "store_o(batch: i32, row: i32, column: i32, x: vec4<Element>)";
-    text += &hook::result(&hooks[hooks.len() - 1], signature, Some(rows), &around, &|value| value);
-    (text, fours)
+    text += &hook::result(&hooks[hooks.len() - 1], signature, Some(rows), &context, &|value| value);
+    (text, vec4_accesses)
 }
 
 /// The constants that the template is written in.
@@ -151,18 +151,18 @@ fn header(
     constant("DEPTH", extents.depth);
     constant("COLUMNS", extents.columns);
     match *block {
-        WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_turns } => {
+        WgslAttentionTile::Subgroup { lanes, key_lanes, column_lanes, column_passes } => {
             constant("LANES", lanes);
             constant("KEY_LANES", key_lanes);
             constant("COLUMN_LANES", column_lanes);
-            constant("COLUMN_TURNS", column_turns);
+            constant("COLUMN_TURNS", column_passes);
         }
-        WgslAttentionTile::Workgroup { rows, keys, key_step, column_fours } => {
+        WgslAttentionTile::Workgroup { rows, keys, key_step, column_vec4s } => {
             constant("BLOCK_ROWS", rows);
             constant("BLOCK_KEYS", keys);
             constant("DEPTH_STEP", block.depth_step());
             constant("KEY_STEP", key_step);
-            constant("COLUMN_FOURS", column_fours);
+            constant("COLUMN_FOURS", column_vec4s);
         }
     }
     let _ = writeln!(text, "const CAUSAL = {};\nconst MASKED = {};", a.causal, a.mask.is_some());

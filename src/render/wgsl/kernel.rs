@@ -4,30 +4,30 @@ use std::fmt::Write;
 
 use crate::base::DType;
 use crate::kernel::{Affine, AxisId, ExprId, Kernel, ScatterStore};
-use crate::render::c_like::emit::Lane;
+use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Dialect, Emitter, wide};
 use crate::render::iterations;
 use crate::render::shader::{DISPATCH_START, Pass, Unsupported, uniform_words};
-use crate::render::split::Part;
+use crate::render::split::BoundKernel;
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::tile::{self, Tiling};
+use crate::render::thread_mapping::{self, ThreadMapping};
 use crate::render::wgsl::dialect::{Wgsl, word};
-use crate::render::wgsl::hook::Fours;
-use crate::render::wgsl::memory::{Access, Bindings, View, accessed_extents};
-use crate::render::wgsl::{Main, Parts, module};
+use crate::render::wgsl::hook::Vec4Accesses;
+use crate::render::wgsl::memory::{AccessMode, BindingDeclarations, BufferView, accessed_extents};
+use crate::render::wgsl::{Main, ModuleParts, module};
 
 /// What a part's shader is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct PartShader<'k> {
+pub struct KernelShader<'k> {
     /// The part.
-    pub part: &'k Part,
+    pub part: &'k BoundKernel,
     /// The device.
     pub target: &'k GpuTarget,
     /// Inputs of the launch.
     pub inputs: usize,
 }
 
-impl<'k> PartShader<'k> {
+impl<'k> KernelShader<'k> {
     fn kernel(&self) -> &'k Kernel {
         &self.part.kernel
     }
@@ -38,33 +38,33 @@ impl<'k> PartShader<'k> {
     /// What the device lacks.
     pub fn rows(&self) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
-        if let Some(tiling) = tile::held_rows(kernel, target) {
+        if let Some(mapping) = thread_mapping::cached_rows(kernel, target) {
             let dialect = Wgsl { inputs: self.inputs };
-            let mut emitter = emitter(&dialect, kernel, &tiling);
-            emitter.registers_for_rows = tile::REGISTERS_FOR_WRITTEN_ROWS;
-            emitter.writes_turns = true;
-            self.emit_rows(&tiling, &mut emitter);
-            if emitter.holds() {
-                return self.finish_rows(&tiling, &emitter);
+            let mut emitter = emitter(&dialect, kernel, &mapping);
+            emitter.cache_registers = thread_mapping::REGISTERS_FOR_WRITTEN_ROWS;
+            emitter.unrolls_cached_loops = true;
+            self.emit_rows(&mapping, &mut emitter);
+            if emitter.caches_rows() {
+                return self.finish_rows(&mapping, &emitter);
             }
         }
-        let tiling = tile::rows(kernel, target)?;
+        let mapping = thread_mapping::rows(kernel, target)?;
         let dialect = Wgsl { inputs: self.inputs };
-        let mut emitter = emitter(&dialect, kernel, &tiling);
+        let mut emitter = emitter(&dialect, kernel, &mapping);
         // Software drivers are kept from unrolling the loops.
         if target.adapter != Adapter::Software {
-            emitter.registers_for_rows = tile::REGISTERS_FOR_ROWS;
+            emitter.cache_registers = thread_mapping::REGISTERS_FOR_ROWS;
         } else if kernel.depth() > 0 {
             keep_loops(&mut emitter);
         }
-        self.emit_rows(&tiling, &mut emitter);
-        self.finish_rows(&tiling, &emitter)
+        self.emit_rows(&mapping, &mut emitter);
+        self.finish_rows(&mapping, &emitter)
     }
 
     /// The body of a kernel of points and rows.
-    fn emit_rows(&self, tiling: &Tiling, emitter: &mut Emitter<'_>) {
+    fn emit_rows(&self, mapping: &ThreadMapping, emitter: &mut Emitter<'_>) {
         let kernel = self.kernel();
-        if tiling.team > 1 {
+        if mapping.reduction_threads > 1 {
             emitter.warp = self.target.subgroup.max(1) as usize;
             emitter.out.line("let point = i32(group.y * groups.x + group.x);");
             let lane = if emitter.warp > 1 { "own_subgroup * subgroup_size + own_lane" } else { "local" };
@@ -72,63 +72,72 @@ impl<'k> PartShader<'k> {
         } else {
             emitter.out.line(format!(
                 "let point = i32((group.y * groups.x + group.x) * {}u + local);",
-                tiling.workgroup
+                mapping.workgroup
             ));
         }
-        let points = kernel.level_points(0) / tiling.lanes.count[0];
+        let points = kernel.level_points(0) / mapping.coarsening.factors[0];
         let all = emitter.dialect.position(points as i64);
         emitter.out.line(format!("if (point >= {all}) {{ return; }}"));
         let axes = wide(kernel, kernel.level_axes(0));
-        grid(emitter, "point", &axes, tiling.lanes.count[0]);
+        grid(emitter, "point", &axes, mapping.coarsening.factors[0]);
         emitter.point(&|_| None);
     }
 
-    fn finish_rows(&self, tiling: &Tiling, emitter: &Emitter<'_>) -> Result<Pass, Unsupported> {
-        let points = self.kernel().level_points(0) / tiling.lanes.count[0];
-        let per_group = if tiling.team > 1 { 1 } else { u64::from(tiling.workgroup) };
-        self.finish(tiling, emitter, (points as u64).div_ceil(per_group))
+    fn finish_rows(&self, mapping: &ThreadMapping, emitter: &Emitter<'_>) -> Result<Pass, Unsupported> {
+        let points = self.kernel().level_points(0) / mapping.coarsening.factors[0];
+        let per_group = if mapping.reduction_threads > 1 { 1 } else { u64::from(mapping.workgroup) };
+        self.finish(mapping, emitter, (points as u64).div_ceil(per_group))
     }
 
     /// Puts a shader together around an emitted body.
-    fn finish(&self, tiling: &Tiling, emitter: &Emitter<'_>, groups: u64) -> Result<Pass, Unsupported> {
-        let bindings = self.bind_runs(&tiling.by_four, &tiling.by_eight)?;
-        let mut pass = self.pass(bindings, emitter, tiling.workgroup, groups);
-        pass.vec4_inputs = self.fours(&tiling.by_four.0);
-        pass.vec8_inputs = self.fours(&tiling.by_eight.0);
+    fn finish(
+        &self,
+        mapping: &ThreadMapping,
+        emitter: &Emitter<'_>,
+        groups: u64,
+    ) -> Result<Pass, Unsupported> {
+        let bindings = self.bind_runs(&mapping.vec4, &mapping.vec8)?;
+        let mut pass = self.pass(bindings, emitter, mapping.workgroup, groups);
+        pass.vec4_inputs = self.marked_inputs(&mapping.vec4.0);
+        pass.vec8_inputs = self.marked_inputs(&mapping.vec8.0);
         Ok(pass)
     }
 
     /// The launch's inputs of those that are accessed by fours, or by eights.
-    pub(super) fn fours(&self, accessed: &[bool]) -> Vec<usize> {
+    pub(super) fn marked_inputs(&self, accessed: &[bool]) -> Vec<usize> {
         let slots = (0..accessed.len()).filter(|&slot| accessed[slot]);
         slots.filter_map(|slot| self.part.inputs[slot].input()).collect()
     }
 
     /// The bindings, where inputs and outputs are accessed by fours as said.
-    pub(super) fn bind(&self, by_four: &Fours) -> Result<Bindings, Unsupported> {
+    pub(super) fn bind(&self, vec4: &Vec4Accesses) -> Result<BindingDeclarations, Unsupported> {
         let kernel = self.kernel();
-        self.bind_runs(by_four, &(vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]))
+        self.bind_runs(vec4, &(vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]))
     }
 
     /// The bindings, where inputs and outputs are accessed by fours and eights as said.
-    fn bind_runs(&self, by_four: &Fours, by_eight: &Fours) -> Result<Bindings, Unsupported> {
+    fn bind_runs(
+        &self,
+        vec4: &Vec4Accesses,
+        vec8: &Vec4Accesses,
+    ) -> Result<BindingDeclarations, Unsupported> {
         let kernel = self.kernel();
-        let mut bindings = Bindings::new(self.target);
+        let mut bindings = BindingDeclarations::new(self.target);
         if kernel.reports() {
             bindings.status();
         }
-        self.bind_inputs(&by_four.0, &by_eight.0, &mut bindings)?;
+        self.bind_inputs(&vec4.0, &vec8.0, &mut bindings)?;
         for (number, store) in kernel.stores.iter().enumerate() {
             if store.numel > i32::MAX as usize {
                 return Err(Unsupported::Elements(store.numel));
             }
-            bindings.view(&View {
+            bindings.view(&BufferView {
                 name: format!("out{number}"),
                 memory: self.part.outputs[number],
                 dtype: store.dtype,
                 elements: store.numel as u64,
-                run: run(by_four.1[number], by_eight.1[number]),
-                access: Access::Write,
+                run: run(vec4.1[number], vec8.1[number]),
+                access: AccessMode::Write,
             });
         }
         Ok(bindings)
@@ -136,31 +145,38 @@ impl<'k> PartShader<'k> {
 
     fn bind_inputs(
         &self,
-        by_four: &[bool],
-        by_eight: &[bool],
-        bindings: &mut Bindings,
+        vec4: &[bool],
+        vec8: &[bool],
+        bindings: &mut BindingDeclarations,
     ) -> Result<(), Unsupported> {
         let kernel = self.kernel();
         for (slot, (input, reach)) in kernel.inputs.iter().zip(accessed_extents(kernel)?).enumerate() {
-            bindings.view(&View {
+            bindings.view(&BufferView {
                 name: format!("in{slot}"),
                 memory: self.part.inputs[slot],
                 dtype: input.dtype,
                 elements: reach,
-                run: run(by_four[slot], by_eight[slot]),
-                access: Access::Read,
+                run: run(vec4[slot], vec8[slot]),
+                access: AccessMode::Read,
             });
         }
         Ok(())
     }
 
-    fn pass(&self, bindings: Bindings, emitter: &Emitter<'_>, workgroup: u32, groups: u64) -> Pass {
+    fn pass(
+        &self,
+        bindings: BindingDeclarations,
+        emitter: &Emitter<'_>,
+        workgroup: u32,
+        groups: u64,
+    ) -> Pass {
         let kernel = self.kernel();
         let mut declarations = String::new();
         for (name, ty) in &emitter.shared {
-            let _ = writeln!(declarations, "var<workgroup> {name}: array<{ty}, {}>;", emitter.team);
+            let _ =
+                writeln!(declarations, "var<workgroup> {name}: array<{ty}, {}>;", emitter.reduction_threads);
         }
-        let source = module(&Parts {
+        let source = module(&ModuleParts {
             title: &kernel.name,
             adapter: self.target.adapter,
             inputs: self.inputs,
@@ -194,17 +210,18 @@ impl<'k> PartShader<'k> {
     pub fn contraction(&self) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
         let Some(c) = &kernel.contraction else { panic!("a contraction's shader without one") };
-        let tiling = tile::contraction(kernel, target);
-        let count = tiling.lanes.count;
+        let mapping = thread_mapping::contraction(kernel, target);
+        let count = mapping.coarsening.factors;
         let size =
             |axes: &[AxisId]| -> usize { axes.iter().map(|axis| kernel.axes[axis.index()].extent).product() };
         let (rows, columns) = (size(&c.m) / count[0], size(&c.n) / count[1]);
         let tiles = size(&c.batch) * rows * columns;
         let dialect = Wgsl { inputs: self.inputs };
-        let mut emitter = emitter(&dialect, kernel, &tiling);
-        emitter
-            .out
-            .line(format!("let tile = i32((group.y * groups.x + group.x) * {}u + local);", tiling.workgroup));
+        let mut emitter = emitter(&dialect, kernel, &mapping);
+        emitter.out.line(format!(
+            "let tile = i32((group.y * groups.x + group.x) * {}u + local);",
+            mapping.workgroup
+        ));
         emitter.out.line(format!("if (tile >= {}) {{ return; }}", dialect.position(tiles as i64)));
         if target.adapter == Adapter::Software {
             keep_loops(&mut emitter);
@@ -214,8 +231,8 @@ impl<'k> PartShader<'k> {
         grid(&mut emitter, "row", &wide(kernel, c.m.iter().copied()), count[0]);
         grid(&mut emitter, "column", &wide(kernel, c.n.iter().copied()), count[1]);
         product(&mut emitter, c);
-        let groups = (tiles as u64).div_ceil(u64::from(tiling.workgroup));
-        self.finish(&tiling, &emitter, groups)
+        let groups = (tiles as u64).div_ceil(u64::from(mapping.workgroup));
+        self.finish(&mapping, &emitter, groups)
     }
 
     /// A scatter: updates that may meet are made by one invocation, in order, in
@@ -226,11 +243,11 @@ impl<'k> PartShader<'k> {
     pub fn scatter(&self, scatter: &ScatterStore) -> Result<Pass, Unsupported> {
         let (kernel, target) = (self.kernel(), self.target);
         let dialect = Wgsl { inputs: self.inputs };
-        let mut tiling = tile::rows(kernel, target)?;
-        tiling.lanes = crate::render::c_like::Lanes::single(kernel);
-        tiling.by_four = (vec![false; kernel.inputs.len()], Vec::new());
-        tiling.by_eight = tiling.by_four.clone();
-        let mut emitter = emitter(&dialect, kernel, &tiling);
+        let mut mapping = thread_mapping::rows(kernel, target)?;
+        mapping.coarsening = crate::render::c_like::Coarsening::single(kernel);
+        mapping.vec4 = (vec![false; kernel.inputs.len()], Vec::new());
+        mapping.vec8 = mapping.vec4.clone();
+        let mut emitter = emitter(&dialect, kernel, &mapping);
         let all = wide(kernel, kernel.level_axes(0));
         let (meeting, apart): (Vec<AxisId>, Vec<AxisId>) =
             all.into_iter().partition(|axis| scatter.axes.contains(axis));
@@ -240,7 +257,7 @@ impl<'k> PartShader<'k> {
         let most = (target.max_iterations / iterations::of_body(kernel, 0, 1)).min(1 << 30) as usize;
         emitter.out.line(format!(
             "let point = i32((group.y * groups.x + group.x) * {}u + local);",
-            tiling.workgroup
+            mapping.workgroup
         ));
         emitter.out.line(format!("if (point >= {}) {{ return; }}", dialect.position(points as i64)));
         emitter.positions("point", &apart, 1);
@@ -255,19 +272,19 @@ impl<'k> PartShader<'k> {
             update(&mut emitter, scatter);
             emitter.out.close();
         }
-        let mut bindings = Bindings::new(target);
+        let mut bindings = BindingDeclarations::new(target);
         bindings.status();
-        self.bind_inputs(&tiling.by_four.0, &tiling.by_eight.0, &mut bindings)?;
-        bindings.view(&View {
+        self.bind_inputs(&mapping.vec4.0, &mapping.vec8.0, &mut bindings)?;
+        bindings.view(&BufferView {
             name: "out0".into(),
             memory: self.part.outputs[0],
             dtype: scatter.dtype,
             elements: scatter.numel as u64,
             run: 1,
-            access: Access::Update,
+            access: AccessMode::Update,
         });
-        let groups = (points as u64).div_ceil(u64::from(tiling.workgroup));
-        let mut pass = self.pass(bindings, &emitter, tiling.workgroup, groups);
+        let groups = (points as u64).div_ceil(u64::from(mapping.workgroup));
+        let mut pass = self.pass(bindings, &emitter, mapping.workgroup, groups);
         if updates > most {
             (pass.dispatch_stride, pass.dispatch_end) = (most as u32, updates as u32);
         }
@@ -276,20 +293,20 @@ impl<'k> PartShader<'k> {
 }
 
 /// Elements that are accessed together.
-fn run(by_four: bool, by_eight: bool) -> usize {
-    match (by_four, by_eight) {
+fn run(vec4: bool, vec8: bool) -> usize {
+    match (vec4, vec8) {
         (_, true) => 8,
         (true, false) => 4,
         (false, false) => 1,
     }
 }
 
-fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, tiling: &Tiling) -> Emitter<'k> {
-    let mut emitter = Emitter::new(dialect, kernel, tiling.lanes.clone());
-    emitter.team = tiling.team;
-    emitter.blocked = tiling.blocked;
-    emitter.by_four = tiling.by_four.clone();
-    emitter.by_eight = tiling.by_eight.clone();
+fn emitter<'k>(dialect: &'k Wgsl, kernel: &'k Kernel, mapping: &ThreadMapping) -> Emitter<'k> {
+    let mut emitter = Emitter::new(dialect, kernel, mapping.coarsening.clone());
+    emitter.reduction_threads = mapping.reduction_threads;
+    emitter.blocked = mapping.blocked;
+    emitter.vec4 = mapping.vec4.clone();
+    emitter.vec8 = mapping.vec8.clone();
     // The body of a function.
     emitter.out = crate::render::c_like::writer::Writer::inside(1);
     emitter
@@ -303,20 +320,20 @@ fn keep_loops(emitter: &mut Emitter<'_>) {
 }
 
 /// Defines the positions of axes from an index of groups of `lanes` points.
-fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], lanes: usize) {
-    if lanes == 1 {
+fn grid(emitter: &mut Emitter<'_>, index: &str, axes: &[AxisId], coarsening: usize) {
+    if coarsening == 1 {
         return emitter.positions(index, axes, 1);
     }
     let first = format!("{index}_first");
-    emitter.out.line(format!("let {first} = {index} * {lanes};"));
-    emitter.positions(&first, axes, lanes);
+    emitter.out.line(format!("let {first} = {index} * {coarsening};"));
+    emitter.positions(&first, axes, coarsening);
 }
 
 /// The sum over k, and the stores that see it.
 fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
     let kernel = emitter.kernel;
     let dialect = emitter.dialect;
-    let count = emitter.lanes.count;
+    let count = emitter.coarsening.factors;
     let sum = |i: usize, j: usize| format!("sum_{i}_{j}");
     let (ty, zero) = (dialect.register(c.dtype), dialect.constant(c.dtype, 0));
     for (i, j) in pairs(count) {
@@ -336,8 +353,8 @@ fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
     emitter.define_all(&[c.a, c.b]);
     for k in 0..count[2] {
         for (i, j) in pairs(count) {
-            let lane: Lane = [i, j, k];
-            let (a, b) = (emitter.name(c.a, lane), emitter.name(c.b, lane));
+            let elem: ElementIndex = [i, j, k];
+            let (a, b) = (emitter.name(c.a, elem), emitter.name(c.b, elem));
             // The order of rounding is free here, so nothing hides the sum
             // from the compiler, which may fuse it with the product.
             emitter.out.line(format!("{0} = {0} + {a} * {b};", sum(i, j)));
@@ -349,7 +366,7 @@ fn product(emitter: &mut Emitter<'_>, c: &crate::kernel::Contraction) {
 }
 
 fn finish_product(emitter: &mut Emitter<'_>, sum: &dyn Fn(usize, usize) -> String) {
-    let count = emitter.lanes.count;
+    let count = emitter.coarsening.factors;
     let kernel = emitter.kernel;
     let accumulators =
         (0..kernel.exprs.len()).filter(|&i| kernel.exprs[i].expr == crate::kernel::Expr::Accumulator);
@@ -368,16 +385,16 @@ fn finish_product(emitter: &mut Emitter<'_>, sum: &dyn Fn(usize, usize) -> Strin
     }
 }
 
-/// The places in a tile.
-fn pairs(count: Lane) -> impl Iterator<Item = (usize, usize)> {
-    (0..count[0]).flat_map(move |i| (0..count[1]).map(move |j| (i, j)))
+/// The elements of a thread's tile.
+fn pairs(factors: ElementIndex) -> impl Iterator<Item = (usize, usize)> {
+    (0..factors[0]).flat_map(move |i| (0..factors[1]).map(move |j| (i, j)))
 }
 
 fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     let dialect = emitter.dialect;
     emitter.define_all(&[scatter.index, scatter.value]);
-    let lane = Lane::default();
-    let (index, value) = (emitter.name(scatter.index, lane), emitter.name(scatter.value, lane));
+    let elem = ElementIndex::default();
+    let (index, value) = (emitter.name(scatter.index, elem), emitter.name(scatter.value, elem));
     // Not as two comparisons: lavapipe 22.3 compiles those of a widened
     // position wrongly.
     let of = emitter.kernel.exprs[scatter.index.index()].dtype;
@@ -388,7 +405,7 @@ fn update(emitter: &mut Emitter<'_>, scatter: &ScatterStore) {
     emitter.out.open("else");
     let base: &Affine = &scatter.address;
     let stride = crate::render::c_like::emit::position(scatter.stride);
-    emitter.out.line(format!("let target_at = {} + inside * {stride};", emitter.affine(base, lane)));
+    emitter.out.line(format!("let target_at = {} + inside * {stride};", emitter.affine(base, elem)));
     let merged = match scatter.mode.op() {
         None => value,
         Some(op) => {

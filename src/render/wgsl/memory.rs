@@ -1,4 +1,4 @@
-//! Bindings, and the functions that read and write elements through them.
+//! BindingDeclarations, and the functions that read and write elements through them.
 //!
 //! Every storage buffer is declared `read_write`, since wgpu tracks the use
 //! of a whole buffer, and an input may be an output's memory. Types below 32
@@ -19,7 +19,7 @@ const SLACK: u64 = 256;
 
 /// How a function gets at memory.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct BufferView {
     /// The function's name.
     pub name: String,
     /// What it reads or writes.
@@ -31,12 +31,12 @@ pub struct View {
     /// Neighbours that it takes: 1, 4, or 8 of 32 bits.
     pub run: usize,
     /// What it does.
-    pub access: Access,
+    pub access: AccessMode,
 }
 
 /// What a view is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessMode {
     /// Reading.
     Read,
     /// Writing.
@@ -47,7 +47,7 @@ pub enum Access {
 
 /// Declarations under construction.
 #[derive(Debug)]
-pub struct Bindings {
+pub struct BindingDeclarations {
     /// The declarations and functions.
     pub text: String,
     /// What they bind.
@@ -61,18 +61,24 @@ pub struct Bindings {
     long_words: bool,
 }
 
-impl Bindings {
+impl BindingDeclarations {
     /// None yet.
-    pub fn new(target: &GpuTarget) -> Bindings {
+    pub fn new(target: &GpuTarget) -> BindingDeclarations {
         // Windows start at multiples of every alignment.
         let window = target.max_binding / 1024 * 1024;
         let long_words = target.adapter == Adapter::Software && target.int64;
-        Bindings { text: String::new(), slots: Vec::new(), starts: String::new(), window, long_words }
+        BindingDeclarations {
+            text: String::new(),
+            slots: Vec::new(),
+            starts: String::new(),
+            window,
+            long_words,
+        }
     }
 
     /// Binds memory, in as many pieces as it takes; gives their names and the
     /// elements (of `bytes` each) of a piece.
-    fn bind(&mut self, view: &View, element: &str, bytes: u64) -> (Vec<String>, u64) {
+    fn bind(&mut self, view: &BufferView, element: &str, bytes: u64) -> (Vec<String>, u64) {
         let total = view.elements.max(1) * view.dtype.size() as u64 + SLACK;
         let pieces = total.div_ceil(self.window);
         let names = (0..pieces).map(|piece| {
@@ -99,20 +105,20 @@ impl Bindings {
     }
 
     /// Declares a view and its function.
-    pub fn view(&mut self, view: &View) {
+    pub fn view(&mut self, view: &BufferView) {
         match (view.access, view.run) {
-            (Access::Read, 1) => self.read(view),
-            (Access::Read, 8) => self.read_eight(view),
-            (Access::Read, _) => self.read_four(view),
-            (Access::Write, 1) => self.write(view, false),
-            (Access::Write, 8) => self.write_eight(view),
-            (Access::Write, _) => self.write_four(view),
-            (Access::Update, _) => self.write(view, true),
+            (AccessMode::Read, 1) => self.read(view),
+            (AccessMode::Read, 8) => self.read_eight(view),
+            (AccessMode::Read, _) => self.read_four(view),
+            (AccessMode::Write, 1) => self.write(view, false),
+            (AccessMode::Write, 8) => self.write_eight(view),
+            (AccessMode::Write, _) => self.write_four(view),
+            (AccessMode::Update, _) => self.write(view, true),
         }
     }
 
     /// What is added to an element's number, or a group's: inputs may start anywhere.
-    fn start(&mut self, view: &View) -> String {
+    fn start(&mut self, view: &BufferView) -> String {
         let slot = match view.memory {
             PassBuffer::Input(slot) => slot,
             PassBuffer::Output(_) | PassBuffer::Scratch(_) | PassBuffer::Status => return String::new(),
@@ -132,7 +138,7 @@ impl Bindings {
         format!(" + {name}{slot}")
     }
 
-    fn read(&mut self, view: &View) {
+    fn read(&mut self, view: &BufferView) {
         let (element, per_word) = storage(view.dtype);
         let (names, window) = self.bind(view, element, 4.max(view.dtype.size() as u64));
         let offset = self.start(view);
@@ -147,7 +153,7 @@ impl Bindings {
         );
     }
 
-    fn read_four(&mut self, view: &View) {
+    fn read_four(&mut self, view: &BufferView) {
         let ty = register(view.dtype);
         let dtype = view.dtype;
         let (element, bytes) = match dtype {
@@ -193,7 +199,7 @@ impl Bindings {
     }
 
     /// The function that counts groups of neighbours from where memory begins.
-    fn begun(&mut self, view: &View) {
+    fn begun(&mut self, view: &BufferView) {
         let offset = self.start(view);
         let _ = writeln!(
             self.text,
@@ -203,7 +209,7 @@ impl Bindings {
     }
 
     /// Eight elements as four 64-bit words, in and out of two vectors.
-    fn read_eight(&mut self, view: &View) {
+    fn read_eight(&mut self, view: &BufferView) {
         let ty = register(view.dtype);
         let (names, window) = self.bind(view, "vec4<u64>", 32);
         let structure = format!("struct Eight_{ty} {{ low: vec4<{ty}>, high: vec4<{ty}> }}\n");
@@ -223,7 +229,7 @@ impl Bindings {
         self.begun(view);
     }
 
-    fn write_eight(&mut self, view: &View) {
+    fn write_eight(&mut self, view: &BufferView) {
         let ty = register(view.dtype);
         let (names, window) = self.bind(view, "vec4<u64>", 32);
         let half = |x: &str| format!("long_words(bitcast<vec4<u32>>({x}))");
@@ -236,7 +242,7 @@ impl Bindings {
         );
     }
 
-    fn write(&mut self, view: &View, update: bool) {
+    fn write(&mut self, view: &BufferView, update: bool) {
         let (element, per_word) = storage(view.dtype);
         let packed = per_word > 1;
         let element = if packed { "atomic<u32>" } else { element };
@@ -264,7 +270,7 @@ impl Bindings {
         }
     }
 
-    fn write_four(&mut self, view: &View) {
+    fn write_four(&mut self, view: &BufferView) {
         let ty = register(view.dtype);
         let dtype = view.dtype;
         let (element, bytes) = match dtype {

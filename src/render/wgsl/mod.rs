@@ -28,12 +28,12 @@ use crate::render::attention::{AttentionExtents, WgslAttentionTile};
 use crate::render::choice::TemplateChoice;
 use crate::render::coalesce::coalesce;
 use crate::render::product::{oriented, suitable};
-use crate::render::scan::Shared;
+use crate::render::scan::WorkgroupScan;
 use crate::render::shader::{Shader, Unsupported, uniform_words};
-use crate::render::split::draft::needed;
+use crate::render::split::rewriter::needed;
 use crate::render::split::{self, KernelSequence};
 use crate::render::target::{Adapter, GpuTarget};
-use crate::render::wgsl::memory::Bindings;
+use crate::render::wgsl::memory::BindingDeclarations;
 
 /// The shaders of a generated kernel.
 ///
@@ -44,7 +44,7 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
     let mut passes = Vec::with_capacity(parts.len());
     for part in &parts {
         check_types(&part.kernel, target)?;
-        let shader = kernel::PartShader { part, target, inputs: kernel.inputs.len() };
+        let shader = kernel::KernelShader { part, target, inputs: kernel.inputs.len() };
         let (contraction, attention) = (&part.kernel.contraction, &part.kernel.attention);
         let pass = match (contraction, attention, &part.kernel.scatter) {
             (Some(c), ..) => {
@@ -56,7 +56,7 @@ pub fn render(kernel: &Kernel, target: &GpuTarget) -> Result<Shader, Unsupported
             }
             (None, Some(a), _) => attention::render(&shader, a)?,
             (None, None, Some(scatter)) => shader.scatter(scatter)?,
-            (None, None, None) => match Shared::of(&part.kernel, target) {
+            (None, None, None) => match WorkgroupScan::of(&part.kernel, target) {
                 Some(shared) => scan::render(&shader, &shared)?,
                 None => shader.rows()?,
             },
@@ -137,13 +137,13 @@ pub fn check_type(dtype: DType, target: &GpuTarget) -> Result<(), Unsupported> {
 }
 
 /// What a shader is made of.
-struct Parts<'a> {
+struct ModuleParts<'a> {
     /// A comment line at the top.
     title: &'a str,
     adapter: Adapter,
     inputs: usize,
     arguments: usize,
-    bindings: &'a Bindings,
+    bindings: &'a BindingDeclarations,
     /// Whether numbers that stem from sizes are launch words in every text.
     sizes_in_words: bool,
     /// Module-level declarations besides.
@@ -165,7 +165,7 @@ enum Main<'a> {
 }
 
 /// The text of a shader: header, bindings, the prelude it needs, `main`.
-fn module(parts: &Parts<'_>) -> String {
+fn module(parts: &ModuleParts<'_>) -> String {
     let blocks = uniform_words(parts.inputs, parts.arguments) / 4;
     let main = match parts.main {
         Main::Body { workgroup, subgroups, text } => format!(

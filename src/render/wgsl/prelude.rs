@@ -7,21 +7,21 @@ use std::sync::LazyLock;
 use crate::render::target::Adapter;
 
 /// Functions, each under its name.
-type Library = Vec<(&'static str, &'static str)>;
+type PreludeFunctions = Vec<(&'static str, &'static str)>;
 
 /// What software drivers get.
-static SOFTWARE: LazyLock<Library> = LazyLock::new(|| {
+static SOFTWARE: LazyLock<PreludeFunctions> = LazyLock::new(|| {
     [include_str!("prelude.wgsl"), include_str!("prelude64.wgsl")].into_iter().flat_map(functions).collect()
 });
 
 /// What GPUs get: the same, but for functions that those need otherwise.
-static GPUS: LazyLock<Library> = LazyLock::new(|| {
+static GPUS: LazyLock<PreludeFunctions> = LazyLock::new(|| {
     let own: HashMap<_, _> = functions(include_str!("prelude_gpu.wgsl")).into_iter().collect();
     SOFTWARE.iter().map(|(name, text)| (*name, own.get(name).copied().unwrap_or(text))).collect()
 });
 
 /// The functions of a text.
-fn functions(text: &'static str) -> Library {
+fn functions(text: &'static str) -> PreludeFunctions {
     let mut found = Vec::new();
     // A function, with the comment before it, ends at a brace of its own.
     let mut rest = text;
@@ -39,7 +39,7 @@ fn functions(text: &'static str) -> Library {
 /// The functions that a text calls on an adapter, and those that they call, in the
 /// library's order.
 pub fn needed(text: &str, adapter: Adapter) -> String {
-    let library: &Library = match adapter {
+    let library: &PreludeFunctions = match adapter {
         Adapter::Software => &SOFTWARE,
         Adapter::Discrete | Adapter::Integrated => &GPUS,
     };
@@ -88,7 +88,7 @@ mod tests {
     fn gpus_have_functions_of_their_own_in_the_places_of_others() {
         let own = functions(include_str!("prelude_gpu.wgsl"));
         for (name, text) in &own {
-            let place = |library: &Library| library.iter().position(|(other, _)| other == name);
+            let place = |library: &PreludeFunctions| library.iter().position(|(other, _)| other == name);
             assert!(place(&SOFTWARE).is_some() && place(&SOFTWARE) == place(&GPUS), "{name}");
             let call = format!("{name}(");
             assert!(needed(&call, Adapter::Integrated).contains(text), "{name}");

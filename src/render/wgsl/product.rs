@@ -15,9 +15,9 @@ use crate::render::product::{ProductExtents, WgslProductTile};
 use crate::render::shader::{Pass, Unsupported, uniform_words};
 use crate::render::target::GpuTarget;
 use crate::render::wgsl::dialect::Wgsl;
-use crate::render::wgsl::hook::{self, Around, Hook, Side};
-use crate::render::wgsl::kernel::PartShader;
-use crate::render::wgsl::{Main, Parts, module, sized};
+use crate::render::wgsl::hook::{self, Hook, HookAxis, HookContext};
+use crate::render::wgsl::kernel::KernelShader;
+use crate::render::wgsl::{Main, ModuleParts, module, sized};
 
 /// A template's file.
 fn template(tile: &WgslProductTile) -> &'static str {
@@ -37,10 +37,14 @@ const DEPTHS: u8 = 2;
 ///
 /// # Errors
 /// More elements than 32-bit addresses reach.
-pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &WgslProductTile) -> Result<Pass, Unsupported> {
+pub fn render(
+    shader: &KernelShader<'_>,
+    c: &Contraction,
+    tile: &WgslProductTile,
+) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
     let extents = ProductExtents::of(kernel, c);
-    let side = |parameter, axes, group, extent| Side { parameter, axes, group, extent };
+    let side = |parameter, axes, group, extent| HookAxis { parameter, axes, group, extent };
     let rows = side("row", &c.m, ROWS, extents.m);
     let columns = side("column", &c.n, COLUMNS, extents.n);
     let depths = side("depth", &c.k, DEPTHS, extents.k);
@@ -50,17 +54,17 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &WgslProductTile) 
         Hook::new(kernel, &[c.b], [depths, columns], target),
         Hook::new(kernel, &values, [columns, columns], target),
     ];
-    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
+    let vec4_accesses = Hook::vec4_accesses(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
-    let around = Around { dialect: &dialect, batch: &c.batch, fours: &fours };
+    let context = HookContext { dialect: &dialect, batch: &c.batch, vec4_accesses: &vec4_accesses };
     let header = header(&dialect, c.dtype, &extents, tile, target);
-    let declarations = header + &functions(&hooks, c, rows, tile.step(target), &around);
-    let bindings = shader.bind(&fours)?;
+    let declarations = header + &functions(&hooks, c, rows, tile.step(target), &context);
+    let bindings = shader.bind(&vec4_accesses)?;
     let text = template(tile);
     // What a shader enables comes before all else.
     let enabled: String = text.split_inclusive('\n').take_while(|line| line.starts_with("enable ")).collect();
     let source = enabled
-        + &module(&Parts {
+        + &module(&ModuleParts {
             title: &kernel.name,
             adapter: shader.target.adapter,
             inputs: shader.inputs,
@@ -78,7 +82,7 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &WgslProductTile) 
         dispatch_end: 0,
         bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
-        vec4_inputs: shader.fours(&fours.0),
+        vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
         vec8_inputs: Vec::new(),
         inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
@@ -90,9 +94,9 @@ pub fn render(shader: &PartShader<'_>, c: &Contraction, tile: &WgslProductTile) 
 fn functions(
     hooks: &[Hook<'_>; 3],
     c: &Contraction,
-    rows: Side<'_>,
+    rows: HookAxis<'_>,
     step: usize,
-    around: &Around<'_>,
+    context: &HookContext<'_>,
 ) -> String {
     // No depth of the last step counts that is beyond the end.
     let whole = Some((DEPTHS, step));
@@ -100,9 +104,9 @@ fn functions(
     let byte = |sum: String| if c.dtype == DType::U8 { format!("({sum} & 0xffu)") } else { sum };
     let store = "store_c(batch: i32, row: i32, column: i32, x: vec4<Element>)";
     [
-        hook::operand(&hooks[0], "load_a(batch: i32, row: i32, depth: i32)", c.a, whole, around, &plain),
-        hook::operand(&hooks[1], "load_b(batch: i32, depth: i32, column: i32)", c.b, whole, around, &plain),
-        hook::result(&hooks[2], store, Some(rows), around, &byte),
+        hook::operand(&hooks[0], "load_a(batch: i32, row: i32, depth: i32)", c.a, whole, context, &plain),
+        hook::operand(&hooks[1], "load_b(batch: i32, depth: i32, column: i32)", c.b, whole, context, &plain),
+        hook::result(&hooks[2], store, Some(rows), context, &byte),
     ]
     .concat()
 }
@@ -121,17 +125,17 @@ fn header(
         let _ = writeln!(text, "const {name} = {value};");
     };
     match *tile {
-        WgslProductTile::Subgroup { rows, fours } => {
+        WgslProductTile::Subgroup { rows, vec4s } => {
             constant("LANES", target.subgroup as usize);
             constant("ROWS", rows);
-            constant("FOURS", fours);
+            constant("FOURS", vec4s);
         }
-        WgslProductTile::Workgroup { rows, columns, step, row_fours, column_fours } => {
+        WgslProductTile::Workgroup { rows, columns, step, row_vec4s, column_vec4s } => {
             constant("ROWS", rows);
             constant("COLUMNS", columns);
             constant("STEP", step);
-            constant("ROW_FOURS", row_fours);
-            constant("COLUMN_FOURS", column_fours);
+            constant("ROW_FOURS", row_vec4s);
+            constant("COLUMN_FOURS", column_vec4s);
         }
         WgslProductTile::Matrix { side, rows, columns, part_rows, part_columns } => {
             constant("ROWS", rows);

@@ -8,13 +8,13 @@
 use std::fmt::Write;
 
 use crate::kernel::{AxisId, Expr, ExprId, Kernel};
-use crate::render::c_like::fold::Fold;
-use crate::render::scan::Shared;
+use crate::render::c_like::reduction_state::MonoidEmitter;
+use crate::render::scan::WorkgroupScan;
 use crate::render::shader::{Pass, Unsupported, uniform_words};
 use crate::render::wgsl::dialect::Wgsl;
-use crate::render::wgsl::hook::{self, Around, Hook, Side};
-use crate::render::wgsl::kernel::PartShader;
-use crate::render::wgsl::{Main, Parts, module};
+use crate::render::wgsl::hook::{self, Hook, HookAxis, HookContext};
+use crate::render::wgsl::kernel::KernelShader;
+use crate::render::wgsl::{Main, ModuleParts, module};
 
 const TEMPLATE: &str = include_str!("../../../shaders/scan.wgsl");
 
@@ -22,34 +22,34 @@ const TEMPLATE: &str = include_str!("../../../shaders/scan.wgsl");
 ///
 /// # Errors
 /// More elements than 32-bit addresses reach.
-pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsupported> {
+pub fn render(shader: &KernelShader<'_>, shared: &WorkgroupScan) -> Result<Pass, Unsupported> {
     let (kernel, target) = (&shader.part.kernel, shader.target);
     let Expr::Scan(monoid, x, _) = *kernel.expr(shared.scan) else { panic!("%{} is no scan", shared.scan.0) };
     let [points, rows] = [0, 1].map(|level| kernel.level_axes(level).collect::<Vec<AxisId>>());
-    let side = Side { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
+    let side = HookAxis { parameter: "row", axes: &rows, group: 0, extent: kernel.level_points(1) };
     let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
     let hooks = [
         Hook::new(kernel, &[x], [side, side], target),
         Hook::new(&shared.with_result(kernel), &values, [side, side], target),
     ];
-    let fours = Hook::fours(&hooks.iter().collect::<Vec<_>>());
+    let vec4_accesses = Hook::vec4_accesses(&hooks.iter().collect::<Vec<_>>());
     let dialect = Wgsl { inputs: shader.inputs };
-    let around = Around { dialect: &dialect, batch: &points, fours: &fours };
-    let fold = Fold { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
+    let context = HookContext { dialect: &dialect, batch: &points, vec4_accesses: &vec4_accesses };
+    let monoid = MonoidEmitter { dialect: &dialect, monoid, dtype: kernel.exprs[x.index()].dtype };
     let declarations = [
-        header(kernel, shared, &fold),
-        hook::neighbours_of(&hooks[0], "load_x(batch: i32, row: i32)", x, &around),
+        header(kernel, shared, &monoid),
+        hook::neighbours_of(&hooks[0], "load_x(batch: i32, row: i32)", x, &context),
         hook::result(
             &hooks[1],
             "store_y(batch: i32, row: i32, x: array<Result, 4>)",
             None,
-            &around,
+            &context,
             &|value| value,
         ),
     ]
     .concat();
-    let bindings = shader.bind(&fours)?;
-    let source = module(&Parts {
+    let bindings = shader.bind(&vec4_accesses)?;
+    let source = module(&ModuleParts {
         title: &kernel.name,
         adapter: shader.target.adapter,
         inputs: shader.inputs,
@@ -67,7 +67,7 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
         dispatch_end: 0,
         bindings: bindings.slots,
         uniform_words: uniform_words(shader.inputs, kernel.args),
-        vec4_inputs: shader.fours(&fours.0),
+        vec4_inputs: shader.marked_inputs(&vec4_accesses.0),
         vec8_inputs: Vec::new(),
         inputs_aligned_to_16: Vec::new(),
         shared_bytes: 0,
@@ -76,14 +76,14 @@ pub fn render(shader: &PartShader<'_>, shared: &Shared) -> Result<Pass, Unsuppor
 }
 
 /// Sizes, types, and the functions of states.
-fn header(kernel: &Kernel, shared: &Shared, fold: &Fold<'_>) -> String {
-    let dialect = fold.dialect;
+fn header(kernel: &Kernel, shared: &WorkgroupScan, monoid: &MonoidEmitter<'_>) -> String {
+    let dialect = monoid.dialect;
     let to = kernel.exprs[shared.scan.index()].dtype;
-    let state = fold.structure(to);
+    let state = monoid.state_struct(to);
     let mut text = format!(
         "const THREADS = {};\nalias Element = {};\nalias Result = {};\nstruct State {{\n",
         shared.threads,
-        dialect.register(fold.dtype),
+        dialect.register(monoid.dtype),
         dialect.register(to)
     );
     for (field, ty) in &state.fields {

@@ -22,7 +22,7 @@ const END: char = '\u{e001}';
 
 /// What a marked number is in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum PlaceholderKind {
     Signed,
     Unsigned,
     Wide,
@@ -112,22 +112,22 @@ pub fn blocks(count: usize, words: bool) -> String {
 
 /// For each number of a text, `None` if it is written there; else the first of those with
 /// which it shares its launch words, perhaps itself.
-pub type Places = Vec<Option<usize>>;
+pub type UniformPlacement = Vec<Option<usize>>;
 
 /// A marked text taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sized {
+pub struct ParameterizedText {
     /// The comment line at the top, which names sizes too.
     title: String,
     /// The text between the numbers: one piece more than there are numbers.
     pieces: Vec<String>,
-    numbers: Vec<(i64, Kind)>,
+    numbers: Vec<(i64, PlaceholderKind)>,
 }
 
-impl Sized {
+impl ParameterizedText {
     /// Takes a text apart. A user's own may have the marks' characters in it by
     /// chance: where they mark no number, the text has none.
-    pub fn new(text: &str) -> Sized {
+    pub fn new(text: &str) -> ParameterizedText {
         let (title, body) = match text.split_once('\n') {
             Some((title, rest)) if title.starts_with("//") => (format!("{title}\n"), rest),
             Some(_) | None => (String::new(), text),
@@ -138,24 +138,24 @@ impl Sized {
         for part in split {
             let Some((number, rest)) = part.split_once(END).and_then(|(x, rest)| Some((parsed(x)?, rest)))
             else {
-                return Sized { title, pieces: vec![body.to_string()], numbers: Vec::new() };
+                return ParameterizedText { title, pieces: vec![body.to_string()], numbers: Vec::new() };
             };
             numbers.push(number);
             pieces.push(rest.to_string());
         }
-        Sized { title, pieces, numbers }
+        ParameterizedText { title, pieces, numbers }
     }
 
     /// What texts that differ in numbers only share, the comment apart.
     pub fn family(&self) -> String {
         let kinds = self.numbers.iter().map(|(_, kind)| match kind {
-            Kind::Signed => "?",
-            Kind::Unsigned => "?u",
-            Kind::Wide => "?li",
-            Kind::Dividend => "?o",
-            Kind::Divisor => "?d",
-            Kind::Blocks => "?b",
-            Kind::BlocksOfWords => "?w",
+            PlaceholderKind::Signed => "?",
+            PlaceholderKind::Unsigned => "?u",
+            PlaceholderKind::Wide => "?li",
+            PlaceholderKind::Dividend => "?o",
+            PlaceholderKind::Divisor => "?d",
+            PlaceholderKind::Blocks => "?b",
+            PlaceholderKind::BlocksOfWords => "?w",
         });
         let mut text = self.pieces[0].clone();
         for (kind, piece) in kinds.zip(&self.pieces[1..]) {
@@ -175,7 +175,7 @@ impl Sized {
     /// and in each of the other texts of the family, are one: compilers then see that
     /// what is computed from them is the same too. In a text that is compiled once for all
     /// sizes each has its own: whatever is equal here may differ elsewhere.
-    pub fn places(&self, lifted: &[bool], others: &[&[i64]]) -> Places {
+    pub fn places(&self, lifted: &[bool], others: &[&[i64]]) -> UniformPlacement {
         let (mut first, apart) = (HashMap::new(), self.in_words());
         let mut place = |i: usize| {
             let (value, kind) = self.numbers[i];
@@ -187,23 +187,25 @@ impl Sized {
 
     /// The text with its numbers, but for those that are launch words, which come
     /// after all others. `int64` tells whether the device has 64-bit integers.
-    pub fn text(&self, places: &Places, int64: bool) -> String {
+    pub fn text(&self, places: &UniformPlacement, int64: bool) -> String {
         let (words, count) = self.starts(places);
         let mut text = self.title.clone() + &self.pieces[0];
         for ((&(value, kind), place), piece) in self.numbers.iter().zip(places).zip(&self.pieces[1..]) {
             text += &match (kind, place) {
-                (Kind::Blocks | Kind::BlocksOfWords, _) => (value + count.div_ceil(4) as i64).to_string(),
+                (PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords, _) => {
+                    (value + count.div_ceil(4) as i64).to_string()
+                }
                 (_, Some(first)) => kind.lifted(words[*first]),
-                (Kind::Signed, None) => position(value),
-                (Kind::Unsigned, None) => format!("{value}u"),
-                (Kind::Wide, None) => format!("{value}li"),
-                (Kind::Dividend, None) => "(".into(),
-                (Kind::Divisor, None) => format!(" / {value}u)"),
+                (PlaceholderKind::Signed, None) => position(value),
+                (PlaceholderKind::Unsigned, None) => format!("{value}u"),
+                (PlaceholderKind::Wide, None) => format!("{value}li"),
+                (PlaceholderKind::Dividend, None) => "(".into(),
+                (PlaceholderKind::Divisor, None) => format!(" / {value}u)"),
             };
             text += piece;
         }
         let mut kinds = self.numbers.iter().zip(places);
-        if kinds.any(|((_, kind), place)| place.is_some() && *kind == Kind::Divisor) {
+        if kinds.any(|((_, kind), place)| place.is_some() && *kind == PlaceholderKind::Divisor) {
             text += QUOTIENTS[usize::from(!int64)];
         }
         text
@@ -211,11 +213,11 @@ impl Sized {
 
     /// The launch word at which each number starts that has words of its own, and how
     /// many words there are.
-    fn starts(&self, places: &Places) -> (Vec<usize>, usize) {
+    fn starts(&self, places: &UniformPlacement) -> (Vec<usize>, usize) {
         let blocks = self.numbers.iter().find(|(_, kind)| kind.counts_blocks());
         let own = 4 * blocks.map_or(0, |(blocks, _)| *blocks as usize);
         let mut next = own;
-        let start = |(i, (_, kind)): (usize, &(i64, Kind))| {
+        let start = |(i, (_, kind)): (usize, &(i64, PlaceholderKind))| {
             let start = next;
             next += if places[i] == Some(i) { kind.words() } else { 0 };
             start
@@ -225,12 +227,16 @@ impl Sized {
     }
 
     /// The launch words that say its numbers.
-    pub fn words(&self, places: &Places) -> Vec<u32> {
+    pub fn words(&self, places: &UniformPlacement) -> Vec<u32> {
         let own = (0..places.len()).filter(|&i| places[i] == Some(i));
         let words = own.flat_map(|i| match self.numbers[i] {
-            (value, Kind::Signed | Kind::Unsigned | Kind::Wide) => vec![value as u32],
-            (value, Kind::Divisor) => reciprocal(value as u32).to_vec(),
-            (_, Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords) => Vec::new(),
+            (value, PlaceholderKind::Signed | PlaceholderKind::Unsigned | PlaceholderKind::Wide) => {
+                vec![value as u32]
+            }
+            (value, PlaceholderKind::Divisor) => reciprocal(value as u32).to_vec(),
+            (_, PlaceholderKind::Dividend | PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords) => {
+                Vec::new()
+            }
         });
         words.collect()
     }
@@ -248,54 +254,54 @@ impl Sized {
 
     /// Whether the text asks that all its numbers are words.
     fn in_words(&self) -> bool {
-        self.numbers.iter().any(|(_, kind)| *kind == Kind::BlocksOfWords)
+        self.numbers.iter().any(|(_, kind)| *kind == PlaceholderKind::BlocksOfWords)
     }
 }
 
 /// A marked text with all its numbers in it.
 pub fn plain(text: &str) -> String {
-    let sized = Sized::new(text);
+    let sized = ParameterizedText::new(text);
     sized.text(&vec![None; sized.numbers.len()], false)
 }
 
-fn parsed(number: &str) -> Option<(i64, Kind)> {
+fn parsed(number: &str) -> Option<(i64, PlaceholderKind)> {
     let digits = number.trim_end_matches(char::is_alphabetic);
     let kind = match &number[digits.len()..] {
-        "" => Kind::Signed,
-        "u" => Kind::Unsigned,
-        "li" => Kind::Wide,
-        "o" => Kind::Dividend,
-        "d" => Kind::Divisor,
-        "b" => Kind::Blocks,
-        "w" => Kind::BlocksOfWords,
+        "" => PlaceholderKind::Signed,
+        "u" => PlaceholderKind::Unsigned,
+        "li" => PlaceholderKind::Wide,
+        "o" => PlaceholderKind::Dividend,
+        "d" => PlaceholderKind::Divisor,
+        "b" => PlaceholderKind::Blocks,
+        "w" => PlaceholderKind::BlocksOfWords,
         _ => return None,
     };
     Some((digits.parse().ok()?, kind))
 }
 
-impl Kind {
+impl PlaceholderKind {
     /// How many launch words it is where it is lifted.
     fn words(self) -> usize {
         match self {
-            Kind::Signed | Kind::Unsigned | Kind::Wide => 1,
-            Kind::Divisor => 2,
-            Kind::Dividend | Kind::Blocks | Kind::BlocksOfWords => 0,
+            PlaceholderKind::Signed | PlaceholderKind::Unsigned | PlaceholderKind::Wide => 1,
+            PlaceholderKind::Divisor => 2,
+            PlaceholderKind::Dividend | PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords => 0,
         }
     }
 
     fn counts_blocks(self) -> bool {
-        matches!(self, Kind::Blocks | Kind::BlocksOfWords)
+        matches!(self, PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords)
     }
 
     /// Its text where it is these launch words.
     fn lifted(self, first: usize) -> String {
         let word = word_at(first);
         match self {
-            Kind::Signed => format!("bitcast<i32>({word})"),
-            Kind::Wide => format!("i64(bitcast<i32>({word}))"),
-            Kind::Dividend => "quotient_by(".into(),
-            Kind::Divisor => format!(", {word}, {})", word_at(first + 1)),
-            Kind::Unsigned | Kind::Blocks | Kind::BlocksOfWords => word,
+            PlaceholderKind::Signed => format!("bitcast<i32>({word})"),
+            PlaceholderKind::Wide => format!("i64(bitcast<i32>({word}))"),
+            PlaceholderKind::Dividend => "quotient_by(".into(),
+            PlaceholderKind::Divisor => format!(", {word}, {})", word_at(first + 1)),
+            PlaceholderKind::Unsigned | PlaceholderKind::Blocks | PlaceholderKind::BlocksOfWords => word,
         }
     }
 }
@@ -308,7 +314,7 @@ mod tests {
     fn numbers_are_written_or_read_from_words_behind_the_others() {
         let text =
             |n: usize| format!("[{}] x * {} / {} - {}", blocks(2, false), signed(-5), unsigned(n), wide(n));
-        let (one, two) = (Sized::new(&text(7)), Sized::new(&text(12)));
+        let (one, two) = (ParameterizedText::new(&text(7)), ParameterizedText::new(&text(12)));
         assert_eq!(one.family(), two.family());
         assert_eq!(plain(&text(7)), "[2] x * (-5) / 7u - 7li");
         assert_eq!(two.numbers(), [2, -5, 12, 12]);
@@ -319,7 +325,7 @@ mod tests {
     #[test]
     fn numbers_that_are_always_equal_are_one_word() {
         let text = |x: i64, y: i64| format!("{} {} {}", signed(x), signed(y), signed(x));
-        let sized = Sized::new(&text(9, 9));
+        let sized = ParameterizedText::new(&text(9, 9));
         let places = |other: &[i64]| sized.places(&[true; 3], &[other]);
         assert_eq!(places(&[7, 8, 7]), [Some(0), Some(1), Some(0)]);
         assert_eq!(sized.words(&places(&[7, 8, 7])), [9, 9]);
@@ -332,7 +338,7 @@ mod tests {
     fn a_lifted_divisor_is_a_factor_and_a_shift() {
         let text = |n: usize| format!("[{}] {} - {}", blocks(1, false), quotient("x", n), unsigned(n));
         assert_eq!(plain(&text(7)), "[1] (x / 7u) - 7u");
-        let sized = Sized::new(&text(12));
+        let sized = ParameterizedText::new(&text(12));
         let places = sized.places(&[false, true, true, true], &[]);
         let [with, without] = [true, false].map(|int64| sized.text(&places, int64));
         let own = "[2] quotient_by(x, launch[1].x, launch[1].y) - launch[1].z";
@@ -345,7 +351,7 @@ mod tests {
     fn a_text_of_words_reads_them_from_the_first_on() {
         let text = |words: bool| format!("[{}] {} {}", blocks(1, words), signed(7), signed(7));
         let places = |words| {
-            let sized = Sized::new(&text(words));
+            let sized = ParameterizedText::new(&text(words));
             sized.places(&sized.lifted_at_once(), &[])
         };
         assert_eq!(places(false), [None; 3]);
@@ -380,7 +386,7 @@ mod tests {
 
     #[test]
     fn zero_and_one_are_part_of_the_family() {
-        assert_ne!(Sized::new(&signed(1)).family(), Sized::new(&signed(2)).family());
+        assert_ne!(ParameterizedText::new(&signed(1)).family(), ParameterizedText::new(&signed(2)).family());
         assert_eq!(plain(&signed(0)), "0");
     }
 }

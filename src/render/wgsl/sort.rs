@@ -12,14 +12,14 @@ use crate::kernel::Sort;
 use crate::render::shader::{DISPATCH_START, Pass, PassBuffer, Shader, Unsupported, uniform_words};
 use crate::render::target::{Adapter, GpuTarget};
 use crate::render::wgsl::dialect::word;
-use crate::render::wgsl::memory::{Access, Bindings, View};
+use crate::render::wgsl::memory::{AccessMode, BindingDeclarations, BufferView};
 use crate::render::wgsl::sized::signed;
-use crate::render::wgsl::{Main, Parts, check_type, hook, module};
+use crate::render::wgsl::{Main, ModuleParts, check_type, hook, module};
 
 const TEMPLATE: &str = include_str!("../../../shaders/sort.wgsl");
 
 /// The extents of a sort.
-struct Sizes {
+struct WgslSortSizes {
     length: usize,
     padded: usize,
     inner: usize,
@@ -30,8 +30,8 @@ struct Sizes {
     words: usize,
 }
 
-impl Sizes {
-    fn of(sort: &Sort, target: &GpuTarget) -> Sizes {
+impl WgslSortSizes {
+    fn of(sort: &Sort, target: &GpuTarget) -> WgslSortSizes {
         // Nothing is launched for no elements, but the text must be valid.
         let length = sort.shape[sort.axis].max(1);
         let words = if sort.dtype.size() == 8 { 3 } else { 2 };
@@ -41,7 +41,7 @@ impl Sizes {
         };
         let shared = target.workgroup_bytes as usize / (4 * words);
         let most = most.min(2 * target.max_workgroup as usize).min(shared);
-        Sizes {
+        WgslSortSizes {
             length,
             padded: length.next_power_of_two(),
             inner: sort.inner().max(1),
@@ -71,7 +71,7 @@ impl Sizes {
 pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     check_type(sort.dtype, target)?;
     check_type(DType::I64, target)?;
-    let sizes = Sizes::of(sort, target);
+    let sizes = WgslSortSizes::of(sort, target);
     let words = sizes.total() * sizes.words;
     if words > i32::MAX as usize {
         return Err(Unsupported::Elements(words));
@@ -80,7 +80,7 @@ pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     if bindings.slots.len() > target.max_buffers {
         return Err(Unsupported::Bindings { found: bindings.slots.len(), limit: target.max_buffers });
     }
-    let source = module(&Parts {
+    let source = module(&ModuleParts {
         title: "sort",
         adapter: target.adapter,
         inputs: 1,
@@ -108,21 +108,21 @@ pub fn render(sort: &Sort, target: &GpuTarget) -> Result<Shader, Unsupported> {
     Ok(Shader { name: "sort".into(), passes: vec![pass], scratch: vec![4 * words] })
 }
 
-fn bind(sort: &Sort, sizes: &Sizes, target: &GpuTarget) -> Bindings {
-    let mut bindings = Bindings::new(target);
+fn bind(sort: &Sort, sizes: &WgslSortSizes, target: &GpuTarget) -> BindingDeclarations {
+    let mut bindings = BindingDeclarations::new(target);
     let mut view = |name: &str, memory, dtype, elements, access| {
-        bindings.view(&View { name: name.into(), memory, dtype, elements, run: 1, access });
+        bindings.view(&BufferView { name: name.into(), memory, dtype, elements, run: 1, access });
     };
     let words = (sizes.total() * sizes.words) as u64;
-    view("in0", PassBuffer::Input(0), sort.dtype, sort.shape.numel() as u64, Access::Read);
-    view("network", PassBuffer::Scratch(0), DType::U32, words, Access::Update);
-    view("out0", PassBuffer::Output(0), DType::I64, sort.result().numel() as u64, Access::Write);
+    view("in0", PassBuffer::Input(0), sort.dtype, sort.shape.numel() as u64, AccessMode::Read);
+    view("network", PassBuffer::Scratch(0), DType::U32, words, AccessMode::Update);
+    view("out0", PassBuffer::Output(0), DType::I64, sort.result().numel() as u64, AccessMode::Write);
     bindings
 }
 
 /// What stands before the template.
-fn header(sort: &Sort, sizes: &Sizes) -> String {
-    let Sizes { length, inner, block, words, .. } = *sizes;
+fn header(sort: &Sort, sizes: &WgslSortSizes) -> String {
+    let WgslSortSizes { length, inner, block, words, .. } = *sizes;
     let mut text = format!(
         "const BLOCK = {block};\nconst BLOCK_RUNS = {};\nalias Entry = vec{words}<u32>;\nconst PLACE = {};\n",
         block.trailing_zeros(),

@@ -226,7 +226,7 @@ fn compare(want: &Outcome, have: &Outcome, tolerance: f64) -> Option<String> {
 /// computed in such a type may be held with more digits, but tensor cores round it.
 fn rounded(kernel: &Kernel) -> Option<Kernel> {
     let c = kernel.contraction.as_ref()?;
-    cuda::tiles::Factor::of(kernel, c)?;
+    cuda::tiles::MmaType::of(kernel, c)?;
     let mut kernel = kernel.clone();
     let mut operand = |id: ExprId| {
         let (own, level) = (&kernel.exprs[id.index()], kernel.exprs[id.index()].level);

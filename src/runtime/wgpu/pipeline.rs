@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::Result;
-use crate::render::wgsl::sized::{Places, Sized};
+use crate::render::wgsl::sized::{ParameterizedText, UniformPlacement};
 use crate::runtime::wgpu::gpu::{WgpuGpu, buffer, lock};
 
 /// Families of pipelines kept before all are forgotten.
@@ -27,7 +27,7 @@ struct Variant {
     /// The numbers in its text.
     numbers: Vec<i64>,
     /// Those that it reads from launch words instead.
-    places: Places,
+    places: UniformPlacement,
     pipeline: Arc<Pipeline>,
 }
 
@@ -97,7 +97,7 @@ impl WgpuGpu {
     /// # Errors
     /// What the compiler said, with the text.
     pub fn pipeline(&self, name: &str, source: &str, storage: usize) -> Result<CompiledPipeline> {
-        let sized = Sized::new(source);
+        let sized = ParameterizedText::new(source);
         let (family, numbers) = (sized.family(), sized.numbers());
         let places = match self.known(&family, &numbers, &sized) {
             Ok(found) => return Ok(found),
@@ -135,8 +135,8 @@ impl WgpuGpu {
         &self,
         family: &str,
         numbers: &[i64],
-        sized: &Sized,
-    ) -> std::result::Result<CompiledPipeline, Places> {
+        sized: &ParameterizedText,
+    ) -> std::result::Result<CompiledPipeline, UniformPlacement> {
         let known = lock(&self.pipelines.compiled);
         let variants = known.get(family).map_or(&[][..], |variants| variants);
         for variant in variants {

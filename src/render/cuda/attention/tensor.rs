@@ -7,10 +7,10 @@ use std::fmt::Write;
 use crate::kernel::{AttentionPart, AxisId, ExprId, FusedAttention};
 use crate::render::attention::AttentionExtents;
 use crate::render::c_like::Dialect;
-use crate::render::c_like::hook::{Around, Hook, Side, template as after_mark};
-use crate::render::cuda::attention::{Body, CudaAttentionTile, SIDE, Written, own_rows};
+use crate::render::c_like::hook::{Hook, HookAxis, HookContext, template as after_mark};
+use crate::render::cuda::async_copy::AsyncCopy;
+use crate::render::cuda::attention::{AttentionBody, CudaAttentionTile, SIDE, TemplateInstance, own_rows};
 use crate::render::cuda::dialect::storage;
-use crate::render::cuda::piece::Copied;
 use crate::render::cuda::product::HOPPER;
 use crate::render::target::CudaFeatures;
 
@@ -154,14 +154,14 @@ pub(super) fn template(a: &FusedAttention, block: CudaAttentionTile) -> String {
     [before, &sizes, ROWS, by, after_mark(own)].concat()
 }
 
-impl Body<'_> {
+impl AttentionBody<'_> {
     /// What is written for the template, whose elements are of a type that it names so.
     pub(super) fn by_tensor_cores(
         &self,
         shares: &'static str,
         extents: &AttentionExtents,
         block: CudaAttentionTile,
-    ) -> Written {
+    ) -> TemplateInstance {
         let (a, kernel) = (self.a, self.kernel());
         let mut text = "    KILN_SHARED(shared);\n    u16* const block = (u16*)shared;\n".to_string();
         let bytes = shared_bytes(a, extents, block);
@@ -183,7 +183,7 @@ impl Body<'_> {
         ];
         for (condition, name, sides, value) in &operands[..if is_gradient { 4 } else { 3 }] {
             let copied = value.and_then(|value| {
-                Copied::of(kernel, value, sides[1].1, kernel.exprs[value.index()].dtype, self.target)
+                AsyncCopy::of(kernel, value, sides[1].1, kernel.exprs[value.index()].dtype, self.target)
             });
             conditions.push((*condition, copied.is_some()));
             text += &match copied {
@@ -197,7 +197,7 @@ impl Body<'_> {
             text += &self.operand("load_product", &[rows], a.product);
         }
         text += &self.masked(rows, keys);
-        let (store, fours) = self.store_fours(extents);
+        let (store, vec4_accesses) = self.store_fours(extents);
         text += &store;
         text += &match is_gradient {
             true => {
@@ -205,11 +205,11 @@ impl Body<'_> {
             }
             false => self.call("attention", "from_q, from_k, from_v"),
         };
-        Written { shares, conditions, body: text, fours, pieces }
+        TemplateInstance { shares, conditions, body: text, vec4_accesses, pieces }
     }
 
     /// Where a piece of an operand begins, and whether it counts.
-    fn piece(&self, name: &str, sides: &[super::Side<'_>], copied: Copied) -> String {
+    fn piece(&self, name: &str, sides: &[super::AxisParameter<'_>], copied: AsyncCopy) -> String {
         let (mut emitter, head) = self.begin(name, sides, ", bool& is_inside");
         copied.begin(&mut emitter, self.kernel(), vec!["is_inside".into()]);
         let ty = storage(self.kernel().inputs[copied.slot as usize].dtype);
@@ -220,17 +220,17 @@ impl Body<'_> {
     /// reads by fours.
     fn store_fours(&self, extents: &AttentionExtents) -> (String, Vec<bool>) {
         let (a, kernel) = (self.a, self.kernel());
-        let columns = Side { parameter: "column", axes: &a.width, group: 1, extent: extents.width };
+        let columns = HookAxis { parameter: "column", axes: &a.width, group: 1, extent: extents.width };
         let own: &[AxisId] = if a.part.by_query() { &a.rows } else { &a.keys };
-        let rows = Side { parameter: "row", axes: own, group: 0, extent: own_rows(a, extents) };
+        let rows = HookAxis { parameter: "row", axes: own, group: 0, extent: own_rows(a, extents) };
         let values: Vec<ExprId> = kernel.stores.iter().map(|store| store.value).collect();
         let hook = Hook::new(kernel, &values, [columns, columns], self.target);
-        let fours = Hook::fours(&[&hook]);
-        let around = Around { dialect: self.dialect, batch: &a.batch, fours: &fours };
-        let lines = hook.after(Some(rows), &around, &|sum| sum);
+        let vec4_accesses = Hook::vec4_accesses(&[&hook]);
+        let context = HookContext { dialect: self.dialect, batch: &a.batch, vec4_accesses: &vec4_accesses };
+        let lines = hook.after(Some(rows), &context, &|sum| sum);
         let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
         let place = self.dialect.position_type();
         let list = format!("{place} batch, {place} row, {place} column, const f32(&x)[4]");
-        (format!("    const auto store = [&]({list}) {{\n{lines}    }};\n"), fours.0)
+        (format!("    const auto store = [&]({list}) {{\n{lines}    }};\n"), vec4_accesses.0)
     }
 }

@@ -8,7 +8,7 @@ use crate::kernel::{
     Access, Affine, AxisId, Expr, ExprId, ExprNode, Guard, Kernel, KernelInput, KernelStore, LoopAxis,
 };
 use crate::render::split::{KernelSequence, split};
-use crate::render::{GpuTarget, PassBuffer, iterations, tile};
+use crate::render::{GpuTarget, PassBuffer, iterations, thread_mapping};
 use crate::runtime::cpu::reference;
 use crate::runtime::cpu::tests::random::Case;
 use crate::runtime::cpu::tests::{By, Outcome, buffer, close, elements, run};
@@ -59,7 +59,7 @@ fn difference(
         let rows = part.kernel.contraction.is_none() && part.kernel.scatter.is_none();
         // Where the device runs a few rows of a kernel at all.
         let some = 4 * iterations::of_step(&part.kernel, 1, 4) <= target.max_iterations;
-        rows && some && tile::rows(&part.kernel, target).is_err()
+        rows && some && thread_mapping::rows(&part.kernel, target).is_err()
     });
     let text = |kernel: &Kernel| crate::kernel::print::text(kernel);
     if let Some(part) = long {

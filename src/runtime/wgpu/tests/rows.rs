@@ -123,7 +123,7 @@ fn subgroups_of_software_drivers_hold_rows() {
             let report = have.plan().expect("a plan");
             assert!(!is_software || report.kernels.len() == 1, "{title}");
             let source = report.kernels[0].source().expect("a text");
-            let holds = source.contains("held_");
+            let holds = source.contains("cached_");
             let size = source.split_once("workgroup_size(").and_then(|(_, rest)| rest.split_once(')'));
             let size = size.and_then(|(size, _)| size.parse().ok()).filter(|_| holds);
             // Elsewhere another table says how many share a row: the numbers are the same.

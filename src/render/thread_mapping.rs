@@ -2,9 +2,9 @@
 
 use crate::base::DType;
 use crate::kernel::{Access, Affine, AxisId, Expr, Kernel};
-use crate::render::c_like::Lanes;
+use crate::render::c_like::Coarsening;
 use crate::render::c_like::emit::GROUPS;
-use crate::render::c_like::turns::written;
+use crate::render::c_like::unroll::unroll_count;
 use crate::render::iterations;
 use crate::render::shader::Unsupported;
 use crate::render::target::{Adapter, GpuTarget};
@@ -36,42 +36,49 @@ pub(in crate::render) const COALESCED: usize = 1 << 12;
 
 /// How a kernel is laid out on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tiling {
+pub struct ThreadMapping {
     /// Points, rows or steps that one invocation computes together.
-    pub lanes: Lanes,
+    pub coarsening: Coarsening,
     /// Invocations that share the rows of a point: a workgroup, or 1.
-    pub team: usize,
+    pub reduction_threads: usize,
     /// Whether each of a team takes neighbouring rows.
     pub blocked: bool,
     /// Invocations in a workgroup.
     pub workgroup: u32,
     /// For each input and each output, whether it is accessed by fours.
-    pub by_four: (Vec<bool>, Vec<bool>),
+    pub vec4: (Vec<bool>, Vec<bool>),
     /// Of those, which by eights.
-    pub by_eight: (Vec<bool>, Vec<bool>),
+    pub vec8: (Vec<bool>, Vec<bool>),
 }
 
 /// The layout of a kernel without a contraction.
 ///
 /// # Errors
 /// More iterations than the device carries out.
-pub fn rows(kernel: &Kernel, target: &GpuTarget) -> Result<Tiling, Unsupported> {
-    let mut lanes = Lanes::single(kernel);
+pub fn rows(kernel: &Kernel, target: &GpuTarget) -> Result<ThreadMapping, Unsupported> {
+    let mut coarsening = Coarsening::single(kernel);
     let (outer, inner) = (innermost(kernel, 0), innermost(kernel, 1));
-    let stream = |axis: Option<AxisId>| Some((axis?, streamed_lanes(kernel, target, axis?)?));
+    let stream = |axis: Option<AxisId>| Some((axis?, streaming_factor(kernel, target, axis?)?));
     match (stream(inner), stream(outer)) {
-        (Some((axis, count)), _) => give_lanes(&mut lanes, 1, axis, count),
+        (Some((axis, count)), _) => coarsen(&mut coarsening, 1, axis, count),
         (None, Some((axis, count))) if !shares_few_points(kernel, target) => {
-            give_lanes(&mut lanes, 0, axis, count);
+            coarsen(&mut coarsening, 0, axis, count);
         }
         (None, Some(_) | None) => {}
     }
-    let points = kernel.level_points(0) / lanes.count[0];
-    let team = team(kernel, target, points, &lanes)?;
-    let by_four = by_four(kernel, &lanes, target);
-    let workgroup = if team > 1 { team as u32 } else { single_workgroup(target) };
-    let by_eight = by_eight(kernel, &lanes, target);
-    Ok(Tiling { lanes, team, blocked: target.adapter == Adapter::Software, workgroup, by_four, by_eight })
+    let points = kernel.level_points(0) / coarsening.factors[0];
+    let reduction_threads = reduction_threads(kernel, target, points, &coarsening)?;
+    let vec4 = vec4(kernel, &coarsening, target);
+    let workgroup = if reduction_threads > 1 { reduction_threads as u32 } else { single_workgroup(target) };
+    let vec8 = vec8(kernel, &coarsening, target);
+    Ok(ThreadMapping {
+        coarsening,
+        reduction_threads,
+        blocked: target.adapter == Adapter::Software,
+        workgroup,
+        vec4,
+        vec8,
+    })
 }
 
 /// Whether a GPU's workgroups share the rows of points that are too few for several to each.
@@ -86,39 +93,48 @@ fn shares_few_points(kernel: &Kernel, target: &GpuTarget) -> bool {
 /// The layout in which subgroups share rows, few enough for each invocation to hold its own
 /// between loops, on drivers that go through memory word by word. `None` where rows are too
 /// long, or so few that compiling takes longer.
-pub fn held_rows(kernel: &Kernel, target: &GpuTarget) -> Option<Tiling> {
+pub fn cached_rows(kernel: &Kernel, target: &GpuTarget) -> Option<ThreadMapping> {
     let elements = elements(kernel);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)));
     if target.adapter != Adapter::Software || target.subgroup < 4 || kernel.depth() != 1 || scans {
         return None;
     }
     let axis = innermost(kernel, 1).filter(|_| elements >= 256 * target.compile_bound_elements)?;
-    let mut lanes = Lanes::single(kernel);
-    give_lanes(&mut lanes, 1, axis, streamed_lanes(kernel, target, axis)?.min(8));
-    let team = holding_team(kernel, target, lanes.count[1])?;
-    let by_four = by_four(kernel, &lanes, target);
-    let by_eight = by_eight(kernel, &lanes, target);
-    Some(Tiling { lanes, team, blocked: false, workgroup: team as u32, by_four, by_eight })
+    let mut coarsening = Coarsening::single(kernel);
+    coarsen(&mut coarsening, 1, axis, streaming_factor(kernel, target, axis)?.min(8));
+    let reduction_threads = caching_threads(kernel, target, coarsening.factors[1])?;
+    let vec4 = vec4(kernel, &coarsening, target);
+    let vec8 = vec8(kernel, &coarsening, target);
+    Some(ThreadMapping {
+        coarsening,
+        reduction_threads,
+        blocked: false,
+        workgroup: reduction_threads as u32,
+        vec4,
+        vec8,
+    })
 }
 
 /// The fewest invocations that hold a row so that its text is quickly compiled; else the most
 /// that hold one at all.
-fn holding_team(kernel: &Kernel, target: &GpuTarget, lanes: usize) -> Option<usize> {
+fn caching_threads(kernel: &Kernel, target: &GpuTarget, coarsening: usize) -> Option<usize> {
     let rows = kernel.level_points(1);
     let own = kernel.exprs.iter().filter(|node| node.level == 1);
     let values: Vec<&Expr> = own.map(|node| &node.expr).filter(|x| !matches!(x, Expr::Index(_))).collect();
     let operations: usize = values.iter().map(|value| operations(value)).sum();
     // The turns of a team in most of which most invocations have something to do.
-    let turns = |team: usize| {
-        let step = team * lanes;
-        let few = |turns: usize| values.len() * lanes * turns <= MOST_WRITTEN;
-        written(rows.div_ceil(step)).filter(|&turns| few(turns) && 4 * rows >= 3 * turns * step)
+    let unrolled = |reduction_threads: usize| {
+        let step = reduction_threads * coarsening;
+        let few = |unrolled: usize| values.len() * coarsening * unrolled <= MOST_WRITTEN;
+        unroll_count(rows.div_ceil(step)).filter(|&unrolled| few(unrolled) && 4 * rows >= 3 * unrolled * step)
     };
-    let teams = SUBGROUPS.map(|count| count * target.subgroup as usize);
-    let suited: Vec<(usize, usize)> =
-        teams.into_iter().filter_map(|team| Some((team, turns(team)?))).collect();
-    let quick = suited.iter().find(|(_, turns)| operations * lanes * turns <= QUICK);
-    quick.or(suited.last()).map(|(team, _)| *team)
+    let thread_counts = SUBGROUPS.map(|count| count * target.subgroup as usize);
+    let suited: Vec<(usize, usize)> = thread_counts
+        .into_iter()
+        .filter_map(|reduction_threads| Some((reduction_threads, unrolled(reduction_threads)?)))
+        .collect();
+    let quick = suited.iter().find(|(_, unrolled)| operations * coarsening * unrolled <= QUICK);
+    quick.or(suited.last()).map(|(reduction_threads, _)| *reduction_threads)
 }
 
 /// What a value is computed by, about: at least its definition.
@@ -137,7 +153,7 @@ fn is_small(kernel: &Kernel, target: &GpuTarget) -> bool {
 }
 
 /// Lanes along an axis that runs through memory, if it has any.
-fn streamed_lanes(kernel: &Kernel, target: &GpuTarget, axis: AxisId) -> Option<usize> {
+fn streaming_factor(kernel: &Kernel, target: &GpuTarget, axis: AxisId) -> Option<usize> {
     let elements = elements(kernel);
     let counts: &[usize] = if is_small(kernel, target) {
         &[]
@@ -167,11 +183,11 @@ fn single_workgroup(target: &GpuTarget) -> u32 {
 }
 
 /// Gives an axis the lanes of a group.
-pub fn give_lanes(lanes: &mut Lanes, group: u8, axis: AxisId, count: usize) {
-    lanes.count[group as usize] = count;
-    lanes.group[axis.index()] = Some(group);
+pub fn coarsen(coarsening: &mut Coarsening, group: u8, axis: AxisId, count: usize) {
+    coarsening.factors[group as usize] = count;
+    coarsening.group[axis.index()] = Some(group);
     if count.is_multiple_of(4) {
-        lanes.consecutive[group as usize] = Some(axis);
+        coarsening.consecutive[group as usize] = Some(axis);
     }
 }
 
@@ -214,32 +230,50 @@ fn accesses(kernel: &Kernel) -> impl Iterator<Item = (&Affine, DType)> {
 }
 
 /// How many invocations share the rows of a point.
-fn team(kernel: &Kernel, target: &GpuTarget, points: usize, lanes: &Lanes) -> Result<usize, Unsupported> {
+fn reduction_threads(
+    kernel: &Kernel,
+    target: &GpuTarget,
+    points: usize,
+    coarsening: &Coarsening,
+) -> Result<usize, Unsupported> {
     let rows = kernel.level_points(1);
-    let all = lanes.count[0] * lanes.count[1];
+    let all = coarsening.factors[0] * coarsening.factors[1];
     if kernel.depth() == 0 || points * rows == 0 {
         return Ok(1);
     }
-    let most = rows.div_ceil(lanes.count[1]).next_power_of_two().min(target.max_workgroup as usize);
+    let most = rows.div_ceil(coarsening.factors[1]).next_power_of_two().min(target.max_workgroup as usize);
     let scans = kernel.exprs.iter().any(|node| matches!(node.expr, Expr::Scan(..)) && node.level == 1);
     let alone = scans || points >= COALESCED && is_across(kernel, target);
-    let mut team = if alone { 1 } else { wanted_team(target, points, rows, lanes.count[1]).min(most) };
-    let iterations =
-        |team: usize| iterations::of_invocation(kernel, rows.div_ceil(team * lanes.count[1]), all);
-    while !scans && team < most && iterations(team) > target.max_iterations {
-        team *= 2;
+    let mut reduction_threads = if alone {
+        1
+    } else {
+        preferred_reduction_threads(target, points, rows, coarsening.factors[1]).min(most)
+    };
+    let iterations = |reduction_threads: usize| {
+        iterations::of_invocation(kernel, rows.div_ceil(reduction_threads * coarsening.factors[1]), all)
+    };
+    while !scans && reduction_threads < most && iterations(reduction_threads) > target.max_iterations {
+        reduction_threads *= 2;
     }
-    if iterations(team) > target.max_iterations {
-        return Err(Unsupported::Iterations { found: iterations(team), limit: target.max_iterations });
+    if iterations(reduction_threads) > target.max_iterations {
+        return Err(Unsupported::Iterations {
+            found: iterations(reduction_threads),
+            limit: target.max_iterations,
+        });
     }
-    Ok(team)
+    Ok(reduction_threads)
 }
 
 /// The invocations that should share rows, so many at a time, were it for
 /// speed alone.
-pub(in crate::render) fn wanted_team(target: &GpuTarget, points: usize, rows: usize, lanes: usize) -> usize {
+pub(in crate::render) fn preferred_reduction_threads(
+    target: &GpuTarget,
+    points: usize,
+    rows: usize,
+    coarsening: usize,
+) -> usize {
     // Few sizes, since each is a text of its own.
-    let steps = rows.div_ceil(lanes);
+    let steps = rows.div_ceil(coarsening);
     match target.adapter {
         // Eight lanes of a vector, few threads; barriers are dear.
         Adapter::Software if points >= 32 || steps < 128 => 1,
@@ -253,21 +287,23 @@ pub(in crate::render) fn wanted_team(target: &GpuTarget, points: usize, rows: us
 
 /// Which inputs and outputs are accessed by fours: where every access is to
 /// four neighbours from a multiple of four on.
-pub fn by_four(kernel: &Kernel, lanes: &Lanes, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
-    let mut inputs =
-        vec![target.alignment >= 4 && lanes.consecutive.iter().any(Option::is_some); kernel.inputs.len()];
+pub fn vec4(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
+    let mut inputs = vec![
+        target.alignment >= 4 && coarsening.consecutive.iter().any(Option::is_some);
+        kernel.inputs.len()
+    ];
     for node in &kernel.exprs {
         if let Expr::Load(slot, access) = &node.expr {
-            inputs[*slot as usize] &= loads_neighbours(access, lanes, 4);
+            inputs[*slot as usize] &= loads_neighbours(access, coarsening, 4);
         }
     }
-    let outputs = kernel.stores.iter().map(|store| run_axis(&store.address, lanes, 4).is_some());
+    let outputs = kernel.stores.iter().map(|store| run_axis(&store.address, coarsening, 4).is_some());
     (inputs, outputs.collect())
 }
 
 /// Which inputs and outputs are accessed by eights: 16-bit elements where one access moves eight of them,
 /// and 32-bit ones where each access takes time of its own.
-fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
+fn vec8(kernel: &Kernel, coarsening: &Coarsening, target: &GpuTarget) -> (Vec<bool>, Vec<bool>) {
     let wide = |dtype: DType| match target.adapter {
         Adapter::Software => target.int64 && dtype.size() == 4,
         Adapter::Discrete | Adapter::Integrated => target.vec8_halves && dtype.size() == 2,
@@ -276,34 +312,34 @@ fn by_eight(kernel: &Kernel, lanes: &Lanes, target: &GpuTarget) -> (Vec<bool>, V
         kernel.inputs.iter().map(|input| target.alignment >= 8 && wide(input.dtype)).collect();
     for node in &kernel.exprs {
         if let Expr::Load(slot, access) = &node.expr {
-            inputs[*slot as usize] &= loads_neighbours(access, lanes, 8);
+            inputs[*slot as usize] &= loads_neighbours(access, coarsening, 8);
         }
     }
-    let is_run = |address: &Affine| run_axis(address, lanes, 8).is_some();
+    let is_run = |address: &Affine| run_axis(address, coarsening, 8).is_some();
     let outputs = kernel.stores.iter().map(|store| wide(store.dtype) && is_run(&store.address));
     (inputs, outputs.collect())
 }
 
-fn loads_neighbours(access: &Access, lanes: &Lanes, count: usize) -> bool {
-    let Some(axis) = run_axis(&access.affine, lanes, count) else { return false };
+fn loads_neighbours(access: &Access, coarsening: &Coarsening, count: usize) -> bool {
+    let Some(axis) = run_axis(&access.affine, coarsening, count) else { return false };
     let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
     access.dynamic.is_empty() && access.guard.masks.is_empty() && same
 }
 
 /// The axis along which an address gives so many neighbours at a time, from a multiple
 /// of their number on.
-fn run_axis(address: &Affine, lanes: &Lanes, count: usize) -> Option<AxisId> {
+fn run_axis(address: &Affine, coarsening: &Coarsening, count: usize) -> Option<AxisId> {
     let group = (0..GROUPS)
-        .find(|&group| lanes.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))?;
-    let axis = lanes.consecutive[group].filter(|_| lanes.count[group].is_multiple_of(count))?;
+        .find(|&group| coarsening.consecutive[group].is_some_and(|axis| address.coefficient(axis) == 1))?;
+    let axis = coarsening.consecutive[group].filter(|_| coarsening.factors[group].is_multiple_of(count))?;
     let whole = |c: i64| c % count as i64 == 0;
     let aligned = address.terms.iter().all(|&(other, c)| other == axis || whole(c));
     (aligned && whole(address.offset)).then_some(axis)
 }
 
 /// The layout of a contraction: a tile of the product per invocation.
-pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> Tiling {
-    let mut lanes = Lanes::single(kernel);
+pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> ThreadMapping {
+    let mut coarsening = Coarsening::single(kernel);
     let Some(c) = &kernel.contraction else { panic!("a contraction's tiling without one") };
     let after = kernel.exprs.iter().filter(|node| node.level == 0).count();
     let work = kernel.points(kernel.depth().min(1)) as u64;
@@ -319,11 +355,11 @@ pub fn contraction(kernel: &Kernel, target: &GpuTarget) -> Tiling {
             let extent = kernel.axes[axis.index()].extent;
             // All or one: each number of lanes is a text of its own.
             let count = if extent.max(1).is_multiple_of(most) { most } else { 1 };
-            give_lanes(&mut lanes, group, axis, count);
+            coarsen(&mut coarsening, group, axis, count);
         }
     }
-    let by_four = by_four(kernel, &lanes, target);
+    let vec4 = vec4(kernel, &coarsening, target);
     let workgroup = if target.adapter == Adapter::Software { 32 } else { 64 };
-    let by_eight = (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]);
-    Tiling { lanes, team: 1, blocked: false, workgroup, by_four, by_eight }
+    let vec8 = (vec![false; kernel.inputs.len()], vec![false; kernel.stores.len()]);
+    ThreadMapping { coarsening, reduction_threads: 1, blocked: false, workgroup, vec4, vec8 }
 }

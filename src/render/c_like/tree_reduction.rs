@@ -1,14 +1,14 @@
 //! The states of a team: merged into one that every invocation then has.
 
 use crate::render::c_like::emit::Emitter;
-use crate::render::c_like::fold::Fold;
+use crate::render::c_like::reduction_state::MonoidEmitter;
 
 impl Emitter<'_> {
     /// Merges the states of a team, in a tree; all have the result then.
-    pub(super) fn join_team(&mut self, fold: Fold<'_>, names: &[String]) {
-        let components = fold.components();
+    pub(super) fn tree_reduce(&mut self, monoid: MonoidEmitter<'_>, names: &[String]) {
+        let components = monoid.components();
         if self.warp > 1 && components.iter().all(|component| self.dialect.exchanges(component.dtype)) {
-            return self.join_warps(fold, names, self.warp);
+            return self.reduce_within_warps(monoid, names, self.warp);
         }
         let shared: Vec<String> = (components.iter().enumerate())
             .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
@@ -21,11 +21,11 @@ impl Emitter<'_> {
         };
         put(self);
         self.out.line(&barrier);
-        let mut step = self.team / 2;
+        let mut step = self.reduction_threads / 2;
         while step > 0 {
             self.out.open(format!("if (lane < {step})"));
             let other: Vec<String> = shared.iter().map(|array| format!("{array}[lane + {step}]")).collect();
-            for line in fold.merge(names, &other) {
+            for line in monoid.merge(names, &other) {
                 self.out.line(line);
             }
             put(self);
@@ -50,18 +50,18 @@ impl Emitter<'_> {
 
     /// Merges by exchange within each warp, then the first lanes' results
     /// through shared memory.
-    fn join_warps(&mut self, fold: Fold<'_>, names: &[String], warp: usize) {
-        let lanes = self.team.min(warp);
+    fn reduce_within_warps(&mut self, monoid: MonoidEmitter<'_>, names: &[String], warp: usize) {
+        let lanes = self.reduction_threads.min(warp);
         let mut distance = lanes / 2;
         while distance > 0 {
             let other =
-                self.exchange(&fold, names, &|this, name| this.dialect.lane_above(lanes, name, distance));
-            fold.merge(names, &other).iter().for_each(|line| self.out.line(line));
+                self.exchange(&monoid, names, &|this, name| this.dialect.lane_above(lanes, name, distance));
+            monoid.merge(names, &other).iter().for_each(|line| self.out.line(line));
             self.out.close();
             distance /= 2;
         }
-        if self.team > warp {
-            self.join_first_lanes(&fold, names, warp);
+        if self.reduction_threads > warp {
+            self.reduce_across_warps(&monoid, names, warp);
         } else {
             for name in names {
                 let first = self.dialect.first_lane(lanes, name);
@@ -73,13 +73,13 @@ impl Emitter<'_> {
     /// Opens a block in which the values that others hold have names.
     fn exchange(
         &mut self,
-        fold: &Fold<'_>,
+        monoid: &MonoidEmitter<'_>,
         names: &[String],
         value: &dyn Fn(&Self, &str) -> String,
     ) -> Vec<String> {
         self.out.open("");
         let mut other = Vec::new();
-        for (component, name) in fold.components().iter().zip(names) {
+        for (component, name) in monoid.components().iter().zip(names) {
             let (own, ty) = (format!("other_{name}"), self.dialect.register(component.dtype));
             let line = self.dialect.define(&own, ty, &value(self, name));
             self.out.line(line);
@@ -89,8 +89,8 @@ impl Emitter<'_> {
     }
 
     /// Every lane merges the results of all warps, in their order.
-    fn join_first_lanes(&mut self, fold: &Fold<'_>, names: &[String], warp: usize) {
-        let shared: Vec<String> = (fold.components().iter().enumerate())
+    fn reduce_across_warps(&mut self, monoid: &MonoidEmitter<'_>, names: &[String], warp: usize) {
+        let shared: Vec<String> = (monoid.components().iter().enumerate())
             .map(|(k, component)| self.shared(k, self.dialect.register(component.dtype)))
             .collect();
         let barrier = self.dialect.barrier();
@@ -103,10 +103,10 @@ impl Emitter<'_> {
         for (array, name) in shared.iter().zip(names) {
             self.out.line(format!("{name} = {array}[0];"));
         }
-        let head = self.dialect.for_loop("other", "1", &(self.team / warp).to_string(), 1);
+        let head = self.dialect.for_loop("other", "1", &(self.reduction_threads / warp).to_string(), 1);
         self.out.open(head);
         let other: Vec<String> = shared.iter().map(|array| format!("{array}[other]")).collect();
-        fold.merge(names, &other).iter().for_each(|line| self.out.line(line));
+        monoid.merge(names, &other).iter().for_each(|line| self.out.line(line));
         self.out.close();
         self.out.line(&barrier);
     }

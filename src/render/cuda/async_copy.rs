@@ -3,25 +3,25 @@
 
 use crate::base::DType;
 use crate::kernel::{Access, AxisId, Expr, ExprId, Kernel};
-use crate::render::c_like::emit::Lane;
+use crate::render::c_like::emit::ElementIndex;
 use crate::render::c_like::{Emitter, wide};
 use crate::render::cuda::tiles::unwidened;
-use crate::render::split::draft::needed;
+use crate::render::split::rewriter::needed;
 use crate::render::target::GpuTarget;
 
 /// Bytes of a piece.
-const PIECE_BYTES: usize = 16;
+const CHUNK_BYTES: usize = 16;
 
 /// An input that is copied as it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied {
+pub struct AsyncCopy {
     /// Its place among the kernel's inputs.
     pub slot: u32,
     /// The load of it.
     pub load: ExprId,
 }
 
-impl Copied {
+impl AsyncCopy {
     /// The input that a value is, if its elements are of a type and whole pieces of it are
     /// neighbours along some axes, all of a piece there or none.
     pub fn of(
@@ -30,11 +30,11 @@ impl Copied {
         along: &[AxisId],
         wanted: DType,
         target: &GpuTarget,
-    ) -> Option<Copied> {
+    ) -> Option<AsyncCopy> {
         let load = unwidened(kernel, value);
         let Expr::Load(slot, access) = kernel.expr(load) else { return None };
         let dtype = kernel.inputs[*slot as usize].dtype;
-        let piece = (PIECE_BYTES / dtype.size()) as i64;
+        let piece = (CHUNK_BYTES / dtype.size()) as i64;
         let axis = *wide(kernel, along.iter().copied()).last()?;
         let terms = access.affine.terms.iter();
         let whole = kernel.axes[axis.index()].extent as i64 % piece == 0
@@ -44,18 +44,18 @@ impl Copied {
         let same = access.guard.within.iter().all(|within| within.value.coefficient(axis) == 0);
         let plain = access.dynamic.is_empty() && access.guard.masks.is_empty();
         (target.alignment >= 4 && dtype == wanted && whole && same && plain)
-            .then_some(Copied { slot: *slot, load })
+            .then_some(AsyncCopy { slot: *slot, load })
     }
 
     /// Lines of a function that sets `is_inside` and returns where the piece begins whose
     /// position an emitter knows: it counts where all conditions hold, these and the load's.
     pub fn begin(&self, emitter: &mut Emitter<'_>, kernel: &Kernel, mut conditions: Vec<String>) {
         let Expr::Load(_, access) = kernel.expr(self.load) else { panic!("no load is copied") };
-        let lane = Lane::default();
-        conditions.extend(emitter.open(&access.guard, lane));
+        let elem = ElementIndex::default();
+        conditions.extend(emitter.open(&access.guard, elem));
         let condition = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
         emitter.out.line(format!("is_inside = {condition};"));
-        let address = emitter.affine(&access.affine, lane);
+        let address = emitter.affine(&access.affine, elem);
         emitter.out.line(format!("return in{} + (is_inside ? {address} : 0);", self.slot));
     }
 }
@@ -69,7 +69,7 @@ pub fn loads(kernel: &Kernel, value: ExprId) -> impl Iterator<Item = (DType, &Ac
 
 /// Whether an operand's neighbours in memory are neighbours along the depth rather than across
 /// it: those of a window over an image are along both, three of them and a line.
-pub fn is_along_depth(kernel: &Kernel, value: ExprId, depth: &[AxisId], across: &[AxisId]) -> bool {
+pub fn is_k_major(kernel: &Kernel, value: ExprId, depth: &[AxisId], across: &[AxisId]) -> bool {
     let run = |axes: &[AxisId]| {
         let last = wide(kernel, axes.iter().copied()).last().copied();
         let runs =

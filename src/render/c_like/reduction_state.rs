@@ -6,7 +6,7 @@ use crate::ir::monoid::int_range;
 use crate::ir::{AluOp, Monoid};
 use crate::kernel::{Expr, ExprId};
 use crate::render::c_like::Dialect;
-use crate::render::c_like::emit::{Emitter, Lane};
+use crate::render::c_like::emit::{ElementIndex, Emitter};
 
 /// One variable of a state: its type and what it is for no elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Component {
 
 /// A monoid over elements of a type, in a language.
 #[derive(Clone, Copy)]
-pub struct Fold<'d> {
+pub struct MonoidEmitter<'d> {
     /// The language.
     pub dialect: &'d dyn Dialect,
     /// What combines.
@@ -28,7 +28,7 @@ pub struct Fold<'d> {
     pub dtype: DType,
 }
 
-impl Fold<'_> {
+impl MonoidEmitter<'_> {
     /// The type that sums and products are kept in.
     fn accumulator(&self) -> DType {
         match self.dtype {
@@ -55,7 +55,7 @@ impl Fold<'_> {
     }
 
     /// A state as a structure whose result is of this type.
-    pub fn structure(&self, to: DType) -> Structure {
+    pub fn state_struct(&self, to: DType) -> StateStruct {
         let components = self.components();
         let fields = &FIELDS[..components.len()];
         let of = |state: &str| fields.iter().map(|field| format!("{state}.{field}")).collect::<Vec<_>>();
@@ -65,7 +65,7 @@ impl Fold<'_> {
         let identities = components.iter().map(|one| self.dialect.constant(one.dtype, one.identity));
         // No monoid that scans asks where an element is.
         let index = self.dialect.constant(DType::I32, 0);
-        Structure {
+        StateStruct {
             fields: fields.iter().copied().zip(types).collect(),
             nothing: identities.collect::<Vec<_>>().join(", "),
             with_element: lines(self.update(&own, "x", &index)),
@@ -273,7 +273,7 @@ impl Fold<'_> {
 const FIELDS: [&str; 3] = ["a", "b", "c"];
 
 /// The text of a state as a structure `own`, and of what is done to it, line by line.
-pub struct Structure {
+pub struct StateStruct {
     /// Names and types of the fields.
     pub fields: Vec<(&'static str, &'static str)>,
     /// The fields of `own`.
@@ -290,17 +290,17 @@ pub struct Structure {
 
 impl<'k> Emitter<'k> {
     /// The monoid of a reduction or scan over `x`.
-    pub(super) fn fold(&self, monoid: Monoid, x: ExprId) -> Fold<'k> {
-        Fold { dialect: self.dialect, monoid, dtype: self.kernel.exprs[x.index()].dtype }
+    pub(super) fn monoid_emitter(&self, monoid: Monoid, x: ExprId) -> MonoidEmitter<'k> {
+        MonoidEmitter { dialect: self.dialect, monoid, dtype: self.kernel.exprs[x.index()].dtype }
     }
 
-    /// Declares a state's variables for all lanes of a mask; gives the
+    /// Declares a state's variables for all elements of a mask; gives the
     /// prefix of their names.
-    pub(super) fn declare_state(&mut self, fold: Fold<'k>, mask: u8) -> String {
+    pub(super) fn declare_state(&mut self, monoid: MonoidEmitter<'k>, mask: u8) -> String {
         let prefix = self.fresh("s");
-        for lane in self.all_lanes(mask) {
-            let names = self.state_names(fold, &prefix, mask, lane);
-            for (component, name) in fold.components().iter().zip(names) {
+        for elem in self.elements(mask) {
+            let names = self.state_names(monoid, &prefix, mask, elem);
+            for (component, name) in monoid.components().iter().zip(names) {
                 let ty = self.dialect.register(component.dtype);
                 let value = self.dialect.constant(component.dtype, component.identity);
                 let line = self.dialect.variable(&name, ty, &value);
@@ -311,26 +311,32 @@ impl<'k> Emitter<'k> {
     }
 
     /// The names of a state's variables in a lane.
-    pub(super) fn state_names(&self, fold: Fold<'k>, prefix: &str, mask: u8, lane: Lane) -> Vec<String> {
-        let suffix = super::emit::suffix(mask, lane);
-        (0..fold.components().len()).map(|k| format!("{prefix}{}{suffix}", FIELDS[k])).collect()
+    pub(super) fn state_names(
+        &self,
+        monoid: MonoidEmitter<'k>,
+        prefix: &str,
+        mask: u8,
+        elem: ElementIndex,
+    ) -> Vec<String> {
+        let suffix = super::emit::suffix(mask, elem);
+        (0..monoid.components().len()).map(|k| format!("{prefix}{}{suffix}", FIELDS[k])).collect()
     }
 
     /// One step of a scan: takes the element in and defines the running result.
     pub(super) fn scan_step(&mut self, id: ExprId, monoid: Monoid, x: ExprId) {
-        let fold = self.fold(monoid, x);
+        let monoid = self.monoid_emitter(monoid, x);
         let Some(prefix) = self.scans[id.index()].clone() else { panic!("%{} scans outside its rows", id.0) };
         let level = self.kernel.exprs[id.index()].level;
         let state_mask = self.mask(id) & !self.level_mask(level);
         let to = self.kernel.exprs[id.index()].dtype;
-        for lane in self.all_lanes(self.mask(id)) {
-            let names = self.state_names(fold, &prefix, state_mask, lane);
-            let index = self.row_index(level, lane);
-            for line in fold.update(&names, &self.name(x, lane), &index) {
+        for elem in self.elements(self.mask(id)) {
+            let names = self.state_names(monoid, &prefix, state_mask, elem);
+            let index = self.row_index(level, elem);
+            for line in monoid.update(&names, &self.name(x, elem), &index) {
                 self.out.line(line);
             }
-            let value = fold.finish(&names, to);
-            self.definition(id, lane, &value);
+            let value = monoid.finish(&names, to);
+            self.definition(id, elem, &value);
         }
     }
 

@@ -5,43 +5,44 @@
 use std::ops::Range;
 
 use crate::kernel::{Expr, ExprId};
-use crate::render::c_like::emit::{Emitter, Lane};
-use crate::render::c_like::turns::written;
+use crate::render::c_like::emit::{ElementIndex, Emitter};
+use crate::render::c_like::unroll::unroll_count;
 
 /// What is kept from one loop over the rows of level 1 for later ones.
 #[derive(Debug)]
-pub struct Held {
+pub struct RegisterCache {
     /// Iterations of each such loop.
-    pub turns: usize,
+    pub iterations: usize,
     /// The values, and whether the loop that computes them was written.
     values: Vec<(ExprId, bool)>,
 }
 
 impl Emitter<'_> {
     /// Decides what to keep between loops with these targets, in their order.
-    pub(super) fn hold(&mut self, loops: &[Vec<ExprId>]) {
+    pub(super) fn plan_register_cache(&mut self, loops: &[Vec<ExprId>]) {
         let rows = self.kernel.level_points(1);
         if rows == 1 {
             // There is no loop.
             return;
         }
         // Few numbers of turns, since each is a text of its own.
-        let needed = rows.div_ceil(self.team * self.lanes_of(1));
-        let turns = if self.writes_turns { written(needed) } else { Some(needed.next_power_of_two()) };
-        let Some(turns) = turns else { return };
+        let needed = rows.div_ceil(self.reduction_threads * self.coarsening_of(1));
+        let iterations =
+            if self.unrolls_cached_loops { unroll_count(needed) } else { Some(needed.next_power_of_two()) };
+        let Some(iterations) = iterations else { return };
         let spans = self.spans(loops);
         let live = |gap: usize| {
             let alive = spans.iter().filter(|(_, span)| span.contains(&gap));
             alive.map(|(id, _)| self.registers(*id)).sum::<usize>()
         };
         let most = (0..loops.len()).map(live).max().unwrap_or(0);
-        if most == 0 || most * turns > self.registers_for_rows {
+        if most == 0 || most * iterations > self.cache_registers {
             return;
         }
         let mut values: Vec<(ExprId, bool)> = spans.into_iter().map(|(id, _)| (id, false)).collect();
         values.sort_unstable_by_key(|(id, _)| id.0);
-        self.held = Some(Held { turns, values });
-        self.declare_held();
+        self.register_cache = Some(RegisterCache { iterations, values });
+        self.declare_register_cache();
     }
 
     /// What later loops would find kept, each from the loop that computes it to
@@ -57,8 +58,8 @@ impl Emitter<'_> {
                 spans.retain(|(other, _)| *other != id);
                 spans.push((id, first..number));
             }
-            let dear = self.needed(targets).into_iter().filter(|&id| self.is_dear(id));
-            let new: Vec<_> = dear.filter(|id| !known.contains(id)).map(|id| (id, number)).collect();
+            let expensive = self.needed(targets).into_iter().filter(|&id| self.is_expensive(id));
+            let new: Vec<_> = expensive.filter(|id| !known.contains(id)).map(|id| (id, number)).collect();
             before.extend(new);
             before.sort_unstable_by_key(|(id, _)| id.0);
         }
@@ -66,7 +67,7 @@ impl Emitter<'_> {
     }
 
     /// Whether computing a value again for every row costs more than a register.
-    fn is_dear(&self, id: ExprId) -> bool {
+    fn is_expensive(&self, id: ExprId) -> bool {
         let node = &self.kernel.exprs[id.index()];
         let costs = match &node.expr {
             Expr::Load(..) | Expr::Reduce(..) | Expr::Scan(..) => true,
@@ -80,7 +81,7 @@ impl Emitter<'_> {
     /// 32-bit registers that hold a value of all lanes.
     fn registers(&self, id: ExprId) -> usize {
         let size = self.kernel.exprs[id.index()].dtype.compute().size();
-        self.all_lanes(self.mask(id)).len() * size.div_ceil(4)
+        self.elements(self.mask(id)).len() * size.div_ceil(4)
     }
 
     /// Those of some values, in order, that targets need when they are taken as they are.
@@ -97,73 +98,90 @@ impl Emitter<'_> {
         found
     }
 
-    fn declare_held(&mut self) {
-        for (id, turns) in self.held_values() {
+    fn declare_register_cache(&mut self) {
+        for (id, iterations) in self.cached_values() {
             let ty = self.dialect.register(self.kernel.exprs[id.index()].dtype);
-            for lane in self.all_lanes(self.mask(id)) {
-                let line = self.dialect.array(&self.held_name(id, lane), ty, turns);
+            for elem in self.elements(self.mask(id)) {
+                let line = self.dialect.array(&self.cache_array(id, elem), ty, iterations);
                 self.out.line(line);
             }
         }
     }
 
-    fn held_values(&self) -> Vec<(ExprId, usize)> {
-        let held = self.held.iter();
-        held.flat_map(|held| held.values.iter().map(|(id, _)| (*id, held.turns))).collect()
+    fn cached_values(&self) -> Vec<(ExprId, usize)> {
+        let register_cache = self.register_cache.iter();
+        register_cache
+            .flat_map(|register_cache| {
+                register_cache.values.iter().map(|(id, _)| (*id, register_cache.iterations))
+            })
+            .collect()
     }
 
-    fn held_name(&self, id: ExprId, lane: Lane) -> String {
-        format!("held_{}", self.name(id, lane))
+    fn cache_array(&self, id: ExprId, elem: ElementIndex) -> String {
+        format!("cached_{}", self.name(id, elem))
     }
 
     /// The values that a loop with these targets finds kept.
-    pub(super) fn recalled(&mut self, level: u8, targets: &[ExprId]) -> Vec<ExprId> {
-        let kept: Vec<ExprId> = match &self.held {
-            Some(held) if level == 1 => {
-                held.values.iter().filter(|(_, kept)| *kept).map(|(id, _)| *id).collect()
-            }
+    pub(super) fn reloadable(&mut self, level: u8, targets: &[ExprId]) -> Vec<ExprId> {
+        let cache_slot: Vec<ExprId> = match &self.register_cache {
+            Some(register_cache) if level == 1 => register_cache
+                .values
+                .iter()
+                .filter(|(_, cache_slot)| *cache_slot)
+                .map(|(id, _)| *id)
+                .collect(),
             Some(_) | None => return Vec::new(),
         };
-        self.cut(targets, &kept)
+        self.cut(targets, &cache_slot)
     }
 
     /// Defines values as what was kept of this turn's row.
-    pub(super) fn recall(&mut self, values: &[ExprId]) {
+    pub(super) fn reload(&mut self, values: &[ExprId]) {
         for &id in values {
-            for lane in self.all_lanes(self.mask(id)) {
-                let value = self.kept(id, lane);
-                self.definition(id, lane, &value);
+            for elem in self.elements(self.mask(id)) {
+                let value = self.cache_slot(id, elem);
+                self.definition(id, elem, &value);
             }
             self.set_defined(id);
         }
     }
 
     /// Where a lane's value of this turn is kept.
-    fn kept(&self, id: ExprId, lane: Lane) -> String {
-        let turn = self.turns.as_ref().map_or("turn".into(), |turns| turns.number.to_string());
-        format!("{}[{turn}]", self.held_name(id, lane))
+    fn cache_slot(&self, id: ExprId, elem: ElementIndex) -> String {
+        let iteration =
+            self.unrolled.as_ref().map_or("iteration".into(), |iterations| iterations.number.to_string());
+        format!("{}[{iteration}]", self.cache_array(id, elem))
     }
 
     /// Keeps what this turn computed for the first time.
-    pub(super) fn keep(&mut self, level: u8) {
-        for id in self.unkept(level) {
-            for lane in self.all_lanes(self.mask(id)) {
-                let line = format!("{} = {};", self.kept(id, lane), self.name(id, lane));
+    pub(super) fn cache_values(&mut self, level: u8) {
+        for id in self.uncached(level) {
+            for elem in self.elements(self.mask(id)) {
+                let line = format!("{} = {};", self.cache_slot(id, elem), self.name(id, elem));
                 self.out.line(line);
             }
         }
     }
 
     /// What a loop has defined that is to be kept and was not yet.
-    pub(super) fn unkept(&self, level: u8) -> Vec<ExprId> {
-        let held = self.held.iter().filter(|_| level == 1).flat_map(|held| &held.values);
-        held.filter(|(id, kept)| !kept && self.is_defined(*id)).map(|(id, _)| *id).collect()
+    pub(super) fn uncached(&self, level: u8) -> Vec<ExprId> {
+        let register_cache = self
+            .register_cache
+            .iter()
+            .filter(|_| level == 1)
+            .flat_map(|register_cache| &register_cache.values);
+        register_cache
+            .filter(|(id, cache_slot)| !cache_slot && self.is_defined(*id))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// These values are kept from here on.
-    pub(super) fn set_kept(&mut self, values: &[ExprId]) {
-        for (id, kept) in self.held.iter_mut().flat_map(|held| &mut held.values) {
-            *kept |= values.contains(id);
+    pub(super) fn mark_cached(&mut self, values: &[ExprId]) {
+        for (id, cache_slot) in
+            self.register_cache.iter_mut().flat_map(|register_cache| &mut register_cache.values)
+        {
+            *cache_slot |= values.contains(id);
         }
     }
 }

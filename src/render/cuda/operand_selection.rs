@@ -4,11 +4,11 @@
 
 use crate::kernel::{AxisId, Contraction, Expr, ExprId, Kernel};
 use crate::render::c_like::wide;
-use crate::render::cuda::piece::is_along_depth;
-use crate::render::cuda::tiles::{self, CudaProductTile, Factor, InParts, unwidened};
+use crate::render::cuda::async_copy::is_k_major;
+use crate::render::cuda::tiles::{self, CudaProductTile, MmaType, SplitKTile, unwidened};
 use crate::render::product::ProductExtents;
-use crate::render::split::draft::{axes_of, needed};
-use crate::render::split::operand::Stored;
+use crate::render::split::materialize::MaterializedOperand;
+use crate::render::split::rewriter::{axes_of, needed};
 use crate::render::target::{CudaFeatures, GpuTarget};
 
 /// Elements of an operand that the blocks of a multiprocessor compute in a nanosecond:
@@ -18,7 +18,12 @@ const COMPUTED: u64 = 7;
 const PIECE: usize = 8;
 
 /// The operands of a kernel's product that are worth it, by the way that the product takes.
-pub fn wanted(kernel: &Kernel, turned: &Contraction, way: &InParts, target: &GpuTarget) -> Vec<Stored> {
+pub fn worth_materializing(
+    kernel: &Kernel,
+    turned: &Contraction,
+    way: &SplitKTile,
+    target: &GpuTarget,
+) -> Vec<MaterializedOperand> {
     let (CudaProductTile::Mma { factor, .. } | CudaProductTile::Wgmma { factor, .. }) = way.tile else {
         return Vec::new();
     };
@@ -39,10 +44,10 @@ pub fn wanted(kernel: &Kernel, turned: &Contraction, way: &InParts, target: &Gpu
 fn as_matrix(
     kernel: &Kernel,
     c: &Contraction,
-    factor: Factor,
+    factor: MmaType,
     operand: ExprId,
     across: &[AxisId],
-) -> Option<Stored> {
+) -> Option<MaterializedOperand> {
     let value = unwidened(kernel, operand);
     let dtype = factor.dtype();
     if matches!(kernel.expr(value), Expr::Load(..)) && kernel.exprs[value.index()].dtype == dtype {
@@ -51,13 +56,13 @@ fn as_matrix(
     let varies = axes_of(kernel, value);
     let batch = wide(kernel, c.batch.iter().copied()).into_iter().filter(|axis| varies.contains(axis));
     let (across, depth) = (wide(kernel, across.iter().copied()), wide(kernel, c.k.iter().copied()));
-    let along_depth = is_along_depth(kernel, value, &depth, &across);
-    let [lines, along] = if along_depth { [&across, &depth] } else { [&depth, &across] };
+    let k_major = is_k_major(kernel, value, &depth, &across);
+    let [lines, along] = if k_major { [&across, &depth] } else { [&depth, &across] };
     let whole = kernel.points_of(along).is_multiple_of(PIECE);
     let axes: Vec<AxisId> = batch.chain(lines.iter().copied()).chain(along.iter().copied()).collect();
     let dense =
         axes.iter().all(|axis| varies.contains(axis)) && kernel.points_of(&axes) <= read(kernel, value).0;
-    (whole && dense).then_some(Stored { value, axes, dtype })
+    (whole && dense).then_some(MaterializedOperand { value, axes, dtype })
 }
 
 /// Whether computing an operand in every block takes longer than storing it: `lines` are
@@ -65,8 +70,8 @@ fn as_matrix(
 fn pays(
     kernel: &Kernel,
     c: &Contraction,
-    way: &InParts,
-    stored: &Stored,
+    way: &SplitKTile,
+    stored: &MaterializedOperand,
     lines: usize,
     cuda: &CudaFeatures,
 ) -> bool {
@@ -74,7 +79,7 @@ fn pays(
     let blocks = (way.tile.groups(&extents) * way.parts as u64).div_ceil(cuda.multiprocessors as u64);
     let computed = blocks * (lines * extents.k / way.parts) as u64;
     let moved = kernel.points_of(&stored.axes) * stored.dtype.size() + read(kernel, stored.value).1;
-    computed / COMPUTED > moved as u64 / tiles::BYTES_MOVED + tiles::LAUNCH
+    computed / COMPUTED > moved as u64 / tiles::MEMORY_BYTES_PER_NANOSECOND + tiles::LAUNCH_NANOSECONDS
 }
 
 /// Elements and bytes of what a value is computed from.

@@ -3,13 +3,13 @@
 use crate::base::DType;
 use crate::kernel::{AxisId, Contraction, Expr, ExprId};
 use crate::render::shader::PassBuffer;
-use crate::render::split::draft::Draft;
-use crate::render::split::{KernelSequence, Part};
+use crate::render::split::rewriter::KernelRewriter;
+use crate::render::split::{BoundKernel, KernelSequence};
 use crate::render::target::GpuTarget;
 
 /// An operand that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct MaterializedOperand {
     /// The operand, or what it widens.
     pub value: ExprId,
     /// The axes along which it varies, in the order of its memory.
@@ -18,15 +18,20 @@ pub struct Stored {
     pub dtype: DType,
 }
 
-impl Stored {
-    fn numel(&self, part: &Part) -> usize {
+impl MaterializedOperand {
+    fn numel(&self, part: &BoundKernel) -> usize {
         part.kernel.points_of(&self.axes)
     }
 }
 
 /// Adds the kernels that store operands of a part's contraction, and gives the part that
 /// reads them.
-pub fn split(split: &mut KernelSequence, part: &Part, stored: &[Stored], target: &GpuTarget) -> Part {
+pub fn split(
+    split: &mut KernelSequence,
+    part: &BoundKernel,
+    stored: &[MaterializedOperand],
+    target: &GpuTarget,
+) -> BoundKernel {
     let kernel = &part.kernel;
     let Some(c) = &kernel.contraction else { panic!("operands without a contraction") };
     let blocks: Vec<PassBuffer> =
@@ -34,31 +39,31 @@ pub fn split(split: &mut KernelSequence, part: &Part, stored: &[Stored], target:
     for (own, &block) in stored.iter().zip(&blocks) {
         split.add(computed(part, own, block), target);
     }
-    let mut draft = Draft::new(part, 0);
+    let mut rewriter = KernelRewriter::new(part, 0);
     let mut list =
-        |axes: &[AxisId], level| axes.iter().map(|&axis| draft.keep_at(axis, level)).collect::<Vec<_>>();
+        |axes: &[AxisId], level| axes.iter().map(|&axis| rewriter.keep_at(axis, level)).collect::<Vec<_>>();
     let (batch, m, n, k) = (list(&c.batch, 0), list(&c.m, 0), list(&c.n, 0), list(&c.k, 1));
     for (own, &block) in stored.iter().zip(&blocks) {
-        let address = draft.linear(&own.axes);
-        let load = draft.load_as(own.dtype, block, own.numel(part), address);
+        let address = rewriter.linear(&own.axes);
+        let load = rewriter.load_as(own.dtype, block, own.numel(part), address);
         let dtype = kernel.exprs[own.value.index()].dtype;
-        let value = if dtype == own.dtype { load } else { draft.builder.expr(Expr::Cast(load), dtype, 0) };
-        draft.know(own.value, value);
+        let value = if dtype == own.dtype { load } else { rewriter.builder.expr(Expr::Cast(load), dtype, 0) };
+        rewriter.know(own.value, value);
     }
-    let (a, b) = (draft.copy(c.a), draft.copy(c.b));
-    draft.copy_stores(0);
-    let mut part = draft.finish();
+    let (a, b) = (rewriter.copy(c.a), rewriter.copy(c.b));
+    rewriter.copy_stores(0);
+    let mut part = rewriter.finish();
     part.kernel.contraction =
         Some(Contraction { a, b, dtype: c.dtype, precision: c.precision, batch, m, n, k }.into());
     part
 }
 
 /// The kernel that stores an operand.
-fn computed(part: &Part, own: &Stored, block: PassBuffer) -> Part {
-    let mut draft = Draft::new(part, 1);
-    own.axes.iter().for_each(|&axis| _ = draft.keep_at(axis, 0));
-    let value = draft.copy(own.value);
-    let address = draft.linear(&own.axes);
-    draft.store_as(own.dtype, block, value, address, own.numel(part));
-    draft.finish()
+fn computed(part: &BoundKernel, own: &MaterializedOperand, block: PassBuffer) -> BoundKernel {
+    let mut rewriter = KernelRewriter::new(part, 1);
+    own.axes.iter().for_each(|&axis| _ = rewriter.keep_at(axis, 0));
+    let value = rewriter.copy(own.value);
+    let address = rewriter.linear(&own.axes);
+    rewriter.store_as(own.dtype, block, value, address, own.numel(part));
+    rewriter.finish()
 }

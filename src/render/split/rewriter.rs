@@ -2,26 +2,26 @@
 
 use crate::base::{DType, Scalar};
 use crate::ir::AluOp;
-use crate::kernel::builder::Builder;
+use crate::kernel::builder::KernelBuilder;
 use crate::kernel::{
     Access, Affine, AxisId, Expr, ExprId, Guard, Kernel, KernelInput, KernelStore, LoopAxis, ScatterStore,
     Within,
 };
 use crate::render::shader::PassBuffer;
-use crate::render::split::{Cut, Part, Piece};
+use crate::render::split::{BoundKernel, PartGroup, SplitPoint};
 
 /// Some values and what lies behind them, operands first; nothing behind those
 /// that are a `leaf`.
 pub fn needed(kernel: &Kernel, targets: &[ExprId], leaf: impl Fn(ExprId) -> bool) -> Vec<ExprId> {
-    let mut wanted = vec![false; kernel.exprs.len()];
-    targets.iter().for_each(|id| wanted[id.index()] = true);
-    for i in (0..wanted.len()).rev() {
+    let mut parts_to_fill_device = vec![false; kernel.exprs.len()];
+    targets.iter().for_each(|id| parts_to_fill_device[id.index()] = true);
+    for i in (0..parts_to_fill_device.len()).rev() {
         let id = ExprId(i as u32);
-        if wanted[i] && !leaf(id) {
-            kernel.expr(id).operands(|x| wanted[x.index()] = true);
+        if parts_to_fill_device[i] && !leaf(id) {
+            kernel.expr(id).operands(|x| parts_to_fill_device[x.index()] = true);
         }
     }
-    (0..wanted.len()).filter(|&i| wanted[i]).map(|i| ExprId(i as u32)).collect()
+    (0..parts_to_fill_device.len()).filter(|&i| parts_to_fill_device[i]).map(|i| ExprId(i as u32)).collect()
 }
 
 /// The axes along which a value varies.
@@ -32,10 +32,10 @@ pub fn axes_of(kernel: &Kernel, value: ExprId) -> Vec<AxisId> {
 }
 
 /// A part under construction.
-pub struct Draft<'k> {
-    from: &'k Part,
+pub struct KernelRewriter<'k> {
+    from: &'k BoundKernel,
     /// The new kernel's axes, expressions and inputs.
-    pub builder: Builder,
+    pub builder: KernelBuilder,
     /// Levels of the old kernel that become level 0, besides that.
     flat: u8,
     /// What each of the old axes is.
@@ -51,13 +51,13 @@ pub struct Draft<'k> {
     outputs: Vec<PassBuffer>,
 }
 
-impl<'k> Draft<'k> {
+impl<'k> KernelRewriter<'k> {
     /// Nothing yet. The levels up to `flat` become level 0, and those beyond
     /// follow it.
-    pub fn new(from: &'k Part, flat: u8) -> Draft<'k> {
-        Draft {
+    pub fn new(from: &'k BoundKernel, flat: u8) -> KernelRewriter<'k> {
+        KernelRewriter {
             from,
-            builder: Builder::default(),
+            builder: KernelBuilder::default(),
             flat,
             axes: vec![Affine::default(); from.kernel.axes.len()],
             kept: vec![None; from.kernel.axes.len()],
@@ -101,21 +101,24 @@ impl<'k> Draft<'k> {
 
     /// Takes the rows of a piece over: parts are points, what is inside them
     /// rows. Gives the part's number and the new axes: of parts, of rows.
-    pub fn keep_piece(&mut self, cut: &Cut, piece: &Piece) -> (Affine, Vec<AxisId>) {
-        let mut points: Vec<AxisId> = cut.outer.iter().map(|&axis| self.keep_at(axis, 0)).collect();
-        let outer = self.linear(&cut.outer);
-        let (part, number) = self.axis(piece.count, 0);
+    pub fn keep_group(&mut self, split_point: &SplitPoint, group: &PartGroup) -> (Affine, Vec<AxisId>) {
+        let mut points: Vec<AxisId> = split_point.outer.iter().map(|&axis| self.keep_at(axis, 0)).collect();
+        let outer = self.linear(&split_point.outer);
+        let (part, number) = self.axis(group.count, 0);
         points.push(part);
-        let start = Affine::constant(piece.start as i64).plus(&number.times(piece.length as i64));
-        self.axes[cut.axis.index()] = start;
-        (outer.times(cut.each() as i64).plus(&number).plus(&Affine::constant(piece.first as i64)), points)
+        let start = Affine::constant(group.start as i64).plus(&number.times(group.length as i64));
+        self.axes[split_point.axis.index()] = start;
+        (
+            outer.times(split_point.each() as i64).plus(&number).plus(&Affine::constant(group.first as i64)),
+            points,
+        )
     }
 
-    /// The rows of a piece, after [`Draft::keep_piece`], as axes of this level.
-    pub fn keep_rows(&mut self, cut: &Cut, piece: &Piece, level: u8) -> Vec<AxisId> {
-        let (row, position) = self.axis(piece.length, level);
-        self.axes[cut.axis.index()] = self.axes[cut.axis.index()].plus(&position);
-        let inner = cut.inner.iter().map(|&axis| self.keep_at(axis, level));
+    /// The rows of a piece, after [`KernelRewriter::keep_group`], as axes of this level.
+    pub fn keep_rows(&mut self, split_point: &SplitPoint, group: &PartGroup, level: u8) -> Vec<AxisId> {
+        let (row, position) = self.axis(group.length, level);
+        self.axes[split_point.axis.index()] = self.axes[split_point.axis.index()].plus(&position);
+        let inner = split_point.inner.iter().map(|&axis| self.keep_at(axis, level));
         std::iter::once(row).chain(inner.collect::<Vec<_>>()).collect()
     }
 
@@ -281,7 +284,7 @@ impl<'k> Draft<'k> {
     }
 
     /// The part that scatters to some memory.
-    pub fn scatter(self, scatter: ScatterStore, to: PassBuffer) -> Part {
+    pub fn scatter(self, scatter: ScatterStore, to: PassBuffer) -> BoundKernel {
         let mut part = self.finish();
         part.kernel.scatter = Some(scatter.into());
         part.outputs = vec![to];
@@ -289,9 +292,9 @@ impl<'k> Draft<'k> {
     }
 
     /// The part.
-    pub fn finish(mut self) -> Part {
+    pub fn finish(mut self) -> BoundKernel {
         self.builder.finish_levels();
-        let Builder { axes, exprs, inputs, .. } = self.builder;
+        let KernelBuilder { axes, exprs, inputs, .. } = self.builder;
         let kernel = Kernel {
             name: self.from.kernel.name.clone(),
             axes: axes.into(),
@@ -303,6 +306,6 @@ impl<'k> Draft<'k> {
             attention: None,
             scatter: None,
         };
-        Part { kernel, inputs: self.inputs, outputs: self.outputs }
+        BoundKernel { kernel, inputs: self.inputs, outputs: self.outputs }
     }
 }
